@@ -1,0 +1,72 @@
+// The layers of the source: which folder may import from which. Checked by `npm run lint`; docs/architecture.md says why.
+
+/** Each core folder with the other folders it may import from. */
+const layers = {
+  model: [],
+  parse: ['model'],
+  expect: ['model', 'parse'],
+  compare: ['model', 'parse'],
+  trace: ['model', 'parse'],
+  judge: ['model', 'parse', 'expect', 'compare', 'trace'],
+  checks: ['model', 'parse', 'expect', 'compare', 'trace', 'judge'],
+  render: ['model', 'checks'],
+};
+
+/** Packages that only compute. One that reads, writes or waits belongs to the edge. */
+const corePackages = ['cli-table3', 'ipaddr.js', 'js-yaml', 'string-width'];
+
+const core = `^src/(${Object.keys(layers).join('|')})/`;
+
+export default {
+  forbidden: [
+    ...Object.entries(layers).map(([folder, others]) => ({
+      name: `${folder}-imports-only-what-is-below-it`,
+      severity: 'error',
+      from: {path: `^src/${folder}/`},
+      to: {path: '^src/', pathNot: `^src/(${[folder, ...others].join('|')})/`},
+    })),
+    {
+      name: 'core-touches-nothing-outside',
+      comment: 'Everything after collecting is a pure function of the Snapshot, so that a bundle replays a whole run.',
+      severity: 'error',
+      from: {path: core},
+      to: {dependencyTypes: ['core'], pathNot: '^(node:)?crypto$'},
+    },
+    {
+      name: 'core-uses-only-packages-that-compute',
+      severity: 'error',
+      from: {path: core},
+      to: {pathNot: ['^src/', `^node_modules/(${corePackages.join('|').replaceAll('.', '\\.')})/`], dependencyTypesNot: ['core']},
+    },
+    {
+      name: 'no-circles',
+      severity: 'error',
+      from: {path: '^src/'},
+      to: {circular: true, viaOnly: {dependencyTypesNot: ['type-only']}},
+    },
+    {
+      name: 'sources-import-what-is-installed-with-them',
+      comment: 'A development dependency is not there for those who install the package.',
+      severity: 'error',
+      from: {path: '^src/'},
+      to: {dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown', 'unknown', 'undetermined'], dependencyTypesNot: ['type-only', 'core']},
+    },
+    {
+      name: 'sources-import-sources',
+      severity: 'error',
+      from: {path: '^src/'},
+      to: {path: '^(test|tools|dist|bin)/'},
+    },
+    {
+      name: 'imports-lead-somewhere',
+      severity: 'error',
+      from: {path: '^src/'},
+      to: {couldNotResolve: true},
+    },
+  ],
+  options: {
+    parser: 'swc',
+    doNotFollow: {path: 'node_modules'},
+    enhancedResolveOptions: {exportsFields: ['exports'], conditionNames: ['import', 'node', 'default', 'types']},
+  },
+};

@@ -1,0 +1,3 @@
+#!/usr/bin/env node
+const {main} = await import('../src/main.ts');
+await main(process.argv.slice(2), import.meta.url);

@@ -1,0 +1,8 @@
+#!/usr/bin/env node
+const [major, minor] = process.versions.node.split('.').map(Number);
+if (major < 22 || (major === 22 && minor < 19)) {
+  console.error(`svc-trace needs Node.js 22.19 or newer, and this is ${process.version}.`);
+  process.exit(2);
+}
+const {main} = await import('../dist/main.js');
+await main(process.argv.slice(2), import.meta.url);

@@ -1,0 +1,38 @@
+import type {ClusterView} from '../expect/cluster/cluster-view.ts';
+import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
+import type {NodeJudgement} from '../judge/judge-node.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
+import type {Observation, Severity} from '../model/finding.ts';
+import type {NodeFacts} from '../model/node-facts.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+
+/** One finding code. A check that looks at the API alone runs once; one that looks at a node runs once a node. */
+export interface Check<Code extends string = string> {
+  readonly code: Code;
+  readonly name: string;
+  readonly severity: Severity;
+  /** One line for the list of codes. */
+  readonly summary: string;
+  /** What to do, in a sentence or two that begin with a verb. */
+  readonly remedy: string;
+  cluster?(context: ClusterContext): Iterable<Observation>;
+  node?(context: NodeContext): Iterable<Observation>;
+}
+
+export interface ClusterContext {
+  readonly api: ApiObjects;
+  readonly view: ClusterView;
+  /** The version by which Services are judged where no node is at hand: the newest one found. */
+  readonly proxy: ProxyVersion;
+  /** The Services that were asked for. */
+  readonly services: readonly ServiceObject[];
+  /** They were asked for by name. */
+  readonly byName: boolean;
+}
+
+export interface NodeContext extends NodeJudgement {
+  readonly node: NodeDump;
+  readonly config: ProxyConfig;
+  readonly facts: NodeFacts;
+}

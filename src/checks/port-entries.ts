@@ -1,0 +1,9 @@
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {families} from '../model/family.ts';
+import type {ClusterContext} from './check.ts';
+
+/** The Service ports that were asked for, in both families, with their endpoints. */
+export function askedEntries({view, proxy, services}: ClusterContext): readonly PortEntry[] {
+  const asked = new Set(services);
+  return families.flatMap(family => view.entries(family, proxy).filter(({port}) => asked.has(port.object)));
+}

@@ -1,0 +1,22 @@
+import type {ServiceObject} from '../model/api-objects.ts';
+import type {Observation, ServiceName} from '../model/finding.ts';
+import type {ServicePort} from '../model/service-port.ts';
+
+/** How a finding names a Service. */
+export function nameOf(service: ServiceObject): ServiceName {
+  return {namespace: service.metadata.namespace ?? 'default', name: service.metadata.name};
+}
+
+/** How a finding names a Service port. */
+export function ofPort(port: ServicePort): Pick<Observation, 'service' | 'port' | 'family'> {
+  return {
+    family: port.family,
+    service: {namespace: port.namespace, name: port.service},
+    port: {name: port.portName, protocol: port.protocol, port: port.port},
+  };
+}
+
+/** At most `most` of the items, and how many more there are. */
+export function someOf(items: readonly string[], most = 5): string {
+  return items.length <= most ? items.join(', ') : `${items.slice(0, most).join(', ')} and ${items.length - most} more`;
+}

@@ -1,0 +1,76 @@
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {usesTerminatingEndpoints} from '../expect/iptables/versions.ts';
+import type {PodObject, ServiceObject} from '../model/api-objects.ts';
+import type {Endpoint} from '../model/endpoint.ts';
+import type {Observation} from '../model/finding.ts';
+import type {Check, ClusterContext} from './check.ts';
+import {askedEntries} from './port-entries.ts';
+import {nameOf, ofPort, someOf} from './service-observation.ts';
+import {isNamedInSlices} from './st102-port-without-endpoint.ts';
+
+export const noReadyEndpoint: Check<'ST101'> = {
+  code: 'ST101',
+  name: 'no-ready-endpoint',
+  severity: 'warning',
+  summary: 'A Service that kube-proxy serves has no endpoint that it would use',
+  remedy: 'Bring up pods that match the selector and get ready, or delete the Service; kube-proxy does what it should.',
+  // Silent for a port whose name no slice has although the Service has endpoints: that is ST102.
+  *cluster(context) {
+    for (const entries of byService(askedEntries(context).filter(({port}) => isNamedInSlices(port, context))))
+      yield* observe(entries, context);
+  },
+};
+
+function byService(entries: readonly PortEntry[]): Iterable<readonly PortEntry[]> {
+  const groups = new Map<string, PortEntry[]>();
+  for (const entry of entries) {
+    const key = `${entry.port.family} ${entry.port.namespace}/${entry.port.service}`;
+    groups.set(key, [...(groups.get(key) ?? []), entry]);
+  }
+  return groups.values();
+}
+
+function* observe(entries: readonly PortEntry[], context: ClusterContext): Iterable<Observation> {
+  const empty = entries.filter(({set}) => !set.endpoints.some(endpoint => isUsable(endpoint, context)));
+  const [first] = empty;
+  if (first === undefined) return;
+  const {port} = first;
+  const whole = empty.length === entries.length;
+  const subject = whole ? `${port.namespace}/${port.service}` : port.servicePortName;
+  const message = `${subject} has no endpoint that kube-proxy would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}. Connections are refused`;
+  yield whole ? {service: nameOf(port.object), family: port.family, message} : {...ofPort(port), message};
+}
+
+function isUsable(endpoint: Endpoint, {proxy}: ClusterContext): boolean {
+  return endpoint.ready || (usesTerminatingEndpoints(proxy.version, proxy.gates) && endpoint.serving && endpoint.terminating);
+}
+
+function whyEmpty({port, set}: PortEntry, {api}: ClusterContext): string {
+  const {object} = port;
+  if (set.endpoints.length > 0) {
+    const leaving = set.endpoints.every(({terminating}) => terminating);
+    const names = someOf(set.endpoints.map(({pod, hostPort}) => pod ?? hostPort));
+    return leaving ? `all its endpoints are terminating (${names})` : `none of its endpoints is ready (${names})`;
+  }
+  if (object.spec?.selector === undefined || Object.keys(object.spec.selector).length === 0)
+    return 'it has no selector, and no EndpointSlice gives it endpoints';
+  const pods = matchingPods(object, api.pods);
+  if (pods === null) return `no EndpointSlice holds an endpoint for it (selector ${selectorText(object)})`;
+  if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
+  return `its selector matches ${someOf(pods.map(({metadata}) => metadata.name))}, and no EndpointSlice holds an endpoint of it`;
+}
+
+/** Null when the pods were not read. */
+function matchingPods({metadata, spec}: ServiceObject, pods: readonly PodObject[] | null): readonly PodObject[] | null {
+  const wanted = Object.entries(spec?.selector ?? {});
+  if (pods === null) return null;
+  return pods.filter(
+    pod => pod.metadata.namespace === metadata.namespace && wanted.every(([key, value]) => pod.metadata.labels?.[key] === value),
+  );
+}
+
+function selectorText({spec}: ServiceObject): string {
+  return Object.entries(spec?.selector ?? {})
+    .map(([key, value]) => `${key}=${value}`)
+    .join(',');
+}

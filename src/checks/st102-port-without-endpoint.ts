@@ -1,0 +1,51 @@
+import {serviceKey} from '../expect/cluster/cluster-view.ts';
+import type {SlicePort} from '../model/api-objects.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import type {Check, ClusterContext} from './check.ts';
+import {askedEntries} from './port-entries.ts';
+import {ofPort} from './service-observation.ts';
+
+export const portWithoutEndpoint: Check<'ST102'> = {
+  code: 'ST102',
+  name: 'port-without-endpoint',
+  severity: 'warning',
+  summary: "A Service port's name and protocol occur in no EndpointSlice although the Service has endpoints",
+  remedy: 'Give the port of the Service, of its pods (a named targetPort) and of hand-made EndpointSlices the same name and protocol.',
+  *cluster(context) {
+    for (const {port} of askedEntries(context)) {
+      if (isNamedInSlices(port, context)) continue;
+      const offered = [
+        ...new Set(
+          slicePorts(port, context).map(
+            ({name, protocol, port: number}) => `${name || '(unnamed)'} ${number ?? '(no number)'}/${protocol ?? 'TCP'}`,
+          ),
+        ),
+      ];
+      const wanted = `${port.portName || '(unnamed)'}/${port.protocol}`;
+      yield {
+        ...ofPort(port),
+        message: `${port.servicePortName}: no EndpointSlice has a port ${wanted}; they have ${offered.join(', ')}. Connections to it are refused`,
+      };
+    }
+  },
+};
+
+/** True too when the Service has no endpoints at all: then it is not the name that is wrong. */
+export function isNamedInSlices(port: ServicePort, context: ClusterContext): boolean {
+  const ports = slicePorts(port, context);
+  return (
+    ports.length === 0 ||
+    ports.some(
+      ({name, protocol, port: number}) =>
+        (name ?? undefined) === port.portName && (protocol ?? 'TCP') === port.protocol && number !== null && number !== undefined,
+    )
+  );
+}
+
+/** The ports of the slices of a Service that hold endpoints. */
+function slicePorts(port: ServicePort, {view, proxy}: ClusterContext): readonly SlicePort[] {
+  return view
+    .slicesOf(serviceKey(port), proxy)
+    .filter(({addressType, endpoints}) => (addressType ?? port.family) === port.family && (endpoints ?? []).length > 0)
+    .flatMap(({ports}) => ports ?? []);
+}

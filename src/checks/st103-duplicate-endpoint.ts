@@ -1,0 +1,25 @@
+import type {Endpoint} from '../model/endpoint.ts';
+import type {Check} from './check.ts';
+import {askedEntries} from './port-entries.ts';
+import {ofPort} from './service-observation.ts';
+
+export const duplicateEndpoint: Check<'ST103'> = {
+  code: 'ST103',
+  name: 'duplicate-endpoint',
+  severity: 'warning',
+  summary: 'The same address and port stand in several slices with conditions that disagree',
+  remedy:
+    'Find out which of the EndpointSlices is out of date, and who owns it (label endpointslice.kubernetes.io/managed-by). kube-proxy keeps one of the entries; which one is not always defined.',
+  *cluster(context) {
+    for (const {port, set} of askedEntries(context)) {
+      for (const [key, all] of set.ambiguous) {
+        const message = `${port.servicePortName}: endpoint ${key} is given ${all.length} times with different content: ${all.map(describe).join('; ')}`;
+        yield {...ofPort(port), endpoint: all[0]?.hostPort ?? key, message};
+      }
+    }
+  },
+};
+
+function describe({slice, ready, terminating, nodeName, hostPort}: Endpoint): string {
+  return `slice ${slice} says ${hostPort} ${ready ? 'ready' : 'not ready'}${terminating ? ', terminating' : ''} on ${nodeName ?? 'no node'}`;
+}

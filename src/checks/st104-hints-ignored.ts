@@ -1,0 +1,53 @@
+import {topologyMode} from '../expect/cluster/categorize-endpoints.ts';
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {honoursNodeHints, honoursZoneHints} from '../expect/iptables/versions.ts';
+import type {NodeObject} from '../model/api-objects.ts';
+import type {Endpoint} from '../model/endpoint.ts';
+import type {Check, ClusterContext} from './check.ts';
+import {askedEntries} from './port-entries.ts';
+import {ofPort, someOf} from './service-observation.ts';
+
+export const hintsIgnored: Check<'ST104'> = {
+  code: 'ST104',
+  name: 'hints-ignored',
+  severity: 'info',
+  summary: 'Some endpoints carry topology hints but kube-proxy ignores them all',
+  remedy:
+    'Wait for the EndpointSlice controller to give hints to all endpoints; label nodes with topology.kubernetes.io/zone. Until then traffic goes to all zones.',
+  // Silent for a node in a zone that no hint names, when other nodes use the hints: that is how hints work.
+  *cluster(context) {
+    for (const entry of askedEntries(context)) {
+      const reason = whyIgnored(entry, context);
+      if (reason !== null)
+        yield {
+          ...ofPort(entry.port),
+          message: `${entry.port.servicePortName}: kube-proxy ignores the topology hints of its endpoints: ${reason}`,
+        };
+    }
+  },
+};
+
+function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): string | null {
+  const ready = set.endpoints.filter(endpoint => endpoint.ready);
+  if (!ready.some(hasHint)) return null;
+  const nodes = api.nodes ?? [];
+  const used = nodes.some(node => topologyMode(port, set.endpoints, {nodeName: node.metadata.name, zone: zoneOf(node), proxy}) !== null);
+  if (used || nodes.length === 0) return null;
+  const without = ready.filter(endpoint => !hasHint(endpoint));
+  if (without.length > 0)
+    return `${someOf(without.map(({pod, hostPort}) => pod ?? hostPort))} ${without.length === 1 ? 'has' : 'have'} none, and it is all or nothing`;
+  const annotations = port.object.metadata.annotations ?? {};
+  if (!honoursZoneHints(proxy.version, proxy.gates, annotations) && !honoursNodeHints(proxy.version, proxy.gates))
+    return `kube-proxy ${proxy.version.text} asks for an annotation (service.kubernetes.io/topology-mode) or a feature gate`;
+  const unlabelled = nodes.filter(node => zoneOf(node) === null).map(({metadata}) => metadata.name);
+  if (unlabelled.length > 0) return `no zone label (topology.kubernetes.io/zone) on ${someOf(unlabelled)}`;
+  return 'they name no zone and no node of this cluster';
+}
+
+function hasHint({zoneHints, nodeHints}: Endpoint): boolean {
+  return zoneHints !== null || nodeHints !== null;
+}
+
+function zoneOf(node: NodeObject): string | null {
+  return node.metadata.labels?.['topology.kubernetes.io/zone'] ?? null;
+}

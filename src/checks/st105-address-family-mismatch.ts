@@ -1,0 +1,32 @@
+import {clusterIPOf, whyNotServed} from '../expect/cluster/service-ports.ts';
+import {familyOf} from '../model/address.ts';
+import {families} from '../model/family.ts';
+import type {Check} from './check.ts';
+import {nameOf} from './service-observation.ts';
+
+export const addressFamilyMismatch: Check<'ST105'> = {
+  code: 'ST105',
+  name: 'address-family-mismatch',
+  severity: 'warning',
+  summary: 'An external IP or load-balancer IP is of a family that the Service does not have',
+  remedy: 'Make the Service dual-stack (ipFamilyPolicy: PreferDualStack) or remove the address: kube-proxy writes no rule for it.',
+  *cluster({services, proxy}) {
+    for (const service of services) {
+      if (whyNotServed(service, proxy.version) !== null) continue;
+      const own = families.filter(family => clusterIPOf(service, family) !== null);
+      const external = (service.spec?.externalIPs ?? []).map(address => ({address, what: 'external IP'}));
+      const balancer = (service.status?.loadBalancer?.ingress ?? []).flatMap(({ip}) =>
+        ip === undefined ? [] : [{address: ip, what: 'load-balancer IP'}],
+      );
+      for (const {address, what} of [...external, ...balancer]) {
+        const family = familyOf(address);
+        if (family !== null && own.includes(family)) continue;
+        const reason = family === null ? 'is no IP address' : `is ${family}, and the Service has only ${own.join(' and ')}`;
+        yield {
+          service: nameOf(service),
+          message: `${nameOf(service).namespace}/${nameOf(service).name}: ${what} ${address} ${reason}: no node serves it`,
+        };
+      }
+    }
+  },
+};

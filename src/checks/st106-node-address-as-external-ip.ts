@@ -1,0 +1,27 @@
+import {canonicalAddress} from '../model/address.ts';
+import type {Check} from './check.ts';
+import {nameOf} from './service-observation.ts';
+
+export const nodeAddressAsExternalIP: Check<'ST106'> = {
+  code: 'ST106',
+  name: 'node-address-as-external-ip',
+  severity: 'warning',
+  summary: "externalIPs holds a node's own address",
+  remedy:
+    'Take an address that no node has: the Service takes this port of the node away from whatever listens there, and in IPVS mode binds the address on every node.',
+  *cluster({services, api}) {
+    const owners = new Map<string, string>();
+    for (const node of api.nodes ?? []) {
+      for (const {address, type} of node.status?.addresses ?? [])
+        if (address !== undefined && type !== 'Hostname') owners.set(canonicalAddress(address) ?? address, node.metadata.name);
+    }
+    for (const service of services) {
+      for (const address of service.spec?.externalIPs ?? []) {
+        const node = owners.get(canonicalAddress(address) ?? address);
+        const {namespace, name} = nameOf(service);
+        if (node !== undefined)
+          yield {service: {namespace, name}, message: `${namespace}/${name}: external IP ${address} is the address of node ${node}`};
+      }
+    }
+  },
+};

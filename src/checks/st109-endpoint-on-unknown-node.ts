@@ -1,0 +1,24 @@
+import type {Check} from './check.ts';
+import {askedEntries} from './port-entries.ts';
+import {ofPort, someOf} from './service-observation.ts';
+
+export const endpointOnUnknownNode: Check<'ST109'> = {
+  code: 'ST109',
+  name: 'endpoint-on-unknown-node',
+  severity: 'warning',
+  summary: "An endpoint's nodeName is no Node of the cluster: it is local nowhere",
+  remedy: 'Correct nodeName in the EndpointSlice, or find out why the Node is gone while its pods are still endpoints.',
+  *cluster(context) {
+    if (context.api.nodes === null) return;
+    const nodes = new Set(context.api.nodes.map(({metadata}) => metadata.name));
+    for (const {port, set} of askedEntries(context)) {
+      const lost = set.endpoints.filter(({nodeName}) => nodeName !== null && !nodes.has(nodeName));
+      if (lost.length === 0) continue;
+      const names = someOf([...new Set(lost.map(({nodeName}) => nodeName ?? ''))]);
+      yield {
+        ...ofPort(port),
+        message: `${port.servicePortName}: ${lost.length} of ${set.endpoints.length} endpoints name a node that the cluster does not have (${names})`,
+      };
+    }
+  },
+};

@@ -1,0 +1,46 @@
+import {parseChainName} from '../expect/iptables/names.ts';
+import type {Observation} from '../model/finding.ts';
+import type {Rule, Ruleset} from '../model/ruleset.ts';
+import type {Check} from './check.ts';
+
+export const twoBackends: Check<'ST501'> = {
+  code: 'ST501',
+  name: 'two-backends',
+  severity: 'error',
+  summary: 'Service rules stand in both iptables-legacy and iptables-nft',
+  remedy:
+    "Find out which backend the running kube-proxy uses (iptables --version in its container), and flush kube-proxy's chains in the other one, or reboot the node.",
+  *node({node, backends}) {
+    for (const {family, nft, legacy} of backends) {
+      if (!holdsServices(nft) || !holdsServices(legacy)) continue;
+      yield {node: node.name, family, ...judge(nft, legacy)};
+    }
+  },
+};
+
+function holdsServices(ruleset: Ruleset): boolean {
+  return (ruleset.chain('nat', 'KUBE-SERVICES')?.ruleCount ?? 0) > 0;
+}
+
+/** They disagree when a chain of a Service or an endpoint reads differently in the two, or exists only in one. */
+function judge(nft: Ruleset, legacy: Ruleset): Pick<Observation, 'severity' | 'message' | 'actual'> {
+  const names = new Set([...serviceChains(nft), ...serviceChains(legacy)]);
+  const differing = [...names].filter(name => nft.chain('nat', name)?.text() !== legacy.chain('nat', name)?.text());
+  if (differing.length === 0) {
+    return {
+      severity: 'warning',
+      message: 'iptables-legacy and iptables-nft both hold the Service rules, and agree so far: kube-proxy keeps up only one of them',
+    };
+  }
+  const sample = differing[0] ?? '';
+  const actual: readonly Rule[] = [...(nft.chain('nat', sample)?.rules() ?? []), ...(legacy.chain('nat', sample)?.rules() ?? [])].slice(
+    0,
+    4,
+  );
+  const message = `iptables-legacy and iptables-nft both hold Service rules and disagree in ${differing.length} of ${names.size} chains (such as ${sample}): packets pass both, and the backend whose hook runs first decides`;
+  return {severity: 'error', message, actual};
+}
+
+function serviceChains(ruleset: Ruleset): readonly string[] {
+  return [...(ruleset.tables.get('nat')?.chains.keys() ?? [])].filter(name => parseChainName(name) !== null || name === 'KUBE-SERVICES');
+}

@@ -1,0 +1,23 @@
+import {garbledRules} from '../judge/garbled-rules.ts';
+import type {Check} from './check.ts';
+
+export const dumpUnreliable: Check<'ST506'> = {
+  code: 'ST506',
+  name: 'dump-unreliable',
+  severity: 'warning',
+  summary: 'The dump shows signs of a reader older than its writer, or is cut short',
+  remedy: 'Read the node again, with the iptables that belongs to its kube-proxy (run iptables-save inside the kube-proxy container).',
+  *node({node, rulesets}) {
+    for (const [family, ruleset] of rulesets) {
+      if (ruleset.cut !== null) {
+        const message = `the ${family} dump ends at line ${ruleset.cut.line}, inside table ${ruleset.cut.table}: what should follow is not judged`;
+        yield {node: node.name, family, message};
+      }
+      const garbled = garbledRules(ruleset);
+      if (garbled.length > 0) {
+        const message = `${family}: the destination of DNAT rules reads as ":0 --persistent" or 0.0.0.0:0: the iptables that read these rules is older than the one that wrote them`;
+        yield {node: node.name, family, message, actual: garbled.slice(0, 3)};
+      }
+    }
+  },
+};

@@ -1,0 +1,59 @@
+import type {Symptom, SymptomKind} from '../judge/symptom.ts';
+import {serviceKey} from '../expect/cluster/cluster-view.ts';
+import type {Observation} from '../model/finding.ts';
+import type {Check} from './check.ts';
+
+type Described<Code extends string> = Pick<Check<Code>, 'code' | 'severity' | 'summary' | 'remedy'> & {readonly name: SymptomKind};
+
+/** A check that reports the symptoms of its name: what comparing and walking a node's rules brought to light. */
+export function symptomCheck<Code extends string>(described: Described<Code>): Check<Code> {
+  return {
+    ...described,
+    *node({node, symptoms}) {
+      for (const symptom of mergeWholeServices(symptoms.filter(({kind}) => kind === described.name)))
+        yield observationOf(node.name, symptom);
+    },
+  };
+}
+
+function observationOf(node: string, symptom: Symptom): Observation {
+  const {port, family, severity, entry, endpoint, expected, actual, detail} = symptom;
+  const service = symptom.service ?? (port === null ? undefined : {namespace: port.namespace, name: port.service});
+  const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
+  return {
+    ...{node, family, expected, actual, message: `${subject}${detail}`},
+    ...(service === undefined ? {} : {service}),
+    ...(port === null ? {} : {port: {name: port.portName, protocol: port.protocol, port: port.port}}),
+    ...(severity === undefined ? {} : {severity}),
+    ...(entry === undefined ? {} : {entry}),
+    ...(endpoint === undefined ? {} : {endpoint}),
+  };
+}
+
+/** A Service that is missing with all its ports is one finding, not one for each port. */
+function mergeWholeServices(symptoms: readonly Symptom[]): readonly Symptom[] {
+  const groups = new Map<string, Symptom[]>();
+  for (const symptom of symptoms) {
+    const whole = symptom.kind === 'service-not-programmed' && symptom.port !== null;
+    const key = whole && symptom.port !== null ? `${symptom.family} ${serviceKey(symptom.port)}` : `${groups.size}`;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [symptom]);
+    else group.push(symptom);
+  }
+  return [...groups.values()].flatMap(merge);
+}
+
+function merge(group: readonly Symptom[]): readonly Symptom[] {
+  const [first] = group;
+  if (first?.port === null || first === undefined || group.length < 2) return group;
+  const ports = group.map(({port}) => port?.portName ?? '').join(', ');
+  return [
+    {
+      ...first,
+      port: null,
+      service: {namespace: first.port.namespace, name: first.port.service},
+      detail: `${serviceKey(first.port)} (ports ${ports}): ${first.detail}`,
+      expected: group.flatMap(({expected}) => expected).slice(0, 8),
+    },
+  ];
+}

@@ -1,0 +1,54 @@
+import {existsSync, readdirSync, readFileSync, statSync} from 'node:fs';
+import {join} from 'node:path';
+import {Parser} from 'tar';
+
+/** The files of a bundle, whatever holds them. Paths are relative to the bundle, with forward slashes. */
+export interface BundleFiles {
+  readonly paths: readonly string[];
+  read(path: string): Buffer | null;
+}
+
+export function directoryFiles(root: string): BundleFiles {
+  const paths = readdirSync(root, {recursive: true, withFileTypes: true})
+    .filter(entry => entry.isFile())
+    .map(entry =>
+      join(entry.parentPath, entry.name)
+        .slice(root.length)
+        .replace(/^[/\\]+/, '')
+        .replaceAll('\\', '/'),
+    )
+    .sort();
+  return {paths, read: path => (existsSync(join(root, path)) ? readFileSync(join(root, path)) : null)};
+}
+
+/** Reads a tar archive, gzipped or not, whole. A single top folder, as `tar czf x.tgz bundle/` makes it, is left out. */
+export async function archiveFiles(content: Buffer): Promise<BundleFiles> {
+  const files = new Map<string, Buffer>();
+  const parser = new Parser({
+    strict: true,
+    onReadEntry: entry => {
+      const parts: Buffer[] = [];
+      entry.on('data', part => parts.push(part));
+      entry.on('end', () => {
+        if (entry.type === 'File' || entry.type === 'OldFile') files.set(entry.path.replace(/^\.\//, ''), Buffer.concat(parts));
+      });
+    },
+  });
+  await new Promise<void>((resolve, reject) => {
+    parser.on('end', resolve);
+    parser.on('error', reject);
+    parser.end(content);
+  });
+  const top = commonFolder([...files.keys()]);
+  const named = new Map([...files].map(([path, bytes]) => [path.slice(top.length), bytes]));
+  return {paths: [...named.keys()].sort(), read: path => named.get(path) ?? null};
+}
+
+function commonFolder(paths: readonly string[]): string {
+  const folder = /^[^/]+\//.exec(paths[0] ?? '')?.[0] ?? '';
+  return folder !== '' && folder !== 'api/' && folder !== 'nodes/' && paths.every(path => path.startsWith(folder)) ? folder : '';
+}
+
+export function isDirectory(path: string): boolean {
+  return statSync(path).isDirectory();
+}

@@ -1,0 +1,54 @@
+/**
+ * The flags that take a value, so that the word after one is not read as a command or a Service.
+ * They are those of the commands, listed here because the command is not known yet when they are needed.
+ */
+export const valueFlags: readonly string[] = `
+  --kubeconfig --context --cluster --user -n --namespace -l --selector -s --server --token --as --as-group
+  --certificate-authority --client-certificate --client-key --tls-server-name --request-timeout --proxy-url
+  --node --node-selector --sample
+  --transport --from --concurrency --node-timeout --ssh-user --ssh-port --ssh-option --ssh-address
+  --debug-image --debug-namespace --image-pull-secret
+  --proxy-mode --cluster-cidr --detect-local-mode --masquerade-bit --nodeport-addresses --kube-proxy-version --zone
+  -o --output --output-file --color
+  --fail-on --only --skip --baseline --wait
+  --source --destination --port --protocol --in-interface --local-address
+`
+  .trim()
+  .split(/\s+/);
+
+/**
+ * The arguments with the command's name first, as oclif wants them: `-n shop check -A` becomes `check -n shop -A`, and a first word
+ * that is no command is a Service to trace, so `-n shop web` becomes `trace -n shop web`. `help check` becomes `check --help`.
+ * Left alone: no arguments, a leading `--version`, and a call for help that names no command.
+ */
+export function withCommand(argv: readonly string[], commands: readonly string[], flagsWithValue: readonly string[]): string[] {
+  if (argv.length === 0 || argv[0] === '--version') return [...argv];
+  const at = firstWord(argv, flagsWithValue);
+  if (at === undefined) return asksForHelp(argv) ? [...argv] : ['trace', ...argv];
+  const word = argv[at] ?? '';
+  const others = argv.toSpliced(at, 1);
+  if (word === 'help') return withCommand([...others, '--help'], commands, flagsWithValue);
+  return commands.includes(word) ? [word, ...others] : ['trace', ...argv];
+}
+
+/** Where the first argument stands that is neither a flag nor a flag's value; none is looked for after `--`. */
+function firstWord(argv: readonly string[], flagsWithValue: readonly string[]): number | undefined {
+  for (let at = 0; at < argv.length; at++) {
+    const argument = argv[at] ?? '';
+    if (argument === '--') return undefined;
+    if (!argument.startsWith('-') || argument === '-') return at;
+    if (takesNext(argument, flagsWithValue)) at++;
+  }
+  return undefined;
+}
+
+/** Whether the value of this flag is the next argument: not for `--node=a` or `-nshop`, but for `--node`, `-n` and `-An`. */
+function takesNext(flag: string, flagsWithValue: readonly string[]): boolean {
+  if (flag.startsWith('--')) return flagsWithValue.includes(flag);
+  const letters = [...flag.slice(1)];
+  return letters.findIndex(letter => flagsWithValue.includes(`-${letter}`)) === letters.length - 1;
+}
+
+function asksForHelp(argv: readonly string[]): boolean {
+  return argv.includes('--help') || argv.includes('-h');
+}

@@ -1,0 +1,78 @@
+import {Flags} from '@oclif/core';
+
+/** Which Services. */
+export const scopeFlags = {
+  namespace: Flags.string({char: 'n', description: 'namespace of the Services', helpGroup: 'SERVICES'}),
+  'all-namespaces': Flags.boolean({char: 'A', description: 'Services of all namespaces', helpGroup: 'SERVICES'}),
+  selector: Flags.string({
+    char: 'l',
+    description: 'Services with these labels (key=value, key!=value, key, !key; comma-separated)',
+    helpGroup: 'SERVICES',
+  }),
+};
+
+/** Which nodes, and where their dumps come from. */
+export const sourceFlags = {
+  from: Flags.string({
+    description: 'read a bundle (directory, .tgz, a bare iptables-save dump, or - for standard input)',
+    helpValue: 'BUNDLE',
+    helpGroup: 'NODES',
+  }),
+  node: Flags.string({description: 'look at this node only (repeatable)', multiple: true, multipleNonGreedy: true, helpGroup: 'NODES'}),
+  'node-selector': Flags.string({description: 'look at nodes with these labels', helpGroup: 'NODES'}),
+};
+
+/** What the tool could not find out by itself. */
+export const settingFlags = {
+  'proxy-mode': Flags.string({description: 'the mode kube-proxy runs in', helpGroup: 'KUBE-PROXY'}),
+  'cluster-cidr': Flags.string({description: 'clusterCIDR of kube-proxy, comma-separated for two families', helpGroup: 'KUBE-PROXY'}),
+  'detect-local-mode': Flags.string({
+    description: 'detectLocalMode of kube-proxy',
+    options: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
+    helpGroup: 'KUBE-PROXY',
+  }),
+  'masquerade-all': Flags.boolean({description: 'masqueradeAll of kube-proxy', allowNo: true, helpGroup: 'KUBE-PROXY'}),
+  'masquerade-bit': Flags.integer({description: 'masqueradeBit of kube-proxy', min: 0, max: 31, helpGroup: 'KUBE-PROXY'}),
+  'nodeport-addresses': Flags.string({description: 'nodePortAddresses of kube-proxy, comma-separated', helpGroup: 'KUBE-PROXY'}),
+  'kube-proxy-version': Flags.string({description: 'the version of kube-proxy, such as v1.30.5', helpGroup: 'KUBE-PROXY'}),
+  zone: Flags.string({description: "the node's zone", helpGroup: 'KUBE-PROXY'}),
+};
+
+export const outputFlags = {
+  'output-file': Flags.string({description: 'write the report to this file', helpGroup: 'OUTPUT'}),
+  color: Flags.string({
+    description: 'colour: auto, always or never',
+    options: ['auto', 'always', 'never'],
+    default: 'auto',
+    helpGroup: 'OUTPUT',
+  }),
+  quiet: Flags.boolean({char: 'q', description: 'print the verdict and the findings only', helpGroup: 'OUTPUT'}),
+  verbose: Flags.boolean({char: 'v', description: 'harmless findings too, and the settings with their sources', helpGroup: 'OUTPUT'}),
+  'no-progress': Flags.boolean({description: 'no progress on standard error', helpGroup: 'OUTPUT'}),
+};
+
+export const judgingFlags = {
+  'fail-on': Flags.string({
+    description: 'exit with 1 from this severity on: error, warning, info, never',
+    options: ['error', 'warning', 'info', 'never'],
+    default: 'error',
+    helpGroup: 'JUDGING',
+  }),
+  only: Flags.string({
+    description: 'report these codes only (comma-separated, repeatable)',
+    multiple: true,
+    multipleNonGreedy: true,
+    delimiter: ',',
+    helpValue: 'CODES',
+    helpGroup: 'JUDGING',
+  }),
+  skip: Flags.string({
+    description: 'do not report these codes',
+    multiple: true,
+    multipleNonGreedy: true,
+    delimiter: ',',
+    helpValue: 'CODES',
+    helpGroup: 'JUDGING',
+  }),
+  baseline: Flags.string({description: 'findings in this JSON report are known and do not fail', helpValue: 'FILE', helpGroup: 'JUDGING'}),
+};

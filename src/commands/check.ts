@@ -1,0 +1,39 @@
+import {Args, Flags} from '@oclif/core';
+import {diagnoseOptions} from '../command/diagnose-options.ts';
+import {exitCode, type FailOn} from '../command/exit-code.ts';
+import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../command/flags.ts';
+import {diagnose} from '../diagnose.ts';
+import {renderers} from '../render/index.ts';
+import {BaseCommand} from './base-command.ts';
+
+export default class Check extends BaseCommand {
+  static override summary = 'Check that Services are programmed on every node as kube-proxy should have done it';
+  static override description =
+    `Compares the rules found on each node with those that kube-proxy should have written for the Services and EndpointSlices of the API.
+Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something could not be read and nothing that was read fails.`;
+  static override examples = [
+    '<%= config.bin %> check -A --from bundle.tgz',
+    '<%= config.bin %> check shop/web --from ./bundle -o json',
+    '<%= config.bin %> check -n shop -l tier=web --fail-on warning --from ./bundle',
+  ];
+  static override strict = false;
+  static override args = {service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false})};
+  static override flags = {
+    ...scopeFlags,
+    ...sourceFlags,
+    ...settingFlags,
+    ...outputFlags,
+    ...judgingFlags,
+    output: Flags.string({char: 'o', description: 'output format', options: Object.keys(renderers), default: 'table', helpGroup: 'OUTPUT'}),
+  };
+
+  async run(): Promise<void> {
+    const {flags, argv} = await this.parse(Check);
+    const snapshot = await this.snapshot(flags.from);
+    const known = this.baseline(flags.baseline);
+    const report = diagnose(snapshot, {...diagnoseOptions(flags, argv as string[], snapshot), toolVersion: this.config.version});
+    const render = renderers[flags.output as keyof typeof renderers];
+    this.print(render(report, this.renderOptions(flags)), flags['output-file']);
+    process.exitCode = exitCode(report, flags['fail-on'] as FailOn, known);
+  }
+}

@@ -1,0 +1,208 @@
+import type {Difference} from '../model/difference.ts';
+import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
+import {comparableRule} from '../parse/comparable-rule.ts';
+import {parseRule} from '../parse/rule.ts';
+
+/** What is expected, in groups that each belong to one owner. A group is rendered only while it is compared. */
+export interface Expectation<Owner> {
+  readonly owners: Iterable<Owner>;
+  /** Chains that belong to the owner alone, as text by name, and its rules in chains that it shares with others. */
+  rulesOf(owner: Owner): {
+    readonly own: ReadonlyMap<string, string>;
+    readonly shared: readonly {readonly table: string; readonly chain: string; readonly text: string}[];
+  };
+  /** Rules that belong to nobody, by `table/chain`. A chain without any of them, and without any of an owner's, is to be empty. */
+  frame(): ReadonlyMap<string, readonly string[]>;
+  /** Chains, as `table/chain`, of which only the presence of the expected rules counts: the base chains. */
+  readonly open: ReadonlySet<string>;
+  /** Chains in which the order of rules does not count. */
+  readonly unordered: ReadonlySet<string>;
+}
+
+export interface Comparison<Owner> {
+  readonly differences: readonly Difference<Owner>[];
+  /** Chains of the actual ruleset that are expected, whether they are as expected or not. */
+  readonly expectedChains: ReadonlySet<Chain>;
+  /** Those among them that do not read as expected. */
+  readonly changedChains: ReadonlySet<Chain>;
+}
+
+/**
+ * Lists the differences between what is expected and what is there, blind to counters, comments and the order of independent
+ * rules. A chain whose text is the expected text is done at once; only chains that differ are taken apart.
+ */
+export function compareRulesets<Owner>(expected: Expectation<Owner>, actual: Ruleset): Comparison<Owner> {
+  const differences: Difference<Owner>[] = [];
+  const expectedChains = new Set<Chain>();
+  const changedChains = new Set<Chain>();
+  const shared = new Map<string, SharedRule<Owner>[]>();
+  for (const owner of expected.owners) {
+    const rules = expected.rulesOf(owner);
+    for (const [name, text] of rules.own) {
+      const chain = actual.chain('nat', name);
+      if (chain !== undefined) expectedChains.add(chain);
+      if (chain?.text() === text) continue;
+      if (chain !== undefined) changedChains.add(chain);
+      differences.push(...compareChain({table: 'nat', name, text, owner}, chain));
+    }
+    for (const rule of rules.shared) share(shared, `${rule.table}/${rule.chain}`, rule.text, owner);
+  }
+  for (const [key, texts] of expected.frame()) {
+    if (!shared.has(key)) shared.set(key, []);
+    for (const text of texts) share(shared, key, text, null);
+  }
+  for (const [key, rules] of shared) {
+    const [table = '', name = ''] = key.split('/');
+    const chain = actual.chain(table, name);
+    if (chain !== undefined) expectedChains.add(chain);
+    const ordered = !expected.open.has(key) && !expected.unordered.has(key);
+    const place = {table, name, rules, open: expected.open.has(key)};
+    differences.push(...(ordered ? compareOrdered(place, chain) : compareShared(place, chain)));
+  }
+  return {differences, expectedChains, changedChains};
+}
+
+interface SharedRule<Owner> {
+  readonly text: string;
+  readonly owner: Owner | null;
+  /** Its place among the expected rules of the chain. */
+  readonly place: number;
+}
+
+interface SharedPlace<Owner> {
+  readonly table: string;
+  readonly name: string;
+  readonly rules: readonly SharedRule<Owner>[];
+  readonly open: boolean;
+}
+
+function share<Owner>(shared: Map<string, SharedRule<Owner>[]>, key: string, text: string, owner: Owner | null): void {
+  add(shared, key, {text, owner, place: shared.get(key)?.length ?? 0});
+}
+
+function add<T>(map: Map<string, T[]>, key: string, value: T): void {
+  const list = map.get(key);
+  if (list === undefined) map.set(key, [value]);
+  else list.push(value);
+}
+
+/** Rules of one owner's own chain: order counts. */
+function compareChain<Owner>(
+  expected: {table: string; name: string; text: string; owner: Owner},
+  actual: Chain | undefined,
+): readonly Difference<Owner>[] {
+  const {table, name, text, owner} = expected;
+  const rules = text.split('\n').map(line => ({rule: parseRule(line, {table, chain: name, line: 0}), owner}));
+  return compareLists({table, chain: name}, rules, actual?.rules() ?? [], owner);
+}
+
+function compareOrdered<Owner>({table, name, rules}: SharedPlace<Owner>, actual: Chain | undefined): readonly Difference<Owner>[] {
+  return compareLists(
+    {table, chain: name},
+    rules.map(rule => parsed(table, name, rule)),
+    actual?.rules() ?? [],
+    null,
+  );
+}
+
+interface OwnedRule<Owner> {
+  readonly rule: Rule;
+  readonly owner: Owner | null;
+}
+
+function compareLists<Owner>(
+  place: {readonly table: string; readonly chain: string},
+  expected: readonly OwnedRule<Owner>[],
+  actual: readonly Rule[],
+  owner: Owner | null,
+): readonly Difference<Owner>[] {
+  const {pairs, differences} = pairUp(place, expected, actual, owner);
+  let last = 0;
+  for (const [index, rule] of pairs) {
+    if (index < last) return [...differences, {...place, kind: 'reordered', rule, owner}];
+    last = index;
+  }
+  return differences;
+}
+
+/** Finds for each actual rule its place among the expected ones: `[index among the expected, actual rule]`, in actual order. */
+function pairUp<Owner>(
+  place: {readonly table: string; readonly chain: string},
+  expected: readonly OwnedRule<Owner>[],
+  actual: readonly Rule[],
+  owner: Owner | null,
+): {readonly pairs: readonly (readonly [number, Rule])[]; readonly differences: readonly Difference<Owner>[]} {
+  const differences: Difference<Owner>[] = [];
+  const waiting = new Map<string, number[]>();
+  for (const [index, {rule}] of expected.entries()) add(waiting, comparableRule(rule), index);
+  const known = new Set(waiting.keys());
+  const pairs: (readonly [number, Rule])[] = [];
+  for (const rule of actual) {
+    const key = comparableRule(rule);
+    const index = waiting.get(key)?.shift();
+    if (index !== undefined) pairs.push([index, rule]);
+    else differences.push({...place, kind: known.has(key) ? 'duplicate' : 'extra', rule, owner});
+  }
+  const missing = [...waiting.values()].flat().sort((a, b) => a - b);
+  for (const index of missing) {
+    const item = expected[index];
+    if (item !== undefined) differences.push({...place, kind: 'missing', rule: item.rule, owner: item.owner});
+  }
+  return {pairs, differences};
+}
+
+/** A chain that many share, or a base chain: a set of rules. Lines that read the same are paired without being parsed. */
+function compareShared<Owner>({table, name, rules, open}: SharedPlace<Owner>, actual: Chain | undefined): readonly Difference<Owner>[] {
+  const prefix = `-A ${name} `;
+  const waiting = new Map<string, SharedRule<Owner>[]>();
+  for (const rule of rules) add(waiting, prefix + rule.text, rule);
+  const known = new Set(waiting.keys());
+  const text = actual?.text() ?? '';
+  const differing: number[] = [];
+  const order = new OrderWithinOwner<Owner>();
+  for (const [index, line] of (text === '' ? [] : text.split('\n')).entries()) {
+    const rule = waiting.get(line)?.shift();
+    if (rule === undefined) {
+      if (!open || known.has(line) || line.includes('KUBE-')) differing.push(index);
+    } else if (!open) order.saw(rule, index);
+  }
+  const left = [...waiting.values()].flat();
+  if (differing.length === 0 && left.length === 0 && order.late.length === 0) return [];
+  const actualRules = actual?.rules() ?? [];
+  const place = {table, chain: name};
+  const found = differing.flatMap(index => actualRules[index] ?? []);
+  const {differences} = pairUp(
+    place,
+    left.map(rule => parsed(table, name, rule)),
+    found,
+    null,
+  );
+  return [
+    ...differences.map(difference =>
+      difference.kind === 'extra' && known.has(difference.rule.text) ? {...difference, kind: 'duplicate' as const} : difference,
+    ),
+    ...order.late.flatMap(({index, owner}) =>
+      actualRules[index] === undefined ? [] : [{...place, kind: 'reordered' as const, rule: actualRules[index], owner}],
+    ),
+  ];
+}
+
+/** Between owners the order does not count; among the rules of one owner it does, and the rules of the frame come last. */
+class OrderWithinOwner<Owner> {
+  readonly late: {readonly index: number; readonly owner: Owner | null}[] = [];
+  readonly #last = new Map<Owner, number>();
+  #frameSeen = false;
+
+  saw({owner, place}: SharedRule<Owner>, index: number): void {
+    if (owner === null) {
+      this.#frameSeen = true;
+      return;
+    }
+    if (this.#frameSeen || place < (this.#last.get(owner) ?? 0)) this.late.push({index, owner});
+    this.#last.set(owner, place);
+  }
+}
+
+function parsed<Owner>(table: string, chain: string, {text, owner}: SharedRule<Owner>): OwnedRule<Owner> {
+  return {rule: parseRule(`-A ${chain} ${text}`, {table, chain, line: 0}), owner};
+}

@@ -1,0 +1,102 @@
+import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
+import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
+import {
+  hasExternalChains,
+  honoursInternalPolicy,
+  honoursNodeHints,
+  honoursZoneHints,
+  usesTerminatingEndpoints,
+} from '../iptables/versions.ts';
+import type {ProxyVersion} from './service-ports.ts';
+
+/** What a kube-proxy knows of its node when it picks endpoints. */
+export interface NodeTopology {
+  readonly nodeName: string;
+  readonly zone: string | null;
+  readonly proxy: ProxyVersion;
+}
+
+/** Which endpoints the chains of a Service port use on one node. Follows `CategorizeEndpoints` of `pkg/proxy/topology.go`. */
+export function categorizeEndpoints(port: ServicePort, endpoints: readonly Endpoint[], node: NodeTopology): CategorizedEndpoints {
+  if (endpoints.length === 0) return nothing;
+  return hasExternalChains(node.proxy.version) ? categorize(port, endpoints, node) : categorizeBefore124(port, endpoints, node);
+}
+
+const nothing: CategorizedEndpoints = {cluster: [], local: [], reachable: [], hasAny: false};
+
+export function usesClusterEndpoints(port: ServicePort): boolean {
+  return !port.internalPolicyLocal || hasExternalEntry(port);
+}
+
+export function usesLocalEndpoints(port: ServicePort): boolean {
+  return port.internalPolicyLocal || (port.externalPolicyLocal && hasExternalEntry(port));
+}
+
+function categorize(port: ServicePort, endpoints: readonly Endpoint[], node: NodeTopology): CategorizedEndpoints {
+  const fallBack = usesTerminatingEndpoints(node.proxy.version, node.proxy.gates);
+  const lastResort = (list: readonly Endpoint[]): readonly Endpoint[] => (fallBack ? list.filter(isLeaving) : []);
+  const usesCluster = usesClusterEndpoints(port);
+  let cluster: readonly Endpoint[] = [];
+  const mode = usesCluster ? topologyMode(port, endpoints, node) : null;
+  if (usesCluster) {
+    cluster = endpoints.filter(endpoint => endpoint.ready && satisfies(endpoint, mode, node));
+    if (cluster.length === 0) cluster = lastResort(endpoints);
+  }
+  if (!usesLocalEndpoints(port)) return {cluster, local: [], reachable: cluster, hasAny: cluster.length > 0};
+  const hasAny = endpoints.some(endpoint => endpoint.ready || (fallBack && isLeaving(endpoint)));
+  const here = endpoints.filter(endpoint => endpoint.nodeName === node.nodeName);
+  const readyHere = here.filter(({ready}) => ready);
+  const local = readyHere.length > 0 ? readyHere : lastResort(here);
+  return {cluster, local, reachable: union(cluster, local), hasAny};
+}
+
+/** Not ready, but still serving while it terminates: used when nothing else is left. */
+function isLeaving(endpoint: Endpoint): boolean {
+  return !endpoint.ready && endpoint.serving && endpoint.terminating;
+}
+
+export type TopologyMode = 'PreferSameNode' | 'PreferSameZone' | null;
+
+/** Follows `topologyModeFromHints`: hints count only if all ready endpoints have them and one names this node or its zone. */
+export function topologyMode(port: ServicePort, endpoints: readonly Endpoint[], node: NodeTopology): TopologyMode {
+  const {version, gates} = node.proxy;
+  const ready = endpoints.filter(endpoint => endpoint.ready);
+  if (ready.length === 0) return null;
+  if (honoursNodeHints(version, gates)) {
+    const all = ready.every(({nodeHints}) => nodeHints !== null);
+    if (all && ready.some(({nodeHints}) => nodeHints?.includes(node.nodeName))) return 'PreferSameNode';
+  }
+  if (!honoursZoneHints(version, gates, port.object.metadata.annotations ?? {})) return null;
+  const {zone} = node;
+  if (zone === null || zone === '') return null;
+  const all = ready.every(({zoneHints}) => zoneHints !== null);
+  return all && ready.some(({zoneHints}) => zoneHints?.includes(zone)) ? 'PreferSameZone' : null;
+}
+
+function satisfies(endpoint: Endpoint, mode: TopologyMode, {nodeName, zone}: NodeTopology): boolean {
+  if (mode === 'PreferSameNode') return endpoint.nodeHints?.includes(nodeName) ?? false;
+  if (mode === 'PreferSameZone') return zone !== null && (endpoint.zoneHints?.includes(zone) ?? false);
+  return true;
+}
+
+function union(cluster: readonly Endpoint[], local: readonly Endpoint[]): readonly Endpoint[] {
+  if (cluster.length === 0) return local;
+  const known = new Set(cluster);
+  return [...cluster, ...local.filter(endpoint => !known.has(endpoint))];
+}
+
+/** Before 1.24: an internal policy Local takes the place of all other endpoints, unless the external policy is Local. */
+function categorizeBefore124(port: ServicePort, all: readonly Endpoint[], node: NodeTopology): CategorizedEndpoints {
+  const {version, gates} = node.proxy;
+  const onlyLocal = port.internalPolicyLocal && !port.externalPolicyLocal && honoursInternalPolicy(version, gates);
+  const hinted = !port.externalPolicyLocal && !port.internalPolicyLocal ? topologyMode(port, all, node) : null;
+  const considered = all.filter(endpoint => (onlyLocal ? endpoint.nodeName === node.nodeName : satisfies(endpoint, hinted, node)));
+  const cluster = considered.filter(({ready}) => ready);
+  if (!port.externalPolicyLocal) return {cluster, local: [], reachable: cluster, hasAny: cluster.length > 0};
+  const fallBack = usesTerminatingEndpoints(version, gates);
+  const here = considered.filter(({nodeName}) => nodeName === node.nodeName);
+  const readyHere = here.filter(({ready}) => ready);
+  const local = readyHere.length > 0 || !fallBack ? readyHere : here.filter(isLeaving);
+  const hasAny = cluster.length > 0 || (fallBack && considered.some(isLeaving));
+  return {cluster, local, reachable: union(cluster, local), hasAny};
+}

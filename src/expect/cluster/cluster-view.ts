@@ -1,0 +1,77 @@
+import type {ApiObjects} from '../../model/snapshot.ts';
+import type {EndpointSliceObject, EndpointsObject} from '../../model/api-objects.ts';
+import type {EndpointSet} from '../../model/endpoint.ts';
+import type {Family} from '../../model/family.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import {readsEndpoints} from '../iptables/versions.ts';
+import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
+import {type ProxyVersion, servicePorts} from './service-ports.ts';
+
+/** A Service port with all its endpoints: what is the same on every node. */
+export interface PortEntry {
+  readonly port: ServicePort;
+  readonly set: EndpointSet;
+}
+
+/** The API objects as kube-proxies see them, worked out once for all nodes that run the same version. */
+export class ClusterView {
+  readonly #api: ApiObjects;
+  readonly #entries = new Map<string, readonly PortEntry[]>();
+  readonly #slices = new Map<number, ReadonlyMap<string, readonly EndpointSliceObject[]>>();
+
+  constructor(api: ApiObjects) {
+    this.#api = api;
+  }
+
+  /** Every Service port that a kube-proxy of this version serves in the family, in the order of the API's list. */
+  entries(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
+    const key = `${family} ${proxy.version.minor} ${JSON.stringify(proxy.gates)}`;
+    let entries = this.#entries.get(key);
+    if (entries === undefined) {
+      entries = this.#build(family, proxy);
+      this.#entries.set(key, entries);
+    }
+    return entries;
+  }
+
+  /** The slices that a kube-proxy of this version uses for a Service, `namespace/name`. */
+  slicesOf(service: string, proxy: ProxyVersion): readonly EndpointSliceObject[] {
+    return this.#slicesByService(proxy).get(service) ?? [];
+  }
+
+  #build(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
+    const endpointsOf = this.#source(proxy);
+    return (this.#api.services ?? []).flatMap(service =>
+      servicePorts(service, family, proxy).map(port => ({port, set: endpointsOf(port)})),
+    );
+  }
+
+  #source(proxy: ProxyVersion): (port: ServicePort) => EndpointSet {
+    const slices = this.#slicesByService(proxy);
+    const old = readsEndpoints(proxy.version, proxy.gates) || this.#api.endpointSlices === null;
+    if (!old || this.#api.endpoints === null) return port => endpointSet(port, slices.get(serviceKey(port)) ?? [], proxy.version);
+    const objects = new Map<string, EndpointsObject>(
+      this.#api.endpoints.map(object => [`${object.metadata.namespace ?? 'default'}/${object.metadata.name}`, object]),
+    );
+    return port => endpointSetOfEndpoints(port, objects.get(serviceKey(port)));
+  }
+
+  #slicesByService({version}: ProxyVersion): ReadonlyMap<string, readonly EndpointSliceObject[]> {
+    const known = this.#slices.get(version.minor);
+    if (known !== undefined) return known;
+    const groups = new Map<string, EndpointSliceObject[]>();
+    for (const slice of this.#api.endpointSlices ?? []) {
+      const owner = sliceOwner(slice, version);
+      if (owner === null) continue;
+      const group = groups.get(owner);
+      if (group === undefined) groups.set(owner, [slice]);
+      else group.push(slice);
+    }
+    this.#slices.set(version.minor, groups);
+    return groups;
+  }
+}
+
+export function serviceKey(port: {readonly namespace: string; readonly service: string}): string {
+  return `${port.namespace}/${port.service}`;
+}

@@ -1,0 +1,173 @@
+import {canonicalAddress, familyOf} from '../../model/address.ts';
+import type {EndpointSliceObject, EndpointsObject, SliceEndpoint, SlicePort} from '../../model/api-objects.ts';
+import type {Endpoint, EndpointSet} from '../../model/endpoint.ts';
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import {hasSharedSelector, keepsAddressSpelling, mergesByAddress, prefersNotTerminating, sortsWithinSlice} from '../iptables/versions.ts';
+import {headlessLabel, proxyNameLabel} from './service-ports.ts';
+
+/** The Service that a slice belongs to, as `namespace/name`; null when kube-proxy of this version does not use the slice. */
+export function sliceOwner(slice: EndpointSliceObject, version: KubeProxyVersion): string | null {
+  const labels = slice.metadata.labels ?? {};
+  const service = labels['kubernetes.io/service-name'];
+  if (service === undefined || service === '' || labels[headlessLabel] !== undefined) return null;
+  if (hasSharedSelector(version) && labels[proxyNameLabel] !== undefined) return null;
+  return `${slice.metadata.namespace ?? 'default'}/${service}`;
+}
+
+/**
+ * The endpoints of a Service port, merged over its slices and sorted. Follows `EndpointSliceCache.endpointInfoByServicePort`
+ * and `addEndpoints`.
+ */
+export function endpointSet(port: ServicePort, slices: readonly EndpointSliceObject[], version: KubeProxyVersion): EndpointSet {
+  const merge = new Merge({byAddress: mergesByAddress(version), keepsOrder: false});
+  for (const slice of slices) {
+    if (slice.addressType !== port.family && slice.addressType !== undefined) continue;
+    for (const slicePort of slice.ports ?? []) {
+      if (matches(slicePort, port)) addSlice(merge, slice, {port: slicePort.port ?? 0, servicePort: port, version});
+    }
+  }
+  return merge.result();
+}
+
+/** The same from an Endpoints object: ready addresses of one family, in the object's order. Follows `endpointsToEndpointsMap` of 1.21. */
+export function endpointSetOfEndpoints(port: ServicePort, object: EndpointsObject | undefined): EndpointSet {
+  const merge = new Merge({byAddress: true, keepsOrder: true});
+  for (const subset of object?.subsets ?? []) {
+    for (const subsetPort of subset.ports ?? []) {
+      if (!matches({...subsetPort, name: subsetPort.name ?? ''}, port)) continue;
+      for (const {ip, nodeName, targetRef} of subset.addresses ?? []) {
+        if (ip === undefined || familyOf(ip) !== port.family) continue;
+        const endpoint: SliceEndpoint = {addresses: [ip], nodeName: nodeName ?? null, ...(targetRef === undefined ? {} : {targetRef})};
+        merge.add(toEndpoint(endpoint, ip, {port: subsetPort.port ?? 0, slice: object?.metadata.name ?? ''}));
+      }
+    }
+  }
+  return merge.result();
+}
+
+/** A port of a slice is one of a Service by name and protocol; `targetPort` plays no part. */
+export function matches(slicePort: SlicePort, port: ServicePort): boolean {
+  if (slicePort.name === undefined || slicePort.name === null) return false;
+  if (typeof slicePort.port !== 'number' || slicePort.port === 0) return false;
+  return slicePort.name === port.portName && (slicePort.protocol ?? 'TCP') === port.protocol;
+}
+
+interface SliceContext {
+  readonly port: number;
+  readonly servicePort: ServicePort;
+  readonly version: KubeProxyVersion;
+}
+
+function addSlice(merge: Merge, slice: EndpointSliceObject, {port, servicePort, version}: SliceContext): void {
+  const endpoints = (slice.endpoints ?? []).filter(endpoint => typeof endpoint?.addresses?.[0] === 'string');
+  if (sortsWithinSlice(version)) endpoints.sort((a, b) => compareText(a.addresses?.[0] ?? '', b.addresses?.[0] ?? ''));
+  for (const endpoint of endpoints) {
+    const written = endpoint.addresses?.[0] ?? '';
+    const address = canonicalAddress(written);
+    if (address === null || familyOf(address) !== servicePort.family) continue;
+    merge.add(toEndpoint(endpoint, keepsAddressSpelling(version) ? written : address, {port, slice: slice.metadata.name}));
+  }
+}
+
+/** Conditions default as kube-proxy defaults them: ready and serving when not said, terminating only when said. */
+function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {port: number; slice: string}): Endpoint {
+  const {conditions, nodeName, targetRef, hints} = endpoint;
+  return {
+    ...{address, port, slice},
+    hostPort: address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
+    ready: conditions?.ready ?? true,
+    serving: conditions?.serving ?? true,
+    terminating: conditions?.terminating ?? false,
+    nodeName: nodeName ?? null,
+    zoneHints: hintNames(hints?.forZones),
+    nodeHints: hintNames(hints?.forNodes),
+    pod: targetRef?.kind === 'Pod' && targetRef.name !== undefined ? `${targetRef.namespace ?? ''}/${targetRef.name}` : null,
+  };
+}
+
+function hintNames(hints: readonly {readonly name?: string}[] | undefined): readonly string[] | null {
+  return hints === undefined || hints.length === 0 ? null : hints.map(({name}) => name ?? '');
+}
+
+/** Collects endpoints under kube-proxy's key and remembers which of them disagree. */
+class Merge {
+  readonly #byKey = new Map<string, Endpoint>();
+  #duplicates: Map<string, Endpoint[]> | null = null;
+  readonly #byAddress: boolean;
+  readonly #keepsOrder: boolean;
+
+  constructor(options: {readonly byAddress: boolean; readonly keepsOrder: boolean}) {
+    this.#byAddress = options.byAddress;
+    this.#keepsOrder = options.keepsOrder;
+  }
+
+  add(endpoint: Endpoint): void {
+    const key = this.#byAddress ? endpoint.address : endpoint.hostPort;
+    const first = this.#byKey.get(key);
+    if (first === undefined) {
+      this.#byKey.set(key, endpoint);
+      return;
+    }
+    this.#duplicates ??= new Map();
+    const all = this.#duplicates.get(key) ?? [first];
+    this.#duplicates.set(key, [...all, endpoint]);
+  }
+
+  result(): EndpointSet {
+    const endpoints = [...this.#byKey.values()];
+    if (!this.#keepsOrder) endpoints.sort((a, b) => compareText(a.hostPort, b.hostPort));
+    return {endpoints, ambiguous: this.#duplicates === null ? noDuplicates : this.#disagreeing(this.#duplicates)};
+  }
+
+  #disagreeing(duplicates: ReadonlyMap<string, readonly Endpoint[]>): ReadonlyMap<string, readonly Endpoint[]> {
+    return new Map([...duplicates].filter(([, all]) => new Set(all.map(content)).size > 1));
+  }
+}
+
+const noDuplicates: ReadonlyMap<string, readonly Endpoint[]> = new Map();
+
+function content(endpoint: Endpoint): string {
+  const {hostPort, ready, serving, terminating, nodeName, zoneHints, nodeHints} = endpoint;
+  return JSON.stringify([hostPort, ready, serving, terminating, nodeName, zoneHints, nodeHints]);
+}
+
+/**
+ * All lists that kube-proxy may have made of a set with duplicates that disagree; the first is the likeliest. Where upstream
+ * defines the outcome there is one list. At most 64 are given.
+ */
+export function possibleEndpoints(set: EndpointSet, nodeName: string, version: KubeProxyVersion): readonly (readonly Endpoint[])[] {
+  let lists: (readonly Endpoint[])[] = [set.endpoints];
+  for (const [key, all] of set.ambiguous) {
+    const survivors = maySurvive(all, nodeName, version);
+    const next = lists.flatMap(list => survivors.map(survivor => replace(list, key, survivor, mergesByAddress(version))));
+    lists = next.slice(0, 64);
+  }
+  return lists;
+}
+
+/** Follows the end of `addEndpoints`: 1.36 prefers endpoints that are not terminating, earlier versions those on this node. */
+function maySurvive(all: readonly Endpoint[], nodeName: string, version: KubeProxyVersion): readonly Endpoint[] {
+  const isPreferred = (endpoint: Endpoint): boolean =>
+    prefersNotTerminating(version) ? !endpoint.terminating : endpoint.nodeName === nodeName;
+  const preferred = all.filter(isPreferred);
+  const candidates = preferred.length > 0 ? preferred : all;
+  // Inside one slice the order is defined, so the outcome is: without a preferred one the first stays, else the last preferred.
+  const oneSlice = new Set(all.map(({slice}) => slice)).size === 1 && !mergesByAddress(version);
+  if (!oneSlice) return uniqueBy(candidates, content);
+  const winner = preferred.length > 0 ? preferred.at(-1) : all[0];
+  return winner === undefined ? [] : [winner];
+}
+
+function replace(list: readonly Endpoint[], key: string, survivor: Endpoint, byAddress: boolean): readonly Endpoint[] {
+  const changed = list.map(endpoint => ((byAddress ? endpoint.address : endpoint.hostPort) === key ? survivor : endpoint));
+  return changed.sort((a, b) => compareText(a.hostPort, b.hostPort));
+}
+
+function uniqueBy<T>(items: readonly T[], key: (item: T) => string): readonly T[] {
+  return [...new Map(items.map(item => [key(item), item])).values()];
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,112 @@
+import {canonicalAddress, familyOf, parseCidr} from '../../model/address.ts';
+import type {ServiceObject, ServicePortSpec} from '../../model/api-objects.ts';
+import type {Family} from '../../model/family.ts';
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import type {Protocol, ServicePort} from '../../model/service-port.ts';
+import {servicePortHash} from '../iptables/names.ts';
+import {
+  hasSharedSelector,
+  honoursInternalPolicy,
+  honoursIPMode,
+  honoursPolicyOfExternalIPs,
+  zeroRangeMeansAll,
+} from '../iptables/versions.ts';
+
+export interface ProxyVersion {
+  readonly version: KubeProxyVersion;
+  readonly gates: Readonly<Record<string, boolean>>;
+}
+
+/** Why kube-proxy does not serve a Service; null when it does. Follows `ShouldSkipService` and the informer's label selector. */
+export function whyNotServed(service: ServiceObject, version: KubeProxyVersion): string | null {
+  const labels = service.metadata.labels ?? {};
+  if (labels[proxyNameLabel] !== undefined) return `it is given to another proxy (label ${proxyNameLabel}=${labels[proxyNameLabel]})`;
+  if (hasSharedSelector(version) && labels[headlessLabel] !== undefined) return `it bears the label ${headlessLabel}`;
+  if (service.spec?.type === 'ExternalName') return 'it is of type ExternalName: a DNS name, without an address of its own';
+  const clusterIP = service.spec?.clusterIP;
+  if (clusterIP === 'None') return 'it is headless (clusterIP: None): clients get the addresses of its pods from DNS';
+  if (clusterIP === undefined || clusterIP === '') return 'it has no cluster IP (yet)';
+  return null;
+}
+
+export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';
+export const headlessLabel = 'service.kubernetes.io/headless';
+
+/** The Service ports that a kube-proxy of this version serves in one family. Follows `newBaseServiceInfo`. */
+export function servicePorts(service: ServiceObject, family: Family, proxy: ProxyVersion): readonly ServicePort[] {
+  if (whyNotServed(service, proxy.version) !== null) return [];
+  const clusterIP = clusterIPOf(service, family);
+  if (clusterIP === null) return [];
+  return (service.spec?.ports ?? []).filter(isUsable).map(port => servicePort(service, port, {family, clusterIP, proxy}));
+}
+
+/** Follows `GetClusterIPByFamily`. */
+export function clusterIPOf(service: ServiceObject, family: Family): string | null {
+  const {ipFamilies = [], clusterIPs = [], clusterIP = ''} = service.spec ?? {};
+  if (ipFamilies.length === 0) return familyOf(clusterIP) === family ? canonicalAddress(clusterIP) : null;
+  const at = ipFamilies.indexOf(family);
+  const address = at < 0 ? undefined : (clusterIPs[at] ?? (at === 0 ? clusterIP : undefined));
+  return address === undefined ? null : canonicalAddress(address);
+}
+
+function isUsable(port: ServicePortSpec): boolean {
+  return typeof port.port === 'number' && protocolOf(port) !== null;
+}
+
+function protocolOf(port: ServicePortSpec): Protocol | null {
+  const protocol = port.protocol ?? 'TCP';
+  return protocol === 'TCP' || protocol === 'UDP' || protocol === 'SCTP' ? protocol : null;
+}
+
+interface PortContext {
+  readonly family: Family;
+  readonly clusterIP: string;
+  readonly proxy: ProxyVersion;
+}
+
+function servicePort(service: ServiceObject, port: ServicePortSpec, {family, clusterIP, proxy}: PortContext): ServicePort {
+  const {metadata, spec = {}} = service;
+  const namespace = metadata.namespace ?? 'default';
+  const portName = port.name ?? '';
+  const protocol = protocolOf(port) ?? 'TCP';
+  const servicePortName = `${namespace}/${metadata.name}${portName === '' ? '' : `:${portName}`}`;
+  const externalPolicyLocal = isExternalPolicyLocal(service, proxy.version);
+  return {
+    ...{family, namespace, service: metadata.name, portName, protocol, servicePortName, clusterIP, externalPolicyLocal, object: service},
+    hash: servicePortHash(servicePortName, protocol),
+    port: port.port ?? 0,
+    nodePort: port.nodePort ?? 0,
+    externalIPs: ofFamily(spec.externalIPs ?? [], family),
+    loadBalancerVIPs: loadBalancerVIPs(service, family, proxy),
+    sourceRanges: sourceRanges(spec.loadBalancerSourceRanges ?? [], family, proxy.version),
+    internalPolicyLocal: spec.internalTrafficPolicy === 'Local' && honoursInternalPolicy(proxy.version, proxy.gates),
+    affinitySeconds: spec.sessionAffinity === 'ClientIP' ? (spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? 10800) : null,
+    healthCheckNodePort: spec.type === 'LoadBalancer' && externalPolicyLocal ? (spec.healthCheckNodePort ?? 0) : 0,
+  };
+}
+
+/** Follows `ExternalPolicyLocal` of `pkg/api/v1/service`, which took in external IPs of ClusterIP Services in 1.29. */
+function isExternalPolicyLocal({spec = {}}: ServiceObject, version: KubeProxyVersion): boolean {
+  if (spec.externalTrafficPolicy !== 'Local') return false;
+  if (spec.type === 'LoadBalancer' || spec.type === 'NodePort') return true;
+  return honoursPolicyOfExternalIPs(version) && (spec.externalIPs ?? []).length > 0;
+}
+
+function ofFamily(addresses: readonly string[], family: Family): readonly string[] {
+  return addresses.filter(address => familyOf(address) === family).map(address => canonicalAddress(address) ?? address);
+}
+
+function loadBalancerVIPs(service: ServiceObject, family: Family, {version, gates}: ProxyVersion): readonly string[] {
+  const ingress = service.status?.loadBalancer?.ingress ?? [];
+  const taken = ingress.filter(({ip, ipMode}) => ip !== undefined && !(ipMode === 'Proxy' && honoursIPMode(version, gates)));
+  return ofFamily(
+    taken.map(({ip}) => ip ?? ''),
+    family,
+  );
+}
+
+function sourceRanges(ranges: readonly string[], family: Family, version: KubeProxyVersion): readonly string[] {
+  const parsed = ranges.map(range => (range.includes('/') ? parseCidr(range.trim()) : null)).filter(cidr => cidr?.family === family);
+  if (zeroRangeMeansAll(version) && parsed.some(cidr => cidr?.prefix === 0)) return [];
+  return parsed.map(cidr => cidr?.text ?? '');
+}

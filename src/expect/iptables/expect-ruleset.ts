@@ -1,0 +1,53 @@
+import type {Endpoint} from '../../model/endpoint.ts';
+import type {Family} from '../../model/family.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endpoints.ts';
+import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
+import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
+import {ExpectedRuleset} from './expected-ruleset.ts';
+import {endpointChainName} from './names.ts';
+import {nodeContext} from './node-context.ts';
+import type {PortOnNode} from './service-rules.ts';
+
+export interface ExpectInput {
+  readonly view: ClusterView;
+  readonly config: ProxyConfig;
+  readonly facts: NodeFacts;
+  readonly family: Family;
+  /** Only for what the node alone can tell: whether the kernel counts with nfacct. */
+  readonly ruleset: Ruleset | null;
+}
+
+/** What kube-proxy should have written in one family on one node. */
+export function expectRuleset({view, config, facts, family, ruleset}: ExpectInput): ExpectedRuleset {
+  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const context = nodeContext(family, config, facts, {nfacct: countsWithNfacct(ruleset)});
+  const topology = {nodeName: config.nodeName.value, zone: config.zone.value, proxy};
+  const entries = view.entries(family, proxy);
+  const large = isLarge(entries);
+  return new ExpectedRuleset(
+    context,
+    entries.map(entry => portOnNode(entry, topology, large)),
+  );
+}
+
+/** kube-proxy's threshold: more than 1,000 endpoints over all Service ports of the family, ready or not. */
+function isLarge(entries: readonly PortEntry[]): boolean {
+  let total = 0;
+  for (const {set} of entries) total += set.endpoints.length;
+  return total > 1000;
+}
+
+function portOnNode({port, set}: PortEntry, topology: NodeTopology, large: boolean): PortOnNode {
+  const endpoints = set.ambiguous.size === 0 ? set.endpoints : (possibleEndpoints(set, topology.nodeName, topology.proxy.version)[0] ?? []);
+  const endpointChain = (endpoint: Endpoint): string => endpointChainName(port.servicePortName, port.protocol, endpoint.hostPort);
+  return {port, endpoints: categorizeEndpoints(port, endpoints, topology), endpointChain, large, all: endpoints};
+}
+
+/** The two objects that kube-proxy counts with are made together, so a rule with either of them shows that the kernel has both. */
+function countsWithNfacct(ruleset: Ruleset | null): boolean {
+  const chains = [ruleset?.chain('filter', 'KUBE-FORWARD'), ruleset?.chain('nat', 'KUBE-NODEPORTS')];
+  return chains.some(chain => chain?.text().includes('-m nfacct') ?? false);
+}

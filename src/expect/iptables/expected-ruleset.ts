@@ -1,0 +1,193 @@
+import type {Family} from '../../model/family.ts';
+import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
+import {parseRule} from '../../parse/rule.ts';
+import {frameChains, writeFrame, writeNodePortTail} from './frame-rules.ts';
+import {parseChainName} from './names.ts';
+import type {NodeContext} from './node-context.ts';
+import {type PortOnNode, writeServiceRules} from './service-rules.ts';
+import {writeServiceRulesBefore124} from './service-rules-before-124.ts';
+import {hasExternalChains} from './versions.ts';
+
+/** A rule of a chain that many Services share, without its `-A CHAIN`. */
+export interface SharedRule {
+  readonly table: string;
+  readonly chain: string;
+  readonly text: string;
+}
+
+/** The rules of one Service port: those in shared chains, and the text of each chain of its own in table nat. */
+export interface PortRules {
+  readonly shared: readonly SharedRule[];
+  readonly own: ReadonlyMap<string, string>;
+}
+
+/**
+ * What kube-proxy should have written on one node in one family. Rules of a Service port are rendered when they are asked for
+ * and not kept, so that a node with a million rules needs no million strings; a walk asks only for the chains on its way.
+ */
+export class ExpectedRuleset implements ChainSource {
+  readonly family: Family;
+  readonly context: NodeContext;
+  readonly ports: readonly PortOnNode[];
+  readonly #byHash: ReadonlyMap<string, PortOnNode>;
+  readonly #frame: ReadonlyMap<string, readonly string[]>;
+  /** Rules of shared chains, by `table/chain`, as they are gathered while Service ports are rendered. */
+  #shared: Map<string, string[]> | null = null;
+  readonly #chains = new Map<string, Chain>();
+
+  constructor(context: NodeContext, ports: readonly PortOnNode[]) {
+    this.family = context.family;
+    this.context = context;
+    this.ports = ports;
+    this.#byHash = new Map(ports.map(item => [item.port.hash, item]));
+    this.#frame = frameRules(context);
+  }
+
+  /** The Service port with these 16 characters in its chain names. */
+  portOfHash(hash: string): PortOnNode | undefined {
+    return this.#byHash.get(hash);
+  }
+
+  rulesOf(item: PortOnNode): PortRules {
+    const shared: SharedRule[] = [];
+    const own = new Map<string, string>();
+    let current = '';
+    let text = '';
+    const flush = (): void => {
+      if (text !== '') own.set(current, own.has(current) ? `${own.get(current)}\n${text}` : text);
+    };
+    const write = (table: string, chain: string, rule: string): void => {
+      if (isShared(chain)) {
+        shared.push({table, chain, text: rule});
+      } else if (chain === current) {
+        text += `\n-A ${chain} ${rule}`;
+      } else {
+        flush();
+        current = chain;
+        text = `-A ${chain} ${rule}`;
+      }
+    };
+    if (hasExternalChains(this.context.version)) writeServiceRules(item, this.context, write);
+    else writeServiceRulesBefore124(item, this.context, write);
+    flush();
+    return {shared, own};
+  }
+
+  /** Rules of the frame by `table/chain`, those of base chains and the node-port tail among them. */
+  frame(): ReadonlyMap<string, readonly string[]> {
+    return this.#frame;
+  }
+
+  hasTable(table: string): boolean {
+    return table === 'nat' || table === 'filter' || table === 'mangle';
+  }
+
+  chain(table: string, name: string): Chain | undefined {
+    const key = `${table}/${name}`;
+    const known = this.#chains.get(key);
+    if (known !== undefined) return known;
+    const parsed = table === 'nat' ? parseChainName(name) : null;
+    if (parsed !== null) {
+      const item = this.#byHash.get(parsed.hash);
+      if (item === undefined) return undefined;
+      this.materialise(item);
+      return this.#chains.get(key);
+    }
+    // The mark is the kubelet's to honour. A walk takes what is marked for dropping as dropped.
+    if (key === 'nat/KUBE-MARK-DROP') return this.#keep(table, name, `-A ${name} -j DROP`);
+    const rules = this.#sharedRules().get(key);
+    if (rules === undefined) return isBaseChain(name) ? this.#keep(table, name, '') : undefined;
+    return this.#keep(table, name, rules.map(rule => `-A ${name} ${rule}`).join('\n'));
+  }
+
+  /** Makes the chains of a Service port available to a walk; endpoint chains cannot be found by their names alone. */
+  materialise(item: PortOnNode): void {
+    for (const [name, text] of this.rulesOf(item).own) this.#keep('nat', name, text);
+  }
+
+  /** All rules of shared chains: only a walk asks for them. */
+  #sharedRules(): ReadonlyMap<string, readonly string[]> {
+    if (this.#shared !== null) return this.#shared;
+    const shared = new Map<string, string[]>();
+    for (const [table, chain] of frameChains(this.context)) shared.set(`${table}/${chain}`, []);
+    const append = (key: string, rule: string): void => {
+      const rules = shared.get(key);
+      if (rules === undefined) shared.set(key, [rule]);
+      else rules.push(rule);
+    };
+    for (const item of this.ports) for (const {table, chain, text} of this.rulesOf(item).shared) append(`${table}/${chain}`, text);
+    for (const [key, rules] of this.#frame) for (const rule of rules) append(key, rule);
+    this.#shared = shared;
+    return shared;
+  }
+
+  #keep(table: string, name: string, text: string): Chain {
+    const chain = new ExpectedChain(table, name, text);
+    this.#chains.set(`${table}/${name}`, chain);
+    return chain;
+  }
+}
+
+function frameRules(context: NodeContext): ReadonlyMap<string, readonly string[]> {
+  const frame = new Map<string, string[]>(chainsOfProxyAlone(context).map(key => [key, []]));
+  const write = (table: string, chain: string, rule: string): void => {
+    const key = `${table}/${chain}`;
+    frame.set(key, [...(frame.get(key) ?? []), rule]);
+  };
+  writeFrame(context, write);
+  writeNodePortTail(context, write);
+  return frame;
+}
+
+/** Chains in which nobody else writes; into KUBE-FIREWALL and KUBE-MARK-DROP the kubelet does. */
+function chainsOfProxyAlone(context: NodeContext): readonly string[] {
+  const chains = frameChains(context).filter(([, chain]) => chain !== 'KUBE-FIREWALL' && chain !== 'KUBE-MARK-DROP');
+  return chains.map(([table, chain]) => `${table}/${chain}`);
+}
+
+function isShared(chain: string): boolean {
+  return sharedChains.has(chain);
+}
+
+const sharedChains = new Set(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-EXTERNAL-SERVICES', 'KUBE-PROXY-FIREWALL']);
+
+function isBaseChain(name: string): boolean {
+  return baseChains.has(name);
+}
+
+const baseChains = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+
+class ExpectedChain implements Chain {
+  readonly table: string;
+  readonly name: string;
+  readonly policy: string | null;
+  readonly complete = true;
+  readonly #text: string;
+  #rules: readonly Rule[] | null = null;
+
+  constructor(table: string, name: string, text: string) {
+    this.table = table;
+    this.name = name;
+    this.policy = isBaseChain(name) ? 'ACCEPT' : null;
+    this.#text = text;
+  }
+
+  get ruleCount(): number {
+    return this.rules().length;
+  }
+
+  text(): string {
+    return this.#text;
+  }
+
+  rules(): readonly Rule[] {
+    this.#rules ??=
+      this.#text === '' ? [] : this.#text.split('\n').map(text => parseRule(text, {table: this.table, chain: this.name, line: 0}));
+    return this.#rules;
+  }
+}
+
+/** Renders one expected rule as the object that a difference names. */
+export function expectedRule(table: string, chain: string, text: string): Rule {
+  return parseRule(text.startsWith('-A ') ? text : `-A ${chain} ${text}`, {table, chain, line: 0});
+}

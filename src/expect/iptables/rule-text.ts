@@ -1,0 +1,42 @@
+import type {Family} from '../../model/family.ts';
+import type {Protocol} from '../../model/service-port.ts';
+
+/** Takes the rules that are written, in order. `rule` is all that follows `-A CHAIN `, as iptables-save prints it. */
+export type RuleWriter = (table: 'filter' | 'nat' | 'mangle', chain: string, rule: string) => void;
+
+export interface ProtocolText {
+  /** `/32` or `/128`. */
+  readonly host: string;
+  /** `tcp`, `udp` or `sctp`. */
+  readonly protocol: string;
+}
+
+export function protocolText(family: Family, protocol: Protocol): ProtocolText {
+  return {host: family === 'IPv4' ? '/32' : '/128', protocol: protocol.toLowerCase()};
+}
+
+export function comment(text: string): string {
+  return `-m comment --comment "${text}"`;
+}
+
+/** iptables-save prints a recent match with its mask and side, whatever was given. */
+export function recentMask(family: Family): string {
+  return family === 'IPv4' ? '255.255.255.255' : 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff';
+}
+
+/** The probability of `1/n` as the kernel holds it: in units of 2^-31, printed with 11 decimals. Follows `computeProbability`. */
+export function probability(n: number): string {
+  let text = probabilities.get(n);
+  if (text === undefined) {
+    const written = Number((1 / n).toFixed(10));
+    text = (Math.floor(written * 2 ** 31 + 0.5) / 2 ** 31).toFixed(11);
+    probabilities.set(n, text);
+  }
+  return text;
+}
+
+const probabilities = new Map<number, string>();
+
+export function reject(family: Family): string {
+  return `-j REJECT --reject-with ${family === 'IPv4' ? 'icmp-port-unreachable' : 'icmp6-port-unreachable'}`;
+}

@@ -1,0 +1,283 @@
+import {contains, parseAddress, parseCidr} from '../../model/address.ts';
+import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
+import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
+import {usesClusterEndpoints, usesLocalEndpoints} from '../cluster/categorize-endpoints.ts';
+import {chainName} from './names.ts';
+import {type NodeContext, nodePortDestinations} from './node-context.ts';
+import {comment, type ProtocolText, probability, protocolText, type RuleWriter, recentMask, reject} from './rule-text.ts';
+import {
+  countsWithNfacct,
+  dropsInFilter,
+  explainsFirewallChain,
+  hasProxyFirewall,
+  nodePortsNeedAddress,
+  writesExternalIPs,
+} from './versions.ts';
+
+/** One Service port with what its rules on a node are made from. */
+export interface PortOnNode {
+  readonly port: ServicePort;
+  readonly endpoints: CategorizedEndpoints;
+  /** All endpoints, usable or not. */
+  readonly all: readonly Endpoint[];
+  /** The chain of an endpoint; names are the same on every node. */
+  readonly endpointChain: (endpoint: Endpoint) => string;
+  /** Comments are left out where kube-proxy holds more than 1,000 endpoints. */
+  readonly large: boolean;
+}
+
+/**
+ * All rules of one Service port, kube-proxy 1.24 and later. Follows the loop over service ports in `syncProxyRules`.
+ * Rules of one chain are written one after another.
+ */
+export function writeServiceRules(item: PortOnNode, context: NodeContext, write: RuleWriter): void {
+  const plan = planOf(item, context);
+  writeEntries(plan, write);
+  writeFilterRules(plan, write);
+  if (item.port.healthCheckNodePort !== 0) writeHealthCheck(plan, write);
+  if (plan.usesExternalChain) writeExternalChain(plan, write);
+  if (plan.usesFirewall) writeFirewallChain(plan, write);
+  writePolicyChain(plan, write, 'SVC');
+  writePolicyChain(plan, write, 'SVL');
+  for (const endpoint of item.endpoints.reachable) writeEndpointRules({...plan, endpoint}, write);
+}
+
+/** The derived conditions of `syncProxyRules`, under the names used there. */
+interface Plan {
+  readonly item: PortOnNode;
+  readonly context: NodeContext;
+  readonly text: ProtocolText;
+  readonly hasInternal: boolean;
+  readonly hasExternal: boolean;
+  readonly internalRole: 'SVC' | 'SVL';
+  readonly externalRole: 'SVC' | 'SVL';
+  readonly usesExternalChain: boolean;
+  readonly usesFirewall: boolean;
+  readonly usesCluster: boolean;
+  readonly usesLocal: boolean;
+  /** Node ports are written at all. */
+  readonly nodePorts: boolean;
+}
+
+function planOf(item: PortOnNode, context: NodeContext): Plan {
+  const {port, endpoints} = item;
+  const {hasAny, local, cluster} = endpoints;
+  return {
+    ...{item, context, text: protocolText(port.family, port.protocol)},
+    hasInternal: hasAny && (!port.internalPolicyLocal || local.length > 0),
+    hasExternal: hasAny && (!port.externalPolicyLocal || local.length > 0),
+    internalRole: port.internalPolicyLocal ? 'SVL' : 'SVC',
+    externalRole: port.externalPolicyLocal ? 'SVL' : 'SVC',
+    usesExternalChain: hasAny && hasExternalEntry(port),
+    usesFirewall: hasAny && port.loadBalancerVIPs.length > 0 && port.sourceRanges.length > 0,
+    usesCluster: cluster.length > 0 && usesClusterEndpoints(port),
+    usesLocal: local.length > 0 && usesLocalEndpoints(port),
+    nodePorts: port.nodePort !== 0 && !(nodePortsNeedAddress(context.version) && nodePortDestinations(context)?.length === 0),
+  };
+}
+
+function writeEntries(plan: Plan, write: RuleWriter): void {
+  const {item, context, text} = plan;
+  const {port, endpoints} = item;
+  const name = port.servicePortName;
+  const {protocol, host} = text;
+  const dport = `-m ${protocol} --dport ${port.port}`;
+  if (plan.hasInternal) {
+    write(
+      'nat',
+      'KUBE-SERVICES',
+      `-d ${port.clusterIP}${host} -p ${protocol} ${comment(`${name} cluster IP`)} ${dport} -j ${chainName(plan.internalRole, port.hash)}`,
+    );
+  }
+  if (!endpoints.hasAny) return;
+  const external = chainName('EXT', port.hash);
+  for (const address of allowedExternalIPs(plan)) {
+    write('nat', 'KUBE-SERVICES', `-d ${address}${host} -p ${protocol} ${comment(`${name} external IP`)} ${dport} -j ${external}`);
+  }
+  const balancer = plan.usesFirewall ? chainName('FW', port.hash) : external;
+  for (const address of port.loadBalancerVIPs) {
+    write('nat', 'KUBE-SERVICES', `-d ${address}${host} -p ${protocol} ${comment(`${name} loadbalancer IP`)} ${dport} -j ${balancer}`);
+  }
+  if (!plan.nodePorts) return;
+  const nodePort = `-m ${protocol} --dport ${port.nodePort}`;
+  if (context.nfacct && countsWithNfacct(context.version) && port.family === 'IPv4' && context.localhostNodePorts) {
+    write(
+      'nat',
+      'KUBE-NODEPORTS',
+      `-d 127.0.0.0/8 -p ${protocol} ${comment(name)} ${nodePort} -m nfacct --nfacct-name  localhost_nps_accepted_pkts -j ${external}`,
+    );
+  }
+  write('nat', 'KUBE-NODEPORTS', `-p ${protocol} ${comment(name)} ${nodePort} -j ${external}`);
+}
+
+function allowedExternalIPs({item, context}: Plan): readonly string[] {
+  return writesExternalIPs(context.version, context.gates) ? item.port.externalIPs : [];
+}
+
+function writeFilterRules(plan: Plan, write: RuleWriter): void {
+  const {port} = plan.item;
+  const {protocol, host} = plan.text;
+  const dport = `-m ${protocol} --dport ${port.port}`;
+  const verdict = verdictOf(plan);
+  if (!plan.hasInternal && verdict !== null)
+    write('filter', 'KUBE-SERVICES', `-d ${port.clusterIP}${host} -p ${protocol} ${verdict.comment} ${dport} ${verdict.target}`);
+  if (!plan.hasExternal && verdict !== null) {
+    for (const address of [...allowedExternalIPs(plan), ...port.loadBalancerVIPs]) {
+      write('filter', 'KUBE-EXTERNAL-SERVICES', `-d ${address}${host} -p ${protocol} ${verdict.comment} ${dport} ${verdict.target}`);
+    }
+    if (plan.nodePorts) {
+      write(
+        'filter',
+        'KUBE-EXTERNAL-SERVICES',
+        `-p ${protocol} ${verdict.comment} -m addrtype --dst-type LOCAL -m ${protocol} --dport ${port.nodePort} ${verdict.target}`,
+      );
+    }
+  }
+  if (!plan.usesFirewall || !hasProxyFirewall(plan.context.version)) return;
+  for (const address of port.loadBalancerVIPs) {
+    const text = comment(`${port.servicePortName} traffic not accepted by ${chainName('FW', port.hash)}`);
+    write('filter', 'KUBE-PROXY-FIREWALL', `-d ${address}${host} -p ${protocol} ${text} ${dport} -j DROP`);
+  }
+}
+
+/** What becomes of packets that no endpoint may take; null in 1.24, where a missing local endpoint is no matter of the filter table. */
+function verdictOf(plan: Plan): {readonly comment: string; readonly target: string} | null {
+  const {port, endpoints} = plan.item;
+  if (!endpoints.hasAny) return {comment: comment(`${port.servicePortName} has no endpoints`), target: reject(port.family)};
+  if (!dropsInFilter(plan.context.version)) return null;
+  return {comment: comment(`${port.servicePortName} has no local endpoints`), target: '-j DROP'};
+}
+
+function writeHealthCheck({item: {port}}: Plan, write: RuleWriter): void {
+  write(
+    'filter',
+    'KUBE-NODEPORTS',
+    `-p tcp ${comment(`${port.servicePortName} health check node port`)} -m tcp --dport ${port.healthCheckNodePort} -j ACCEPT`,
+  );
+}
+
+/** KUBE-EXT: masquerade under Cluster policy; under Local policy the short cuts for pods and for the node itself. */
+function writeExternalChain(plan: Plan, write: RuleWriter): void {
+  const {port} = plan.item;
+  const chain = chainName('EXT', port.hash);
+  const cluster = chainName('SVC', port.hash);
+  const destinations = `${port.servicePortName} external destinations`;
+  if (port.externalPolicyLocal) {
+    const fromPods = localSource(plan.context);
+    if (fromPods !== null) write('nat', chain, `${fromPods} ${comment(`pod traffic for ${destinations}`)} -j ${cluster}`);
+    write('nat', chain, `${comment(`masquerade LOCAL traffic for ${destinations}`)} -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ`);
+    write('nat', chain, `${comment(`route LOCAL traffic for ${destinations}`)} -m addrtype --src-type LOCAL -j ${cluster}`);
+  } else {
+    write('nat', chain, `${comment(`masquerade traffic for ${destinations}`)} -j KUBE-MARK-MASQ`);
+  }
+  if (plan.hasExternal) write('nat', chain, `-j ${chainName(plan.externalRole, port.hash)}`);
+  else if (!dropsInFilter(plan.context.version))
+    write('nat', chain, `${comment(`${port.servicePortName} has no local endpoints`)} -j KUBE-MARK-DROP`);
+}
+
+/** The match for traffic of this node's pods; null when no detector is set up. */
+export function localSource({detector}: NodeContext): string | null {
+  switch (detector.kind) {
+    case 'cidr':
+      return `-s ${detector.cidr}`;
+    case 'bridge':
+      return `-i ${detector.name}`;
+    case 'prefix':
+      return `-i ${detector.name}+`;
+    case 'none':
+      return null;
+  }
+}
+
+function writeFirewallChain(plan: Plan, write: RuleWriter): void {
+  const {port} = plan.item;
+  const chain = chainName('FW', port.hash);
+  const external = `${comment(`${port.servicePortName} loadbalancer IP`)} -j ${chainName('EXT', port.hash)}`;
+  for (const range of port.sourceRanges) write('nat', chain, `${sourceText(range)}${external}`);
+  for (const address of ownAddressesInRanges(port, plan.context)) write('nat', chain, `-s ${address}${plan.text.host} ${external}`);
+  if (!hasProxyFirewall(plan.context.version))
+    write('nat', chain, `${comment(`${port.servicePortName} loadbalancer IP`)} -j KUBE-MARK-DROP`);
+  else if (explainsFirewallChain(plan.context.version)) {
+    write('nat', chain, comment(`other traffic to ${port.servicePortName} will be dropped by KUBE-PROXY-FIREWALL`));
+  }
+}
+
+/** iptables-save leaves out a network of prefix 0. */
+export function sourceText(range: string): string {
+  return range.endsWith('/0') ? '' : `-s ${range} `;
+}
+
+/** With the node itself among the sources, each load-balancer address may reach itself: the node's packets to it bear it as source. */
+export function ownAddressesInRanges(port: ServicePort, context: NodeContext): readonly string[] {
+  const node = parseAddress(context.nodeIP);
+  const inside = port.sourceRanges.some(range => {
+    const cidr = parseCidr(range);
+    return cidr !== null && node !== null && contains(cidr, node);
+  });
+  return inside ? port.loadBalancerVIPs : [];
+}
+
+/** KUBE-SVC and KUBE-SVL: masquerade of cluster-IP traffic, affinity, balancing. */
+function writePolicyChain(plan: Plan, write: RuleWriter, role: 'SVC' | 'SVL'): void {
+  const {port, endpoints} = plan.item;
+  const chain = chainName(role, port.hash);
+  if (plan.hasInternal && plan.internalRole === role) {
+    const masquerade = clusterIPMasquerade(plan.item, plan.context);
+    if (masquerade !== null) write('nat', chain, masquerade);
+  }
+  if (role === 'SVC' ? plan.usesCluster : plan.usesLocal)
+    writeBalancing(plan, write, chain, role === 'SVC' ? endpoints.cluster : endpoints.local);
+}
+
+/** Traffic to the cluster IP that does not come from this node's pods is masqueraded; null without a detector. */
+export function clusterIPMasquerade({port}: PortOnNode, context: NodeContext): string | null {
+  const {protocol, host} = protocolText(port.family, port.protocol);
+  const destination = `-d ${port.clusterIP}${host}`;
+  const rest = `-p ${protocol} ${comment(`${port.servicePortName} cluster IP`)} -m ${protocol} --dport ${port.port} -j KUBE-MARK-MASQ`;
+  if (context.masqueradeAll) return `${destination} ${rest}`;
+  const pods = localSource(context);
+  if (pods === null) return null;
+  return context.detector.kind === 'cidr' ? `! ${pods} ${destination} ${rest}` : `${destination} ! ${pods} ${rest}`;
+}
+
+function writeBalancing({item, context}: Plan, write: RuleWriter, chain: string, endpoints: readonly Endpoint[]): void {
+  const {port, endpointChain, large} = item;
+  const named = (endpoint: Endpoint): string => (large ? '' : `${comment(`${port.servicePortName} -> ${endpoint.hostPort}`)} `);
+  if (port.affinitySeconds !== null) {
+    for (const endpoint of endpoints) {
+      const target = endpointChain(endpoint);
+      write('nat', chain, `${named(endpoint)}${affinityMatch(port.affinitySeconds, target, context)} -j ${target}`);
+    }
+  }
+  for (const [index, endpoint] of endpoints.entries()) {
+    const left = endpoints.length - index;
+    write(
+      'nat',
+      chain,
+      `${named(endpoint)}${left > 1 ? `-m statistic --mode random --probability ${probability(left)} ` : ''}-j ${endpointChain(endpoint)}`,
+    );
+  }
+}
+
+export function affinityMatch(seconds: number, name: string, {family}: NodeContext): string {
+  return `-m recent --rcheck --seconds ${seconds} --reap --name ${name} --mask ${recentMask(family)} --rsource`;
+}
+
+export interface EndpointRules {
+  readonly item: PortOnNode;
+  readonly context: NodeContext;
+  readonly endpoint: Endpoint;
+  readonly text: ProtocolText;
+}
+
+/** KUBE-SEP: the hairpin mark, then the DNAT. */
+export function writeEndpointRules({item, context, endpoint, text}: EndpointRules, write: RuleWriter): void {
+  const {port, large} = item;
+  const chain = item.endpointChain(endpoint);
+  const named = large ? '' : `${comment(port.servicePortName)} `;
+  const address = endpoint.address.includes(':') ? (parseAddress(endpoint.address)?.text ?? endpoint.address) : endpoint.address;
+  const recent = port.affinitySeconds === null ? '' : `-m recent --set --name ${chain} --mask ${recentMask(context.family)} --rsource `;
+  const destination = address.includes(':') ? `[${address}]:${endpoint.port}` : `${address}:${endpoint.port}`;
+  write('nat', chain, `-s ${address}${text.host} ${named}-j KUBE-MARK-MASQ`);
+  write('nat', chain, `-p ${text.protocol} ${named}${recent}-m ${text.protocol} -j DNAT --to-destination ${destination}`);
+}

@@ -1,0 +1,22 @@
+import type {NodeFacts} from '../model/node-facts.ts';
+import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import {parseNodeAddresses} from '../parse/node-addresses.ts';
+
+/** What is known of a node: the Node object, and its interfaces where they were read. */
+export function nodeFacts(node: NodeDump, api: ApiObjects): NodeFacts {
+  const object = api.nodes?.find(({metadata}) => metadata.name === node.name);
+  const hostIPs = ['InternalIP', 'ExternalIP'].flatMap(type =>
+    (object?.status?.addresses ?? []).flatMap(entry => (entry.type === type && entry.address !== undefined ? [entry.address] : [])),
+  );
+  const interfaces = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '[]');
+  const own = interfaces.flatMap(({addresses}) => addresses);
+  return {
+    name: node.name,
+    hostIPs,
+    addresses: own.length > 0 ? own : [...hostIPs, '127.0.0.1', '::1'],
+    allAddresses: own.length > 0,
+    podCIDRs: object?.spec?.podCIDRs ?? (object?.spec?.podCIDR === undefined ? [] : [object.spec.podCIDR]),
+    zone: object?.metadata.labels?.['topology.kubernetes.io/zone'] ?? null,
+    primaryInterface: interfaces.find(({addresses}) => addresses.some(address => hostIPs.includes(address)))?.name ?? null,
+  };
+}

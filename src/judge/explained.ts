@@ -1,0 +1,82 @@
+import {parseChainName} from '../expect/iptables/names.ts';
+import type {PortOnNode} from '../expect/iptables/service-rules.ts';
+import type {Difference} from '../model/difference.ts';
+import type {Rule} from '../model/ruleset.ts';
+import {isEntryRule} from './entry-rule.ts';
+import type {Symptom, SymptomKind} from './symptom.ts';
+
+/** Which differences of a Service port are the cause or the other side of what has been said of it already. */
+export class Explained {
+  readonly #item: PortOnNode;
+  readonly #symptoms: readonly Symptom[];
+  readonly #kinds: ReadonlySet<SymptomKind>;
+  readonly #endpoints: ReadonlySet<string>;
+  readonly #rules: ReadonlySet<Rule>;
+
+  constructor(item: PortOnNode, symptoms: readonly Symptom[]) {
+    this.#item = item;
+    this.#symptoms = symptoms;
+    this.#kinds = new Set(symptoms.map(({kind}) => kind));
+    this.#endpoints = new Set(symptoms.flatMap(({endpoint}) => endpoint ?? []));
+    this.#rules = new Set(symptoms.flatMap(({expected, actual}) => [...expected, ...actual]));
+  }
+
+  covers(difference: Difference<PortOnNode>): boolean {
+    const {rule} = difference;
+    if (this.#kinds.has('service-not-programmed') || this.#rules.has(rule)) return true;
+    if (this.#isOfEndpoint(rule)) return true;
+    const role = parseChainName(rule.chain)?.role;
+    const target = parseChainName(rule.target?.name ?? '')?.role;
+    const recent = rule.matches.some(match => match.name === 'recent');
+    if (
+      target === 'SEP' &&
+      this.#kinds.has('stale-endpoint') &&
+      !this.#item.endpoints.reachable.some(endpoint => this.#item.endpointChain(endpoint) === rule.target?.name)
+    )
+      return true;
+    if (target === 'SEP' && !recent) return [...balancingKinds].some(kind => this.#kinds.has(kind));
+    if (recent) return this.#kinds.has('session-affinity-mismatch');
+    if (rule.target?.name === 'KUBE-MARK-MASQ')
+      return this.#kinds.has('masquerade-mismatch') || this.#kinds.has('traffic-policy-mismatch') || this.#atMissingEntry(rule);
+    if (role === 'EXT' || role === 'XLB') return this.#kinds.has('traffic-policy-mismatch') || this.#kinds.has('broken-jump');
+    if (role === 'FW') return this.#kinds.has('source-ranges-mismatch') || this.#kinds.has('broken-jump');
+    if (rule.chain === 'KUBE-PROXY-FIREWALL') return this.#kinds.has('source-ranges-mismatch') || this.#atMissingEntry(rule);
+    if (rule.table === 'filter' && rule.chain !== 'KUBE-NODEPORTS') return this.#coversFilter(rule);
+    if (rule.table === 'filter') return this.#kinds.has('health-check-port-blocked');
+    return this.#atMissingEntry(rule) || (role !== undefined && this.#kinds.has('broken-jump'));
+  }
+
+  /** The endpoint's own chain, and rules that lead there. */
+  #isOfEndpoint(rule: Rule): boolean {
+    const known = this.#item.endpoints.reachable.find(endpoint => {
+      const chain = this.#item.endpointChain(endpoint);
+      return rule.chain === chain || rule.target?.name === chain;
+    });
+    return known !== undefined && this.#endpoints.has(known.hostPort) && !this.#onlyMasquerade(known.hostPort);
+  }
+
+  /** A hairpin finding explains the mark in the endpoint's chain, and nothing else of the endpoint. */
+  #onlyMasquerade(endpoint: string): boolean {
+    return this.#symptoms.every(symptom => symptom.endpoint !== endpoint || symptom.kind === 'masquerade-mismatch');
+  }
+
+  #coversFilter(rule: Rule): boolean {
+    if (['missing-reject', 'traffic-policy-mismatch', 'unexpected-reject'].some(kind => this.#kinds.has(kind as SymptomKind))) return true;
+    // A Service whose endpoints all came or went on the API alone: the refusal is the other side of it.
+    const refusal = rule.target?.name === 'REJECT' || rule.target?.name === 'DROP';
+    return this.#atMissingEntry(rule) || (refusal && this.#kinds.has('stale-endpoint'));
+  }
+
+  #atMissingEntry(rule: Rule): boolean {
+    return this.#symptoms.some(({kind, entry}) => kind === 'missing-entry' && entry !== undefined && isEntryRule(rule, entry));
+  }
+}
+
+const balancingKinds: ReadonlySet<SymptomKind> = new Set([
+  'missing-endpoint',
+  'stale-endpoint',
+  'wrong-endpoint-address',
+  'uneven-balance',
+  'traffic-policy-mismatch',
+  'broken-jump',
+]);

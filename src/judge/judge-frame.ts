@@ -1,0 +1,283 @@
+import {canaryChain, canaryTables} from '../expect/iptables/frame-rules.ts';
+import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
+import {parseAddress} from '../model/address.ts';
+import type {Severity} from '../model/finding.ts';
+import type {Rule, Ruleset} from '../model/ruleset.ts';
+import {type Branch, walkChain} from '../trace/walk-chain.ts';
+import {environmentOf} from './environment.ts';
+import type {PortDifference} from './judge-port.ts';
+import type {Symptom, SymptomKind} from './symptom.ts';
+
+export interface FrameCase {
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+  /** Differences that belong to no Service port. */
+  readonly differences: readonly PortDifference[];
+}
+
+/** What is wrong with the rules that all Services hang in: hooks, masquerade, forwarding, the node-port jump, canaries. */
+export function judgeFrame(given: FrameCase): readonly Symptom[] {
+  const symptoms: Symptom[] = [];
+  const left = new Set(given.differences.filter(isOfTheFrame));
+  const say = (symptom: Omit<Symptom, 'family' | 'port'>, explained: readonly PortDifference[] = []): void => {
+    symptoms.push({...symptom, family: given.expected.family, port: null});
+    for (const difference of explained) left.delete(difference);
+  };
+  judgeHooks(given, [...left], say);
+  judgeMasquerade(given, [...left], say);
+  judgeNodePortTail(given, [...left], say);
+  judgeForward(given, [...left], say);
+  sayRest([...left], say);
+  const canaries = missingCanaries(given.actual);
+  if (canaries.length > 0)
+    say({
+      kind: 'canary-missing',
+      detail: `${canaryChain} is gone from ${canaries.join(', ')}: something flushed the table, and kube-proxy has not noticed yet`,
+      expected: [],
+      actual: [],
+    });
+  return symptoms;
+}
+
+type Say = (symptom: Omit<Symptom, 'family' | 'port'>, explained?: readonly PortDifference[]) => void;
+
+const frameChainNames = new Set(['KUBE-POSTROUTING', 'KUBE-MARK-MASQ', 'KUBE-FORWARD', 'KUBE-FIREWALL']);
+const baseChainNames = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+
+/** Extra rules of base chains are somebody else's, and judged where packets are walked through them. */
+function isOfTheFrame({kind, chain, rule}: PortDifference): boolean {
+  if (kind === 'extra' && baseChainNames.has(chain)) return false;
+  if (isKubeletsOwn(rule)) return false;
+  return frameChainNames.has(chain) || baseChainNames.has(chain) || rule.target?.name === 'KUBE-NODEPORTS';
+}
+
+/** Up to 1.26 the kubelet writes a rule into KUBE-FIREWALL and copies of kube-proxy's into KUBE-POSTROUTING and KUBE-MARK-MASQ. */
+function isKubeletsOwn(rule: Rule): boolean {
+  return rule.chain === 'KUBE-FIREWALL' && rule.line > 0 && rule.text.includes('--mark 0x8000/0x8000') && rule.target?.name === 'DROP';
+}
+
+function judgeHooks({actual}: FrameCase, differences: readonly PortDifference[], say: Say): void {
+  const hooks = differences.filter(
+    ({kind, chain, rule}) => kind === 'missing' && baseChainNames.has(chain) && rule.target?.name !== 'KUBE-POSTROUTING',
+  );
+  for (const hook of hooks) {
+    const {table, chain, rule} = hook;
+    const target = rule.target?.name ?? '';
+    const closest =
+      actual
+        .chain(table, chain)
+        ?.rules()
+        .filter(found => found.target?.name === target) ?? [];
+    const state =
+      closest.length === 0
+        ? `${target} is not reached from ${table}/${chain}`
+        : `the jump from ${table}/${chain} to ${target} has other conditions`;
+    say(
+      {
+        kind: 'services-chain-not-hooked',
+        severity: severityOfHook(table, target, actual),
+        detail: `${state}: ${lossOf(table, chain, target)}`,
+        expected: [rule],
+        actual: closest.slice(0, 3),
+      },
+      [hook],
+    );
+  }
+}
+
+/** A missing hook of the filter table loses packets only if the chain behind it holds something. */
+function severityOfHook(table: string, target: string, actual: Ruleset): Severity {
+  if (table === 'nat') return 'error';
+  if (target === 'KUBE-FORWARD') return actual.chain('filter', 'FORWARD')?.policy === 'DROP' ? 'error' : 'warning';
+  return (actual.chain(table, target)?.ruleCount ?? 0) > 0 && target !== 'KUBE-FIREWALL' ? 'error' : 'warning';
+}
+
+function lossOf(table: string, chain: string, target: string): string {
+  if (table === 'nat' && chain === 'PREROUTING') return 'every Service is dead for pods and for traffic that enters the node';
+  if (table === 'nat') return 'every Service is dead for the node itself';
+  const losses: Readonly<Record<string, string>> = {
+    'KUBE-SERVICES': 'Services without endpoints hang instead of refusing',
+    'KUBE-EXTERNAL-SERVICES': 'external addresses and node ports of Services without endpoints are not refused or dropped',
+    'KUBE-PROXY-FIREWALL': 'loadBalancerSourceRanges are not enforced',
+    'KUBE-NODEPORTS': 'the health-check ports of load balancers are not accepted',
+    'KUBE-FORWARD': 'masqueraded and established traffic is not accepted when FORWARD drops',
+    'KUBE-FIREWALL': 'packets to 127.0.0.0/8 from other hosts are not dropped',
+  };
+  return losses[target] ?? 'its rules are never reached';
+}
+
+/** The mark must be set by KUBE-MARK-MASQ, honoured by KUBE-POSTROUTING, and by it alone. */
+function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[], say: Say): void {
+  const {expected, actual} = given;
+  const mark = Number(expected.context.mark);
+  const own = differences.filter(
+    ({chain, rule}) => chain === 'KUBE-POSTROUTING' || chain === 'KUBE-MARK-MASQ' || rule.target?.name === 'KUBE-POSTROUTING',
+  );
+  if (own.length === 0) return;
+  const broken: string[] = [];
+  if (own.some(({kind, rule}) => kind === 'missing' && rule.target?.name === 'KUBE-POSTROUTING'))
+    broken.push('nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING');
+  const set = passChain(given, 'KUBE-MARK-MASQ', 0);
+  if (set !== null && ((set.mark ^ mark) & mark) !== 0) broken.push(`KUBE-MARK-MASQ does not set the mark ${expected.context.mark}`);
+  const honoured = passChain(given, 'KUBE-POSTROUTING', mark);
+  if (honoured !== null && !honoured.masquerade) broken.push('KUBE-POSTROUTING does not masquerade marked packets');
+  const untouched = passChain(given, 'KUBE-POSTROUTING', 0);
+  if (untouched?.masquerade) broken.push('KUBE-POSTROUTING masquerades packets that are not marked');
+  const cleared = honoured === null || !honoured.masquerade || (honoured.mark & mark) === 0;
+  const evidence = {
+    expected: own.filter(({kind}) => kind === 'missing').map(({rule}) => rule),
+    actual: [...(actual.chain('nat', 'KUBE-POSTROUTING')?.rules() ?? []), ...(actual.chain('nat', 'KUBE-MARK-MASQ')?.rules() ?? [])].slice(
+      0,
+      6,
+    ),
+  };
+  if (broken.length > 0) say({kind: 'postrouting-broken', detail: broken.join('; '), ...evidence}, own);
+  else if (!cleared)
+    say(
+      {
+        kind: 'postrouting-broken',
+        severity: 'warning',
+        detail: 'KUBE-POSTROUTING masquerades without clearing the mark: packets in tunnels are masqueraded twice',
+        ...evidence,
+      },
+      own,
+    );
+}
+
+interface Passed {
+  readonly mark: number;
+  readonly masquerade: boolean;
+}
+
+/** What a chain of table nat makes of a packet with this mark; null when it cannot be told. A missing chain does nothing. */
+function passChain({actual, expected}: FrameCase, name: string, mark: number): Passed | null {
+  const chain = actual.chain('nat', name);
+  if (chain === undefined) return {mark, masquerade: false};
+  const any = parseAddress(expected.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77');
+  if (any === null) return null;
+  const packet = {
+    family: expected.family,
+    protocol: 'tcp',
+    source: any,
+    destination: any,
+    port: 80,
+    origin: 'arriving',
+    inInterface: null,
+    outInterface: null,
+    mark,
+    connectionMark: 0,
+    rewritten: true,
+    masquerade: false,
+    untracked: false,
+  } as const;
+  const start: Branch = {packet, probability: 1, path: null, assumed: [], supposed: null};
+  const results = walkChain({rules: actual, environment: environmentOf(expected.context.facts), budget: 10_000}, 'nat', chain, start);
+  const result = results.length === 1 ? results[0] : undefined;
+  return result === undefined || result.verdict === 'undecided' ? null : result.packet;
+}
+
+function judgeNodePortTail({expected, actual}: FrameCase, differences: readonly PortDifference[], say: Say): void {
+  const tail = differences.filter(
+    ({table, chain, rule}) => table === 'nat' && chain === 'KUBE-SERVICES' && rule.target?.name === 'KUBE-NODEPORTS',
+  );
+  if (tail.length === 0) return;
+  const missing = tail.filter(({kind}) => kind === 'missing').map(({rule}) => rule);
+  const found = (actual.chain('nat', 'KUBE-SERVICES')?.rules() ?? []).filter(rule => rule.target?.name === 'KUBE-NODEPORTS');
+  if (missing.length === 0) {
+    const extra = tail.filter(({kind}) => kind === 'extra').map(({rule}) => rule);
+    // Which local addresses there are is only known for certain when the node's interfaces were read.
+    const severity: Severity = expected.context.facts.allAddresses ? 'warning' : 'info';
+    if (extra.length > 0)
+      say(
+        {
+          kind: 'node-ports-unreachable',
+          severity,
+          detail: 'node ports answer on addresses that nodePortAddresses does not name',
+          expected: [],
+          actual: extra,
+        },
+        tail,
+      );
+    return;
+  }
+  const used = expected.ports.some(({port}) => port.nodePort !== 0);
+  const state =
+    found.length === 0
+      ? 'nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'
+      : 'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be';
+  say({kind: 'node-ports-unreachable', severity: used ? 'error' : 'warning', detail: state, expected: missing, actual: found}, tail);
+}
+
+/** Rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence lets through or holds back. */
+function judgeForward({expected, actual}: FrameCase, differences: readonly PortDifference[], say: Say): void {
+  for (const difference of differences.filter(
+    ({kind, chain}) => kind === 'missing' && (chain === 'KUBE-FORWARD' || chain === 'KUBE-FIREWALL'),
+  )) {
+    const {rule} = difference;
+    const accepts = rule.target?.name === 'ACCEPT';
+    if (accepts && actual.chain('filter', 'FORWARD')?.policy !== 'DROP') continue;
+    if (accepts) {
+      say(
+        {
+          kind: 'forward-blocked',
+          detail: 'FORWARD drops what no rule accepts, and the rule of KUBE-FORWARD that accepts Service traffic is missing',
+          expected: [rule],
+          actual: [],
+        },
+        [difference],
+      );
+    } else if (rule.chain === 'KUBE-FIREWALL') {
+      say(
+        {
+          kind: 'missing-rule',
+          severity: 'warning',
+          detail: 'packets to 127.0.0.0/8 from other hosts are not dropped: services on the loopback address can be reached by neighbours',
+          expected: [rule],
+          actual: [],
+        },
+        [difference],
+      );
+    } else if (expected.context.invalidDrop && actual.chain('filter', 'KUBE-FORWARD') !== undefined) {
+      say(
+        {
+          kind: 'missing-rule',
+          severity: 'info',
+          detail: 'INVALID packets are not dropped: connections may be reset under load, unless nf_conntrack_tcp_be_liberal is set',
+          expected: [rule],
+          actual: [],
+        },
+        [difference],
+      );
+    }
+  }
+}
+
+function sayRest(differences: readonly PortDifference[], say: Say): void {
+  const kinds: readonly (readonly [PortDifference['kind'], SymptomKind, string])[] = [
+    ['missing', 'missing-rule', 'is missing'],
+    ['extra', 'unexpected-rule', 'is not one that kube-proxy would have written'],
+    ['duplicate', 'duplicate-rule', 'is there twice'],
+    ['reordered', 'unexpected-rule', 'stands in another place'],
+  ];
+  for (const [kind, symptom, words] of kinds) {
+    const group = differences.filter(difference => difference.kind === kind);
+    if (group.length === 0) continue;
+    const rules = group.map(({rule}) => rule).slice(0, 6);
+    const what = group.length === 1 ? `a rule of ${group[0]?.table}/${group[0]?.chain}` : `${group.length} rules of the frame`;
+    say({
+      kind: symptom,
+      severity: 'info',
+      detail: `${what} ${group.length === 1 ? words : words.replace('is', 'are')}`,
+      expected: kind === 'missing' ? rules : [],
+      actual: kind === 'missing' ? [] : rules,
+    });
+  }
+}
+
+/** Tables that are in the dump and lack the canary. A table that was not dumped tells nothing. */
+function missingCanaries(actual: Ruleset): readonly string[] {
+  return canaryTables.filter(name => {
+    const table = actual.tables.get(name);
+    return table?.complete === true && !table.chains.has(canaryChain);
+  });
+}

@@ -1,0 +1,535 @@
+import {parseChainName} from '../expect/iptables/names.ts';
+import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../expect/iptables/service-rules.ts';
+import type {Difference} from '../model/difference.ts';
+import {type Entry, entryText} from '../model/entry.ts';
+import type {Rule, Ruleset} from '../model/ruleset.ts';
+import {walkPacket} from '../trace/walk-packet.ts';
+import {isEntryRule} from './entry-rule.ts';
+import {environmentOf} from './environment.ts';
+import {Explained} from './explained.ts';
+import {type Probe, probesFor} from './probes.ts';
+import type {ServiceView} from './service-view.ts';
+import {sourceNames} from './sources.ts';
+import type {Symptom} from './symptom.ts';
+import {balancingRole, describeFate, fateOf, near, sameFate, type Trial} from './trial.ts';
+
+export type PortDifference = Difference<PortOnNode>;
+
+export interface PortCase {
+  readonly item: PortOnNode;
+  readonly differences: readonly PortDifference[];
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+  readonly view: ServiceView;
+}
+
+/**
+ * What the differences of one Service port do to packets, each said once. Packets of every kind are walked through the
+ * expected and the actual rules; a difference that changes no packet's fate comes out as harmless.
+ */
+export function judgePort(given: PortCase): readonly Symptom[] {
+  return new PortJudge(given).judge();
+}
+
+/** Walks a probe on both sides. */
+export function tryProbe({expected, view}: Pick<PortCase, 'expected' | 'view'>, probe: Probe): Trial {
+  const environment = environmentOf(expected.context.facts, probe.knownTo);
+  return {
+    probe,
+    expected: fateOf(walkPacket(expected, probe.packet, environment)),
+    actual: fateOf(walkPacket(view, probe.packet, environment)),
+  };
+}
+
+class PortJudge {
+  readonly #case: PortCase;
+  readonly #item: PortOnNode;
+  readonly #symptoms: Symptom[] = [];
+  readonly #said = new Set<string>();
+
+  constructor(given: PortCase) {
+    this.#case = given;
+    this.#item = given.item;
+  }
+
+  judge(): readonly Symptom[] {
+    const trials = this.#trials();
+    const off = trials.filter(({expected, actual}) => !sameFate(expected, actual));
+    const hung = this.#unreachedEntries(off);
+    const reached = off.filter(({probe}) => !hung.has(entryText(probe.entry)));
+    for (const trial of reached) if (trial.probe.knownTo.size === 0) this.#judgeTrial(trial);
+    // A client can only be led back to an endpoint that is there.
+    if (!this.#has(endpointKinds)) for (const trial of reached) if (trial.probe.knownTo.size > 0) this.#lostAffinity(trial);
+    this.#judgeAffinity();
+    this.#judgeHealthCheck();
+    // Who is masqueraded follows from the policy; with the wrong policy it is no finding of its own.
+    if (this.#has(policyKinds)) this.#drop('masquerade-mismatch');
+    this.#leftDifferences(off.length > 0);
+    return this.#symptoms;
+  }
+
+  #trials(): readonly Trial[] {
+    const {expected} = this.#case;
+    return probesFor({item: this.#item, context: expected.context, hairpins: this.#hairpins()}).map(probe => tryProbe(this.#case, probe));
+  }
+
+  /** Endpoints whose chains differ: only their own connections can have changed in a way that others' have not. */
+  #hairpins(): PortOnNode['endpoints']['reachable'] {
+    const changed = new Set(this.#case.differences.map(({chain}) => chain));
+    const {reachable} = this.#item.endpoints;
+    return reachable.filter(endpoint => changed.has(this.#item.endpointChain(endpoint))).slice(0, 64);
+  }
+
+  /** Entries that no packet enters any more; when they are all, it is the Service port that is missing. */
+  #unreachedEntries(off: readonly Trial[]): ReadonlySet<string> {
+    const unreached = new Map<string, {entry: Entry; trial: Trial}>();
+    for (const trial of off) if (this.#isUnreached(trial)) unreached.set(entryText(trial.probe.entry), {entry: trial.probe.entry, trial});
+    const partly = new Set(
+      off.filter(trial => !this.#isUnreached(trial) && trial.probe.knownTo.size === 0).map(({probe}) => entryText(probe.entry)),
+    );
+    const whole = [...unreached].filter(([name]) => !partly.has(name));
+    if (whole.length === 0) return new Set();
+    const entries = new Set(this.#servedEntries());
+    const missing = whole.map(([, {entry}]) => entry);
+    const rules = this.#differing('missing').map(({rule}) => rule);
+    if (whole.length === entries.size) {
+      this.#say({
+        kind: 'service-not-programmed',
+        detail: 'the node knows nothing of it: no entry leads to an endpoint',
+        expected: rules.slice(0, 6),
+        actual: [],
+      });
+    } else {
+      for (const entry of missing) {
+        const own = rules.filter(rule => isEntryRule(rule, entry));
+        this.#say({
+          kind: 'missing-entry',
+          entry,
+          detail: `its ${entryText(entry)} is not programmed, while other entries are`,
+          expected: own,
+          actual: [],
+        });
+      }
+    }
+    return new Set(whole.map(([name]) => name));
+  }
+
+  /** Nothing of the Service port's own chains is entered, though endpoints should be reached. */
+  #isUnreached({expected, actual, probe}: Trial): boolean {
+    if (expected.destinations.size === 0 || actual.destinations.size > 0 || probe.knownTo.size > 0) return false;
+    const fellThrough = actual.outcomes.every(({verdict, path}) => verdict === 'accept' || path.at(-1)?.chain === 'KUBE-PROXY-FIREWALL');
+    return fellThrough && !actual.outcomes.some(({path}) => path.some(rule => this.#isOwn(rule.target?.name ?? '')));
+  }
+
+  #isOwn(chain: string): boolean {
+    return parseChainName(chain)?.hash === this.#item.port.hash;
+  }
+
+  /** Names of the entries that lead somewhere when all is well. */
+  #servedEntries(): readonly string[] {
+    const {expected} = this.#case;
+    const trials = probesFor({item: this.#item, context: expected.context, hairpins: []});
+    const served = trials.filter(
+      ({packet}) => fateOf(walkPacket(expected, packet, environmentOf(expected.context.facts))).destinations.size > 0,
+    );
+    return [...new Set(served.map(({entry}) => entryText(entry)))];
+  }
+
+  #judgeTrial(trial: Trial): void {
+    const {expected, actual} = trial;
+    if (actual.undecided > 0 && expected.undecided === 0) return this.#undecided(trial);
+    if (expected.destinations.size === 0) return this.#shouldBeRefused(trial);
+    if (this.#brokenJump(trial)) return;
+    if (this.#otherPolicy(trial)) return;
+    if (actual.destinations.size === 0 && (actual.rejected > 0 || actual.dropped > 0)) return this.#refused(trial);
+    this.#compareEndpoints(trial);
+  }
+
+  #undecided({actual, probe}: Trial): void {
+    const outcome = actual.outcomes.find(({verdict}) => verdict === 'undecided');
+    const detail = `what becomes of packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)} cannot be told: ${outcome?.reason ?? 'unknown'}`;
+    this.#say({kind: 'undecided-path', entry: probe.entry, detail, expected: [], actual: outcome?.path.slice(-1) ?? []}, 'undecided');
+  }
+
+  #lostAffinity({probe}: Trial): void {
+    const detail = `a client that came before is not led back to its endpoint through its ${entryText(probe.entry)}`;
+    this.#say({kind: 'session-affinity-mismatch', detail, ...this.#evidence(({rule}) => hasMatch(rule, 'recent'))}, 'affinity');
+  }
+
+  /** No endpoint should be reached: the Service has none, none here, or the source may not. */
+  #shouldBeRefused(trial: Trial): void {
+    const {expected, actual, probe} = trial;
+    const decisive = expected.outcomes[0]?.path.at(-1);
+    const where = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
+    const evidence = {expected: decisive === undefined ? [] : [decisive], actual: actual.outcomes[0]?.path.slice(0, 3) ?? []};
+    if (isSourceRangeDrop(expected.outcomes[0]?.path ?? [])) {
+      const detail = `${where} must be dropped, and end in ${describeFate(actual)}: loadBalancerSourceRanges are not enforced`;
+      return this.#say({kind: 'source-ranges-mismatch', entry: probe.entry, detail, ...evidence}, `ranges ${entryText(probe.entry)}`);
+    }
+    if (expected.dropped > 0) {
+      const detail = `${where} must be dropped, since the policy is Local and no endpoint is on this node; they end in ${describeFate(actual)}`;
+      return this.#say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entryText(probe.entry)}`);
+    }
+    if (expected.rejected > 0) {
+      if (actual.destinations.size > 0) return this.#compareEndpoints(trial);
+      const detail = `it has no endpoints, so ${where} must be refused; they end in ${describeFate(actual)}: connections hang or leak out of the node`;
+      return this.#say({kind: 'missing-reject', entry: probe.entry, detail, ...evidence}, `reject ${entryText(probe.entry)}`);
+    }
+    if (actual.destinations.size > 0) this.#compareEndpoints(trial);
+  }
+
+  /** A rule on the way jumps to a chain that is missing or empty although it should lead on. */
+  #brokenJump({actual, probe}: Trial): boolean {
+    let found = false;
+    for (const {path, verdict} of actual.outcomes) {
+      if (verdict === 'undecided') continue;
+      const jump = [...path].reverse().find(rule => parseChainName(rule.target?.name ?? '') !== null);
+      const target = jump?.target?.name;
+      if (jump === undefined || target === undefined || !this.#isEmpty(target)) continue;
+      const endpoint = this.#item.endpoints.reachable.find(item => this.#item.endpointChain(item) === target);
+      const detail = `a rule jumps to ${target}, which ${this.#case.actual.chain('nat', target) === undefined ? 'does not exist' : 'is empty'}`;
+      const evidence = {expected: this.#case.expected.chain('nat', target)?.rules().slice(0, 3) ?? [], actual: [jump]};
+      this.#say(
+        {kind: 'broken-jump', ...(endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort}), detail, ...evidence},
+        `jump ${target}`,
+      );
+      found = true;
+    }
+    return found;
+  }
+
+  #isEmpty(chain: string): boolean {
+    const found = this.#case.actual.chain('nat', chain);
+    return (
+      (found === undefined || (found.ruleCount === 0 && found.complete)) && (this.#case.expected.chain('nat', chain)?.ruleCount ?? 0) > 0
+    );
+  }
+
+  /** The endpoints are picked by the other policy's chain, or the filter drops what the other policy would drop. */
+  #otherPolicy({expected, actual, probe}: Trial): boolean {
+    const should = balancingRole(expected);
+    const does = balancingRole(actual);
+    const dropped = actual.dropped > 0 && actual.outcomes.some(({verdict, path}) => verdict === 'drop' && isNoLocalDrop(path.at(-1)));
+    if ((should === does || does === null || should === null) && !dropped) return false;
+    const policy = should === 'SVC' ? 'Cluster' : 'Local';
+    const detail = dropped
+      ? `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)} are dropped for want of a local endpoint, and should go to ${describeFate(expected)}`
+      : `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)} are spread as for ${policy === 'Cluster' ? 'Local' : 'Cluster'} policy, and should be as for ${policy}`;
+    const rules = (fate: Trial['actual']): readonly Rule[] =>
+      [...fate.outcomes].flatMap(({path}) => path.filter(rule => /^KUBE-(?:EXT|XLB|SERVICES|NODEPORTS)/.test(rule.chain))).slice(0, 3);
+    this.#say(
+      {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, expected: rules(expected), actual: rules(actual)},
+      `policy ${entryText(probe.entry)}`,
+    );
+    return true;
+  }
+
+  /** Endpoints should be reached, and the packet is refused. */
+  #refused({expected, actual, probe}: Trial): void {
+    const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
+    const rule = outcome?.path.at(-1);
+    const evidence = {expected: [...expected.destinations.values()][0]?.path.slice(0, 3) ?? [], actual: rule === undefined ? [] : [rule]};
+    const where = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
+    if (isSourceRangeDrop(outcome?.path ?? [])) {
+      return this.#say(
+        {
+          kind: 'source-ranges-mismatch',
+          entry: probe.entry,
+          detail: `${where} are dropped though loadBalancerSourceRanges let them in`,
+          ...evidence,
+        },
+        `ranges ${entryText(probe.entry)}`,
+      );
+    }
+    this.#say(
+      {
+        kind: 'unexpected-reject',
+        severity: 'error',
+        entry: probe.entry,
+        detail: `${where} end in ${describeFate(actual)}, and should reach ${describeFate(expected)}`,
+        ...evidence,
+      },
+      `refused ${entryText(probe.entry)}`,
+    );
+  }
+
+  #compareEndpoints(trial: Trial): void {
+    const {expected, actual, probe} = trial;
+    const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
+    const extra = [...actual.destinations.keys()].filter(destination => !expected.destinations.has(destination));
+    const wrong = new Set(extra.flatMap(destination => this.#wrongAddress(destination, trial) ?? []));
+    for (const endpoint of missing) if (!wrong.has(endpoint)) this.#missingEndpoint(endpoint, trial);
+    for (const endpoint of extra) if (this.#wrongAddress(endpoint, trial) === null) this.#staleEndpoint(endpoint, trial);
+    if (missing.length > 0 || extra.length > 0) return;
+    if (actual.rejected > 0 || actual.dropped > 0 || actual.passed > 0) return this.#refused(trial);
+    if (probe.endpoint === undefined) this.#compareShares(trial);
+    this.#compareMasquerade(trial);
+  }
+
+  /** An endpoint's own chain sends packets elsewhere: the endpoint whose chain it is; null when the chain is nobody's. */
+  #wrongAddress(destination: string, {actual}: Trial): string | null {
+    const rule = actual.destinations.get(destination)?.path.findLast(({target}) => target?.name === 'DNAT');
+    const owner = this.#item.endpoints.reachable.find(endpoint => this.#item.endpointChain(endpoint) === rule?.chain);
+    if (rule === undefined || owner === undefined || owner.hostPort === destination) return null;
+    const detail = `the chain of endpoint ${owner.hostPort} sends traffic to ${destination}`;
+    const expected =
+      this.#case.expected
+        .chain('nat', rule.chain)
+        ?.rules()
+        .filter(({target}) => target?.name === 'DNAT') ?? [];
+    this.#say({kind: 'wrong-endpoint-address', endpoint: owner.hostPort, detail, expected, actual: [rule]}, `wrong ${owner.hostPort}`);
+    return owner.hostPort;
+  }
+
+  #missingEndpoint(hostPort: string, {expected, actual, probe}: Trial): void {
+    const endpoint = this.#item.all.find(item => item.hostPort === hostPort);
+    const path = expected.destinations.get(hostPort)?.path ?? [];
+    const chain = path.findLast(rule => parseChainName(rule.chain)?.role === 'SEP')?.chain;
+    const jump = path.filter(rule => rule.target?.name === chain);
+    const present = [...actual.destinations.values()]
+      .flatMap(share => share.path.filter(rule => rule.chain === jump[0]?.chain))
+      .slice(0, 3);
+    const pod =
+      endpoint?.pod === null || endpoint === undefined
+        ? ''
+        : ` (pod ${endpoint.pod}${endpoint.nodeName === null ? '' : ` on ${endpoint.nodeName}`})`;
+    const part = probe.entry.kind === 'clusterIP' ? '' : ` through its ${entryText(probe.entry)}`;
+    this.#say(
+      {
+        kind: 'missing-endpoint',
+        endpoint: hostPort,
+        detail: `endpoint ${hostPort}${pod} gets no traffic${part}`,
+        expected: jump,
+        actual: present,
+      },
+      `missing ${hostPort}`,
+    );
+  }
+
+  #staleEndpoint(hostPort: string, {actual, probe}: Trial): void {
+    const share = actual.destinations.get(hostPort);
+    const known = this.#item.all.find(item => item.hostPort === hostPort);
+    const state =
+      known === undefined
+        ? 'is no endpoint of the Service (any more)'
+        : known.ready
+          ? 'should get none on this node'
+          : `is an endpoint that is not to be used (${known.terminating ? 'terminating' : 'not ready'})`;
+    const percent = share === undefined ? '' : `${percentText(share.probability)} of `;
+    const part = probe.entry.kind === 'clusterIP' ? '' : ` through its ${entryText(probe.entry)}`;
+    const rules = share?.path.filter(rule => parseChainName(rule.chain) !== null).slice(-2) ?? [];
+    this.#say(
+      {
+        kind: 'stale-endpoint',
+        endpoint: hostPort,
+        detail: `${percent}the traffic${part} goes to ${hostPort}, which ${state}`,
+        expected: [],
+        actual: rules,
+      },
+      `stale ${hostPort}`,
+    );
+  }
+
+  #compareShares({expected, actual, probe}: Trial): void {
+    const off = [...expected.destinations].filter(
+      ([destination, share]) => !near(share.probability, actual.destinations.get(destination)?.probability ?? 0),
+    );
+    if (off.length === 0) return;
+    const shares = [...actual.destinations].map(([destination, {probability}]) => `${destination} ${percentText(probability)}`);
+    const fair = [...expected.destinations.values()][0]?.probability ?? 0;
+    const part = probe.entry.kind === 'clusterIP' ? '' : ` through its ${entryText(probe.entry)}`;
+    const detail = `traffic${part} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
+    this.#say({kind: 'uneven-balance', detail, ...this.#evidence(({rule}) => isBalancing(rule))}, 'uneven');
+  }
+
+  #compareMasquerade({expected, actual, probe}: Trial): void {
+    for (const [destination, share] of expected.destinations) {
+      const found = actual.destinations.get(destination);
+      if (found === undefined || found.masquerade === share.masquerade) continue;
+      const isHairpin = probe.endpoint?.hostPort === destination;
+      const who = probe.endpoint === undefined ? sourceNames[probe.source.kind] : `endpoint ${probe.endpoint.hostPort}`;
+      const detail = share.masquerade
+        ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entryText(probe.entry)} are not masqueraded${isHairpin ? ': a pod that is given its own connection never sees an answer' : ', and should be'}`
+        : `packets from ${who} through its ${entryText(probe.entry)} are masqueraded, and should keep their source address`;
+      const mustReturn = share.masquerade && (isHairpin || (probe.entry.kind !== 'clusterIP' && !this.#item.port.externalPolicyLocal));
+      const severity = mustReturn ? ('error' as const) : ('warning' as const);
+      const endpoint = isHairpin ? {endpoint: destination} : {};
+      this.#say(
+        {
+          kind: 'masquerade-mismatch',
+          severity,
+          ...endpoint,
+          entry: probe.entry,
+          detail,
+          ...this.#evidence(({rule}) => rule.target?.name === 'KUBE-MARK-MASQ'),
+        },
+        `masquerade ${isHairpin ? destination : `${entryText(probe.entry)} ${share.masquerade}`}`,
+      );
+      return;
+    }
+  }
+
+  /** Rules of affinity that are missing, extra or have another timeout, where no missing or stale endpoint explains them. */
+  #judgeAffinity(): void {
+    const known = new Set(
+      this.#symptoms.flatMap(({kind, endpoint}) => (endpointKinds.has(kind) && endpoint !== undefined ? [endpoint] : [])),
+    );
+    const chains = new Set(this.#item.endpoints.reachable.filter(({hostPort}) => known.has(hostPort)).map(this.#item.endpointChain));
+    const differing = this.#case.differences.filter(
+      ({rule, kind}) =>
+        hasMatch(rule, 'recent') &&
+        (kind === 'missing' || kind === 'extra') &&
+        !chains.has(rule.target?.name ?? '') &&
+        !chains.has(rule.chain),
+    );
+    const unexplained = differing.filter(({rule}) => !this.#isForeignEndpoint(rule.target?.name ?? ''));
+    if (unexplained.length === 0 || this.#symptoms.some(({kind}) => kind === 'broken-jump' || kind === 'service-not-programmed')) return;
+    const {affinitySeconds} = this.#item.port;
+    const found = unexplained.find(({kind}) => kind === 'extra');
+    const seconds = found?.rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--seconds')?.values[0];
+    const configured = affinitySeconds === null ? 'none is configured' : `ClientIP for ${affinitySeconds} s is configured`;
+    const detail =
+      found === undefined
+        ? `session affinity is missing in ${unexplained.length === 1 ? 'a rule' : 'rules'}: ${configured}`
+        : `session affinity${seconds === undefined ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
+    this.#say({kind: 'session-affinity-mismatch', detail, ...this.#evidence(({rule}) => hasMatch(rule, 'recent'))}, 'affinity');
+  }
+
+  #isForeignEndpoint(chain: string): boolean {
+    return (
+      parseChainName(chain)?.role === 'SEP' &&
+      !this.#item.endpoints.reachable.some(endpoint => this.#item.endpointChain(endpoint) === chain)
+    );
+  }
+
+  #judgeHealthCheck(): void {
+    const missing = this.#differing('missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
+    if (missing.length === 0) return;
+    const detail = `the rule that accepts health checks on port ${this.#item.port.healthCheckNodePort} is missing: a load balancer may take the node for dead`;
+    this.#say({kind: 'health-check-port-blocked', detail, expected: missing.map(({rule}) => rule), actual: []});
+  }
+
+  /** Differences that nothing said so far explains. When packets fare as they should, they are harmless. */
+  #leftDifferences(changesFate: boolean): void {
+    const explained = new Explained(this.#item, this.#symptoms);
+    const left = this.#case.differences.filter(difference => !explained.covers(difference));
+    const rejects = left.filter(
+      ({kind, table, rule}) =>
+        (kind === 'extra' || kind === 'duplicate') &&
+        table === 'filter' &&
+        (rule.target?.name === 'REJECT' || rule.target?.name === 'DROP'),
+    );
+    for (const {rule} of rejects) {
+      const detail = `a rule refuses or drops its packets although it has endpoints; ${changesFate ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place'}`;
+      this.#say(
+        {kind: 'unexpected-reject', severity: changesFate ? 'error' : 'info', detail, expected: [], actual: [rule]},
+        `left ${rule.line}`,
+      );
+    }
+    const rest = left.filter(difference => !rejects.includes(difference));
+    const loud = changesFate && this.#symptoms.every(({kind}) => kind === 'unexpected-reject' || kind === 'health-check-port-blocked');
+    for (const kind of ['missing', 'extra', 'duplicate', 'reordered'] as const) {
+      const group = rest.filter(difference => difference.kind === kind);
+      if (group.length > 0) this.#leftGroup(kind, group, loud);
+    }
+  }
+
+  #leftGroup(kind: PortDifference['kind'], group: readonly PortDifference[], loud: boolean): void {
+    const rules = group.map(({rule}) => rule);
+    const places = [...new Set(group.map(({table, chain}) => `${table}/${chain}`))].slice(0, 3).join(', ');
+    const fate = loud ? 'packets fare differently for it' : 'no packet fares differently for it';
+    const severity = loud ? ('error' as const) : ('info' as const);
+    const count = group.length === 1 ? 'a rule' : `${group.length} rules`;
+    if (kind === 'missing')
+      this.#say({
+        kind: 'missing-rule',
+        severity,
+        detail: `${count} of kube-proxy's missing in ${places}: ${fate}`,
+        expected: rules.slice(0, 6),
+        actual: [],
+      });
+    else if (kind === 'duplicate')
+      this.#say({
+        kind: 'duplicate-rule',
+        severity,
+        detail: `${count} twice in ${places}: ${fate}`,
+        expected: [],
+        actual: rules.slice(0, 6),
+      });
+    else
+      this.#say(
+        {
+          kind: 'unexpected-rule',
+          severity,
+          detail: `${count} ${kind === 'reordered' ? 'in another order' : 'that kube-proxy would not have written'} in ${places}: ${fate}`,
+          expected: [],
+          actual: rules.slice(0, 6),
+        },
+        `unexpected ${kind}`,
+      );
+  }
+
+  #differing(kind: PortDifference['kind']): readonly PortDifference[] {
+    return this.#case.differences.filter(difference => difference.kind === kind);
+  }
+
+  #evidence(concerns: (difference: PortDifference) => boolean): {readonly expected: readonly Rule[]; readonly actual: readonly Rule[]} {
+    const concerned = this.#case.differences.filter(concerns);
+    return {
+      expected: concerned
+        .filter(({kind}) => kind === 'missing')
+        .map(({rule}) => rule)
+        .slice(0, 4),
+      actual: concerned
+        .filter(({kind}) => kind !== 'missing')
+        .map(({rule}) => rule)
+        .slice(0, 4),
+    };
+  }
+
+  #has(kinds: ReadonlySet<string>): boolean {
+    return this.#symptoms.some(({kind}) => kinds.has(kind));
+  }
+
+  #drop(kind: Symptom['kind']): void {
+    for (let at = this.#symptoms.length - 1; at >= 0; at--) if (this.#symptoms[at]?.kind === kind) this.#symptoms.splice(at, 1);
+  }
+
+  /** Says a symptom once; `key` tells apart those of one kind. */
+  #say(symptom: Omit<Symptom, 'family' | 'port'>, key: string = symptom.kind): void {
+    if (this.#said.has(key)) return;
+    this.#said.add(key);
+    this.#symptoms.push({...symptom, family: this.#item.port.family, port: this.#item.port});
+  }
+}
+
+const endpointKinds = new Set<string>(['missing-endpoint', 'stale-endpoint', 'wrong-endpoint-address', 'broken-jump']);
+
+const policyKinds = new Set<string>(['traffic-policy-mismatch']);
+
+function hasMatch(rule: Rule, name: string): boolean {
+  return rule.matches.some(match => match.name === name);
+}
+
+function isBalancing(rule: Rule): boolean {
+  return parseChainName(rule.target?.name ?? '')?.role === 'SEP' && !hasMatch(rule, 'recent');
+}
+
+function isNoLocalDrop(rule: Rule | undefined): boolean {
+  return (
+    rule !== undefined && rule.target?.name === 'DROP' && ['KUBE-EXTERNAL-SERVICES', 'KUBE-SERVICES', 'KUBE-MARK-DROP'].includes(rule.chain)
+  );
+}
+
+/** Dropped because the source is in no range: by KUBE-PROXY-FIREWALL, or before 1.25 by the mark that KUBE-FW sets. */
+function isSourceRangeDrop(path: readonly Rule[]): boolean {
+  const last = path.at(-1);
+  return (
+    last?.chain === 'KUBE-PROXY-FIREWALL' || (last?.chain === 'KUBE-MARK-DROP' && (path.at(-2)?.chain.startsWith('KUBE-FW-') ?? false))
+  );
+}
+
+function percentText(probability: number): string {
+  return `${Math.round(probability * 1000) / 10} %`;
+}

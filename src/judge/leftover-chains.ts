@@ -1,0 +1,48 @@
+import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../expect/iptables/names.ts';
+import type {Chain, Ruleset} from '../model/ruleset.ts';
+import type {Symptom} from './symptom.ts';
+
+export interface ComparedChains {
+  readonly expectedChains: ReadonlySet<Chain>;
+  readonly changedChains: ReadonlySet<Chain>;
+}
+
+/** Chains of Service ports and endpoints that are not expected: one symptom for those that nothing reaches, with their number. */
+export function leftoverChains(
+  expected: ExpectedRuleset,
+  actual: Ruleset,
+  {expectedChains, changedChains}: ComparedChains,
+): readonly Symptom[] {
+  const nat = actual.tables.get('nat');
+  if (nat === undefined) return [];
+  const leftovers: Chain[] = [];
+  for (const chain of nat.chains.values())
+    if (!expectedChains.has(chain) && parseChainName(chain.name) !== null && chain.ruleCount > 0) leftovers.push(chain);
+  if (leftovers.length === 0) return [];
+  const reached = reachable(actual, changedChains, leftovers);
+  const orphans = leftovers.filter(chain => !reached.has(chain.name));
+  if (orphans.length === 0) return [];
+  const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
+  const detail = `${orphans.length} ${orphans.length === 1 ? 'chain' : 'chains'} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
+  return [{kind: 'orphan-chain', family: expected.family, port: null, detail, expected: [], actual: rules}];
+}
+
+/** Names of leftover chains that some chain in use leads to. Chains that read as expected lead to expected ones only. */
+function reachable(actual: Ruleset, changedChains: ReadonlySet<Chain>, leftovers: readonly Chain[]): ReadonlySet<string> {
+  const names = new Set(leftovers.map(({name}) => name));
+  const reached = new Set<string>();
+  const queue: Chain[] = [];
+  const visit = (chain: Chain): void => {
+    for (const {target} of chain.rules()) {
+      if (target === null || !names.has(target.name) || reached.has(target.name)) continue;
+      reached.add(target.name);
+      const next = actual.chain('nat', target.name);
+      if (next !== undefined) queue.push(next);
+    }
+  };
+  for (const chain of actual.tables.get('nat')?.chains.values() ?? [])
+    if (parseChainName(chain.name) === null || changedChains.has(chain)) visit(chain);
+  for (let chain = queue.pop(); chain !== undefined; chain = queue.pop()) visit(chain);
+  return reached;
+}

@@ -1,0 +1,63 @@
+import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../expect/iptables/names.ts';
+import type {PortOnNode} from '../expect/iptables/service-rules.ts';
+import {parseCidr} from '../model/address.ts';
+import type {Rule} from '../model/ruleset.ts';
+import {entriesOf} from './entries.ts';
+
+/** Finds the Service ports that a rule in a shared chain may concern. */
+export class PortIndex {
+  readonly #expected: ExpectedRuleset;
+  #byEntry: ReadonlyMap<string, readonly PortOnNode[]> | null = null;
+
+  constructor(expected: ExpectedRuleset) {
+    this.#expected = expected;
+  }
+
+  /** By the chain it jumps to, and by the address and port that it takes packets for. */
+  concerned(rule: Rule): readonly PortOnNode[] {
+    const hash = this.#hashOf(rule);
+    const named = hash === null ? undefined : this.#expected.portOfHash(hash);
+    const entry = this.#entryKey(rule);
+    const claimed = entry === null ? [] : (this.#entries().get(entry) ?? []);
+    return [...new Set([...(named === undefined ? [] : [named]), ...claimed])];
+  }
+
+  /** A Service rule in a shared chain whose Service port is not expected. */
+  isStrange(rule: Rule): boolean {
+    if (!sharedServiceChains.has(rule.chain) || rule.target?.name === 'KUBE-NODEPORTS') return false;
+    const hash = this.#hashOf(rule);
+    return hash === null ? this.concerned(rule).length === 0 : this.#expected.portOfHash(hash) === undefined;
+  }
+
+  #hashOf(rule: Rule): string | null {
+    return parseChainName(rule.target?.name ?? '')?.hash ?? null;
+  }
+
+  #entryKey(rule: Rule): string | null {
+    const protocol = rule.options.find(({flag}) => flag === '-p')?.values[0];
+    const port = rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--dport')?.values[0];
+    if (protocol === undefined || port === undefined) return null;
+    const destination = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0];
+    const cidr = destination === undefined ? null : parseCidr(destination);
+    const host = cidr !== null && cidr.prefix === (cidr.family === 'IPv4' ? 32 : 128) ? cidr.text.split('/')[0] : undefined;
+    return `${host ?? ''} ${protocol} ${port}`;
+  }
+
+  #entries(): ReadonlyMap<string, readonly PortOnNode[]> {
+    if (this.#byEntry !== null) return this.#byEntry;
+    const index = new Map<string, PortOnNode[]>();
+    for (const item of this.#expected.ports) {
+      for (const {address, port} of entriesOf(item.port, this.#expected.context)) {
+        const key = `${address ?? ''} ${item.port.protocol.toLowerCase()} ${port}`;
+        const list = index.get(key);
+        if (list === undefined) index.set(key, [item]);
+        else list.push(item);
+      }
+    }
+    this.#byEntry = index;
+    return index;
+  }
+}
+
+const sharedServiceChains = new Set(['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-EXTERNAL-SERVICES', 'KUBE-PROXY-FIREWALL']);

@@ -1,0 +1,61 @@
+import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
+import type {Family} from '../model/family.ts';
+import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
+
+/**
+ * The actual rules of Services in a frame that is as it should be: what kube-proxy's Service rules do, whatever is wrong with
+ * the hooks around them. The frame is judged by itself, so that one broken hook is one finding and not one for every Service.
+ */
+export class ServiceView implements ChainSource {
+  readonly family: Family;
+  readonly #expected: ExpectedRuleset;
+  readonly #actual: Ruleset;
+  readonly #made = new Map<string, Chain | undefined>();
+
+  constructor(expected: ExpectedRuleset, actual: Ruleset) {
+    this.family = expected.family;
+    this.#expected = expected;
+    this.#actual = actual;
+  }
+
+  hasTable(table: string): boolean {
+    return this.#expected.hasTable(table);
+  }
+
+  chain(table: string, name: string): Chain | undefined {
+    if (table === 'raw' || table === 'mangle' || table === 'security') return undefined;
+    if (!isServiceChain(name)) return this.#expected.chain(table, name) ?? this.#actual.chain(table, name);
+    if (table !== 'nat' || name !== 'KUBE-SERVICES') return this.#actual.chain(table, name);
+    if (!this.#made.has(name)) this.#made.set(name, this.#withTail());
+    return this.#made.get(name);
+  }
+
+  /** KUBE-SERVICES as found, with the node-port jump as it should be. */
+  #withTail(): Chain | undefined {
+    const actual = this.#actual.chain('nat', 'KUBE-SERVICES');
+    const expected = this.#expected.chain('nat', 'KUBE-SERVICES');
+    if (actual === undefined || expected === undefined) return actual;
+    const services = actual.rules().filter(rule => !isTail(rule));
+    return listChain(actual, [...services, ...expected.rules().filter(isTail)]);
+  }
+}
+
+function isTail(rule: Rule): boolean {
+  return rule.target?.name === 'KUBE-NODEPORTS';
+}
+
+function isServiceChain(name: string): boolean {
+  return /^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|(?:SVC|SVL|EXT|FW|XLB|SEP)-.*)$/.test(name);
+}
+
+function listChain(like: Chain, rules: readonly Rule[]): Chain {
+  return {
+    table: like.table,
+    name: like.name,
+    policy: like.policy,
+    complete: like.complete,
+    ruleCount: rules.length,
+    rules: () => rules,
+    text: () => rules.map(rule => rule.text).join('\n'),
+  };
+}

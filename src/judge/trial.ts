@@ -1,0 +1,88 @@
+import {parseChainName} from '../expect/iptables/names.ts';
+import type {Rule} from '../model/ruleset.ts';
+import type {Outcome} from '../trace/walk-packet.ts';
+import type {Probe} from './probes.ts';
+
+/** One packet walked through the expected and through the actual rules. */
+export interface Trial {
+  readonly probe: Probe;
+  readonly expected: Fate;
+  readonly actual: Fate;
+}
+
+/** All outcomes of one walk, put together by where they end. */
+export interface Fate {
+  readonly outcomes: readonly Outcome[];
+  /** Endpoints by `ip:port`. */
+  readonly destinations: ReadonlyMap<string, Share>;
+  /** Probabilities of the ends that are no endpoint. */
+  readonly passed: number;
+  readonly rejected: number;
+  readonly dropped: number;
+  readonly undecided: number;
+}
+
+export interface Share {
+  readonly probability: number;
+  readonly masquerade: boolean;
+  readonly path: readonly Rule[];
+}
+
+export function fateOf(outcomes: readonly Outcome[]): Fate {
+  const destinations = new Map<string, Share>();
+  const other = {passed: 0, rejected: 0, dropped: 0, undecided: 0};
+  for (const {verdict, destination, probability, masquerade, path} of outcomes) {
+    if (verdict === 'accept' && destination !== null) {
+      const before = destinations.get(destination);
+      destinations.set(destination, {
+        probability: (before?.probability ?? 0) + probability,
+        masquerade: masquerade || (before?.masquerade ?? false),
+        path: before?.path ?? path,
+      });
+    } else other[verdictNames[verdict]] += probability;
+  }
+  return {outcomes, destinations, ...other};
+}
+
+const verdictNames = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;
+
+/** Probabilities are printed by iptables in units of 2^-31, and by kube-proxy up to 1.16 with five decimals. */
+const tolerance = 2e-5;
+
+/** Whether two walks end in the same outcomes, shares and masquerading. */
+export function sameFate(a: Fate, b: Fate): boolean {
+  if (a.destinations.size !== b.destinations.size) return false;
+  for (const [destination, share] of a.destinations) {
+    const other = b.destinations.get(destination);
+    if (other === undefined || other.masquerade !== share.masquerade || !near(other.probability, share.probability)) return false;
+  }
+  return near(a.passed, b.passed) && near(a.rejected, b.rejected) && near(a.dropped, b.dropped) && near(a.undecided, b.undecided);
+}
+
+export function near(a: number, b: number): boolean {
+  return Math.abs(a - b) <= tolerance;
+}
+
+/** `SVC`, `SVL` or `XLB`: the chain that picked the endpoint; null when none did. */
+export function balancingRole(fate: Fate): string | null {
+  for (const {path} of fate.destinations.values()) {
+    const roles = path
+      .flatMap(rule => parseChainName(rule.chain)?.role ?? [])
+      .filter(role => role === 'SVC' || role === 'SVL' || role === 'XLB');
+    const last = roles.at(-1);
+    if (last !== undefined) return last;
+  }
+  return null;
+}
+
+/** In a few words: where the packets of a walk end. */
+export function describeFate(fate: Fate): string {
+  const parts: string[] = [];
+  if (fate.destinations.size > 0)
+    parts.push(fate.destinations.size > 3 ? `${fate.destinations.size} endpoints` : [...fate.destinations.keys()].join(', '));
+  if (fate.rejected > 0) parts.push('a REJECT');
+  if (fate.dropped > 0) parts.push('a DROP');
+  if (fate.undecided > 0) parts.push('a rule that cannot be told');
+  if (fate.passed > 0) parts.push('no endpoint at all');
+  return parts.join(' and ');
+}

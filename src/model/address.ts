@@ -1,0 +1,106 @@
+import ipaddr from 'ipaddr.js';
+import type {Family} from './family.ts';
+
+/** One IP address as a number, for comparing; `text` is the form in which kube-proxy and iptables print it. */
+export interface Address {
+  readonly family: Family;
+  readonly value: bigint;
+  readonly text: string;
+}
+
+/** A network. `base` has its host bits cleared; `text` is `base/prefix` as iptables-save prints it. */
+export interface Cidr {
+  readonly family: Family;
+  readonly base: bigint;
+  readonly prefix: number;
+  readonly text: string;
+}
+
+const plainIPv4 = /^(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])(?:\.(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])){3}$/;
+const dottedQuad = /^\d{1,3}(?:\.\d{1,3}){3}$/;
+
+/** The family of an address in text, or null when it is no address. Leading zeros are read as decimal, as Go's ParseIPSloppy does. */
+export function familyOf(text: string): Family | null {
+  if (plainIPv4.test(text)) return 'IPv4';
+  return parseAddress(text)?.family ?? null;
+}
+
+/** The address as Go's `net.IP.String()` prints it, or null when `text` is no address. */
+export function canonicalAddress(text: string): string | null {
+  return plainIPv4.test(text) ? text : (parseAddress(text)?.text ?? null);
+}
+
+/** Reads one address; null when it is none. Follows netutils.ParseIPSloppy. */
+export function parseAddress(text: string): Address | null {
+  const plain = dottedQuad.test(text) ? text.replace(/\b0+(?=\d)/g, '') : text;
+  if (!plain.includes(':') && !plainIPv4.test(plain)) return null;
+  if (plain.includes('%') || !ipaddr.isValid(plain)) return null;
+  const parsed = ipaddr.process(plain);
+  const family: Family = parsed.kind() === 'ipv4' ? 'IPv4' : 'IPv6';
+  return {family, value: toNumber(parsed.toByteArray()), text: parsed.kind() === 'ipv4' ? parsed.toString() : rfc5952(parsed)};
+}
+
+/** Reads `address` or `address/prefix` (or `address/netmask`, as old iptables print); null when it is neither. */
+export function parseCidr(text: string): Cidr | null {
+  const slash = text.indexOf('/');
+  const address = parseAddress(slash < 0 ? text : text.slice(0, slash));
+  if (address === null) return null;
+  const bits = bitsOf(address.family);
+  const prefix = slash < 0 ? bits : prefixLength(text.slice(slash + 1), address.family);
+  if (prefix === null) return null;
+  const base = address.value & maskOf(prefix, bits);
+  return {family: address.family, base, prefix, text: `${formatAddress(address.family, base)}/${prefix}`};
+}
+
+export function contains(cidr: Cidr, address: Address): boolean {
+  if (cidr.family !== address.family) return false;
+  return (address.value & maskOf(cidr.prefix, bitsOf(cidr.family))) === cidr.base;
+}
+
+/** Some address inside `cidr` that is not in `taken`; the first few host numbers are tried. Null when none is free. */
+export function addressInside(cidr: Cidr, taken: ReadonlySet<string>): string | null {
+  const bits = bitsOf(cidr.family);
+  const size = 1n << BigInt(bits - cidr.prefix);
+  for (let host = size > 2n ? size / 2n + 57n : 0n, tries = 0; tries < 512 && tries < Number(size < 512n ? size : 512n); host++, tries++) {
+    const text = formatAddress(cidr.family, cidr.base + (host % size));
+    if (!taken.has(text)) return text;
+  }
+  return null;
+}
+
+export function formatAddress(family: Family, value: bigint): string {
+  const bytes = Array.from({length: bitsOf(family) / 8}, (_, index) => Number((value >> BigInt(bitsOf(family) - 8 * (index + 1))) & 255n));
+  const address = ipaddr.fromByteArray(bytes);
+  return family === 'IPv4' ? address.toString() : rfc5952(address);
+}
+
+/** The netfilter spelling of one host: `10.0.0.1/32` or `fd00::1/128`. */
+export function hostCidr(address: string, family: Family): string {
+  return `${address}/${bitsOf(family)}`;
+}
+
+function rfc5952(address: ipaddr.IPv4 | ipaddr.IPv6): string {
+  return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
+}
+
+function toNumber(bytes: readonly number[]): bigint {
+  let value = 0n;
+  for (const byte of bytes) value = (value << 8n) | BigInt(byte);
+  return value;
+}
+
+function bitsOf(family: Family): number {
+  return family === 'IPv4' ? 32 : 128;
+}
+
+function maskOf(prefix: number, bits: number): bigint {
+  return ((1n << BigInt(prefix)) - 1n) << BigInt(bits - prefix);
+}
+
+function prefixLength(text: string, family: Family): number | null {
+  if (/^\d{1,3}$/.test(text)) return Number(text) <= bitsOf(family) ? Number(text) : null;
+  const mask = parseAddress(text);
+  if (mask === null || mask.family !== family) return null;
+  const ones = mask.value.toString(2).padStart(bitsOf(family), '0');
+  return /^1*0*$/.test(ones) ? ones.lastIndexOf('1') + 1 : null;
+}

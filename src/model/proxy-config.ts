@@ -1,0 +1,40 @@
+/** A setting with where it was found: a file of the bundle, a flag, or kube-proxy's default. */
+export interface Setting<T> {
+  readonly value: T;
+  readonly source: string;
+}
+
+export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
+
+/** The settings of one node's kube-proxy that change its rules. */
+export interface ProxyConfig {
+  readonly version: Setting<KubeProxyVersion>;
+  readonly mode: Setting<string>;
+  readonly clusterCIDRs: Setting<readonly string[]>;
+  readonly detectLocalMode: Setting<DetectLocalMode>;
+  readonly bridgeInterface: Setting<string>;
+  readonly interfaceNamePrefix: Setting<string>;
+  readonly masqueradeAll: Setting<boolean>;
+  /** 0 to 31. */
+  readonly masqueradeBit: Setting<number>;
+  readonly localhostNodePorts: Setting<boolean>;
+  /** CIDRs, or the one word `primary`. */
+  readonly nodePortAddresses: Setting<readonly string[]>;
+  readonly bindAddress: Setting<string>;
+  /** The name under which kube-proxy looks for local endpoints. */
+  readonly nodeName: Setting<string>;
+  readonly tcpBeLiberal: Setting<boolean>;
+  readonly featureGates: Setting<Readonly<Record<string, boolean>>>;
+  /** Null when the Node has no zone label. */
+  readonly zone: Setting<string | null>;
+}
+
+/** A version of kube-proxy. Rules are known for 1.21 to 1.36. */
+export interface KubeProxyVersion {
+  readonly text: string;
+  readonly minor: number;
+  readonly patch: number;
+}
+
+export const oldestKnownMinor = 21;
+export const newestKnownMinor = 36;

@@ -1,0 +1,38 @@
+import type {ServiceObject} from './api-objects.ts';
+import type {Family} from './family.ts';
+
+export type Protocol = 'TCP' | 'UDP' | 'SCTP';
+
+/** One port of one Service in one family, as kube-proxy's `BaseServicePortInfo` has it: what all its rules are made from. */
+export interface ServicePort {
+  readonly family: Family;
+  readonly namespace: string;
+  readonly service: string;
+  /** Empty for an unnamed port. */
+  readonly portName: string;
+  readonly protocol: Protocol;
+  /** kube-proxy's ServicePortName: `namespace/name:port`, without the colon when the port has no name. */
+  readonly servicePortName: string;
+  /** The part of its chain names that all its chains share. */
+  readonly hash: string;
+  readonly clusterIP: string;
+  readonly port: number;
+  /** 0 when there is none. */
+  readonly nodePort: number;
+  readonly externalIPs: readonly string[];
+  /** Load-balancer addresses that kube-proxy takes in itself (`ipMode: VIP`). */
+  readonly loadBalancerVIPs: readonly string[];
+  /** Networks in canonical form; empty lets everybody in. */
+  readonly sourceRanges: readonly string[];
+  readonly externalPolicyLocal: boolean;
+  readonly internalPolicyLocal: boolean;
+  /** Seconds; null without session affinity. */
+  readonly affinitySeconds: number | null;
+  /** 0 when there is none. */
+  readonly healthCheckNodePort: number;
+  readonly object: ServiceObject;
+}
+
+export function hasExternalEntry(port: ServicePort): boolean {
+  return port.nodePort !== 0 || port.loadBalancerVIPs.length > 0 || port.externalIPs.length > 0;
+}

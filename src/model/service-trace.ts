@@ -1,0 +1,48 @@
+import type {Entry} from './entry.ts';
+import type {Family} from './family.ts';
+import type {ServiceName} from './finding.ts';
+import type {Rule} from './ruleset.ts';
+
+/** Whether a step is as it should be. */
+export type Mark = 'ok' | 'missing' | 'stale' | 'wrong';
+
+/** The way of packets to one Service port on one node, entry by entry. */
+export interface PortTrace {
+  readonly node: string;
+  readonly family: Family;
+  readonly service: ServiceName;
+  readonly port: {readonly name: string; readonly protocol: string; readonly port: number};
+  readonly entries: readonly EntryTrace[];
+}
+
+export interface EntryTrace {
+  readonly entry: Entry;
+  /** From where the packet was sent, in words. */
+  readonly from: string;
+  readonly mark: Mark;
+  /** Rules from the entry to the chain that picks the endpoint, jumps only. */
+  readonly steps: readonly Rule[];
+  readonly endpoints: readonly EndpointTrace[];
+  /** The rule that ends the way without an endpoint, and what should have been. */
+  readonly end: {
+    readonly verdict: 'rejected' | 'dropped' | 'undecided' | 'passed';
+    readonly rule: Rule | null;
+    readonly reason?: string;
+  } | null;
+}
+
+export interface EndpointTrace {
+  /** `ip:port`. */
+  readonly hostPort: string;
+  readonly mark: Mark;
+  /** 0 to 1: the part of the packets that really goes there. */
+  readonly share: number;
+  readonly masquerade: boolean;
+  readonly pod: string | null;
+  readonly nodeName: string | null;
+  /** `ready`, `terminating`, `not ready`; null for an address that is no endpoint of the Service. */
+  readonly state: string | null;
+  /** The rule that picks it and the rule that rewrites the packet; null for an endpoint that is missing. */
+  readonly pick: Rule | null;
+  readonly rewrite: Rule | null;
+}

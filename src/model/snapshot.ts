@@ -1,0 +1,36 @@
+import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, PodObject, ServiceObject} from './api-objects.ts';
+
+/** All that was collected: API objects and raw node dumps. Everything after it is a pure function of it. */
+export interface Snapshot {
+  /** Where it came from, for messages: a directory, a file, a context. */
+  readonly origin: string;
+  readonly api: ApiObjects;
+  /** In the order of their names. */
+  readonly nodes: readonly NodeDump[];
+  /** What could not be read, in words that name the file and what to do. */
+  readonly problems: readonly Problem[];
+}
+
+/** Null means "not seen", which is not the same as an empty list. */
+export interface ApiObjects {
+  readonly services: readonly ServiceObject[] | null;
+  readonly endpointSlices: readonly EndpointSliceObject[] | null;
+  readonly endpoints: readonly EndpointsObject[] | null;
+  readonly nodes: readonly NodeObject[] | null;
+  readonly pods: readonly PodObject[] | null;
+  readonly configMaps: readonly ConfigMapObject[] | null;
+}
+
+/** What one node gave. A file name is that of the bundle, such as `iptables-save`. */
+export interface NodeDump {
+  readonly name: string;
+  /** The names of the files that are there. */
+  readonly files: readonly string[];
+  /** Reads one file; null when it is not there. A dump is read when it is needed and dropped when the node was judged. */
+  read(file: string): Buffer | null;
+}
+
+export interface Problem {
+  readonly node?: string;
+  readonly message: string;
+}

@@ -1,0 +1,133 @@
+import {load} from 'js-yaml';
+
+/** The fields of a KubeProxyConfiguration that matter here, whatever shape they were read from. Undefined is "not said". */
+export interface KubeProxyFields {
+  readonly mode?: string;
+  readonly clusterCIDRs?: readonly string[];
+  readonly detectLocalMode?: string;
+  readonly bridgeInterface?: string;
+  readonly interfaceNamePrefix?: string;
+  readonly masqueradeAll?: boolean;
+  readonly masqueradeBit?: number;
+  readonly localhostNodePorts?: boolean;
+  readonly nodePortAddresses?: readonly string[];
+  readonly bindAddress?: string;
+  readonly hostnameOverride?: string;
+  readonly tcpBeLiberal?: boolean;
+  readonly featureGates?: Readonly<Record<string, boolean>>;
+}
+
+/** Reads `/configz`: the internal struct up to 1.35, the versioned form in 1.36. Throws a SyntaxError on what is no JSON. */
+export function parseConfigz(text: string): KubeProxyFields {
+  const whole = asObject(JSON.parse(text));
+  return fieldsOf(asObject(whole['kubeproxy.config.k8s.io'] ?? whole));
+}
+
+/** Reads a KubeProxyConfiguration in YAML or JSON. Throws a YAMLException on what is neither. */
+export function parseConfigFile(text: string): KubeProxyFields {
+  return fieldsOf(asObject(load(text)));
+}
+
+/**
+ * Reads the command line of a kube-proxy. Flags that do not change rules are passed over, and with a configuration file
+ * (`--config`) so are all but `--hostname-override`: kube-proxy itself does not heed them then.
+ */
+export function parseArguments(args: readonly string[]): KubeProxyFields {
+  const words = args.flatMap(arg => (arg.includes(' --') || arg.startsWith('exec ') ? arg.split(/\s+/) : [arg]));
+  const flags = new Map<string, string>();
+  for (const [index, word] of words.entries()) {
+    const flag = /^--([a-z-]+)(?:=(.*))?$/s.exec(word);
+    if (flag === null) continue;
+    const next = words[index + 1];
+    flags.set(flag[1] ?? '', flag[2] ?? (next === undefined || next.startsWith('-') ? 'true' : next));
+  }
+  const text = (name: string): string | undefined => (flags.has('config') && name !== 'hostname-override' ? undefined : flags.get(name));
+  return withoutUndefined({
+    mode: text('proxy-mode'),
+    clusterCIDRs: list(text('cluster-cidr')),
+    detectLocalMode: text('detect-local-mode'),
+    bridgeInterface: text('pod-bridge-interface'),
+    interfaceNamePrefix: text('pod-interface-name-prefix'),
+    masqueradeAll: truth(text('masquerade-all')),
+    masqueradeBit: text('iptables-masquerade-bit') === undefined ? undefined : Number(text('iptables-masquerade-bit')),
+    localhostNodePorts: truth(text('iptables-localhost-nodeports')),
+    nodePortAddresses: list(text('nodeport-addresses')),
+    bindAddress: text('bind-address'),
+    hostnameOverride: text('hostname-override'),
+    tcpBeLiberal: truth(text('conntrack-tcp-be-liberal')),
+    featureGates: gatesOf(Object.fromEntries((list(text('feature-gates')) ?? []).map(pair => pair.split('=')))),
+  });
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function fieldsOf(config: Fields): KubeProxyFields {
+  const iptables = part(config, 'iptables', 'IPTables');
+  const local = part(config, 'detectLocal', 'DetectLocal');
+  const linux = part(config, 'linux', 'Linux');
+  const conntrack = {...part(config, 'conntrack', 'Conntrack'), ...part(linux, 'conntrack', 'Conntrack')};
+  const cidrs = local['ClusterCIDRs'] ?? local['clusterCIDRs'];
+  return withoutUndefined({
+    mode: text(config, 'mode', 'Mode'),
+    clusterCIDRs: Array.isArray(cidrs) ? strings(cidrs) : list(text(config, 'clusterCIDR', 'ClusterCIDR')),
+    detectLocalMode: text(config, 'detectLocalMode', 'DetectLocalMode'),
+    bridgeInterface: text(local, 'bridgeInterface', 'BridgeInterface'),
+    interfaceNamePrefix: text(local, 'interfaceNamePrefix', 'InterfaceNamePrefix'),
+    masqueradeAll: bool(iptables, 'masqueradeAll', 'MasqueradeAll') ?? bool(linux, 'masqueradeAll', 'MasqueradeAll'),
+    masqueradeBit: number(iptables, 'masqueradeBit', 'MasqueradeBit'),
+    localhostNodePorts: bool(iptables, 'localhostNodePorts', 'LocalhostNodePorts'),
+    nodePortAddresses: stringList(config['nodePortAddresses'] ?? config['NodePortAddresses']),
+    bindAddress: text(config, 'bindAddress', 'BindAddress'),
+    hostnameOverride: text(config, 'hostnameOverride', 'HostnameOverride'),
+    tcpBeLiberal: bool(conntrack, 'tcpBeLiberal', 'TCPBeLiberal'),
+    featureGates: gatesOf(part(config, 'featureGates', 'FeatureGates')),
+  });
+}
+
+function asObject(value: unknown): Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
+}
+
+function part(object: Fields, lower: string, upper: string): Fields {
+  return asObject(object[lower] ?? object[upper]);
+}
+
+function text(object: Fields, lower: string, upper: string): string | undefined {
+  const value = object[lower] ?? object[upper];
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+function bool(object: Fields, lower: string, upper: string): boolean | undefined {
+  const value = object[lower] ?? object[upper];
+  return typeof value === 'boolean' ? value : undefined;
+}
+
+function number(object: Fields, lower: string, upper: string): number | undefined {
+  const value = object[lower] ?? object[upper];
+  return typeof value === 'number' ? value : undefined;
+}
+
+function strings(value: readonly unknown[]): readonly string[] {
+  return value.filter(item => typeof item === 'string');
+}
+
+function stringList(value: unknown): readonly string[] | undefined {
+  return Array.isArray(value) ? strings(value) : undefined;
+}
+
+function list(value: string | undefined): readonly string[] | undefined {
+  return value === undefined ? undefined : value.split(',').map(item => item.trim());
+}
+
+function truth(value: string | undefined): boolean | undefined {
+  return value === undefined ? undefined : value !== 'false';
+}
+
+function gatesOf(object: Fields): Readonly<Record<string, boolean>> | undefined {
+  const entries = Object.entries(object).map(([name, value]) => [name, value === true || value === 'true'] as const);
+  return entries.length === 0 ? undefined : Object.fromEntries(entries);
+}
+
+function withoutUndefined(fields: {readonly [Name in keyof KubeProxyFields]: KubeProxyFields[Name] | undefined}): KubeProxyFields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,35 @@
+import type {Finding} from '../model/finding.ts';
+import type {Report} from '../model/report.ts';
+import type {Rule} from '../model/ruleset.ts';
+import type {Renderer} from './renderer.ts';
+
+export const schemaVersion = 1;
+
+/** The JSON of `check`, as docs/check.schema.json describes it. */
+export const json: Renderer = report => JSON.stringify(reportObject(report), null, 2);
+
+export function reportObject(report: Report): object {
+  const {tool, summary, nodes, findings} = report;
+  return {schemaVersion, tool, summary, nodes, findings: findings.map(findingObject)};
+}
+
+export function findingObject(finding: Finding): object {
+  const {code, name, severity, node, family, service, port, entry, endpoint, message, expected, actual, remedy} = finding;
+  return {
+    ...{code, name, severity, node, family, service, port, endpoint, message, remedy},
+    ...(entry === undefined
+      ? {}
+      : {entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port}}),
+    ...(expected === undefined || expected.length === 0 ? {} : {expected: expected.map(({text}) => text)}),
+    ...(actual === undefined || actual.length === 0 ? {} : {actual: actual.map(place)}),
+    docs: docsOf(code),
+  };
+}
+
+export function place({table, chain, line, text}: Rule): object {
+  return {table, chain, line, rule: text};
+}
+
+export function docsOf(code: string): string {
+  return `https://github.com/svc-trace/svc-trace/blob/main/docs/checks/${code}.md`;
+}

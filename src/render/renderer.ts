@@ -1,0 +1,14 @@
+import type {Report} from '../model/report.ts';
+
+export interface RenderOptions {
+  readonly color: boolean;
+  /** Columns of the terminal; output that goes elsewhere has as many as it needs. */
+  readonly width: number;
+  /** No more than what asks for attention. */
+  readonly quiet: boolean;
+  /** Settings and harmless findings too. */
+  readonly verbose: boolean;
+}
+
+/** Turns a Report into the text of one output format, without a newline at its end. */
+export type Renderer = (report: Report, options: RenderOptions) => string;

@@ -1,0 +1,52 @@
+import type {Address} from '../model/address.ts';
+import type {Family} from '../model/family.ts';
+import type {Rule} from '../model/ruleset.ts';
+
+/** The first packet of a new connection, as it is at one point of its way through the rules. */
+export interface Packet {
+  readonly family: Family;
+  /** `tcp`, `udp` or `sctp`. */
+  readonly protocol: string;
+  readonly source: Address;
+  readonly destination: Address;
+  readonly port: number;
+  /** `node` for a packet that a process of the node itself sends; all others arrive. */
+  readonly origin: 'node' | 'arriving';
+  /** Null when it is not known. */
+  readonly inInterface: string | null;
+  readonly outInterface: string | null;
+  readonly mark: number;
+  readonly connectionMark: number;
+  /** The destination was rewritten (DNAT or REDIRECT). */
+  readonly rewritten: boolean;
+  /** The source will be rewritten (MASQUERADE or SNAT). */
+  readonly masquerade: boolean;
+  /** Connection tracking was switched off for it (NOTRACK), and with it all address translation. */
+  readonly untracked: boolean;
+}
+
+/** What matching needs to know of the node beside its rules. */
+export interface Environment {
+  /** Whether an address is one of the node's own; null when that is not known. */
+  isLocal(address: Address): boolean | null;
+  /** Whether an interface of this name can be the one an arriving packet came in on, or leaves by. Asked only where it is not known. */
+  canBeInterface(name: string, packet: Packet): boolean | null;
+  /** Whether an address is in an ipset; null when the set was not read. */
+  inSet(name: string, packet: Packet, directions: string): boolean | null;
+  /** The `recent` lists that already hold the source of the packet. */
+  readonly knownTo: ReadonlySet<string>;
+  /** The address that REDIRECT sends arriving packets to; null when it is not known. */
+  readonly redirectAddress: Address | null;
+}
+
+/** The rules that a packet matched, the last one first. */
+export interface Path {
+  readonly rule: Rule;
+  readonly before: Path | null;
+}
+
+export function pathRules(path: Path | null): readonly Rule[] {
+  const rules: Rule[] = [];
+  for (let at = path; at !== null; at = at.before) rules.push(at.rule);
+  return rules.reverse();
+}

@@ -1,0 +1,145 @@
+import type {ChainSource, Rule} from '../model/ruleset.ts';
+import {type Environment, type Packet, pathRules} from './packet.ts';
+import {type Branch, type ChainResult, type WalkContext, walkChain} from './walk-chain.ts';
+
+/** What becomes of a packet: the end of one way through the rules. */
+export interface Outcome {
+  readonly verdict: 'accept' | 'reject' | 'drop' | 'undecided';
+  /** `ip:port` that the packet was rewritten to; null when it was not. */
+  readonly destination: string | null;
+  readonly probability: number;
+  readonly masquerade: boolean;
+  /** The rules that it matched, in order. */
+  readonly path: readonly Rule[];
+  /** For an undecided outcome, what could not be told. */
+  readonly reason?: string;
+}
+
+/**
+ * Walks the first packet of a connection through a node's rules as the kernel does: raw, mangle, nat and filter in the order
+ * of the hooks it passes. The probabilities of the outcomes add up to 1.
+ */
+export function walkPacket(rules: ChainSource, packet: Packet, environment: Environment): readonly Outcome[] {
+  const context: WalkContext = {rules, environment, budget: walkBudget};
+  const start: Branch = {packet, probability: 1, path: null, assumed: [], supposed: null};
+  const first = packet.origin === 'node' ? outputHooks : preroutingHooks;
+  const ends = passHooks(context, first, [start]).flatMap(end => afterRouting(context, end));
+  return summarise(ends);
+}
+
+/** Rules looked at in one walk. A walk through a real node's rules needs a few hundred. */
+const walkBudget = 2_000_000;
+
+type Hook = readonly [table: string, chain: string];
+
+const preroutingHooks: readonly Hook[] = [
+  ['raw', 'PREROUTING'],
+  ['mangle', 'PREROUTING'],
+  ['nat', 'PREROUTING'],
+];
+const outputHooks: readonly Hook[] = [
+  ['raw', 'OUTPUT'],
+  ['mangle', 'OUTPUT'],
+  ['nat', 'OUTPUT'],
+  ['filter', 'OUTPUT'],
+  ['security', 'OUTPUT'],
+];
+const inputHooks: readonly Hook[] = [
+  ['mangle', 'INPUT'],
+  ['filter', 'INPUT'],
+  ['security', 'INPUT'],
+];
+const forwardHooks: readonly Hook[] = [
+  ['mangle', 'FORWARD'],
+  ['filter', 'FORWARD'],
+  ['security', 'FORWARD'],
+];
+const postroutingHooks: readonly Hook[] = [
+  ['mangle', 'POSTROUTING'],
+  ['nat', 'POSTROUTING'],
+];
+/** A packet of the node to itself leaves by the loopback interface and comes in again; nat is not asked a second time. */
+const loopbackHooks: readonly Hook[] = [['raw', 'PREROUTING'], ['mangle', 'PREROUTING'], ...inputHooks];
+
+/** Routing after the first hooks: to the node itself, onwards, or out. */
+function afterRouting(context: WalkContext, end: ChainResult): readonly ChainResult[] {
+  if (end.verdict !== 'accept') return [end];
+  const {packet} = end;
+  const local = context.environment.isLocal(packet.destination);
+  if (packet.origin === 'node') {
+    const sent = passHooks(context, postroutingHooks, [{...end, packet: {...packet, inInterface: null}}]);
+    return local
+      ? sent.flatMap(result => (result.verdict === 'accept' ? passHooks(context, loopbackHooks, [onLoopback(result)]) : [result]))
+      : sent;
+  }
+  return passHooks(context, local ? inputHooks : [...forwardHooks, ...postroutingHooks], [end]);
+}
+
+function onLoopback(branch: Branch): Branch {
+  return {...branch, packet: {...branch.packet, inInterface: 'lo', outInterface: null}};
+}
+
+function passHooks(context: WalkContext, hooks: readonly Hook[], branches: readonly Branch[]): readonly ChainResult[] {
+  const ended: ChainResult[] = [];
+  let live: readonly ChainResult[] = branches.map(branch => ({...branch, verdict: 'accept'}));
+  for (const hook of hooks) {
+    const results = live.flatMap(branch => passHook(context, hook, branch));
+    ended.push(...results.filter(({verdict}) => verdict !== 'accept'));
+    live = results.filter(({verdict}) => verdict === 'accept');
+  }
+  return [...ended, ...live];
+}
+
+function passHook(context: WalkContext, [table, name]: Hook, branch: ChainResult): readonly ChainResult[] {
+  const chain = context.rules.chain(table, name);
+  if (chain === undefined || (table === 'nat' && branch.packet.untracked)) return [branch];
+  // RETURN from a base chain ends in its policy.
+  const policy = chain.policy === 'DROP' ? 'drop' : 'accept';
+  return walkChain(context, table, chain, branch).map(result => (result.verdict === 'return' ? {...result, verdict: policy} : result));
+}
+
+/**
+ * Puts the ends together. An end that rests on a rule that could not be told stands only if the packet would have met the
+ * same fate had the rule matched; otherwise it is undecided.
+ */
+function summarise(ends: readonly ChainResult[]): readonly Outcome[] {
+  const real = ends.filter(({supposed}) => supposed === null);
+  const fates = new Set(real.map(fate));
+  const doubtful = new Map<Rule, ChainResult>();
+  for (const end of ends) if (end.supposed !== null && !fates.has(fate(end))) doubtful.set(end.supposed, end);
+  return real.map(end => {
+    const doubt = end.assumed.find(rule => doubtful.has(rule));
+    if (doubt === undefined) return outcome(end);
+    const other = doubtful.get(doubt);
+    return {
+      ...outcome(end),
+      verdict: 'undecided',
+      destination: null,
+      reason: `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : fate(other)}: ${doubt.text}`,
+    };
+  });
+}
+
+function fate({verdict, packet}: ChainResult): string {
+  return [
+    verdict,
+    ...(packet.rewritten ? [hostPort(packet)] : []),
+    ...(packet.masquerade && verdict === 'accept' ? ['masquerade'] : []),
+  ].join(' ');
+}
+
+function outcome(end: ChainResult): Outcome {
+  const {packet, probability, path, verdict, reason} = end;
+  return {
+    verdict: verdict === 'return' ? 'accept' : verdict,
+    destination: packet.rewritten && verdict !== 'undecided' ? hostPort(packet) : null,
+    probability,
+    masquerade: packet.masquerade,
+    path: pathRules(path),
+    ...(reason === undefined ? {} : {reason}),
+  };
+}
+
+export function hostPort({destination, port}: {readonly destination: {readonly text: string}; readonly port: number}): string {
+  return destination.text.includes(':') ? `[${destination.text}]:${port}` : `${destination.text}:${port}`;
+}

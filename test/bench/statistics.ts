@@ -1,0 +1,25 @@
+import type {Cost} from './measure.ts';
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
+}
+
+/** The median of each figure by itself. */
+export function medianCost(costs: readonly Cost[]): Cost {
+  return {
+    cpuSeconds: median(costs.map(({cpuSeconds}) => cpuSeconds)),
+    wallSeconds: median(costs.map(({wallSeconds}) => wallSeconds)),
+    peakMebibytes: median(costs.map(({peakMebibytes}) => peakMebibytes)),
+  };
+}
+
+/**
+ * The power of the input's size that the cost grows with: 1 is in step with it,
+ * 2 is its square. What starting costs is taken off first, as it does not grow.
+ */
+export function growthExponent(large: {bytes: number; seconds: number}, small: {bytes: number; seconds: number}, startup: number): number {
+  return Math.log((large.seconds - startup) / (small.seconds - startup)) / Math.log(large.bytes / small.bytes);
+}

@@ -1,0 +1,33 @@
+import {mkdirSync} from 'node:fs';
+import {join} from 'node:path';
+import {writeEndpointSlices, writeNodes, writeServices} from './api-objects.ts';
+import {buildCluster} from './build-cluster.ts';
+import type {ClusterSize} from './cluster-size.ts';
+import {dumpLines} from './dump.ts';
+import {writeNodeFiles} from './node-files.ts';
+import {writeText} from './text-file.ts';
+
+/**
+ * Writes a bundle of a made-up cluster whose nodes are in step with its API
+ * objects: what kube-proxy 1.36 would write in iptables mode, rule by rule.
+ *
+ * Nothing here comes from the product's own sources. The two were written
+ * apart, from what kube-proxy does, so that a mistake in one shows in the other.
+ * There are no pods: a missing file is "not looked at", an endpoint without its
+ * pod would be a finding.
+ */
+export function writeCluster(dir: string, size: ClusterSize): void {
+  const cluster = buildCluster(size);
+  const api = join(dir, 'api');
+  mkdirSync(api, {recursive: true});
+  writeServices(join(api, 'services.json'), cluster);
+  writeEndpointSlices(join(api, 'endpointslices.json'), cluster);
+  writeNodes(join(api, 'nodes.json'), cluster);
+  for (const node of cluster.nodes) {
+    const nodeDir = join(dir, 'nodes', node.name);
+    mkdirSync(nodeDir, {recursive: true});
+    writeNodeFiles(nodeDir, cluster, node);
+    writeText(join(nodeDir, 'iptables-save'), dumpLines(cluster, node, 'IPv4'));
+    writeText(join(nodeDir, 'ip6tables-save'), dumpLines(cluster, node, 'IPv6'));
+  }
+}

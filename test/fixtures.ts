@@ -1,0 +1,41 @@
+import {readdirSync, readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {readBundle} from '../src/collect/read-bundle.ts';
+import type {Snapshot} from '../src/model/snapshot.ts';
+
+const root = join(import.meta.dirname, 'fixtures');
+
+/** The kinds of captures; `faults` are those in which something is wrong. */
+export type CaptureGroup = 'healthy' | 'settings' | 'eras' | 'faults';
+
+/** The path of one fixture, such as `kube-proxy-example-1.36.iptables-save`. */
+export function fixture(name: string): string {
+  return join(root, name);
+}
+
+export function readFixture(name: string): Buffer {
+  return readFileSync(fixture(name));
+}
+
+/** The path of one capture, such as `healthy/1.36-iptables`: a bundle. */
+export function capturePath(name: string): string {
+  return join(root, 'captures', name);
+}
+
+/** The names of the captures of some groups, in order. */
+export function captureNames(...groups: readonly CaptureGroup[]): readonly string[] {
+  return groups.flatMap(group =>
+    readdirSync(capturePath(group))
+      .sort()
+      .map(name => `${group}/${name}`),
+  );
+}
+
+const snapshots = new Map<string, Promise<Snapshot>>();
+
+/** One capture as a Snapshot; read once for all tests of a file. */
+export function snapshotOf(name: string): Promise<Snapshot> {
+  const known = snapshots.get(name) ?? readBundle(capturePath(name));
+  snapshots.set(name, known);
+  return known;
+}

@@ -1,0 +1,86 @@
+import {cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {dirname, join} from 'node:path';
+import {execa} from 'execa';
+import {afterEach, expect, test} from 'vitest';
+
+const root = join(import.meta.dirname, '..');
+const folders: string[] = [];
+
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, {recursive: true});
+});
+
+test('the sources keep to their layers', async () => {
+  expect(await violations(root)).toEqual([]);
+});
+
+test.each([
+  ['a module of Node', 'src/trace/planted.ts', "import {readFileSync} from 'node:fs';", 'core-touches-nothing-outside'],
+  ['oclif', 'src/checks/planted.ts', "import {Command} from '@oclif/core';", 'core-uses-only-packages-that-compute'],
+  ['the client', 'src/model/planted.ts', "import type {V1Pod} from '@kubernetes/client-node';", 'core-uses-only-packages-that-compute'],
+  ['execa', 'src/render/planted.ts', "import {execa} from 'execa';", 'core-uses-only-packages-that-compute'],
+  ['a command', 'src/render/planted.ts', "import {x} from '../commands/target.ts';", 'render-imports-only-what-is-below-it'],
+  ['a collector', 'src/judge/planted.ts', "import {x} from '../collect/target.ts';", 'judge-imports-only-what-is-below-it'],
+  ['the pipeline', 'src/checks/planted.ts', "import {x} from '../diagnose.ts';", 'checks-imports-only-what-is-below-it'],
+  ['a higher layer', 'src/parse/planted.ts', "import {x} from '../compare/target.ts';", 'parse-imports-only-what-is-below-it'],
+  ['a neighbour', 'src/trace/planted.ts', "import {x} from '../compare/target.ts';", 'trace-imports-only-what-is-below-it'],
+  [
+    'only a type of a higher layer',
+    'src/model/planted.ts',
+    "import type {x} from '../parse/target.ts';",
+    'model-imports-only-what-is-below-it',
+  ],
+])('a core file that imports %s is caught', async (_, file, line, rule) => {
+  expect(await violations(planted({[file]: line}))).toContainEqual(expect.objectContaining({from: file, rule}));
+});
+
+test('two files that import each other are caught', async () => {
+  const sources = planted({
+    'src/parse/one.ts': "import {two} from './two.ts';\nexport const one = () => two;",
+    'src/parse/two.ts': "import {one} from './one.ts';\nexport const two = () => one;",
+  });
+  expect(await violations(sources)).toContainEqual(expect.objectContaining({rule: 'no-circles'}));
+});
+
+test('a core file may import the layers below it and node:crypto', async () => {
+  const sources = planted({
+    'src/checks/planted.ts':
+      "import {createHash} from 'node:crypto';\nimport {x} from '../compare/target.ts';\nimport type {y} from '../judge/target.ts';",
+  });
+  expect(await violations(sources)).toEqual([]);
+});
+
+test.each([
+  ['the time', 'export const now = () => Date.now();'],
+  ['the date', 'export const now = () => new Date();'],
+  ['chance', 'export const any = () => Math.random();'],
+  ['the environment', "export const home = () => process.env['HOME'];"],
+  ['the console', 'export const say = () => console.log();'],
+])('a core file that uses %s is caught, a collector is not', async (_, line) => {
+  const sources = planted({'src/trace/core.ts': line, 'src/collect/edge.ts': line});
+  for (const file of ['biome.json', 'tools/pure-core.grit']) cpSync(join(root, file), join(sources, file));
+  const lint = execa({cwd: sources, preferLocal: true, localDir: root, reject: false});
+  expect(await lint('biome', ['lint', 'src/trace/core.ts'])).toMatchObject({exitCode: 1, stderr: expect.stringContaining('core')});
+  expect(await lint('biome', ['lint', 'src/collect/edge.ts'])).toMatchObject({exitCode: 0});
+});
+
+/** A project of its own with these files, and one file to import in every folder that is spoken of. */
+function planted(files: Readonly<Record<string, string>>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-layers-'));
+  folders.push(folder);
+  const targets = ['parse', 'compare', 'judge', 'collect', 'commands'].map(name => [`src/${name}/target.ts`, 'export const x = 1;']);
+  for (const [file, text] of Object.entries({...Object.fromEntries(targets), 'src/diagnose.ts': 'export const x = 1;', ...files})) {
+    mkdirSync(join(folder, dirname(file)), {recursive: true});
+    writeFileSync(join(folder, file), `${text}\n`);
+  }
+  return folder;
+}
+
+async function violations(project: string): Promise<{rule: string; from: string; to: string}[]> {
+  const cruise = execa({cwd: project, preferLocal: true, localDir: root, reject: false});
+  // The exit code counts the violations; the output names them.
+  const {stdout} = await cruise('depcruise', ['src', '--config', join(root, '.dependency-cruiser.js'), '--output-type', 'json']);
+  const found: {rule: {name: string}; from: string; to: string}[] = JSON.parse(stdout).summary.violations;
+  return found.map(({rule, from, to}) => ({rule: rule.name, from, to}));
+}

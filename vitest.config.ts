@@ -1,0 +1,16 @@
+import process from 'node:process';
+import {defineConfig} from 'vitest/config';
+
+// Where CI wants the results as JSON.
+const report = process.env['SVC_TRACE_TEST_REPORT'];
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    // What a command prints must reach the test that captures it, not the reporter.
+    disableConsoleIntercept: true,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    reporters: report ? ['default', ['json', {outputFile: report}]] : ['default'],
+  },
+});
