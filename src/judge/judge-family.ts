@@ -4,6 +4,7 @@ import {parseChainName} from '../expect/iptables/names.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import {asExpectation} from './expectation.ts';
+import {judgeForeign} from './judge-foreign.ts';
 import {judgeFrame} from './judge-frame.ts';
 import {judgePort, type PortDifference} from './judge-port.ts';
 import {leftoverChains} from './leftover-chains.ts';
@@ -29,6 +30,7 @@ export function judgeFamily({expected, actual}: FamilyCase): readonly Symptom[] 
   return [
     ...judgeFrame({expected, actual, differences: owned.rest}),
     ...ports,
+    ...judgeForeign({expected, actual, view}),
     ...staleServices({expected, actual, rules: owned.strange}),
     ...leftoverChains(expected, actual, compared),
   ];

@@ -1,6 +1,6 @@
 import type {Report} from '../model/report.ts';
-import {findingText} from './finding-text.ts';
-import {groupFindings} from './group-findings.ts';
+import {escapeText} from './escape.ts';
+import {findingTexts} from './finding-text.ts';
 import {matrix} from './matrix.ts';
 import type {Renderer, RenderOptions} from './renderer.ts';
 import {type Style, styleOf} from './style.ts';
@@ -9,30 +9,43 @@ import {count, verdictLine} from './verdict-line.ts';
 /** The verdict, Services against nodes, and the findings with their evidence. Harmless findings are only counted. */
 export const table: Renderer = (report, options) => sections(report, options, false);
 
-/** The same with every Service, harmless findings and the settings that kube-proxy works with. */
-export const wide: Renderer = (report, options) => sections(report, {...options, verbose: true, width: Math.max(options.width, 200)}, true);
+/** The same with every Service and finding, and the settings that kube-proxy works with. */
+export const wide: Renderer = (report, options) => sections(report, {...options, verbose: true}, true);
 
 function sections(report: Report, options: RenderOptions, all: boolean): string {
   const style = styleOf(options.color);
-  const loud = options.verbose ? report.findings : report.findings.filter(({severity}) => severity !== 'info');
-  const groups = groupFindings(loud);
+  const {width} = options;
+  const loud = report.findings.filter(({severity}) => severity !== 'info' || options.verbose || isAnswer(report));
   const parts = [verdictLine(report, style)];
-  if (!options.quiet && report.nodes.length > 0) parts.push(matrix(report, {style, width: options.width, all}));
-  parts.push(...groups.map(group => findingText(group, style, options.width)));
+  if (!options.quiet && report.nodes.length > 0) parts.push(matrix(report, {style, width: matrixWidth(width, all), all}));
+  parts.push(...findingTexts(loud, {style, width, most: all ? Infinity : 20}));
   if (options.verbose) parts.push(settings(report, style));
   const hidden = report.findings.length - loud.length;
   if (hidden > 0 && !options.quiet) parts.push(style.dim(`${count(hidden, 'harmless finding')} not shown; -o wide shows them`));
   return parts.filter(part => part !== '').join('\n\n');
 }
 
+/** Of Services that are none of kube-proxy's, an info is all that there is to say. */
+function isAnswer({services}: Report): boolean {
+  return services.length === 0;
+}
+
+function matrixWidth(width: number, all: boolean): number {
+  const wanted = width === Infinity ? 120 : width;
+  return all ? Math.max(wanted, 200) : wanted;
+}
+
 function settings(report: Report, style: Style): string {
   return report.nodes
     .map(node => {
-      const values = Object.entries(node.settings).map(([name, {value, source}]) => `  ${name}=${value} ${style.dim(`(${source})`)}`);
-      return [
-        `${node.name}: ${node.reason ?? `${node.proxyMode} mode, kube-proxy ${node.kubeProxyVersion}${node.backend === undefined ? '' : `, ${node.backend} backend`}, ${count(node.rules, 'rule')}`}`,
-        ...values,
-      ].join('\n');
+      const values = Object.entries(node.settings).map(
+        ([name, {value, source}]) => `  ${escapeText(`${name}=${value}`)} ${style.dim(`(${escapeText(source)})`)}`,
+      );
+      return [escapeText(`${node.name}: ${node.reason ?? running(node)}`), ...values].join('\n');
     })
     .join('\n');
+}
+
+function running({proxyMode, kubeProxyVersion, backend, rules}: Report['nodes'][number]): string {
+  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${count(rules, 'rule')}`;
 }

@@ -1,15 +1,15 @@
-/** Breaks text at blanks so that no line is wider than `width`; a word that is wider stands alone. */
-export function wrap(text: string, width: number, indent: string, first: string = indent): readonly string[] {
+/** Breaks text at blanks so that no line is wider than `width`; a word that is wider stands alone. Later lines hang under the first. */
+export function wrap(text: string, width: number, first: string): readonly string[] {
+  const hanging = ' '.repeat(visibleLength(first));
   const lines: string[] = [];
   let line = '';
   for (const word of text.split(' ')) {
-    if (line !== '' && indent.length + line.length + 1 + word.length > width) {
+    if (line !== '' && hanging.length + line.length + 1 + word.length > width) {
       lines.push(line);
       line = word;
     } else line = line === '' ? word : `${line} ${word}`;
   }
   lines.push(line);
-  const hanging = ' '.repeat(visibleLength(first));
   return lines.map((text, index) => (index === 0 ? first : hanging) + text);
 }
 

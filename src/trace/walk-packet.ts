@@ -13,6 +13,8 @@ export interface Outcome {
   readonly path: readonly Rule[];
   /** For an undecided outcome, what could not be told. */
   readonly reason?: string;
+  /** The rule that could not be told, where it is one rule's match. */
+  readonly doubt?: Rule;
 }
 
 /**
@@ -111,12 +113,8 @@ function summarise(ends: readonly ChainResult[]): readonly Outcome[] {
     const doubt = end.assumed.find(rule => doubtful.has(rule));
     if (doubt === undefined) return outcome(end);
     const other = doubtful.get(doubt);
-    return {
-      ...outcome(end),
-      verdict: 'undecided',
-      destination: null,
-      reason: `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : fate(other)}: ${doubt.text}`,
-    };
+    const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : fate(other)}: ${doubt.text}`;
+    return {...outcome(end), verdict: 'undecided', destination: null, reason, doubt};
   });
 }
 

@@ -17,7 +17,7 @@ export function writeEndpointSlices(path: string, cluster: Cluster): void {
 }
 
 export function writeNodes(path: string, cluster: Cluster): void {
-  writeText(path, list(cluster.nodes.map(nodeObject)));
+  writeText(path, list(cluster.fleet.map(nodeObject)));
 }
 
 /** As `kubectl get -o json` prints it: four spaces, keys by name, one list of everything. */

@@ -47,7 +47,7 @@ export function buildCluster(size: ClusterSize): Cluster {
       return service({namespace, name, shape, size, random, place, draw});
     }),
   ];
-  return {services, nodes: place.captured, podCIDR: POD_CIDR};
+  return {services, nodes: place.captured, fleet: place.fleet, podCIDR: POD_CIDR};
 }
 
 function blankService(namespace: string, name: string, random: Random): Service {

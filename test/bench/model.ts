@@ -70,6 +70,8 @@ export interface Cluster {
   services: Service[];
   /** The nodes whose rules are written. */
   nodes: ClusterNode[];
+  /** All nodes that the API has. */
+  fleet: ClusterNode[];
   /** What kube-proxy takes for pod addresses: its clusterCIDR. */
   podCIDR: Record<Family, string>;
 }

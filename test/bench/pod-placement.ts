@@ -13,6 +13,7 @@ export interface PlacedPod {
 
 export interface Placement {
   captured: ClusterNode[];
+  fleet: ClusterNode[];
   /** A pod on any node of the cluster. */
   anywhere(owner: string): PlacedPod;
   /** A pod on a node whose rules are not written. */
@@ -52,6 +53,7 @@ export function podPlacement(size: ClusterSize, random: Random): Placement {
 
   return {
     captured: fleet.slice(0, size.nodes).map(({node}) => node),
+    fleet: fleet.map(({node}) => node),
     anywhere: owner => placeOn(random.below(count), owner),
     elsewhere: owner => placeOn(size.nodes + random.below(count - size.nodes), owner),
     on: (node, owner) =>

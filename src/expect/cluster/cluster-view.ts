@@ -1,8 +1,9 @@
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {EndpointSliceObject, EndpointsObject} from '../../model/api-objects.ts';
-import type {EndpointSet} from '../../model/endpoint.ts';
+import type {Endpoint, EndpointSet} from '../../model/endpoint.ts';
 import type {Family} from '../../model/family.ts';
 import type {ServicePort} from '../../model/service-port.ts';
+import {endpointChainName} from '../iptables/names.ts';
 import {readsEndpoints} from '../iptables/versions.ts';
 import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
 import {type ProxyVersion, servicePorts} from './service-ports.ts';
@@ -11,6 +12,8 @@ import {type ProxyVersion, servicePorts} from './service-ports.ts';
 export interface PortEntry {
   readonly port: ServicePort;
   readonly set: EndpointSet;
+  /** The name of an endpoint's chain, worked out once for all nodes. */
+  readonly endpointChain: (endpoint: Endpoint) => string;
 }
 
 /** The API objects as kube-proxies see them, worked out once for all nodes that run the same version. */
@@ -42,7 +45,7 @@ export class ClusterView {
   #build(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
     const endpointsOf = this.#source(proxy);
     return (this.#api.services ?? []).flatMap(service =>
-      servicePorts(service, family, proxy).map(port => ({port, set: endpointsOf(port)})),
+      servicePorts(service, family, proxy).map(port => ({port, set: endpointsOf(port), endpointChain: chainNames(port)})),
     );
   }
 
@@ -70,6 +73,19 @@ export class ClusterView {
     this.#slices.set(version.minor, groups);
     return groups;
   }
+}
+
+/** Hashing is a good part of the work on a large cluster, so each name is kept. */
+function chainNames({servicePortName, protocol}: ServicePort): (endpoint: Endpoint) => string {
+  const names = new Map<Endpoint, string>();
+  return endpoint => {
+    let name = names.get(endpoint);
+    if (name === undefined) {
+      name = endpointChainName(servicePortName, protocol, endpoint.hostPort);
+      names.set(endpoint, name);
+    }
+    return name;
+  };
 }
 
 export function serviceKey(port: {readonly namespace: string; readonly service: string}): string {

@@ -1,4 +1,3 @@
-import type {Endpoint} from '../../model/endpoint.ts';
 import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
@@ -7,7 +6,6 @@ import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endp
 import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
 import {ExpectedRuleset} from './expected-ruleset.ts';
-import {endpointChainName} from './names.ts';
 import {nodeContext} from './node-context.ts';
 import type {PortOnNode} from './service-rules.ts';
 
@@ -40,9 +38,8 @@ function isLarge(entries: readonly PortEntry[]): boolean {
   return total > 1000;
 }
 
-function portOnNode({port, set}: PortEntry, topology: NodeTopology, large: boolean): PortOnNode {
+function portOnNode({port, set, endpointChain}: PortEntry, topology: NodeTopology, large: boolean): PortOnNode {
   const endpoints = set.ambiguous.size === 0 ? set.endpoints : (possibleEndpoints(set, topology.nodeName, topology.proxy.version)[0] ?? []);
-  const endpointChain = (endpoint: Endpoint): string => endpointChainName(port.servicePortName, port.protocol, endpoint.hostPort);
   return {port, endpoints: categorizeEndpoints(port, endpoints, topology), endpointChain, large, all: endpoints};
 }
 

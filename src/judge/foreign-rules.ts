@@ -1,0 +1,128 @@
+import {type Address, type Cidr, contains, parseCidr} from '../model/address.ts';
+import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
+
+/** A rule of somebody else's that ends or changes the way of packets, with what all rules that lead to it ask for. */
+export interface ForeignRule {
+  readonly rule: Rule;
+  /** Before routing, when the packet is still addressed to the Service; after it, when it is addressed to an endpoint. */
+  readonly stage: 'before' | 'after';
+  readonly conditions: Conditions;
+}
+
+/** What the rules on the way ask of destination and port. A condition that is not here holds for every packet. */
+export interface Conditions {
+  readonly destinations: readonly Cidr[];
+  readonly local: boolean | null;
+  readonly protocol: string | null;
+  readonly ports: readonly (readonly [number, number])[];
+}
+
+/** Somebody else's rules in the way of Services' packets. Empty on a node where only kube-proxy and the kubelet write. */
+export function foreignRules(ruleset: Ruleset): readonly ForeignRule[] {
+  const found: ForeignRule[] = [];
+  for (const [stage, hooks] of stages) {
+    for (const [table, name] of hooks) {
+      const chain = ruleset.chain(table, name);
+      if (chain !== undefined) collect(ruleset, chain, {stage, conditions: anything, depth: 0, found});
+    }
+  }
+  return found;
+}
+
+const anything: Conditions = {destinations: [], local: null, protocol: null, ports: []};
+
+const stages = [
+  [
+    'before',
+    [
+      ['raw', 'PREROUTING'],
+      ['mangle', 'PREROUTING'],
+      ['nat', 'PREROUTING'],
+      ['raw', 'OUTPUT'],
+      ['mangle', 'OUTPUT'],
+      ['nat', 'OUTPUT'],
+    ],
+  ],
+  [
+    'after',
+    [
+      ['filter', 'OUTPUT'],
+      ['security', 'OUTPUT'],
+      ['mangle', 'INPUT'],
+      ['filter', 'INPUT'],
+      ['security', 'INPUT'],
+      ['mangle', 'FORWARD'],
+      ['filter', 'FORWARD'],
+      ['security', 'FORWARD'],
+      ['mangle', 'POSTROUTING'],
+      ['nat', 'POSTROUTING'],
+    ],
+  ],
+] as const;
+
+interface Collecting {
+  readonly stage: 'before' | 'after';
+  readonly conditions: Conditions;
+  readonly depth: number;
+  readonly found: ForeignRule[];
+}
+
+/** More rules than this are not told apart: what they have in common is looked at all the same. */
+const mostRules = 20_000;
+
+function collect(ruleset: Ruleset, chain: Chain, at: Collecting): void {
+  if (at.depth > 16 || at.found.length > mostRules) return;
+  for (const rule of chain.rules()) {
+    const name = rule.target?.name;
+    if (name === undefined || isKubeProxyChain(name)) continue;
+    const conditions = narrow(at.conditions, rule);
+    const called = ruleset.chain(chain.table, name);
+    if (called !== undefined && called.policy === null) collect(ruleset, called, {...at, conditions, depth: at.depth + 1});
+    else if (!harmless.has(name)) at.found.push({rule, stage: at.stage, conditions});
+  }
+}
+
+const harmless = new Set(['LOG', 'NFLOG', 'ULOG', 'AUDIT', 'TRACE', 'TCPMSS', 'CHECKSUM', 'SET']);
+
+/** Chains that kube-proxy and the kubelet write in iptables mode. */
+export function isKubeProxyChain(name: string): boolean {
+  return /^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|FORWARD|FIREWALL|POSTROUTING|MARK-MASQ|MARK-DROP|PROXY-CANARY|KUBELET-CANARY|IPTABLES-HINT|(?:SVC|SVL|SEP|EXT|FW|XLB)-.+)$/.test(
+    name,
+  );
+}
+
+function narrow(before: Conditions, rule: Rule): Conditions {
+  let {destinations, local, protocol, ports} = before;
+  for (const {flag, negated, values} of rule.options) {
+    const cidr = flag === '-d' && !negated ? parseCidr(values[0] ?? '') : null;
+    if (cidr !== null) destinations = [...destinations, cidr];
+    if (flag === '-p' && !negated) protocol = values[0] ?? protocol;
+  }
+  for (const {flag, negated, values} of rule.matches.flatMap(match => match.options)) {
+    if (negated) continue;
+    if (flag === '--dst-type') local = values[0] === 'LOCAL' ? true : local;
+    if (flag === '--dport' || flag === '--dports') ports = [...ports, ...(values[0] ?? '').split(',').map(portRange)];
+  }
+  return {destinations, local, protocol, ports};
+}
+
+function portRange(text: string): readonly [number, number] {
+  const [low = '', high = low] = text.split(':');
+  return [Number(low === '' ? 0 : low), Number(high === '' ? 65_535 : high)];
+}
+
+/** Whether the conditions leave room for a packet to this address and port. */
+export function concerns(
+  conditions: Conditions,
+  target: {readonly address: Address; readonly local: boolean; readonly protocol: string; readonly port: number},
+): boolean {
+  if (conditions.local !== null && conditions.local !== target.local) return false;
+  if (conditions.protocol !== null && conditions.protocol !== target.protocol && !['all', '0'].includes(conditions.protocol)) return false;
+  if (!conditions.destinations.every(cidr => contains(cidr, target.address))) return false;
+  return conditions.ports.length === 0 || conditions.ports.some(([low, high]) => low <= target.port && target.port <= high);
+}
+
+/** Rules that carry out network policies: by design they tell one client from another. */
+export function isPolicyChain(name: string): boolean {
+  return /^(?:cali-|KUBE-NWPLCY-|KUBE-POD-FW-|KUBE-ROUTER-|ANTREA-|WEAVE-NPC|CILIUM_|OVN-KUBE-)/.test(name);
+}

@@ -1,0 +1,122 @@
+import {describe, expect, test} from 'vitest';
+import * as versions from '../../../src/expect/iptables/versions.ts';
+import type {KubeProxyVersion} from '../../../src/model/proxy-config.ts';
+import {version} from '../../kube-proxy.ts';
+
+type Gates = Readonly<Record<string, boolean>>;
+
+describe('a difference between versions', () => {
+  // The last version without it and the first with it; sections 2 to 4 and 8 of the reference.
+  const since: Readonly<Record<string, readonly [first: number, holds: (version: KubeProxyVersion) => boolean]>> = {
+    hasExternalChains: [24, versions.hasExternalChains],
+    dropsInFilter: [25, versions.dropsInFilter],
+    hasProxyFirewall: [25, versions.hasProxyFirewall],
+    explainsFirewallChain: [27, versions.explainsFirewallChain],
+    writesKubeFirewall: [27, versions.writesKubeFirewall],
+    excludesLocalhost: [26, versions.excludesLocalhost],
+    masqueradesInServiceChain: [22, versions.masqueradesInServiceChain],
+    hasSingleConntrackRule: [23, versions.hasSingleConntrackRule],
+    skipsInvalidDropWhenLiberal: [29, versions.skipsInvalidDropWhenLiberal],
+    countsWithNfacct: [31, versions.countsWithNfacct],
+    zeroRangeMeansAll: [34, versions.zeroRangeMeansAll],
+    honoursPolicyOfExternalIPs: [29, versions.honoursPolicyOfExternalIPs],
+    prefersNotTerminating: [36, versions.prefersNotTerminating],
+    'honoursIPMode with default gates': [30, v => versions.honoursIPMode(v, {})],
+    'honoursIPMode with its gate on': [29, v => versions.honoursIPMode(v, {LoadBalancerIPMode: true})],
+    'honoursIPMode with its gate off': [35, v => versions.honoursIPMode(v, {LoadBalancerIPMode: false})],
+    'honoursInternalPolicy with default gates': [22, v => versions.honoursInternalPolicy(v, {})],
+    'usesTerminatingEndpoints with default gates': [26, v => versions.usesTerminatingEndpoints(v, {})],
+    'usesTerminatingEndpoints with its gate on': [22, v => versions.usesTerminatingEndpoints(v, {ProxyTerminatingEndpoints: true})],
+    'usesTerminatingEndpoints with its gate off': [28, v => versions.usesTerminatingEndpoints(v, {ProxyTerminatingEndpoints: false})],
+    'honoursNodeHints with default gates': [34, v => versions.honoursNodeHints(v, {})],
+    'honoursNodeHints with its gate on': [33, v => versions.honoursNodeHints(v, {PreferSameTrafficDistribution: true})],
+    'honoursNodeHints with its gate off': [35, v => versions.honoursNodeHints(v, {PreferSameTrafficDistribution: false})],
+    'knowsNodeIP of the first family': [28, v => versions.knowsNodeIP(v, true)],
+    'knowsNodeIP of the second family': [29, v => versions.knowsNodeIP(v, false)],
+  };
+
+  const until: typeof since = {
+    nodePortsNeedAddress: [26, versions.nodePortsNeedAddress],
+    numbersBalancingRules: [22, versions.numbersBalancingRules],
+    ensuresMarkDrop: [24, versions.ensuresMarkDrop],
+    hasSharedSelector: [35, versions.hasSharedSelector],
+    keepsAddressSpelling: [30, versions.keepsAddressSpelling],
+    sortsWithinSlice: [30, versions.sortsWithinSlice],
+    mergesByAddress: [21, versions.mergesByAddress],
+    'writesExternalIPs with its gate off': [35, v => versions.writesExternalIPs(v, {AllowServiceExternalIPs: false})],
+    'readsEndpoints with its gate off': [21, v => versions.readsEndpoints(v, {EndpointSliceProxying: false})],
+  };
+
+  const minors = Array.from({length: 16}, (_, index) => 21 + index);
+
+  test.each(Object.entries(since))('%s from 1.%i on', (_, [first, holds]) => {
+    for (const minor of minors) expect(holds(version(`1.${minor}`)), `1.${minor}`).toBe(minor >= first);
+  });
+
+  test.each(Object.entries(until))('%s up to 1.%i', (_, [last, holds]) => {
+    for (const minor of minors) expect(holds(version(`1.${minor}`)), `1.${minor}`).toBe(minor <= last);
+  });
+
+  test('external IPs are answered, and Endpoints are not read, unless a gate says otherwise', () => {
+    for (const minor of minors) {
+      expect(versions.writesExternalIPs(version(`1.${minor}`), {})).toBe(true);
+      expect(versions.readsEndpoints(version(`1.${minor}`), {})).toBe(false);
+    }
+  });
+
+  test('internal policy Local follows its gate', () => {
+    expect(versions.honoursInternalPolicy(version('1.21'), {ServiceInternalTrafficPolicy: true})).toBe(true);
+    expect(versions.honoursInternalPolicy(version('1.22'), {ServiceInternalTrafficPolicy: false})).toBe(false);
+  });
+
+  test('rules are known up to 1.36', () => {
+    expect([versions.isKnown(version('1.36.9')), versions.isKnown(version('1.37.0'))]).toEqual([true, false]);
+  });
+});
+
+describe('zone hints (section 4.6)', () => {
+  const hints = 'service.kubernetes.io/topology-aware-hints';
+  const mode = 'service.kubernetes.io/topology-mode';
+
+  const rows: readonly (readonly [
+    minors: readonly number[],
+    gates: Gates,
+    annotations: Readonly<Record<string, string>>,
+    used: boolean,
+  ])[] = [
+    // An alpha gate, off, up to 1.23; then the annotation says Auto.
+    [[21, 22, 23], {}, {[hints]: 'Auto'}, false],
+    [[21, 22, 23], {TopologyAwareHints: true}, {[hints]: 'Auto'}, true],
+    [[21, 22, 23], {TopologyAwareHints: true}, {[hints]: 'auto'}, true],
+    [[21, 22, 23], {TopologyAwareHints: true}, {}, false],
+    [[24, 25, 26], {}, {[hints]: 'Auto'}, true],
+    [[24, 25, 26], {}, {[hints]: 'auto'}, true],
+    [[24, 25, 26], {}, {[hints]: 'AUTO'}, false],
+    [[24, 25, 26], {}, {[hints]: 'PreferZone'}, false],
+    [[24, 25, 26], {}, {[mode]: 'Auto'}, false],
+    [[24, 25, 26], {}, {}, false],
+    [[24, 25, 26], {TopologyAwareHints: false}, {[hints]: 'Auto'}, false],
+    // 1.27 to 1.30: any value but empty and disabled, under the old name first.
+    [[27, 28, 29, 30], {}, {[hints]: 'Auto'}, true],
+    [[27, 28, 29, 30], {}, {[mode]: 'Auto'}, true],
+    [[27, 28, 29, 30], {}, {[mode]: 'PreferZone'}, true],
+    [[27, 28, 29, 30], {}, {[mode]: 'disabled'}, false],
+    [[27, 28, 29, 30], {}, {[mode]: 'Disabled'}, false],
+    [[27, 28, 29, 30], {}, {[mode]: ''}, false],
+    [[27, 28, 29, 30], {}, {[hints]: '', [mode]: 'Auto'}, false],
+    [[27, 28, 29, 30], {}, {[hints]: 'Auto', [mode]: 'Disabled'}, true],
+    [[27, 28, 29, 30], {}, {}, false],
+    [[27, 28, 29, 30, 31, 32], {TopologyAwareHints: false}, {[hints]: 'Auto'}, false],
+    // From 1.31 the hints alone.
+    [[30], {ServiceTrafficDistribution: true}, {}, true],
+    [[31, 32, 33, 34, 35, 36], {}, {}, true],
+    [[31, 32, 33, 34, 35, 36], {}, {[mode]: 'Disabled'}, true],
+    [[31, 32], {ServiceTrafficDistribution: false}, {}, false],
+    [[31, 32], {ServiceTrafficDistribution: false}, {[mode]: 'Auto'}, true],
+    [[33, 34, 35, 36], {ServiceTrafficDistribution: false, TopologyAwareHints: false}, {}, true],
+  ];
+
+  test.each(rows)('of kube-proxy 1.%j with gates %j and annotations %j are used: %j', (minors, gates, annotations, used) => {
+    for (const minor of minors) expect(versions.honoursZoneHints(version(`1.${minor}`), gates, annotations), `1.${minor}`).toBe(used);
+  });
+});

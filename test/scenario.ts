@@ -1,0 +1,178 @@
+import {type DiagnoseOptions, diagnose} from '../src/diagnose.ts';
+import type {EndpointSliceObject, NodeObject, ServiceObject} from '../src/model/api-objects.ts';
+import {entryText} from '../src/model/entry.ts';
+import type {Finding} from '../src/model/finding.ts';
+import type {ApiObjects, NodeDump, Snapshot} from '../src/model/snapshot.ts';
+import {EditableDump} from './editable-dump.ts';
+import {snapshotOf} from './fixtures.ts';
+
+/** A capture whose dumps and objects a test changes in memory before it is judged. */
+export class Scenario {
+  readonly #origin: Snapshot;
+  #api: ApiObjects;
+  readonly #files = new Map<string, EditableDump | string | null>();
+  readonly #leftOut = new Set<string>();
+
+  constructor(origin: Snapshot) {
+    this.#origin = origin;
+    this.#api = origin.api;
+  }
+
+  /** The rules of a node, to be changed. The IPv4 dump unless said otherwise. */
+  rules(node: string, file = 'iptables-save'): EditableDump {
+    const known = this.#files.get(`${node}/${file}`);
+    if (known instanceof EditableDump) return known;
+    const dump = new EditableDump(this.#read(node, file));
+    this.#files.set(`${node}/${file}`, dump);
+    return dump;
+  }
+
+  /** Puts a file in the place of a node's own; null takes it away. */
+  file(node: string, name: string, content: string | null): void {
+    this.#files.set(`${node}/${name}`, content);
+  }
+
+  /** Takes away all that was read of a node. */
+  leaveOut(node: string): void {
+    this.#leftOut.add(node);
+  }
+
+  /** Changes the Service `namespace/name`. */
+  service(name: string, change: (service: ServiceObject) => ServiceObject): void {
+    this.#api = {...this.#api, services: changeOne(this.#api.services, object => fullName(object) === name, change)};
+  }
+
+  deleteService(name: string): void {
+    this.#api = {...this.#api, services: (this.#api.services ?? []).filter(object => fullName(object) !== name)};
+  }
+
+  addService(...services: readonly ServiceObject[]): void {
+    this.#api = {...this.#api, services: [...(this.#api.services ?? []), ...services]};
+  }
+
+  /** Changes all slices of the Service `namespace/name`. */
+  slices(service: string, change: (slice: EndpointSliceObject) => EndpointSliceObject): void {
+    this.#api = {...this.#api, endpointSlices: changeOne(this.#api.endpointSlices, slice => ownerOf(slice) === service, change)};
+  }
+
+  deleteSlices(service: string): void {
+    this.#api = {...this.#api, endpointSlices: (this.#api.endpointSlices ?? []).filter(slice => ownerOf(slice) !== service)};
+  }
+
+  addSlice(...slices: readonly EndpointSliceObject[]): void {
+    this.#api = {...this.#api, endpointSlices: [...(this.#api.endpointSlices ?? []), ...slices]};
+  }
+
+  nodeObject(name: string, change: (node: NodeObject) => NodeObject): void {
+    this.#api = {...this.#api, nodes: changeOne(this.#api.nodes, ({metadata}) => metadata.name === name, change)};
+  }
+
+  deleteNodeObject(name: string): void {
+    this.#api = {...this.#api, nodes: (this.#api.nodes ?? []).filter(({metadata}) => metadata.name !== name)};
+  }
+
+  api(change: (api: ApiObjects) => Partial<ApiObjects>): void {
+    this.#api = {...this.#api, ...change(this.#api)};
+  }
+
+  snapshot(): Snapshot {
+    return {...this.#origin, api: this.#api, nodes: this.#nodes()};
+  }
+
+  findings(options: Partial<DiagnoseOptions> = {}): readonly Finding[] {
+    return findingsOf(this.snapshot(), options);
+  }
+
+  /** What is found now and was not found in the capture as it is. */
+  news(options: Partial<DiagnoseOptions> = {}): readonly Said[] {
+    const old = new Set(findingsOf(this.#origin, options).map(identity));
+    return this.findings(options)
+      .filter(finding => !old.has(identity(finding)))
+      .map(said);
+  }
+
+  #nodes(): readonly NodeDump[] {
+    return this.#origin.nodes.filter(({name}) => !this.#leftOut.has(name)).map(node => this.#changed(node));
+  }
+
+  #changed(node: NodeDump): NodeDump {
+    const changed = new Map(
+      [...this.#files].filter(([path]) => path.startsWith(`${node.name}/`)).map(([path, content]) => [path.slice(node.name.length + 1), content]),
+    );
+    if (changed.size === 0) return node;
+    const files = [...new Set([...node.files, ...changed.keys()])].filter(file => changed.get(file) !== null).sort();
+    return {
+      ...{name: node.name, files},
+      read: file => {
+        const content = changed.get(file);
+        return content === undefined ? node.read(file) : content === null ? null : Buffer.from(content.toString());
+      },
+    };
+  }
+
+  #read(node: string, file: string): string {
+    const content = this.#origin.nodes.find(({name}) => name === node)?.read(file);
+    if (content === undefined || content === null) throw new Error(`the capture has no ${file} of ${node}`);
+    return content.toString();
+  }
+}
+
+/** The capture of this name, ready to be changed: `healthy/1.36-iptables` unless said otherwise. */
+export async function scenario(capture = 'healthy/1.36-iptables'): Promise<Scenario> {
+  return new Scenario(await snapshotOf(capture));
+}
+
+/** A finding in the few words in which a test expects it. Rules that are there come with their line in the dump. */
+export interface Said {
+  readonly code: string;
+  readonly severity: string;
+  readonly message: string;
+  readonly node?: string;
+  readonly family?: string;
+  /** `namespace/name`, and the name of the port behind a colon. */
+  readonly subject?: string;
+  readonly entry?: string;
+  readonly endpoint?: string;
+  readonly expected?: readonly string[];
+  readonly actual?: readonly string[];
+}
+
+export function said({code, severity, message, node, family, service, port, entry, endpoint, expected, actual}: Finding): Said {
+  const portName = port === undefined ? '' : `:${port.name}`;
+  return {
+    ...{code, severity, message},
+    ...(node === undefined ? {} : {node}),
+    ...(family === undefined ? {} : {family}),
+    ...(service === undefined ? {} : {subject: `${service.namespace}/${service.name}${portName}`}),
+    ...(entry === undefined ? {} : {entry: entryText(entry)}),
+    ...(endpoint === undefined ? {} : {endpoint}),
+    ...(expected === undefined || expected.length === 0 ? {} : {expected: expected.map(({text}) => text)}),
+    ...(actual === undefined || actual.length === 0 ? {} : {actual: actual.map(({line, text}) => `${line}: ${text}`)}),
+  };
+}
+
+export function findingsOf(snapshot: Snapshot, options: Partial<DiagnoseOptions> = {}): readonly Finding[] {
+  return diagnose(snapshot, {toolVersion: '0.0.0', ...options}).findings;
+}
+
+/** Findings that a user is to act on. */
+export function isLoud({severity}: {readonly severity: string}): boolean {
+  return severity !== 'info';
+}
+
+function identity(finding: Finding): string {
+  return JSON.stringify([finding.code, finding.node, finding.family, finding.message]);
+}
+
+function changeOne<T>(list: readonly T[] | null, isIt: (item: T) => boolean, change: (item: T) => T): readonly T[] {
+  if (!list?.some(isIt)) throw new Error('the capture has no such object');
+  return list.map(item => (isIt(item) ? change(item) : item));
+}
+
+function fullName({metadata}: ServiceObject): string {
+  return `${metadata.namespace ?? 'default'}/${metadata.name}`;
+}
+
+function ownerOf({metadata}: EndpointSliceObject): string {
+  return `${metadata.namespace ?? 'default'}/${metadata.labels?.['kubernetes.io/service-name'] ?? ''}`;
+}
