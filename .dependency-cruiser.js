@@ -9,7 +9,7 @@ const layers = {
   trace: ['model', 'parse'],
   judge: ['model', 'parse', 'expect', 'compare', 'trace'],
   checks: ['model', 'parse', 'expect', 'compare', 'trace', 'judge'],
-  render: ['model', 'checks'],
+  render: ['model', 'trace', 'judge'],
 };
 
 /** Packages that only compute. One that reads, writes or waits belongs to the edge. */

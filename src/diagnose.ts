@@ -3,9 +3,10 @@ import {checks} from './checks/index.ts';
 import {ClusterView} from './expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from './expect/cluster/service-ports.ts';
 import {whyNotServed} from './expect/cluster/service-ports.ts';
-import {nodeFacts} from './expect/node-facts.ts';
+import {inferConfig} from './expect/iptables/infer-config.ts';
+import {addressesProblem, nodeFacts} from './expect/node-facts.ts';
 import {type ConfigOverrides, resolveProxyConfig} from './expect/proxy-config.ts';
-import {judgeNode, type NodeJudgement} from './judge/judge-node.ts';
+import {judgeNode, type NodeJudgement, readDumps} from './judge/judge-node.ts';
 import type {NodeObject, ServiceObject} from './model/api-objects.ts';
 import {families} from './model/family.ts';
 import {type Finding, type Observation, type ServiceName, severities} from './model/finding.ts';
@@ -105,19 +106,23 @@ interface Whole {
 }
 
 function diagnoseNode(node: NodeDump, snapshot: Snapshot, {view, options, services}: Whole): NodeResult {
-  const {config, problems} = resolveProxyConfig(node, snapshot.api, options.overrides ?? {});
+  const dumps = readDumps(node);
+  const {config, problems} = resolveProxyConfig(node, snapshot.api, options.overrides ?? {}, inferConfig(dumps.current));
   const facts = nodeFacts(node, snapshot.api);
   const traced = new Set(options.trace ? services : []);
-  const judgement = judgeNode({node, api: snapshot.api, view, config, facts, traces: port => traced.has(port.object)});
-  const context: NodeContext = {node, config, facts, ...judgement};
+  const judgement = judgeNode({node, api: snapshot.api, view, config, facts, dumps, traces: port => traced.has(port.object)});
+  const context: NodeContext = {node, facts, view, ...judgement};
   const findings = checks.flatMap(check =>
     check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
   );
-  const said = problems.map(problem => toFinding(settingsProblem, {node: node.name, message: problem.message, severity: 'warning'}));
+  const unreadable = addressesProblem(node);
+  const said = [...problems, ...(unreadable === null ? [] : [unreadable])].map(problem =>
+    toFinding(settingsProblem, {node: node.name, message: problem.message, severity: 'warning'}),
+  );
   return {
-    report: reportOf(node, config, judgement),
+    report: reportOf(node, judgement),
     findings: [...findings, ...said],
-    proxy: {version: config.version.value, gates: config.featureGates.value},
+    proxy: {version: judgement.config.version.value, gates: config.featureGates.value},
     traces: judgement.traces,
   };
 }
@@ -130,7 +135,7 @@ const settingsProblem = {
   remedy: 'Correct or remove the file; the settings were taken from elsewhere.',
 } as const;
 
-function reportOf(node: NodeDump, config: ProxyConfig, {status, rulesets, families: judged}: NodeJudgement): NodeReport {
+function reportOf(node: NodeDump, {config, status, rulesets, families: judged}: NodeJudgement): NodeReport {
   const all = [...rulesets.values()];
   const backend = all[0]?.backend ?? null;
   return {

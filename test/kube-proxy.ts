@@ -53,7 +53,7 @@ export function proxyConfig(plain: Partial<PlainConfig> = {}): ProxyConfig {
   const values: PlainConfig = {
     version: version('1.36.2'),
     mode: 'iptables',
-    clusterCIDRs: [podNetwork, 'fd00:10::/48'],
+    clusterCIDRs: [podNetwork, 'fd00:10::/32'],
     detectLocalMode: 'ClusterCIDR',
     bridgeInterface: '',
     interfaceNamePrefix: '',

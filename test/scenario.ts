@@ -1,3 +1,4 @@
+import {expect} from 'vitest';
 import {type DiagnoseOptions, diagnose} from '../src/diagnose.ts';
 import type {EndpointSliceObject, NodeObject, ServiceObject} from '../src/model/api-objects.ts';
 import {entryText} from '../src/model/entry.ts';
@@ -35,6 +36,11 @@ export class Scenario {
   /** Takes away all that was read of a node. */
   leaveOut(node: string): void {
     this.#leftOut.add(node);
+  }
+
+  /** Leaves the API objects alone: what follows is found without any node. */
+  leaveOutNodes(): void {
+    for (const {name} of this.#origin.nodes) this.leaveOut(name);
   }
 
   /** Changes the Service `namespace/name`. */
@@ -83,6 +89,11 @@ export class Scenario {
     return findingsOf(this.snapshot(), options);
   }
 
+  /** All that is found, in few words. */
+  said(options: Partial<DiagnoseOptions> = {}): readonly Said[] {
+    return this.findings(options).map(said);
+  }
+
   /** What is found now and was not found in the capture as it is. */
   news(options: Partial<DiagnoseOptions> = {}): readonly Said[] {
     const old = new Set(findingsOf(this.#origin, options).map(identity));
@@ -97,7 +108,9 @@ export class Scenario {
 
   #changed(node: NodeDump): NodeDump {
     const changed = new Map(
-      [...this.#files].filter(([path]) => path.startsWith(`${node.name}/`)).map(([path, content]) => [path.slice(node.name.length + 1), content]),
+      [...this.#files]
+        .filter(([path]) => path.startsWith(`${node.name}/`))
+        .map(([path, content]) => [path.slice(node.name.length + 1), content]),
     );
     if (changed.size === 0) return node;
     const files = [...new Set([...node.files, ...changed.keys()])].filter(file => changed.get(file) !== null).sort();
@@ -149,6 +162,11 @@ export function said({code, severity, message, node, family, service, port, entr
     ...(expected === undefined || expected.length === 0 ? {} : {expected: expected.map(({text}) => text)}),
     ...(actual === undefined || actual.length === 0 ? {} : {actual: actual.map(({line, text}) => `${line}: ${text}`)}),
   };
+}
+
+/** A message that says these words, in this order. */
+export function saying(...words: readonly string[]): string {
+  return expect.stringMatching(new RegExp(words.map(word => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('[^]*')));
 }
 
 export function findingsOf(snapshot: Snapshot, options: Partial<DiagnoseOptions> = {}): readonly Finding[] {

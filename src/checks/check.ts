@@ -4,7 +4,6 @@ import type {NodeJudgement} from '../judge/judge-node.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Observation, Severity} from '../model/finding.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
-import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 
 /** One finding code. A check that looks at the API alone runs once; one that looks at a node runs once a node. */
@@ -32,7 +31,7 @@ export interface ClusterContext {
 }
 
 export interface NodeContext extends NodeJudgement {
+  readonly view: ClusterView;
   readonly node: NodeDump;
-  readonly config: ProxyConfig;
   readonly facts: NodeFacts;
 }

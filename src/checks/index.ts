@@ -38,10 +38,18 @@ import {entryTakenByOtherRule} from './st401-entry-taken-by-other-rule.ts';
 import {droppedByOtherRule} from './st402-dropped-by-other-rule.ts';
 import {undecidedPath} from './st403-undecided-path.ts';
 import {twoBackends} from './st501-two-backends.ts';
+import {otherModeLeftovers} from './st502-other-mode-leftovers.ts';
+import {modeMismatch} from './st503-mode-mismatch.ts';
+import {clusterCidrMismatch} from './st504-cluster-cidr-mismatch.ts';
+import {kubeProxyNotSyncing} from './st505-kube-proxy-not-syncing.ts';
 import {dumpUnreliable} from './st506-dump-unreliable.ts';
+import {nodeNameMismatch} from './st507-node-name-mismatch.ts';
+import {staleConntrack} from './st508-stale-conntrack.ts';
+import {zoneUnknownToKubeProxy} from './st509-zone-unknown-to-kube-proxy.ts';
 import {nodeNotRead} from './st901-node-not-read.ts';
 import {familyNotRead} from './st902-family-not-read.ts';
 import {noKubeProxy} from './st903-no-kube-proxy.ts';
+import {changedWhileLooking} from './st904-changed-while-looking.ts';
 
 /** All checks, in the order of their codes. A new check is one file and one line here. */
 export const checks = [
@@ -84,10 +92,18 @@ export const checks = [
   droppedByOtherRule,
   undecidedPath,
   twoBackends,
+  otherModeLeftovers,
+  modeMismatch,
+  clusterCidrMismatch,
+  kubeProxyNotSyncing,
   dumpUnreliable,
+  nodeNameMismatch,
+  staleConntrack,
+  zoneUnknownToKubeProxy,
   nodeNotRead,
   familyNotRead,
   noKubeProxy,
+  changedWhileLooking,
 ] as const satisfies readonly Check[];
 
 export type FindingCode = (typeof checks)[number]['code'];

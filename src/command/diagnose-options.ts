@@ -4,6 +4,7 @@ import type {DiagnoseOptions} from '../diagnose.ts';
 import type {ConfigOverrides} from '../expect/proxy-config.ts';
 import {parseVersion} from '../expect/proxy-config.ts';
 import type {Snapshot} from '../model/snapshot.ts';
+import {escapeText} from '../render/escape.ts';
 import {closest} from './closest.ts';
 import {matchesSelector, parseSelector} from './label-selector.ts';
 import {selectServices} from './select-services.ts';
@@ -41,11 +42,12 @@ export function diagnoseOptions(flags: CommonFlags, names: readonly string[], sn
   };
 }
 
-function selectNodes(flags: CommonFlags, {nodes, api}: Snapshot): (name: string) => boolean {
+export function selectNodes(flags: CommonFlags, {nodes, api}: Snapshot): (name: string) => boolean {
   const known = [...nodes.map(({name}) => name), ...(api.nodes ?? []).map(({metadata}) => metadata.name)];
   const wanted = flags.node ?? [];
   const unknown = wanted.find(name => !known.includes(name));
-  if (unknown !== undefined) throw new Errors.CLIError(`there is no node ${unknown}`, {exit: 2, suggestions: [...closest(unknown, known)]});
+  if (unknown !== undefined)
+    throw new Errors.CLIError(`there is no node ${unknown}`, {exit: 2, suggestions: closest(unknown, known).map(escapeText)});
   const requirements = flags['node-selector'] === undefined ? [] : parseSelector(flags['node-selector']);
   const labels = new Map((api.nodes ?? []).map(({metadata}) => [metadata.name, metadata.labels ?? {}]));
   return name =>

@@ -2,11 +2,12 @@ import {Flags} from '@oclif/core';
 
 /** Which Services. */
 export const scopeFlags = {
-  namespace: Flags.string({char: 'n', description: 'namespace of the Services', helpGroup: 'SERVICES'}),
+  namespace: Flags.string({char: 'n', description: 'namespace of the Services', helpValue: 'NAMESPACE', helpGroup: 'SERVICES'}),
   'all-namespaces': Flags.boolean({char: 'A', description: 'Services of all namespaces', helpGroup: 'SERVICES'}),
   selector: Flags.string({
     char: 'l',
     description: 'Services with these labels (key=value, key!=value, key, !key; comma-separated)',
+    helpValue: 'SELECTOR',
     helpGroup: 'SERVICES',
   }),
 };
@@ -18,28 +19,46 @@ export const sourceFlags = {
     helpValue: 'BUNDLE',
     helpGroup: 'NODES',
   }),
-  node: Flags.string({description: 'look at this node only (repeatable)', multiple: true, multipleNonGreedy: true, helpGroup: 'NODES'}),
-  'node-selector': Flags.string({description: 'look at nodes with these labels', helpGroup: 'NODES'}),
+  node: Flags.string({
+    description: 'look at this node only (repeatable)',
+    helpValue: 'NODE',
+    multiple: true,
+    multipleNonGreedy: true,
+    helpGroup: 'NODES',
+  }),
+  'node-selector': Flags.string({description: 'look at nodes with these labels', helpValue: 'SELECTOR', helpGroup: 'NODES'}),
 };
 
 /** What the tool could not find out by itself. */
 export const settingFlags = {
-  'proxy-mode': Flags.string({description: 'the mode kube-proxy runs in', helpGroup: 'KUBE-PROXY'}),
-  'cluster-cidr': Flags.string({description: 'clusterCIDR of kube-proxy, comma-separated for two families', helpGroup: 'KUBE-PROXY'}),
+  'proxy-mode': Flags.string({description: 'the mode kube-proxy runs in', helpValue: 'MODE', helpGroup: 'KUBE-PROXY'}),
+  'cluster-cidr': Flags.string({
+    description: 'clusterCIDR of kube-proxy, comma-separated for two families',
+    helpValue: 'CIDR',
+    helpGroup: 'KUBE-PROXY',
+  }),
   'detect-local-mode': Flags.string({
     description: 'detectLocalMode of kube-proxy',
     options: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
     helpGroup: 'KUBE-PROXY',
   }),
   'masquerade-all': Flags.boolean({description: 'masqueradeAll of kube-proxy', allowNo: true, helpGroup: 'KUBE-PROXY'}),
-  'masquerade-bit': Flags.integer({description: 'masqueradeBit of kube-proxy', min: 0, max: 31, helpGroup: 'KUBE-PROXY'}),
-  'nodeport-addresses': Flags.string({description: 'nodePortAddresses of kube-proxy, comma-separated', helpGroup: 'KUBE-PROXY'}),
-  'kube-proxy-version': Flags.string({description: 'the version of kube-proxy, such as v1.30.5', helpGroup: 'KUBE-PROXY'}),
-  zone: Flags.string({description: "the node's zone", helpGroup: 'KUBE-PROXY'}),
+  'masquerade-bit': Flags.integer({description: 'masqueradeBit of kube-proxy', helpValue: 'BIT', min: 0, max: 31, helpGroup: 'KUBE-PROXY'}),
+  'nodeport-addresses': Flags.string({
+    description: 'nodePortAddresses of kube-proxy, comma-separated',
+    helpValue: 'CIDRS',
+    helpGroup: 'KUBE-PROXY',
+  }),
+  'kube-proxy-version': Flags.string({
+    description: 'the version of kube-proxy, such as v1.30.5',
+    helpValue: 'VERSION',
+    helpGroup: 'KUBE-PROXY',
+  }),
+  zone: Flags.string({description: "the node's zone", helpValue: 'ZONE', helpGroup: 'KUBE-PROXY'}),
 };
 
 export const outputFlags = {
-  'output-file': Flags.string({description: 'write the report to this file', helpGroup: 'OUTPUT'}),
+  'output-file': Flags.string({description: 'write the report to this file', helpValue: 'FILE', helpGroup: 'OUTPUT'}),
   color: Flags.string({
     description: 'colour: auto, always or never',
     options: ['auto', 'always', 'never'],

@@ -2,6 +2,7 @@ import {Errors} from '@oclif/core';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {ServiceName} from '../model/finding.ts';
 import type {Snapshot} from '../model/snapshot.ts';
+import {escapeText} from '../render/escape.ts';
 import {matchesSelector, parseSelector} from './label-selector.ts';
 import {closest} from './closest.ts';
 
@@ -70,7 +71,7 @@ function unknownService({namespace, name}: WantedService, services: readonly Ser
   );
   const suggestions = services
     .filter(({metadata}) => near.includes(metadata.name))
-    .map(({metadata}) => `${metadata.namespace ?? 'default'}/${metadata.name}`);
+    .map(({metadata}) => escapeText(`${metadata.namespace ?? 'default'}/${metadata.name}`));
   const where = namespace === undefined ? 'any namespace' : `namespace ${namespace}`;
   return new Errors.CLIError(`there is no Service ${name} in ${where}${services.length === 0 ? ': no Service could be read at all' : ''}`, {
     exit: 2,

@@ -4,6 +4,7 @@ import {readBundle, UnreadableBundle} from '../collect/read-bundle.ts';
 import {identityOf} from '../command/exit-code.ts';
 import type {Finding} from '../model/finding.ts';
 import type {Snapshot} from '../model/snapshot.ts';
+import {escapeText} from '../render/escape.ts';
 import type {RenderOptions} from '../render/renderer.ts';
 
 /** What all commands share: reading, writing, and saying what went wrong. */
@@ -19,7 +20,7 @@ export abstract class BaseCommand extends Command {
     try {
       return await readBundle(from);
     } catch (error) {
-      if (error instanceof UnreadableBundle) throw new Errors.CLIError(error.message, {exit: 2});
+      if (error instanceof UnreadableBundle) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
       throw error;
     }
   }
@@ -30,18 +31,27 @@ export abstract class BaseCommand extends Command {
     readonly verbose: boolean;
     readonly 'output-file'?: string | undefined;
   }): RenderOptions {
-    const toTerminal = flags['output-file'] === undefined && process.stdout.isTTY === true;
+    const toFile = flags['output-file'] !== undefined;
+    const toTerminal = !toFile && process.stdout.isTTY === true;
     return {
-      color: wantsColor(flags.color, toTerminal),
-      width: toTerminal ? (process.stdout.columns ?? 100) : 120,
+      color: flags.color === 'auto' ? !toFile && wantsColor(toTerminal) : flags.color === 'always',
+      width: toTerminal ? (process.stdout.columns ?? 100) : Number(process.env['COLUMNS']) || Infinity,
       quiet: flags.quiet,
       verbose: flags.verbose,
     };
   }
 
+  /** Throws a CLIError (exit 2) when the file cannot be written. */
   protected print(text: string, file: string | undefined): void {
-    if (file === undefined) process.stdout.write(`${text}\n`);
-    else writeFileSync(file, `${text}\n`);
+    if (file === undefined) {
+      process.stdout.write(`${text}\n`);
+      return;
+    }
+    try {
+      writeFileSync(file, `${text}\n`);
+    } catch (error) {
+      throw new Errors.CLIError(`cannot write the report: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
+    }
   }
 
   /** The findings of an earlier `check -o json`. Throws a CLIError (exit 2) when the file is none. */
@@ -65,9 +75,8 @@ export abstract class BaseCommand extends Command {
   }
 }
 
-/** NO_COLOR and FORCE_COLOR, as https://no-color.org and Node itself read them. */
-function wantsColor(flag: string, toTerminal: boolean): boolean {
-  if (flag !== 'auto') return flag === 'always';
+/** NO_COLOR and FORCE_COLOR, as https://no-color.org and Node itself read them. They are about terminals: a file gets no colour by them. */
+function wantsColor(toTerminal: boolean): boolean {
   const {NO_COLOR, FORCE_COLOR} = process.env;
   if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
   return toTerminal && (NO_COLOR === undefined || NO_COLOR === '') && process.env['TERM'] !== 'dumb';

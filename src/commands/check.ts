@@ -17,7 +17,9 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
     '<%= config.bin %> check -n shop -l tier=web --fail-on warning --from ./bundle',
   ];
   static override strict = false;
-  static override args = {service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true})};
+  static override args = {
+    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
+  };
   static override flags = {
     ...scopeFlags,
     ...sourceFlags,

@@ -6,7 +6,9 @@ import {closest} from '../command/closest.ts';
 export default class Explain extends Command {
   static override summary = 'Explain a finding code: what it means, how to see it yourself, what to do';
   static override examples = ['<%= config.bin %> explain ST203', '<%= config.bin %> explain'];
-  static override args = {code: Args.string({description: 'a finding code; without one, all of them are listed', required: false, ignoreStdin: true})};
+  static override args = {
+    code: Args.string({description: 'a finding code; without one, all of them are listed', required: false, ignoreStdin: true}),
+  };
 
   async run(): Promise<void> {
     const {args} = await this.parse(Explain);

@@ -16,7 +16,9 @@ export default class Trace extends BaseCommand {
     '<%= config.bin %> svc/check --from ./bundle',
   ];
   static override strict = false;
-  static override args = {service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: true, ignoreStdin: true})};
+  static override args = {
+    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: true, ignoreStdin: true}),
+  };
   static override flags = {
     ...scopeFlags,
     ...sourceFlags,

@@ -1,6 +1,16 @@
 import type {NodeFacts} from '../model/node-facts.ts';
-import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/node-addresses.ts';
+
+/** What is wrong with the list of a node's interfaces; null when it can be read or is not there. */
+export function addressesProblem(node: NodeDump): Problem | null {
+  const text = node.read('addresses.json')?.toString('utf8');
+  if (text === undefined || parseNodeAddresses(text) !== null) return null;
+  return {
+    node: node.name,
+    message: `nodes/${node.name}/addresses.json is not what "ip -j addr" prints: only the addresses in the Node object are known`,
+  };
+}
 
 /** What is known of a node: the Node object, and its interfaces where they were read. */
 export function nodeFacts(node: NodeDump, api: ApiObjects): NodeFacts {
@@ -8,7 +18,7 @@ export function nodeFacts(node: NodeDump, api: ApiObjects): NodeFacts {
   const hostIPs = ['InternalIP', 'ExternalIP'].flatMap(type =>
     (object?.status?.addresses ?? []).flatMap(entry => (entry.type === type && entry.address !== undefined ? [entry.address] : [])),
   );
-  const interfaces = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '[]');
+  const interfaces = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '[]') ?? [];
   const own = interfaces.flatMap(({addresses}) => addresses);
   return {
     name: node.name,

@@ -2,6 +2,7 @@ import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../model/api-objects.ts';
 import {type DetectLocalMode, type KubeProxyVersion, newestKnownMinor, type ProxyConfig, type Setting} from '../model/proxy-config.ts';
 import {type KubeProxyFields, parseArguments, parseConfigFile, parseConfigz} from '../parse/kube-proxy-config.ts';
+import type {InferredConfig} from './iptables/infer-config.ts';
 
 /** What the user says of all kube-proxies; it goes before whatever was found. */
 export interface ConfigOverrides extends KubeProxyFields {
@@ -16,11 +17,18 @@ export interface ResolvedConfig {
 
 /**
  * The settings of one node's kube-proxy, each with its source. In order of trust: flags, `/configz` (what the running
- * kube-proxy works with), its configuration file, the arguments of its pod, the kubeadm ConfigMap, kube-proxy's defaults.
+ * kube-proxy works with), its configuration file, the arguments of its pod, the kubeadm ConfigMap; where none of them says
+ * anything, what the node's rules show (`inferred`); kube-proxy's defaults.
  */
-export function resolveProxyConfig(node: NodeDump, api: ApiObjects, overrides: ConfigOverrides): ResolvedConfig {
+export function resolveProxyConfig(
+  node: NodeDump,
+  api: ApiObjects,
+  overrides: ConfigOverrides,
+  inferred: InferredConfig = {},
+): ResolvedConfig {
   const problems: Problem[] = [];
-  const layers = layersOf(node, api, overrides, problems);
+  const found = layersOf(node, api, overrides, problems);
+  const layers = found.some(tellsSettings) ? found : [...found, {fields: inferred, source: seenInRules}];
   const object = api.nodes?.find(({metadata}) => metadata.name === node.name);
   const pick = <Name extends keyof KubeProxyFields>(
     name: Name,
@@ -36,7 +44,7 @@ export function resolveProxyConfig(node: NodeDump, api: ApiObjects, overrides: C
   const hostname = pick('hostnameOverride', node.name);
   const nodeName = hostname.value.includes('$(') ? {value: node.name, source: 'Node'} : hostname;
   const config: ProxyConfig = {
-    version: versionOf(node, api, object, overrides, problems),
+    version: versionOf({node, api, object, overrides, inferred}, problems),
     mode: modeOf(node, pick('mode', 'iptables')),
     clusterCIDRs: pick('clusterCIDRs', []),
     detectLocalMode: {...detectLocalMode, value: asDetectLocalMode(detectLocalMode.value)},
@@ -54,6 +62,13 @@ export function resolveProxyConfig(node: NodeDump, api: ApiObjects, overrides: C
   };
   return {config, problems};
 }
+
+/** A command line that only points to a configuration file tells nothing. */
+function tellsSettings({fields, source}: Layer): boolean {
+  return source !== 'flag' && Object.keys(fields).some(name => name !== 'hostnameOverride');
+}
+
+const seenInRules = "seen in the node's rules";
 
 interface Layer {
   readonly fields: KubeProxyFields;
@@ -103,13 +118,15 @@ export function kubeProxyPod(api: ApiObjects, node: string): PodObject | undefin
   );
 }
 
-function versionOf(
-  node: NodeDump,
-  api: ApiObjects,
-  object: NodeObject | undefined,
-  overrides: ConfigOverrides,
-  problems: Problem[],
-): Setting<KubeProxyVersion> {
+interface VersionInput {
+  readonly node: NodeDump;
+  readonly api: ApiObjects;
+  readonly object: NodeObject | undefined;
+  readonly overrides: ConfigOverrides;
+  readonly inferred: InferredConfig;
+}
+
+function versionOf({node, api, object, overrides, inferred}: VersionInput, problems: Problem[]): Setting<KubeProxyVersion> {
   const image = kubeProxyPod(api, node.name)
     ?.spec?.containers?.map(container => container.image ?? '')
     .find(name => name.includes('kube-proxy'));
@@ -123,20 +140,34 @@ function versionOf(
   for (const [source, text] of candidates) {
     if (text === undefined || text.trim() === '') continue;
     const value = parseVersion(text);
-    if (value !== null) return {value, source};
-    problems.push({node: node.name, message: `${source}: "${firstLine(text)}" is no version of kube-proxy`});
+    // What the Node says is the kubelet's version, which kube-proxy's may lag behind.
+    const fromNode = source.endsWith('Node status');
+    if (value !== null && fromNode) return {value: {...value, guessed: true}, source};
+    if (value !== null)
+      return {
+        value,
+        source:
+          value.minor > newestKnownMinor
+            ? `${source}; newer than the newest known rules, judged by those of 1.${newestKnownMinor}`
+            : source,
+      };
+    if (!fromNode) problems.push({node: node.name, message: `${source}: "${firstLine(text)}" is no version of kube-proxy`});
   }
-  return {value: {text: 'unknown', minor: newestKnownMinor, patch: 0}, source: 'not found: judged by the newest known rules'};
+  if (inferred.version !== undefined) return {value: inferred.version, source: seenInRules};
+  return {
+    value: {text: 'unknown', minor: newestKnownMinor, patch: 0, guessed: true},
+    source: 'not found: judged by the newest known rules',
+  };
 }
 
 /** The tag of `registry:5000/kube-proxy:v1.36.2@sha256:…`; undefined when there is none. */
 function tagOf(image: string): string | undefined {
-  return /:([^/:@]+)(?:@|$)/.exec(image)?.[1];
+  return /^[^@]*:([^/:@]+)(?:@|$)/.exec(image)?.[1];
 }
 
 /** Reads `v1.36.2`, `Kubernetes v1.30.5-gke.100` and the like; null when there is no version in it. */
 export function parseVersion(text: string): KubeProxyVersion | null {
-  const found = /v?1\.(\d+)(?:\.(\d+))?[^\s]*/.exec(text);
+  const found = /(?<![\d.])v?1\.(\d+)(?:\.(\d+))?[^\s]*/.exec(text);
   if (found === null) return null;
   return {text: found[0].startsWith('v') ? found[0] : `v${found[0]}`, minor: Number(found[1]), patch: Number(found[2] ?? 0)};
 }

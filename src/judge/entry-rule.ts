@@ -3,10 +3,24 @@ import type {Rule} from '../model/ruleset.ts';
 
 /** Whether a rule lets packets in by this entry. */
 export function isEntryRule(rule: Rule, entry: Entry): boolean {
-  const port = rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--dport')?.values[0];
-  if (port !== String(entry.port)) return false;
-  const destination = rule.options.find(({flag}) => flag === '-d')?.values[0];
+  if (destinationPort(rule) !== String(entry.port)) return false;
   return entry.address === null
     ? rule.chain === 'KUBE-NODEPORTS' || rule.chain === 'KUBE-EXTERNAL-SERVICES'
-    : destination?.split('/')[0] === entry.address;
+    : destinationHost(rule) === entry.address;
+}
+
+/** In words: the address and port, or the node port, that a rule of a shared chain takes packets for. */
+export function entryOfRule(rule: Rule): string {
+  const port = destinationPort(rule) ?? 'any port';
+  if (rule.chain === 'KUBE-NODEPORTS') return `node port ${port}`;
+  const host = destinationHost(rule) ?? 'any address';
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+function destinationPort(rule: Rule): string | undefined {
+  return rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--dport')?.values[0];
+}
+
+function destinationHost(rule: Rule): string | undefined {
+  return rule.options.find(({flag}) => flag === '-d')?.values[0]?.split('/')[0];
 }

@@ -1,15 +1,29 @@
 import {type Address, contains, parseAddress, parseCidr} from '../model/address.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
+import type {IpSet} from '../parse/ipset-save.ts';
+import {isInSet} from '../trace/match-set.ts';
 import type {Environment} from '../trace/packet.ts';
 
-/** What the matches of a node's rules are asked against. `knownTo` names the `recent` lists that hold the packet's source. */
-export function environmentOf(facts: NodeFacts, knownTo: ReadonlySet<string> = new Set()): Environment {
+export interface EnvironmentOptions {
+  /** The `recent` lists that hold the packet's source. */
+  readonly knownTo?: ReadonlySet<string>;
+  /** The node's ipsets; without them a match by set cannot be told. */
+  readonly sets?: ReadonlyMap<string, IpSet>;
+  /** Take an address for unknown, not for somebody else's, when the node's interfaces were not read. */
+  readonly strict?: boolean;
+}
+
+/** What the matches of a node's rules are asked against. */
+export function environmentOf(facts: NodeFacts, {knownTo = new Set(), sets, strict = false}: EnvironmentOptions = {}): Environment {
   const own = new Set(facts.addresses.map(text => parseAddress(text)?.text ?? text));
   const primary = parseAddress(facts.hostIPs[0] ?? '');
   return {
-    isLocal: address => own.has(address.text) || isLoopbackAddress(address),
-    canBeInterface: name => (isNeverOnServicePath(name) ? false : null),
-    inSet: () => null,
+    isLocal: address => own.has(address.text) || isLoopbackAddress(address) || (strict && !facts.allAddresses ? null : false),
+    canBeInterface: name => (!strict && isNeverOnServicePath(name) ? false : null),
+    inSet: (name, packet, directions) => {
+      const set = sets?.get(name);
+      return set === undefined ? null : isInSet(set, packet, directions);
+    },
     knownTo,
     redirectAddress: primary,
   };

@@ -39,7 +39,8 @@ export class Explained {
     if (rule.target?.name === 'KUBE-MARK-MASQ')
       return this.#kinds.has('masquerade-mismatch') || this.#kinds.has('traffic-policy-mismatch') || this.#atMissingEntry(rule);
     if (role === 'EXT' || role === 'XLB') return this.#kinds.has('traffic-policy-mismatch') || this.#kinds.has('broken-jump');
-    if (role === 'FW') return this.#kinds.has('source-ranges-mismatch') || this.#kinds.has('broken-jump');
+    if (role === 'FW')
+      return ['source-ranges-mismatch', 'broken-jump', 'unexpected-reject'].some(kind => this.#kinds.has(kind as SymptomKind));
     if (rule.chain === 'KUBE-PROXY-FIREWALL') return this.#kinds.has('source-ranges-mismatch') || this.#atMissingEntry(rule);
     if (rule.table === 'filter' && rule.chain !== 'KUBE-NODEPORTS') return this.#coversFilter(rule);
     if (rule.table === 'filter') return this.#kinds.has('health-check-port-blocked');

@@ -3,6 +3,8 @@ import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../expect/iptables/names.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
+import {contains, parseCidr} from '../model/address.ts';
+import {adaptExpectation, type Expect} from './adapt-expectation.ts';
 import {asExpectation} from './expectation.ts';
 import {judgeForeign} from './judge-foreign.ts';
 import {judgeFrame} from './judge-frame.ts';
@@ -14,26 +16,55 @@ import {staleServices} from './stale-services.ts';
 import type {Symptom} from './symptom.ts';
 
 export interface FamilyCase {
-  readonly expected: ExpectedRuleset;
+  /** Builds what is expected, under assumptions where the rules call for them. */
+  readonly expect: Expect;
   readonly actual: Ruleset;
 }
 
+export interface FamilyJudgement {
+  readonly symptoms: readonly Symptom[];
+  /** What the rules were held against in the end. */
+  readonly expected: ExpectedRuleset;
+}
+
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
-export function judgeFamily({expected, actual}: FamilyCase): readonly Symptom[] {
-  const compared = compareRulesets(asExpectation(expected), actual);
+export function judgeFamily({expect, actual}: FamilyCase): FamilyJudgement {
+  const plain = expect({});
+  const first = compareRulesets(asExpectation(plain), actual);
+  if (holdsNoServiceRules(plain, actual)) {
+    const canaries = judgeFrame({expected: plain, actual, differences: []}).filter(({kind}) => kind === 'canary-missing');
+    return {expected: plain, symptoms: [noServiceRules(plain), ...canaries]};
+  }
+  const differs = first.differences.some(({owner}) => owner !== null);
+  const {expected, symptoms} = differs ? adaptExpectation(expect, actual) : {expected: plain, symptoms: []};
+  const compared = differs ? compareRulesets(asExpectation(expected), actual) : first;
   const known = compared.differences.filter(difference => !isBeyondTheCut(difference, actual));
-  if (holdsNoServiceRules(expected, actual))
-    return [noServiceRules(expected), ...judgeFrame({expected, actual, differences: []}).filter(({kind}) => kind === 'canary-missing')];
   const owned = attribute(known, new PortIndex(expected));
   const view = new ServiceView(expected, actual);
   const ports = [...owned.byPort].flatMap(([item, own]) => judgePort({item, differences: own, expected, actual, view}));
-  return [
-    ...judgeFrame({expected, actual, differences: owned.rest}),
-    ...ports,
-    ...judgeForeign({expected, actual, view}),
-    ...staleServices({expected, actual, rules: owned.strange}),
-    ...leftoverChains(expected, actual, compared),
-  ];
+  return {
+    expected,
+    symptoms: [
+      ...symptoms,
+      ...uncoveredPods(expected),
+      ...judgeFrame({expected, actual, differences: owned.rest}),
+      ...ports,
+      ...judgeForeign({expected, actual, view}),
+      ...staleServices({expected, actual, rules: owned.strange}),
+      ...leftoverChains(expected, actual, compared),
+    ],
+  };
+}
+
+/** The network by which pods are told apart holds none of the node's own pods. */
+function uncoveredPods({context, family}: ExpectedRuleset): readonly Symptom[] {
+  const {detector, facts} = context;
+  const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
+  const own = facts.podCIDRs.map(text => parseCidr(text)).filter(cidr => cidr !== null && cidr.family === family);
+  if (network === null || own.length === 0 || context.masqueradeAll) return [];
+  if (own.some(cidr => cidr !== null && contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
+  const detail = `clusterCIDR ${network.text} does not hold the pods of this node (${own.map(cidr => cidr?.text ?? '').join(', ')}): their traffic to Services is masqueraded`;
+  return [{kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}];
 }
 
 /** What a cut dump does not show may still be on the node: it is not reported as missing. */

@@ -1,8 +1,11 @@
 import {canaryChain, canaryTables} from '../expect/iptables/frame-rules.ts';
 import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../expect/iptables/service-rules.ts';
+import {ensuresMarkDrop} from '../expect/iptables/versions.ts';
 import {parseAddress} from '../model/address.ts';
 import type {Severity} from '../model/finding.ts';
 import type {Rule, Ruleset} from '../model/ruleset.ts';
+import {hasExternalEntry} from '../model/service-port.ts';
 import {type Branch, walkChain} from '../trace/walk-chain.ts';
 import {environmentOf} from './environment.ts';
 import type {PortDifference} from './judge-port.ts';
@@ -27,6 +30,7 @@ export function judgeFrame(given: FrameCase): readonly Symptom[] {
   judgeMasquerade(given, [...left], say);
   judgeNodePortTail(given, [...left], say);
   judgeForward(given, [...left], say);
+  judgeMarkDrop(given, say);
   sayRest([...left], say);
   const canaries = missingCanaries(given.actual);
   if (canaries.length > 0)
@@ -48,6 +52,8 @@ const baseChainNames = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POS
 function isOfTheFrame({kind, chain, rule}: PortDifference): boolean {
   if (kind === 'extra' && baseChainNames.has(chain)) return false;
   if (isKubeletsOwn(rule)) return false;
+  // Whoever the second of two equal rules belongs to, it adds nothing: it is said here when no Service port claims it.
+  if (kind === 'duplicate') return true;
   return frameChainNames.has(chain) || baseChainNames.has(chain) || rule.target?.name === 'KUBE-NODEPORTS';
 }
 
@@ -76,7 +82,7 @@ function judgeHooks({actual}: FrameCase, differences: readonly PortDifference[],
       {
         kind: 'services-chain-not-hooked',
         severity: severityOfHook(table, target, actual),
-        detail: `${state}: ${lossOf(table, chain, target)}`,
+        detail: `${state}: ${lossOf(hook, actual)}`,
         expected: [rule],
         actual: closest.slice(0, 3),
       },
@@ -89,12 +95,16 @@ function judgeHooks({actual}: FrameCase, differences: readonly PortDifference[],
 function severityOfHook(table: string, target: string, actual: Ruleset): Severity {
   if (table === 'nat') return 'error';
   if (target === 'KUBE-FORWARD') return actual.chain('filter', 'FORWARD')?.policy === 'DROP' ? 'error' : 'warning';
-  return (actual.chain(table, target)?.ruleCount ?? 0) > 0 && target !== 'KUBE-FIREWALL' ? 'error' : 'warning';
+  // What accepts health checks, and what keeps neighbours off the loopback address, loses no packet of a Service.
+  if (target === 'KUBE-NODEPORTS' || target === 'KUBE-FIREWALL') return 'warning';
+  return (actual.chain(table, target)?.ruleCount ?? 0) > 0 ? 'error' : 'warning';
 }
 
-function lossOf(table: string, chain: string, target: string): string {
+function lossOf({table, chain, rule}: PortDifference, actual: Ruleset): string {
+  const target = rule.target?.name ?? '';
   if (table === 'nat' && chain === 'PREROUTING') return 'every Service is dead for pods and for traffic that enters the node';
   if (table === 'nat') return 'every Service is dead for the node itself';
+  if ((actual.chain(table, target)?.ruleCount ?? 0) === 0) return 'nothing is lost as long as it holds no rules';
   const losses: Readonly<Record<string, string>> = {
     'KUBE-SERVICES': 'Services without endpoints hang instead of refusing',
     'KUBE-EXTERNAL-SERVICES': 'external addresses and node ports of Services without endpoints are not refused or dropped',
@@ -109,7 +119,6 @@ function lossOf(table: string, chain: string, target: string): string {
 /** The mark must be set by KUBE-MARK-MASQ, honoured by KUBE-POSTROUTING, and by it alone. */
 function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[], say: Say): void {
   const {expected, actual} = given;
-  const mark = Number(expected.context.mark);
   const own = differences.filter(
     ({chain, rule}) => chain === 'KUBE-POSTROUTING' || chain === 'KUBE-MARK-MASQ' || rule.target?.name === 'KUBE-POSTROUTING',
   );
@@ -117,11 +126,13 @@ function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[
   const broken: string[] = [];
   if (own.some(({kind, rule}) => kind === 'missing' && rule.target?.name === 'KUBE-POSTROUTING'))
     broken.push('nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING');
-  const set = passChain(given, 'KUBE-MARK-MASQ', 0);
-  if (set !== null && ((set.mark ^ mark) & mark) !== 0) broken.push(`KUBE-MARK-MASQ does not set the mark ${expected.context.mark}`);
-  const honoured = passChain(given, 'KUBE-POSTROUTING', mark);
+  // Any mark does, as long as what is set is what is honoured.
+  const set = passChain(given, 'nat', 'KUBE-MARK-MASQ', 0);
+  const mark = set?.mark || Number(expected.context.mark);
+  if (set?.mark === 0) broken.push(`KUBE-MARK-MASQ does not set the mark ${expected.context.mark}`);
+  const honoured = passChain(given, 'nat', 'KUBE-POSTROUTING', mark);
   if (honoured !== null && !honoured.masquerade) broken.push('KUBE-POSTROUTING does not masquerade marked packets');
-  const untouched = passChain(given, 'KUBE-POSTROUTING', 0);
+  const untouched = passChain(given, 'nat', 'KUBE-POSTROUTING', 0);
   if (untouched?.masquerade) broken.push('KUBE-POSTROUTING masquerades packets that are not marked');
   const cleared = honoured === null || !honoured.masquerade || (honoured.mark & mark) === 0;
   const evidence = {
@@ -147,12 +158,13 @@ function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[
 interface Passed {
   readonly mark: number;
   readonly masquerade: boolean;
+  readonly dropped: boolean;
 }
 
-/** What a chain of table nat makes of a packet with this mark; null when it cannot be told. A missing chain does nothing. */
-function passChain({actual, expected}: FrameCase, name: string, mark: number): Passed | null {
-  const chain = actual.chain('nat', name);
-  if (chain === undefined) return {mark, masquerade: false};
+/** What a chain makes of a packet with this mark; null when it cannot be told. A missing chain does nothing. */
+function passChain({actual, expected}: FrameCase, table: string, name: string, mark: number): Passed | null {
+  const chain = actual.chain(table, name);
+  if (chain === undefined) return {mark, masquerade: false, dropped: false};
   const any = parseAddress(expected.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77');
   if (any === null) return null;
   const packet = {
@@ -171,9 +183,9 @@ function passChain({actual, expected}: FrameCase, name: string, mark: number): P
     untracked: false,
   } as const;
   const start: Branch = {packet, probability: 1, path: null, assumed: [], supposed: null};
-  const results = walkChain({rules: actual, environment: environmentOf(expected.context.facts), budget: 10_000}, 'nat', chain, start);
+  const results = walkChain({rules: actual, environment: environmentOf(expected.context.facts), budget: 10_000}, table, chain, start);
   const result = results.length === 1 ? results[0] : undefined;
-  return result === undefined || result.verdict === 'undecided' ? null : result.packet;
+  return result === undefined || result.verdict === 'undecided' ? null : {...result.packet, dropped: result.verdict === 'drop'};
 }
 
 function judgeNodePortTail({expected, actual}: FrameCase, differences: readonly PortDifference[], say: Say): void {
@@ -250,6 +262,42 @@ function judgeForward({expected, actual}: FrameCase, differences: readonly PortD
       );
     }
   }
+}
+
+/** Up to 1.24, kube-proxy only marks what must not pass; rules of the kubelet's drop it. */
+function judgeMarkDrop(given: FrameCase, say: Say): void {
+  const {expected, actual} = given;
+  if (!ensuresMarkDrop(expected.context.version) || !expected.ports.some(isMarkedForDropping)) return;
+  if (actual.tables.get('nat')?.complete !== true || actual.tables.get('filter')?.complete !== true) return;
+  const broken: string[] = [];
+  const mark = passChain(given, 'nat', 'KUBE-MARK-DROP', 0)?.mark ?? 0;
+  // Where no kubelet writes its part at all, that is how the node is set up.
+  if (mark === 0 && actual.chain('filter', 'KUBE-FIREWALL') === undefined) return;
+  if (mark === 0) broken.push('KUBE-MARK-DROP sets no mark');
+  else if (passChain(given, 'filter', 'KUBE-FIREWALL', mark)?.dropped === false) broken.push('KUBE-FIREWALL does not drop what is marked');
+  for (const chain of ['INPUT', 'OUTPUT'])
+    if (!leadsTo(actual, chain, 'KUBE-FIREWALL')) broken.push(`filter/${chain} does not lead to KUBE-FIREWALL`);
+  if (broken.length === 0) return;
+  const rules = ['nat/KUBE-MARK-DROP', 'filter/KUBE-FIREWALL'].flatMap(place => {
+    const [table = '', chain = ''] = place.split('/');
+    return actual.chain(table, chain)?.rules() ?? [];
+  });
+  const detail = `${broken.join('; ')}: packets that loadBalancerSourceRanges or a Local traffic policy keep out are not dropped (the kubelet up to 1.26 writes these rules)`;
+  say({kind: 'missing-rule', severity: 'warning', detail, expected: [], actual: rules.slice(0, 6)});
+}
+
+function isMarkedForDropping({port, endpoints}: PortOnNode): boolean {
+  const ranges = port.sourceRanges.length > 0 && port.loadBalancerVIPs.length > 0;
+  return endpoints.hasAny && (ranges || (port.externalPolicyLocal && hasExternalEntry(port) && endpoints.local.length === 0));
+}
+
+function leadsTo(actual: Ruleset, chain: string, target: string): boolean {
+  return (
+    actual
+      .chain('filter', chain)
+      ?.rules()
+      .some(rule => rule.target?.name === target) ?? false
+  );
 }
 
 function sayRest(differences: readonly PortDifference[], say: Say): void {

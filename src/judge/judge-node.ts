@@ -2,14 +2,16 @@ import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../expect/iptables/expect-ruleset.ts';
 import {families, type Family} from '../model/family.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
-import type {ProxyConfig} from '../model/proxy-config.ts';
+import {oldestKnownMinor, type ProxyConfig} from '../model/proxy-config.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {parseDumps} from '../parse/iptables-save.ts';
+import type {Expect} from './adapt-expectation.ts';
 import {garbledRules} from './garbled-rules.ts';
 import {judgeFamily} from './judge-family.ts';
+import {settleVersion} from './settle-version.ts';
 import type {Symptom} from './symptom.ts';
 import {tracePort} from './trace-port.ts';
 
@@ -19,6 +21,7 @@ export interface NodeInput {
   readonly view: ClusterView;
   readonly config: ProxyConfig;
   readonly facts: NodeFacts;
+  readonly dumps: Dumps;
   /** For which Service ports to trace the way of packets. */
   readonly traces: (port: ServicePort) => boolean;
 }
@@ -34,21 +37,33 @@ export interface NodeJudgement {
   readonly backends: readonly {readonly family: Family; readonly nft: Ruleset; readonly legacy: Ruleset}[];
   readonly symptoms: readonly Symptom[];
   readonly traces: readonly PortTrace[];
+  /** The settings that the rules were judged by. */
+  readonly config: ProxyConfig;
 }
 
 export type JudgedStatus = {readonly kind: 'checked'} | {readonly kind: 'unread' | 'unsupported' | 'not-served'; readonly reason: string};
 
 /** Judges all families of one node. */
-export function judgeNode(input: NodeInput): NodeJudgement {
-  const dumps = readDumps(input.node);
-  const base = {rulesets: dumps.current, backends: dumps.both, families: [], unread: [], symptoms: [], traces: []};
-  const other = servedByOther(input, dumps.current);
+export function judgeNode(given: NodeInput): NodeJudgement {
+  const {dumps} = given;
+  const base = {rulesets: dumps.current, backends: dumps.both, families: [], unread: [], symptoms: [], traces: [], config: given.config};
+  const other = servedByOther(given, dumps.current);
   if (other !== null) return {...base, status: {kind: 'not-served', reason: other}};
-  const mode = input.config.mode.value;
+  const mode = given.config.mode.value;
   if (mode !== 'iptables')
     return {...base, status: {kind: 'unread', reason: `kube-proxy runs in ${mode} mode, which is not supported yet`}};
-  if (dumps.current.size === 0) return {...base, status: {kind: 'unread', reason: whyEmpty(input.node)}};
-  return judgeFamilies(input, dumps);
+  const {version} = given.config;
+  if (version.value.minor < oldestKnownMinor)
+    return {
+      ...base,
+      status: {
+        kind: 'unread',
+        reason: `kube-proxy ${version.value.text} is older than 1.${oldestKnownMinor}, the oldest whose rules are known`,
+      },
+    };
+  if (dumps.current.size === 0) return {...base, status: {kind: 'unread', reason: whyEmpty(given.node)}};
+  const config = settleVersion(given, dumps.current);
+  return judgeFamilies({...given, config}, dumps);
 }
 
 function judgeFamilies(input: NodeInput, dumps: Dumps): NodeJudgement {
@@ -58,13 +73,13 @@ function judgeFamilies(input: NodeInput, dumps: Dumps): NodeJudgement {
   const traces: PortTrace[] = [];
   for (const family of families) {
     const ruleset = dumps.current.get(family) ?? null;
-    const expected = expectRuleset({...input, family, ruleset});
+    const expect: Expect = assumption => expectRuleset({...input, family, ruleset}, assumption);
     const reason = whyUnreadable(family, ruleset);
     if (reason !== null || ruleset === null) {
-      if (expected.ports.length > 0 || ruleset !== null) unread.push({family, reason: reason ?? 'there is no dump of it'});
+      if (ruleset !== null || expect({}).ports.length > 0) unread.push({family, reason: reason ?? 'there is no dump of it'});
       continue;
     }
-    const found = judgeFamily({expected, actual: ruleset});
+    const {symptoms: found, expected} = judgeFamily({expect, actual: ruleset});
     traces.push(...expected.ports.filter(({port}) => input.traces(port)).map(item => tracePort({item, expected, actual: ruleset})));
     if (found.length > 0 && garbledRules(ruleset).length > 0)
       unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});
@@ -77,7 +92,7 @@ function judgeFamilies(input: NodeInput, dumps: Dumps): NodeJudgement {
     first === undefined
       ? {kind: 'checked' as const}
       : {kind: 'unread' as const, reason: unread.map(({family, reason}) => `${family}: ${reason}`).join('; ')};
-  return {status: needed, rulesets: dumps.current, families: judged, unread, backends: dumps.both, symptoms, traces};
+  return {status: needed, rulesets: dumps.current, families: judged, unread, backends: dumps.both, symptoms, traces, config: input.config};
 }
 
 /** Null when the ruleset holds the tables that Services live in. */
@@ -109,13 +124,13 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
     : null;
 }
 
-interface Dumps {
+export interface Dumps {
   readonly current: ReadonlyMap<Family, Ruleset>;
   readonly both: readonly {readonly family: Family; readonly nft: Ruleset; readonly legacy: Ruleset}[];
 }
 
 /** What the tools in use print goes before what either backend was asked for by name. */
-function readDumps(node: NodeDump): Dumps {
+export function readDumps(node: NodeDump): Dumps {
   const current = new Map<Family, Ruleset>();
   const named = new Map<string, Ruleset>();
   for (const family of families) {

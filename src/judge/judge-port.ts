@@ -2,13 +2,15 @@ import {parseChainName} from '../expect/iptables/names.ts';
 import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
 import type {Difference} from '../model/difference.ts';
-import {type Entry, entryText} from '../model/entry.ts';
+import {entryText} from '../model/entry.ts';
 import type {Rule, Ruleset} from '../model/ruleset.ts';
 import {walkPacket} from '../trace/walk-packet.ts';
-import {isEntryRule} from './entry-rule.ts';
+import {entriesOf} from './entries.ts';
+import {entryOfRule, isEntryRule} from './entry-rule.ts';
 import {environmentOf} from './environment.ts';
 import {Explained} from './explained.ts';
 import {type Probe, probesFor} from './probes.ts';
+import {bothOf, isSameBut} from './merge-symptoms.ts';
 import type {ServiceView} from './service-view.ts';
 import {sourceNames} from './sources.ts';
 import type {Symptom} from './symptom.ts';
@@ -34,7 +36,7 @@ export function judgePort(given: PortCase): readonly Symptom[] {
 
 /** Walks a probe on both sides. */
 export function tryProbe({expected, view}: Pick<PortCase, 'expected' | 'view'>, probe: Probe): Trial {
-  const environment = environmentOf(expected.context.facts, probe.knownTo);
+  const environment = environmentOf(expected.context.facts, {knownTo: probe.knownTo});
   return {
     probe,
     expected: fateOf(walkPacket(expected, probe.packet, environment)),
@@ -47,6 +49,8 @@ class PortJudge {
   readonly #item: PortOnNode;
   readonly #symptoms: Symptom[] = [];
   readonly #said = new Set<string>();
+  /** Entries of which something was said. */
+  readonly #entries = new Set<string>();
 
   constructor(given: PortCase) {
     this.#case = given;
@@ -59,8 +63,12 @@ class PortJudge {
     const hung = this.#unreachedEntries(off);
     const reached = off.filter(({probe}) => !hung.has(entryText(probe.entry)));
     for (const trial of reached) if (trial.probe.knownTo.size === 0) this.#judgeTrial(trial);
-    // A client can only be led back to an endpoint that is there.
-    if (!this.#has(endpointKinds)) for (const trial of reached) if (trial.probe.knownTo.size > 0) this.#lostAffinity(trial);
+    // A client can only be led back to an endpoint that is there, by an entry that leads where it should.
+    if (!this.#has(endpointKinds)) {
+      for (const trial of reached)
+        if (trial.probe.knownTo.size > 0 && !this.#entries.has(entryText(trial.probe.entry))) this.#lostAffinity(trial);
+    }
+    this.#staleEntries();
     this.#judgeAffinity();
     this.#judgeHealthCheck();
     // Who is masqueraded follows from the policy; with the wrong policy it is no finding of its own.
@@ -83,43 +91,60 @@ class PortJudge {
 
   /** Entries that no packet enters any more; when they are all, it is the Service port that is missing. */
   #unreachedEntries(off: readonly Trial[]): ReadonlySet<string> {
-    const unreached = new Map<string, {entry: Entry; trial: Trial}>();
-    for (const trial of off) if (this.#isUnreached(trial)) unreached.set(entryText(trial.probe.entry), {entry: trial.probe.entry, trial});
-    const partly = new Set(
-      off.filter(trial => !this.#isUnreached(trial) && trial.probe.knownTo.size === 0).map(({probe}) => entryText(probe.entry)),
-    );
-    const whole = [...unreached].filter(([name]) => !partly.has(name));
-    if (whole.length === 0) return new Set();
-    const entries = new Set(this.#servedEntries());
-    const missing = whole.map(([, {entry}]) => entry);
-    const rules = this.#differing('missing').map(({rule}) => rule);
-    if (whole.length === entries.size) {
+    const fresh = off.filter(({probe}) => probe.knownTo.size === 0);
+    const entered = new Set(fresh.filter(trial => !this.#isUnentered(trial)).map(({probe}) => entryText(probe.entry)));
+    const whole = new Map<string, Trial>();
+    for (const trial of fresh) {
+      const name = entryText(trial.probe.entry);
+      if (trial.expected.destinations.size > 0 && !entered.has(name) && !whole.has(name)) whole.set(name, trial);
+    }
+    if (whole.size === 0) return new Set();
+    if (whole.size === this.#servedEntries().length && this.#holdsNoEntryRule()) {
+      const expected = this.#missingRules().slice(0, 6);
       this.#say({
         kind: 'service-not-programmed',
         detail: 'the node knows nothing of it: no entry leads to an endpoint',
-        expected: rules.slice(0, 6),
+        expected,
         actual: [],
       });
     } else {
-      for (const entry of missing) {
-        const own = rules.filter(rule => isEntryRule(rule, entry));
-        this.#say({
-          kind: 'missing-entry',
-          entry,
-          detail: `its ${entryText(entry)} is not programmed, while other entries are`,
-          expected: own,
-          actual: [],
-        });
-      }
+      for (const trial of whole.values()) this.#missingEntry(trial);
     }
-    return new Set(whole.map(([name]) => name));
+    return new Set(whole.keys());
   }
 
-  /** Nothing of the Service port's own chains is entered, though endpoints should be reached. */
-  #isUnreached({expected, actual, probe}: Trial): boolean {
-    if (expected.destinations.size === 0 || actual.destinations.size > 0 || probe.knownTo.size > 0) return false;
-    const fellThrough = actual.outcomes.every(({verdict, path}) => verdict === 'accept' || path.at(-1)?.chain === 'KUBE-PROXY-FIREWALL');
-    return fellThrough && !actual.outcomes.some(({path}) => path.some(rule => this.#isOwn(rule.target?.name ?? '')));
+  #missingEntry({probe: {entry}, actual}: Trial): void {
+    const expected = this.#missingRules().filter(rule => isEntryRule(rule, entry));
+    const detail =
+      expected.length > 0
+        ? `its ${entryText(entry)} is not programmed, while other entries are`
+        : `no packet to its ${entryText(entry)} enters its chains, though the rule that should take it is there`;
+    const last = expected.length > 0 ? [] : (actual.outcomes[0]?.path.slice(-1) ?? []);
+    this.#say({kind: 'missing-entry', entry, detail, expected, actual: last}, `entry ${entryText(entry)}`);
+  }
+
+  /** None of the Service port's own chains is entered: the packet passes as if there were no such Service, or meets a rule that stands behind it. */
+  #isUnentered({actual}: Trial): boolean {
+    if (actual.destinations.size > 0) return false;
+    const extra = new Set(this.#differing('extra').map(({rule}) => rule.text));
+    return actual.outcomes.every(
+      ({verdict, path}) =>
+        !path.some(rule => this.#isOwn(rule.target?.name ?? '')) &&
+        (verdict === 'accept' || (verdict === 'drop' && path.at(-1)?.table === 'filter' && !extra.has(path.at(-1)?.text ?? ''))),
+    );
+  }
+
+  /** Not one rule leads into the Service port's chains. */
+  #holdsNoEntryRule(): boolean {
+    const {expected} = this.#case;
+    const missing = new Set(this.#missingRules().map(({text}) => text));
+    return expected
+      .rulesOf(this.#item)
+      .shared.every(({table, chain, text}) => table !== 'nat' || text.endsWith(' KUBE-MARK-MASQ') || missing.has(`-A ${chain} ${text}`));
+  }
+
+  #missingRules(): readonly Rule[] {
+    return this.#differing('missing').map(({rule}) => rule);
   }
 
   #isOwn(chain: string): boolean {
@@ -141,6 +166,8 @@ class PortJudge {
     if (actual.undecided > 0 && expected.undecided === 0) return this.#undecided(trial);
     if (expected.destinations.size === 0) return this.#shouldBeRefused(trial);
     if (this.#brokenJump(trial)) return;
+    if (this.#leadsNowhere(trial)) return;
+    if (this.#isExhausted(trial)) return;
     if (this.#otherPolicy(trial)) return;
     if (actual.destinations.size === 0 && (actual.rejected > 0 || actual.dropped > 0)) return this.#refused(trial);
     this.#compareEndpoints(trial);
@@ -163,7 +190,7 @@ class PortJudge {
     const decisive = expected.outcomes[0]?.path.at(-1);
     const where = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
     const evidence = {expected: decisive === undefined ? [] : [decisive], actual: actual.outcomes[0]?.path.slice(0, 3) ?? []};
-    if (isSourceRangeDrop(expected.outcomes[0]?.path ?? [])) {
+    if (this.#isSourceRangeDrop(expected.outcomes[0]?.path ?? [])) {
       const detail = `${where} must be dropped, and end in ${describeFate(actual)}: loadBalancerSourceRanges are not enforced`;
       return this.#say({kind: 'source-ranges-mismatch', entry: probe.entry, detail, ...evidence}, `ranges ${entryText(probe.entry)}`);
     }
@@ -199,6 +226,40 @@ class PortJudge {
     return found;
   }
 
+  /** A chain behind the entry is entered and left again: the rule that leads on to the endpoints is gone. */
+  #leadsNowhere({expected, actual, probe}: Trial): boolean {
+    if (actual.destinations.size > 0 || actual.rejected > 0 || actual.undecided > 0) return false;
+    const balancing = balancingChain(expected);
+    const jumps = (actual.outcomes[0]?.path ?? []).filter(({target}) => this.#isOwn(target?.name ?? ''));
+    const jump = jumps.at(-1);
+    const chain = jump?.target?.name ?? '';
+    if (jump === undefined || parseChainName(chain)?.role !== 'EXT' || jumps.some(({target}) => target?.name === balancing)) return false;
+    const expectedRules = this.#missingRules().filter(rule => rule.chain === chain);
+    const detail = `packets to its ${entryText(probe.entry)} are sent to ${chain}, and come back from there without an endpoint`;
+    this.#say(
+      {kind: 'missing-entry', entry: probe.entry, detail, expected: expectedRules, actual: [jump]},
+      `entry ${entryText(probe.entry)}`,
+    );
+    return true;
+  }
+
+  /** The chain that picks the endpoint is entered and lets packets out again: what they meet behind it is its doing. */
+  #isExhausted(trial: Trial): boolean {
+    const {expected, actual} = trial;
+    const chain = balancingChain(expected);
+    const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
+    const left = chain !== null && actual.outcomes.some(({path}) => isLeft(path, chain));
+    if (!left || missing.length === 0 || this.#isSentElsewhere(trial, missing)) return false;
+    for (const endpoint of missing) this.#missingEndpoint(endpoint, trial);
+    return true;
+  }
+
+  /** The chain of a missing endpoint is entered, and it sends packets to another address. */
+  #isSentElsewhere({actual}: Trial, missing: readonly string[]): boolean {
+    const chains = new Set(this.#item.endpoints.reachable.filter(({hostPort}) => missing.includes(hostPort)).map(this.#item.endpointChain));
+    return [...actual.destinations.values()].some(({path}) => path.some(({chain, target}) => target?.name === 'DNAT' && chains.has(chain)));
+  }
+
   #isEmpty(chain: string): boolean {
     const found = this.#case.actual.chain('nat', chain);
     return (
@@ -210,7 +271,7 @@ class PortJudge {
   #otherPolicy({expected, actual, probe}: Trial): boolean {
     const should = balancingRole(expected);
     const does = balancingRole(actual);
-    const dropped = actual.dropped > 0 && actual.outcomes.some(({verdict, path}) => verdict === 'drop' && isNoLocalDrop(path.at(-1)));
+    const dropped = actual.dropped > 0 && actual.outcomes.some(({verdict, path}) => verdict === 'drop' && isNoLocalDrop(path));
     if ((should === does || does === null || should === null) && !dropped) return false;
     const policy = should === 'SVC' ? 'Cluster' : 'Local';
     const detail = dropped
@@ -231,7 +292,7 @@ class PortJudge {
     const rule = outcome?.path.at(-1);
     const evidence = {expected: [...expected.destinations.values()][0]?.path.slice(0, 3) ?? [], actual: rule === undefined ? [] : [rule]};
     const where = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
-    if (isSourceRangeDrop(outcome?.path ?? [])) {
+    if (this.#isSourceRangeDrop(outcome?.path ?? [])) {
       return this.#say(
         {
           kind: 'source-ranges-mismatch',
@@ -252,6 +313,12 @@ class PortJudge {
       },
       `refused ${entryText(probe.entry)}`,
     );
+  }
+
+  /** Dropped because the source is in no range: by KUBE-PROXY-FIREWALL, or before 1.25 by the mark that KUBE-FW sets. */
+  #isSourceRangeDrop(path: readonly Rule[]): boolean {
+    if (this.#item.port.sourceRanges.length === 0) return false;
+    return path.at(-1)?.chain === 'KUBE-PROXY-FIREWALL' || isFirewallMark(path);
   }
 
   #compareEndpoints(trial: Trial): void {
@@ -287,6 +354,9 @@ class PortJudge {
     const path = expected.destinations.get(hostPort)?.path ?? [];
     const chain = path.findLast(rule => parseChainName(rule.chain)?.role === 'SEP')?.chain;
     const jump = path.filter(rule => rule.target?.name === chain);
+    const gone = this.#missingRules().filter(
+      rule => rule.chain === chain || (rule.chain === jump[0]?.chain && rule.target?.name === chain),
+    );
     const present = [...actual.destinations.values()]
       .flatMap(share => share.path.filter(rule => rule.chain === jump[0]?.chain))
       .slice(0, 3);
@@ -300,7 +370,7 @@ class PortJudge {
         kind: 'missing-endpoint',
         endpoint: hostPort,
         detail: `endpoint ${hostPort}${pod} gets no traffic${part}`,
-        expected: jump,
+        expected: gone.length > 0 ? gone : jump,
         actual: present,
       },
       `missing ${hostPort}`,
@@ -355,17 +425,10 @@ class PortJudge {
       const mustReturn = share.masquerade && (isHairpin || (probe.entry.kind !== 'clusterIP' && !this.#item.port.externalPolicyLocal));
       const severity = mustReturn ? ('error' as const) : ('warning' as const);
       const endpoint = isHairpin ? {endpoint: destination} : {};
-      this.#say(
-        {
-          kind: 'masquerade-mismatch',
-          severity,
-          ...endpoint,
-          entry: probe.entry,
-          detail,
-          ...this.#evidence(({rule}) => rule.target?.name === 'KUBE-MARK-MASQ'),
-        },
-        `masquerade ${isHairpin ? destination : `${entryText(probe.entry)} ${share.masquerade}`}`,
-      );
+      const cause = (share.masquerade ? share : found).path.find(({target}) => target?.name === 'KUBE-MARK-MASQ');
+      const evidence = this.#evidence(({rule}) => rule.target?.name === 'KUBE-MARK-MASQ' && rule.chain === cause?.chain);
+      const key = `masquerade ${share.masquerade} ${isHairpin ? destination : (cause?.text ?? entryText(probe.entry))}`;
+      this.#say({kind: 'masquerade-mismatch', severity, ...endpoint, entry: probe.entry, detail, ...evidence}, key);
       return;
     }
   }
@@ -403,6 +466,20 @@ class PortJudge {
     );
   }
 
+  /** Rules that lead into the Service port's chains from an address or a port that is none of its entries (any more). */
+  #staleEntries(): void {
+    const entries = entriesOf(this.#item.port, this.#case.expected.context);
+    for (const {rule, table} of this.#differing('extra')) {
+      const target = rule.target?.name ?? '';
+      const shared = rule.chain === 'KUBE-SERVICES' || rule.chain === 'KUBE-NODEPORTS';
+      if (table !== 'nat' || !shared || !this.#isOwn(target) || entries.some(entry => isEntryRule(rule, entry))) continue;
+      const dead = (this.#case.actual.chain('nat', target)?.ruleCount ?? 0) === 0;
+      const where = entryOfRule(rule);
+      const detail = `still answers at ${where}, which the API does not give it (any more)`;
+      this.#say({kind: 'stale-service', severity: dead ? 'info' : 'error', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
+    }
+  }
+
   #judgeHealthCheck(): void {
     const missing = this.#differing('missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
     if (missing.length === 0) return;
@@ -415,10 +492,7 @@ class PortJudge {
     const explained = new Explained(this.#item, this.#symptoms);
     const left = this.#case.differences.filter(difference => !explained.covers(difference));
     const rejects = left.filter(
-      ({kind, table, rule}) =>
-        (kind === 'extra' || kind === 'duplicate') &&
-        table === 'filter' &&
-        (rule.target?.name === 'REJECT' || rule.target?.name === 'DROP'),
+      ({kind, table, rule}) => kind === 'extra' && table === 'filter' && (rule.target?.name === 'REJECT' || rule.target?.name === 'DROP'),
     );
     for (const {rule} of rejects) {
       const detail = `a rule refuses or drops its packets although it has endpoints; ${changesFate ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place'}`;
@@ -496,11 +570,15 @@ class PortJudge {
     for (let at = this.#symptoms.length - 1; at >= 0; at--) if (this.#symptoms[at]?.kind === kind) this.#symptoms.splice(at, 1);
   }
 
-  /** Says a symptom once; `key` tells apart those of one kind. */
+  /** Says a symptom once; `key` tells apart those of one kind. What is the same for several entries is said once for all of them. */
   #say(symptom: Omit<Symptom, 'family' | 'port'>, key: string = symptom.kind): void {
+    if (symptom.entry !== undefined) this.#entries.add(entryText(symptom.entry));
     if (this.#said.has(key)) return;
     this.#said.add(key);
-    this.#symptoms.push({...symptom, family: this.#item.port.family, port: this.#item.port});
+    const whole: Symptom = {...symptom, family: this.#item.port.family, port: this.#item.port};
+    const at = this.#symptoms.findIndex(other => isSameBut(other, whole));
+    if (at < 0) this.#symptoms.push(whole);
+    else this.#symptoms.splice(at, 1, bothOf(this.#symptoms[at] ?? whole, whole));
   }
 }
 
@@ -516,18 +594,39 @@ function isBalancing(rule: Rule): boolean {
   return parseChainName(rule.target?.name ?? '')?.role === 'SEP' && !hasMatch(rule, 'recent');
 }
 
-function isNoLocalDrop(rule: Rule | undefined): boolean {
+function isNoLocalDrop(path: readonly Rule[]): boolean {
+  const rule = path.at(-1);
   return (
-    rule !== undefined && rule.target?.name === 'DROP' && ['KUBE-EXTERNAL-SERVICES', 'KUBE-SERVICES', 'KUBE-MARK-DROP'].includes(rule.chain)
+    rule?.target?.name === 'DROP' &&
+    ['KUBE-EXTERNAL-SERVICES', 'KUBE-SERVICES', 'KUBE-MARK-DROP'].includes(rule.chain) &&
+    !isFirewallMark(path)
   );
 }
 
-/** Dropped because the source is in no range: by KUBE-PROXY-FIREWALL, or before 1.25 by the mark that KUBE-FW sets. */
-function isSourceRangeDrop(path: readonly Rule[]): boolean {
-  const last = path.at(-1);
-  return (
-    last?.chain === 'KUBE-PROXY-FIREWALL' || (last?.chain === 'KUBE-MARK-DROP' && (path.at(-2)?.chain.startsWith('KUBE-FW-') ?? false))
-  );
+/** Marked for dropping by a KUBE-FW chain, as up to 1.24 what comes to its end is. */
+function isFirewallMark(path: readonly Rule[]): boolean {
+  return path.at(-1)?.chain === 'KUBE-MARK-DROP' && (path.at(-2)?.chain.startsWith('KUBE-FW-') ?? false);
+}
+
+/** The rule that picks an endpoint. */
+function isPick({target}: Rule): boolean {
+  return parseChainName(target?.name ?? '')?.role === 'SEP';
+}
+
+/** A path enters a chain that picks endpoints, and none of the endpoints it picks there takes it. */
+function isLeft(path: readonly Rule[], chain: string): boolean {
+  const picked = new Set(path.flatMap(rule => (rule.chain === chain && isPick(rule) ? [rule.target?.name ?? ''] : [])));
+  const taken = path.some(rule => rule.target?.name === 'DNAT' && picked.has(rule.chain));
+  return !taken && path.some(({target}) => target?.name === chain);
+}
+
+/** The chain that picks the endpoint when all is well. */
+function balancingChain(expected: Trial['expected']): string | null {
+  for (const {path} of expected.destinations.values()) {
+    const pick = path.findLast(rule => isPick(rule));
+    if (pick !== undefined) return pick.chain;
+  }
+  return null;
 }
 
 function percentText(probability: number): string {

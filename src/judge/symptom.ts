@@ -48,6 +48,8 @@ export interface Symptom {
   /** For a symptom of a whole Service, or of one that the API does not have. */
   readonly service?: ServiceName;
   readonly entry?: Entry;
+  /** For a symptom of several entries, in place of `entry`. */
+  readonly entries?: readonly Entry[];
   readonly endpoint?: string;
   /** One sentence without the names of node and Service. */
   readonly detail: string;

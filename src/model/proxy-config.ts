@@ -34,6 +34,8 @@ export interface KubeProxyVersion {
   readonly text: string;
   readonly minor: number;
   readonly patch: number;
+  /** It was not said but guessed: others may fit as well. */
+  readonly guessed?: true;
 }
 
 export const oldestKnownMinor = 21;

@@ -5,8 +5,21 @@
 export function escapeText(text: string): string {
   return text.replace(unsafe, character => {
     const code = character.codePointAt(0) ?? 0;
-    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : unicodeEscape(code);
   });
+}
+
+/** The same inside the double quotes of JSON and YAML, which escape the rest by themselves. Newlines stay: they are layout. */
+export function escapeUnsafe(quoted: string): string {
+  return quoted.replace(unsafe, character => (character === '\n' ? character : unicodeEscape(character.codePointAt(0) ?? 0)));
+}
+
+export function isUnsafe(text: string): boolean {
+  return text.search(unsafe) >= 0;
+}
+
+function unicodeEscape(code: number): string {
+  return `\\u${code.toString(16).padStart(4, '0')}`;
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not reach the terminal

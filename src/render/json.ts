@@ -1,12 +1,18 @@
 import type {Finding} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 import type {Rule} from '../model/ruleset.ts';
+import {escapeUnsafe} from './escape.ts';
 import type {Renderer} from './renderer.ts';
 
 export const schemaVersion = 1;
 
 /** The JSON of `check`, as docs/check.schema.json describes it. */
-export const json: Renderer = report => JSON.stringify(reportObject(report), null, 2);
+export const json: Renderer = report => toJson(reportObject(report));
+
+/** JSON leaves characters as they are that a terminal obeys or that turn the direction of writing; here they are escaped. */
+export function toJson(value: object): string {
+  return escapeUnsafe(JSON.stringify(value, null, 2));
+}
 
 export function reportObject(report: Report): object {
   const {tool, summary, nodes, findings} = report;

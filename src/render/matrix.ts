@@ -1,8 +1,9 @@
 import Table from 'cli-table3';
-import {type Finding, severities} from '../model/finding.ts';
+import {type Finding, type Severity, severities} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 import {escapeText} from './escape.ts';
 import {bySeverity, type Style} from './style.ts';
+import {count} from './verdict-line.ts';
 
 export interface MatrixOptions {
   readonly style: Style;
@@ -16,75 +17,144 @@ export interface MatrixOptions {
  * Services without a finding are counted in one line when there are many.
  */
 export function matrix(report: Report, {style, width, all}: MatrixOptions): string {
-  const cells = new Map<string, Finding>();
-  for (const finding of report.findings) note(cells, finding);
+  const cells = new Cells(report.findings);
   const columns = columnsOf(report, cells);
-  const named = report.services.map(({namespace, name}) => `${namespace}/${name}`);
-  const loud = named.filter(service => columns.some(({nodes}) => cells.has(`${nodes[0]} ${service}`)));
-  const rows = all || named.length <= 12 ? named : loud;
-  const fitting = Math.max(1, Math.min(columns.length, Math.floor((width - longest(rows) - 4) / 14)));
-  const shown = columns.slice(0, fitting);
-  const table = new Table({head: ['SERVICE', ...shown.map(({title}) => title)], style: {head: [], border: []}, chars: plain});
-  const whole = shown.map(({nodes}) => cells.get(`${nodes[0]} `));
-  if (whole.some(finding => finding !== undefined)) table.push(['(the node itself)', ...whole.map(finding => cell(finding, style))]);
-  for (const service of rows)
-    table.push([
-      escapeText(service),
-      ...shown.map(({nodes, read}) => (read ? cell(cells.get(`${nodes[0]} ${service}`), style) : style.dim('?'))),
-    ]);
-  const notes = [
-    ...(rows.length < named.length ? [`${named.length - rows.length} more Services, nothing to report`] : []),
-    ...(shown.length < columns.length ? [`${columns.length - shown.length} more groups of nodes: widen the terminal, or use -o wide`] : []),
-  ];
-  return [...(table.length > 0 ? [table.toString()] : []), ...notes.map(text => style.dim(text))].join('\n');
+  const {rows, notes} = rowsOf(report, cells, all);
+  const fit = fitColumns(columns, width - longest(rows));
+  const table = new Table({
+    head: ['SERVICE', ...fit.titles],
+    style: {head: [], border: [], 'padding-left': 0, 'padding-right': 0},
+    chars: plain,
+  });
+  const show = (read: boolean, finding: Finding | undefined): string => (read ? cell(finding, style) : style.dim('?'));
+  if (fit.shown.some(({node}) => cells.worst(node, null) !== undefined))
+    table.push(['(the node itself)', ...fit.shown.map(({node}) => cell(cells.worst(node, null), style))]);
+  for (const service of rows) table.push([escapeText(service), ...fit.shown.map(({node, read}) => show(read, cells.worst(node, service)))]);
+  if (fit.shown.length < columns.length)
+    notes.push(`${columns.length - fit.shown.length} more groups of nodes: widen the terminal, or use -o wide`);
+  // Without a row there is nothing to tell apart, and the verdict has said it all.
+  if (table.length === 0) return '';
+  const lines = table.toString().split('\n');
+  return [...lines.map(line => line.trimEnd()), ...notes.map(text => style.dim(text))].join('\n');
+}
+
+/** The worst finding of each node and Service; without a Service, of the node itself. */
+class Cells {
+  readonly #byNode = new Map<string, Map<string | null, Finding>>();
+
+  constructor(findings: readonly Finding[]) {
+    for (const finding of findings) if (finding.node !== undefined) this.#note(finding.node, finding);
+  }
+
+  worst(node: string, service: string | null): Finding | undefined {
+    return this.#byNode.get(node)?.get(service);
+  }
+
+  /** The same for nodes that fare alike. */
+  pattern(node: string): readonly string[] {
+    return [...(this.#byNode.get(node) ?? [])].map(([service, {code, severity}]) => JSON.stringify([service, code, severity])).sort();
+  }
+
+  #note(node: string, finding: Finding): void {
+    const own = this.#byNode.get(node) ?? new Map<string | null, Finding>();
+    this.#byNode.set(node, own);
+    const service = finding.service === undefined ? null : `${finding.service.namespace}/${finding.service.name}`;
+    const before = own.get(service);
+    if (before === undefined || rank(finding.severity) < rank(before.severity)) own.set(service, finding);
+  }
+}
+
+function rank(severity: Severity): number {
+  return severities.indexOf(severity);
 }
 
 interface Column {
   readonly title: string;
-  readonly nodes: readonly string[];
+  /** The first of the nodes. */
+  readonly node: string;
   readonly read: boolean;
 }
 
-/** The worst finding of each node and Service; without a Service, of the node itself. */
-function note(cells: Map<string, Finding>, finding: Finding): void {
-  const {node, service} = finding;
-  if (node === undefined) return;
-  const key = `${node} ${service === undefined ? '' : `${service.namespace}/${service.name}`}`;
-  const before = cells.get(key);
-  if (before === undefined || severities.indexOf(finding.severity) < severities.indexOf(before.severity)) cells.set(key, finding);
+/** A column for each node when they are few; else one for all that fare alike, those with the most findings first. */
+function columnsOf({nodes}: Report, cells: Cells): readonly Column[] {
+  const groups = new Map<string, {readonly names: string[]; readonly read: boolean; readonly findings: number}>();
+  for (const {name, status} of nodes) {
+    const own = cells.pattern(name);
+    const key = JSON.stringify([status, own, nodes.length <= fewNodes ? name : null]);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, {names: [name], read: status === 'checked', findings: own.length});
+    else group.names.push(name);
+  }
+  const sorted = [...groups.values()];
+  if (nodes.length > fewNodes) sorted.sort((a, b) => b.findings - a.findings || a.names.length - b.names.length);
+  return sorted.map(({names, read}) => ({
+    title: names.length === 1 ? escapeText(names[0] ?? '') : count(names.length, 'node'),
+    node: names[0] ?? '',
+    read,
+  }));
 }
 
-/** Groups nodes whose cells read the same; those with the worst findings come first, whole ones last. */
-function columnsOf(report: Report, cells: ReadonlyMap<string, Finding>): readonly Column[] {
-  const patterns = new Map<string, string[]>();
-  for (const [key, {code}] of cells) {
-    const [node = '', service = ''] = key.split(' ');
-    patterns.set(node, [...(patterns.get(node) ?? []), `${service} ${code}`]);
-  }
-  const groups = new Map<string, {nodes: string[]; read: boolean; findings: number}>();
-  for (const {name, status} of report.nodes) {
-    const own = patterns.get(name) ?? [];
-    const key = `${status} ${own.sort().join()}`;
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, {nodes: [name], read: status === 'checked', findings: own.length});
-    else group.nodes.push(name);
-  }
-  const sorted =
-    report.nodes.length <= 5
-      ? [...groups.values()].flatMap(group => group.nodes.map(node => ({...group, nodes: [node]})))
-      : [...groups.values()].sort((a, b) => b.findings - a.findings);
-  if (report.nodes.length <= 5) sorted.sort((a, b) => ((a.nodes[0] ?? '') < (b.nodes[0] ?? '') ? -1 : 1));
-  return sorted.map(({nodes, read}) => ({nodes, read, title: nodes.length === 1 ? escapeText(nodes[0] ?? '') : `${nodes.length} nodes`}));
+const fewNodes = 5;
+
+/** Services that have something to say, or all of them when they are few. */
+function rowsOf({services, nodes}: Report, cells: Cells, all: boolean): {readonly rows: readonly string[]; readonly notes: string[]} {
+  const named = services.map(({namespace, name}) => `${namespace}/${name}`);
+  if (all || named.length <= fewServices) return {rows: named, notes: []};
+  const severity = (service: string): number => {
+    const found = nodes.flatMap(({name}) => cells.worst(name, service) ?? []);
+    return Math.min(...found.map(finding => rank(finding.severity)));
+  };
+  const loud = named.map(service => ({service, severity: severity(service)})).filter(row => row.severity !== Infinity);
+  const shown = loud.toSorted((a, b) => a.severity - b.severity).slice(0, mostRows);
+  const [hidden, fine] = [loud.length - shown.length, named.length - loud.length];
+  return {
+    rows: shown.map(({service}) => service),
+    notes: [
+      ...(hidden > 0 ? [`${count(hidden, 'more Service')} with findings; -o wide shows them`] : []),
+      ...(fine > 0 ? [`the other ${count(fine, 'Service')}: ok on every node`] : []),
+    ],
+  };
+}
+
+const fewServices = 12;
+const mostRows = 40;
+
+interface Fit {
+  readonly shown: readonly Column[];
+  readonly titles: readonly string[];
+}
+
+/** As many columns as there is room for, at least one. Long names of nodes are shortened when that makes room for more. */
+function fitColumns(columns: readonly Column[], room: number): Fit {
+  const each = Math.max(shortestTitle, Math.floor(room / columns.length) - gap.length);
+  const titles = columns.map(({title}) => shorten(title, each));
+  let left = room;
+  const tooMany = titles.findIndex((title, index) => {
+    left -= gap.length + Math.max(title.length, widestCell);
+    return index > 0 && left < 0;
+  });
+  const fitting = tooMany < 0 ? columns.length : tooMany;
+  return {shown: columns.slice(0, fitting), titles: titles.slice(0, fitting)};
+}
+
+const gap = '  ';
+const shortestTitle = 20;
+/** `ok ST213` */
+const widestCell = 8;
+
+/** Cut in the middle: names of nodes differ at either end. */
+function shorten(text: string, most: number): string {
+  const half = Math.floor((most - 1) / 2);
+  return text.length <= most ? text : `${text.slice(0, most - 1 - half)}…${text.slice(-half)}`;
 }
 
 function cell(finding: Finding | undefined, style: Style): string {
-  return finding === undefined
-    ? style.green('ok')
-    : bySeverity(style, finding.severity)(finding.severity === 'info' ? `ok ${finding.code}` : finding.code);
+  if (finding === undefined) return style.green('ok');
+  return bySeverity(style, finding.severity)(finding.severity === 'info' ? `ok ${finding.code}` : finding.code);
 }
 
 function longest(rows: readonly string[]): number {
-  return rows.reduce((most, row) => Math.max(most, row.length), 20);
+  return rows.reduce((most, row) => Math.max(most, escapeText(row).length), '(the node itself)'.length);
 }
 
 /** Columns side by side without lines, as kubectl prints them. */
@@ -103,5 +173,5 @@ const plain = {
   'mid-mid': '',
   right: '',
   'right-mid': '',
-  middle: '  ',
+  middle: gap,
 };

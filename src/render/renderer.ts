@@ -2,7 +2,7 @@ import type {Report} from '../model/report.ts';
 
 export interface RenderOptions {
   readonly color: boolean;
-  /** Columns of the terminal; output that goes elsewhere has as many as it needs. */
+  /** Columns of the terminal; infinite for output that goes elsewhere, where lines may be as long as they need. */
   readonly width: number;
   /** No more than what asks for attention. */
   readonly quiet: boolean;

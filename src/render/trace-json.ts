@@ -1,11 +1,11 @@
 import type {EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
-import {place, reportObject} from './json.ts';
+import {place, reportObject, toJson} from './json.ts';
 import type {Report} from '../model/report.ts';
 import type {Renderer} from './renderer.ts';
 import {toYaml} from './yaml.ts';
 
 /** The JSON of `check` for the Services at hand, and the way of packets to each of their ports on each node. */
-export const traceJson: Renderer = report => JSON.stringify(traceObject(report), null, 2);
+export const traceJson: Renderer = report => toJson(traceObject(report));
 
 export const traceYaml: Renderer = report => toYaml(traceObject(report));
 

@@ -2,23 +2,23 @@ import {entryText} from '../model/entry.ts';
 import type {Rule} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace} from '../model/service-trace.ts';
 import {escapeText} from './escape.ts';
-import {findingText, nodeList} from './finding-text.ts';
-import {groupFindings} from './group-findings.ts';
+import {findingTexts, nodeList} from './finding-text.ts';
 import type {Report} from '../model/report.ts';
 import type {Renderer} from './renderer.ts';
 import {type Style, styleOf} from './style.ts';
 import {verdictLine} from './verdict-line.ts';
+import {visibleLength} from './wrap.ts';
 
 /** For every port the way of its packets, from entry to pod; nodes on which it is the same are shown once. */
 export const tree: Renderer = (report, options) => {
   const style = styleOf(options.color);
   const loud = options.verbose ? report.findings : report.findings.filter(({severity}) => severity !== 'info' || isAnswer(report));
-  const trees = options.quiet ? [] : portsOf(report).map(traces => portTree(traces, style));
+  const trees = options.quiet ? [] : portsOf(report).map(traces => portTree(traces, {style, width: options.width, all: options.verbose}));
   return [
     verdictLine(report, style),
     ...trees,
     ...unread(report, style),
-    ...groupFindings(loud).map(group => findingText(group, style, options.width)),
+    ...findingTexts(loud, {style, width: options.width, most: Infinity}),
   ].join('\n\n');
 };
 
@@ -42,14 +42,21 @@ function portsOf({traces}: Report): readonly (readonly PortTrace[])[] {
   return [...ports.values()];
 }
 
-function portTree(traces: readonly PortTrace[], style: Style): string {
+interface TreeOptions {
+  readonly style: Style;
+  readonly width: number;
+  /** Every endpoint, also of a Service that has hundreds. */
+  readonly all: boolean;
+}
+
+function portTree(traces: readonly PortTrace[], options: TreeOptions): string {
   const [first] = traces;
   if (first === undefined) return '';
   const {service, port} = first;
   const title = `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`;
   const groups = groupNodes(traces);
-  const lines = [`${style.bold(escapeText(title))}  port ${port.port}/${port.protocol}`];
-  for (const [index, group] of groups.entries()) lines.push(...nodeTree(group, index === groups.length - 1, style));
+  const lines = [`${options.style.bold(escapeText(title))}  port ${port.port}/${port.protocol}`];
+  for (const [index, group] of groups.entries()) lines.push(...nodeTree(group, index === groups.length - 1, options));
   return lines.join('\n');
 }
 
@@ -63,37 +70,85 @@ function groupNodes(traces: readonly PortTrace[]): readonly (readonly PortTrace[
   return [...groups.values()];
 }
 
-function nodeTree(group: readonly PortTrace[], last: boolean, style: Style): readonly string[] {
+function nodeTree(group: readonly PortTrace[], last: boolean, options: TreeOptions): readonly string[] {
   const [first] = group;
   if (first === undefined) return [];
   const [branch, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
-  const lines = group.length > 1 ? style.dim(` (line numbers of ${escapeText(first.node)})`) : '';
+  const lines = group.length > 1 ? options.style.dim(` (line numbers of ${escapeText(first.node)})`) : '';
   const title = `${branch}${nodeList(group.map(({node}) => node))}${first.family === 'IPv6' ? ' IPv6' : ''}${lines}`;
   return [
     title,
-    ...first.entries.flatMap((entry, index) => entryTree(entry, index === first.entries.length - 1, style).map(line => stem + line)),
+    ...first.entries.flatMap((entry, index) => entryTree(entry, index === first.entries.length - 1, options).map(line => stem + line)),
   ];
 }
 
-function entryTree(trace: EntryTrace, last: boolean, style: Style): readonly string[] {
-  const {entry, from, steps, endpoints, end, mark} = trace;
+function entryTree(trace: EntryTrace, last: boolean, options: TreeOptions): readonly string[] {
+  const {style, width} = options;
+  const {entry, from, steps, mark} = trace;
   const [branch, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
-  const way = steps.map(step => ` → ${step.target?.name ?? ''}${lineOf(step, style)}`).join('');
-  const head = `${branch}${entryText(entry)}${style.dim(` from ${from}`)}${way}${mark === 'missing' ? ` ${style.red('✗ leads to no endpoint')}` : ''}`;
-  const leaves = [...endpoints.map(endpoint => endpointLine(endpoint, style)), ...endLine(end, mark, style)];
-  return [head, ...leaves.map((leaf, index) => `${stem}${index === leaves.length - 1 ? '└─ ' : '├─ '}${leaf}`)];
+  const leaves = [...endpointLines(trace, options), ...endLine(trace, style)];
+  const head = [
+    `${escapeText(entryText(entry))}${style.dim(` from ${from}`)}`,
+    ...steps.map(step => ` → ${escapeText(step.target?.name ?? '')}${lineOf(step, style)}`),
+    ...(mark === 'missing' ? [` ${style.red('✗ leads to no endpoint')}`] : []),
+  ];
+  return [
+    ...hang(head, {width: width - 3, first: branch, rest: `${stem}${leaves.length > 0 ? '│  ' : '   '}   `}),
+    ...leaves.flatMap((leaf, index) => {
+      const [twig, under] = index === leaves.length - 1 ? ['└─ ', '   '] : ['├─ ', '│  '];
+      return hang(leaf, {width: width - 3, first: stem + twig, rest: `${stem}${under}         `});
+    }),
+  ];
 }
 
-function endpointLine({hostPort, mark, share, masquerade, pod, nodeName, state, rewrite}: EndpointTrace, style: Style): string {
+/** A line in parts that stay whole, and the parts of it that do not fit any more on lines below. */
+type Line = readonly string[];
+
+function hang(
+  parts: Line,
+  {width, first, rest}: {readonly width: number; readonly first: string; readonly rest: string},
+): readonly string[] {
+  const lines: string[] = [];
+  let line = first;
+  for (const [index, part] of parts.entries()) {
+    if (index === 0 || visibleLength(line + part) <= width) line += part;
+    else {
+      lines.push(line);
+      line = rest + part.trimStart();
+    }
+  }
+  return [...lines, line];
+}
+
+/** Every endpoint with something wrong; of those that are as they should be, a few when they are many. */
+function endpointLines({endpoints}: EntryTrace, {style, all}: TreeOptions): readonly Line[] {
+  const fine = endpoints.filter(({mark}) => mark === 'ok');
+  const few = new Set(all || fine.length <= manyEndpoints ? fine : fine.slice(0, fewEndpoints));
+  const shown = endpoints.filter(endpoint => endpoint.mark !== 'ok' || few.has(endpoint));
+  const lines = shown.map(endpoint => endpointLine(endpoint, style));
+  if (few.size === fine.length) return lines;
+  const share = fine.slice(few.size).reduce((sum, endpoint) => sum + endpoint.share, 0);
+  return [...lines, [`${sign('ok', style)} ${percent(share)} ${fine.length - few.size} more endpoints, as they should be; -v shows them`]];
+}
+
+const manyEndpoints = 12;
+const fewEndpoints = 5;
+
+function endpointLine(endpoint: EndpointTrace, style: Style): Line {
+  const {hostPort, mark, share, masquerade, pod, nodeName, state, rewrite} = endpoint;
   const owner =
     state === null
       ? style.red('no endpoint of the Service')
       : `${escapeText(pod ?? 'no pod')}${nodeName === null ? '' : ` on ${escapeText(nodeName)}`}, ${state}`;
-  const chain = rewrite === null ? '' : style.dim(`  ${rewrite.chain}`) + lineOf(rewrite, style);
-  return `${markText(mark, style)} ${percent(share)} ${hostPort}  ${owner}${masquerade ? ', masqueraded' : ''}${chain}`;
+  return [
+    `${sign(mark, style)} ${percent(share)} ${escapeText(hostPort)}`,
+    `  ${owner}${masquerade ? ', masqueraded' : ''}`,
+    ...(mark === 'ok' ? [] : [`  ${style.red(mark)}`]),
+    ...(rewrite === null ? [] : [`  ${style.dim(escapeText(rewrite.chain))}${lineOf(rewrite, style)}`]),
+  ];
 }
 
-function endLine(end: EntryTrace['end'], mark: Mark, style: Style): readonly string[] {
+function endLine({end, mark}: EntryTrace, style: Style): readonly Line[] {
   if (end === null || (end.verdict === 'passed' && mark === 'ok')) return [];
   const words = {
     rejected: 'refused (REJECT)',
@@ -101,13 +156,13 @@ function endLine(end: EntryTrace['end'], mark: Mark, style: Style): readonly str
     undecided: `cannot be told: ${end.reason ?? ''}`,
     passed: 'not rewritten: no rule takes it',
   };
-  const where = end.rule === null ? '' : style.dim(`  ${end.rule.table}/${end.rule.chain}`) + lineOf(end.rule, style);
-  return [`${markText(mark === 'missing' ? 'wrong' : mark, style)} ${escapeText(words[end.verdict])}${where}`];
+  const {rule} = end;
+  const where = rule === null ? [] : [`  ${style.dim(escapeText(`${rule.table}/${rule.chain}`))}${lineOf(rule, style)}`];
+  return [[`${sign(mark, style)} ${escapeText(words[end.verdict])}`, ...(mark === 'ok' ? [] : [`  ${style.red('wrong')}`]), ...where]];
 }
 
-function markText(mark: Mark, style: Style): string {
-  if (mark === 'ok') return style.green('✓');
-  return style.red(`✗ ${mark}`);
+function sign(mark: Mark, style: Style): string {
+  return mark === 'ok' ? style.green('✓') : style.red('✗');
 }
 
 function lineOf({line}: Rule, style: Style): string {
@@ -115,5 +170,5 @@ function lineOf({line}: Rule, style: Style): string {
 }
 
 function percent(share: number): string {
-  return `${(Math.round(share * 1000) / 10).toString().padStart(5)} %`;
+  return `${(Math.round(share * 1000) / 10).toString().padStart(4)}%`;
 }

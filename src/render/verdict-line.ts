@@ -1,4 +1,4 @@
-import type {NodeReport, Report, Summary} from '../model/report.ts';
+import type {Report, Summary} from '../model/report.ts';
 import {escapeText} from './escape.ts';
 import type {Style} from './style.ts';
 
@@ -6,18 +6,34 @@ import type {Style} from './style.ts';
 export function verdictLine(report: Report, style: Style): string {
   const {summary} = report;
   if (summary.errors > 0) return style.red(`FAULTY: ${faults(report)}`);
-  if (summary.verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}; ${scope(summary)}, nothing read so far fails`);
+  if (summary.verdict === 'incomplete')
+    return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}; of what was read (${scope(summary)}) nothing fails`);
   if (summary.warnings > 0) return style.yellow(`OK with ${count(summary.warnings, 'warning')}: ${scope(summary)}`);
-  if (summary.services === 0) return style.yellow(`NOTHING CHECKED: no Service is what was asked for${nothingRead(summary)}`);
-  return style.green(`OK: ${okay(report)}`);
+  if (summary.services > 0 && report.services.length === 0)
+    return style.green(`OK: ${count(summary.services, 'Service')}, none of them for kube-proxy to serve`);
+  if (summary.services === 0) return style.yellow('NOTHING TO CHECK: no Service is in what was asked for');
+  if (report.nodes.length === 0) return style.yellow(`OK as far as the API goes: ${scope(summary)}; no node was looked at`);
+  return style.green(`OK: ${scope(summary)}, all programmed as they should be`);
 }
 
 function faults({summary, findings}: Report): string {
   const faulty = new Set(findings.flatMap(({severity, node}) => (severity === 'error' && node !== undefined ? [node] : [])));
-  return [
-    `${count(summary.errors, 'error')} on ${faulty.size} of ${count(summary.nodesChecked, 'node')}`,
-    ...(summary.warnings > 0 ? [count(summary.warnings, 'warning')] : []),
-    `${count(summary.services, 'Service')} looked at`,
-    ...(summary.nodesUnread > 0 ? [`${count(summary.nodesUnread, 'node')} not read`] : []),
-  ].join(', ');
+  const where = summary.nodesChecked > 0 ? ` on ${faulty.size} of ${count(summary.nodesChecked, 'node')}` : '';
+  const warnings = summary.warnings > 0 ? `, ${count(summary.warnings, 'warning')}` : '';
+  const unread = summary.nodesUnread > 0 ? `; ${count(summary.nodesUnread, 'node')} could not be read` : '';
+  return `${count(summary.errors, 'error')}${where}${warnings} (${count(summary.services, 'Service')})${unread}`;
+}
+
+function scope({services, nodesChecked}: Summary): string {
+  return `${count(services, 'Service')}${nodesChecked > 0 ? ` on ${count(nodesChecked, 'node')}` : ''}`;
+}
+
+function whatIsMissing({nodes, findings}: Report): string {
+  const unread = nodes.filter(({status}) => status === 'unread').map(({name}) => escapeText(name));
+  if (unread.length === 0) return escapeText(findings.find(({code}) => code.startsWith('ST9'))?.message ?? 'something could not be read');
+  return `${count(unread.length, 'node')} could not be checked (${unread.slice(0, 3).join(', ')}${unread.length > 3 ? ', …' : ''})`;
+}
+
+export function count(number: number, thing: string): string {
+  return `${number} ${thing}${number === 1 ? '' : 's'}`;
 }

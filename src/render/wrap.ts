@@ -14,7 +14,7 @@ export function wrap(text: string, width: number, first: string): readonly strin
 }
 
 /** Length without colour codes. */
-function visibleLength(text: string): number {
+export function visibleLength(text: string): number {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: colour codes begin with one
   return text.replace(/\u001b\[\d+m/g, '').length;
 }

@@ -2,11 +2,12 @@ import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
+import type {ServicePort} from '../../model/service-port.ts';
 import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endpoints.ts';
 import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
 import {ExpectedRuleset} from './expected-ruleset.ts';
-import {nodeContext} from './node-context.ts';
+import {type LocalDetector, nodeContext} from './node-context.ts';
 import type {PortOnNode} from './service-rules.ts';
 
 export interface ExpectInput {
@@ -18,16 +19,28 @@ export interface ExpectInput {
   readonly ruleset: Ruleset | null;
 }
 
+/** What a kube-proxy may take for granted that the API says otherwise of. */
+export interface Assumption {
+  readonly nodeName?: string;
+  readonly zone?: null;
+  readonly detector?: LocalDetector;
+  readonly masqueradeAll?: boolean;
+  /** For a Service port with endpoints given twice: which of the lists that kube-proxy may have made of them. */
+  readonly picks?: ReadonlyMap<ServicePort, number>;
+}
+
 /** What kube-proxy should have written in one family on one node. */
-export function expectRuleset({view, config, facts, family, ruleset}: ExpectInput): ExpectedRuleset {
+export function expectRuleset({view, config, facts, family, ruleset}: ExpectInput, assumption: Assumption = {}): ExpectedRuleset {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
-  const context = nodeContext(family, config, facts, {nfacct: countsWithNfacct(ruleset)});
-  const topology = {nodeName: config.nodeName.value, zone: config.zone.value, proxy};
+  const plain = nodeContext(family, config, facts, {nfacct: countsWithNfacct(ruleset)});
+  const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = assumption;
+  const zone = assumption.zone === undefined ? config.zone.value : assumption.zone;
+  const topology = {nodeName: assumption.nodeName ?? config.nodeName.value, zone, proxy};
   const entries = view.entries(family, proxy);
   const large = isLarge(entries);
   return new ExpectedRuleset(
-    context,
-    entries.map(entry => portOnNode(entry, topology, large)),
+    {...plain, detector, masqueradeAll},
+    entries.map(entry => portOnNode(entry, topology, {large, pick: assumption.picks?.get(entry.port)})),
   );
 }
 
@@ -38,9 +51,16 @@ function isLarge(entries: readonly PortEntry[]): boolean {
   return total > 1000;
 }
 
-function portOnNode({port, set, endpointChain}: PortEntry, topology: NodeTopology, large: boolean): PortOnNode {
-  const endpoints = set.ambiguous.size === 0 ? set.endpoints : (possibleEndpoints(set, topology.nodeName, topology.proxy.version)[0] ?? []);
-  return {port, endpoints: categorizeEndpoints(port, endpoints, topology), endpointChain, large, all: endpoints};
+interface PortOptions {
+  readonly large: boolean;
+  /** Which of the lists that kube-proxy may have made of endpoints given twice. */
+  readonly pick: number | undefined;
+}
+
+function portOnNode({port, set, endpointChain}: PortEntry, topology: NodeTopology, {large, pick = 0}: PortOptions): PortOnNode {
+  const lists = set.ambiguous.size === 0 ? [set.endpoints] : possibleEndpoints(set, topology.nodeName, topology.proxy.version);
+  const endpoints = lists[pick] ?? set.endpoints;
+  return {port, endpoints: categorizeEndpoints(port, endpoints, topology), endpointChain, large, all: endpoints, lists: lists.length};
 }
 
 /** The two objects that kube-proxy counts with are made together, so a rule with either of them shows that the kernel has both. */

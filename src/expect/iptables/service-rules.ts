@@ -20,6 +20,8 @@ export interface PortOnNode {
   readonly endpoints: CategorizedEndpoints;
   /** All endpoints, usable or not. */
   readonly all: readonly Endpoint[];
+  /** How many lists of endpoints kube-proxy may have made: more than one where the API gives endpoints twice. */
+  readonly lists: number;
   /** The chain of an endpoint; names are the same on every node. */
   readonly endpointChain: (endpoint: Endpoint) => string;
   /** Comments are left out where kube-proxy holds more than 1,000 endpoints. */

@@ -427,7 +427,7 @@ describe('traffic of pods', () => {
     ['their network', {clusterCIDRs: ['10.244.0.0/16']}, `! -s 10.244.0.0/16 -d 10.96.1.1/32 -p tcp ${text}`, `-s 10.244.0.0/16 ${short}`],
     [
       'their network with host bits, and that of the other family',
-      {clusterCIDRs: ['fd00:10::/48', '10.244.3.4/16']},
+      {clusterCIDRs: ['fd00:10::/32', '10.244.3.4/16']},
       `! -s 10.244.0.0/16 -d 10.96.1.1/32 -p tcp ${text}`,
       `-s 10.244.0.0/16 ${short}`,
     ],
@@ -456,7 +456,7 @@ describe('traffic of pods', () => {
 
   test.each<readonly [string, Setup]>([
     ['no network is known', {config: {clusterCIDRs: []}}],
-    ['the network is of the other family', {config: {clusterCIDRs: ['fd00:10::/48']}}],
+    ['the network is of the other family', {config: {clusterCIDRs: ['fd00:10::/32']}}],
     ['the node has no network', {config: {detectLocalMode: 'NodeCIDR'}, facts: {podCIDRs: []}}],
     ['the bridge has no name', {config: {detectLocalMode: 'BridgeInterface'}}],
     ['the prefix is empty', {config: {detectLocalMode: 'InterfaceNamePrefix'}}],
@@ -481,7 +481,7 @@ describe('traffic of pods', () => {
     expect(rules).toEqual({
       'nat/KUBE-SERVICES': [`-d fd00:96::1/128 -p tcp ${remark('shop/web:http cluster IP')} -m tcp --dport 80 -j SVC`],
       SVC: [
-        `! -s fd00:10::/48 -d fd00:96::1/128 -p tcp ${remark('shop/web:http cluster IP')} -m tcp --dport 80 -j KUBE-MARK-MASQ`,
+        `! -s fd00:10::/32 -d fd00:96::1/128 -p tcp ${remark('shop/web:http cluster IP')} -m tcp --dport 80 -j KUBE-MARK-MASQ`,
         `${remark('shop/web:http -> [fd00:10:1::5]:8080')} -j SEP [fd00:10:1::5]:8080`,
       ],
       'SEP [fd00:10:1::5]:8080': [

@@ -1,0 +1,43 @@
+import type {Observation} from '../model/finding.ts';
+import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy-state.ts';
+import type {Check, NodeContext} from './check.ts';
+
+export const kubeProxyNotSyncing: Check<'ST505'> = {
+  code: 'ST505',
+  name: 'kube-proxy-not-syncing',
+  severity: 'warning',
+  summary: 'kube-proxy says it is unhealthy, or its last sync is older than changes it should have carried out',
+  remedy: "Look in the log of this node's kube-proxy for iptables-restore errors and for a watch that hangs, and restart it.",
+  *node(context) {
+    const reasons = [...healthReasons(context), ...syncReasons(context)];
+    const {node} = context;
+    if (reasons.length > 0)
+      yield {node: node.name, message: `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`} satisfies Observation;
+  },
+};
+
+function* healthReasons({node}: NodeContext): Iterable<string> {
+  const healthz = parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '');
+  if (healthz === null || healthz.healthy) return;
+  const {lastUpdated, now} = healthz;
+  const age = lastUpdated === null || now === null ? '' : `, last updated ${Math.round((now - lastUpdated) / 1000)} s before it was asked`;
+  yield `it says that it is not healthy${age}`;
+}
+
+/** A change that waits for longer than this was not carried out; kube-proxy itself takes twice its sync period for the limit. */
+const patience = 60;
+
+function* syncReasons({node}: NodeContext): Iterable<string> {
+  const {lastSync, lastQueued, restoreFailures} = parseSyncMetrics(node.read('metrics')?.toString('utf8') ?? '');
+  for (const [family, queued] of lastQueued) {
+    const synced = lastSync.get(family) ?? 0;
+    const now = (nowOf(node) ?? 0) / 1000;
+    if (synced >= queued || now - queued < patience) continue;
+    const failures = restoreFailures > 0 ? ` (${restoreFailures} failed iptables-restore)` : '';
+    yield `a change ${family === '' ? '' : `of ${family} `}has been waiting for ${Math.round(now - queued)} s${failures}`;
+  }
+}
+
+function nowOf(node: NodeContext['node']): number | null {
+  return parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
+}

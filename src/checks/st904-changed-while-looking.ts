@@ -1,0 +1,50 @@
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {serviceKey} from '../expect/cluster/cluster-view.ts';
+import {parseHealthz} from '../parse/kube-proxy-state.ts';
+import type {Check, NodeContext} from './check.ts';
+import {ofPort} from './service-observation.ts';
+
+export const changedWhileLooking: Check<'ST904'> = {
+  code: 'ST904',
+  name: 'changed-while-looking',
+  severity: 'info',
+  summary: 'A Service or its slices changed so shortly before the node was read that kube-proxy may not have followed yet',
+  remedy: 'Check again: what is still found then is no matter of timing.',
+  *node(context) {
+    const now = readAt(context);
+    if (now === null) return;
+    const said = new Set<string>();
+    for (const {port} of context.symptoms) {
+      if (port === null || said.has(serviceKey(port))) continue;
+      said.add(serviceKey(port));
+      const age = Math.round((now - lastChange({port}, context)) / 1000);
+      if (age >= settling || age < -settling) continue;
+      yield {
+        ...ofPort(port),
+        node: context.node.name,
+        message: `${serviceKey(port)} changed ${Math.max(age, 0)} s before ${context.node.name} was read: its other findings there may be only that`,
+      };
+    }
+  },
+};
+
+/** Seconds that kube-proxy may take for a change: its minSyncPeriod, a sync of a big node, and the watch before it. */
+const settling = 15;
+
+/** When the node was read, in milliseconds since 1970, by its own clock; null when it does not say. */
+function readAt({node}: NodeContext): number | null {
+  return parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
+}
+
+function lastChange({port}: Pick<PortEntry, 'port'>, {view, config}: NodeContext): number {
+  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const slices = view.slicesOf(serviceKey(port), proxy);
+  const times = [
+    port.object.metadata.creationTimestamp,
+    ...slices.flatMap(({metadata}) => [
+      metadata.creationTimestamp,
+      metadata.annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
+    ]),
+  ];
+  return Math.max(0, ...times.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time)));
+}

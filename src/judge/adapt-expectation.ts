@@ -1,0 +1,172 @@
+import type {Assumption} from '../expect/iptables/expect-ruleset.ts';
+import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
+import {type SeenDetector, usualDetector} from '../expect/iptables/infer-config.ts';
+import {parseChainName} from '../expect/iptables/names.ts';
+import type {LocalDetector} from '../expect/iptables/node-context.ts';
+import type {PortOnNode} from '../expect/iptables/service-rules.ts';
+import type {Rule, Ruleset} from '../model/ruleset.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import {comparableRule} from '../parse/comparable-rule.ts';
+import {parseRule} from '../parse/rule.ts';
+import type {Symptom} from './symptom.ts';
+
+/** Builds the expectation anew under an assumption. */
+export type Expect = (assumption: Assumption) => ExpectedRuleset;
+
+export interface Adapted {
+  readonly expected: ExpectedRuleset;
+  /** What had to be assumed, each of it one finding in place of one for every Service. */
+  readonly symptoms: readonly Symptom[];
+}
+
+/**
+ * Where many Services differ for one reason, that reason is the finding: a kube-proxy that tells pods apart in another way than
+ * configured, does not know its node's zone, or runs under another node name. What the reason does not explain is judged as ever.
+ */
+export function adaptExpectation(expect: Expect, actual: Ruleset): Adapted {
+  let assumption: Assumption = {};
+  let expected = expect(assumption);
+  const symptoms: Symptom[] = [];
+  const assume = (next: Assumption, symptom: Symptom | null): void => {
+    assumption = {...assumption, ...next};
+    expected = expect(assumption);
+    if (symptom !== null) symptoms.push(symptom);
+  };
+  const detector = otherDetector(expected, actual);
+  if (detector !== null) assume(detector.assumption, detector.symptom);
+  const picks = ambiguousPicks(expected, picked => expect({...assumption, picks: picked}), actual);
+  if (picks.size > 0) assume({picks}, null);
+  const nowhere = fitting(
+    expected,
+    () => expect({...assumption, nodeName: ''}),
+    actual,
+    ({endpoints}) => endpoints.local.length > 0,
+  );
+  if (nowhere.length >= 2) assume({nodeName: ''}, nodeNameMismatch(expected, nowhere));
+  const hinted = fitting(
+    expected,
+    () => expect({...assumption, zone: null}),
+    actual,
+    ({all}) => all.some(({zoneHints}) => zoneHints !== null),
+  );
+  if (hinted.length >= 1) assume({zone: null}, zoneUnknown(expected, hinted));
+  return {expected, symptoms};
+}
+
+/** The Service ports that an assumption changes, if the node's rules agree with it for all of them. */
+function fitting(
+  expected: ExpectedRuleset,
+  alternative: () => ExpectedRuleset,
+  actual: Ruleset,
+  mayChange: (item: PortOnNode) => boolean,
+): readonly PortOnNode[] {
+  const candidates = expected.ports.filter(mayChange);
+  if (candidates.length === 0) return [];
+  const other = alternative();
+  const changed = candidates.flatMap(item => {
+    const counterpart = other.portOfHash(item.port.hash);
+    return counterpart === undefined || textOf(expected, item) === textOf(other, counterpart) ? [] : [counterpart];
+  });
+  return changed.every(item => fits(other, item, actual)) ? changed : [];
+}
+
+function textOf(expected: ExpectedRuleset, item: PortOnNode): string {
+  const {own, shared} = expected.rulesOf(item);
+  return [...[...own].sort().flat(), ...shared.map(({table, chain, text}) => `${table}/${chain} ${text}`)].join('\n');
+}
+
+/** Whether the node's rules of a Service port are the expected ones. */
+function fits(expected: ExpectedRuleset, item: PortOnNode, actual: Ruleset): boolean {
+  const {own, shared} = expected.rulesOf(item);
+  for (const [name, text] of own) {
+    const chain = actual.chain('nat', name);
+    if (chain === undefined || (chain.text() !== text && !sameRules(text, name, chain.rules()))) return false;
+  }
+  return shared.every(({table, chain, text}) => (actual.chain(table, chain)?.text() ?? '').includes(`-A ${chain} ${text}`));
+}
+
+function sameRules(text: string, chain: string, actual: readonly Rule[]): boolean {
+  const lines = text.split('\n');
+  return (
+    lines.length === actual.length &&
+    lines.every((line, index) => {
+      const rule = actual[index];
+      return rule !== undefined && comparableRule(parseRule(line, {table: 'nat', chain, line: 0})) === comparableRule(rule);
+    })
+  );
+}
+
+/** For Service ports with endpoints given twice: the list that the node's rules fit, where the likeliest does not. */
+function ambiguousPicks(
+  expected: ExpectedRuleset,
+  expect: (picks: ReadonlyMap<ServicePort, number>) => ExpectedRuleset,
+  actual: Ruleset,
+): ReadonlyMap<ServicePort, number> {
+  const picks = new Map<ServicePort, number>();
+  for (const item of expected.ports.filter(({lists}) => lists > 1)) {
+    if (fits(expected, item, actual)) continue;
+    for (let pick = 1; pick < item.lists; pick++) {
+      const other = expect(new Map([[item.port, pick]]));
+      const counterpart = other.portOfHash(item.port.hash);
+      if (counterpart === undefined || !fits(other, counterpart, actual)) continue;
+      picks.set(item.port, pick);
+      break;
+    }
+  }
+  return picks;
+}
+
+interface DetectorFinding {
+  readonly assumption: Assumption;
+  readonly symptom: Symptom;
+}
+
+/** The node tells pods from others in another way than configured; null when it does not, or too few Services show it. */
+function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFinding | null {
+  const {context, family} = expected;
+  const chains = [...(actual.tables.get('nat')?.chains.keys() ?? [])].filter(name => parseChainName(name)?.role === 'SVC').length;
+  if (chains < 3) return null;
+  const seen = usualDetector(actual);
+  const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
+  const found = describeSeen(seen);
+  if (configured === found) return null;
+  const assumption = seen?.kind === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: detectorOf(seen)};
+  const detail = `the rules of most Services take for pods ${found}, and kube-proxy's settings say ${configured}: it runs with other settings than were read`;
+  return {assumption, symptom: {kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}};
+}
+
+function detectorOf(seen: SeenDetector | null): LocalDetector {
+  if (seen === null || seen.kind === 'all') return {kind: 'none'};
+  if (seen.kind === 'cidr') return {kind: 'cidr', cidr: seen.value};
+  return seen.value.endsWith('+') ? {kind: 'prefix', name: seen.value.slice(0, -1)} : {kind: 'bridge', name: seen.value};
+}
+
+function describeSeen(seen: SeenDetector | null): string {
+  return describeDetector(seen?.kind === 'all' ? 'all' : detectorOf(seen));
+}
+
+function describeDetector(detector: LocalDetector | 'all'): string {
+  if (detector === 'all') return 'nobody (masqueradeAll)';
+  switch (detector.kind) {
+    case 'cidr':
+      return `clients in ${detector.cidr}`;
+    case 'bridge':
+      return `clients behind ${detector.name}`;
+    case 'prefix':
+      return `clients behind ${detector.name}+`;
+    case 'none':
+      return 'everybody (no masquerade rule)';
+  }
+}
+
+function nodeNameMismatch({family, context}: ExpectedRuleset, ports: readonly PortOnNode[]): Symptom {
+  const names = ports.slice(0, 3).map(({port}) => port.servicePortName);
+  const detail = `none of the endpoints that the API places on ${context.facts.name} is treated as local (${ports.length} Service ports, such as ${names.join(', ')}): its kube-proxy runs under another node name`;
+  return {kind: 'node-name-mismatch', family, port: null, detail, expected: [], actual: []};
+}
+
+function zoneUnknown({family}: ExpectedRuleset, ports: readonly PortOnNode[]): Symptom {
+  const names = ports.slice(0, 3).map(({port}) => port.servicePortName);
+  const detail = `for all Services with topology hints the node uses the endpoints that a node without a zone would use (${ports.length}, such as ${names.join(', ')}): its kube-proxy does not know the node's zone`;
+  return {kind: 'zone-unknown-to-kube-proxy', family, port: null, detail, expected: [], actual: []};
+}

@@ -1,0 +1,56 @@
+import type {Family} from '../model/family.ts';
+import type {Ruleset} from '../model/ruleset.ts';
+import type {NodeDump} from '../model/snapshot.ts';
+
+/** A proxy mode of which the kernel holds something, and by what it shows. */
+export interface HeldMode {
+  readonly mode: 'iptables' | 'ipvs' | 'nftables';
+  readonly sign: string;
+}
+
+/** The modes whose rules, tables or virtual servers a node holds, going by what was collected of it. */
+export function heldModes(node: NodeDump, rulesets: ReadonlyMap<Family, Ruleset>): readonly HeldMode[] {
+  const held: HeldMode[] = [];
+  const all = [...rulesets.values()];
+  const services = all.reduce((sum, ruleset) => sum + countChains(ruleset, /^KUBE-(?:SVC|SVL|EXT)-/), 0);
+  if (services > 0) held.push({mode: 'iptables', sign: `${services} chains of Services in iptables`});
+  const ipvs = ipvsSigns(node, all);
+  if (ipvs.length > 0) held.push({mode: 'ipvs', sign: ipvs.join(', ')});
+  if (holdsNftables(node)) held.push({mode: 'nftables', sign: 'the nftables table kube-proxy'});
+  return held;
+}
+
+function countChains(ruleset: Ruleset, pattern: RegExp): number {
+  let count = 0;
+  for (const {name, ruleCount} of ruleset.tables.get('nat')?.chains.values() ?? []) if (ruleCount > 0 && pattern.test(name)) count++;
+  return count;
+}
+
+function ipvsSigns(node: NodeDump, rulesets: readonly Ruleset[]): readonly string[] {
+  const servers = (node.read('ipvsadm-save')?.toString('utf8') ?? '').match(/^-A /gm)?.length ?? 0;
+  const link = node.read('kube-ipvs0.json')?.toString('utf8') ?? '';
+  const addresses = link.match(/"local"/g)?.length ?? 0;
+  const chains = rulesets.flatMap(ruleset =>
+    [...ruleset.tables.values()].flatMap(({chains: own}) => [...own.keys()].filter(name => ipvsChains.has(name))),
+  );
+  return [
+    ...(servers > 0 ? [`${servers} virtual servers`] : []),
+    ...(addresses > 0 ? [`${addresses} addresses on kube-ipvs0`] : []),
+    ...(chains.length > 0 ? [`iptables chains such as ${[...new Set(chains)].slice(0, 3).join(', ')}`] : []),
+  ];
+}
+
+/** Chains that only the IPVS mode makes. */
+const ipvsChains = new Set([
+  'KUBE-LOAD-BALANCER',
+  'KUBE-NODE-PORT',
+  'KUBE-IPVS-FILTER',
+  'KUBE-IPVS-OUT-FILTER',
+  'KUBE-SOURCE-RANGES-FIREWALL',
+  'KUBE-IPVS-IPS',
+]);
+
+function holdsNftables(node: NodeDump): boolean {
+  const text = node.read('nft.json')?.toString('utf8') ?? '';
+  return /"table"\s*:\s*\{[^}]*"name"\s*:\s*"kube-proxy"/.test(text);
+}

@@ -1,0 +1,92 @@
+import {expect, test} from 'vitest';
+import {endpoint, gone, leaving, service, slice} from '../cluster.ts';
+import {type Said, saying, scenario} from '../scenario.ts';
+
+test('a Service whose selector matches no pod is reported with its selector', async () => {
+  const {findings} = await empty();
+  expect(findings).toContainEqual(finding('shop/empty', 'shop/empty has no endpoint', 'selector app=nobody matches no pod'));
+});
+
+test('a Service whose pods are not ready is reported with their names', async () => {
+  const {findings} = await empty();
+  expect(findings).toContainEqual(finding('shop/sleepy', 'none of its endpoints is ready (shop/sleepy-1)'));
+});
+
+test('these and the empty load balancer are all that a healthy cluster has of it', async () => {
+  const {findings} = await empty();
+  expect(findings.map(({subject}) => subject)).toEqual(['shop/empty', 'shop/empty-lb', 'shop/sleepy']);
+});
+
+test('a Service that loses all its slices is reported once, not once for each of its ports', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.deleteSlices('infra/dns');
+  expect(given.news()).toEqual([finding('infra/dns', 'its selector matches dns-1, dns-2, and no EndpointSlice holds an endpoint of it')]);
+});
+
+test('a Service without a selector is told from one whose selector finds nothing', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.deleteSlices('shop/manual');
+  expect(given.news()).toEqual([finding('shop/manual', 'it has no selector, and no EndpointSlice gives it endpoints')]);
+});
+
+test('endpoints that are terminating and serve no more are said to be terminating', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.deleteSlices('shop/web');
+  given.addSlice(slice('shop/web', [endpoint('10.244.11.4', 'node-a', gone)], {ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}));
+  expect(given.news()).toEqual([finding('shop/web', 'all its endpoints are terminating (10.244.11.4:8080)')]);
+});
+
+test('when only one of two ports is without an endpoint, the finding is about that port', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.addService(
+    service('shop/pair', {
+      clusterIP: '10.96.1.99',
+      ports: [
+        {name: 'a', port: 80, protocol: 'TCP'},
+        {name: 'b', port: 81, protocol: 'TCP'},
+      ],
+    }),
+  );
+  given.addSlice(
+    slice('shop/pair', [endpoint('10.244.11.4', 'node-a')], {name: 'pair-1', ports: [{name: 'a', port: 8080, protocol: 'TCP'}]}),
+    slice('shop/pair', [endpoint('10.244.11.5', 'node-a', {ready: false, serving: false})], {
+      name: 'pair-2',
+      ports: [{name: 'b', port: 8081, protocol: 'TCP'}],
+    }),
+  );
+  expect(given.news()).toEqual([finding('shop/pair:b', 'shop/pair:b has no endpoint', 'none of its endpoints is ready (10.244.11.5:8081)')]);
+});
+
+test('a Service whose only endpoints are terminating but still serve stays silent: kube-proxy uses them', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.deleteSlices('shop/web');
+  given.addSlice(slice('shop/web', [endpoint('10.244.11.4', 'node-a', leaving)], {ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}));
+  expect(given.news()).toEqual([]);
+});
+
+test('kube-proxy 1.23 does not use them, and the finding is there', async () => {
+  const given = await scenario('healthy/1.23-iptables');
+  expect(given.findings().map(({service: name}) => name?.name)).toContain('leaving');
+});
+
+test('a headless Service and one of another proxy stay silent whatever they have', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.deleteSlices('shop/headless');
+  given.deleteSlices('shop/other-proxy');
+  expect(given.news()).toEqual([]);
+});
+
+async function empty(): Promise<{readonly findings: readonly Said[]}> {
+  const given = await scenario();
+  return {findings: given.said().filter(({code}) => code === 'ST101')};
+}
+
+function finding(subject: string, ...words: readonly string[]): Said {
+  return {code: 'ST101', severity: 'warning', family: 'IPv4', subject, message: saying(...words)};
+}

@@ -1,0 +1,40 @@
+import {expect, test} from 'vitest';
+import {type EndpointSetup, endpoint, slice} from '../cluster.ts';
+import {type Said, saying, scenario} from '../scenario.ts';
+
+test('an address that one slice calls ready and another does not is reported with what each says', async () => {
+  expect(await withSecond('node-a', {ready: false, serving: false})).toEqual([
+    {
+      ...{code: 'ST103', severity: 'warning', family: 'IPv4', subject: 'shop/web:http', endpoint: '10.244.11.4:8080'},
+      message: saying('10.244.11.4:8080 is given 2 times', 'says 10.244.11.4:8080 ready on node-a', 'slice web-2 says 10.244.11.4:8080 not ready on node-a'),
+    },
+  ]);
+});
+
+test('an address that is on two nodes at once is reported', async () => {
+  expect((await withSecond('node-b', {ready: true})).map(({code, message}) => [code, message])).toEqual([['ST103', saying('on node-a', 'on node-b')]]);
+});
+
+test('the same endpoint in two slices that agree stays silent, as while the controller moves it', async () => {
+  expect(await withSecond('node-a', {ready: true, serving: true, terminating: false})).toEqual([]);
+});
+
+test('conditions that are left out count as their defaults, and stay silent', async () => {
+  expect(await withSecond('node-a', {})).toEqual([]);
+});
+
+test('the same address at another port is another endpoint, and stays silent', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  const ports = [{name: 'http', port: 9090, protocol: 'TCP'}];
+  given.addSlice(slice('shop/web', [endpoint('10.244.11.4', 'node-a', {ready: false})], {name: 'web-2', ports}));
+  expect(given.news()).toEqual([]);
+});
+
+async function withSecond(node: string, setup: EndpointSetup): Promise<readonly Said[]> {
+  const given = await scenario();
+  given.leaveOutNodes();
+  const ports = [{name: 'http', port: 8080, protocol: 'TCP'}];
+  given.addSlice(slice('shop/web', [endpoint('10.244.11.4', node, setup)], {name: 'web-2', ports}));
+  return given.news();
+}

@@ -1,0 +1,27 @@
+import {expect, test} from 'vitest';
+import type {ServiceObject} from '../../src/model/api-objects.ts';
+import {type Said, saying, scenario} from '../scenario.ts';
+
+test.each([
+  ['headless', 'it is headless (clusterIP: None)'],
+  ['alias', 'it is of type ExternalName'],
+  ['other-proxy', 'it is given to another proxy (label service.kubernetes.io/service-proxy-name=other)'],
+])('shop/%s, asked for by name, is said not to be served and why', async (name, reason) => {
+  expect(await asked(name)).toEqual([
+    {code: 'ST107', severity: 'info', subject: `shop/${name}`, message: saying(`shop/${name} is not served by kube-proxy: ${reason}`)},
+  ]);
+});
+
+test('a Service that is served stays silent when it is asked for by name', async () => {
+  expect(await asked('web')).toEqual([]);
+});
+
+test('in a look at all Services they stay silent: all is well with them', async () => {
+  const given = await scenario();
+  expect(given.said().map(({code}) => code)).not.toContain('ST107');
+});
+
+async function asked(name: string): Promise<readonly Said[]> {
+  const given = await scenario();
+  return given.said({byName: true, selects: ({metadata}: ServiceObject) => metadata.namespace === 'shop' && metadata.name === name});
+}

@@ -1,0 +1,68 @@
+import {expect, test} from 'vitest';
+import {service} from '../cluster.ts';
+import {saying, type Scenario, scenario} from '../scenario.ts';
+
+test('two Services with the same node port and protocol are one finding that names both', async () => {
+  const given = await cluster();
+  given.service('shop/lb-pending', object => ({
+    ...object,
+    spec: {...object.spec, ports: (object.spec?.ports ?? []).map(port => ({...port, nodePort: 30080}))},
+  }));
+  expect(given.news()).toEqual([
+    {
+      ...{code: 'ST110', severity: 'warning', family: 'IPv4', subject: 'shop/lb-pending:http'},
+      message: saying('shop/lb-pending:http, shop/nodeport:http all claim node port 30080/TCP'),
+    },
+  ]);
+});
+
+test('two Services with the same external IP and port are reported', async () => {
+  const given = await cluster();
+  given.service('shop/manual', object => ({
+    ...object,
+    spec: {...object.spec, externalIPs: ['198.51.100.10'], ports: [{name: 'db', port: 80, protocol: 'TCP'}]},
+  }));
+  expect(given.news()).toContainEqual({
+    ...{code: 'ST110', severity: 'warning', family: 'IPv4', subject: 'shop/external-ips:http'},
+    message: saying('shop/external-ips:http, shop/manual:db all claim 198.51.100.10 port 80/TCP'),
+  });
+});
+
+test('it is reported too when only one of the two was asked for', async () => {
+  const given = await cluster();
+  given.addService(service('shop/late', {clusterIP: '10.96.1.99', externalIPs: ['198.51.100.10'], ports: [{name: 'http', port: 80, protocol: 'TCP'}]}));
+  const found = given.said({selects: ({metadata}) => metadata.name === 'late'});
+  expect(found.map(({code}) => code)).toContain('ST110');
+});
+
+test('the same node port for TCP and UDP stays silent', async () => {
+  const given = await cluster();
+  const ports = (await scenario()).snapshot().api.services?.find(({metadata}) => metadata.name === 'same-node-port')?.spec?.ports;
+  expect(ports?.map(({nodePort, protocol}) => [nodePort, protocol])).toEqual([
+    [30094, 'UDP'],
+    [30094, 'TCP'],
+  ]);
+  expect(given.said().map(({code}) => code)).not.toContain('ST110');
+});
+
+test('one load-balancer address that two Services share by port stays silent', async () => {
+  const given = await cluster();
+  given.service('shop/lb-no-nodeport', object => ({
+    ...object,
+    spec: {...object.spec, ports: [{name: 'http', port: 81, protocol: 'TCP'}]},
+    status: {loadBalancer: {ingress: [{ip: '203.0.113.10'}]}},
+  }));
+  expect(given.news()).toEqual([]);
+});
+
+test('a Service that kube-proxy does not serve claims nothing', async () => {
+  const given = await cluster();
+  given.service('shop/other-proxy', object => ({...object, spec: {...object.spec, externalIPs: ['198.51.100.10']}}));
+  expect(given.news()).toEqual([]);
+});
+
+async function cluster(): Promise<Scenario> {
+  const given = await scenario();
+  given.leaveOutNodes();
+  return given;
+}

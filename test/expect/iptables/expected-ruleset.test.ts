@@ -1,0 +1,107 @@
+import {describe, expect, test} from 'vitest';
+import {compareRulesets} from '../../../src/compare/compare-rulesets.ts';
+import type {Ruleset} from '../../../src/model/ruleset.ts';
+import {parseDumps} from '../../../src/parse/iptables-save.ts';
+import {endpoint, service, slice} from '../../cluster.ts';
+import {expectationOf} from '../../expectation.ts';
+import {readFixture} from '../../fixtures.ts';
+import {expectedOf, rulesIn, type Setup} from '../../kube-proxy.ts';
+
+/** The objects of section 3.9 of the reference. */
+const example: Setup = {
+  version: '1.36.2',
+  config: {clusterCIDRs: ['10.244.0.0/16']},
+  services: [
+    service('default/kubernetes', {clusterIP: '10.96.0.1', ports: [{name: 'https', port: 443, targetPort: 6443}]}),
+    service(
+      'shop/web',
+      {
+        type: 'LoadBalancer',
+        clusterIP: '10.96.8.8',
+        ports: [{name: 'http', port: 80, nodePort: 31080, targetPort: 8080}],
+        externalTrafficPolicy: 'Local',
+        healthCheckNodePort: 32100,
+        sessionAffinity: 'ClientIP',
+        sessionAffinityConfig: {clientIP: {timeoutSeconds: 10800}},
+        loadBalancerSourceRanges: ['203.0.113.0/24', '192.168.1.0/24'],
+      },
+      {ingress: [{ip: '198.51.100.7'}]},
+    ),
+    service('shop/empty', {clusterIP: '10.96.9.9', ports: [{port: 53, protocol: 'UDP'}]}),
+  ],
+  slices: [
+    slice('default/kubernetes', [endpoint('192.168.1.10')], {ports: [{name: 'https', port: 6443, protocol: 'TCP'}]}),
+    slice('shop/web', [endpoint('10.244.2.7', 'node-b'), endpoint('10.244.1.5', 'node-a')], {
+      ports: [{name: 'http', port: 8080, protocol: 'TCP'}],
+    }),
+  ],
+};
+
+const [dump] = parseDumps(readFixture('kube-proxy-example-1.36.iptables-save')) as readonly [Ruleset];
+
+describe('the worked example of the reference', () => {
+  test('is what is expected, chain by chain and rule by rule', () => {
+    const expected = expectedOf(example);
+    for (const item of expected.ports) expected.materialise(item);
+    const chains = [...(dump.tables.get('nat')?.chains.values() ?? []), ...(dump.tables.get('filter')?.chains.values() ?? [])];
+    const written = chains.filter(chain => chain.policy === null && chain.ruleCount > 0);
+    expect(written.length).toBeGreaterThan(15);
+    // The only rule that may bear the counter of this kernel.
+    const plain = (text: string) => text.replace('-m nfacct --nfacct-name  ct_state_invalid_dropped_pkts ', '');
+    for (const chain of written) expect(expected.chain(chain.table, chain.name)?.text(), chain.name).toBe(plain(chain.text()));
+  });
+
+  test('has no difference', () => {
+    expect(compareRulesets(expectationOf(expectedOf(example)), dump).differences).toEqual([]);
+  });
+
+  test('lacks one rule where its kernel counts: it was left out on purpose', () => {
+    const {differences} = compareRulesets(expectationOf(expectedOf({...example, nfacct: true})), dump);
+    expect(differences).toMatchObject([{kind: 'missing', table: 'nat', chain: 'KUBE-NODEPORTS', owner: {port: {service: 'web'}}}]);
+    expect(differences[0]?.rule.text).toContain('-d 127.0.0.0/8 -p tcp');
+  });
+});
+
+describe('the chains of an expected ruleset', () => {
+  test('that belong to a Service port are found by its hash', () => {
+    const expected = expectedOf(example);
+    expect(expected.portOfHash('67NZLRHBNDSAWJRO')?.port.servicePortName).toBe('shop/web:http');
+    expect(expected.portOfHash('AAAAAAAAAAAAAAAA')).toBeUndefined();
+    expect(expected.chain('nat', 'KUBE-EXT-67NZLRHBNDSAWJRO')).toMatchObject({table: 'nat', policy: null, complete: true, ruleCount: 4});
+    expect(expected.chain('nat', 'KUBE-SVC-AAAAAAAAAAAAAAAA')).toBeUndefined();
+    expect(expected.chain('filter', 'KUBE-EXT-67NZLRHBNDSAWJRO')).toBeUndefined();
+  });
+
+  test('that belong to endpoints are there once those of their Service port are', () => {
+    const expected = expectedOf(example);
+    expect(expected.chain('nat', 'KUBE-SEP-34ZZ2QFGO32YYXXO')).toBeUndefined();
+    expected.chain('nat', 'KUBE-SVC-67NZLRHBNDSAWJRO');
+    expect(expected.chain('nat', 'KUBE-SEP-34ZZ2QFGO32YYXXO')?.ruleCount).toBe(2);
+  });
+
+  test('that the Service port does not use are not there', () => {
+    const expected = expectedOf(example);
+    expect(expected.chain('nat', 'KUBE-SVL-NPX46M4PTMTKRN6Y')).toBeUndefined();
+    expect(expected.chain('nat', 'KUBE-XLB-67NZLRHBNDSAWJRO')).toBeUndefined();
+  });
+
+  test('are base chains with a policy, and tables, as on every node', () => {
+    const expected = expectedOf(example);
+    for (const name of ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING', 'FORWARD'])
+      expect(expected.chain('mangle', name)).toMatchObject({policy: 'ACCEPT', ruleCount: 0});
+    expect(expected.chain('filter', 'FORWARD')).toMatchObject({policy: 'ACCEPT', ruleCount: 4});
+    expect([expected.hasTable('nat'), expected.hasTable('raw')]).toEqual([true, false]);
+  });
+
+  test('are the same object each time', () => {
+    const expected = expectedOf(example);
+    expect(expected.chain('nat', 'KUBE-SERVICES')).toBe(expected.chain('nat', 'KUBE-SERVICES'));
+  });
+
+  test('that many share hold the rules of all, and what must be last comes last', () => {
+    const rules = rulesIn(expectedOf(example), 'nat/KUBE-SERVICES');
+    expect(rules).toHaveLength(4);
+    expect(rules?.at(-1)).toContain('must be the last rule');
+    expect(rulesIn(expectedOf({}), 'filter/KUBE-SERVICES')).toEqual([]);
+  });
+});

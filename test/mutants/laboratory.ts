@@ -1,0 +1,130 @@
+import {diagnose} from '../../src/diagnose.ts';
+import type {Family} from '../../src/model/family.ts';
+import type {Finding} from '../../src/model/finding.ts';
+import type {Ruleset} from '../../src/model/ruleset.ts';
+import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import {parseDumps} from '../../src/parse/iptables-save.ts';
+import {parseNodeAddresses} from '../../src/parse/node-addresses.ts';
+import {snapshotOf} from '../fixtures.ts';
+import {fateText, sameFate, Walker, type Walked} from './fates.ts';
+import {type Mutation, mutate, mutationsOf} from './mutations.ts';
+import {type PacketSetup, packetsFor, packetsOf} from './packets.ts';
+
+/** What became of one mutant. */
+export interface Examined {
+  readonly mutation: Mutation;
+  /** Findings that the dump did not have before the change. */
+  readonly findings: readonly Finding[];
+  /** Packets that fare differently, in words; a few of them. */
+  readonly changed: readonly string[];
+  /** Services whose packets fare differently. */
+  readonly services: readonly string[];
+  readonly verdict: 'found' | 'harmless' | 'missed' | 'false alarm';
+}
+
+/** One dump of a healthy capture, with the fates of all its packets: mutants are held against it. */
+export class Laboratory {
+  readonly mutations: readonly Mutation[];
+  readonly #snapshot: Snapshot;
+  readonly #node: string;
+  readonly #file: string;
+  readonly #dump: string;
+  readonly #walker: Walker;
+  readonly #setup: PacketSetup;
+  readonly #ruleset: Ruleset;
+  readonly #baseline: readonly Walked[];
+  readonly #byChain = new Map<string, Walked[]>();
+  readonly #known: ReadonlySet<string>;
+
+  constructor(snapshot: Snapshot, node: string, family: Family) {
+    this.#snapshot = snapshot;
+    this.#node = node;
+    this.#file = family === 'IPv4' ? 'iptables-save' : 'ip6tables-save';
+    this.#dump = read(snapshot, node, this.#file);
+    this.mutations = mutationsOf(this.#dump);
+    const addresses = parseNodeAddresses(read(snapshot, node, 'addresses.json')).flatMap(link => link.addresses);
+    const clusterCIDR = /clusterCIDR: (\S+)/.exec(read(snapshot, node, 'kube-proxy-config.yaml'))?.[1] ?? '';
+    this.#setup = {api: snapshot.api, node, family, nodeAddresses: addresses, clusterCIDR};
+    this.#walker = new Walker(addresses);
+    this.#ruleset = parse(this.#dump, family);
+    this.#baseline = this.#walkAll();
+    for (const walked of this.#baseline) for (const chain of walked.chains) this.#byChain.set(chain, [...(this.#byChain.get(chain) ?? []), walked]);
+    this.#known = new Set(this.#findings(this.#dump).map(identity));
+  }
+
+  /** How many packets are walked. */
+  get packets(): number {
+    return this.#baseline.length;
+  }
+
+  examine(mutation: Mutation): Examined {
+    const dump = mutate(this.#dump, mutation);
+    const findings = this.#findings(dump).filter(finding => !this.#known.has(identity(finding)));
+    const changed = this.#changed(mutation, parse(dump, this.#setup.family));
+    const loud = findings.some(({severity, code}) => severity === "error" || (severity === "warning" && !hazards.has(code)));
+    const found = findings.some(({code}) => /^ST[234]/.test(code));
+    const verdict = loud !== changed.length > 0 ? (loud ? 'false alarm' : 'missed') : found ? 'found' : 'harmless';
+    return {
+      ...{mutation, findings, verdict},
+      changed: changed.slice(0, 3).map(({before, after}) => `${before.packet.text} (${before.packet.about}): ${fateText(before.fate)} → ${fateText(after.fate)}`),
+      services: [...new Set(changed.map(({before}) => before.packet.about))].filter(about => about.includes('/')),
+    };
+  }
+
+  #walkAll(): readonly Walked[] {
+    const first = packetsOf(this.#setup).map(packet => this.#walker.walk(this.#ruleset, {packet, knownTo: new Set()}));
+    const returning = first
+      .filter(({packet}) => packet.affinity)
+      .flatMap(({packet}) => {
+        const lists = new Set(this.#walker.listsOf(this.#ruleset, {packet, knownTo: new Set()}));
+        return [...lists].map(list => this.#walker.walk(this.#ruleset, {packet, knownTo: new Set([list])}));
+      });
+    return [...first, ...returning];
+  }
+
+  #changed({table, chain, before, after}: Mutation, ruleset: Ruleset): readonly {before: Walked; after: Walked}[] {
+    const named = after.filter(rule => rule !== before).flatMap(rule => packetsFor(rule, this.#setup));
+    const walks = [
+      ...(this.#byChain.get(`${table}/${chain}`) ?? []),
+      ...named.map(packet => this.#walker.walk(this.#ruleset, {packet, knownTo: new Set()})),
+    ];
+    return walks.flatMap(walked => {
+      const now = this.#walker.walk(ruleset, walked);
+      return sameFate(walked.fate, now.fate) ? [] : [{before: walked, after: now}];
+    });
+  }
+
+  #findings(dump: string): readonly Finding[] {
+    const nodes = this.#snapshot.nodes.filter(({name}) => name === this.#node).map(node => withFile(node, this.#file, dump));
+    const {findings} = diagnose({...this.#snapshot, nodes}, {toolVersion: '0.0.0', nodes: name => name === this.#node});
+    return findings.filter(({node}) => node !== undefined);
+  }
+}
+
+/** Warnings of what will bite later: no packet fares differently yet. */
+const hazards: ReadonlySet<string> = new Set(["ST219","ST301"]);
+
+export async function laboratory(capture: string, family: Family, node = 'node-a'): Promise<Laboratory> {
+  return new Laboratory(await snapshotOf(capture), node, family);
+}
+
+function withFile(node: NodeDump, name: string, content: string): NodeDump {
+  const bytes = Buffer.from(content);
+  return {...node, read: file => (file === name ? bytes : node.read(file))};
+}
+
+function read(snapshot: Snapshot, node: string, file: string): string {
+  const content = snapshot.nodes.find(({name}) => name === node)?.read(file);
+  if (content === undefined || content === null) throw new Error(`${snapshot.origin} has no ${file} of ${node}`);
+  return content.toString();
+}
+
+function parse(dump: string, family: Family): Ruleset {
+  const [ruleset] = parseDumps(dump, family);
+  if (ruleset === undefined) throw new Error('the dump holds no rules');
+  return ruleset;
+}
+
+function identity({code, severity, message, service, entry, endpoint}: Finding): string {
+  return JSON.stringify([code, severity, message, service, entry, endpoint]);
+}
