@@ -21,8 +21,8 @@ export interface Setup {
   readonly services?: readonly ServiceObject[];
   readonly slices?: readonly EndpointSliceObject[];
   readonly api?: Partial<ApiObjects>;
-  readonly config?: Partial<PlainConfig>;
-  readonly facts?: Partial<NodeFacts>;
+  readonly config?: Partial<PlainConfig> | undefined;
+  readonly facts?: Partial<NodeFacts> | undefined;
   /** The kernel of the node counts with nfacct. */
   readonly nfacct?: boolean;
 }

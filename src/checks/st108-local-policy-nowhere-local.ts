@@ -1,6 +1,7 @@
 import {usesLocalEndpoints} from '../expect/cluster/categorize-endpoints.ts';
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {usesTerminatingEndpoints} from '../expect/iptables/versions.ts';
-import type {Check} from './check.ts';
+import type {Check, ClusterContext} from './check.ts';
 import {askedEntries} from './port-entries.ts';
 import {ofPort} from './service-observation.ts';
 
@@ -12,19 +13,25 @@ export const localPolicyNowhereLocal: Check<'ST108'> = {
   remedy: "Give hand-made endpoints a nodeName, or set the traffic policy to Cluster: with Local, every node drops this Service's traffic.",
   // Silent for a Service without usable endpoints, which is ST101.
   *cluster(context) {
-    const nodes = context.api.nodes === null ? null : new Set(context.api.nodes.map(({metadata}) => metadata.name));
-    const {version, gates} = context.proxy;
-    for (const {port, set} of askedEntries(context)) {
-      if (!usesLocalEndpoints(port)) continue;
-      const usable = set.endpoints.filter(
-        ({ready, serving, terminating}) => ready || (serving && terminating && usesTerminatingEndpoints(version, gates)),
-      );
-      if (usable.length === 0 || usable.some(({nodeName}) => nodeName !== null && (nodes?.has(nodeName) ?? true))) continue;
+    for (const entry of askedEntries(context)) {
+      const reason = whyNowhereLocal(entry, context);
+      if (reason === null) continue;
+      const {port} = entry;
       const policy = port.externalPolicyLocal ? 'externalTrafficPolicy' : 'internalTrafficPolicy';
-      const reason = usable.every(({nodeName}) => nodeName === null)
-        ? 'none of its endpoints names a node'
-        : 'none of its endpoints is on a node of this cluster';
       yield {...ofPort(port), message: `${port.servicePortName}: ${policy} is Local, and ${reason}: every node drops this traffic`};
     }
   },
 };
+
+/** Why no node has a local endpoint of a Service port that wants one; null when one has, or none is wanted. */
+export function whyNowhereLocal({port, set}: PortEntry, {api, proxy: {version, gates}}: ClusterContext): string | null {
+  if (!usesLocalEndpoints(port)) return null;
+  const nodes = api.nodes === null ? null : new Set(api.nodes.map(({metadata}) => metadata.name));
+  const usable = set.endpoints.filter(
+    ({ready, serving, terminating}) => ready || (serving && terminating && usesTerminatingEndpoints(version, gates)),
+  );
+  if (usable.length === 0 || usable.some(({nodeName}) => nodeName !== null && (nodes?.has(nodeName) ?? true))) return null;
+  return usable.every(({nodeName}) => nodeName === null)
+    ? 'none of its endpoints names a node'
+    : 'none of its endpoints is on a node of this cluster';
+}

@@ -1,6 +1,7 @@
 import type {Check} from './check.ts';
 import {askedEntries} from './port-entries.ts';
 import {ofPort, someOf} from './service-observation.ts';
+import {whyNowhereLocal} from './st108-local-policy-nowhere-local.ts';
 
 export const endpointOnUnknownNode: Check<'ST109'> = {
   code: 'ST109',
@@ -8,10 +9,13 @@ export const endpointOnUnknownNode: Check<'ST109'> = {
   severity: 'warning',
   summary: "An endpoint's nodeName is no Node of the cluster: it is local nowhere",
   remedy: 'Correct nodeName in the EndpointSlice, or find out why the Node is gone while its pods are still endpoints.',
+  // Silent where a Local traffic policy makes more of it, which is ST108.
   *cluster(context) {
     if (context.api.nodes === null) return;
     const nodes = new Set(context.api.nodes.map(({metadata}) => metadata.name));
-    for (const {port, set} of askedEntries(context)) {
+    for (const entry of askedEntries(context)) {
+      const {port, set} = entry;
+      if (whyNowhereLocal(entry, context) !== null) continue;
       const lost = set.endpoints.filter(({nodeName}) => nodeName !== null && !nodes.has(nodeName));
       if (lost.length === 0) continue;
       const names = someOf([...new Set(lost.map(({nodeName}) => nodeName ?? ''))]);

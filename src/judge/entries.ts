@@ -16,10 +16,12 @@ export function entriesOf(port: ServicePort, context: NodeContext): readonly Ent
   ];
 }
 
-/** Addresses of the node on which to try a node port: its own first, a few others after it. Never loopback. */
+/** Addresses of the node on which to try a node port: its own first, a few others after it, link-local ones if it has no other. Never loopback. */
 export function nodePortAddresses(context: NodeContext): readonly string[] {
   const served = nodePortDestinations(context) ?? context.facts.addresses.filter(address => familyOf(address) === context.family);
-  const usable = served.filter(address => !isLoopback(address) && !address.startsWith('fe80:'));
+  const answering = served.filter(address => !isLoopback(address));
+  const routable = answering.filter(address => !address.startsWith('fe80:'));
+  const usable = routable.length > 0 ? routable : answering;
   const own = usable.filter(address => context.facts.hostIPs.includes(address));
   return [...own, ...usable.filter(address => !own.includes(address))].slice(0, 4);
 }

@@ -25,6 +25,8 @@ export class Explained {
     const {rule} = difference;
     if (this.#kinds.has('service-not-programmed') || this.#rules.has(rule)) return true;
     if (this.#isOfEndpoint(rule)) return true;
+    // All that is left of a Service that lost its last endpoint hangs together.
+    if (!this.#item.endpoints.hasAny && this.#kinds.has('stale-endpoint') && rule.table === 'nat') return true;
     const role = parseChainName(rule.chain)?.role;
     const target = parseChainName(rule.target?.name ?? '')?.role;
     const recent = rule.matches.some(match => match.name === 'recent');
@@ -35,12 +37,15 @@ export class Explained {
     )
       return true;
     if (target === 'SEP' && !recent) return [...balancingKinds].some(kind => this.#kinds.has(kind));
-    if (recent) return this.#kinds.has('session-affinity-mismatch');
+    if (recent || rule.target?.name === 'DNAT') return this.#kinds.has('session-affinity-mismatch');
     if (rule.target?.name === 'KUBE-MARK-MASQ')
       return this.#kinds.has('masquerade-mismatch') || this.#kinds.has('traffic-policy-mismatch') || this.#atMissingEntry(rule);
     if (role === 'EXT' || role === 'XLB') return this.#kinds.has('traffic-policy-mismatch') || this.#kinds.has('broken-jump');
     if (role === 'FW')
       return ['source-ranges-mismatch', 'broken-jump', 'unexpected-reject'].some(kind => this.#kinds.has(kind as SymptomKind));
+    if (rule.chain === 'KUBE-SERVICES' && this.#atEntryOf('traffic-policy-mismatch', rule)) return true;
+    // With ranges, the load-balancer address leads to KUBE-FW, and without them past it.
+    if (rule.chain === 'KUBE-SERVICES' && this.#kinds.has('source-ranges-mismatch') && this.#isOfBalancer(rule)) return true;
     if (rule.chain === 'KUBE-PROXY-FIREWALL') return this.#kinds.has('source-ranges-mismatch') || this.#atMissingEntry(rule);
     if (rule.table === 'filter' && rule.chain !== 'KUBE-NODEPORTS') return this.#coversFilter(rule);
     if (rule.table === 'filter') return this.#kinds.has('health-check-port-blocked');
@@ -68,8 +73,19 @@ export class Explained {
     return this.#atMissingEntry(rule) || (refusal && this.#kinds.has('stale-endpoint'));
   }
 
+  #isOfBalancer(rule: Rule): boolean {
+    const {loadBalancerVIPs, port} = this.#item.port;
+    return loadBalancerVIPs.some(address => isEntryRule(rule, {kind: 'loadBalancerIP', address, port}));
+  }
+
   #atMissingEntry(rule: Rule): boolean {
-    return this.#symptoms.some(({kind, entry}) => kind === 'missing-entry' && entry !== undefined && isEntryRule(rule, entry));
+    return this.#atEntryOf('missing-entry', rule);
+  }
+
+  #atEntryOf(wanted: SymptomKind, rule: Rule): boolean {
+    return this.#symptoms.some(
+      ({kind, entry, entries = entry === undefined ? [] : [entry]}) => kind === wanted && entries.some(one => isEntryRule(rule, one)),
+    );
   }
 }
 

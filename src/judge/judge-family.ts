@@ -46,7 +46,7 @@ export function judgeFamily({expect, actual}: FamilyCase): FamilyJudgement {
     expected,
     symptoms: [
       ...symptoms,
-      ...uncoveredPods(expected),
+      ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
       ...judgeFrame({expected, actual, differences: owned.rest}),
       ...ports,
       ...judgeForeign({expected, actual, view}),

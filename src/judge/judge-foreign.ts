@@ -29,12 +29,31 @@ export function judgeForeign({expected, actual, view}: ForeignCase): readonly Sy
   if (rules.length === 0 && !dropsByDefault(actual)) return [];
   const environment = environmentOf(expected.context.facts);
   const symptoms: Symptom[] = [];
-  for (const group of groupPorts(expected, rules, environment)) {
-    const [first] = group.ports;
+  const given = {expected, actual, view};
+  const ofAll = new Map<string, {found: Found; ports: PortOnNode[]}>();
+  for (const {ports, specific} of groupPorts(expected, rules, environment)) {
+    const [first] = ports;
     if (first === undefined) continue;
-    for (const found of judgeGroup(first, {expected, actual, view}, environment)) symptoms.push(...spread(found, group, expected));
+    if (specific && ports.length <= mostNamed) {
+      symptoms.push(...ports.flatMap(item => mergeAlike(judgeGroup(item, given, environment)).map(found => ofPort(found, item))));
+      continue;
+    }
+    for (const found of mergeAlike(judgeGroup(first, given, environment))) {
+      const known = ofAll.get(keyOf(found));
+      if (known === undefined) ofAll.set(keyOf(found), {found, ports: [...ports]});
+      else known.ports.push(...ports);
+    }
   }
-  return mergeAlike(symptoms);
+  return [...[...ofAll.values()].map(({found, ports}) => ofNode(found, ports)), ...symptoms];
+}
+
+/** One rule, one finding: it is said once, with the first entry and source that it was seen with. */
+function mergeAlike(all: readonly Found[]): readonly Found[] {
+  return [...new Map([...all].reverse().map(found => [keyOf(found), found])).values()].reverse();
+}
+
+function keyOf({kind, rule}: Found): string {
+  return `${kind} ${rule === null ? '' : `${rule.table}/${rule.chain} ${rule.line}`}`;
 }
 
 function dropsByDefault(actual: Ruleset): boolean {
@@ -134,20 +153,20 @@ function judgeOutcome(outcome: Outcome, {probe, alone, fate}: Walked): Found | n
   const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
   if (outcome.verdict === 'undecided') return judgeUndecided(outcome, alone, probe, who);
   if (outcome.verdict === 'drop' || outcome.verdict === 'reject') {
-    if (alone.destinations.size === 0 || isKubeProxyChain(outcome.path.at(-1)?.chain ?? '')) return null;
+    if (alone.destinations.size === 0 || (outcome.policy === undefined && isKubeProxyChain(outcome.path.at(-1)?.chain ?? ''))) return null;
     const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
     const rewritten = outcome.path.some(({target}) => target?.name === 'DNAT');
-    const last = outcome.path.at(-1) ?? null;
-    const decisive = last !== null && (last.target?.name === 'DROP' || last.target?.name === 'REJECT') ? last : null;
-    if (rewritten && (decisive === null || isForwardPath(outcome.path))) {
-      const by = decisive === null ? 'because no rule accepts them and the policy is DROP' : "by a rule that is not kube-proxy's";
+    const decisive = outcome.policy === undefined ? (outcome.path.at(-1) ?? null) : null;
+    if (rewritten && (outcome.policy?.endsWith('/FORWARD') || (decisive !== null && isForwardPath(outcome.path)))) {
+      const by =
+        decisive === null ? 'because no rule accepts them and the policy of FORWARD is DROP' : "by a rule that is not kube-proxy's";
       return {kind: 'forward-blocked', probe, rule: decisive, detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
     }
     return {
       kind: 'dropped-by-other-rule',
       probe,
       rule: decisive,
-      detail: `${who} are ${refused} ${decisive === null ? 'by a policy of DROP' : "by a rule that is not kube-proxy's"}`,
+      detail: `${who} are ${refused} ${decisive === null ? `by the policy of ${outcome.policy}` : "by a rule that is not kube-proxy's"}`,
     };
   }
   if (rule === null) return null;
@@ -205,31 +224,22 @@ function takesPackets({target}: Rule): boolean {
   return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NOTRACK', 'CT', 'MASQUERADE', 'SNAT'].includes(target?.name ?? '');
 }
 
-/** A rule that is about particular Services is said of each of them; one that is about all, of the node. */
-function spread({kind, probe, detail, rule}: Found, {ports, specific}: Group, {family}: ExpectedRuleset): readonly Symptom[] {
-  const base = {kind, family, expected: [], actual: rule === null ? [] : [rule]};
-  if (specific && ports.length <= 50 && kind !== 'postrouting-broken')
-    return ports.map(({port}) => ({
-      ...base,
-      port,
-      entry: probe.entry.address === null ? {...probe.entry, port: port.nodePort} : probe.entry,
-      detail,
-    }));
-  return [
-    {
-      ...base,
-      port: null,
-      detail: `${detail.replace(/ its /, ' the ')} (${ports.length} Service ${ports.length === 1 ? 'port' : 'ports'}, such as ${ports[0]?.port.servicePortName})`,
-    },
-  ];
+/** A rule that names more Services than this is said of the node. */
+const mostNamed = 50;
+
+function ofPort({kind, probe, detail, rule}: Found, {port}: PortOnNode): Symptom {
+  return {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};
 }
 
-/** One rule, one finding: for the node it is said once, with the first entry and source that it was seen with. */
-function mergeAlike(symptoms: readonly Symptom[]): readonly Symptom[] {
-  const merged = new Map<string, Symptom>();
-  for (const symptom of symptoms) {
-    const key = `${symptom.kind} ${symptom.port?.servicePortName ?? ''} ${symptom.actual[0]?.line ?? ''} ${symptom.actual[0]?.chain ?? ''}`;
-    if (!merged.has(key)) merged.set(key, symptom);
-  }
-  return [...merged.values()];
+function ofNode({kind, probe, detail, rule}: Found, ports: readonly PortOnNode[]): Symptom {
+  const scope = `${ports.length} Service ${ports.length === 1 ? 'port' : 'ports'}, such as ${ports[0]?.port.servicePortName ?? ''}`;
+  const {family} = probe.packet;
+  return {
+    kind,
+    family,
+    port: null,
+    detail: `${detail.replace(' its ', ' the ')} (${scope})`,
+    expected: [],
+    actual: rule === null ? [] : [rule],
+  };
 }

@@ -14,7 +14,7 @@ import {bothOf, isSameBut} from './merge-symptoms.ts';
 import type {ServiceView} from './service-view.ts';
 import {sourceNames} from './sources.ts';
 import type {Symptom} from './symptom.ts';
-import {balancingRole, describeFate, fateOf, near, sameFate, type Trial} from './trial.ts';
+import {balancingRole, describeFate, fateOf, near, sameEnds, sameFate, type Trial} from './trial.ts';
 
 export type PortDifference = Difference<PortOnNode>;
 
@@ -70,6 +70,7 @@ class PortJudge {
     }
     this.#staleEntries();
     this.#judgeAffinity();
+    for (const trial of reached) this.#compareMemory(trial);
     this.#judgeHealthCheck();
     // Who is masqueraded follows from the policy; with the wrong policy it is no finding of its own.
     if (this.#has(policyKinds)) this.#drop('masquerade-mismatch');
@@ -100,7 +101,8 @@ class PortJudge {
     }
     if (whole.size === 0) return new Set();
     if (whole.size === this.#servedEntries().length && this.#holdsNoEntryRule()) {
-      const expected = this.#missingRules().slice(0, 6);
+      const rules = this.#missingRules();
+      const expected = [...rules.filter(isShared), ...rules.filter(rule => !isShared(rule))].slice(0, 6);
       this.#say({
         kind: 'service-not-programmed',
         detail: 'the node knows nothing of it: no entry leads to an endpoint',
@@ -125,13 +127,17 @@ class PortJudge {
 
   /** None of the Service port's own chains is entered: the packet passes as if there were no such Service, or meets a rule that stands behind it. */
   #isUnentered({actual}: Trial): boolean {
-    if (actual.destinations.size > 0) return false;
-    const extra = new Set(this.#differing('extra').map(({rule}) => rule.text));
-    return actual.outcomes.every(
-      ({verdict, path}) =>
-        !path.some(rule => this.#isOwn(rule.target?.name ?? '')) &&
-        (verdict === 'accept' || (verdict === 'drop' && path.at(-1)?.table === 'filter' && !extra.has(path.at(-1)?.text ?? ''))),
+    return (
+      actual.destinations.size === 0 &&
+      actual.outcomes.every(outcome => this.#isPassedBy(outcome) && !outcome.path.some(rule => this.#isOwn(rule.target?.name ?? '')))
     );
+  }
+
+  /** The packet passes without an endpoint, or meets a rule of the filter table that kube-proxy wrote behind the Service's own. */
+  #isPassedBy({verdict, path, destination}: Trial['actual']['outcomes'][number]): boolean {
+    const last = path.at(-1);
+    if (verdict === 'accept') return destination === null;
+    return verdict === 'drop' && last?.table === 'filter' && !this.#differing('extra').some(({rule}) => rule.text === last.text);
   }
 
   /** Not one rule leads into the Service port's chains. */
@@ -179,9 +185,22 @@ class PortJudge {
     this.#say({kind: 'undecided-path', entry: probe.entry, detail, expected: [], actual: outcome?.path.slice(-1) ?? []}, 'undecided');
   }
 
-  #lostAffinity({probe}: Trial): void {
+  #lostAffinity(trial: Trial): void {
+    const {probe, expected, actual} = trial;
+    if (sameEnds(expected, actual)) return this.#compareMasquerade(trial);
     const detail = `a client that came before is not led back to its endpoint through its ${entryText(probe.entry)}`;
-    this.#say({kind: 'session-affinity-mismatch', detail, ...this.#evidence(({rule}) => hasMatch(rule, 'recent'))}, 'affinity');
+    this.#say({kind: 'session-affinity-mismatch', detail, ...this.#evidence(({rule}) => isOfAffinity(rule))}, 'affinity');
+  }
+
+  /** Packets go where they should, by a chain that does not remember the client, or remembers it for somebody else. */
+  #compareMemory({expected, actual, probe}: Trial): void {
+    for (const [destination, {remembered}] of expected.destinations) {
+      const found = actual.destinations.get(destination);
+      if (found === undefined || found.remembered === remembered) continue;
+      const state = found.remembered === null ? 'is not remembered' : `is remembered in the list ${found.remembered}, which is not its own`;
+      const detail = `a client that comes through its ${entryText(probe.entry)} and is sent to ${destination} ${state}`;
+      this.#say({kind: 'session-affinity-mismatch', detail, expected: [], actual: found.path.slice(-1)}, 'affinity');
+    }
   }
 
   /** No endpoint should be reached: the Service has none, none here, or the source may not. */
@@ -228,7 +247,7 @@ class PortJudge {
 
   /** A chain behind the entry is entered and left again: the rule that leads on to the endpoints is gone. */
   #leadsNowhere({expected, actual, probe}: Trial): boolean {
-    if (actual.destinations.size > 0 || actual.rejected > 0 || actual.undecided > 0) return false;
+    if (actual.destinations.size > 0 || !actual.outcomes.every(outcome => this.#isPassedBy(outcome))) return false;
     const balancing = balancingChain(expected);
     const jumps = (actual.outcomes[0]?.path ?? []).filter(({target}) => this.#isOwn(target?.name ?? ''));
     const jump = jumps.at(-1);
@@ -249,15 +268,9 @@ class PortJudge {
     const chain = balancingChain(expected);
     const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
     const left = chain !== null && actual.outcomes.some(({path}) => isLeft(path, chain));
-    if (!left || missing.length === 0 || this.#isSentElsewhere(trial, missing)) return false;
+    if (!left || missing.length === 0 || this.#sentElsewhere(trial).size > 0) return false;
     for (const endpoint of missing) this.#missingEndpoint(endpoint, trial);
     return true;
-  }
-
-  /** The chain of a missing endpoint is entered, and it sends packets to another address. */
-  #isSentElsewhere({actual}: Trial, missing: readonly string[]): boolean {
-    const chains = new Set(this.#item.endpoints.reachable.filter(({hostPort}) => missing.includes(hostPort)).map(this.#item.endpointChain));
-    return [...actual.destinations.values()].some(({path}) => path.some(({chain, target}) => target?.name === 'DNAT' && chains.has(chain)));
   }
 
   #isEmpty(chain: string): boolean {
@@ -277,13 +290,26 @@ class PortJudge {
     const detail = dropped
       ? `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)} are dropped for want of a local endpoint, and should go to ${describeFate(expected)}`
       : `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)} are spread as for ${policy === 'Cluster' ? 'Local' : 'Cluster'} policy, and should be as for ${policy}`;
-    const rules = (fate: Trial['actual']): readonly Rule[] =>
-      [...fate.outcomes].flatMap(({path}) => path.filter(rule => /^KUBE-(?:EXT|XLB|SERVICES|NODEPORTS)/.test(rule.chain))).slice(0, 3);
     this.#say(
-      {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, expected: rules(expected), actual: rules(actual)},
+      {
+        kind: 'traffic-policy-mismatch',
+        entry: probe.entry,
+        detail,
+        expected: this.#turns(expected, 'missing'),
+        actual: this.#turns(actual, 'extra'),
+      },
       `policy ${entryText(probe.entry)}`,
     );
     return true;
+  }
+
+  /** The rules by which a packet's way parts from the other one; the whole way between entry and endpoint when none stands out. */
+  #turns({outcomes}: Trial['actual'], kind: 'missing' | 'extra'): readonly Rule[] {
+    const differing = new Set(this.#differing(kind).map(({rule}) => rule.text));
+    const way = outcomes.flatMap(({path}) => path);
+    const turns = way.filter(({text}) => differing.has(text));
+    const rules = turns.length > 0 ? turns : way.filter(rule => /^KUBE-(?:EXT|XLB|SERVICES|NODEPORTS|EXTERNAL)/.test(rule.chain));
+    return [...new Map(rules.map(rule => [rule.text, rule])).values()].slice(0, 4);
   }
 
   /** Endpoints should be reached, and the packet is refused. */
@@ -297,7 +323,7 @@ class PortJudge {
         {
           kind: 'source-ranges-mismatch',
           entry: probe.entry,
-          detail: `${where} are dropped though loadBalancerSourceRanges let them in`,
+          detail: `${where} are dropped though ${this.#item.port.sourceRanges.length > 0 ? 'loadBalancerSourceRanges let them in' : 'there are no loadBalancerSourceRanges'}`,
           ...evidence,
         },
         `ranges ${entryText(probe.entry)}`,
@@ -317,36 +343,46 @@ class PortJudge {
 
   /** Dropped because the source is in no range: by KUBE-PROXY-FIREWALL, or before 1.25 by the mark that KUBE-FW sets. */
   #isSourceRangeDrop(path: readonly Rule[]): boolean {
-    if (this.#item.port.sourceRanges.length === 0) return false;
-    return path.at(-1)?.chain === 'KUBE-PROXY-FIREWALL' || isFirewallMark(path);
+    if (path.at(-1)?.chain === 'KUBE-PROXY-FIREWALL') return true;
+    const ranges = this.#item.port.sourceRanges.length > 0 || this.#differing('extra').some(({rule}) => isRange(rule));
+    return ranges && isFirewallMark(path);
   }
 
   #compareEndpoints(trial: Trial): void {
     const {expected, actual, probe} = trial;
     const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
     const extra = [...actual.destinations.keys()].filter(destination => !expected.destinations.has(destination));
-    const wrong = new Set(extra.flatMap(destination => this.#wrongAddress(destination, trial) ?? []));
+    const wrong = this.#sentElsewhere(trial);
+    for (const [endpoint, {rule, destination}] of wrong) this.#wrongAddress(endpoint, rule, destination);
+    const elsewhere = new Set([...wrong.values()].map(({destination}) => destination));
     for (const endpoint of missing) if (!wrong.has(endpoint)) this.#missingEndpoint(endpoint, trial);
-    for (const endpoint of extra) if (this.#wrongAddress(endpoint, trial) === null) this.#staleEndpoint(endpoint, trial);
-    if (missing.length > 0 || extra.length > 0) return;
+    for (const endpoint of extra) if (!elsewhere.has(endpoint)) this.#staleEndpoint(endpoint, trial);
+    if (missing.length > 0 || extra.length > 0 || wrong.size > 0) return;
     if (actual.rejected > 0 || actual.dropped > 0 || actual.passed > 0) return this.#refused(trial);
     if (probe.endpoint === undefined) this.#compareShares(trial);
     this.#compareMasquerade(trial);
   }
 
-  /** An endpoint's own chain sends packets elsewhere: the endpoint whose chain it is; null when the chain is nobody's. */
-  #wrongAddress(destination: string, {actual}: Trial): string | null {
-    const rule = actual.destinations.get(destination)?.path.findLast(({target}) => target?.name === 'DNAT');
-    const owner = this.#item.endpoints.reachable.find(endpoint => this.#item.endpointChain(endpoint) === rule?.chain);
-    if (rule === undefined || owner === undefined || owner.hostPort === destination) return null;
-    const detail = `the chain of endpoint ${owner.hostPort} sends traffic to ${destination}`;
+  /** Endpoints whose own chains send packets to another address, by their own. */
+  #sentElsewhere({actual}: Trial): ReadonlyMap<string, {readonly rule: Rule; readonly destination: string}> {
+    const found = new Map<string, {readonly rule: Rule; readonly destination: string}>();
+    for (const {path, destination} of actual.outcomes) {
+      const rule = path.findLast(({target}) => target?.name === 'DNAT');
+      const owner = this.#item.endpoints.reachable.find(endpoint => this.#item.endpointChain(endpoint) === rule?.chain);
+      if (rule !== undefined && owner !== undefined && destination !== null && owner.hostPort !== destination)
+        found.set(owner.hostPort, {rule, destination});
+    }
+    return found;
+  }
+
+  #wrongAddress(endpoint: string, rule: Rule, destination: string): void {
+    const detail = `the chain of endpoint ${endpoint} sends traffic to ${destination}`;
     const expected =
       this.#case.expected
         .chain('nat', rule.chain)
         ?.rules()
         .filter(({target}) => target?.name === 'DNAT') ?? [];
-    this.#say({kind: 'wrong-endpoint-address', endpoint: owner.hostPort, detail, expected, actual: [rule]}, `wrong ${owner.hostPort}`);
-    return owner.hostPort;
+    this.#say({kind: 'wrong-endpoint-address', endpoint, detail, expected, actual: [rule]}, `wrong ${endpoint}`);
   }
 
   #missingEndpoint(hostPort: string, {expected, actual, probe}: Trial): void {
@@ -456,7 +492,7 @@ class PortJudge {
       found === undefined
         ? `session affinity is missing in ${unexplained.length === 1 ? 'a rule' : 'rules'}: ${configured}`
         : `session affinity${seconds === undefined ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
-    this.#say({kind: 'session-affinity-mismatch', detail, ...this.#evidence(({rule}) => hasMatch(rule, 'recent'))}, 'affinity');
+    this.#say({kind: 'session-affinity-mismatch', detail, ...this.#evidence(({rule}) => isOfAffinity(rule))}, 'affinity');
   }
 
   #isForeignEndpoint(chain: string): boolean {
@@ -482,7 +518,7 @@ class PortJudge {
 
   #judgeHealthCheck(): void {
     const missing = this.#differing('missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
-    if (missing.length === 0) return;
+    if (missing.length === 0 || this.#has(new Set(['service-not-programmed']))) return;
     const detail = `the rule that accepts health checks on port ${this.#item.port.healthCheckNodePort} is missing: a load balancer may take the node for dead`;
     this.#say({kind: 'health-check-port-blocked', detail, expected: missing.map(({rule}) => rule), actual: []});
   }
@@ -590,6 +626,11 @@ function hasMatch(rule: Rule, name: string): boolean {
   return rule.matches.some(match => match.name === name);
 }
 
+/** A rule that finds or remembers a client, or the DNAT that does not remember it. */
+function isOfAffinity(rule: Rule): boolean {
+  return hasMatch(rule, 'recent') || rule.target?.name === 'DNAT';
+}
+
 function isBalancing(rule: Rule): boolean {
   return parseChainName(rule.target?.name ?? '')?.role === 'SEP' && !hasMatch(rule, 'recent');
 }
@@ -608,9 +649,17 @@ function isFirewallMark(path: readonly Rule[]): boolean {
   return path.at(-1)?.chain === 'KUBE-MARK-DROP' && (path.at(-2)?.chain.startsWith('KUBE-FW-') ?? false);
 }
 
+function isRange({chain, options}: Rule): boolean {
+  return chain.startsWith('KUBE-FW-') && options.some(({flag}) => flag === '-s');
+}
+
 /** The rule that picks an endpoint. */
 function isPick({target}: Rule): boolean {
   return parseChainName(target?.name ?? '')?.role === 'SEP';
+}
+
+function isShared({chain}: Rule): boolean {
+  return parseChainName(chain) === null;
 }
 
 /** A path enters a chain that picks endpoints, and none of the endpoints it picks there takes it. */

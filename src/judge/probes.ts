@@ -113,10 +113,8 @@ function hairpin(item: PortOnNode, endpoint: Endpoint, context: NodeContext): re
 /** With session affinity: a client that an endpoint already knows comes back to it. */
 function affinityProbes(item: PortOnNode, probes: readonly Probe[]): readonly Probe[] {
   if (item.port.affinitySeconds === null) return [];
-  const usual = ['clusterIP', 'nodePort', 'loadBalancerIP', 'externalIP'].flatMap(
-    kind => probes.find(({entry, source}) => entry.kind === kind && source.kind !== 'node') ?? [],
-  );
-  return usual.flatMap(made =>
+  const usual = new Map([...probes].reverse().map(made => [`${made.entry.kind} ${made.source.kind}`, made]));
+  return [...usual.values()].reverse().flatMap(made =>
     item.endpoints.reachable.slice(0, 64).map(endpoint => ({...made, knownTo: new Set([item.endpointChain(endpoint)])})),
   );
 }

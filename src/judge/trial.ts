@@ -25,6 +25,8 @@ export interface Fate {
 export interface Share {
   readonly probability: number;
   readonly masquerade: boolean;
+  /** The `recent` list that the client is entered into, so that it is led back here; null when there is none. */
+  readonly remembered: string | null;
   readonly path: readonly Rule[];
 }
 
@@ -37,6 +39,7 @@ export function fateOf(outcomes: readonly Outcome[]): Fate {
       destinations.set(destination, {
         probability: (before?.probability ?? 0) + probability,
         masquerade: masquerade || (before?.masquerade ?? false),
+        remembered: before?.remembered ?? rememberedIn(path),
         path: before?.path ?? path,
       });
     } else other[verdictNames[verdict]] += probability;
@@ -44,18 +47,31 @@ export function fateOf(outcomes: readonly Outcome[]): Fate {
   return {outcomes, destinations, ...other};
 }
 
+function rememberedIn(path: readonly Rule[]): string | null {
+  const matches = path.findLast(({target}) => target?.name === 'DNAT')?.matches ?? [];
+  const recent = matches.find(({name, options}) => name === 'recent' && options.some(({flag}) => flag === '--set'));
+  return recent?.options.find(({flag}) => flag === '--name')?.values[0] ?? null;
+}
+
 const verdictNames = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;
 
 /** Probabilities are printed by iptables in units of 2^-31, and by kube-proxy up to 1.16 with five decimals. */
 const tolerance = 2e-5;
 
-/** Whether two walks end in the same outcomes, shares and masquerading. */
+/** Whether two walks end in the same outcomes, shares and masquerading, and remember the client alike. */
 export function sameFate(a: Fate, b: Fate): boolean {
-  if (a.destinations.size !== b.destinations.size) return false;
+  if (!sameEnds(a, b)) return false;
   for (const [destination, share] of a.destinations) {
     const other = b.destinations.get(destination);
-    if (other === undefined || other.masquerade !== share.masquerade || !near(other.probability, share.probability)) return false;
+    if (other?.masquerade !== share.masquerade || other.remembered !== share.remembered) return false;
   }
+  return true;
+}
+
+/** Whether two walks end in the same outcomes with the same shares. */
+export function sameEnds(a: Fate, b: Fate): boolean {
+  if (a.destinations.size !== b.destinations.size) return false;
+  for (const [destination, {probability}] of a.destinations) if (!near(b.destinations.get(destination)?.probability ?? 0, probability)) return false;
   return near(a.passed, b.passed) && near(a.rejected, b.rejected) && near(a.dropped, b.dropped) && near(a.undecided, b.undecided);
 }
 

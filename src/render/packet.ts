@@ -1,6 +1,6 @@
 import type {PacketAnswer} from '../judge/packet-query.ts';
 import {escapeText} from './escape.ts';
-import {place, schemaVersion} from './json.ts';
+import {place, schemaVersion, toJson} from './json.ts';
 import type {RenderOptions} from './renderer.ts';
 import {type Style, styleOf} from './style.ts';
 import {toYaml} from './yaml.ts';
@@ -11,7 +11,7 @@ export type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderO
 /** The output formats of `packet`. */
 export const packetRenderers = {
   tree: (answers, {color}) => answers.map(answer => packetTree(answer, styleOf(color))).join('\n\n'),
-  json: answers => JSON.stringify(packetObject(answers), null, 2),
+  json: answers => toJson(packetObject(answers)),
   yaml: answers => toYaml(packetObject(answers)),
 } as const satisfies Readonly<Record<string, PacketRenderer>>;
 
@@ -41,7 +41,8 @@ function packetTree({node, query, outcomes}: PacketAnswer, style: Style): string
     const chance = probability > 0.999999 ? '' : `${Math.round(probability * 1000) / 10} % `;
     const why = reason === undefined ? '' : `: ${escapeText(reason)}`;
     lines.push(`${last ? '└─' : '├─'} ${chance}${verdictText(outcome.verdict, style)} ${target}${masquerade ? ', masqueraded' : ''}${why}`);
-    for (const rule of path) lines.push(`${last ? '  ' : '│ '}   ${style.dim(`${rule.table}:${rule.line}`)} ${escapeText(rule.text)}`);
+    for (const rule of path)
+      lines.push(`${last ? '  ' : '│ '}   ${style.dim(escapeText(`${rule.table}:${rule.line}`))} ${escapeText(rule.text)}`);
   }
   return lines.join('\n');
 }

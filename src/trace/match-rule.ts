@@ -46,7 +46,7 @@ function plainOption(flag: string, value: string, packet: Packet, environment: E
     case '-p':
       return truth(isProtocol(value, packet.protocol));
     case '-i':
-      return matchInterface(value, packet.inInterface, packet, environment);
+      return matchInterface(value, inInterfaceOf(packet), packet, environment);
     case '-o':
       return matchInterface(value, packet.outInterface, packet, environment);
     case '-f':
@@ -72,6 +72,11 @@ const protocolNumbers: Readonly<Record<string, string>> = {6: 'tcp', 17: 'udp', 
 
 function isProtocol(value: string, protocol: string): boolean {
   return value === 'all' || value === '0' || value === protocol || protocolNumbers[value] === protocol;
+}
+
+/** What the node itself sends came in on no interface, so that `-i` never matches it and `! -i` always does. */
+function inInterfaceOf({inInterface, origin}: Packet): string | null {
+  return inInterface ?? (origin === 'node' ? '' : null);
 }
 
 function matchInterface(pattern: string, name: string | null, packet: Packet, environment: Environment): Likelihood {

@@ -22,6 +22,8 @@ export interface ChainResult extends Branch {
   readonly verdict: ChainVerdict;
   /** Why it is undecided. */
   readonly reason?: string;
+  /** The base chain whose policy it is, where no rule decided: `table/chain`. */
+  readonly policy?: string;
 }
 
 export interface WalkContext {
@@ -36,31 +38,57 @@ const deepestChain = 64;
 
 /** Walks a packet through one chain of one table, into the chains that it calls. A base chain ends in its policy. */
 export function walkChain(context: WalkContext, table: string, chain: Chain, start: Branch, depth = 0): readonly ChainResult[] {
-  if (depth > deepestChain)
-    return [{...start, verdict: 'undecided', reason: `chains call each other more than ${deepestChain} deep, or in a circle`}];
+  if (depth > deepestChain) return [undecided(start, `chains call each other more than ${deepestChain} deep, or in a circle`)];
   const done: ChainResult[] = [];
-  let live: Branch[] = [start];
+  let live: readonly Branch[] = [start];
   for (const rule of candidateRules(chain, start.packet)) {
     const next: Branch[] = [];
-    for (const [index, branch] of live.entries()) {
-      if (--context.budget < 0) return [...done, ...[...next, ...live.slice(index)].map(withoutEnd)];
-      step(context, {table, rule, branch, depth}, {done, next});
+    for (const branch of live) {
+      if (--context.budget < 0) done.push(undecided(branch, 'the way through these rules is too long to follow'));
+      else step(context, {table, rule, branch, depth}, {done, next});
     }
-    live = next;
+    live = limitSuppositions(mergeAlike(next), done);
     if (live.length === 0) return done;
   }
   for (const branch of live) done.push(atEnd(chain, branch));
   return done;
 }
 
-function withoutEnd(branch: Branch): ChainResult {
-  return {...branch, verdict: 'undecided', reason: 'the walk through these rules has no end'};
+function undecided(branch: Branch, reason: string): ChainResult {
+  return {...branch, verdict: 'undecided', reason};
+}
+
+/** Branches in the same state go on as one. */
+function mergeAlike(branches: readonly Branch[]): readonly Branch[] {
+  if (branches.length < 2) return branches;
+  const merged = new Map<string, Branch>();
+  for (const branch of branches) {
+    const {packet, supposed, assumed} = branch;
+    const {mark, connectionMark, destination, port, untracked, masquerade} = packet;
+    const rules = (supposed === null ? assumed : [supposed]).map(({table, chain, line}) => `${table} ${chain} ${line}`);
+    const kind = supposed === null ? 'real' : 'supposed';
+    const key = JSON.stringify([mark, connectionMark, destination.text, port, untracked, masquerade, kind, rules]);
+    const before = merged.get(key);
+    merged.set(key, before === undefined ? branch : {...before, probability: before.probability + branch.probability});
+  }
+  return [...merged.values()];
+}
+
+/** More ways than this that rest on a rule that cannot be told are not followed one by one. */
+const mostSuppositions = 256;
+
+function limitSuppositions(branches: readonly Branch[], done: ChainResult[]): readonly Branch[] {
+  if (branches.length <= mostSuppositions) return branches;
+  const supposed = branches.filter(branch => branch.supposed !== null).slice(mostSuppositions);
+  for (const branch of supposed) done.push(undecided(branch, 'too many rules on the way cannot be told'));
+  const dropped = new Set(supposed);
+  return branches.filter(branch => !dropped.has(branch));
 }
 
 function atEnd(chain: Chain, branch: Branch): ChainResult {
-  if (!chain.complete) return {...branch, verdict: 'undecided', reason: `the dump was cut before the end of chain ${chain.name}`};
+  if (!chain.complete) return undecided(branch, `the dump was cut before the end of chain ${chain.name}`);
   if (chain.policy === null) return {...branch, verdict: 'return'};
-  return {...branch, verdict: chain.policy === 'DROP' ? 'drop' : 'accept'};
+  return {...branch, verdict: chain.policy === 'DROP' ? 'drop' : 'accept', policy: `${chain.table}/${chain.name}`};
 }
 
 interface Step {
@@ -103,8 +131,8 @@ function suppose(context: WalkContext, at: Step, out: Outlets): void {
     return;
   }
   out.next.push({...branch, assumed: [...branch.assumed, rule]});
-  out.next.push(...trial.next.filter(({packet}) => !samePacket(packet, branch.packet)));
-  out.done.push(...trial.done);
+  for (const other of trial.next) if (!samePacket(other.packet, branch.packet)) out.next.push(other);
+  for (const end of trial.done) out.done.push(end);
 }
 
 function samePacket(a: Packet, b: Packet): boolean {

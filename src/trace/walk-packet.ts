@@ -13,6 +13,8 @@ export interface Outcome {
   readonly path: readonly Rule[];
   /** For an undecided outcome, what could not be told. */
   readonly reason?: string;
+  /** The base chain whose policy dropped the packet, where no rule did: `table/chain`. */
+  readonly policy?: string;
   /** The rule that could not be told, where it is one rule's match. */
   readonly doubt?: Rule;
 }
@@ -30,7 +32,7 @@ export function walkPacket(rules: ChainSource, packet: Packet, environment: Envi
 }
 
 /** Rules looked at in one walk. A walk through a real node's rules needs a few hundred. */
-const walkBudget = 2_000_000;
+const walkBudget = 500_000;
 
 type Hook = readonly [table: string, chain: string];
 
@@ -86,7 +88,7 @@ function passHooks(context: WalkContext, hooks: readonly Hook[], branches: reado
   let live: readonly ChainResult[] = branches.map(branch => ({...branch, verdict: 'accept'}));
   for (const hook of hooks) {
     const results = live.flatMap(branch => passHook(context, hook, branch));
-    ended.push(...results.filter(({verdict}) => verdict !== 'accept'));
+    for (const result of results) if (result.verdict !== 'accept') ended.push(result);
     live = results.filter(({verdict}) => verdict === 'accept');
   }
   return [...ended, ...live];
@@ -96,8 +98,11 @@ function passHook(context: WalkContext, [table, name]: Hook, branch: ChainResult
   const chain = context.rules.chain(table, name);
   if (chain === undefined || (table === 'nat' && branch.packet.untracked)) return [branch];
   // RETURN from a base chain ends in its policy.
-  const policy = chain.policy === 'DROP' ? 'drop' : 'accept';
-  return walkChain(context, table, chain, branch).map(result => (result.verdict === 'return' ? {...result, verdict: policy} : result));
+  const verdict = chain.policy === 'DROP' ? 'drop' : 'accept';
+  const {packet, probability, path, assumed, supposed} = branch;
+  return walkChain(context, table, chain, {packet, probability, path, assumed, supposed}).map(result =>
+    result.verdict === 'return' ? {...result, verdict, policy: `${table}/${name}`} : result,
+  );
 }
 
 /**
@@ -127,7 +132,7 @@ function fate({verdict, packet}: ChainResult): string {
 }
 
 function outcome(end: ChainResult): Outcome {
-  const {packet, probability, path, verdict, reason} = end;
+  const {packet, probability, path, verdict, reason, policy} = end;
   return {
     verdict: verdict === 'return' ? 'accept' : verdict,
     destination: packet.rewritten && verdict !== 'undecided' ? hostPort(packet) : null,
@@ -135,6 +140,7 @@ function outcome(end: ChainResult): Outcome {
     masquerade: packet.masquerade,
     path: pathRules(path),
     ...(reason === undefined ? {} : {reason}),
+    ...(verdict === 'drop' && policy !== undefined ? {policy} : {}),
   };
 }
 

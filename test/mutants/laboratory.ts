@@ -61,9 +61,10 @@ export class Laboratory {
     const dump = mutate(this.#dump, mutation);
     const findings = this.#findings(dump).filter(finding => !this.#known.has(identity(finding)));
     const changed = this.#changed(mutation, parse(dump, this.#setup.family));
-    const loud = findings.some(({severity, code}) => severity === "error" || (severity === "warning" && !hazards.has(code)));
+    const alarm = findings.some(({severity, code}) => severity === 'error' || (severity === 'warning' && !hazards.has(code)));
+    const loud = findings.some(({severity}) => severity !== 'info');
     const found = findings.some(({code}) => /^ST[234]/.test(code));
-    const verdict = loud !== changed.length > 0 ? (loud ? 'false alarm' : 'missed') : found ? 'found' : 'harmless';
+    const verdict = changed.length > 0 && !loud ? 'missed' : changed.length === 0 && alarm ? 'false alarm' : found ? 'found' : 'harmless';
     return {
       ...{mutation, findings, verdict},
       changed: changed.slice(0, 3).map(({before, after}) => `${before.packet.text} (${before.packet.about}): ${fateText(before.fate)} → ${fateText(after.fate)}`),

@@ -1,0 +1,116 @@
+import {expect, test} from 'vitest';
+import {snapshotOf} from '../fixtures.ts';
+import {findingsOf, isLoud, said, saying, type Scenario, scenario} from '../scenario.ts';
+
+const place = {severity: 'error', node: 'node-b', family: 'IPv4'};
+
+test('a Service that was deleted and that a node still answers for is reported by its name, once for the node', async () => {
+  const given = await scenario();
+  given.deleteService('shop/web');
+  given.deleteSlices('shop/web');
+  expect(onB(given)).toEqual([
+    {
+      ...{code: 'ST205', ...place, subject: 'shop/web'},
+      message: saying('still answers for shop/web:http', 'the API has no such Service (any more)'),
+      actual: [given.rules('node-b').evidence('-A KUBE-SERVICES', '"shop/web:http cluster IP"')],
+    },
+  ]);
+});
+
+test('all ways in to a deleted Service port are one finding', async () => {
+  const given = await scenario();
+  given.deleteService('shop/lb-local');
+  given.deleteSlices('shop/lb-local');
+  expect(onB(given).map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST205', subject: 'shop/lb-local'}]);
+});
+
+test('a port that the Service lost is told from a Service that is gone', async () => {
+  const given = await scenario();
+  given.service('infra/dns', object => ({
+    ...object,
+    spec: {...object.spec, ports: (object.spec?.ports ?? []).filter(({name}) => name !== 'metrics')},
+  }));
+  expect(onB(given)).toEqual([
+    {
+      ...{code: 'ST205', ...place, subject: 'infra/dns'},
+      message: saying('still answers for infra/dns:metrics: no such port of the Service is in the API'),
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+test('the old number of a node port that was changed still answers', async () => {
+  const given = await scenario();
+  given.service('shop/nodeport', object => ({
+    ...object,
+    spec: {...object.spec, ports: (object.spec?.ports ?? []).map(port => ({...port, nodePort: 30999}))},
+  }));
+  const found = onB(given);
+  expect(found.filter(({code}) => code === 'ST205')).toEqual([
+    {
+      ...{code: 'ST205', ...place, subject: 'shop/nodeport:http'},
+      message: saying('still answers at node port 30080, which the API does not give it'),
+      actual: [expect.stringContaining('--dport 30080')],
+    },
+  ]);
+  expect(found.filter(isLoud).map(({code, entry}) => ({code, entry}))).toEqual([
+    {code: 'ST205', entry: undefined},
+    {code: 'ST206', entry: 'node port 30999'},
+  ]);
+});
+
+test('an external IP that was taken away still answers', async () => {
+  const given = await scenario();
+  given.service('shop/external-ips', object => ({...object, spec: {...object.spec, externalIPs: ['198.51.100.10']}}));
+  expect(onB(given)).toEqual([
+    {
+      ...{code: 'ST205', ...place, subject: 'shop/external-ips:http'},
+      message: saying('still answers at 198.51.100.11:80'),
+      actual: [given.rules('node-b').evidence('-A KUBE-SERVICES', '198.51.100.11/32')],
+    },
+  ]);
+});
+
+test('it is found in the older form too, in which masquerade rules stand beside the jumps', async () => {
+  const given = await scenario('eras/1.21-endpoints');
+  given.deleteService('shop/nodeport');
+  given.api(({endpoints}) => ({endpoints: (endpoints ?? []).filter(({metadata}) => metadata.name !== 'nodeport')}));
+  expect(onB(given).map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST205', subject: 'shop/nodeport'}]);
+});
+
+test('a node that stopped following the API answers for a Service that was deleted', async () => {
+  const found = findingsOf(await snapshotOf('faults/frozen-node')).filter(({code}) => code === 'ST205');
+  expect(found.map(said).map(({node, subject}) => ({node, subject}))).toEqual([{node: 'node-b', subject: 'shop/sticky'}]);
+});
+
+test('a refusal that is left of a deleted Service without endpoints harms nobody: it is an info', async () => {
+  const given = await scenario();
+  given.deleteService('shop/empty');
+  expect(onB(given)).toEqual([
+    {
+      ...{code: 'ST205', ...place, severity: 'info', subject: 'shop/empty'},
+      message: saying('still refuses packets for shop/empty:http'),
+      actual: [given.rules('node-b').evidence('-A KUBE-SERVICES', '"shop/empty:http has no endpoints"')],
+    },
+  ]);
+});
+
+test('chains of a deleted Service that nothing reaches are ST215 and no stale Service', async () => {
+  const given = await scenario();
+  given.deleteService('shop/web');
+  given.deleteSlices('shop/web');
+  given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
+  expect(onB(given).map(({code, severity}) => [code, severity])).toEqual([['ST215', 'info']]);
+});
+
+test('when some Services were asked for, a stale one of another name stays silent', async () => {
+  const given = await scenario();
+  given.deleteService('shop/web');
+  given.deleteSlices('shop/web');
+  const asked = {selects: () => false, concerns: ({name}: {readonly name: string}) => name === 'other'};
+  expect(given.said(asked).filter(({code}) => code === 'ST205')).toEqual([]);
+});
+
+function onB(given: Scenario) {
+  return given.news({nodes: name => name === 'node-b'});
+}

@@ -1,0 +1,93 @@
+import {expect, test} from 'vitest';
+import {snapshotOf} from '../fixtures.ts';
+import {findingsOf, said, saying, type Scenario, scenario} from '../scenario.ts';
+
+const place = {code: 'ST207', severity: 'error', family: 'IPv4'};
+
+test('a node that spreads a Local Service as for Cluster is reported with the entry', async () => {
+  const found = findingsOf(await snapshotOf('faults/etp-cluster-not-local')).filter(({code}) => code === 'ST207');
+  expect(found.map(said)).toEqual([
+    {
+      ...{...place, node: 'node-b', subject: 'shop/nodeport-local:http', entry: 'node port 30081'},
+      message: saying('packets from outside the cluster to its node port 30081 must be dropped'),
+      expected: expect.anything(),
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+test('a Service that became Local while the node did not follow is one finding for all its entries', async () => {
+  const given = await scenario();
+  given.service('shop/lb-cluster', object => ({
+    ...object,
+    spec: {...object.spec, externalTrafficPolicy: 'Local', ports: (object.spec?.ports ?? []).filter(({name}) => name === 'http')},
+  }));
+  const found = onNode(given, 'node-c').filter(({subject}) => subject === 'shop/lb-cluster:http');
+  expect(found.map(({code, severity}) => ({code, severity}))).toEqual([{code: 'ST207', severity: 'error'}]);
+  expect(found[0]?.message).toContain('node port 30082');
+  expect(found[0]?.message).toContain('load-balancer IP 203.0.113.10:80');
+});
+
+test('a Service that became Cluster while the node did not follow loses the traffic from outside', async () => {
+  const given = await scenario();
+  given.service('shop/nodeport-local', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Cluster'}}));
+  expect(onNode(given, 'node-b')).toEqual([
+    {
+      ...{...place, node: 'node-b', subject: 'shop/nodeport-local:http', entry: 'node port 30081'},
+      message: saying('packets from outside the cluster to its node port 30081 are dropped for want of a local endpoint'),
+      expected: expect.anything(),
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+test.each([
+  ['pods', 'pod traffic for', 'a pod of this node'],
+  ['the node itself', 'route LOCAL traffic for', 'the node itself'],
+])('the short cut for %s to all endpoints of a Local Service is missed', async (_, comment, source) => {
+  const given = await scenario();
+  const gone = given.rules('node-a').delete('-A KUBE-EXT-', `"${comment} shop/sticky-short:http`);
+  expect(given.news()).toEqual([
+    {
+      ...{...place, node: 'node-a', subject: 'shop/sticky-short:http', entry: 'node port 30087'},
+      message: saying(`packets from ${source} to its node port 30087 are spread as for Local policy, and should be as for Cluster`),
+      expected: expect.arrayContaining([gone]),
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+test('without the drop for nodes that have no local endpoint, packets from outside leak', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete('-A KUBE-EXTERNAL-SERVICES', '"shop/nodeport-local:http has no local endpoints"');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, node: 'node-b', subject: 'shop/nodeport-local:http', entry: 'node port 30081'},
+      message: saying('must be dropped, since the policy is Local and no endpoint is on this node; they end in no endpoint at all'),
+      expected: [gone],
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+test('an internal Local policy that is not followed is seen at the cluster IP', async () => {
+  const given = await scenario();
+  given.service('shop/web', object => ({...object, spec: {...object.spec, internalTrafficPolicy: 'Local'}}));
+  expect(onNode(given, 'node-a').map(({code, entry}) => ({code, entry}))).toEqual([{code: 'ST207', entry: 'cluster IP 10.96.1.1:80'}]);
+});
+
+test('pods reach remote endpoints of a Local Service by the short cut: a node without local endpoints stays silent', async () => {
+  const given = await scenario();
+  expect(given.rules('node-b').lines('"shop/nodeport-local:http has no local endpoints"')).toHaveLength(1);
+  expect(given.said().map(({code}) => code)).not.toContain('ST207');
+});
+
+test('a policy that says nothing new, Cluster written out, stays silent', async () => {
+  const given = await scenario();
+  given.service('shop/web', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Cluster', internalTrafficPolicy: 'Cluster'}}));
+  expect(given.news()).toEqual([]);
+});
+
+function onNode(given: Scenario, node: string) {
+  return given.news({nodes: name => name === node});
+}

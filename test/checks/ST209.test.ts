@@ -1,0 +1,85 @@
+import {expect, test} from 'vitest';
+import {saying, type Scenario, scenario} from '../scenario.ts';
+
+const place = {code: 'ST209', severity: 'warning', node: 'node-b', family: 'IPv4'};
+
+test('another timeout is reported with both', async () => {
+  const given = await scenario();
+  for (const endpoint of ['10.244.11.4', '10.244.11.5', '10.244.12.4'])
+    given.rules('node-b').replace(['-A KUBE-SVC-', `"shop/sticky:http -> ${endpoint}:8080"`, 'recent'], '--seconds 10800', '--seconds 60');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, subject: 'shop/sticky:http'},
+      message: saying('session affinity of 60 s is programmed, and ClientIP for 10800 s is configured'),
+      expected: expect.arrayContaining([expect.stringContaining('--seconds 10800')]),
+      actual: expect.arrayContaining([expect.stringContaining('--seconds 60')]),
+    },
+  ]);
+});
+
+test('a client of an endpoint whose rule is gone is not led back', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete('-A KUBE-SVC-', '"shop/sticky:http -> 10.244.11.4:8080"', '--rcheck');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, subject: 'shop/sticky:http'},
+      message: saying('a client that came before is not led back to its endpoint'),
+      expected: [gone],
+    },
+  ]);
+});
+
+test('an endpoint that does not remember its clients is found by the rule, though the first packet fares as it should', async () => {
+  const given = await scenario();
+  const right = given.rules('node-b').replace(
+    ['-A KUBE-SEP-', '"shop/sticky:http"', 'DNAT --to-destination 10.244.11.4:8080'],
+    / -m recent --set .* --rsource/,
+    '',
+  );
+  expect(given.news()).toEqual([
+    {
+      ...{...place, subject: 'shop/sticky:http'},
+      message: saying('session affinity'),
+      expected: [right],
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+test('affinity that was configured after the node stopped following is missing', async () => {
+  const given = await scenario();
+  given.service('shop/web', object => ({...object, spec: {...object.spec, sessionAffinity: 'ClientIP'}}));
+  expect(onB(given).map(({code, subject, message}) => ({code, subject, message}))).toEqual([
+    {code: 'ST209', subject: 'shop/web:http', message: saying('is not led back')},
+  ]);
+});
+
+test('affinity that is not configured any more is extra', async () => {
+  const given = await scenario();
+  given.service('shop/sticky', object => ({...object, spec: {...object.spec, sessionAffinity: 'None'}}));
+  expect(onB(given).map(({code, subject, message}) => ({code, subject, message}))).toEqual([
+    {code: 'ST209', subject: 'shop/sticky:http', message: saying('session affinity of 10800 s is programmed, and none is configured')},
+  ]);
+});
+
+test('an endpoint that is missing altogether is ST202 alone, not a lost affinity as well', async () => {
+  const given = await scenario();
+  given.rules('node-b').deleteAll('-A KUBE-SVC-', '"shop/sticky:http -> 10.244.11.4:8080"');
+  expect(given.news().map(({code}) => code)).toEqual(['ST202']);
+});
+
+test('a mask and a side that other versions of iptables leave out stay silent', async () => {
+  const given = await scenario();
+  given.rules('node-b').replaceAll(' --mask 255.255.255.255 --rsource', '');
+  expect(given.news()).toEqual([]);
+});
+
+test('a timeout that is left out is three hours, and stays silent', async () => {
+  const given = await scenario();
+  given.service('shop/sticky', ({spec: {sessionAffinityConfig: _, ...spec} = {}, ...object}) => ({...object, spec}));
+  expect(given.news()).toEqual([]);
+});
+
+function onB(given: Scenario) {
+  return given.news({nodes: name => name === 'node-b'});
+}

@@ -1,0 +1,88 @@
+import {expect, test} from 'vitest';
+import {snapshotOf} from '../fixtures.ts';
+import {findingsOf, said, saying, type Scenario, scenario} from '../scenario.ts';
+
+const place = {code: 'ST210', severity: 'error', node: 'node-b', family: 'IPv4', subject: 'shop/lb-ranges:http'};
+const entry = 'load-balancer IP 203.0.113.13:80';
+
+test('the capture of ranges that are not enforced has this finding and no other of the node', async () => {
+  const found = findingsOf(await snapshotOf('faults/ranges-open')).filter(({node}) => node !== undefined);
+  expect(found.map(said)).toEqual([
+    {
+      ...{...place, entry},
+      message: saying('to its load-balancer IP 203.0.113.13:80 must be dropped', 'loadBalancerSourceRanges are not enforced'),
+      expected: expect.anything(),
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+test('a range without its rule keeps out what it should let in', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.delete('-A KUBE-FW-', '-s 198.51.100.0/24');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, entry},
+      message: saying('packets from an allowed source range', 'are dropped though loadBalancerSourceRanges let them in'),
+      expected: expect.anything(),
+      actual: [dump.evidence('-A KUBE-PROXY-FIREWALL', '203.0.113.13/32')],
+    },
+  ]);
+});
+
+test('without the drop behind the ranges, everybody else’s packets leak', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete('-A KUBE-PROXY-FIREWALL', '"shop/lb-ranges:http');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, entry},
+      message: saying('must be dropped, and end in no endpoint at all'),
+      expected: [gone],
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+test('ranges that the API took away are still enforced', async () => {
+  const given = await scenario();
+  given.service('shop/lb-ranges', ({spec: {loadBalancerSourceRanges: _, ...spec} = {}, ...object}) => ({...object, spec}));
+  expect(onB(given).map(({code, severity}) => ({code, severity}))).toEqual([{code: 'ST210', severity: 'error'}]);
+});
+
+test('ranges that the API has and the node does not are not enforced', async () => {
+  const given = await scenario();
+  given.service('shop/lb-no-nodeport', object => ({...object, spec: {...object.spec, loadBalancerSourceRanges: ['192.0.2.0/24']}}));
+  expect(onB(given).map(({code, entry: at}) => ({code, at}))).toEqual([{code: 'ST210', at: 'load-balancer IP 203.0.113.14:80'}]);
+});
+
+test('the older form, in which what is in no range is marked for dropping, is judged alike', async () => {
+  const given = await scenario('healthy/1.23-iptables');
+  given.rules('node-b').delete('-A KUBE-FW-', '-s 198.51.100.0/24');
+  expect(given.news().map(({code, entry: at, message}) => ({code, at, message}))).toEqual([
+    {code: 'ST210', at: entry, message: saying('are dropped though loadBalancerSourceRanges let them in')},
+  ]);
+});
+
+test('ranges in another order let in the same, and no packet fares differently', async () => {
+  const given = await scenario();
+  given.rules('node-b').swapWithNext('-A KUBE-FW-', '-s 198.51.100.0/24');
+  expect(given.news().filter(({severity}) => severity !== 'info')).toEqual([]);
+});
+
+test('node ports know no ranges: outsiders get in there by design', async () => {
+  const given = await scenario();
+  expect(given.rules('node-b').lines('-A KUBE-NODEPORTS', '"shop/lb-ranges:http"', '-j KUBE-EXT-')).toHaveLength(2);
+  expect(given.said().map(({code}) => code)).not.toContain('ST210');
+});
+
+test('ranges with a blank around them, and of the other family, stay silent', async () => {
+  const given = await scenario();
+  const loadBalancerSourceRanges = [' 198.51.100.0/24', '203.0.113.0/28 ', '2001:db8::/32'];
+  given.service('shop/lb-ranges', object => ({...object, spec: {...object.spec, loadBalancerSourceRanges}}));
+  expect(given.news()).toEqual([]);
+});
+
+function onB(given: Scenario) {
+  return given.news({nodes: name => name === 'node-b'});
+}

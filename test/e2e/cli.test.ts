@@ -1,0 +1,391 @@
+import {chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {delimiter, dirname, join} from 'node:path';
+import process from 'node:process';
+import {stripVTControlCharacters} from 'node:util';
+import {execa} from 'execa';
+import {load} from 'js-yaml';
+import {create} from 'tar';
+import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {checks} from '../../src/checks/index.ts';
+import {capturePath} from '../fixtures.ts';
+
+const root = join(import.meta.dirname, '../..');
+const executable = join(root, 'bin/run.js');
+const faulty = capturePath('faults/missing-endpoint');
+const skewed = capturePath('faults/skewed-balance');
+const harmless = capturePath('faults/leftover-reject');
+const dump = join(faulty, 'nodes/node-a/iptables-save');
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'svc-trace-cli-'));
+});
+afterAll(() => rmSync(folder, {recursive: true}));
+
+interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly input?: string | Buffer;
+}
+
+/** Runs what is built, as a user would, away from a terminal. */
+function svcTrace(args: readonly string[], {env = {}, input}: RunOptions = {}) {
+  const clean = {NO_COLOR: undefined, FORCE_COLOR: undefined, COLUMNS: undefined, ...env};
+  return execa(process.execPath, [executable, ...args], {
+    reject: false,
+    env: clean,
+    ...(input === undefined ? {stdin: 'ignore'} : {input}),
+  });
+}
+
+const check = (...args: string[]) => svcTrace(['check', '--from', faulty, '--skip', 'ST101', ...args]);
+
+interface ReportJson {
+  readonly summary: {readonly services: number; readonly nodesChecked: number};
+  readonly nodes: readonly {readonly name: string}[];
+  readonly findings: readonly {readonly code: string; readonly node?: string; readonly service?: {readonly name: string}}[];
+}
+
+async function reportOf(...args: string[]): Promise<ReportJson> {
+  return JSON.parse((await svcTrace([...args, '-o', 'json'])).stdout);
+}
+
+const lostEndpoint = /^ST202 error {2}missing-endpoint {2}node-a$/m;
+
+describe('check', () => {
+  test('says what is wrong and where, in a table', async () => {
+    const {stdout, stderr, exitCode} = await check('-A');
+    expect(stdout).toMatch(/^FAULTY: 1 error on 1 of 3 nodes \(34 Services\)$/m);
+    expect(stdout).toMatch(/^shop\/web {2}ST202 {3}ok {6}ok$/m);
+    expect(stdout).toMatch(lostEndpoint);
+    expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 1});
+  });
+
+  test('-o wide shows every Service and every setting', async () => {
+    const {stdout} = await check('-A', '-o', 'wide');
+    expect(stdout).toMatch(/^shop\/zonal +ok +ok +ok$/m);
+    expect(stdout).toContain('  clusterCIDRs=10.244.0.0/16 (');
+  });
+
+  test('-o json and -o yaml hold the same', async () => {
+    const [json, yaml] = await Promise.all([check('-A', '-o', 'json'), check('-A', '-o', 'yaml')]);
+    expect(load(yaml.stdout)).toEqual(JSON.parse(json.stdout));
+    expect(JSON.parse(json.stdout).findings).toEqual([
+      expect.objectContaining({code: 'ST202', node: 'node-a', service: {namespace: 'shop', name: 'web'}, endpoint: '10.244.11.5:8080'}),
+    ]);
+  });
+
+  test('the exit code is the same in every format', async () => {
+    const runs = await Promise.all(['table', 'wide', 'json', 'yaml'].map(format => check('-o', format)));
+    expect(runs.map(({exitCode}) => exitCode)).toEqual([1, 1, 1, 1]);
+  });
+
+  test('the same bundle gives the same bytes', async () => {
+    const [one, other] = await Promise.all([check('-A', '-o', 'json'), check('-A', '-o', 'json')]);
+    expect(one.stdout).toBe(other.stdout);
+  });
+});
+
+describe('trace', () => {
+  test('shows the way to each endpoint, and what is missing on it', async () => {
+    const {stdout, exitCode} = await svcTrace(['trace', 'web', '--from', faulty]);
+    expect(stdout).toMatch(/✗ {4}0% 10\.244\.11\.5:8080 {2}shop\/web-2 on node-a, ready {2}missing$/m);
+    expect(stdout).toMatch(lostEndpoint);
+    expect(exitCode).toBe(1);
+  });
+
+  test.each([['web'], ['svc/web'], ['shop/web'], ['-n', 'shop', 'web'], ['--node', 'node-a', '-n', 'shop', 'web'], ['web', 'empty']])(
+    'the word may be left out: %s %s %s',
+    async (...words) => {
+      const args = words.filter(word => word !== undefined);
+      const [short, long] = await Promise.all([svcTrace([...args, '--from', faulty]), svcTrace(['trace', ...args, '--from', faulty])]);
+      expect(short.stdout).toBe(long.stdout);
+      expect(short).toMatchObject({exitCode: 1, stderr: ''});
+    },
+  );
+
+  test('a Service that is called like a command is reached as svc/NAME', async () => {
+    const bundle = join(folder, 'named-check');
+    writeBundle(bundle, (path, content) => (path.startsWith('api/') ? content.replaceAll('"name": "web"', '"name": "check"') : content));
+    const {stdout} = await svcTrace(['svc/check', '--from', bundle]);
+    expect(stdout).toContain('shop/check:http  port 80/TCP');
+  });
+
+  test('-o json and -o yaml hold the same, with every entry and endpoint', async () => {
+    const [json, yaml] = await Promise.all(['json', 'yaml'].map(format => svcTrace(['web', '--from', faulty, '-o', format])));
+    const report = JSON.parse(json?.stdout ?? '');
+    expect(load(yaml?.stdout ?? '')).toEqual(report);
+    expect(report.traces).toHaveLength(3);
+    expect(report.traces[0].entries[0]).toMatchObject({entry: {kind: 'clusterIP', address: '10.96.1.1', port: 80}, mark: 'wrong'});
+    expect(report.traces[0].entries[0].endpoints.map(({mark}: {mark: string}) => mark)).toEqual(['ok', 'missing', 'wrong']);
+    expect(json?.exitCode).toBe(1);
+  });
+});
+
+describe('explain', () => {
+  test('lists all codes', async () => {
+    const {stdout, exitCode} = await svcTrace(['explain']);
+    expect(stdout.split('\n').map(line => line.slice(0, 5))).toEqual(checks.map(({code}) => code));
+    expect(exitCode).toBe(0);
+  });
+
+  test.each(['ST202', 'st202'])('prints the page of %s', async code => {
+    const {stdout, exitCode} = await svcTrace(['explain', code]);
+    expect(stdout).toBe(readFileSync(join(root, 'docs/checks/ST202.md'), 'utf8').trimEnd());
+    expect(exitCode).toBe(0);
+  });
+
+  test('suggests a code for one that there is not', async () => {
+    const {stderr, exitCode} = await svcTrace(['explain', 'ST22']);
+    expect(stderr).toMatch(/there is no finding code ST22[\s\S]*ST2\d2|ST22/);
+    expect(exitCode).toBe(2);
+  });
+});
+
+describe('which Services', () => {
+  test.each([
+    [['-A'], 34],
+    [[], 34],
+    [['-n', 'infra'], 6],
+    [['web', 'infra/dns'], 2],
+    [['-l', 'component=apiserver'], 1],
+    [['-l', 'component in (apiserver, other),!tier'], 1],
+    [['-l', '!component', '-n', 'shop'], 27],
+  ])('%j are %i', async (args, services) => {
+    expect((await reportOf('check', '--from', faulty, ...args)).summary.services).toBe(services);
+  });
+
+  test('what is wrong with others is not reported', async () => {
+    expect((await svcTrace(['check', 'infra/dns', '--from', faulty])).exitCode).toBe(0);
+    expect((await svcTrace(['check', '-n', 'infra', '--from', faulty])).exitCode).toBe(0);
+  });
+
+  test('one that there is not is wrong use, and the nearest are named', async () => {
+    const {stderr, stdout, exitCode} = await svcTrace(['wbe', '--from', faulty]);
+    expect(stderr).toMatch(/there is no Service wbe in any namespace[\s\S]*shop\/web/);
+    expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 2});
+  });
+
+  test('one of another namespace is not meant', async () => {
+    const {stderr, exitCode} = await svcTrace(['check', 'web', '-n', 'infra', '--from', faulty]);
+    expect(stderr).toContain('there is no Service web in namespace infra');
+    expect(exitCode).toBe(2);
+  });
+});
+
+describe('which nodes', () => {
+  test.each([
+    [['--node', 'node-b'], ['node-b'], 0],
+    [['--node', 'node-b', '--node', 'node-a'], ['node-a', 'node-b'], 1],
+    [['--node-selector', 'kubernetes.io/hostname=node-a'], ['node-a'], 1],
+    [['--node-selector', 'kubernetes.io/hostname!=node-a'], ['node-b', 'node-c'], 0],
+  ])('%j', async (args, nodes, exitCode) => {
+    const run = await check('-A', '-o', 'json', ...args);
+    expect(JSON.parse(run.stdout).nodes.map(({name}: {name: string}) => name)).toEqual(nodes);
+    expect(run.exitCode).toBe(exitCode);
+  });
+
+  test('one that there is not is wrong use, and the nearest are named', async () => {
+    const {stderr, exitCode} = await check('--node', 'node-x');
+    expect(stderr).toMatch(/there is no node node-x[\s\S]*node-a/);
+    expect(exitCode).toBe(2);
+  });
+});
+
+describe('exit codes', () => {
+  test.each([
+    ['nothing found', [capturePath('healthy/1.36-iptables'), '--skip', 'ST101', '--fail-on', 'info'], 0],
+    ['an error', [faulty], 1],
+    ['an error that is not to count', [faulty, '--fail-on', 'never'], 0],
+    ['a warning', [skewed, '--skip', 'ST101'], 0],
+    ['a warning that is to count', [skewed, '--skip', 'ST101', '--fail-on', 'warning'], 1],
+    ['an info', [harmless, '--skip', 'ST101', '--fail-on', 'warning'], 0],
+    ['an info that is to count', [harmless, '--skip', 'ST101', '--fail-on', 'info'], 1],
+  ])('%s', async (_, args, exitCode) => {
+    expect((await svcTrace(['check', '-A', '--from', ...args])).exitCode).toBe(exitCode);
+  });
+
+  test('3 when a node could not be read, unless what was read fails', async () => {
+    const bundle = join(folder, 'unread');
+    writeBundle(bundle, (path, content) => (path.startsWith('nodes/node-b/') ? null : content));
+    const run = await svcTrace(['check', '-A', '--from', bundle, '--skip', 'ST101']);
+    expect(run.stdout).toMatch(/; 1 node could not be read$/m);
+    expect(run.exitCode).toBe(1);
+    const rest = await svcTrace(['check', '-A', '--from', bundle, '--skip', 'ST101', '--node', 'node-b', '--node', 'node-c']);
+    expect(rest.stdout).toMatch(/^INCOMPLETE: 1 node could not be checked \(node-b\)/);
+    expect(rest.exitCode).toBe(3);
+  });
+
+  test('3 when a file of the bundle is broken', async () => {
+    const bundle = join(folder, 'broken-list');
+    writeBundle(bundle, (path, content) => (path === 'api/pods.json' ? content.slice(0, 100) : content));
+    const {stdout, exitCode} = await svcTrace(['check', '-A', '--from', bundle, '--skip', 'ST101', '--node', 'node-b']);
+    expect(stdout).toContain('api/pods.json is not valid JSON');
+    expect(exitCode).toBe(3);
+  });
+
+  test.each([
+    ['a flag that there is not', ['check', '--nope', '--from', faulty], 'Nonexistent flag: --nope'],
+    ['a format that there is not', ['check', '-o', 'xml', '--from', faulty], 'Expected --output=xml to be one of: table, wide, json, yaml'],
+    ['no bundle', ['check', '-A'], 'give a bundle with --from'],
+    ['a bundle that is not there', ['check', '--from', '/nowhere'], 'cannot read the bundle /nowhere'],
+    ['a folder that is no bundle', ['check', '--from', root], 'is no bundle: it has neither api/services.json nor'],
+    ['a file that is no dump', ['check', '--from', join(root, 'LICENSE')], 'is neither a bundle nor an iptables-save dump'],
+    ['a code that there is not', ['check', '--only', 'ST999', '--from', faulty], 'there is no finding code ST999'],
+    ['a selector that cannot be read', ['check', '-l', 'a=(', '--from', faulty], 'is no label selector'],
+    ['a version that is none', ['check', '--kube-proxy-version', 'new', '--from', faulty], 'is no version of kube-proxy'],
+    ['a name that is none', ['trace', 'shop/', '--from', faulty], '"shop/" is no Service'],
+    ['no Service to trace', ['trace', '--from', faulty], 'Missing 1 required arg'],
+    ['a file that cannot be written', ['check', '--from', faulty, '--output-file', '/nowhere/report'], 'cannot write the report'],
+    ['a baseline that is none', ['check', '--from', faulty, '--baseline', join(root, 'LICENSE')], 'as a baseline'],
+  ])('2 for wrong use: %s', async (_, args, message) => {
+    const {stdout, stderr, exitCode} = await svcTrace(args);
+    expect(unwrapped(stderr)).toContain(message);
+    expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 2});
+  });
+});
+
+describe('which findings', () => {
+  test('--only and --skip take codes in any case, with commas or again', async () => {
+    const codes = async (...args: string[]): Promise<readonly string[]> => [
+      ...new Set((await reportOf('check', '-A', '--from', faulty, ...args)).findings.map(({code}) => code)),
+    ];
+    expect(await codes()).toEqual(['ST202', 'ST101']);
+    expect(await codes('--only', 'st202,ST203')).toEqual(['ST202']);
+    expect(await codes('--skip', 'ST202', '--skip', 'ST101')).toEqual([]);
+  });
+
+  test('what --skip leaves out does not fail', async () => {
+    expect((await check('-A', '--skip', 'ST202')).exitCode).toBe(0);
+  });
+
+  test('findings of a baseline do not fail, new ones do', async () => {
+    const baseline = join(folder, 'baseline.json');
+    expect((await check('-A', '-o', 'json', '--output-file', baseline)).exitCode).toBe(1);
+    expect((await check('-A', '--baseline', baseline)).exitCode).toBe(0);
+    const other = await svcTrace(['check', '-A', '--from', capturePath('faults/wrong-dnat'), '--baseline', baseline]);
+    expect(other.exitCode).toBe(1);
+  });
+});
+
+describe('where the output goes', () => {
+  test('--output-file gets the report and stdout nothing', async () => {
+    const file = join(folder, 'report.txt');
+    const [written, printed] = await Promise.all([check('-A', '--output-file', file), check('-A')]);
+    expect(written).toMatchObject({stdout: '', exitCode: 1});
+    expect(readFileSync(file, 'utf8')).toBe(`${printed.stdout}\n`);
+  });
+
+  test.each<[string, readonly string[], Readonly<Record<string, string>>, boolean]>([
+    ['a pipe', [], {}, false],
+    ['a pipe with FORCE_COLOR', [], {FORCE_COLOR: '1'}, true],
+    ['a pipe with FORCE_COLOR=0', [], {FORCE_COLOR: '0'}, false],
+    ['a pipe with NO_COLOR', [], {NO_COLOR: '1'}, false],
+    ['a pipe with --color always', ['--color', 'always'], {NO_COLOR: '1'}, true],
+    ['a pipe with --color never', ['--color', 'never'], {FORCE_COLOR: '1'}, false],
+  ])('colour in %s', async (_, args, env, coloured) => {
+    const {stdout} = await svcTrace(['check', '-A', '--from', faulty, ...args], {env});
+    expect(stdout !== stripVTControlCharacters(stdout)).toBe(coloured);
+    expect(stripVTControlCharacters(stdout)).toMatch(lostEndpoint);
+  });
+
+  test('a file gets no colour, whatever the environment says of terminals', async () => {
+    const file = join(folder, 'plain.txt');
+    await svcTrace(['check', '-A', '--from', faulty, '--output-file', file], {env: {FORCE_COLOR: '1'}});
+    expect(readFileSync(file, 'utf8')).not.toContain('\u001b');
+  });
+
+  test('COLUMNS makes a pipe as narrow as a terminal', async () => {
+    const {stdout} = await svcTrace(['web', '--from', faulty], {env: {COLUMNS: '60'}});
+    // A word that is wider stands alone, and the names of chains with their lines do not get shorter.
+    expect(stdout.split('\n').filter(line => line.length > 72)).toEqual([]);
+  });
+});
+
+describe('bundles of every kind', () => {
+  test.each(['bundle.tgz', 'bundle.tar'])('%s, with and without a folder around it', async name => {
+    const file = join(folder, name);
+    const gzip = name.endsWith('.tgz');
+    const wanted = (await check('-A', '-o', 'json')).stdout;
+    for (const [cwd, paths] of [
+      [faulty, ['api', 'nodes']],
+      [dirname(faulty), ['missing-endpoint']],
+    ] as const) {
+      await create({cwd, file, gzip}, [...paths]);
+      const run = await svcTrace(['check', '-A', '--from', file, '--skip', 'ST101', '-o', 'json']);
+      expect(run.stdout).toBe(wanted);
+    }
+    const piped = await svcTrace(['check', '-A', '--from', '-', '--skip', 'ST101', '-o', 'json'], {input: readFileSync(file)});
+    expect(piped.stdout).toBe(wanted);
+  });
+
+  test('a dump through a pipe is read as a dump, not as the name of a Service', async () => {
+    const piped = await svcTrace(['check', '--from', '-', '-o', 'json'], {input: readFileSync(dump)});
+    const {nodes}: ReportJson = JSON.parse(piped.stdout);
+    expect(nodes).toEqual([expect.objectContaining({name: 'stdin', rules: 396})]);
+    const file = await reportOf('check', '--from', dump);
+    expect(file.nodes).toEqual([expect.objectContaining({name: 'iptables-save', rules: 396})]);
+  });
+
+  test('a pipe that holds nothing of use is wrong use', async () => {
+    const {stderr, exitCode} = await svcTrace(['check', '--from', '-'], {input: 'hello\n'});
+    expect(unwrapped(stderr)).toContain('- is neither a bundle nor an iptables-save dump');
+    expect(exitCode).toBe(2);
+  });
+
+  test('names that attack the terminal are spelled out', async () => {
+    const bundle = join(folder, 'hostile');
+    const evil = '\\u001b]0;owned\\u0007\\u202e';
+    writeBundle(bundle, (path, content) => (path.startsWith('api/') ? content.replaceAll('shop', `shop${evil}`) : content));
+    for (const args of [
+      ['check', '-A'],
+      ['check', '-A', '-o', 'wide'],
+      ['check', '-A', '-o', 'json'],
+      ['check', '-A', '-o', 'yaml'],
+      ['web'],
+      ['wab'],
+    ]) {
+      const {stdout, stderr} = await svcTrace([...args, '--from', bundle], {env: {NO_COLOR: '1'}});
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+      expect(stdout + stderr).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+    }
+  });
+});
+
+describe('as a plugin of kubectl', () => {
+  test('a link named kubectl-svc_trace on PATH runs it, from wherever', async () => {
+    const bin = join(folder, 'bin');
+    mkdirSync(bin);
+    symlinkSync(executable, join(bin, 'kubectl-svc_trace'));
+    chmodSync(executable, 0o755);
+    const path = [bin, dirname(process.execPath), process.env['PATH']].join(delimiter);
+    const {stdout, exitCode} = await execa('kubectl-svc_trace', ['web', '--from', faulty], {cwd: folder, env: {PATH: path}, reject: false});
+    expect(stdout).toMatch(lostEndpoint);
+    expect(exitCode).toBe(1);
+  });
+
+  test('help speaks of kubectl svc-trace', async () => {
+    const {stdout, exitCode} = await svcTrace(['check', '--help']);
+    expect(stdout).toContain('$ kubectl svc-trace check [SERVICE...]');
+    expect(exitCode).toBe(0);
+  });
+});
+
+/** A copy of the faulty capture; `change` gives the new text of a file, or null to leave it out. */
+function writeBundle(target: string, change: (path: string, content: string) => string | null): void {
+  const files = ['services', 'endpointslices', 'nodes', 'pods'].map(name => `api/${name}.json`);
+  const dumps = ['node-a', 'node-b', 'node-c'].flatMap(node =>
+    ['iptables-save', 'ip6tables-save', 'kube-proxy-config.yaml', 'kube-proxy-version'].map(file => `nodes/${node}/${file}`),
+  );
+  for (const path of [...files, ...dumps]) {
+    const content = change(path, readFileSync(join(faulty, path), 'utf8'));
+    if (content === null) continue;
+    mkdirSync(dirname(join(target, path)), {recursive: true});
+    writeFileSync(join(target, path), content);
+  }
+}
+
+/** Error messages come broken into lines, with a mark at the beginning of each. */
+function unwrapped(text: string): string {
+  return text.replaceAll(/\s*\n ›\s+/g, ' ');
+}

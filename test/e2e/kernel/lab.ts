@@ -1,0 +1,202 @@
+import type {Flow, Sight} from './agent.ts';
+import {type Connection, flowKey, readConnections} from './connections.ts';
+import {Namespace} from './namespace.ts';
+
+/** Where packets come from: the node under test, its pods, or everybody else, who all are one neighbour. */
+export type Place = 'node' | 'pods' | 'outside';
+
+export interface LabSettings {
+  /** 11 is node-a: it has 172.18.0.11 and its pods 10.244.11.x. */
+  readonly number: number;
+  /** The node's interface to its pods. */
+  readonly podInterface: string;
+  /** Addresses that the node has besides. */
+  readonly addresses: readonly string[];
+  /** TCP ports at which the node itself answers. */
+  readonly ports: readonly number[];
+}
+
+/** What became of one packet. */
+export interface Fact {
+  readonly sight: Sight;
+  /** What the node's connection tracking took down; null when the packet did not get through. */
+  readonly connection: Connection | null;
+}
+
+/**
+ * A node, its pods and the rest of the world, each in a network namespace:
+ *
+ *     outside (172.18.0.1, the other nodes and their pods, clients) ── eth0 node podInterface ── pods
+ *
+ * Pods and the world let no connection come about: they are silent, so that what the node took down of a packet is still there
+ * when it is read.
+ */
+export class Lab implements AsyncDisposable {
+  readonly #places: Readonly<Record<Place, Namespace>>;
+  #port = firstPort;
+
+  private constructor(places: Readonly<Record<Place, Namespace>>) {
+    this.#places = places;
+  }
+
+  static async open(settings: LabSettings): Promise<Lab> {
+    const [node, pods, outside] = await Promise.all([Namespace.open(), Namespace.open(), Namespace.open()]);
+    const lab = new Lab({node, pods, outside});
+    try {
+      await lab.#build(settings);
+    } catch (error) {
+      await lab[Symbol.asyncDispose]();
+      throw error;
+    }
+    return lab;
+  }
+
+  get node(): Namespace {
+    return this.#places.node;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(Object.values(this.#places).map(place => place[Symbol.asyncDispose]()));
+  }
+
+  /** A source port that no other flow has, and that no Service listens at. */
+  freshPort(): number {
+    this.#port = this.#port === 29_999 ? 33_000 : this.#port >= 65_535 ? firstPort : this.#port + 1;
+    return this.#port;
+  }
+
+  /** Sends all flows and tells what became of each. One that left no trace at all is sent again, with more patience. */
+  async send(flows: readonly PlacedFlow[]): Promise<readonly Fact[]> {
+    const facts = await this.#sendOnce(flows, 40);
+    const lost = [...facts.entries()].filter(([, {sight, connection}]) => sight === 'silent' && connection === null).map(([at]) => at);
+    const again = lost.flatMap(at => {
+      const flow = flows[at];
+      return flow === undefined ? [] : [{...flow, sourcePort: this.freshPort()}];
+    });
+    const second = again.length === 0 ? [] : await this.#sendOnce(again, 400);
+    return facts.map((fact, at) => second[lost.indexOf(at)] ?? fact);
+  }
+
+  async #sendOnce(flows: readonly PlacedFlow[], patience: number): Promise<readonly Fact[]> {
+    const sights = new Map<PlacedFlow, Sight>();
+    await Promise.all(
+      (['node', 'pods', 'outside'] as const).map(async place => {
+        const own = flows.filter(({from}) => from === place);
+        const seen = await this.#places[place].send(own, patience);
+        for (const [at, flow] of own.entries()) sights.set(flow, seen[at] ?? 'silent');
+      }),
+    );
+    const connections = readConnections(this.node);
+    return flows.map(flow => ({sight: sights.get(flow) ?? 'silent', connection: connections.get(flowKey(flow)) ?? null}));
+  }
+
+  async #build(settings: LabSettings): Promise<void> {
+    const {node, pods, outside} = this.#places;
+    await Promise.all([node.write(nodeSettings), ...[pods, outside].map(place => place.write(settingsOfOthers))]);
+    node.ip(nodeCommands(settings, {pods: pods.pid, outside: outside.pid}));
+    pods.ip(podCommands(settings));
+    outside.ip(outsideCommands(settings));
+    for (const place of [pods, outside])
+      for (const command of ['iptables-nft', 'ip6tables-nft']) place.run(command, ['-A', 'INPUT', '-p', 'tcp', '--syn', '-j', 'DROP']);
+    await node.listen(settings.ports);
+  }
+}
+
+export interface PlacedFlow extends Flow {
+  readonly from: Place;
+}
+
+const firstPort = 10_300;
+
+const nodeSettings = {
+  '/proc/sys/net/ipv4/ip_forward': '1',
+  '/proc/sys/net/ipv6/conf/all/forwarding': '1',
+  '/proc/sys/net/ipv4/conf/all/route_localnet': '1',
+  '/proc/sys/net/ipv4/conf/all/rp_filter': '0',
+  '/proc/sys/net/ipv4/conf/default/rp_filter': '0',
+  '/proc/sys/net/ipv4/conf/all/send_redirects': '0',
+  '/proc/sys/net/ipv4/conf/default/send_redirects': '0',
+  // Every refusal is to be told, not a few of them a second.
+  '/proc/sys/net/ipv4/icmp_ratemask': '0',
+  '/proc/sys/net/ipv6/icmp/ratelimit': '0',
+} as const;
+
+const settingsOfOthers = {
+  '/proc/sys/net/ipv4/conf/all/rp_filter': '0',
+  '/proc/sys/net/ipv4/conf/default/rp_filter': '0',
+  '/proc/sys/net/ipv4/conf/all/route_localnet': '1',
+  '/proc/sys/net/ipv6/ip_nonlocal_bind': '1',
+} as const;
+
+const macs = {node: '02:00:00:00:00:01', outside: '02:00:00:00:00:02', nodeToPods: '02:00:00:00:00:03', pods: '02:00:00:00:00:04'};
+
+function nodeCommands({number, podInterface, addresses}: LabSettings, pids: {readonly pods: number; readonly outside: number}): string {
+  return `
+    link set lo up
+    link add eth0 address ${macs.node} type veth peer name eth0 address ${macs.outside} netns ${pids.outside}
+    link add ${podInterface} address ${macs.nodeToPods} type veth peer name eth0 address ${macs.pods} netns ${pids.pods}
+    link set eth0 up
+    link set ${podInterface} up
+    address add 172.18.0.${number}/16 dev eth0
+    address add fd00:172:18::${number}/64 dev eth0 nodad
+    address add 10.244.${number}.1/32 dev ${podInterface}
+    address add fd00:10:244:${number}::1/128 dev ${podInterface} nodad
+    ${addresses.map(address => `address add ${address} dev lo`).join('\n')}
+    ${['172.18.0.1', 'fd00:172:18::1', ...otherNodes(number).map(other => `172.18.0.${other}`)]
+      .map(address => `neighbour add ${address} lladdr ${macs.outside} dev eth0 nud permanent`)
+      .join('\n')}
+    neighbour add 10.244.${number}.254 lladdr ${macs.pods} dev ${podInterface} nud permanent
+    neighbour add fd00:10:244:${number}::2 lladdr ${macs.pods} dev ${podInterface} nud permanent
+    route add default via 172.18.0.1
+    route add default via fd00:172:18::1
+    route add 10.244.${number}.254/32 dev ${podInterface}
+    route add 10.244.${number}.0/24 via 10.244.${number}.254
+    route add fd00:10:244:${number}::2/128 dev ${podInterface}
+    route add fd00:10:244:${number}::/64 via fd00:10:244:${number}::2
+  `;
+}
+
+/** All pods of the node, in one: every address of theirs but the node's own, which is the first. */
+function podCommands({number}: LabSettings): string {
+  return `
+    link set lo up
+    link set eth0 up
+    address add 10.244.${number}.254/32 dev eth0
+    address add fd00:10:244:${number}::2/128 dev eth0 nodad
+    ${[4, 8, 16, 32, 64, 128].map(first => `route add local 10.244.${number}.${first}/${32 - Math.log2(first)} dev lo`).join('\n')}
+    route add local fd00:10:244:${number}::8/125 dev lo
+    route add local fd00:10:244:${number}::1:0/112 dev lo
+    neighbour add 10.244.${number}.1 lladdr ${macs.nodeToPods} dev eth0 nud permanent
+    neighbour add fd00:10:244:${number}::1 lladdr ${macs.nodeToPods} dev eth0 nud permanent
+    route add 10.244.${number}.1/32 dev eth0
+    route add fd00:10:244:${number}::1/128 dev eth0
+    route add default via 10.244.${number}.1
+    route add default via fd00:10:244:${number}::1
+  `;
+}
+
+/** The rest of the world sends everything that is not its own to the node, even what is meant for 127.0.0.1. */
+function outsideCommands({number}: LabSettings): string {
+  const others = otherNodes(number);
+  const own = ['198.18.77.0/24', '192.0.2.0/24', '198.51.100.128/25', '203.0.113.3/32', '2001:db8::/32'];
+  const pods = others.flatMap(other => [`10.244.${other}.0/24`, `fd00:10:244:${other}::/64`]);
+  return `
+    link set lo up
+    link set eth0 up
+    address add 172.18.0.1/16 dev eth0
+    address add fd00:172:18::1/64 dev eth0 nodad
+    ${others.map(other => `address add 172.18.0.${other}/32 dev eth0`).join('\n')}
+    ${[...own, ...pods].map(network => `route add local ${network} dev lo`).join('\n')}
+    neighbour add 172.18.0.${number} lladdr ${macs.node} dev eth0 nud permanent
+    neighbour add fd00:172:18::${number} lladdr ${macs.node} dev eth0 nud permanent
+    route del local 127.0.0.0/8 dev lo table local
+    route del local 127.0.0.1 dev lo table local
+    route add 127.0.0.1/32 via 172.18.0.${number}
+    route add default via 172.18.0.${number}
+    route add default via fd00:172:18::${number}
+  `;
+}
+
+export function otherNodes(number: number): readonly number[] {
+  return [11, 12, 13].filter(other => other !== number);
+}

@@ -1,0 +1,134 @@
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {Ajv2020} from 'ajv/dist/2020.js';
+import {load} from 'js-yaml';
+import {describe, expect, test} from 'vitest';
+import {readBundle} from '../../src/collect/read-bundle.ts';
+import {type DiagnoseOptions, diagnose} from '../../src/diagnose.ts';
+import {severities} from '../../src/model/finding.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {json} from '../../src/render/json.ts';
+import {yaml} from '../../src/render/yaml.ts';
+import {captureNames, capturePath, fixture, snapshotOf} from '../fixtures.ts';
+import {scenario} from '../scenario.ts';
+import {plain} from './report.ts';
+
+const schema: object = JSON.parse(readFileSync(join(import.meta.dirname, '../../docs/check.schema.json'), 'utf8'));
+const ajv = new Ajv2020({allErrors: true, strictTypes: false, strictRequired: false});
+/** The schema lets fields be added; a report of this version must have none that it does not name. */
+const validate = ajv.compile(closed(schema) as object);
+const validateOpen = ajv.compile({...schema, $id: 'open'});
+
+function closed(part: unknown): unknown {
+  if (Array.isArray(part)) return part.map(closed);
+  if (typeof part !== 'object' || part === null) return part;
+  const inner = Object.fromEntries(Object.entries(part).map(([name, value]) => [name, closed(value)]));
+  return 'type' in inner && inner['type'] === 'object' && !('additionalProperties' in inner)
+    ? {...inner, additionalProperties: false}
+    : inner;
+}
+
+function reportJson(snapshot: Snapshot, options: Partial<DiagnoseOptions> = {}): string {
+  return json(diagnose(snapshot, {toolVersion: '0.0.0', ...options}), plain);
+}
+
+interface Finding {
+  readonly code: string;
+  readonly severity: (typeof severities)[number];
+  readonly service?: {readonly namespace: string; readonly name: string};
+  readonly port?: {readonly port: number};
+  readonly node?: string;
+}
+
+interface CheckJson {
+  readonly summary: Readonly<Record<string, unknown>>;
+  readonly nodes: readonly {readonly name: string}[];
+  readonly findings: readonly Finding[];
+}
+
+describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name => {
+  test('the report is what the schema says, and the same every time', async () => {
+    const text = reportJson(await snapshotOf(name));
+    validate(JSON.parse(text));
+    expect(validate.errors).toBeNull();
+    expect(reportJson(await readBundle(capturePath(name)))).toBe(text);
+  });
+
+  test('nodes and findings are sorted', async () => {
+    const {nodes, findings}: CheckJson = JSON.parse(reportJson(await snapshotOf(name)));
+    expect(nodes.map(node => node.name)).toEqual(nodes.map(node => node.name).sort());
+    const keys = findings.map(sortKey);
+    expect(keys).toEqual([...keys].sort());
+  });
+
+  test('YAML holds the same', async () => {
+    const report = diagnose(await snapshotOf(name), {toolVersion: '0.0.0'});
+    expect(load(yaml(report, plain))).toEqual(JSON.parse(json(report, plain)));
+  });
+});
+
+function sortKey({severity, code, service, port, node}: Finding): string {
+  const number = String(port?.port ?? 0).padStart(5, '0');
+  return [severities.indexOf(severity), code, service?.namespace ?? '', service?.name ?? '', number, node ?? ''].join('\0');
+}
+
+describe('reports of other shapes', () => {
+  test('a bare dump', async () => {
+    const text = reportJson(await readBundle(fixture('kube-proxy-example-1.36.iptables-save')));
+    validate(JSON.parse(text));
+    expect(validate.errors).toBeNull();
+  });
+
+  test('nodes that were not read, and the API alone', async () => {
+    const partly = await scenario('faults/missing-endpoint');
+    partly.leaveOut('node-b');
+    partly.file('node-c', 'iptables-save', 'nothing of use\n');
+    const apiOnly = await scenario();
+    apiOnly.leaveOutNodes();
+    for (const snapshot of [partly.snapshot(), apiOnly.snapshot()]) {
+      validate(JSON.parse(reportJson(snapshot)));
+      expect(validate.errors).toBeNull();
+    }
+  });
+
+  test('Services that are not kube-proxy’s, asked for by name', async () => {
+    const options = {byName: true, selects: ({metadata}: {metadata: {name: string}}) => ['headless', 'alias'].includes(metadata.name)};
+    const report: CheckJson = JSON.parse(reportJson(await snapshotOf('healthy/1.36-iptables'), options));
+    expect(validate(report)).toBe(true);
+    expect(report.findings.map(({code}) => code)).toEqual(['ST107', 'ST107']);
+  });
+});
+
+describe('a broken report is refused', async () => {
+  const good = JSON.parse(reportJson(await snapshotOf('faults/skewed-balance')));
+  const [finding] = good.findings;
+  const [node] = good.nodes;
+  const evidence = {table: 'nat', chain: 'A', line: 1, rule: '-A A'};
+
+  test.each<[string, object]>([
+    ['no summary', {...good, summary: undefined}],
+    ['another version of the schema', {...good, schemaVersion: 2}],
+    ['an unknown verdict', {...good, summary: {...good.summary, verdict: 'fine'}}],
+    ['a negative count', {...good, summary: {...good.summary, errors: -1}}],
+    ['a node that was not read for no reason', {...good, nodes: [{...node, status: 'unread'}]}],
+    ['a checked node without its kube-proxy', {...good, nodes: [{...node, kubeProxyVersion: undefined}]}],
+    ['a setting without its source', {...good, nodes: [{...node, settings: {mode: {value: 'iptables'}}}]}],
+    ['a finding without its remedy', {...good, findings: [{...finding, remedy: undefined}]}],
+    ['a code that is none', {...good, findings: [{...finding, code: 'ST20'}]}],
+    ['an unknown severity', {...good, findings: [{...finding, severity: 'fatal'}]}],
+    ['a cluster IP without its address', {...good, findings: [{...finding, entry: {kind: 'clusterIP', port: 80}}]}],
+    ['a protocol in small letters', {...good, findings: [{...finding, port: {name: 'http', protocol: 'tcp', port: 80}}]}],
+    ['an endpoint without its port', {...good, findings: [{...finding, endpoint: '10.0.0.1'}]}],
+    ['evidence without its line', {...good, findings: [{...finding, actual: [{...evidence, line: undefined}]}]}],
+    ['an expected rule that is an object', {...good, findings: [{...finding, expected: [evidence]}]}],
+  ])('%s', (_, broken) => {
+    expect(validateOpen(good)).toBe(true);
+    expect(validateOpen(JSON.parse(JSON.stringify(broken)))).toBe(false);
+  });
+
+  test('a field that the schema does not name is refused here, and let through for those who use the schema', () => {
+    const newer = {...good, findings: [{...finding, since: '5m'}]};
+    expect(validate(newer)).toBe(false);
+    expect(validateOpen(newer)).toBe(true);
+  });
+});
