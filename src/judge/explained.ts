@@ -12,19 +12,26 @@ export class Explained {
   readonly #kinds: ReadonlySet<SymptomKind>;
   readonly #endpoints: ReadonlySet<string>;
   readonly #rules: ReadonlySet<Rule>;
+  /** Chains that are said to be empty. */
+  readonly #emptyChains: ReadonlySet<string>;
 
   constructor(item: PortOnNode, symptoms: readonly Symptom[]) {
     this.#item = item;
     this.#symptoms = symptoms;
     this.#kinds = new Set(symptoms.map(({kind}) => kind));
     this.#endpoints = new Set(symptoms.flatMap(({endpoint}) => endpoint ?? []));
+    this.#emptyChains = new Set(
+      symptoms.flatMap(({kind, actual}) => (kind === 'broken-jump' ? actual.map(({target}) => target?.name ?? '') : [])),
+    );
     this.#rules = new Set(symptoms.flatMap(({expected, actual}) => [...expected, ...actual]));
   }
 
   covers(difference: Difference<PortOnNode>): boolean {
     const {rule} = difference;
     if (this.#kinds.has('service-not-programmed') || this.#rules.has(rule)) return true;
-    if (this.#isOfEndpoint(rule)) return true;
+    if (this.#isOfEndpoint(rule) || this.#emptyChains.has(rule.chain)) return true;
+    // A Service that is refused where it should be served has no rules to serve it by.
+    if (difference.kind === 'missing' && rule.table === 'nat' && this.#kinds.has('unexpected-reject')) return true;
     // All that is left of a Service that lost its last endpoint hangs together.
     if (!this.#item.endpoints.hasAny && this.#kinds.has('stale-endpoint') && rule.table === 'nat') return true;
     const role = parseChainName(rule.chain)?.role;

@@ -1,14 +1,13 @@
 import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import {parseAddress} from '../model/address.ts';
 import {entryText} from '../model/entry.ts';
 import type {Rule, Ruleset} from '../model/ruleset.ts';
 import type {Environment} from '../trace/packet.ts';
 import {type Outcome, walkPacket} from '../trace/walk-packet.ts';
 import {environmentOf} from './environment.ts';
-import {concerns, type ForeignRule, foreignRules, isKubeProxyChain, isPolicyChain} from './foreign-rules.ts';
-import {addressesOf, type Probe, probesFor} from './probes.ts';
-import {entriesOf} from './entries.ts';
+import {ForeignRuleIndex} from './foreign-rule-index.ts';
+import {type ForeignRule, foreignRules, isKubeProxyChain, isPolicyChain} from './foreign-rules.ts';
+import {type Probe, probesFor} from './probes.ts';
 import type {ServiceView} from './service-view.ts';
 import {sourceNames} from './sources.ts';
 import type {Symptom} from './symptom.ts';
@@ -30,21 +29,24 @@ export function judgeForeign({expected, actual, view}: ForeignCase): readonly Sy
   const environment = environmentOf(expected.context.facts);
   const symptoms: Symptom[] = [];
   const given = {expected, actual, view};
+  const {groups, specific} = groupPorts(expected, rules, environment);
   const ofAll = new Map<string, {found: Found; ports: PortOnNode[]}>();
-  for (const {ports, specific} of groupPorts(expected, rules, environment)) {
-    const [first] = ports;
-    if (first === undefined) continue;
-    if (specific && ports.length <= mostNamed) {
-      symptoms.push(...ports.flatMap(item => mergeAlike(judgeGroup(item, given, environment)).map(found => ofPort(found, item))));
-      continue;
-    }
-    for (const found of mergeAlike(judgeGroup(first, given, environment))) {
-      const known = ofAll.get(keyOf(found));
-      if (known === undefined) ofAll.set(keyOf(found), {found, ports: [...ports]});
-      else known.ports.push(...ports);
+  for (const {ports, rules: concerned} of groups) {
+    const alone = concerned.some(rule => specific.has(rule));
+    for (const item of alone ? ports : ports.slice(0, 1)) {
+      for (const found of mergeAlike(judgeGroup(item, given, environment))) {
+        if (found.rule !== null && specific.has(found.rule)) symptoms.push(ofPort(found, item));
+        else note(ofAll, found, alone ? [item] : ports);
+      }
     }
   }
   return [...[...ofAll.values()].map(({found, ports}) => ofNode(found, ports)), ...symptoms];
+}
+
+function note(ofAll: Map<string, {found: Found; ports: PortOnNode[]}>, found: Found, ports: readonly PortOnNode[]): void {
+  const known = ofAll.get(keyOf(found));
+  if (known === undefined) ofAll.set(keyOf(found), {found, ports: [...ports]});
+  else known.ports.push(...ports);
 }
 
 /** One rule, one finding: it is said once, with the first entry and source that it was seen with. */
@@ -60,60 +62,50 @@ function dropsByDefault(actual: Ruleset): boolean {
   return ['INPUT', 'FORWARD', 'OUTPUT'].some(name => actual.chain('filter', name)?.policy === 'DROP');
 }
 
+/** Service ports that the same foreign rules may concern and that have entries of the same kinds. */
 interface Group {
-  readonly ports: readonly PortOnNode[];
-  /** Some foreign rule names the address or port of just these Service ports. */
-  readonly specific: boolean;
+  readonly ports: PortOnNode[];
+  /** The rules that name an address or port of theirs. */
+  readonly rules: readonly Rule[];
 }
 
-function groupPorts(expected: ExpectedRuleset, rules: readonly ForeignRule[], environment: Environment): readonly Group[] {
-  const groups = new Map<string, {ports: PortOnNode[]; specific: boolean}>();
-  const narrow = rules.filter(({conditions}) => conditions.ports.length > 0 || conditions.destinations.length > 0);
+interface Grouped {
+  readonly groups: readonly Group[];
+  /** Rules that are about particular Services: they are said of each of them, all others of the node. */
+  readonly specific: ReadonlySet<Rule>;
+}
+
+/** A rule that concerns more Service ports than this, or more than half of them, is about the node. */
+const mostNamed = 50;
+
+function groupPorts(expected: ExpectedRuleset, rules: readonly ForeignRule[], environment: Environment): Grouped {
+  const index = new ForeignRuleIndex(rules);
+  const groups = new Map<string, Group>();
+  const counts = new Map<Rule, number>();
   for (const item of expected.ports) {
-    const concerned = narrow.filter(rule =>
-      targetsOf(item, rule.stage, expected, environment).some(target => concerns(rule.conditions, target)),
-    );
-    const {port, endpoints} = item;
-    const shape = [
-      port.protocol,
-      port.externalPolicyLocal,
-      port.internalPolicyLocal,
-      port.nodePort !== 0,
-      port.loadBalancerVIPs.length > 0,
-      port.externalIPs.length > 0,
-      endpoints.hasAny,
-      endpoints.local.length > 0,
-    ];
-    const key = `${concerned.map(({rule}) => `${rule.table}/${rule.chain}/${rule.line}`).join()} ${shape.join()}`;
+    const concerned = index.concerning(item, expected, environment);
+    for (const rule of concerned) counts.set(rule, (counts.get(rule) ?? 0) + 1);
+    const key = `${concerned.map(({table, chain, line}) => `${table}/${chain}/${line}`).join()} ${shapeOf(item)}`;
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, {ports: [item], specific: concerned.length > 0});
+    if (group === undefined) groups.set(key, {ports: [item], rules: concerned});
     else group.ports.push(item);
   }
-  return [...groups.values()];
+  const most = Math.max(1, Math.min(mostNamed, expected.ports.length / 2));
+  return {groups: [...groups.values()], specific: new Set([...counts].filter(([, count]) => count <= most).map(([rule]) => rule))};
 }
 
-interface Target {
-  readonly address: NonNullable<ReturnType<typeof parseAddress>>;
-  readonly local: boolean;
-  readonly protocol: string;
-  readonly port: number;
-}
-
-/** Where packets of a Service port are addressed to: before routing its entries, after it its endpoints too. */
-function targetsOf(
-  {port, endpoints}: PortOnNode,
-  stage: 'before' | 'after',
-  {context}: ExpectedRuleset,
-  environment: Environment,
-): readonly Target[] {
-  const entries = entriesOf(port, context).flatMap(entry => addressesOf(entry, context).map(address => ({address, port: entry.port})));
-  const all = stage === 'before' ? entries : [...entries, ...endpoints.reachable];
-  return all.flatMap(({address: text, port: number}) => {
-    const address = parseAddress(text);
-    return address === null
-      ? []
-      : [{address, local: environment.isLocal(address) === true, protocol: port.protocol.toLowerCase(), port: number}];
-  });
+function shapeOf({port, endpoints}: PortOnNode): string {
+  const {protocol, externalPolicyLocal, internalPolicyLocal, nodePort, loadBalancerVIPs, externalIPs} = port;
+  return [
+    protocol,
+    externalPolicyLocal,
+    internalPolicyLocal,
+    nodePort !== 0,
+    loadBalancerVIPs.length > 0,
+    externalIPs.length > 0,
+    endpoints.hasAny,
+    endpoints.local.length > 0,
+  ].join();
 }
 
 /** What is wrong with one entry from one source, and the rule that does it. */
@@ -223,9 +215,6 @@ function isForwardPath(path: readonly Rule[]): boolean {
 function takesPackets({target}: Rule): boolean {
   return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NOTRACK', 'CT', 'MASQUERADE', 'SNAT'].includes(target?.name ?? '');
 }
-
-/** A rule that names more Services than this is said of the node. */
-const mostNamed = 50;
 
 function ofPort({kind, probe, detail, rule}: Found, {port}: PortOnNode): Symptom {
   return {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};

@@ -170,8 +170,9 @@ class PortJudge {
   #judgeTrial(trial: Trial): void {
     const {expected, actual} = trial;
     if (actual.undecided > 0 && expected.undecided === 0) return this.#undecided(trial);
-    if (expected.destinations.size === 0) return this.#shouldBeRefused(trial);
     if (this.#brokenJump(trial)) return;
+    if (expected.destinations.size === 0) return this.#shouldBeRefused(trial);
+    if (this.#isUnentered(trial)) return this.#entries.has(entryText(trial.probe.entry)) ? undefined : this.#missingEntry(trial);
     if (this.#leadsNowhere(trial)) return;
     if (this.#isExhausted(trial)) return;
     if (this.#otherPolicy(trial)) return;
@@ -227,12 +228,13 @@ class PortJudge {
 
   /** A rule on the way jumps to a chain that is missing or empty although it should lead on. */
   #brokenJump({actual, probe}: Trial): boolean {
-    let found = false;
-    for (const {path, verdict} of actual.outcomes) {
-      if (verdict === 'undecided') continue;
-      const jump = [...path].reverse().find(rule => parseChainName(rule.target?.name ?? '') !== null);
-      const target = jump?.target?.name;
-      if (jump === undefined || target === undefined || !this.#isEmpty(target)) continue;
+    const way = actual.outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
+    const entered = new Set(way.flatMap(({target}) => (this.#isOwn(target?.name ?? '') ? [target?.name ?? ''] : [])));
+    // A packet comes back from an empty chain as it was, and its way does not tell that it was there.
+    const picks = [...entered].flatMap(chain => this.#case.actual.chain('nat', chain)?.rules().filter(isPick) ?? []);
+    const broken = new Map<string, Rule>();
+    for (const jump of [...way, ...picks]) if (this.#isEmpty(jump.target?.name ?? '')) broken.set(jump.target?.name ?? '', jump);
+    for (const [target, jump] of broken) {
       const endpoint = this.#item.endpoints.reachable.find(item => this.#item.endpointChain(item) === target);
       const detail = `a rule jumps to ${target}, which ${this.#case.actual.chain('nat', target) === undefined ? 'does not exist' : 'is empty'}`;
       const evidence = {expected: this.#case.expected.chain('nat', target)?.rules().slice(0, 3) ?? [], actual: [jump]};
@@ -240,9 +242,8 @@ class PortJudge {
         {kind: 'broken-jump', ...(endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort}), detail, ...evidence},
         `jump ${target}`,
       );
-      found = true;
     }
-    return found;
+    return broken.size > 0;
   }
 
   /** A chain behind the entry is entered and left again: the rule that leads on to the endpoints is gone. */
@@ -274,6 +275,7 @@ class PortJudge {
   }
 
   #isEmpty(chain: string): boolean {
+    if (parseChainName(chain) === null) return false;
     const found = this.#case.actual.chain('nat', chain);
     return (
       (found === undefined || (found.ruleCount === 0 && found.complete)) && (this.#case.expected.chain('nat', chain)?.ruleCount ?? 0) > 0
@@ -611,7 +613,9 @@ class PortJudge {
     if (symptom.entry !== undefined) this.#entries.add(entryText(symptom.entry));
     if (this.#said.has(key)) return;
     this.#said.add(key);
-    const whole: Symptom = {...symptom, family: this.#item.port.family, port: this.#item.port};
+    // What stands for the frame in a walk is not on the node.
+    const actual = symptom.actual.filter(({line}) => line > 0);
+    const whole: Symptom = {...symptom, actual, family: this.#item.port.family, port: this.#item.port};
     const at = this.#symptoms.findIndex(other => isSameBut(other, whole));
     if (at < 0) this.#symptoms.push(whole);
     else this.#symptoms.splice(at, 1, bothOf(this.#symptoms[at] ?? whole, whole));

@@ -114,7 +114,7 @@ function hairpin(item: PortOnNode, endpoint: Endpoint, context: NodeContext): re
 function affinityProbes(item: PortOnNode, probes: readonly Probe[]): readonly Probe[] {
   if (item.port.affinitySeconds === null) return [];
   const usual = new Map([...probes].reverse().map(made => [`${made.entry.kind} ${made.source.kind}`, made]));
-  return [...usual.values()].reverse().flatMap(made =>
-    item.endpoints.reachable.slice(0, 64).map(endpoint => ({...made, knownTo: new Set([item.endpointChain(endpoint)])})),
-  );
+  return [...usual.values()]
+    .reverse()
+    .flatMap(made => item.endpoints.reachable.slice(0, 64).map(endpoint => ({...made, knownTo: new Set([item.endpointChain(endpoint)])})));
 }

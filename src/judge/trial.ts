@@ -71,7 +71,8 @@ export function sameFate(a: Fate, b: Fate): boolean {
 /** Whether two walks end in the same outcomes with the same shares. */
 export function sameEnds(a: Fate, b: Fate): boolean {
   if (a.destinations.size !== b.destinations.size) return false;
-  for (const [destination, {probability}] of a.destinations) if (!near(b.destinations.get(destination)?.probability ?? 0, probability)) return false;
+  for (const [destination, {probability}] of a.destinations)
+    if (!near(b.destinations.get(destination)?.probability ?? 0, probability)) return false;
   return near(a.passed, b.passed) && near(a.rejected, b.rejected) && near(a.dropped, b.dropped) && near(a.undecided, b.undecided);
 }
 

@@ -27,8 +27,9 @@ export function parseHealthz(text: string): Healthz | null {
   };
 }
 
+/** RFC 3339, or as Go prints a time, up to 1.30: `2026-11-21 10:29:29.314491726 +0000 UTC m=+5.039295790`. */
 function toTime(value: unknown): number | null {
-  const time = typeof value === 'string' ? Date.parse(value) : Number.NaN;
+  const time = typeof value === 'string' ? Date.parse(value.replace(/ [A-Z]+(?: m=\S+)?$/, '')) : Number.NaN;
   return Number.isNaN(time) ? null : time;
 }
 

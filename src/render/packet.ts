@@ -3,6 +3,7 @@ import {escapeText} from './escape.ts';
 import {place, schemaVersion, toJson} from './json.ts';
 import type {RenderOptions} from './renderer.ts';
 import {type Style, styleOf} from './style.ts';
+import {wrap} from './wrap.ts';
 import {toYaml} from './yaml.ts';
 
 /** Turns what nodes do to a packet into text: one node gives one object in JSON and YAML, several give a list. */
@@ -10,7 +11,7 @@ export type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderO
 
 /** The output formats of `packet`. */
 export const packetRenderers = {
-  tree: (answers, {color}) => answers.map(answer => packetTree(answer, styleOf(color))).join('\n\n'),
+  tree: (answers, {color, width}) => answers.map(answer => packetTree(answer, styleOf(color), width)).join('\n\n'),
   json: answers => toJson(packetObject(answers)),
   yaml: answers => toYaml(packetObject(answers)),
 } as const satisfies Readonly<Record<string, PacketRenderer>>;
@@ -31,7 +32,7 @@ function answerObject({node, query, outcomes}: PacketAnswer): object {
   };
 }
 
-function packetTree({node, query, outcomes}: PacketAnswer, style: Style): string {
+function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: number): string {
   const head = `${style.bold(escapeText(node))}: ${query.protocol} ${query.source} → ${hostPort(query.destination, query.port)}`;
   const lines = [`${head}  ${summary(outcomes, style)}`];
   for (const [index, outcome] of outcomes.entries()) {
@@ -41,8 +42,11 @@ function packetTree({node, query, outcomes}: PacketAnswer, style: Style): string
     const chance = probability > 0.999999 ? '' : `${Math.round(probability * 1000) / 10} % `;
     const why = reason === undefined ? '' : `: ${escapeText(reason)}`;
     lines.push(`${last ? '└─' : '├─'} ${chance}${verdictText(outcome.verdict, style)} ${target}${masquerade ? ', masqueraded' : ''}${why}`);
-    for (const rule of path)
-      lines.push(`${last ? '  ' : '│ '}   ${style.dim(escapeText(`${rule.table}:${rule.line}`))} ${escapeText(rule.text)}`);
+    const stem = last ? '  ' : '│ ';
+    for (const {table, line, text} of path) {
+      const first = `   ${style.dim(escapeText(`${table}:${line}`))} `;
+      lines.push(...wrap(escapeText(text), width - stem.length, first).map(part => stem + part));
+    }
   }
   return lines.join('\n');
 }

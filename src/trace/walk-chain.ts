@@ -36,22 +36,42 @@ export interface WalkContext {
 /** The kernel allows no loops and far fewer levels than this. */
 const deepestChain = 64;
 
+/** A chain that is being walked, and the call that led to it. */
+interface Call {
+  readonly chain: string;
+  readonly depth: number;
+  readonly above: Call | null;
+}
+
 /** Walks a packet through one chain of one table, into the chains that it calls. A base chain ends in its policy. */
-export function walkChain(context: WalkContext, table: string, chain: Chain, start: Branch, depth = 0): readonly ChainResult[] {
-  if (depth > deepestChain) return [undecided(start, `chains call each other more than ${deepestChain} deep, or in a circle`)];
+export function walkChain(
+  context: WalkContext,
+  table: string,
+  chain: Chain,
+  start: Branch,
+  above: Call | null = null,
+): readonly ChainResult[] {
+  const call: Call = {chain: chain.name, depth: (above?.depth ?? 0) + 1, above};
+  if (call.depth > deepestChain || isOpen(chain.name, above))
+    return [undecided(start, `chains call each other in a circle, or more than ${deepestChain} deep`)];
   const done: ChainResult[] = [];
   let live: readonly Branch[] = [start];
   for (const rule of candidateRules(chain, start.packet)) {
     const next: Branch[] = [];
     for (const branch of live) {
       if (--context.budget < 0) done.push(undecided(branch, 'the way through these rules is too long to follow'));
-      else step(context, {table, rule, branch, depth}, {done, next});
+      else step(context, {table, rule, branch, call}, {done, next});
     }
     live = limitSuppositions(mergeAlike(next), done);
     if (live.length === 0) return done;
   }
   for (const branch of live) done.push(atEnd(chain, branch));
   return done;
+}
+
+function isOpen(chain: string, call: Call | null): boolean {
+  for (let at = call; at !== null; at = at.above) if (at.chain === chain) return true;
+  return false;
 }
 
 function undecided(branch: Branch, reason: string): ChainResult {
@@ -95,7 +115,7 @@ interface Step {
   readonly table: string;
   readonly rule: Rule;
   readonly branch: Branch;
-  readonly depth: number;
+  readonly call: Call;
 }
 
 interface Outlets {
@@ -148,7 +168,7 @@ function samePacket(a: Packet, b: Packet): boolean {
 }
 
 /** The rule matches: do what its target says. */
-function take(context: WalkContext, {table, rule, branch, depth}: Step, out: Outlets): void {
+function take(context: WalkContext, {table, rule, branch, call}: Step, out: Outlets): void {
   const taken = {...branch, path: {rule, before: branch.path}};
   const target = rule.target;
   if (target === null) {
@@ -157,7 +177,7 @@ function take(context: WalkContext, {table, rule, branch, depth}: Step, out: Out
   }
   const called = context.rules.chain(table, target.name);
   if (called !== undefined && called.policy === null) {
-    for (const result of walkChain(context, table, called, taken, depth + 1)) {
+    for (const result of walkChain(context, table, called, taken, call)) {
       if (result.verdict !== 'return') out.done.push(result);
       else if (target.goto) out.done.push(result);
       else out.next.push(result);

@@ -35,7 +35,7 @@ export function resultsTable(results: Results): string {
     lines.push(`growth with the size of the input: CPU ^${cpu.toFixed(2)}, wall ^${wall.toFixed(2)}`);
   }
   for (const stage of results.stages) {
-    lines.push(`${stage.name}: ${seconds(stage.seconds)}`);
+    lines.push(`${stage.name}: ${seconds(stage.seconds)} CPU, ${(stage.seconds / results.large.floor.cpuSeconds).toFixed(2)} x the floor`);
   }
   return lines.join('\n').trimEnd();
 }

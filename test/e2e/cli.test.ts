@@ -122,6 +122,45 @@ describe('trace', () => {
   });
 });
 
+describe('packet', () => {
+  const ask = ['packet', '--from', faulty, '--node', 'node-a', '--source', '10.244.12.20', '--destination', 'shop/web'];
+
+  test('follows one packet through the rules of one node', async () => {
+    const {stdout, exitCode} = await svcTrace(ask);
+    expect(stdout).toMatch(/^node-a: TCP 10\.244\.12\.20 → 10\.96\.1\.1:80 {2}accepted$/m);
+    expect(stdout).toContain('accepted 10.244.11.4:8080');
+    expect(stdout).toContain('nat:404 -A KUBE-SERVICES -d 10.96.1.1/32');
+    expect(exitCode).toBe(0);
+  });
+
+  test('-o json and -o yaml hold the same, and the probabilities add up to 1', async () => {
+    const [json, yaml] = await Promise.all(['json', 'yaml'].map(format => svcTrace([...ask, '-o', format])));
+    const answer = JSON.parse(json?.stdout ?? '');
+    expect(load(yaml?.stdout ?? '')).toEqual(answer);
+    expect(answer.packet).toEqual({family: 'IPv4', source: '10.244.12.20', destination: '10.96.1.1', port: 80, protocol: 'TCP'});
+    expect(answer.outcomes.map(({destination}: {destination: string}) => destination)).toEqual(['10.244.11.4:8080', '10.244.12.4:8080']);
+    expect(answer.outcomes.reduce((sum: number, {probability}: {probability: number}) => sum + probability, 0)).toBeCloseTo(1, 6);
+  });
+
+  test('needs no API objects with a bare dump, also through a pipe', async () => {
+    const args = ['--source', '10.244.12.20', '--destination', '10.96.1.1', '--port', '80', '--local-address', '172.18.0.11', '-o', 'json'];
+    const file = await svcTrace(['packet', '--from', dump, ...args]);
+    const piped = await svcTrace(['packet', '--from', '-', ...args], {input: readFileSync(dump)});
+    expect(JSON.parse(file.stdout).outcomes).toHaveLength(2);
+    expect(JSON.parse(piped.stdout).outcomes).toEqual(JSON.parse(file.stdout).outcomes);
+  });
+
+  test.each([
+    ['a destination that there is not', ['--source', '10.0.0.1', '--destination', 'shop/nope'], 'neither an address nor a Service'],
+    ['a source that there is not', ['--source', 'pod/nope', '--destination', 'shop/web'], 'neither an address nor a pod'],
+    ['no source', ['--destination', 'shop/web'], 'Missing required flag source'],
+  ])('%s is wrong use', async (_, args, message) => {
+    const {stdout, stderr, exitCode} = await svcTrace(['packet', '--from', faulty, ...args]);
+    expect(unwrapped(stderr)).toContain(message);
+    expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 2});
+  });
+});
+
 describe('explain', () => {
   test('lists all codes', async () => {
     const {stdout, exitCode} = await svcTrace(['explain']);

@@ -1,4 +1,5 @@
 import {createSocket} from 'node:dgram';
+import {once} from 'node:events';
 import {readdirSync, writeFileSync} from 'node:fs';
 import {createConnection, createServer} from 'node:net';
 import process from 'node:process';
@@ -45,12 +46,11 @@ async function obey(order: Order): Promise<unknown> {
   return order.kind === 'send' ? send(order.flows, order.patience) : null;
 }
 
-/** Takes connections on a port, so that none is refused for want of a listener. */
-function listen(port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const server = createServer(socket => socket.on('error', () => undefined).end());
-    server.once('error', reject).listen({host: '::', port}, resolve);
-  });
+/** Takes connections and datagrams on a port, so that none is refused for want of a listener. */
+async function listen(port: number): Promise<void> {
+  const server = createServer(socket => socket.on('error', () => undefined).end()).listen({host: '::', port});
+  const socket = createSocket('udp6').bind({address: '::', port});
+  await Promise.all([once(server, 'listening'), once(socket, 'listening')]);
 }
 
 /** Empties the lists of `-m recent`. */

@@ -1,5 +1,6 @@
 import type {Flow, Sight} from './agent.ts';
 import {type Connection, flowKey, readConnections} from './connections.ts';
+import {type Fate, fateOf} from './fate.ts';
 import {Namespace} from './namespace.ts';
 
 /** Where packets come from: the node under test, its pods, or everybody else, who all are one neighbour. */
@@ -12,15 +13,16 @@ export interface LabSettings {
   readonly podInterface: string;
   /** Addresses that the node has besides. */
   readonly addresses: readonly string[];
-  /** TCP ports at which the node itself answers. */
+  /** Ports at which the node itself answers. */
   readonly ports: readonly number[];
 }
 
-/** What became of one packet. */
-export interface Fact {
-  readonly sight: Sight;
-  /** What the node's connection tracking took down; null when the packet did not get through. */
+/** A packet that was sent, and what became of it. */
+export interface Sent {
+  readonly flow: PlacedFlow;
+  /** What the node's connection tracking took down of it; null when it took down nothing. */
   readonly connection: Connection | null;
+  readonly fate: Fate;
 }
 
 /**
@@ -28,11 +30,12 @@ export interface Fact {
  *
  *     outside (172.18.0.1, the other nodes and their pods, clients) ── eth0 node podInterface ── pods
  *
- * Pods and the world let no connection come about: they are silent, so that what the node took down of a packet is still there
- * when it is read.
+ * Pods and the world are silent: what the node took down of a packet is still there when it is read, and a packet that is refused
+ * was refused by a rule. The node itself answers at all ports that anything is sent to, for the same reason.
  */
 export class Lab implements AsyncDisposable {
   readonly #places: Readonly<Record<Place, Namespace>>;
+  readonly #own = new Set<string>();
   #port = firstPort;
 
   private constructor(places: Readonly<Record<Place, Namespace>>) {
@@ -65,19 +68,15 @@ export class Lab implements AsyncDisposable {
     return this.#port;
   }
 
-  /** Sends all flows and tells what became of each. One that left no trace at all is sent again, with more patience. */
-  async send(flows: readonly PlacedFlow[]): Promise<readonly Fact[]> {
-    const facts = await this.#sendOnce(flows, 40);
-    const lost = [...facts.entries()].filter(([, {sight, connection}]) => sight === 'silent' && connection === null).map(([at]) => at);
-    const again = lost.flatMap(at => {
-      const flow = flows[at];
-      return flow === undefined ? [] : [{...flow, sourcePort: this.freshPort()}];
-    });
-    const second = again.length === 0 ? [] : await this.#sendOnce(again, 400);
-    return facts.map((fact, at) => second[lost.indexOf(at)] ?? fact);
+  /** Sends all flows and tells what became of each. One that seems to be lost is sent again, with more patience. */
+  async send(flows: readonly PlacedFlow[]): Promise<readonly Sent[]> {
+    const sent = await this.#sendOnce(flows, 10);
+    const again = sent.filter(({fate}) => fate === 'drop').map(({flow}) => ({...flow, sourcePort: this.freshPort()}));
+    const second = (again.length === 0 ? [] : await this.#sendOnce(again, 400)).values();
+    return sent.map(first => (first.fate === 'drop' ? (second.next().value ?? first) : first));
   }
 
-  async #sendOnce(flows: readonly PlacedFlow[], patience: number): Promise<readonly Fact[]> {
+  async #sendOnce(flows: readonly PlacedFlow[], patience: number): Promise<readonly Sent[]> {
     const sights = new Map<PlacedFlow, Sight>();
     await Promise.all(
       (['node', 'pods', 'outside'] as const).map(async place => {
@@ -87,7 +86,10 @@ export class Lab implements AsyncDisposable {
       }),
     );
     const connections = readConnections(this.node);
-    return flows.map(flow => ({sight: sights.get(flow) ?? 'silent', connection: connections.get(flowKey(flow)) ?? null}));
+    return flows.map(flow => {
+      const connection = connections.get(flowKey(flow)) ?? null;
+      return {flow, connection, fate: fateOf(flow, {sight: sights.get(flow) ?? 'silent', connection, onNode: this.#own})};
+    });
   }
 
   async #build(settings: LabSettings): Promise<void> {
@@ -97,10 +99,18 @@ export class Lab implements AsyncDisposable {
     pods.ip(podCommands(settings));
     outside.ip(outsideCommands(settings));
     for (const place of [pods, outside])
-      for (const command of ['iptables-nft', 'ip6tables-nft']) place.run(command, ['-A', 'INPUT', '-p', 'tcp', '--syn', '-j', 'DROP']);
+      for (const tool of ['iptables-nft-restore', 'ip6tables-nft-restore']) place.run(tool, [], silence);
     await node.listen(settings.ports);
+    const links = JSON.parse(node.run('ip', ['-j', 'address'])) as readonly {readonly addr_info: readonly {readonly local: string}[]}[];
+    for (const {local} of links.flatMap(link => link.addr_info)) this.#own.add(local);
   }
 }
+
+const silence = `*filter
+-A INPUT -p tcp --syn -j DROP
+-A INPUT -p udp -j DROP
+COMMIT
+`;
 
 export interface PlacedFlow extends Flow {
   readonly from: Place;

@@ -8,6 +8,8 @@ import {otherNodes, type Place} from './lab.ts';
 export interface Question {
   /** Such as `shop/web:http TCP 10.96.1.1:80 from outside (198.18.77.1)`. */
   readonly title: string;
+  /** `shop/web`; empty for a packet that is for none. */
+  readonly service: string;
   readonly from: Place;
   readonly query: PacketQuery;
   /** Addresses that the sender has, all alike to the rules; the first is that of the query. */
@@ -19,11 +21,10 @@ export interface Question {
 export interface QuestionsInput {
   readonly api: ApiObjects;
   readonly number: number;
-  readonly podInterface: string;
   /** Addresses that the node has besides, as load balancers' are put on nodes. */
   readonly addresses: readonly string[];
-  /** Say by which interface a packet comes in. */
-  readonly sayInterface: boolean;
+  /** Null when no question is to say by which interface its packet comes in. */
+  readonly podInterface: string | null;
 }
 
 /** Every entry of every Service, over TCP and UDP, from every kind of source, and a few packets that are for no Service. */
@@ -34,9 +35,10 @@ export function questionsOf(input: QuestionsInput): readonly Question[] {
 
 function questionsOfService(input: QuestionsInput, service: ServiceObject): readonly Question[] {
   const {metadata, spec} = service;
+  const own = `${metadata.namespace}/${metadata.name}`;
   const sticky = spec?.sessionAffinity === 'ClientIP';
   return (spec?.ports ?? []).flatMap(({name, protocol = 'TCP', port = 0, nodePort = 0}) => {
-    const title = `${metadata.namespace}/${metadata.name}${name ? `:${name}` : ''} ${protocol}`;
+    const title = `${own}${name ? `:${name}` : ''} ${protocol}`;
     const places: readonly Destination[] = [
       ...virtualAddresses(service).map(address => ({address, port})),
       ...(nodePort === 0 ? [] : nodeAddresses(input).map(address => ({address, port: nodePort}))),
@@ -45,7 +47,7 @@ function questionsOfService(input: QuestionsInput, service: ServiceObject): read
     if (protocol !== 'TCP' && protocol !== 'UDP') return [];
     return places.flatMap(destination =>
       [...origins(input, destination), ...hairpins(input, service, destination)].map(origin =>
-        question(input, origin, {...destination, protocol, title, sticky}),
+        question(input, origin, {...destination, protocol, title, service: own, sticky}),
       ),
     );
   });
@@ -64,15 +66,17 @@ interface Origin {
 interface Subject extends Destination {
   readonly protocol: string;
   readonly title: string;
+  readonly service: string;
   readonly sticky: boolean;
 }
 
-function question({podInterface, sayInterface}: QuestionsInput, {from, sources}: Origin, subject: Subject): Question {
-  const {address, port, protocol, title, sticky} = subject;
+function question({podInterface}: QuestionsInput, {from, sources}: Origin, subject: Subject): Question {
+  const {address, port, protocol, title, service, sticky} = subject;
   const [source = ''] = sources;
-  const inInterface = !sayInterface || from === 'node' ? null : from === 'pods' ? podInterface : 'eth0';
+  const inInterface = podInterface === null || from === 'node' ? null : from === 'pods' ? podInterface : 'eth0';
   return {
     title: `${title} [${address}]:${port} from ${from} (${source})`,
+    service,
     from,
     query: {family: familyOf(address) ?? 'IPv4', source, destination: address, port, protocol, inInterface},
     sources,
@@ -147,14 +151,15 @@ function strays(input: QuestionsInput): readonly Question[] {
   ];
   return destinations
     .flatMap(destination => origins(input, destination).map(origin => [destination, origin] as const))
-    .filter(([{address}, {sources}]) => !sources.includes(address))
-    .map(([destination, origin]) => question(input, origin, {...destination, protocol: 'TCP', title: 'no Service TCP', sticky: false}));
+    // The other nodes are in the same place as everybody outside.
+    .filter(([{address}, {from}]) => from !== 'outside' || !address.startsWith(`172.18.0.${other}`))
+    .map(([destination, origin]) => question(input, origin, {...destination, protocol: 'TCP', title: 'no Service TCP', service: '', sticky: false}));
 }
 
 /** No Service has it as its node port. */
 const closedPort = 10_255;
 
-/** TCP ports at which the node must answer: a refusal by its own network stack would look like that of a rule. */
+/** Ports at which the node must answer: a refusal by its own network stack would look like that of a rule. */
 export function portsOfNode(api: ApiObjects): readonly number[] {
   const ports = (api.services ?? []).flatMap(({spec}) => spec?.ports ?? []).flatMap(({nodePort}) => nodePort ?? []);
   const endpoints = (api.endpointSlices ?? []).flatMap(slice => slice.ports ?? []).flatMap(({port}) => port ?? []);
@@ -163,9 +168,4 @@ export function portsOfNode(api: ApiObjects): readonly number[] {
 
 function healthCheckPorts({services}: ApiObjects): readonly number[] {
   return (services ?? []).flatMap(({spec}) => spec?.healthCheckNodePort ?? []);
-}
-
-/** The captured node, with the addresses that it has here. */
-export function withAddresses(node: NodeDump, addresses: string): NodeDump {
-  return {...node, read: file => (file === 'addresses.json' ? Buffer.from(addresses) : node.read(file))};
 }

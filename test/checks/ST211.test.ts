@@ -1,0 +1,97 @@
+import {expect, test} from 'vitest';
+import {snapshotOf} from '../fixtures.ts';
+import {findingsOf, said, saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST211', node: 'node-b', family: 'IPv4'};
+
+test('an endpoint whose own connections are not masqueraded never sees an answer: an error with the endpoint', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete('-A KUBE-SEP-', '-s 10.244.12.4/32', '"shop/web:http"', '-j KUBE-MARK-MASQ');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, severity: 'error', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80', endpoint: '10.244.12.4:8080'},
+      message: saying('packets from endpoint 10.244.12.4:8080 to itself', 'are not masqueraded'),
+      expected: [gone],
+    },
+  ]);
+});
+
+test('the capture of a missing hairpin rule has this finding and no other of the node', async () => {
+  const found = findingsOf(await snapshotOf('faults/no-hairpin')).filter(({node}) => node !== undefined);
+  expect(found.map(said)).toEqual([expect.objectContaining({code: 'ST211', severity: 'error', node: 'node-a', endpoint: '10.244.11.4:8080'})]);
+});
+
+test('traffic from outside under Cluster policy that keeps its source cannot be answered: one error for all entries', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete('-A KUBE-EXT-', '"masquerade traffic for shop/lb-cluster:http external');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, severity: 'error', subject: 'shop/lb-cluster:http', entry: expect.anything()},
+      message: saying('are not masqueraded, and should be'),
+      expected: [gone],
+    },
+  ]);
+});
+
+test('cluster-IP traffic that does not come from pods is served without it, and is a warning', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete('-A KUBE-SVC-', '"shop/web:http cluster IP"', '-j KUBE-MARK-MASQ');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, severity: 'warning', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
+      message: saying('through its cluster IP 10.96.1.1:80 are not masqueraded, and should be'),
+      expected: [gone],
+    },
+  ]);
+});
+
+test('a rule that masquerades everybody hides the addresses of pods', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const right = dump.replace(['-A KUBE-SVC-', '"shop/web:http cluster IP"', '-j KUBE-MARK-MASQ'], '! -s 10.244.0.0/16 ', '');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, severity: 'warning', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
+      message: saying('packets from a pod of this node', 'are masqueraded, and should keep their source address'),
+      expected: [right],
+      actual: [dump.evidence('-A KUBE-SVC-', '"shop/web:http cluster IP"', '-j KUBE-MARK-MASQ')],
+    },
+  ]);
+});
+
+test('the node’s own traffic to a Local Service that keeps its source is a warning', async () => {
+  const given = await scenario();
+  given.rules('node-a').delete('-A KUBE-EXT-', '"masquerade LOCAL traffic for shop/lb-local:http');
+  expect(given.news().map(({code, severity, message}) => ({code, severity, message}))).toEqual([
+    {code: 'ST211', severity: 'warning', message: saying('packets from the node itself', 'are not masqueraded')},
+  ]);
+});
+
+test('the older form, in which the SVC chain masquerades each entry by itself, is judged alike', async () => {
+  const given = await scenario('healthy/1.23-iptables');
+  const gone = given.rules('node-b').delete('-A KUBE-SVC-', '"shop/nodeport:http"', '--dport 30080', '-j KUBE-MARK-MASQ');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, severity: 'error', subject: 'shop/nodeport:http', entry: 'node port 30080'},
+      message: saying('through its node port 30080 are not masqueraded'),
+      expected: [gone],
+    },
+  ]);
+});
+
+test('a wrong policy masquerades others, and is ST207 alone', async () => {
+  const given = await scenario();
+  given.service('shop/nodeport', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Local'}}));
+  expect(given.news({nodes: name => name === 'node-c'}).map(({code}) => code)).toEqual(['ST207']);
+});
+
+test('masqueradeAll masquerades pods by design: the capture with that setting stays silent', async () => {
+  const found = findingsOf(await snapshotOf('settings/masquerade-all'));
+  expect(found.map(({code}) => code)).not.toContain('ST211');
+});
+
+test('a hairpin rule of an endpoint that the Service does not use is not missed', async () => {
+  const given = await scenario();
+  expect(given.rules('node-b').lines('-s 10.244.12.5/32')).toEqual([]);
+  expect(given.news()).toEqual([]);
+});

@@ -1,0 +1,79 @@
+import {expect, test} from 'vitest';
+import {snapshotOf} from '../fixtures.ts';
+import {findingsOf, said, saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST213', node: 'node-b', family: 'IPv4'};
+const reject = '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable';
+
+test('a node that still refuses a Service which has endpoints now is one error, with the rule that refuses', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.deleteAll('"shop/web:http');
+  dump.append('filter', reject);
+  expect(given.news()).toEqual([
+    {
+      ...{...place, severity: 'error', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
+      message: saying('to its cluster IP 10.96.1.1:80 end in a REJECT, and should reach'),
+      expected: expect.anything(),
+      actual: [dump.evidence('"shop/web:http has no endpoints"')],
+    },
+  ]);
+});
+
+test('all entries that are refused are one finding', async () => {
+  const given = await scenario();
+  given.slices('shop/empty-lb', slice => ({
+    ...slice,
+    ports: [{name: 'http', port: 8080, protocol: 'TCP'}],
+    endpoints: [{addresses: ['10.244.11.4'], conditions: {ready: true}, nodeName: 'node-a'}],
+  }));
+  const found = given.news({nodes: name => name === 'node-b'});
+  expect(found.map(({code, severity, subject}) => ({code, severity, subject}))).toEqual([
+    {code: 'ST213', severity: 'error', subject: 'shop/empty-lb:http'},
+  ]);
+  for (const entry of ['cluster IP', 'node port', 'load-balancer IP', 'external IP']) expect(found[0]?.message).toContain(entry);
+});
+
+test('a refusal that no packet reaches, since table nat has sent it on before, is an info', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.append('filter', reject);
+  expect(given.news()).toEqual([
+    {
+      ...{...place, severity: 'info', subject: 'shop/web:http'},
+      message: saying('no packet reaches it as long as the nat rules are in place'),
+      actual: [dump.evidence('"shop/web:http has no endpoints"')],
+    },
+  ]);
+});
+
+test('the capture of a left-over refusal has this info and nothing else of the node', async () => {
+  const found = findingsOf(await snapshotOf('faults/leftover-reject')).filter(({node}) => node !== undefined);
+  expect(found.map(said)).toEqual([expect.objectContaining({code: 'ST213', severity: 'info', node: 'node-a', subject: 'shop/web:http'})]);
+});
+
+test('a rule that drops what is meant for an endpoint’s entry is an error', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.insertBefore(['-A KUBE-EXTERNAL-SERVICES', '"shop/empty-lb:http', '30089'], '-A KUBE-EXTERNAL-SERVICES -p tcp -m tcp --dport 8080 -j DROP');
+  expect(given.news().filter(({severity}) => severity === 'error').length).toBeGreaterThan(0);
+});
+
+test('a Service without endpoints is refused by design, and stays silent', async () => {
+  const given = await scenario();
+  expect(given.rules('node-b').lines('"shop/empty:http has no endpoints"')).toHaveLength(1);
+  expect(given.said().map(({code}) => code)).not.toContain('ST213');
+});
+
+test('the refusal of such a Service that stands twice is ST218, since it refuses nobody who should pass', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.insertAfter(['"shop/empty:http has no endpoints"'], dump.line('"shop/empty:http has no endpoints"'));
+  expect(given.news().map(({code, severity}) => [code, severity])).toEqual([['ST218', 'info']]);
+});
+
+test('a drop for want of a local endpoint, on a node that has none, stays silent', async () => {
+  const given = await scenario();
+  expect(given.rules('node-b').lines('-A KUBE-SERVICES', '"shop/internal-local:http has no local endpoints"')).toHaveLength(1);
+  expect(given.said().map(({code}) => code)).not.toContain('ST213');
+});

@@ -1,0 +1,32 @@
+import {expect, test} from 'vitest';
+import {saying, scenario} from '../scenario.ts';
+
+test('the accept rule of a health-check port that is missing is a warning with the port', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete('-A KUBE-NODEPORTS', '"shop/lb-local:http health check node port"');
+  expect(given.news()).toEqual([
+    {
+      ...{code: 'ST219', severity: 'warning', node: 'node-b', family: 'IPv4', subject: 'shop/lb-local:http'},
+      message: saying('the rule that accepts health checks on port 32100 is missing'),
+      expected: [gone],
+    },
+  ]);
+});
+
+test('kube-proxy 1.23 writes it as well, and it is missed there', async () => {
+  const given = await scenario('healthy/1.23-iptables');
+  given.rules('node-c').delete('"shop/lb-local:http health check node port"');
+  expect(given.news().map(({code, node}) => ({code, node}))).toEqual([{code: 'ST219', node: 'node-c'}]);
+});
+
+test('a Service under Cluster policy has no health-check port, whatever number is left in it', async () => {
+  const given = await scenario();
+  given.service('shop/lb-cluster', object => ({...object, spec: {...object.spec, healthCheckNodePort: 32200}}));
+  expect(given.news()).toEqual([]);
+});
+
+test('a Service that is missing with all its rules is ST201 alone', async () => {
+  const given = await scenario();
+  given.rules('node-b').deleteAll('"shop/lb-local:http', '-A KUBE-');
+  expect(given.news().map(({code}) => code)).toEqual(['ST201']);
+});

@@ -1,0 +1,73 @@
+import type {PacketAnswer} from '../../../src/judge/packet-query.ts';
+import {isMasqueraded} from './fate.ts';
+import type {Sent} from './lab.ts';
+import type {Question} from './questions.ts';
+import {chanceOf} from './shares.ts';
+
+/** What `packet` says about a question, by fate. */
+export type Prediction = ReadonlyMap<string, {readonly probability: number; readonly masquerade: boolean}>;
+
+/** A question, what `packet` says, and what the kernel did. */
+export interface Trial {
+  readonly question: Question;
+  readonly prediction: Prediction;
+  readonly sent: readonly Sent[];
+}
+
+/** Below this a deviation is no chance: 10^5 comparisons are wrong once in 10^4 runs. */
+export const impossible = 1e-9;
+
+/** The outcomes of `packet`, those that end alike put together. An undecided one comes with its reason. */
+export function predictionOf({outcomes}: Pick<PacketAnswer, 'outcomes'>): Prediction {
+  const fates = new Map<string, {probability: number; masquerade: boolean}>();
+  for (const {verdict, destination, probability, masquerade, reason} of outcomes) {
+    const accepted = verdict === 'accept';
+    const fate = accepted ? `accept ${destination ?? 'unchanged'}` : reason === undefined ? verdict : `${verdict}: ${reason}`;
+    const before = fates.get(fate);
+    if (accepted && before !== undefined && before.masquerade !== masquerade) throw new Error(`${fate} is masqueraded in part`);
+    fates.set(fate, {probability: (before?.probability ?? 0) + probability, masquerade: accepted && masquerade});
+  }
+  return fates;
+}
+
+/** In words: all in which the kernel did not do what `packet` says. */
+export function disagreements({question, prediction, sent}: Trial): readonly string[] {
+  const seen = Map.groupBy(sent, ({fate}) => fate as string);
+  return [...new Set([...prediction.keys(), ...seen.keys()])].flatMap(fate => {
+    const packets = seen.get(fate) ?? [];
+    const said = prediction.get(fate);
+    if (said === undefined) return [`${question.title}: ${packets.length} of ${sent.length} ended in ${fate}, not in ${[...prediction.keys()]}`];
+    const masqueraded = isMasqueraded(packets);
+    const share = {count: packets.length, total: sent.length, probability: said.probability};
+    return [
+      ...(packets.length > 0 && masqueraded !== said.masquerade
+        ? [`${question.title}: ${fate}: masqueraded: ${masqueraded}, not ${said.masquerade}`]
+        : []),
+      ...(chanceOf(share) < impossible ? [`${question.title}: ${fate}: ${shareText(share)}`] : []),
+    ];
+  });
+}
+
+/**
+ * The shares of all questions that are answered by the same chances, such as all of three endpoints with a third each, put
+ * together: so many packets leave little to chance.
+ */
+export function pooledShares(trials: readonly Trial[]): readonly string[] {
+  const pools = Map.groupBy(trials, ({prediction}) => chancesOf(prediction).map(chance => chance.toFixed(4)).join(' '));
+  return [...pools.values()].flatMap(pool => {
+    const total = pool.reduce((sum, {sent}) => sum + sent.length, 0);
+    return chancesOf(pool[0]?.prediction ?? new Map()).flatMap((probability, at) => {
+      const count = pool.reduce((sum, {prediction, sent}) => sum + sent.filter(({fate}) => fate === [...prediction.keys()][at]).length, 0);
+      const share = {count, total, probability};
+      return chanceOf(share) < impossible ? [`outcome ${at + 1} of ${pool[0]?.prediction.size}: ${shareText(share)}`] : [];
+    });
+  });
+}
+
+function chancesOf(prediction: Prediction): readonly number[] {
+  return [...prediction.values()].map(({probability}) => probability);
+}
+
+function shareText({count, total, probability}: {readonly count: number; readonly total: number; readonly probability: number}): string {
+  return `${count} of ${total}, and its probability is ${probability.toFixed(4)}`;
+}

@@ -1,0 +1,132 @@
+import {nodeFacts} from '../../../src/expect/node-facts.ts';
+import {environmentOf} from '../../../src/judge/environment.ts';
+import {askPacket, type PacketAnswer, type PacketNode} from '../../../src/judge/packet-query.ts';
+import {packetOf} from '../../../src/judge/probes.ts';
+import {type Family, families} from '../../../src/model/family.ts';
+import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
+import {walkPacket} from '../../../src/trace/walk-packet.ts';
+import {predictionOf, type Prediction, type Trial} from './compare.ts';
+import {Lab, type PlacedFlow} from './lab.ts';
+import {type BackendName, type Loaded, loadRules, onlyRuleset} from './load-rules.ts';
+import {portsOfNode, type Question, questionsOf} from './questions.ts';
+import {flowsFor} from './shares.ts';
+
+export interface ExperimentSettings {
+  readonly snapshot: Snapshot;
+  readonly node: string;
+  readonly backend: BackendName;
+  /** The node's interface to its pods; when it is given, questions say by which interface a packet comes in. */
+  readonly podInterface?: string;
+  /** Addresses that the node has besides its own, as a load balancer may put its address on the nodes. */
+  readonly addresses?: readonly string[];
+}
+
+/** One captured node, rebuilt: its rules are in the kernel, and `packet` can be asked about the same dump. */
+export class Experiment implements AsyncDisposable {
+  readonly questions: readonly Question[];
+  /** What the kernel holds of each family, read back. */
+  readonly loaded: ReadonlyMap<Family, Loaded>;
+  /** What `ip -j address` prints on the node: in a bundle, `addresses.json`. */
+  readonly addresses: string;
+  readonly #lab: Lab;
+  readonly #nodes: ReadonlyMap<Family, PacketNode>;
+
+  static async open(settings: ExperimentSettings): Promise<Experiment> {
+    const {snapshot, node: name, podInterface = 'cni0', addresses = []} = settings;
+    const number = 11 + ['node-a', 'node-b', 'node-c'].indexOf(name);
+    const lab = await Lab.open({number, podInterface, addresses, ports: portsOfNode(snapshot.api)});
+    try {
+      return new Experiment(lab, settings, number);
+    } catch (error) {
+      await lab[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  private constructor(lab: Lab, {snapshot, node: name, backend, podInterface, addresses = []}: ExperimentSettings, number: number) {
+    this.#lab = lab;
+    this.addresses = lab.node.run('ip', ['-j', 'address']);
+    const captured = snapshot.nodes.find(node => node.name === name);
+    if (captured === undefined) throw new Error(`the capture has no ${name}`);
+    const node: NodeDump = {...captured, read: file => (file === 'addresses.json' ? Buffer.from(this.addresses) : captured.read(file))};
+    const dumps = families.map(family => ({family, dump: node.read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')?.toString() ?? ''}));
+    const facts = nodeFacts(node, snapshot.api);
+    this.#nodes = new Map(dumps.map(({family, dump}) => [family, {node, facts, ruleset: onlyRuleset(dump, family)}]));
+    this.loaded = new Map(dumps.map(given => [given.family, loadRules(lab.node, backend, given)]));
+    this.questions = questionsOf({
+      ...{api: snapshot.api, number, addresses},
+      ...{podInterface: podInterface ?? null},
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#lab[Symbol.asyncDispose]();
+  }
+
+  /** What the node's dump holds of a family, all of it. */
+  dump(family: Family): PacketNode {
+    const node = this.#nodes.get(family);
+    if (node === undefined) throw new Error(`there is no ${family} dump`);
+    return node;
+  }
+
+  ask({query}: Question): PacketAnswer {
+    return askPacket(query, this.dump(query.family));
+  }
+
+  /** Sends, for each question, so many packets that no outcome can be missed by chance. */
+  async try(questions: readonly Question[]): Promise<readonly Trial[]> {
+    return this.#send(
+      questions.map(question => {
+        const prediction = predictionOf(this.ask(question));
+        const rarest = Math.min(...[...prediction.values()].map(({probability}) => probability));
+        return {question, prediction, sources: Array.from({length: flowsFor(rarest)}, () => question.query.source)};
+      }),
+    );
+  }
+
+  /** Sends from clients that are new to a Service, and from the same clients once more. */
+  async tryTwice(questions: readonly Question[]): Promise<readonly (readonly [first: Trial, second: Trial])[]> {
+    const done: (readonly [Trial, Trial])[] = [];
+    for (let left = questions; left.length > 0; ) {
+      await this.#lab.node.forgetClients();
+      const round = chooseClients(left);
+      const asked = round.map(({question, sources}) => ({question, sources, prediction: predictionOf(this.ask(question))}));
+      const [first, second] = [await this.#send(asked), await this.#send(asked)];
+      done.push(...first.flatMap((trial, at) => (second[at] === undefined ? [] : [[trial, second[at]] as const])));
+      left = left.filter(question => !round.some(chosen => chosen.question === question));
+    }
+    return done;
+  }
+
+  /** What becomes of a packet whose sender stands on some lists of `-m recent`. */
+  askOfKnown({from, query}: Question, lists: ReadonlySet<string>): Prediction {
+    const {ruleset, facts} = this.dump(query.family);
+    const packet = packetOf(query, {...query, from: {kind: from === 'node' ? 'node' : 'other', interface: query.inInterface}});
+    if (packet === null) throw new Error(`${query.source} or ${query.destination} is no address`);
+    return predictionOf({outcomes: walkPacket(ruleset, packet, environmentOf(facts, {knownTo: lists, strict: true}))});
+  }
+
+  async #send(asked: readonly (Omit<Trial, 'sent'> & {readonly sources: readonly string[]})[]): Promise<readonly Trial[]> {
+    const flows = asked.flatMap(({question, sources}) => sources.map(source => this.#flow(question, source)));
+    const sent = (await this.#lab.send(flows)).values();
+    return asked.map(({question, prediction, sources}) => ({question, prediction, sent: [...sent.take(sources.length)]}));
+  }
+
+  #flow({from, query: {protocol, destination, port}}: Question, source: string): PlacedFlow {
+    return {from, source, sourcePort: this.#lab.freshPort(), protocol: protocol === 'TCP' ? 'tcp' : 'udp', destination, port};
+  }
+}
+
+/**
+ * Questions that can be asked at once, each with clients of its own: a client that has been to a Service once is no longer new.
+ * A list of `-m recent` holds no more than 100 clients.
+ */
+function chooseClients(questions: readonly Question[]): readonly {readonly question: Question; readonly sources: readonly string[]}[] {
+  const used = new Set<string>();
+  return questions.flatMap(question => {
+    const sources = question.sources.filter(source => !used.has(`${question.service} ${source}`)).slice(0, 6);
+    for (const source of sources) used.add(`${question.service} ${source}`);
+    return sources.length === 0 ? [] : [{question, sources}];
+  });
+}

@@ -1,0 +1,43 @@
+import {describe, expect, test} from 'vitest';
+import {inferConfig} from '../../../src/expect/iptables/infer-config.ts';
+import type {Family} from '../../../src/model/family.ts';
+import type {Ruleset} from '../../../src/model/ruleset.ts';
+import {parseDumps} from '../../../src/parse/iptables-save.ts';
+import {captureNames, snapshotOf} from '../../fixtures.ts';
+
+async function rulesetsOf(name: string): Promise<ReadonlyMap<Family, Ruleset>> {
+  const [node] = (await snapshotOf(name)).nodes;
+  const read = (file: string) => parseDumps(node?.read(file) ?? '')[0];
+  const both = [read('iptables-save'), read('ip6tables-save')].flatMap(ruleset => (ruleset === undefined ? [] : [ruleset]));
+  return new Map(both.map(ruleset => [ruleset.family, ruleset]));
+}
+
+describe('the rules of a node show', () => {
+  test.each([
+    [
+      'healthy/1.36-iptables',
+      {clusterCIDRs: ['10.244.0.0/16'], masqueradeAll: false, masqueradeBit: 14, nodePortAddresses: [], localhostNodePorts: true},
+    ],
+    ['settings/masquerade-all', {masqueradeAll: true}],
+    ['settings/masquerade-bit-5', {masqueradeBit: 5}],
+    ['settings/detect-bridge', {detectLocalMode: 'BridgeInterface', bridgeInterface: 'cbr0'}],
+    ['settings/detect-interface-prefix', {detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: 'veth'}],
+    ['settings/no-localhost-nodeports', {localhostNodePorts: false}],
+    ['settings/nodeport-primary', {nodePortAddresses: ['172.18.0.11/32']}],
+    ['settings/detect-node-cidr', {clusterCIDRs: ['10.244.11.0/24']}],
+  ])('the settings of its kube-proxy: %s', async (name, settings) => {
+    expect(inferConfig(await rulesetsOf(name))).toMatchObject(settings);
+  });
+
+  test.each(captureNames('healthy', 'eras'))('an era that its version is of: %s', async name => {
+    const minor = inferConfig(await rulesetsOf(name)).version?.minor ?? 0;
+    const actual = Number(/1\.(\d+)/.exec(name)?.[1]);
+    // From 1.27 on kube-proxy writes the rules of a plain cluster alike.
+    expect(minor).toBe(actual >= 27 ? 36 : actual);
+  });
+
+  test('nothing where there are none', () => {
+    expect(inferConfig(new Map())).toEqual({});
+    expect(inferConfig(new Map(parseDumps('*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n').map(ruleset => ['IPv4', ruleset])))).toEqual({});
+  });
+});
