@@ -71,6 +71,14 @@ export class EditableDump {
     this.#lines.splice(this.#table(table)[0] + 1, 0, `:${chain} - [0:0]`);
   }
 
+  /** Gives a base chain another policy. */
+  policy(table: string, chain: string, policy: string): void {
+    const [start, end] = this.#table(table);
+    const at = this.#lines.findIndex((line, index) => index > start && index < end && line.startsWith(`:${chain} `));
+    if (at < 0) throw new Error(`table ${table} has no chain ${chain}`);
+    this.#lines[at] = `:${chain} ${policy} [0:0]`;
+  }
+
   /** Takes a table out, from its header to its COMMIT. */
   deleteTable(table: string): void {
     const [start, end] = this.#table(table);

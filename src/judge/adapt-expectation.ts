@@ -124,7 +124,10 @@ interface DetectorFinding {
 /** The node tells pods from others in another way than configured; null when it does not, or too few Services show it. */
 function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFinding | null {
   const {context, family} = expected;
-  const chains = [...(actual.tables.get('nat')?.chains.keys() ?? [])].filter(name => parseChainName(name)?.role === 'SVC').length;
+  const nat = actual.tables.get('nat');
+  // What a cut dump does not show may still be on the node.
+  if (nat?.complete !== true) return null;
+  const chains = [...nat.chains.keys()].filter(name => parseChainName(name)?.role === 'SVC').length;
   if (chains < 3) return null;
   const seen = usualDetector(actual);
   const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);

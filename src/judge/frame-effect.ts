@@ -24,24 +24,24 @@ export class FrameEffect {
     this.#environment = environmentOf(expected.context.facts);
   }
 
-  /** Of a rule that a base chain lacks. */
+  /** Of a jump that a base chain lacks, or holds in another form. */
   ofMissing(rule: Rule): boolean {
     const chain = this.#actual.chain(rule.table, rule.chain);
-    return chain === undefined || this.#changes(listChain(chain, [rule, ...chain.rules()]));
+    if (chain === undefined) return true;
+    const others = chain.rules().filter(({target}) => target?.name !== rule.target?.name);
+    const place = Math.max(0, chain.rules().findIndex(({target}) => target?.name === rule.target?.name));
+    return this.ofRules(chain, others.toSpliced(place, 0, rule));
   }
 
-  /** Of all that differs in a chain of kube-proxy's. */
-  ofChain(table: string, name: string): boolean {
-    const chain = this.#expected.chain(table, name);
-    return chain !== undefined && this.#changes(chain);
-  }
-
-  #changes(chain: Chain): boolean {
+  /** Of a chain that holds other rules than these. */
+  ofRules({table, name, policy, complete}: Chain, rules: readonly Rule[]): boolean {
     const actual = this.#actual;
+    const text = (): string => rules.map(rule => rule.text).join('\n');
+    const chain: Chain = {table, name, policy, complete, ruleCount: rules.length, rules: () => rules, text};
     const repaired: ChainSource = {
       family: actual.family,
-      hasTable: table => actual.hasTable(table),
-      chain: (table, name) => (table === chain.table && name === chain.name ? chain : actual.chain(table, name)),
+      hasTable: wanted => actual.hasTable(wanted),
+      chain: (inTable, wanted) => (inTable === table && wanted === name ? chain : actual.chain(inTable, wanted)),
     };
     this.#walked ??= this.#packets().map(packet => ({packet, fate: this.#walk(actual, packet)}));
     return this.#walked.some(({packet, fate}) => !sameFate(fate, this.#walk(repaired, packet)));
@@ -54,7 +54,7 @@ export class FrameEffect {
   /** Those of one Service port of each shape, and some that are for no Service. */
   #packets(): readonly Packet[] {
     const {context, ports} = this.#expected;
-    const byShape = new Map(ports.map(item => [shapeOf(item), item]));
+    const byShape = new Map(ports.map(item => [shapeOf(item, context.facts.hostIPs), item]));
     const probes = [...byShape.values()].flatMap(item => probesFor({item, context, hairpins: item.endpoints.reachable.slice(0, 1)}));
     return [...probes.filter(({knownTo}) => knownTo.size === 0).map(({packet}) => packet), ...this.#otherPackets()];
   }
@@ -71,7 +71,7 @@ export class FrameEffect {
 }
 
 /** All that decides which rules of the frame a Service port's packets meet. */
-function shapeOf({port, endpoints}: PortOnNode): string {
+function shapeOf({port, endpoints}: PortOnNode, hostIPs: readonly string[]): string {
   return [
     port.protocol,
     port.externalPolicyLocal,
@@ -82,15 +82,6 @@ function shapeOf({port, endpoints}: PortOnNode): string {
     port.sourceRanges.length > 0,
     endpoints.hasAny,
     endpoints.local.length > 0,
+    endpoints.reachable.some(({address}) => hostIPs.includes(address)),
   ].join();
-}
-
-export function listChain(like: Chain, rules: readonly Rule[]): Chain {
-  const {table, name, policy, complete} = like;
-  return {
-    ...{table, name, policy, complete},
-    ruleCount: rules.length,
-    rules: () => rules,
-    text: () => rules.map(rule => rule.text).join('\n'),
-  };
 }

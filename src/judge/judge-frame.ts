@@ -8,6 +8,7 @@ import type {Rule, Ruleset} from '../model/ruleset.ts';
 import {hasExternalEntry} from '../model/service-port.ts';
 import {type Branch, walkChain} from '../trace/walk-chain.ts';
 import {environmentOf} from './environment.ts';
+import {FrameEffect} from './frame-effect.ts';
 import type {PortDifference} from './judge-port.ts';
 import type {Symptom, SymptomKind} from './symptom.ts';
 
@@ -22,15 +23,17 @@ export interface FrameCase {
 export function judgeFrame(given: FrameCase): readonly Symptom[] {
   const symptoms: Symptom[] = [];
   const left = new Set(given.differences.filter(isOfTheFrame));
+  const effect = new FrameEffect(given.expected, given.actual);
   const say = (symptom: Omit<Symptom, 'family' | 'port'>, explained: readonly PortDifference[] = []): void => {
     symptoms.push({...symptom, family: given.expected.family, port: null});
     for (const difference of explained) left.delete(difference);
   };
-  judgeHooks(given, [...left], say);
-  judgeMasquerade(given, [...left], say);
-  judgeNodePortTail(given, [...left], say);
+  judgeHooks(given, [...left], effect, say);
+  judgeMasquerade(given, [...left], effect, say);
+  judgeNodePortTail(given, [...left], effect, say);
   judgeForward(given, [...left], say);
   judgeMarkDrop(given, say);
+  judgeFilterChains(given, [...left], effect, say);
   sayRest([...left], say);
   const canaries = missingCanaries(given.actual);
   if (canaries.length > 0)
@@ -62,7 +65,7 @@ function isKubeletsOwn(rule: Rule): boolean {
   return rule.chain === 'KUBE-FIREWALL' && rule.line > 0 && rule.text.includes('--mark 0x8000/0x8000') && rule.target?.name === 'DROP';
 }
 
-function judgeHooks({actual}: FrameCase, differences: readonly PortDifference[], say: Say): void {
+function judgeHooks({actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
   const hooks = differences.filter(
     ({kind, chain, rule}) => kind === 'missing' && baseChainNames.has(chain) && rule.target?.name !== 'KUBE-POSTROUTING',
   );
@@ -78,11 +81,12 @@ function judgeHooks({actual}: FrameCase, differences: readonly PortDifference[],
       closest.length === 0
         ? `${target} is not reached from ${table}/${chain}`
         : `the jump from ${table}/${chain} to ${target} has other conditions`;
+    const severity = effect.ofMissing(rule) ? severityOfLoss(table, target) : closest.length === 0 ? 'warning' : 'info';
     say(
       {
         kind: 'services-chain-not-hooked',
-        severity: severityOfHook(table, target, actual),
-        detail: `${state}: ${lossOf(hook, actual)}`,
+        severity,
+        detail: `${state}: ${severity === 'info' ? 'no packet fares differently for it' : lossOf(hook, actual)}`,
         expected: [rule],
         actual: closest.slice(0, 3),
       },
@@ -91,13 +95,9 @@ function judgeHooks({actual}: FrameCase, differences: readonly PortDifference[],
   }
 }
 
-/** A missing hook of the filter table loses packets only if the chain behind it holds something. */
-function severityOfHook(table: string, target: string, actual: Ruleset): Severity {
-  if (table === 'nat') return 'error';
-  if (target === 'KUBE-FORWARD') return actual.chain('filter', 'FORWARD')?.policy === 'DROP' ? 'error' : 'warning';
-  // What accepts health checks, and what keeps neighbours off the loopback address, loses no packet of a Service.
-  if (target === 'KUBE-NODEPORTS' || target === 'KUBE-FIREWALL') return 'warning';
-  return (actual.chain(table, target)?.ruleCount ?? 0) > 0 ? 'error' : 'warning';
+/** What accepts health checks, and what keeps neighbours off the loopback address, loses no packet of a Service. */
+function severityOfLoss(table: string, target: string): Severity {
+  return table === 'filter' && (target === 'KUBE-NODEPORTS' || target === 'KUBE-FIREWALL') ? 'warning' : 'error';
 }
 
 function lossOf({table, chain, rule}: PortDifference, actual: Ruleset): string {
@@ -117,14 +117,15 @@ function lossOf({table, chain, rule}: PortDifference, actual: Ruleset): string {
 }
 
 /** The mark must be set by KUBE-MARK-MASQ, honoured by KUBE-POSTROUTING, and by it alone. */
-function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[], say: Say): void {
+function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
   const {expected, actual} = given;
   const own = differences.filter(
     ({chain, rule}) => chain === 'KUBE-POSTROUTING' || chain === 'KUBE-MARK-MASQ' || rule.target?.name === 'KUBE-POSTROUTING',
   );
   if (own.length === 0) return;
   const broken: string[] = [];
-  if (own.some(({kind, rule}) => kind === 'missing' && rule.target?.name === 'KUBE-POSTROUTING'))
+  const hook = own.find(({kind, rule}) => kind === 'missing' && rule.target?.name === 'KUBE-POSTROUTING')?.rule;
+  if (hook !== undefined && (effect.ofMissing(hook) || !jumpsTo(actual, hook)))
     broken.push('nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING');
   // Any mark does, as long as what is set is what is honoured.
   const set = passChain(given, 'nat', 'KUBE-MARK-MASQ', 0);
@@ -153,6 +154,10 @@ function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[
       },
       own,
     );
+}
+
+function jumpsTo(actual: Ruleset, {table, chain, target}: Rule): boolean {
+  return actual.chain(table, chain)?.rules().some(rule => rule.target?.name === target?.name) ?? false;
 }
 
 interface Passed {
@@ -188,13 +193,13 @@ function passChain({actual, expected}: FrameCase, table: string, name: string, m
   return result === undefined || result.verdict === 'undecided' ? null : {...result.packet, dropped: result.verdict === 'drop'};
 }
 
-function judgeNodePortTail({expected, actual}: FrameCase, differences: readonly PortDifference[], say: Say): void {
+function judgeNodePortTail({expected, actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
   const tail = differences.filter(
     ({table, chain, rule}) => table === 'nat' && chain === 'KUBE-SERVICES' && rule.target?.name === 'KUBE-NODEPORTS',
   );
   if (tail.length === 0) return;
   const missing = tail.filter(({kind}) => kind === 'missing').map(({rule}) => rule);
-  const found = (actual.chain('nat', 'KUBE-SERVICES')?.rules() ?? []).filter(rule => rule.target?.name === 'KUBE-NODEPORTS');
+  const found = (actual.chain('nat', 'KUBE-SERVICES')?.rules() ?? []).filter(isTail);
   if (missing.length === 0) {
     const extra = tail.filter(({kind}) => kind === 'extra').map(({rule}) => rule);
     // Which local addresses there are is only known for certain when the node's interfaces were read.
@@ -212,12 +217,21 @@ function judgeNodePortTail({expected, actual}: FrameCase, differences: readonly 
       );
     return;
   }
-  const used = expected.ports.some(({port}) => port.nodePort !== 0);
+  const chain = actual.chain('nat', 'KUBE-SERVICES');
+  const right = expected.chain('nat', 'KUBE-SERVICES')?.rules().filter(isTail) ?? [];
+  const lost = chain === undefined || effect.ofRules(chain, [...chain.rules().filter(rule => !isTail(rule)), ...right]);
   const state =
     found.length === 0
       ? 'nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'
-      : 'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be';
-  say({kind: 'node-ports-unreachable', severity: used ? 'error' : 'warning', detail: state, expected: missing, actual: found}, tail);
+      : lost
+        ? 'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be'
+        : 'the jump to KUBE-NODEPORTS is written in another way: no packet fares differently for it';
+  const severity: Severity = lost ? 'error' : found.length === 0 ? 'warning' : 'info';
+  say({kind: 'node-ports-unreachable', severity, detail: state, expected: missing, actual: found}, tail);
+}
+
+function isTail({target}: Rule): boolean {
+  return target?.name === 'KUBE-NODEPORTS';
 }
 
 /** Rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence lets through or holds back. */
@@ -298,6 +312,21 @@ function leadsTo(actual: Ruleset, chain: string, target: string): boolean {
       ?.rules()
       .some(rule => rule.target?.name === target) ?? false
   );
+}
+
+/** What is left of KUBE-FORWARD and KUBE-FIREWALL, where packets fare differently for it. */
+function judgeFilterChains({expected, actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+  for (const name of ['KUBE-FORWARD', 'KUBE-FIREWALL']) {
+    const own = differences.filter(({table, chain}) => table === 'filter' && chain === name);
+    const chain = actual.chain('filter', name);
+    if (own.length === 0 || chain === undefined) continue;
+    const right = expected.chain('filter', name)?.rules() ?? [];
+    if (!effect.ofRules(chain, [...right, ...chain.rules().filter(isKubeletsOwn)])) continue;
+    const rules = (wanted: boolean): readonly Rule[] => own.filter(({kind}) => (kind === 'missing') === wanted).map(({rule}) => rule);
+    const kind = name === 'KUBE-FORWARD' ? ('forward-blocked' as const) : ('unexpected-rule' as const);
+    const detail = `the rules of ${name} are not those that kube-proxy writes, and packets fare differently for it`;
+    say({kind, severity: 'error', detail, expected: rules(true), actual: rules(false)}, own);
+  }
 }
 
 function sayRest(differences: readonly PortDifference[], say: Say): void {

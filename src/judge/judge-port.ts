@@ -11,6 +11,7 @@ import {environmentOf} from './environment.ts';
 import {Explained} from './explained.ts';
 import {type Probe, probesFor} from './probes.ts';
 import {bothOf, isSameBut} from './merge-symptoms.ts';
+import {changesFates} from './rule-effect.ts';
 import type {ServiceView} from './service-view.ts';
 import {sourceNames} from './sources.ts';
 import type {Symptom} from './symptom.ts';
@@ -66,11 +67,11 @@ class PortJudge {
     // A client can only be led back to an endpoint that is there, by an entry that leads where it should.
     if (!this.#has(endpointKinds)) {
       for (const trial of reached)
-        if (trial.probe.knownTo.size > 0 && !this.#entries.has(entryText(trial.probe.entry))) this.#lostAffinity(trial);
+        if (isLedBack(trial) && !this.#entries.has(entryText(trial.probe.entry))) this.#lostAffinity(trial);
     }
     this.#staleEntries();
     this.#judgeAffinity();
-    for (const trial of reached) this.#compareMemory(trial);
+    if (!this.#has(endpointKinds)) for (const trial of reached) this.#compareMemory(trial);
     this.#judgeHealthCheck();
     // Who is masqueraded follows from the policy; with the wrong policy it is no finding of its own.
     if (this.#has(policyKinds)) this.#drop('masquerade-mismatch');
@@ -182,6 +183,8 @@ class PortJudge {
 
   #undecided({actual, probe}: Trial): void {
     const outcome = actual.outcomes.find(({verdict}) => verdict === 'undecided');
+    // That the dump ends too early is said of the node, as ST506.
+    if (this.#case.actual.cut !== null && outcome?.reason?.includes('the dump was cut')) return;
     const detail = `what becomes of packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)} cannot be told: ${outcome?.reason ?? 'unknown'}`;
     this.#say({kind: 'undecided-path', entry: probe.entry, detail, expected: [], actual: outcome?.path.slice(-1) ?? []}, 'undecided');
   }
@@ -511,10 +514,14 @@ class PortJudge {
       const target = rule.target?.name ?? '';
       const shared = rule.chain === 'KUBE-SERVICES' || rule.chain === 'KUBE-NODEPORTS';
       if (table !== 'nat' || !shared || !this.#isOwn(target) || entries.some(entry => isEntryRule(rule, entry))) continue;
-      const dead = (this.#case.actual.chain('nat', target)?.ruleCount ?? 0) === 0;
+      const {expected, view} = this.#case;
       const where = entryOfRule(rule);
-      const detail = `still answers at ${where}, which the API does not give it (any more)`;
-      this.#say({kind: 'stale-service', severity: dead ? 'info' : 'error', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
+      // Where the address and port are another Service port's as well, its rules may stand before this one.
+      const answers = changesFates(rule, {expected, actual: view});
+      const detail = answers
+        ? `still answers at ${where}, which the API does not give it (any more)`
+        : `a rule leads to it from ${where}, which the API does not give it (any more): no packet fares differently for it`;
+      this.#say({kind: 'stale-service', severity: answers ? 'error' : 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
     }
   }
 
@@ -628,6 +635,11 @@ const policyKinds = new Set<string>(['traffic-policy-mismatch']);
 
 function hasMatch(rule: Rule, name: string): boolean {
   return rule.matches.some(match => match.name === name);
+}
+
+/** The client of the trial is known to one endpoint, and that one it should reach. */
+function isLedBack({probe, expected}: Trial): boolean {
+  return probe.knownTo.size > 0 && expected.destinations.size === 1;
 }
 
 /** A rule that finds or remembers a client, or the DNAT that does not remember it. */

@@ -23,7 +23,7 @@ export const sourceNames: Readonly<Record<SourceKind, string>> = {
 };
 
 /** Sources from which to try the entries of a Service port on a node. `taken` are addresses that mean something, such as endpoints. */
-export function sourcesFor(port: ServicePort, context: NodeContext, taken: ReadonlySet<string>): readonly Source[] {
+export function sourcesFor(port: Pick<ServicePort, 'sourceRanges' | 'loadBalancerVIPs'>, context: NodeContext, taken: ReadonlySet<string>): readonly Source[] {
   const {facts, family} = context;
   const podNetworks = networks(facts.podCIDRs, context);
   const local = localNetwork(context);

@@ -85,7 +85,7 @@ function mergeAlike(branches: readonly Branch[]): readonly Branch[] {
   for (const branch of branches) {
     const {packet, supposed, assumed} = branch;
     const {mark, connectionMark, destination, port, untracked, masquerade} = packet;
-    const rules = (supposed === null ? assumed : [supposed]).map(({table, chain, line}) => `${table} ${chain} ${line}`);
+    const rules = (supposed === null ? assumed : [supposed]).map(({table, line, text}) => `${table} ${line} ${text}`);
     const kind = supposed === null ? 'real' : 'supposed';
     const key = JSON.stringify([mark, connectionMark, destination.text, port, untracked, masquerade, kind, rules]);
     const before = merged.get(key);

@@ -106,21 +106,43 @@ function passHook(context: WalkContext, [table, name]: Hook, branch: ChainResult
 }
 
 /**
- * Puts the ends together. An end that rests on a rule that could not be told stands only if the packet would have met the
- * same fate had the rule matched; otherwise it is undecided.
+ * Puts the ends together. An end that rests on a rule that could not be told stands only if the same fates had waited for the
+ * packet had the rule matched; otherwise it is undecided.
  */
 function summarise(ends: readonly ChainResult[]): readonly Outcome[] {
   const real = ends.filter(({supposed}) => supposed === null);
-  const fates = new Set(real.map(fate));
-  const doubtful = new Map<Rule, ChainResult>();
-  for (const end of ends) if (end.supposed !== null && !fates.has(fate(end))) doubtful.set(end.supposed, end);
+  const doubtful = doubtfulRules(ends);
   return real.map(end => {
-    const doubt = end.assumed.find(rule => doubtful.has(rule));
+    // A rule may only seem to matter because of one after it that cannot be told either.
+    const doubt = end.assumed.findLast(rule => doubtful.has(rule));
     if (doubt === undefined) return outcome(end);
     const other = doubtful.get(doubt);
     const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : fate(other)}: ${doubt.text}`;
     return {...outcome(end), verdict: 'undecided', destination: null, reason, doubt};
   });
+}
+
+/** The rules whose match would change what may become of the packet, each with an end that it would then come to. */
+function doubtfulRules(ends: readonly ChainResult[]): ReadonlyMap<Rule, ChainResult> {
+  const usual = new Map<Rule, Set<string>>();
+  for (const end of ends) if (end.supposed === null) for (const rule of end.assumed) fatesOf(usual, rule).add(fate(end));
+  const supposed = new Map<Rule, Set<string>>();
+  for (const end of ends) if (end.supposed !== null) fatesOf(supposed, end.supposed).add(fate(end));
+  const doubtful = new Map<Rule, ChainResult>();
+  for (const end of ends) {
+    const rule = end.supposed;
+    if (rule === null) continue;
+    const isNew = !fatesOf(usual, rule).has(fate(end));
+    const isFewer = !doubtful.has(rule) && fatesOf(supposed, rule).size < fatesOf(usual, rule).size;
+    if (isNew || isFewer) doubtful.set(rule, end);
+  }
+  return doubtful;
+}
+
+function fatesOf(map: Map<Rule, Set<string>>, rule: Rule): Set<string> {
+  const fates = map.get(rule) ?? new Set();
+  map.set(rule, fates);
+  return fates;
 }
 
 function fate({verdict, packet}: ChainResult): string {

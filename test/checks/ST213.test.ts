@@ -52,13 +52,6 @@ test('the capture of a left-over refusal has this info and nothing else of the n
   expect(found.map(said)).toEqual([expect.objectContaining({code: 'ST213', severity: 'info', node: 'node-a', subject: 'shop/web:http'})]);
 });
 
-test('a rule that drops what is meant for an endpoint’s entry is an error', async () => {
-  const given = await scenario();
-  const dump = given.rules('node-b');
-  dump.insertBefore(['-A KUBE-EXTERNAL-SERVICES', '"shop/empty-lb:http', '30089'], '-A KUBE-EXTERNAL-SERVICES -p tcp -m tcp --dport 8080 -j DROP');
-  expect(given.news().filter(({severity}) => severity === 'error').length).toBeGreaterThan(0);
-});
-
 test('a Service without endpoints is refused by design, and stays silent', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('"shop/empty:http has no endpoints"')).toHaveLength(1);

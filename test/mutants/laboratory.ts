@@ -42,13 +42,19 @@ export class Laboratory {
     this.#file = family === 'IPv4' ? 'iptables-save' : 'ip6tables-save';
     this.#dump = read(snapshot, node, this.#file);
     this.mutations = mutationsOf(this.#dump);
-    const addresses = parseNodeAddresses(read(snapshot, node, 'addresses.json')).flatMap(link => link.addresses);
+    const addresses = (parseNodeAddresses(read(snapshot, node, 'addresses.json')) ?? []).flatMap(link => link.addresses);
     const clusterCIDR = /clusterCIDR: (\S+)/.exec(read(snapshot, node, 'kube-proxy-config.yaml'))?.[1] ?? '';
     this.#setup = {api: snapshot.api, node, family, nodeAddresses: addresses, clusterCIDR};
     this.#walker = new Walker(addresses);
     this.#ruleset = parse(this.#dump, family);
     this.#baseline = this.#walkAll();
-    for (const walked of this.#baseline) for (const chain of walked.chains) this.#byChain.set(chain, [...(this.#byChain.get(chain) ?? []), walked]);
+    for (const walked of this.#baseline) {
+      for (const chain of walked.chains) {
+        const list = this.#byChain.get(chain);
+        if (list === undefined) this.#byChain.set(chain, [walked]);
+        else list.push(walked);
+      }
+    }
     this.#known = new Set(this.#findings(this.#dump).map(identity));
   }
 
@@ -102,8 +108,11 @@ export class Laboratory {
   }
 }
 
-/** Warnings of what will bite later: no packet fares differently yet. */
-const hazards: ReadonlySet<string> = new Set(["ST219","ST301"]);
+/**
+ * Warnings of what will bite on the next change, though no packet fares differently yet: a health-check port or a hook of the
+ * filter table that only matters once the policy is DROP or the chain behind it is filled.
+ */
+const hazards: ReadonlySet<string> = new Set(['ST219', 'ST301']);
 
 export async function laboratory(capture: string, family: Family, node = 'node-a'): Promise<Laboratory> {
   return new Laboratory(await snapshotOf(capture), node, family);

@@ -46,7 +46,7 @@ function servicePackets(service: ServiceObject, setup: PacketSetup): readonly Te
   const vips = (status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => (ip === undefined ? [] : [ip]));
   const addresses = [...(spec.clusterIPs ?? [spec.clusterIP ?? '']), ...vips, ...(spec.externalIPs ?? [])].filter(ofFamily);
   const senders = [...usualSenders(setup), ...endpoints.map(address => senderAt(address, setup)), ...rangeSenders(spec.loadBalancerSourceRanges, vips, setup)];
-  return (spec.ports ?? []).flatMap(({port, nodePort, protocol}) => {
+  return (spec.ports ?? []).flatMap(({port = 0, nodePort, protocol}) => {
     const targets = [
       ...[...new Set(addresses)].map(address => ({address, port})),
       ...(nodePort === undefined ? [] : setup.nodeAddresses.filter(ofFamily).map(address => ({address, port: nodePort}))),

@@ -75,6 +75,8 @@ describe('rules that do not do the same do not read the same', () => {
     ['a destination without a port', '-j DNAT --to-destination 10.0.0.1', '-j DNAT --to-destination 10.0.0.1:80'],
     ['the mark', '-j MARK --set-xmark 0x4000/0x4000', '-j MARK --set-xmark 0x8000/0x8000'],
     ['the mask of a mark', '-j MARK --set-xmark 0x4000/0x4000', '-j MARK --set-xmark 0x4000/0x0'],
+    ['the mark that is asked for', '-m mark --mark 0x4000/0x4000 -j X', '-m mark --mark 0x8000/0x4000 -j X'],
+    ['the mask that is asked for', '-m mark --mark 0x4000/0x4000 -j X', '-m mark --mark 0x4000 -j X'],
     ['a negated mark', '-m mark --mark 0x4000/0x4000 -j X', '-m mark ! --mark 0x4000/0x4000 -j X'],
     [
       'the probability',

@@ -1,6 +1,5 @@
 import {describe, expect, test} from 'vitest';
 import type {Rule} from '../../src/model/ruleset.ts';
-import {formatRule} from '../../src/parse/format-rule.ts';
 import {parseRule, tokenize} from '../../src/parse/rule.ts';
 
 function parse(text: string): Rule {
@@ -53,6 +52,13 @@ describe('negation', () => {
       matches: [{options: [negated('--ctstate', 'RELATED,ESTABLISHED,DNAT')]}],
       target: {name: 'DROP', options: []},
     });
+  });
+
+  test('in the old place holds for that option only', () => {
+    expect(parse('-A C -m mark --mark ! 0x1 -m conntrack --ctstate NEW -j DROP').matches).toEqual([
+      {name: 'mark', options: [negated('--mark', '0x1')]},
+      {name: 'conntrack', options: [option('--ctstate', 'NEW')]},
+    ]);
   });
 
   test('of an option without a value', () => {
@@ -185,29 +191,9 @@ describe('forms', () => {
   test('counters of iptables -S -v are passed over', () => {
     expect(parts(parse('-A C -p tcp -m tcp --dport 80 -c 12 720 -j X'))).toEqual(parts(parse('-A C -p tcp -m tcp --dport 80 -j X')));
     expect(parts(parse('-A C -c 0 0'))).toEqual(parts(parse('-A C')));
-  });
-});
-
-describe('formatRule', () => {
-  test.each([
-    '-A C',
-    '-A KUBE-FW-A -s 203.0.113.0/24 -m comment --comment "shop/web:http loadbalancer IP" -j KUBE-EXT-A',
-    '-A KUBE-SVC-A -d 10.96.1.1/32 ! -i veth+ -p tcp -m comment --comment "shop/web cluster IP" -m tcp --dport 80 -j KUBE-MARK-MASQ',
-    '-A INPUT -m comment --comment "it\\\'s \\"quoted\\" \\\\ back" -j ACCEPT',
-    '-A INPUT -m comment --comment -j -j ACCEPT',
-    '-A INPUT -m comment --comment "" -g Y',
-    '-A X -p tcp -m tcp ! --dport 22 -m statistic --mode nth --every 3 --packet 0 -j REJECT --reject-with tcp-reset',
-    '-A X -m iprange --src-range 10.0.0.1-10.0.0.9 -m addrtype ! --dst-type LOCAL,BROADCAST -j ACCEPT',
-    '-A X ! -f -j DROP',
-    '-A X -m unheard --of ! --twice a b -j NEITHER --this "one or more" --that x',
-  ])('prints %s back', text => {
-    expect(formatRule(parse(text))).toBe(text);
-  });
-
-  test('prints one blank where iptables prints two', () => {
-    expect(formatRule(parse('-A C -m nfacct --nfacct-name  ct_state_invalid_dropped_pkts -j DROP'))).toBe(
-      '-A C -m nfacct --nfacct-name ct_state_invalid_dropped_pkts -j DROP',
-    );
+    // What is no pair of numbers is no counter.
+    for (const rule of ['-A C -m x --y -c 1 z', '-A C -m x --y -c z 1', '-A C -m x --y z 1 2'])
+      expect(parse(rule).matches[0]?.options[0]?.values).toEqual(rule.split(' ').slice(5));
   });
 });
 

@@ -412,6 +412,23 @@ describe('a match that cannot be told', () => {
     expect(outcomes(ruleset({filter}), sent)[0]?.reason).toContain('-m other -j DROP');
   });
 
+  test('is named, and not the harmless one before it that the packet might have met too', () => {
+    const filter = `-A FORWARD ${doubt} -j MARK --set-xmark 0x1/0x1\n-A FORWARD -m other -j DROP`;
+    expect(outcomes(ruleset({filter}), sent)[0]?.reason).toContain('-m other -j DROP');
+  });
+
+  test('makes undecided how the packets are shared out', () => {
+    const rules = ruleset({
+      nat: `-A PREROUTING ${doubt} -j DNAT --to-destination 10.0.0.1:80
+        -A PREROUTING -m statistic --mode random --probability 0.5 -j DNAT --to-destination 10.0.0.1:80
+        -A PREROUTING -j DNAT --to-destination 10.0.0.2:80`,
+    });
+    expect(outcomes(rules, sent).map(({verdict, probability}) => [verdict, probability])).toEqual([
+      ['undecided', 0.5],
+      ['undecided', 0.5],
+    ]);
+  });
+
   test('leaves the probabilities of what is decided whole', () => {
     const rules = ruleset({
       filter: `-A FORWARD ${doubt} -j MARK --set-xmark 0x1/0x1`,

@@ -1,0 +1,72 @@
+import {expect, test} from 'vitest';
+import {snapshotOf} from '../fixtures.ts';
+import {findingsOf, isLoud, said, saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST301', node: 'node-b', family: 'IPv4'};
+
+test.each([
+  ['PREROUTING', 'every Service is dead for pods and for traffic that enters the node'],
+  ['OUTPUT', 'every Service is dead for the node itself'],
+])('without the jump from nat/%s no Service works there: one error, not one for each Service', async (chain, loss) => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete(`-A ${chain}`, '-j KUBE-SERVICES', '"kubernetes service portals"', chain === 'OUTPUT' ? '-A OUTPUT -m comment' : '-A');
+  expect(given.news()).toEqual([
+    {...place, severity: 'error', message: saying(`KUBE-SERVICES is not reached from nat/${chain}`, loss), expected: [gone]},
+  ]);
+});
+
+test('the capture of a missing jump has this finding and no other of the node', async () => {
+  const found = findingsOf(await snapshotOf('faults/no-prerouting-hook')).filter(({node}) => node !== undefined);
+  expect(found.map(said)).toEqual([expect.objectContaining({...place, severity: 'error', message: saying('nat/PREROUTING')})]);
+});
+
+test('a jump that asks for more than it should is shown beside the right one', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const right = dump.replace(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING ', '-A PREROUTING -p udp ');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, severity: 'error', message: saying('the jump from nat/PREROUTING to KUBE-SERVICES has other conditions')},
+      expected: [right],
+      actual: [dump.evidence('-A PREROUTING -p udp')],
+    },
+  ]);
+});
+
+test.each([
+  ['the refusals of Services without endpoints', ['-A FORWARD', '-j KUBE-SERVICES'], 'hang instead of refusing'],
+  ['source ranges', ['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], 'loadBalancerSourceRanges are not enforced'],
+  ['the drops at external addresses', ['-A INPUT', '-j KUBE-EXTERNAL-SERVICES'], 'are not refused or dropped'],
+])('without its jump in table filter %s are never reached, which is an error', async (_, words, loss) => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete(...words);
+  expect(given.news()).toEqual([{...place, severity: 'error', message: saying(loss), expected: [gone]}]);
+});
+
+test('without the jump to the accept rules of health checks no packet of a Service is lost: a warning, as ST219 is', async () => {
+  const given = await scenario();
+  given.rules('node-b').delete('-A INPUT', '-j KUBE-NODEPORTS');
+  expect(given.news()).toEqual([
+    {...place, severity: 'warning', message: saying('the health-check ports of load balancers are not accepted'), expected: expect.anything()},
+  ]);
+});
+
+test('a jump to a chain that holds no rules is missed without any loss', async () => {
+  const given = await scenario();
+  given.rules('node-b', 'ip6tables-save').delete('-A FORWARD', '-j KUBE-PROXY-FIREWALL');
+  const found = given.news();
+  expect(found.map(({code, family}) => ({code, family}))).toEqual([{code: 'ST301', family: 'IPv6'}]);
+  expect(found[0]?.severity).not.toBe('error');
+});
+
+test('rules of others between the jumps stay silent', async () => {
+  const given = await scenario();
+  given.rules('node-b').insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -p tcp -m tcp --dport 9999 -j LOG');
+  expect(given.news().filter(isLoud)).toEqual([]);
+});
+
+test('the order of the jumps of a base chain stays silent', async () => {
+  const given = await scenario();
+  given.rules('node-b').swapWithNext('-A INPUT', '-j KUBE-PROXY-FIREWALL');
+  expect(given.news()).toEqual([]);
+});

@@ -1,0 +1,54 @@
+import {expect, test} from 'vitest';
+import {snapshotOf} from '../fixtures.ts';
+import {findingsOf, isLoud, saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST302', node: 'node-b', family: 'IPv4'};
+
+test.each([
+  ['nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING', ['-A POSTROUTING', '-j KUBE-POSTROUTING']],
+  ['KUBE-MARK-MASQ does not set the mark 0x4000', ['-A KUBE-MARK-MASQ', '-j MARK']],
+  ['KUBE-POSTROUTING does not masquerade marked packets', ['-A KUBE-POSTROUTING', '-j MASQUERADE']],
+  ['KUBE-POSTROUTING masquerades packets that are not marked', ['-A KUBE-POSTROUTING', '-j RETURN']],
+])('%s: one error for the node, not one for each Service', async (reason, words) => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete(...words);
+  expect(given.news()).toEqual([{...place, severity: 'error', message: saying(reason), expected: [gone], actual: expect.anything()}]);
+});
+
+test('a mark that is set in one bit and tested in another is one error', async () => {
+  const given = await scenario();
+  given.rules('node-b').replace(['-A KUBE-MARK-MASQ'], '0x4000/0x4000', '0x2000/0x2000');
+  expect(given.news().map(({code, severity}) => ({code, severity}))).toEqual([{code: 'ST302', severity: 'error'}]);
+});
+
+test('a mark that is not cleared is a warning: packets in tunnels are masqueraded twice', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete('-A KUBE-POSTROUTING', '-j MARK');
+  expect(given.news()).toEqual([
+    {...place, severity: 'warning', message: saying('without clearing the mark'), expected: [gone], actual: expect.anything()},
+  ]);
+});
+
+test('the mark written in another way, as older tools print it, stays silent', async () => {
+  const given = await scenario();
+  given.rules('node-b').replace(['-A KUBE-MARK-MASQ'], '--set-xmark 0x4000/0x4000', '--or-mark 0x4000');
+  expect(given.news()).toEqual([]);
+});
+
+test('a kernel that does not know random ports has no --random-fully, and stays silent', async () => {
+  const given = await scenario();
+  given.rules('node-b').replace(['-A KUBE-POSTROUTING', 'MASQUERADE'], ' --random-fully', '');
+  expect(given.news()).toEqual([]);
+});
+
+test('another bit, when kube-proxy is told so, stays silent', async () => {
+  expect(findingsOf(await snapshotOf('settings/masquerade-bit-5')).filter(({node}) => node !== undefined)).toEqual([]);
+});
+
+test('a second MASQUERADE rule, as a kubelet up to 1.26 writes it, changes nothing', async () => {
+  const given = await scenario('healthy/1.23-iptables');
+  const dump = given.rules('node-b');
+  const words = ['-A KUBE-POSTROUTING', 'MASQUERADE'];
+  dump.insertAfter(words, dump.line(...words));
+  expect(given.news().filter(isLoud)).toEqual([]);
+});

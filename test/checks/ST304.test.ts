@@ -1,0 +1,60 @@
+import {expect, test} from 'vitest';
+import {snapshotOf} from '../fixtures.ts';
+import {findingsOf, saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST304', node: 'node-b', family: 'IPv4'};
+const tail = ['-A KUBE-SERVICES', '-j KUBE-NODEPORTS'];
+
+test('without the jump to KUBE-NODEPORTS no node port answers: one error, not one for each Service', async () => {
+  const given = await scenario();
+  const gone = given.rules('node-b').delete(...tail);
+  expect(given.news()).toEqual([
+    {...place, severity: 'error', message: saying('nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'), expected: [gone]},
+  ]);
+});
+
+test('a jump for another address than the node’s is as good as none', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const right = dump.replace(tail, '-A KUBE-SERVICES ', '-A KUBE-SERVICES -d 172.18.0.99/32 ');
+  expect(given.news()).toEqual([
+    {
+      ...{...place, severity: 'error', message: saying('the jump to KUBE-NODEPORTS is restricted to other addresses than it should be')},
+      expected: [right],
+      actual: [dump.evidence('172.18.0.99')],
+    },
+  ]);
+});
+
+test.each([
+  ['a warning when the addresses of the node were read', 'warning', '[{"ifname":"eth0","addr_info":[{"local":"172.18.0.11"}]}]'],
+  ['an info when they were not, since the address may be the node’s', 'info', null],
+])('node ports that answer on more addresses than nodePortAddresses names are %s', async (_, severity, addresses) => {
+  const given = await scenario('settings/nodeport-addresses');
+  given.file('node-a', 'addresses.json', addresses);
+  const [node = ''] = given.snapshot().nodes.map(({name}) => name);
+  const dump = given.rules(node);
+  const [first = ''] = dump.lines(...tail);
+  dump.insertAfter([first], first.replace(/-d \S+/, '-d 172.18.0.250/32'));
+  expect(given.news()).toEqual([
+    {
+      ...{...place, node, severity, message: saying('node ports answer on addresses that nodePortAddresses does not name')},
+      actual: [dump.evidence('172.18.0.250/32')],
+    },
+  ]);
+});
+
+test('the jumps that nodePortAddresses asks for stay silent', async () => {
+  for (const name of ['settings/nodeport-addresses', 'settings/nodeport-primary'])
+    expect(findingsOf(await snapshotOf(name)).map(({code}) => code)).not.toContain('ST304');
+});
+
+test('without localhost node ports the jump leaves the loopback addresses out by design', async () => {
+  expect(findingsOf(await snapshotOf('settings/no-localhost-nodeports')).map(({code}) => code)).not.toContain('ST304');
+});
+
+test('one node port that is missing behind the jump is ST206 and not this', async () => {
+  const given = await scenario();
+  given.rules('node-b').deleteAll('-A KUBE-NODEPORTS', '"shop/nodeport:http"');
+  expect(given.news().map(({code}) => code)).toEqual(['ST206']);
+});

@@ -1,0 +1,47 @@
+import {expect, test} from 'vitest';
+import {snapshotOf} from '../fixtures.ts';
+import {findingsOf, said, saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST305', severity: 'error', node: 'node-b', family: 'IPv4'};
+
+test('a node without any Service rule is one error with the number of Service ports', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  for (const kind of ['SVC', 'SVL', 'EXT', 'FW', 'SEP']) dump.deleteAll(`-A KUBE-${kind}-`);
+  for (const chain of ['KUBE-SERVICES', 'KUBE-NODEPORTS']) dump.deleteAll(`-A ${chain} `, '-j KUBE-', ' -m ');
+  expect(given.news()).toEqual([{...place, message: saying('table nat holds none of the rules of 34 Service ports')}]);
+});
+
+test('the capture of a flushed table has this finding and no other of the node', async () => {
+  const found = findingsOf(await snapshotOf('faults/nat-flushed')).filter(({node}) => node !== undefined);
+  expect(found.map(said)).toEqual([{...place, node: 'node-a', message: saying('every Service is dead on this node')}]);
+});
+
+test('when one family was flushed the other is still judged', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b', 'ip6tables-save');
+  dump.deleteAll('-A KUBE-', '"infra/');
+  dump.deleteAll('-A KUBE-EXT-');
+  expect(given.news()).toEqual([{...place, family: 'IPv6', message: saying('of 2 Service ports')}]);
+});
+
+test('one Service that is left makes it a matter of the others, each by itself', async () => {
+  const given = await scenario();
+  given.rules('node-b', 'ip6tables-save').deleteAll('-A KUBE-', '"infra/dual');
+  expect(given.news().map(({code}) => code)).toEqual(['ST201']);
+});
+
+test('in a cluster in which no Service has an endpoint there are no such rules by design', async () => {
+  const given = await scenario();
+  given.api(() => ({services: [], endpointSlices: []}));
+  for (const node of ['node-a', 'node-c']) given.leaveOut(node);
+  const dump = given.rules('node-b');
+  dump.deleteAll('-A KUBE-', '"shop/');
+  dump.deleteAll('-A KUBE-', '"infra/');
+  dump.deleteAll('-A KUBE-', '"default/');
+  dump.deleteAll('-A KUBE-FW-');
+  dump.deleteAll('-A KUBE-EXT-');
+  given.rules('node-b', 'ip6tables-save').deleteAll('-A KUBE-', '"infra/');
+  given.rules('node-b', 'ip6tables-save').deleteAll('-A KUBE-EXT-');
+  expect(given.said({nodes: name => name === 'node-b'})).toEqual([]);
+});

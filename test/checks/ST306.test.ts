@@ -1,0 +1,30 @@
+import {expect, test} from 'vitest';
+import {saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST306', severity: 'info', node: 'node-b', family: 'IPv4'};
+
+test('a canary that is gone from a table is an info with the table', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const mangle = dump.toString().replace(':KUBE-PROXY-CANARY - [0:0]\n', '');
+  given.file('node-b', 'iptables-save', mangle);
+  expect(given.news()).toEqual([{...place, message: saying('KUBE-PROXY-CANARY is gone from mangle: something flushed the table')}]);
+});
+
+test('canaries that are gone from several tables are one finding', async () => {
+  const given = await scenario();
+  given.file('node-b', 'iptables-save', given.rules('node-b').toString().replaceAll(':KUBE-PROXY-CANARY - [0:0]\n', ''));
+  expect(given.news()).toEqual([{...place, message: saying('is gone from mangle, nat, filter')}]);
+});
+
+test('a table that was not dumped tells nothing of its canary', async () => {
+  const given = await scenario();
+  given.rules('node-b').deleteTable('mangle');
+  expect(given.news()).toEqual([]);
+});
+
+test('a dump that ends before the chain would stand tells nothing either', async () => {
+  const given = await scenario();
+  given.rules('node-b').cutAfter(':KUBE-MARK-MASQ - [0:0]');
+  expect(given.news().map(({code}) => code)).not.toContain('ST306');
+});

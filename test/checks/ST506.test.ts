@@ -1,0 +1,51 @@
+import {expect, test} from 'vitest';
+import {isLoud, saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST506', severity: 'warning', node: 'node-b', family: 'IPv4'};
+
+test('a dump that ends too early is reported with the line and table, and nothing that may follow is missed', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.cutAfter('-A KUBE-SEP-', '"shop/external-ips:http"', 'DNAT --to-destination 10.244.12.4:8080');
+  const line = dump.toString().split('\n').length - 1;
+  const found = given.news().filter(({code}) => code !== 'ST901' && code !== 'ST902');
+  expect(found).toEqual([{...place, message: saying(`the IPv4 dump ends at line ${line}, inside table nat: what should follow is not judged`)}]);
+});
+
+test('what was wrong before the end of the dump is still said', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.delete('-A KUBE-NODEPORTS', '"shop/lb-local:http health check node port"');
+  dump.delete('-A FORWARD', '-j KUBE-SERVICES');
+  dump.cutAfter('-A KUBE-SEP-', '"shop/external-ips:http"', 'DNAT --to-destination 10.244.12.4:8080');
+  expect(given.news().filter(isLoud).map(({code}) => code)).toEqual(expect.arrayContaining(['ST219', 'ST301', 'ST506']));
+});
+
+test('a node whose dump is cut counts as not read', async () => {
+  const given = await scenario();
+  given.rules('node-b').cutAfter('-A KUBE-POSTROUTING', 'MASQUERADE');
+  expect(given.said().filter(({code}) => code === 'ST901').map(({node, message}) => ({node, message}))).toEqual([
+    {node: 'node-b', message: saying('ends too early')},
+  ]);
+});
+
+test.each([':0 --persistent', '0.0.0.0:0'])('a destination that reads as %s shows a reader older than the writer', async destination => {
+  const given = await scenario();
+  given.file('node-b', 'iptables-save', given.rules('node-b').toString().replaceAll(/--to-destination \S+/g, `--to-destination ${destination}`));
+  const found = given.news().filter(({code}) => code !== 'ST901' && code !== 'ST902');
+  expect(found).toEqual([
+    {...place, message: saying('the iptables that read these rules is older than the one that wrote them'), actual: expect.anything()},
+  ]);
+});
+
+test('a whole dump stays silent, with and without a newline at its end', async () => {
+  const given = await scenario();
+  given.file('node-b', 'iptables-save', given.rules('node-b').toString().trimEnd());
+  expect(given.news()).toEqual([]);
+});
+
+test('lines of others between the tables stay silent', async () => {
+  const given = await scenario();
+  given.rules('node-b').insertBefore(['*nat'], '# Warning: iptables-legacy tables present, use iptables-legacy-save to see them');
+  expect(given.news()).toEqual([]);
+});

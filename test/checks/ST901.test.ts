@@ -1,0 +1,44 @@
+import {expect, test} from 'vitest';
+import {saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST901', severity: 'warning', node: 'node-b'};
+
+test('a node of the API of which the bundle holds nothing is reported, and the others are judged', async () => {
+  const given = await scenario();
+  given.leaveOut('node-b');
+  given.rules('node-c').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
+  expect(given.news().map(({code, node, message}) => ({code, node, message}))).toEqual([
+    {code: 'ST201', node: 'node-c', message: expect.anything()},
+    {code: 'ST901', node: 'node-b', message: saying('node-b was not checked: the bundle holds nothing of it')},
+  ]);
+});
+
+test('a node without a dump is reported with what is missing', async () => {
+  const given = await scenario();
+  for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);
+  expect(given.news()).toEqual([{...place, message: saying('node-b was not checked: it has no iptables-save')}]);
+});
+
+test('an empty dump is no flushed node: the command failed', async () => {
+  const given = await scenario();
+  for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, '');
+  expect(given.news()).toEqual([{...place, message: saying('its iptables-save is empty')}]);
+});
+
+test('a settings file that cannot be read is a warning, and the node is judged by other settings', async () => {
+  const given = await scenario();
+  given.file('node-b', 'configz.json', '{"kubeproxy.config.k8s.io":');
+  expect(given.news()).toEqual([{...place, message: saying('configz.json cannot be read')}]);
+});
+
+test('a bundle without any node expects none, and stays silent', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  expect(given.news()).toEqual([]);
+});
+
+test('nodes that were not asked for are not missed', async () => {
+  const given = await scenario();
+  given.leaveOut('node-b');
+  expect(given.news({nodes: name => name === 'node-a'})).toEqual([]);
+});

@@ -1,0 +1,40 @@
+import {expect, test} from 'vitest';
+import {isLoud, saying, scenario} from '../scenario.ts';
+
+test('a family that holds Services and was not dumped is reported', async () => {
+  const given = await scenario();
+  given.file('node-b', 'ip6tables-save', null);
+  expect(given.news().filter(({node}) => node === 'node-b').map(({message}) => message)).toEqual(
+    expect.arrayContaining([saying('there is no ip6tables-save of it')]),
+  );
+});
+
+test('a dump without a table that Services live in is reported with the table, and nothing of it is called missing', async () => {
+  const given = await scenario();
+  given.rules('node-b').deleteTable('nat');
+  const found = given.news();
+  expect(found.filter(isLoud).map(({code}) => code)).toEqual(expect.not.arrayContaining(['ST201', 'ST301', 'ST305']));
+  expect(found.map(({message}) => message)).toEqual(expect.arrayContaining([saying('the dump holds no table nat')]));
+});
+
+test('the family that was read is still judged', async () => {
+  const given = await scenario();
+  given.file('node-b', 'ip6tables-save', null);
+  given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
+  expect(given.news().map(({code}) => code)).toContain('ST201');
+});
+
+test('a family without any Service is not missed', async () => {
+  const given = await scenario();
+  given.api(({services}) => ({services: (services ?? []).filter(({spec}) => !spec?.ipFamilies?.includes('IPv6'))}));
+  for (const node of ['node-a', 'node-b', 'node-c']) given.file(node, 'ip6tables-save', null);
+  given.leaveOut('node-a');
+  given.leaveOut('node-c');
+  expect(given.said({nodes: name => name === 'node-b'}).map(({code}) => code)).not.toContain('ST902');
+});
+
+test('other tables that are missing, such as mangle, stay silent', async () => {
+  const given = await scenario();
+  given.rules('node-b').deleteTable('mangle');
+  expect(given.news()).toEqual([]);
+});

@@ -1,0 +1,48 @@
+import {expect, test} from 'vitest';
+import {isLoud, saying, type Scenario, scenario} from '../scenario.ts';
+
+const place = {code: 'ST903', severity: 'info', node: 'node-b'};
+
+test.each([
+  ['Cilium', ':CILIUM_PRE_nat - [0:0]'],
+  ['OVN-Kubernetes', ':OVN-KUBE-NODEPORT - [0:0]'],
+])('a node that %s serves is an info, and no Service is missed there', async (name, chain) => {
+  const given = await without(chain);
+  expect(given.news()).toEqual([{...place, message: saying('no rules of kube-proxy', name)}]);
+});
+
+test('a Windows node has no iptables, and is an info', async () => {
+  const given = await scenario();
+  given.nodeObject('node-b', node => ({...node, metadata: {...node.metadata, labels: {...node.metadata.labels, 'kubernetes.io/os': 'windows'}}}));
+  for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);
+  expect(given.news()).toEqual([{...place, message: saying('a Windows node')}]);
+});
+
+test('a node with rules of kube-proxy and of Cilium beside them is judged', async () => {
+  const given = await scenario();
+  given.rules('node-b').declare('nat', 'CILIUM_PRE_nat');
+  given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
+  expect(given.news().map(({code}) => code)).toEqual(['ST201']);
+});
+
+test('a node that says of itself that kube-proxy runs there, and holds none of its rules, is broken', async () => {
+  const given = await without(':CILIUM_PRE_nat - [0:0]');
+  given.file('node-b', 'kube-proxy-version', 'v1.36.2\n');
+  expect(given.news().filter(isLoud).map(({code}) => code)).toContain('ST305');
+});
+
+/** node-b without anything of kube-proxy, and with this chain in table nat. */
+async function without(chain: string): Promise<Scenario> {
+  const given = await scenario();
+  for (const file of ['proxy-mode', 'kube-proxy-version', 'configz.json', 'kube-proxy-config.yaml', 'healthz.json', 'metrics'])
+    given.file('node-b', file, null);
+  for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, bare(chain));
+  return given;
+}
+
+function bare(chain: string): string {
+  const policies = (...names: readonly string[]) => names.map(name => `:${name} ACCEPT [0:0]`);
+  const filter = ['*filter', ...policies('INPUT', 'FORWARD', 'OUTPUT'), 'COMMIT'];
+  const nat = ['*nat', ...policies('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'), chain, 'COMMIT'];
+  return [...filter, ...nat, ''].join('\n');
+}
