@@ -10,6 +10,11 @@ export class EditableDump {
     return this.#lines.join('\n');
   }
 
+  /** Takes over all lines of another dump. */
+  become(other: EditableDump): void {
+    this.#lines = [...other.#lines];
+  }
+
   /** The one line that holds all these words. */
   line(...words: readonly string[]): string {
     return this.#lines[this.#at(words)] ?? '';

@@ -33,6 +33,11 @@ export class Scenario {
     this.#files.set(`${node}/${name}`, content);
   }
 
+  /** Gives a file back as the capture has it. */
+  restore(node: string, name: string): void {
+    this.#files.delete(`${node}/${name}`);
+  }
+
   /** Takes away all that was read of a node. */
   leaveOut(node: string): void {
     this.#leftOut.add(node);
@@ -96,10 +101,17 @@ export class Scenario {
 
   /** What is found now and was not found in the capture as it is. */
   news(options: Partial<DiagnoseOptions> = {}): readonly Said[] {
-    const old = new Set(findingsOf(this.#origin, options).map(identity));
-    return this.findings(options)
+    const old = known(this.#origin);
+    return this.findings({...this.#whereChanged(), ...options})
       .filter(finding => !old.has(identity(finding)))
       .map(said);
+  }
+
+  /** As long as the API is as it was, nothing can be new on nodes that are as they were. */
+  #whereChanged(): Partial<DiagnoseOptions> {
+    if (this.#api !== this.#origin.api) return {};
+    const changed = new Set([...this.#files.keys()].map(path => path.split('/', 1)[0] ?? ''));
+    return {nodes: name => changed.has(name) || this.#leftOut.has(name)};
   }
 
   #nodes(): readonly NodeDump[] {
@@ -133,6 +145,15 @@ export class Scenario {
 /** The capture of this name, ready to be changed: `healthy/1.36-iptables` unless said otherwise. */
 export async function scenario(capture = 'healthy/1.36-iptables'): Promise<Scenario> {
   return new Scenario(await snapshotOf(capture));
+}
+
+const knownFindings = new WeakMap<Snapshot, ReadonlySet<string>>();
+
+/** What is found in a capture as it is; worked out once. */
+function known(snapshot: Snapshot): ReadonlySet<string> {
+  const found = knownFindings.get(snapshot) ?? new Set(findingsOf(snapshot).map(identity));
+  knownFindings.set(snapshot, found);
+  return found;
 }
 
 /** A finding in the few words in which a test expects it. Rules that are there come with their line in the dump. */

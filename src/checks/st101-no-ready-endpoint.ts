@@ -16,6 +16,8 @@ export const noReadyEndpoint: Check<'ST101'> = {
   remedy: 'Bring up pods that match the selector and get ready, or delete the Service; kube-proxy does what it should.',
   // Silent for a port whose name no slice has although the Service has endpoints: that is ST102.
   *cluster(context) {
+    // Slices that were not read are not slices that are not there.
+    if (context.api.endpointSlices === null && context.api.endpoints === null) return;
     for (const entries of byService(askedEntries(context).filter(({port}) => isNamedInSlices(port, context))))
       yield* observe(entries, context);
   },

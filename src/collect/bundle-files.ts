@@ -1,6 +1,7 @@
 import {existsSync, readdirSync, readFileSync, statSync} from 'node:fs';
-import {join} from 'node:path';
+import {join, relative} from 'node:path';
 import {Parser} from 'tar';
+import {withoutByteOrderMark} from './byte-order-mark.ts';
 
 /** The files of a bundle, whatever holds them. Paths are relative to the bundle, with forward slashes. */
 export interface BundleFiles {
@@ -11,14 +12,9 @@ export interface BundleFiles {
 export function directoryFiles(root: string): BundleFiles {
   const paths = readdirSync(root, {recursive: true, withFileTypes: true})
     .filter(entry => entry.isFile())
-    .map(entry =>
-      join(entry.parentPath, entry.name)
-        .slice(root.length)
-        .replace(/^[/\\]+/, '')
-        .replaceAll('\\', '/'),
-    )
+    .map(entry => relative(root, join(entry.parentPath, entry.name)).replaceAll('\\', '/'))
     .sort();
-  return {paths, read: path => (existsSync(join(root, path)) ? readFileSync(join(root, path)) : null)};
+  return {paths, read: path => (existsSync(join(root, path)) ? withoutByteOrderMark(readFileSync(join(root, path))) : null)};
 }
 
 /** Reads a tar archive, gzipped or not, whole. A single top folder, as `tar czf x.tgz bundle/` makes it, is left out. */
@@ -40,7 +36,7 @@ export async function archiveFiles(content: Buffer): Promise<BundleFiles> {
     parser.end(content);
   });
   const top = commonFolder([...files.keys()]);
-  const named = new Map([...files].map(([path, bytes]) => [path.slice(top.length), bytes]));
+  const named = new Map([...files].map(([path, bytes]) => [path.slice(top.length), withoutByteOrderMark(bytes)]));
   return {paths: [...named.keys()].sort(), read: path => named.get(path) ?? null};
 }
 

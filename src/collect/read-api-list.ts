@@ -1,4 +1,5 @@
 import type {Problem} from '../model/snapshot.ts';
+import {type Shape, whyMisshapen} from './object-shape.ts';
 
 export interface ApiList<T> {
   /** Null when the file is not there or cannot be read at all. */
@@ -6,8 +7,12 @@ export interface ApiList<T> {
   readonly problems: readonly Problem[];
 }
 
-/** Reads a list as `kubectl get -o json` prints it. Items that are no objects with a name are left out and said. */
-export function readApiList<T extends {readonly metadata: {readonly name: string}}>(file: string, content: Buffer | null): ApiList<T> {
+/** Reads a list as `kubectl get -o json` prints it. Items that have no name or not the shape are left out and said. */
+export function readApiList<T extends {readonly metadata: {readonly name: string}}>(
+  file: string,
+  content: Buffer | null,
+  shape: Shape,
+): ApiList<T> {
   if (content === null) return {items: null, problems: []};
   const parsed = parseJson(content.toString('utf8'));
   if (parsed instanceof Error)
@@ -22,7 +27,7 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
     return {items: null, problems: [{message: `${file} holds no list: it has no "items". Write it with: kubectl get … -A -o json`}]};
   const problems: Problem[] = [];
   const items = list.filter((item, index): item is T => {
-    const wrong = whyUnusable(item);
+    const wrong = whyUnusable(item, shape);
     if (wrong !== null) problems.push({message: `${file}: item ${index} is left out: ${wrong}`});
     return wrong === null;
   });
@@ -55,42 +60,12 @@ function continuation(value: unknown): boolean {
   return typeof metadata?.continue === 'string' && metadata.continue !== '';
 }
 
-/** Checks what the rest of the program takes for granted: objects where objects belong, lists where lists do. */
-function whyUnusable(item: unknown): string | null {
+/** Checks what the rest of the program takes for granted: that the fields it reads are of the right kind. */
+function whyUnusable(item: unknown, shape: Shape): string | null {
   if (typeof item !== 'object' || item === null) return 'it is no object';
-  const {metadata, spec, status, endpoints, ports, subsets} = item as Record<string, unknown>;
+  const {metadata} = item as {readonly metadata?: unknown};
   if (typeof metadata !== 'object' || metadata === null) return 'it has no metadata';
-  if (typeof (metadata as {name?: unknown}).name !== 'string') return 'it has no metadata.name';
-  for (const [name, value] of Object.entries({spec, status}))
-    if (value !== undefined && !isObject(value)) return `its ${name} is no object`;
-  for (const [name, value] of Object.entries({endpoints, ports, subsets}))
-    if (value !== undefined && value !== null && !isListOfObjects(value)) return `its ${name} is no list of objects`;
-  return whyBadSpec((spec ?? {}) as Record<string, unknown>) ?? whyBadStatus((status ?? {}) as Record<string, unknown>);
-}
-
-function whyBadSpec(spec: Record<string, unknown>): string | null {
-  if (spec['ports'] !== undefined && !isListOfObjects(spec['ports'])) return 'its spec.ports is no list of objects';
-  for (const name of ['clusterIPs', 'ipFamilies', 'externalIPs', 'loadBalancerSourceRanges', 'podCIDRs']) {
-    const value = spec[name];
-    if (value !== undefined && value !== null && !(Array.isArray(value) && value.every(entry => typeof entry === 'string')))
-      return `its spec.${name} is no list of strings`;
-  }
-  return null;
-}
-
-function whyBadStatus(status: Record<string, unknown>): string | null {
-  const {loadBalancer, addresses} = status;
-  if (addresses !== undefined && !isListOfObjects(addresses)) return 'its status.addresses is no list of objects';
-  const ingress = isObject(loadBalancer) ? loadBalancer['ingress'] : undefined;
-  return ingress !== undefined && ingress !== null && !isListOfObjects(ingress)
-    ? 'its status.loadBalancer.ingress is no list of objects'
-    : null;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function isListOfObjects(value: unknown): boolean {
-  return Array.isArray(value) && value.every(isObject);
+  if (typeof (metadata as {readonly name?: unknown}).name !== 'string') return 'it has no metadata.name';
+  const wrong = whyMisshapen(item, shape, '');
+  return wrong === null ? null : `its ${wrong}`;
 }

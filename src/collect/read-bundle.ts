@@ -2,7 +2,10 @@ import {readFileSync} from 'node:fs';
 import type {Readable} from 'node:stream';
 import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, PodObject, ServiceObject} from '../model/api-objects.ts';
 import type {NodeDump, Problem, Snapshot} from '../model/snapshot.ts';
+import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, podShape, serviceShape} from './api-shapes.ts';
+import {withoutByteOrderMark} from './byte-order-mark.ts';
 import {archiveFiles, type BundleFiles, directoryFiles, isDirectory} from './bundle-files.ts';
+import type {Shape} from './object-shape.ts';
 import {readApiList} from './read-api-list.ts';
 
 /** A bundle that cannot be used at all; the message says what was tried and what to do. */
@@ -23,7 +26,7 @@ async function open(path: string): Promise<BundleFiles | {readonly dump: Buffer}
     const content = path === '-' ? await readAll(process.stdin) : readFileSync(path);
     if (content[0] === 0x1f && content[1] === 0x8b) return await archiveFiles(content);
     if (content.toString('latin1', 257, 262) === 'ustar') return await archiveFiles(content);
-    return {dump: content};
+    return {dump: withoutByteOrderMark(content)};
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new UnreadableBundle(`cannot read the bundle ${path}: ${reason}`, {cause: error});
@@ -38,19 +41,19 @@ async function readAll(stream: Readable): Promise<Buffer> {
 
 function snapshotOf(origin: string, files: BundleFiles): Snapshot {
   const problems: Problem[] = [];
-  const list = <T extends {readonly metadata: {readonly name: string}}>(file: string): readonly T[] | null => {
-    const read = readApiList<T>(file, files.read(file));
+  const list = <T extends {readonly metadata: {readonly name: string}}>(file: string, shape: Shape): readonly T[] | null => {
+    const read = readApiList<T>(file, files.read(file), shape);
     problems.push(...read.problems);
     return read.items;
   };
   const nodes = nodeDumps(files);
   const api = {
-    services: list<ServiceObject>('api/services.json'),
-    endpointSlices: list<EndpointSliceObject>('api/endpointslices.json'),
-    endpoints: list<EndpointsObject>('api/endpoints.json'),
-    nodes: list<NodeObject>('api/nodes.json'),
-    pods: list<PodObject>('api/pods.json'),
-    configMaps: list<ConfigMapObject>('api/configmaps.json'),
+    services: list<ServiceObject>('api/services.json', serviceShape),
+    endpointSlices: list<EndpointSliceObject>('api/endpointslices.json', endpointSliceShape),
+    endpoints: list<EndpointsObject>('api/endpoints.json', endpointsShape),
+    nodes: list<NodeObject>('api/nodes.json', nodeShape),
+    pods: list<PodObject>('api/pods.json', podShape),
+    configMaps: list<ConfigMapObject>('api/configmaps.json', configMapShape),
   };
   if (nodes.length === 0 && api.services === null) {
     const cause = problems.map(({message}) => message).join('; ');

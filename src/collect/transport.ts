@@ -39,8 +39,15 @@ export class CommandFailed extends Error {
   /** The program is not there. */
   readonly notFound: boolean;
 
-  constructor(argv: readonly string[], result: {readonly exitCode: number | null; readonly stderr: string; readonly notFound?: boolean; readonly cause?: unknown}) {
-    const how = result.notFound ? 'is not there' : result.exitCode === null ? 'did not end by itself' : `ended with exit code ${result.exitCode}`;
+  constructor(
+    argv: readonly string[],
+    result: {readonly exitCode: number | null; readonly stderr: string; readonly notFound?: boolean; readonly cause?: unknown},
+  ) {
+    const how = result.notFound
+      ? 'is not there'
+      : result.exitCode === null
+        ? 'did not end by itself'
+        : `ended with exit code ${result.exitCode}`;
     const said = result.stderr.trim().split('\n', 1)[0] ?? '';
     super(`${argv[0] ?? ''} ${how}${said === '' ? '' : `: ${said}`}`, {cause: result.cause});
     this.argv = argv;

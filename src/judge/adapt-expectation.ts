@@ -4,7 +4,7 @@ import {type SeenDetector, usualDetector} from '../expect/iptables/infer-config.
 import {parseChainName} from '../expect/iptables/names.ts';
 import type {LocalDetector} from '../expect/iptables/node-context.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import type {Rule, Ruleset} from '../model/ruleset.ts';
+import type {Rule, Ruleset, Table} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {comparableRule} from '../parse/comparable-rule.ts';
 import {parseRule} from '../parse/rule.ts';
@@ -53,7 +53,7 @@ export function adaptExpectation(expect: Expect, actual: Ruleset): Adapted {
   return {expected, symptoms};
 }
 
-/** The Service ports that an assumption changes, if the node's rules agree with it for all of them. */
+/** The Service ports that an assumption changes, if the node's rules agree with it, and not with what is expected, for all of them. */
 function fitting(
   expected: ExpectedRuleset,
   alternative: () => ExpectedRuleset,
@@ -65,9 +65,12 @@ function fitting(
   const other = alternative();
   const changed = candidates.flatMap(item => {
     const counterpart = other.portOfHash(item.port.hash);
-    return counterpart === undefined || textOf(expected, item) === textOf(other, counterpart) ? [] : [counterpart];
+    return counterpart === undefined || textOf(expected, item) === textOf(other, counterpart) ? [] : [{item, counterpart}];
   });
-  return changed.every(item => fits(other, item, actual)) ? changed : [];
+  // Of a Service port that would have fewer rules the node's rules hold all those as well: the usual ones must be out of the question.
+  return changed.every(({item, counterpart}) => fits(other, counterpart, actual) && !fits(expected, item, actual))
+    ? changed.map(({counterpart}) => counterpart)
+    : [];
 }
 
 function textOf(expected: ExpectedRuleset, item: PortOnNode): string {
@@ -127,8 +130,7 @@ function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFind
   const nat = actual.tables.get('nat');
   // What a cut dump does not show may still be on the node.
   if (nat?.complete !== true) return null;
-  const chains = [...nat.chains.keys()].filter(name => parseChainName(name)?.role === 'SVC').length;
-  if (chains < 3) return null;
+  if (Math.max(countOfExpected(expected), countOfActual(nat)) < 3) return null;
   const seen = usualDetector(actual);
   const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
   const found = describeSeen(seen);
@@ -136,6 +138,27 @@ function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFind
   const assumption = seen?.kind === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: detectorOf(seen)};
   const detail = `the rules of most Services take for pods ${found}, and kube-proxy's settings say ${configured}: it runs with other settings than were read`;
   return {assumption, symptom: {kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}};
+}
+
+/** Rules that tell pods from others, by which Services are masqueraded at their cluster IPs. */
+function countOfExpected(expected: ExpectedRuleset): number {
+  return expected.ports.filter(item => {
+    const {own, shared} = expected.rulesOf(item);
+    return [...own.values()].some(tells) || shared.some(({text}) => tells(text));
+  }).length;
+}
+
+function countOfActual(nat: Table): number {
+  return [...nat.chains.values()].filter(chain => isOfServices(chain.name) && tells(chain.text())).length;
+}
+
+function isOfServices(chain: string): boolean {
+  const role = parseChainName(chain)?.role;
+  return role === 'SVC' || role === 'SVL' || chain === 'KUBE-SERVICES';
+}
+
+function tells(text: string): boolean {
+  return / cluster IP".* -j KUBE-MARK-MASQ$/m.test(text);
 }
 
 function detectorOf(seen: SeenDetector | null): LocalDetector {

@@ -24,3 +24,9 @@ function destinationPort(rule: Rule): string | undefined {
 function destinationHost(rule: Rule): string | undefined {
   return rule.options.find(({flag}) => flag === '-d')?.values[0]?.split('/')[0];
 }
+
+/** kube-proxy's comments begin with the name of the Service port; null for a rule that names none. */
+export function servicePortName(rule: Rule): string | null {
+  const comment = rule.matches.find(match => match.name === 'comment')?.options[0]?.values[0] ?? '';
+  return /^([^\s/]+\/[^\s/]+)(?: |$)/.exec(comment)?.[1] ?? null;
+}

@@ -20,10 +20,11 @@ export interface Conditions {
 /** Somebody else's rules in the way of Services' packets. Empty on a node where only kube-proxy and the kubelet write. */
 export function foreignRules(ruleset: Ruleset): readonly ForeignRule[] {
   const found: ForeignRule[] = [];
+  const effort = {left: mostLooks};
   for (const [stage, hooks] of stages) {
     for (const [table, name] of hooks) {
       const chain = ruleset.chain(table, name);
-      if (chain !== undefined) collect(ruleset, chain, {stage, conditions: anything, depth: 0, found});
+      if (chain !== undefined) collect(ruleset, chain, {stage, conditions: anything, depth: 0, found, effort});
     }
   }
   return found;
@@ -65,7 +66,11 @@ interface Collecting {
   readonly conditions: Conditions;
   readonly depth: number;
   readonly found: ForeignRule[];
+  /** Counts down over all chains; rules that fork and meet again are looked at once for each way. */
+  readonly effort: {left: number};
 }
+
+const mostLooks = 500_000;
 
 /** More rules than this are not told apart: what they have in common is looked at all the same. */
 const mostRules = 20_000;
@@ -74,15 +79,32 @@ function collect(ruleset: Ruleset, chain: Chain, at: Collecting): void {
   if (at.depth > 16 || at.found.length > mostRules) return;
   for (const rule of chain.rules()) {
     const name = rule.target?.name;
-    if (name === undefined || isKubeProxyChain(name)) continue;
+    if (name === undefined || isHookedChain(name)) continue;
+    if (--at.effort.left < 0) return;
     const conditions = narrow(at.conditions, rule);
     const called = ruleset.chain(chain.table, name);
-    if (called !== undefined && called.policy === null) collect(ruleset, called, {...at, conditions, depth: at.depth + 1});
+    if (called !== undefined && called.policy === null && !isKubeProxyChain(name))
+      collect(ruleset, called, {...at, conditions, depth: at.depth + 1});
     else if (!harmless.has(name)) at.found.push({rule, stage: at.stage, conditions});
   }
 }
 
 const harmless = new Set(['LOG', 'NFLOG', 'ULOG', 'AUDIT', 'TRACE', 'TCPMSS', 'CHECKSUM', 'SET']);
+
+/** Chains that kube-proxy and the kubelet themselves jump to from the base chains. */
+export function isHookedChain(name: string): boolean {
+  return hookedChains.has(name);
+}
+
+const hookedChains = new Set([
+  'KUBE-SERVICES',
+  'KUBE-NODEPORTS',
+  'KUBE-EXTERNAL-SERVICES',
+  'KUBE-PROXY-FIREWALL',
+  'KUBE-FORWARD',
+  'KUBE-FIREWALL',
+  'KUBE-POSTROUTING',
+]);
 
 /** Chains that kube-proxy and the kubelet write in iptables mode. */
 export function isKubeProxyChain(name: string): boolean {

@@ -29,7 +29,10 @@ export class FrameEffect {
     const chain = this.#actual.chain(rule.table, rule.chain);
     if (chain === undefined) return true;
     const others = chain.rules().filter(({target}) => target?.name !== rule.target?.name);
-    const place = Math.max(0, chain.rules().findIndex(({target}) => target?.name === rule.target?.name));
+    const place = Math.max(
+      0,
+      chain.rules().findIndex(({target}) => target?.name === rule.target?.name),
+    );
     return this.ofRules(chain, others.toSpliced(place, 0, rule));
   }
 
@@ -59,14 +62,23 @@ export class FrameEffect {
     return [...probes.filter(({knownTo}) => knownTo.size === 0).map(({packet}) => packet), ...this.#otherPackets()];
   }
 
-  /** What neighbours send to the loopback address, and what leaves for the world. */
+  /** What neighbours send to the loopback address, what leaves for the world, and node ports at the loopback address. */
   #otherPackets(): readonly Packet[] {
     const {context, family} = this.#expected;
     const destinations = family === 'IPv4' ? ['127.0.0.1', '9.9.9.9'] : ['2620:fe::fe'];
     const sources = sourcesFor({sourceRanges: [], loadBalancerVIPs: []}, context, new Set());
-    return sources.flatMap(from =>
+    const arriving = sources.flatMap(from =>
       destinations.flatMap(destination => packetOf({protocol: 'TCP', family}, {source: from.address, destination, port: 9, from}) ?? []),
     );
+    return [...arriving, ...this.#loopbackPackets()];
+  }
+
+  /** A node port at the loopback address, which only the node itself can reach. */
+  #loopbackPackets(): readonly Packet[] {
+    const address = this.#expected.family === 'IPv4' ? '127.0.0.1' : '::1';
+    const port = this.#expected.ports.find(item => item.port.nodePort !== 0 && item.endpoints.hasAny)?.port;
+    const from = {kind: 'node', interface: null};
+    return port === undefined ? [] : [packetOf(port, {source: address, destination: address, port: port.nodePort, from}) ?? []].flat();
   }
 }
 

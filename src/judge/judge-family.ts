@@ -4,6 +4,7 @@ import {parseChainName} from '../expect/iptables/names.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import {contains, parseCidr} from '../model/address.ts';
+import type {IpSet} from '../parse/ipset-save.ts';
 import {adaptExpectation, type Expect} from './adapt-expectation.ts';
 import {asExpectation} from './expectation.ts';
 import {judgeForeign} from './judge-foreign.ts';
@@ -19,6 +20,8 @@ export interface FamilyCase {
   /** Builds what is expected, under assumptions where the rules call for them. */
   readonly expect: Expect;
   readonly actual: Ruleset;
+  /** The node's ipsets, where they were read. */
+  readonly sets: ReadonlyMap<string, IpSet>;
 }
 
 export interface FamilyJudgement {
@@ -28,7 +31,7 @@ export interface FamilyJudgement {
 }
 
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
-export function judgeFamily({expect, actual}: FamilyCase): FamilyJudgement {
+export function judgeFamily({expect, actual, sets}: FamilyCase): FamilyJudgement {
   const plain = expect({});
   const first = compareRulesets(asExpectation(plain), actual);
   if (holdsNoServiceRules(plain, actual)) {
@@ -49,8 +52,9 @@ export function judgeFamily({expect, actual}: FamilyCase): FamilyJudgement {
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
       ...judgeFrame({expected, actual, differences: owned.rest}),
       ...ports,
-      ...judgeForeign({expected, actual, view}),
-      ...staleServices({expected, actual, rules: owned.strange}),
+      // Without one of the tables nobody can tell where a packet would have gone.
+      ...(actual.hasTable('nat') && actual.hasTable('filter') ? judgeForeign({expected, actual, view, sets}) : []),
+      ...staleServices({expected, actual, view, rules: owned.strange}),
       ...leftoverChains(expected, actual, compared),
     ],
   };
@@ -69,7 +73,10 @@ function uncoveredPods({context, family}: ExpectedRuleset): readonly Symptom[] {
 
 /** What a cut dump does not show may still be on the node: it is not reported as missing. */
 function isBeyondTheCut({kind, table, chain}: PortDifference, actual: Ruleset): boolean {
-  if (kind !== 'missing' || actual.tables.get(table)?.complete !== false) return false;
+  if (kind !== 'missing' || actual.cut === null) return false;
+  const read = actual.tables.get(table);
+  if (read === undefined) return true;
+  if (read.complete) return false;
   const found: Chain | undefined = actual.chain(table, chain);
   return found === undefined || !found.complete;
 }

@@ -1,12 +1,17 @@
 import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
+import type {NodeContext} from '../expect/iptables/node-context.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
+import {contains, parseAddress, parseCidr} from '../model/address.ts';
 import {entryText} from '../model/entry.ts';
+import type {Severity} from '../model/finding.ts';
+import type {NodeFacts} from '../model/node-facts.ts';
 import type {Rule, Ruleset} from '../model/ruleset.ts';
+import type {IpSet} from '../parse/ipset-save.ts';
 import type {Environment} from '../trace/packet.ts';
 import {type Outcome, walkPacket} from '../trace/walk-packet.ts';
 import {environmentOf} from './environment.ts';
 import {ForeignRuleIndex} from './foreign-rule-index.ts';
-import {type ForeignRule, foreignRules, isKubeProxyChain, isPolicyChain} from './foreign-rules.ts';
+import {type ForeignRule, foreignRules, isHookedChain, isKubeProxyChain, isPolicyChain} from './foreign-rules.ts';
 import {type Probe, probesFor} from './probes.ts';
 import type {ServiceView} from './service-view.ts';
 import {sourceNames} from './sources.ts';
@@ -17,23 +22,25 @@ export interface ForeignCase {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
   readonly view: ServiceView;
+  /** The node's ipsets, where they were read. */
+  readonly sets: ReadonlyMap<string, IpSet>;
 }
 
 /**
  * What somebody else's rules do to Services' packets. Service ports that the same foreign rules could concern fare alike, so
  * one of each group is walked through all the rules of the node and through kube-proxy's alone.
  */
-export function judgeForeign({expected, actual, view}: ForeignCase): readonly Symptom[] {
+export function judgeForeign({expected, actual, view, sets}: ForeignCase): readonly Symptom[] {
   const rules = foreignRules(actual);
   if (rules.length === 0 && !dropsByDefault(actual)) return [];
-  const environment = environmentOf(expected.context.facts);
+  const environment = environmentOf(expected.context.facts, {sets});
   const symptoms: Symptom[] = [];
-  const given = {expected, actual, view};
+  const given = {expected, actual, view, sets};
   const {groups, specific} = groupPorts(expected, rules, environment);
   const ofAll = new Map<string, {found: Found; ports: PortOnNode[]}>();
   for (const {ports, rules: concerned} of groups) {
     const alone = concerned.some(rule => specific.has(rule));
-    for (const item of alone ? ports : ports.slice(0, 1)) {
+    for (const item of alone ? ports : [smallest(ports)].flat()) {
       for (const found of mergeAlike(judgeGroup(item, given, environment))) {
         if (found.rule !== null && specific.has(found.rule)) symptoms.push(ofPort(found, item));
         else note(ofAll, found, alone ? [item] : ports);
@@ -41,6 +48,11 @@ export function judgeForeign({expected, actual, view}: ForeignCase): readonly Sy
     }
   }
   return [...[...ofAll.values()].map(({found, ports}) => ofNode(found, ports)), ...symptoms];
+}
+
+/** The one that costs the least to walk. */
+function smallest(ports: readonly PortOnNode[]): PortOnNode | readonly PortOnNode[] {
+  return ports.length === 0 ? [] : ports.reduce((a, b) => (b.endpoints.reachable.length < a.endpoints.reachable.length ? b : a));
 }
 
 function note(ofAll: Map<string, {found: Found; ports: PortOnNode[]}>, found: Found, ports: readonly PortOnNode[]): void {
@@ -85,7 +97,7 @@ function groupPorts(expected: ExpectedRuleset, rules: readonly ForeignRule[], en
   for (const item of expected.ports) {
     const concerned = index.concerning(item, expected, environment);
     for (const rule of concerned) counts.set(rule, (counts.get(rule) ?? 0) + 1);
-    const key = `${concerned.map(({table, chain, line}) => `${table}/${chain}/${line}`).join()} ${shapeOf(item)}`;
+    const key = `${concerned.map(({table, chain, line}) => `${table}/${chain}/${line}`).join()} ${shapeOf(item, expected.context)}`;
     const group = groups.get(key);
     if (group === undefined) groups.set(key, {ports: [item], rules: concerned});
     else group.ports.push(item);
@@ -94,7 +106,7 @@ function groupPorts(expected: ExpectedRuleset, rules: readonly ForeignRule[], en
   return {groups: [...groups.values()], specific: new Set([...counts].filter(([, count]) => count <= most).map(([rule]) => rule))};
 }
 
-function shapeOf({port, endpoints}: PortOnNode): string {
+function shapeOf({port, endpoints}: PortOnNode, {facts}: NodeContext): string {
   const {protocol, externalPolicyLocal, internalPolicyLocal, nodePort, loadBalancerVIPs, externalIPs} = port;
   return [
     protocol,
@@ -105,12 +117,34 @@ function shapeOf({port, endpoints}: PortOnNode): string {
     externalIPs.length > 0,
     endpoints.hasAny,
     endpoints.local.length > 0,
+    // What is sent to the node's own addresses passes INPUT, and FORWARD may let through what is sent to pods alone.
+    ...new Set(
+      endpoints.reachable
+        .map(({address}) => (facts.hostIPs.includes(address) ? 'own' : isPod(address, facts.podCIDRs) ? 'pod' : ''))
+        .sort(),
+    ),
   ].join();
+}
+
+function isPod(text: string, podCIDRs: readonly string[]): boolean {
+  const address = parseAddress(text);
+  return podCIDRs.some(network => {
+    const cidr = parseCidr(network);
+    return address !== null && cidr !== null && contains(cidr, address);
+  });
 }
 
 /** What is wrong with one entry from one source, and the rule that does it. */
 interface Found {
-  readonly kind: 'entry-taken-by-other-rule' | 'dropped-by-other-rule' | 'forward-blocked' | 'undecided-path' | 'postrouting-broken';
+  readonly kind:
+    | 'entry-taken-by-other-rule'
+    | 'dropped-by-other-rule'
+    | 'forward-blocked'
+    | 'undecided-path'
+    | 'postrouting-broken'
+    | 'missing-reject';
+  /** When it is not the usual one of its kind. */
+  readonly severity?: Severity;
   readonly probe: Probe;
   readonly detail: string;
   readonly rule: Rule | null;
@@ -123,8 +157,9 @@ function judgeGroup(item: PortOnNode, {expected, actual, view}: ForeignCase, env
     const alone = fateOf(walkPacket(view, probe.packet, environment));
     const all = walkPacket(actual, probe.packet, environment);
     const fate = fateOf(all);
+    const local = isKnownLocal(probe, expected.context.facts, environment);
     for (const outcome of all) {
-      const result = judgeOutcome(outcome, {probe, alone, fate});
+      const result = judgeOutcome(outcome, {probe, alone, fate, local});
       const key = result === null ? '' : `${result.kind} ${entryText(probe.entry)} ${result.rule?.text ?? ''}`;
       if (result !== null && !found.has(key)) found.set(key, result);
     }
@@ -137,11 +172,17 @@ interface Walked {
   /** The fate by kube-proxy's rules alone. */
   readonly alone: Fate;
   readonly fate: Fate;
+  /** Whether the packet is for one of the node's own addresses; null when the node's interfaces were not read. */
+  readonly local: boolean | null;
+}
+
+function isKnownLocal({packet}: Probe, {allAddresses}: NodeFacts, environment: Environment): boolean | null {
+  return environment.isLocal(packet.destination) === true ? true : allAddresses ? false : null;
 }
 
 /** Null when the outcome is the one of kube-proxy's rules alone, or is not somebody else's doing. */
-function judgeOutcome(outcome: Outcome, {probe, alone, fate}: Walked): Found | null {
-  const rule = outcome.path.findLast(({chain, target}) => !isKubeProxyChain(chain) && !isKubeProxyChain(target?.name ?? '')) ?? null;
+function judgeOutcome(outcome: Outcome, {probe, alone, fate, local}: Walked): Found | null {
+  const rule = outcome.path.findLast(({chain, target}) => !isKubeProxyChain(chain) && !isHookedChain(target?.name ?? '')) ?? null;
   const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
   if (outcome.verdict === 'undecided') return judgeUndecided(outcome, alone, probe, who);
   if (outcome.verdict === 'drop' || outcome.verdict === 'reject') {
@@ -149,6 +190,7 @@ function judgeOutcome(outcome: Outcome, {probe, alone, fate}: Walked): Found | n
     const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
     const rewritten = outcome.path.some(({target}) => target?.name === 'DNAT');
     const decisive = outcome.policy === undefined ? (outcome.path.at(-1) ?? null) : null;
+    if (decisive !== null && isPolicyChain(decisive.chain)) return refusedByPolicy(decisive, refused, probe, who);
     if (rewritten && (outcome.policy?.endsWith('/FORWARD') || (decisive !== null && isForwardPath(outcome.path)))) {
       const by =
         decisive === null ? 'because no rule accepts them and the policy of FORWARD is DROP' : "by a rule that is not kube-proxy's";
@@ -166,31 +208,38 @@ function judgeOutcome(outcome: Outcome, {probe, alone, fate}: Walked): Found | n
     return {
       kind: 'entry-taken-by-other-rule',
       probe,
-      rule,
+      rule: outcome.path.findLast(isRewriting) ?? rule,
       detail: `${who} are taken to ${outcome.destination} by a rule that is not kube-proxy's and stands before its own`,
     };
   }
   if (outcome.destination === null && alone.destinations.size > 0) {
-    if (!takesPackets(rule)) return null;
+    const taker = takerOf(outcome.path);
+    if (taker === null) return null;
+    if (isServedByCache(taker, probe, local)) return servedByCache(taker, probe, who);
     return {
       kind: 'entry-taken-by-other-rule',
       probe,
-      rule,
+      rule: taker,
       detail: `${who} never reach kube-proxy's rules, because a rule of somebody else's stands before them; they should go to ${describeFate(alone)}`,
     };
   }
+  if (outcome.destination === null && alone.rejected > 0 && rule.target?.name === 'ACCEPT' && rule.table === 'filter') {
+    return {
+      kind: 'missing-reject',
+      probe,
+      rule,
+      detail: `it has no endpoints, so ${who} must be refused; a rule of somebody else's accepts them before kube-proxy's refuses them: connections hang or leak out of the node`,
+    };
+  }
   const share = outcome.destination === null ? undefined : alone.destinations.get(outcome.destination);
-  if (
-    share?.masquerade &&
-    !fate.destinations.get(outcome.destination ?? '')?.masquerade &&
-    rule.chain !== 'PREROUTING' &&
-    takesPackets(rule) &&
-    rule.table === 'nat'
-  ) {
+  if (share?.masquerade && !fate.destinations.get(outcome.destination ?? '')?.masquerade) {
+    const leaving = outcome.path.slice(outcome.path.findIndex(({chain}) => chain === 'POSTROUTING'));
+    const taker = leaving.findLast(one => one.table === 'nat' && !isKubeProxyChain(one.chain) && takesPackets(one));
+    if (taker === undefined) return null;
     return {
       kind: 'postrouting-broken',
       probe,
-      rule,
+      rule: taker,
       detail: `${who} should be masqueraded, and a rule of somebody else's takes them before KUBE-POSTROUTING`,
     };
   }
@@ -203,7 +252,25 @@ function judgeUndecided(outcome: Outcome, alone: Fate, probe: Probe, who: string
   const rule = outcome.doubt ?? outcome.path.at(-1) ?? null;
   if (rule === null || isKubeProxyChain(rule.chain) || isPolicyChain(rule.chain) || isPolicyChain(rule.target?.name ?? '')) return null;
   if (outcome.doubt?.options.some(({flag}) => flag === '-i' || flag === '-o')) return null;
-  return {kind: 'undecided-path', probe, rule, detail: `what becomes of ${who} cannot be told: ${outcome.reason ?? ''}`};
+  const detail = `what becomes of ${who} cannot be told: ${outcome.reason ?? ''}`;
+  // Wherever the packet goes, at most its source address is another one.
+  const masquerades = rule.target?.name === 'MASQUERADE' || rule.target?.name === 'SNAT';
+  return {kind: 'undecided-path', probe, rule, detail, ...(masquerades ? {severity: 'info'} : {})};
+}
+
+/** Who is let in by a network policy and who is not is for the policy to say. */
+function refusedByPolicy(rule: Rule, refused: string, probe: Probe, who: string): Found {
+  return {kind: 'dropped-by-other-rule', severity: 'info', probe, rule, detail: `${who} are ${refused} by a network policy`};
+}
+
+/** NodeLocal DNSCache binds the cluster IP of the DNS Service on the node, and switches connection tracking off for it. */
+function isServedByCache(rule: Rule, {packet}: Probe, local: boolean | null): boolean {
+  return isUntracking(rule) && packet.port === 53 && (local ?? rule.text.includes('NodeLocal DNS Cache'));
+}
+
+function servedByCache(rule: Rule, probe: Probe, who: string): Found {
+  const detail = `${who} are answered by the node itself, past kube-proxy's rules: NodeLocal DNSCache has bound the address`;
+  return {kind: 'entry-taken-by-other-rule', severity: 'info', probe, rule, detail};
 }
 
 function isForwardPath(path: readonly Rule[]): boolean {
@@ -211,20 +278,39 @@ function isForwardPath(path: readonly Rule[]): boolean {
   return hook?.chain === 'FORWARD' || hook?.chain === 'POSTROUTING';
 }
 
+/** The rule of somebody else's that keeps a packet from kube-proxy's rules of table nat; null when none does. */
+function takerOf(path: readonly Rule[]): Rule | null {
+  const after = path.findIndex(
+    ({table, chain}) => table === 'filter' || chain === 'INPUT' || chain === 'FORWARD' || chain === 'POSTROUTING',
+  );
+  const before = (after < 0 ? path : path.slice(0, after)).filter(({chain}) => !isKubeProxyChain(chain));
+  return before.find(isUntracking) ?? before.findLast(rule => rule.table === 'nat' && takesPackets(rule)) ?? null;
+}
+
+function isRewriting({chain, target}: Rule): boolean {
+  return !isKubeProxyChain(chain) && ['DNAT', 'REDIRECT', 'NETMAP'].includes(target?.name ?? '');
+}
+
+function isUntracking({target}: Rule): boolean {
+  return target?.name === 'NOTRACK' || (target?.name === 'CT' && target.options.some(({flag}) => flag === '--notrack'));
+}
+
 /** A rule that ends the way through its table. */
 function takesPackets({target}: Rule): boolean {
   return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NOTRACK', 'CT', 'MASQUERADE', 'SNAT'].includes(target?.name ?? '');
 }
 
-function ofPort({kind, probe, detail, rule}: Found, {port}: PortOnNode): Symptom {
-  return {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};
+function ofPort({kind, severity, probe, detail, rule}: Found, {port}: PortOnNode): Symptom {
+  const base = {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};
+  return severity === undefined ? base : {...base, severity};
 }
 
-function ofNode({kind, probe, detail, rule}: Found, ports: readonly PortOnNode[]): Symptom {
+function ofNode({kind, severity, probe, detail, rule}: Found, ports: readonly PortOnNode[]): Symptom {
   const scope = `${ports.length} Service ${ports.length === 1 ? 'port' : 'ports'}, such as ${ports[0]?.port.servicePortName ?? ''}`;
   const {family} = probe.packet;
   return {
     kind,
+    ...(severity === undefined ? {} : {severity}),
     family,
     port: null,
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,

@@ -157,7 +157,12 @@ function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[
 }
 
 function jumpsTo(actual: Ruleset, {table, chain, target}: Rule): boolean {
-  return actual.chain(table, chain)?.rules().some(rule => rule.target?.name === target?.name) ?? false;
+  return (
+    actual
+      .chain(table, chain)
+      ?.rules()
+      .some(rule => rule.target?.name === target?.name) ?? false
+  );
 }
 
 interface Passed {

@@ -7,6 +7,7 @@ import type {Ruleset} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import {parseIpsetSave} from '../parse/ipset-save.ts';
 import {parseDumps} from '../parse/iptables-save.ts';
 import type {Expect} from './adapt-expectation.ts';
 import {garbledRules} from './garbled-rules.ts';
@@ -62,8 +63,17 @@ export function judgeNode(given: NodeInput): NodeJudgement {
       },
     };
   if (dumps.current.size === 0) return {...base, status: {kind: 'unread', reason: whyEmpty(given.node)}};
+  const unseen = unseenObjects(given.api);
+  if (unseen !== null)
+    return {...base, status: {kind: 'unread', reason: `${unseen} were not read, and without them nothing can be expected of its rules`}};
   const config = settleVersion(given, dumps.current);
   return judgeFamilies({...given, config}, dumps);
+}
+
+/** What is not seen is not the same as what is not there: no rule may be called left over or missing for it. */
+function unseenObjects({services, endpointSlices, endpoints}: ApiObjects): string | null {
+  if (services === null) return 'the Services';
+  return endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
 }
 
 function judgeFamilies(input: NodeInput, dumps: Dumps): NodeJudgement {
@@ -71,6 +81,7 @@ function judgeFamilies(input: NodeInput, dumps: Dumps): NodeJudgement {
   const unread: {family: Family; reason: string}[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
+  const sets = parseIpsetSave(input.node.read('ipset-save')?.toString('utf8') ?? '');
   for (const family of families) {
     const ruleset = dumps.current.get(family) ?? null;
     const expect: Expect = assumption => expectRuleset({...input, family, ruleset}, assumption);
@@ -79,7 +90,7 @@ function judgeFamilies(input: NodeInput, dumps: Dumps): NodeJudgement {
       if (ruleset !== null || expect({}).ports.length > 0) unread.push({family, reason: reason ?? 'there is no dump of it'});
       continue;
     }
-    const {symptoms: found, expected} = judgeFamily({expect, actual: ruleset});
+    const {symptoms: found, expected} = judgeFamily({expect, actual: ruleset, sets});
     traces.push(...expected.ports.filter(({port}) => input.traces(port)).map(item => tracePort({item, expected, actual: ruleset})));
     if (found.length > 0 && garbledRules(ruleset).length > 0)
       unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});

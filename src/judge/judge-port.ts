@@ -45,6 +45,12 @@ export function tryProbe({expected, view}: Pick<PortCase, 'expected' | 'view'>, 
   };
 }
 
+interface Left {
+  /** Nothing said so far explains that packets fare differently. */
+  readonly loud: boolean;
+  readonly changesFate: boolean;
+}
+
 class PortJudge {
   readonly #case: PortCase;
   readonly #item: PortOnNode;
@@ -66,11 +72,10 @@ class PortJudge {
     for (const trial of reached) if (trial.probe.knownTo.size === 0) this.#judgeTrial(trial);
     // A client can only be led back to an endpoint that is there, by an entry that leads where it should.
     if (!this.#has(endpointKinds)) {
-      for (const trial of reached)
-        if (isLedBack(trial) && !this.#entries.has(entryText(trial.probe.entry))) this.#lostAffinity(trial);
+      for (const trial of reached) if (isLedBack(trial) && !this.#entries.has(entryText(trial.probe.entry))) this.#lostAffinity(trial);
     }
     this.#staleEntries();
-    this.#judgeAffinity();
+    this.#judgeAffinity(off.length > 0);
     if (!this.#has(endpointKinds)) for (const trial of reached) this.#compareMemory(trial);
     this.#judgeHealthCheck();
     // Who is masqueraded follows from the policy; with the wrong policy it is no finding of its own.
@@ -111,7 +116,7 @@ class PortJudge {
         actual: [],
       });
     } else {
-      for (const trial of whole.values()) this.#missingEntry(trial);
+      for (const trial of whole.values()) if (!this.#takenOut(trial)) this.#missingEntry(trial);
     }
     return new Set(whole.keys());
   }
@@ -174,7 +179,7 @@ class PortJudge {
     if (this.#brokenJump(trial)) return;
     if (expected.destinations.size === 0) return this.#shouldBeRefused(trial);
     if (this.#isUnentered(trial)) return this.#entries.has(entryText(trial.probe.entry)) ? undefined : this.#missingEntry(trial);
-    if (this.#leadsNowhere(trial)) return;
+    if (this.#takenOut(trial) || this.#leadsNowhere(trial)) return;
     if (this.#isExhausted(trial)) return;
     if (this.#otherPolicy(trial)) return;
     if (actual.destinations.size === 0 && (actual.rejected > 0 || actual.dropped > 0)) return this.#refused(trial);
@@ -249,6 +254,22 @@ class PortJudge {
     return broken.size > 0;
   }
 
+  /** A rule that is not kube-proxy's, in a chain of its own, takes all packets before they come to an endpoint's chain. */
+  #takenOut({actual, probe}: Trial): boolean {
+    const extra = new Set(this.#differing('extra').map(({rule}) => rule.text));
+    const takers = actual.outcomes.map(outcome => {
+      const rule = outcome.path.find(found => found.table === 'nat' && endsWay(found) && extra.has(found.text));
+      const passed = outcome.destination !== null || this.#isPassedBy(outcome);
+      return passed && (outcome.destination === null || (rule !== undefined && isRewrite(rule))) ? rule : undefined;
+    });
+    const [rule] = takers;
+    if (rule === undefined || takers.includes(undefined)) return false;
+    const where = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
+    const detail = `a rule in nat/${rule.chain} that kube-proxy would not have written takes ${where}: they end in ${describeFate(actual)}`;
+    this.#say({kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]}, `taken ${rule.line}`);
+    return true;
+  }
+
   /** A chain behind the entry is entered and left again: the rule that leads on to the endpoints is gone. */
   #leadsNowhere({expected, actual, probe}: Trial): boolean {
     if (actual.destinations.size > 0 || !actual.outcomes.every(outcome => this.#isPassedBy(outcome))) return false;
@@ -270,9 +291,10 @@ class PortJudge {
   #isExhausted(trial: Trial): boolean {
     const {expected, actual} = trial;
     const chain = balancingChain(expected);
-    const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
-    const left = chain !== null && actual.outcomes.some(({path}) => isLeft(path, chain));
-    if (!left || missing.length === 0 || this.#sentElsewhere(trial).size > 0) return false;
+    if (chain === null || !actual.outcomes.some(({path}) => isLeft(path, chain)) || this.#sentElsewhere(trial).size > 0) return false;
+    const picked = new Set(actual.outcomes.flatMap(({path, destination}) => (isLeft(path, chain) ? [] : [destination])));
+    const missing = [...expected.destinations.keys()].filter(destination => !picked.has(destination));
+    if (missing.length === 0) return false;
     for (const endpoint of missing) this.#missingEndpoint(endpoint, trial);
     return true;
   }
@@ -475,7 +497,7 @@ class PortJudge {
   }
 
   /** Rules of affinity that are missing, extra or have another timeout, where no missing or stale endpoint explains them. */
-  #judgeAffinity(): void {
+  #judgeAffinity(changesFate: boolean): void {
     const known = new Set(
       this.#symptoms.flatMap(({kind, endpoint}) => (endpointKinds.has(kind) && endpoint !== undefined ? [endpoint] : [])),
     );
@@ -487,7 +509,9 @@ class PortJudge {
         !chains.has(rule.target?.name ?? '') &&
         !chains.has(rule.chain),
     );
-    const unexplained = differing.filter(({rule}) => !this.#isForeignEndpoint(rule.target?.name ?? ''));
+    const own = differing.filter(({rule}) => !this.#isForeignEndpoint(rule.target?.name ?? ''));
+    // A rule that asks for the same clients in another way is harmless when no packet fares differently.
+    const unexplained = own.filter(one => changesFate || !own.some(other => other.kind !== one.kind && asksAlike(one.rule, other.rule)));
     if (unexplained.length === 0 || this.#symptoms.some(({kind}) => kind === 'broken-jump' || kind === 'service-not-programmed')) return;
     const {affinitySeconds} = this.#item.port;
     const found = unexplained.find(({kind}) => kind === 'extra');
@@ -521,7 +545,10 @@ class PortJudge {
       const detail = answers
         ? `still answers at ${where}, which the API does not give it (any more)`
         : `a rule leads to it from ${where}, which the API does not give it (any more): no packet fares differently for it`;
-      this.#say({kind: 'stale-service', severity: answers ? 'error' : 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
+      this.#say(
+        {kind: 'stale-service', severity: answers ? 'error' : 'info', detail, expected: [], actual: [rule]},
+        `stale entry ${where}`,
+      );
     }
   }
 
@@ -539,25 +566,37 @@ class PortJudge {
     const rejects = left.filter(
       ({kind, table, rule}) => kind === 'extra' && table === 'filter' && (rule.target?.name === 'REJECT' || rule.target?.name === 'DROP'),
     );
-    for (const {rule} of rejects) {
-      const detail = `a rule refuses or drops its packets although it has endpoints; ${changesFate ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place'}`;
-      this.#say(
-        {kind: 'unexpected-reject', severity: changesFate ? 'error' : 'info', detail, expected: [], actual: [rule]},
-        `left ${rule.line}`,
-      );
-    }
+    for (const {rule} of rejects) this.#leftReject(rule, changesFate);
     const rest = left.filter(difference => !rejects.includes(difference));
     const loud = changesFate && this.#symptoms.every(({kind}) => kind === 'unexpected-reject' || kind === 'health-check-port-blocked');
     for (const kind of ['missing', 'extra', 'duplicate', 'reordered'] as const) {
       const group = rest.filter(difference => difference.kind === kind);
-      if (group.length > 0) this.#leftGroup(kind, group, loud);
+      if (group.length > 0) this.#leftGroup(kind, group, {loud, changesFate});
     }
   }
 
-  #leftGroup(kind: PortDifference['kind'], group: readonly PortDifference[], loud: boolean): void {
+  #leftReject(rule: Rule, changesFate: boolean): void {
+    const {port, endpoints} = this.#item;
+    if (!entriesOf(port, this.#case.expected.context).some(entry => isEntryRule(rule, entry))) {
+      const where = entryOfRule(rule);
+      const detail = `still refuses packets to ${where}, which the API does not give it (any more)`;
+      return this.#say({kind: 'stale-service', severity: 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
+    }
+    const reach = changesFate ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place';
+    const detail = endpoints.hasAny
+      ? `a rule refuses or drops its packets although it has endpoints; ${reach}`
+      : 'a rule refuses or drops its packets in another way than kube-proxy does';
+    const severity = changesFate ? ('error' as const) : ('info' as const);
+    this.#say({kind: 'unexpected-reject', severity, detail, expected: [], actual: [rule]}, `left ${rule.line}`);
+  }
+
+  #leftGroup(kind: PortDifference['kind'], group: readonly PortDifference[], {loud, changesFate}: Left): void {
     const rules = group.map(({rule}) => rule);
     const places = [...new Set(group.map(({table, chain}) => `${table}/${chain}`))].slice(0, 3).join(', ');
-    const fate = loud ? 'packets fare differently for it' : 'no packet fares differently for it';
+    const harmless = changesFate
+      ? 'what packets make of it is said in the other findings of this port'
+      : 'no packet fares differently for it';
+    const fate = loud ? 'packets fare differently for it' : harmless;
     const severity = loud ? ('error' as const) : ('info' as const);
     const count = group.length === 1 ? 'a rule' : `${group.length} rules`;
     if (kind === 'missing')
@@ -642,6 +681,11 @@ function isLedBack({probe, expected}: Trial): boolean {
   return probe.knownTo.size > 0 && expected.destinations.size === 1;
 }
 
+function asksAlike(a: Rule, b: Rule): boolean {
+  const asked = ({matches}: Rule): string => JSON.stringify(matches.filter(({name}) => name === 'recent'));
+  return a.chain === b.chain && asked(a) === asked(b);
+}
+
 /** A rule that finds or remembers a client, or the DNAT that does not remember it. */
 function isOfAffinity(rule: Rule): boolean {
   return hasMatch(rule, 'recent') || rule.target?.name === 'DNAT';
@@ -665,6 +709,15 @@ function isFirewallMark(path: readonly Rule[]): boolean {
   return path.at(-1)?.chain === 'KUBE-MARK-DROP' && (path.at(-2)?.chain.startsWith('KUBE-FW-') ?? false);
 }
 
+function isRewrite({target}: Rule): boolean {
+  return target?.name === 'DNAT' || target?.name === 'REDIRECT';
+}
+
+/** It lets packets go; where an endpoint's own chain does so, it is the endpoint that is missing. */
+function endsWay({chain, target}: Rule): boolean {
+  return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT'].includes(target?.name ?? '') && parseChainName(chain)?.role !== 'SEP';
+}
+
 function isRange({chain, options}: Rule): boolean {
   return chain.startsWith('KUBE-FW-') && options.some(({flag}) => flag === '-s');
 }
@@ -682,7 +735,8 @@ function isShared({chain}: Rule): boolean {
 function isLeft(path: readonly Rule[], chain: string): boolean {
   const picked = new Set(path.flatMap(rule => (rule.chain === chain && isPick(rule) ? [rule.target?.name ?? ''] : [])));
   const taken = path.some(rule => rule.target?.name === 'DNAT' && picked.has(rule.chain));
-  return !taken && path.some(({target}) => target?.name === chain);
+  const stopped = path.at(-1)?.chain === chain && ['DROP', 'REJECT'].includes(path.at(-1)?.target?.name ?? '');
+  return !taken && !stopped && path.some(({target}) => target?.name === chain);
 }
 
 /** The chain that picks the endpoint when all is well. */

@@ -3,21 +3,23 @@ import {parseChainName} from '../expect/iptables/names.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
 import {parseCidr} from '../model/address.ts';
 import type {Rule} from '../model/ruleset.ts';
+import {servicePortName} from './entry-rule.ts';
 import {entriesOf} from './entries.ts';
 
 /** Finds the Service ports that a rule in a shared chain may concern. */
 export class PortIndex {
   readonly #expected: ExpectedRuleset;
   #byEntry: ReadonlyMap<string, readonly PortOnNode[]> | null = null;
+  #byName: ReadonlyMap<string, PortOnNode> | null = null;
 
   constructor(expected: ExpectedRuleset) {
     this.#expected = expected;
   }
 
-  /** By the chain it jumps to, and by the address and port that it takes packets for. */
+  /** By the chain it jumps to or else by its comment, and by the address and port that it takes packets for. */
   concerned(rule: Rule): readonly PortOnNode[] {
     const hash = this.#hashOf(rule);
-    const named = hash === null ? undefined : this.#expected.portOfHash(hash);
+    const named = hash === null ? this.#ofComment(rule) : this.#expected.portOfHash(hash);
     const entry = this.#entryKey(rule);
     const claimed = entry === null ? [] : (this.#entries().get(entry) ?? []);
     return [...new Set([...(named === undefined ? [] : [named]), ...claimed])];
@@ -28,6 +30,13 @@ export class PortIndex {
     if (!sharedServiceChains.has(rule.chain) || rule.target?.name === 'KUBE-NODEPORTS') return false;
     const hash = this.#hashOf(rule);
     return hash === null ? this.concerned(rule).length === 0 : this.#expected.portOfHash(hash) === undefined;
+  }
+
+  #ofComment(rule: Rule): PortOnNode | undefined {
+    const name = servicePortName(rule);
+    if (name === null) return undefined;
+    this.#byName ??= new Map(this.#expected.ports.map(item => [item.port.servicePortName, item]));
+    return this.#byName.get(name);
   }
 
   #hashOf(rule: Rule): string | null {

@@ -104,10 +104,14 @@ function localhostProbe(item: PortOnNode, context: NodeContext): readonly Probe[
 
 /** An endpoint that is given its own connection must see it masqueraded, or its answers go nowhere. */
 function hairpin(item: PortOnNode, endpoint: Endpoint, context: NodeContext): readonly Probe[] {
-  const entry: Entry = {kind: 'clusterIP', address: item.port.clusterIP, port: item.port.port};
   const onNode = endpoint.address === hostIP(context.facts, context.family);
   const source: Source = {kind: onNode ? 'node' : 'endpoint', address: endpoint.address, interface: onNode ? null : podInterface(context)};
-  return probe({item, entry, source, address: item.port.clusterIP}).map(made => ({...made, endpoint}));
+  // Where the policies differ, an endpoint may be reached through one entry and not through another.
+  return entriesOf(item.port, context).flatMap(entry =>
+    addressesOf(entry, context)
+      .slice(0, 1)
+      .flatMap(address => probe({item, entry, source, address}).map(made => ({...made, endpoint}))),
+  );
 }
 
 /** With session affinity: a client that an endpoint already knows comes back to it. */

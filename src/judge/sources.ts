@@ -1,5 +1,5 @@
 import type {NodeContext} from '../expect/iptables/node-context.ts';
-import {addressInside, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
+import {addressInside, type Cidr, contains, familyOf, parseAddress, parseCidr} from '../model/address.ts';
 import {hostIP} from '../model/node-facts.ts';
 import type {ServicePort} from '../model/service-port.ts';
 
@@ -23,7 +23,11 @@ export const sourceNames: Readonly<Record<SourceKind, string>> = {
 };
 
 /** Sources from which to try the entries of a Service port on a node. `taken` are addresses that mean something, such as endpoints. */
-export function sourcesFor(port: Pick<ServicePort, 'sourceRanges' | 'loadBalancerVIPs'>, context: NodeContext, taken: ReadonlySet<string>): readonly Source[] {
+export function sourcesFor(
+  port: Pick<ServicePort, 'sourceRanges' | 'loadBalancerVIPs'>,
+  context: NodeContext,
+  taken: ReadonlySet<string>,
+): readonly Source[] {
   const {facts, family} = context;
   const podNetworks = networks(facts.podCIDRs, context);
   const local = localNetwork(context);
@@ -37,7 +41,7 @@ export function sourcesFor(port: Pick<ServicePort, 'sourceRanges' | 'loadBalance
   const podNetwork = podNetworks[0] ?? local;
   add('pod', podNetwork === null ? null : addressInside(podNetwork, taken), podInterface(context));
   add('outside', outside, facts.primaryInterface);
-  add('node', hostIP(facts, family), null);
+  add('node', hostIP(facts, family) ?? facts.addresses.find(address => familyOf(address) === family && address !== '::1'), null);
   if (local !== null && podNetworks[0] !== undefined) add('remote-pod', addressOutside(local, podNetworks, taken), facts.primaryInterface);
   for (const range of ranges) add('allowed', addressInside(range, taken), facts.primaryInterface);
   if (ranges.length > 0) for (const address of port.loadBalancerVIPs) add('own-address', address, null);

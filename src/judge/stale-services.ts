@@ -2,17 +2,21 @@ import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../expect/iptables/names.ts';
 import type {ServiceName} from '../model/finding.ts';
 import type {Rule, Ruleset} from '../model/ruleset.ts';
+import {servicePortName} from './entry-rule.ts';
+import type {ServiceView} from './service-view.ts';
+import {judgeStrangeRules} from './strange-rules.ts';
 import type {Symptom} from './symptom.ts';
 
 export interface StaleInput {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
+  readonly view: ServiceView;
   /** Rules of shared Service chains that belong to no expected Service port. */
   readonly rules: readonly Rule[];
 }
 
 /** Service ports that the API does not have and the node still answers for: one symptom each, with all their rules. */
-export function staleServices({expected, actual, rules}: StaleInput): readonly Symptom[] {
+export function staleServices({expected, actual, view, rules}: StaleInput): readonly Symptom[] {
   const groups = new Map<string, Rule[]>();
   for (const rule of rules) {
     const key = servicePortName(rule) ?? parseChainName(rule.target?.name ?? '')?.hash ?? '';
@@ -20,7 +24,9 @@ export function staleServices({expected, actual, rules}: StaleInput): readonly S
     if (group === undefined) groups.set(key, [rule]);
     else group.push(rule);
   }
-  return [...groups].map(([name, group]) => (name === '' ? strangeRules(expected, group) : staleService(expected, actual, name, group)));
+  return [...groups].map(([name, group]) =>
+    name === '' ? judgeStrangeRules({expected, view, rules: group}) : staleService(expected, actual, name, group),
+  );
 }
 
 function staleService(expected: ExpectedRuleset, actual: Ruleset, name: string, rules: readonly Rule[]): Symptom {
@@ -31,29 +37,6 @@ function staleService(expected: ExpectedRuleset, actual: Ruleset, name: string, 
   const detail = served ? `still answers for ${name}: ${state}` : `still refuses packets for ${name}: ${state}`;
   const base = {kind: 'stale-service', family: expected.family, port: null, detail, expected: [], actual: rules.slice(0, 6)} as const;
   return {...base, severity: served ? 'error' : 'info', ...(service === null ? {} : {service})};
-}
-
-/** Rules that do not even say whose they are. */
-function strangeRules(expected: ExpectedRuleset, rules: readonly Rule[]): Symptom {
-  const detail =
-    rules.length === 1
-      ? `a rule in ${rules[0]?.table}/${rules[0]?.chain} is not one that kube-proxy would have written`
-      : `${rules.length} rules in kube-proxy's chains are not of its making`;
-  return {
-    kind: 'unexpected-rule',
-    severity: 'warning',
-    family: expected.family,
-    port: null,
-    detail,
-    expected: [],
-    actual: rules.slice(0, 6),
-  };
-}
-
-/** kube-proxy's comments begin with the name of the Service port. */
-function servicePortName(rule: Rule): string | null {
-  const comment = rule.matches.find(match => match.name === 'comment')?.options[0]?.values[0] ?? '';
-  return /^([^\s/]+\/[^\s/]+)(?: |$)/.exec(comment)?.[1] ?? null;
 }
 
 function serviceOf(name: string): ServiceName | null {

@@ -47,7 +47,7 @@ class Sections {
   take(tokens: readonly Token[], at: number): number {
     const token = tokens[at];
     if (token === undefined) return at;
-    const flag = token.quoted ? '' : (shortFlag[token.text] ?? token.text);
+    const flag = token.quoted ? '' : (shortFlag.get(token.text) ?? token.text);
     if (flag === '!') return this.#flip(at);
     // Counters, as `iptables -S -v` prints them: `-c PACKETS BYTES`.
     if (flag === '-c' && isNumber(tokens[at + 1]) && isNumber(tokens[at + 2])) return at + 2;
@@ -144,16 +144,16 @@ const ruleFlags = new Set(['-s', '-d', '-i', '-o', '-p', '-f']);
 /** Their value may be any text, such as `-j`, which iptables-save prints without quotes. */
 const textFlags = new Set(['--comment', '--log-prefix', '--nflog-prefix', '--ulog-prefix']);
 
-const shortFlag: Readonly<Record<string, string>> = {
-  '--source': '-s',
-  '--src': '-s',
-  '--destination': '-d',
-  '--dst': '-d',
-  '--in-interface': '-i',
-  '--out-interface': '-o',
-  '--protocol': '-p',
-  '--fragment': '-f',
-  '--match': '-m',
-  '--jump': '-j',
-  '--goto': '-g',
-};
+const shortFlag: ReadonlyMap<string, string> = new Map([
+  ['--source', '-s'],
+  ['--src', '-s'],
+  ['--destination', '-d'],
+  ['--dst', '-d'],
+  ['--in-interface', '-i'],
+  ['--out-interface', '-o'],
+  ['--protocol', '-p'],
+  ['--fragment', '-f'],
+  ['--match', '-m'],
+  ['--jump', '-j'],
+  ['--goto', '-g'],
+]);

@@ -26,10 +26,9 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
     style: {head: [], border: [], 'padding-left': 0, 'padding-right': 0},
     chars: plain,
   });
-  const show = (read: boolean, finding: Finding | undefined): string => (read ? cell(finding, style) : style.dim('?'));
   if (fit.shown.some(({node}) => cells.worst(node, null) !== undefined))
     table.push(['(the node itself)', ...fit.shown.map(({node}) => cell(cells.worst(node, null), style))]);
-  for (const service of rows) table.push([escapeText(service), ...fit.shown.map(({node, read}) => show(read, cells.worst(node, service)))]);
+  for (const service of rows) table.push([escapeText(service), ...fit.shown.map(column => serviceCell(column, service, cells, style))]);
   if (fit.shown.length < columns.length)
     notes.push(`${columns.length - fit.shown.length} more groups of nodes: widen the terminal, or use -o wide`);
   // Without a row there is nothing to tell apart, and the verdict has said it all.
@@ -106,12 +105,13 @@ function rowsOf({services, nodes}: Report, cells: Cells, all: boolean): {readonl
   };
   const loud = named.map(service => ({service, severity: severity(service)})).filter(row => row.severity !== Infinity);
   const shown = loud.toSorted((a, b) => a.severity - b.severity).slice(0, mostRows);
+  const allWell = nodes.every(({name, status}) => status !== 'unread' && cells.worst(name, null)?.severity !== 'error');
   const [hidden, fine] = [loud.length - shown.length, named.length - loud.length];
   return {
     rows: shown.map(({service}) => service),
     notes: [
       ...(hidden > 0 ? [`${count(hidden, 'more Service')} with findings; -o wide shows them`] : []),
-      ...(fine > 0 ? [`the other ${count(fine, 'Service')}: ok on every node`] : []),
+      ...(fine > 0 ? [`the other ${count(fine, 'Service')}: ${allWell ? 'ok on every node' : 'no finding of their own'}`] : []),
     ],
   };
 }
@@ -146,6 +146,14 @@ const widestCell = 8;
 function shorten(text: string, most: number): string {
   const half = Math.floor((most - 1) / 2);
   return text.length <= most ? text : `${text.slice(0, most - 1 - half)}…${text.slice(-half)}`;
+}
+
+/** A Service without a finding of its own is not well on a node that was not read, or where something befell all Services. */
+function serviceCell({node, read}: Column, service: string, cells: Cells, style: Style): string {
+  const own = cells.worst(node, service);
+  if (!read && own === undefined) return style.dim('?');
+  const whole = cells.worst(node, null);
+  return own === undefined && whole?.severity === 'error' ? style.dim(`(${whole.code})`) : cell(own, style);
 }
 
 function cell(finding: Finding | undefined, style: Style): string {

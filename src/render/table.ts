@@ -9,7 +9,7 @@ import {count, verdictLine} from './verdict-line.ts';
 /** The verdict, Services against nodes, and the findings with their evidence. Harmless findings are only counted. */
 export const table: Renderer = (report, options) => sections(report, options, false);
 
-/** The same with every Service and finding, and the settings that kube-proxy works with. */
+/** The same with every Service, node and finding, and the settings that kube-proxy works with. */
 export const wide: Renderer = (report, options) => sections(report, {...options, verbose: true}, true);
 
 function sections(report: Report, options: RenderOptions, all: boolean): string {
@@ -17,7 +17,8 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   const {width} = options;
   const loud = report.findings.filter(({severity}) => severity !== 'info' || options.verbose || isAnswer(report));
   const parts = [verdictLine(report, style)];
-  if (!options.quiet && report.nodes.length > 0) parts.push(matrix(report, {style, width: matrixWidth(width, all), all}));
+  if (!options.quiet && report.nodes.length > 0)
+    parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all}));
   parts.push(...findingTexts(loud, {style, width, most: all ? Infinity : 20}));
   if (options.verbose) parts.push(settings(report, style));
   const hidden = report.findings.length - loud.length;
@@ -25,14 +26,12 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   return parts.filter(part => part !== '').join('\n\n');
 }
 
+/** Away from a terminal there is no end to the columns that could be shown. */
+const widestMatrix = 200;
+
 /** Of Services that are none of kube-proxy's, an info is all that there is to say. */
 function isAnswer({services}: Report): boolean {
   return services.length === 0;
-}
-
-function matrixWidth(width: number, all: boolean): number {
-  const wanted = width === Infinity ? 120 : width;
-  return all ? Math.max(wanted, 200) : wanted;
 }
 
 function settings(report: Report, style: Style): string {

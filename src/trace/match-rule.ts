@@ -46,7 +46,8 @@ function plainOption(flag: string, value: string, packet: Packet, environment: E
     case '-p':
       return truth(isProtocol(value, packet.protocol));
     case '-i':
-      return matchInterface(value, inInterfaceOf(packet), packet, environment);
+      // Only what the node sends to itself comes in on the loopback interface, and then that is known.
+      return value === 'lo' && packet.inInterface === null ? 0 : matchInterface(value, inInterfaceOf(packet), packet, environment);
     case '-o':
       return matchInterface(value, packet.outInterface, packet, environment);
     case '-f':
@@ -71,7 +72,9 @@ function inCidr(text: string, address: Packet['source']): Likelihood {
 const protocolNumbers: Readonly<Record<string, string>> = {6: 'tcp', 17: 'udp', 132: 'sctp'};
 
 function isProtocol(value: string, protocol: string): boolean {
-  return value === 'all' || value === '0' || value === protocol || protocolNumbers[value] === protocol;
+  return (
+    value === 'all' || value === '0' || value === protocol || (Object.hasOwn(protocolNumbers, value) && protocolNumbers[value] === protocol)
+  );
 }
 
 /** What the node itself sends came in on no interface, so that `-i` never matches it and `! -i` always does. */
@@ -87,7 +90,7 @@ function matchInterface(pattern: string, name: string | null, packet: Packet, en
 type Matcher = (match: Match, packet: Packet, environment: Environment) => Likelihood;
 
 function matchExtension(match: Match, packet: Packet, environment: Environment): Likelihood {
-  const matcher = matchers[match.name];
+  const matcher = Object.hasOwn(matchers, match.name) ? matchers[match.name] : undefined;
   return matcher === undefined ? null : matcher(match, packet, environment);
 }
 

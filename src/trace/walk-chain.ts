@@ -31,6 +31,27 @@ export interface WalkContext {
   readonly environment: Environment;
   /** Counts down; a ruleset that leads round and round ends when it is used up. */
   budget: number;
+  /** What was looked at so far, to end a walk that looks at the same over and over. */
+  readonly seen?: SeenRules;
+}
+
+/** How many rules a walk has come by at all, however often it came by. */
+export class SeenRules {
+  readonly #chains = new Set<Chain>();
+  #rules = 0;
+  #looks = 0;
+
+  enter(chain: Chain): void {
+    this.#looks += chain.ruleCount;
+    if (this.#chains.has(chain)) return;
+    this.#chains.add(chain);
+    this.#rules += chain.ruleCount;
+  }
+
+  /** Through the rules of a real node a walk comes by each some dozens of times, or once for each endpoint of a large Service. */
+  get goesRound(): boolean {
+    return this.#looks > 50_000 && this.#looks > 100 * this.#rules;
+  }
 }
 
 /** The kernel allows no loops and far fewer levels than this. */
@@ -54,6 +75,8 @@ export function walkChain(
   const call: Call = {chain: chain.name, depth: (above?.depth ?? 0) + 1, above};
   if (call.depth > deepestChain || isOpen(chain.name, above))
     return [undecided(start, `chains call each other in a circle, or more than ${deepestChain} deep`)];
+  context.seen?.enter(chain);
+  if (context.seen?.goesRound) context.budget = 0;
   const done: ChainResult[] = [];
   let live: readonly Branch[] = [start];
   for (const rule of candidateRules(chain, start.packet)) {

@@ -1,6 +1,6 @@
 import type {ChainSource, Rule} from '../model/ruleset.ts';
 import {type Environment, type Packet, pathRules} from './packet.ts';
-import {type Branch, type ChainResult, type WalkContext, walkChain} from './walk-chain.ts';
+import {type Branch, type ChainResult, SeenRules, type WalkContext, walkChain} from './walk-chain.ts';
 
 /** What becomes of a packet: the end of one way through the rules. */
 export interface Outcome {
@@ -24,15 +24,20 @@ export interface Outcome {
  * of the hooks it passes. The probabilities of the outcomes add up to 1.
  */
 export function walkPacket(rules: ChainSource, packet: Packet, environment: Environment): readonly Outcome[] {
-  const context: WalkContext = {rules, environment, budget: walkBudget};
+  const context: WalkContext = {rules, environment, budget: inVain.has(rules) ? shortBudget : walkBudget, seen: new SeenRules()};
   const start: Branch = {packet, probability: 1, path: null, assumed: [], supposed: null};
   const first = packet.origin === 'node' ? outputHooks : preroutingHooks;
   const ends = passHooks(context, first, [start]).flatMap(end => afterRouting(context, end));
+  if (context.budget < 0) inVain.add(rules);
   return summarise(ends);
 }
 
-/** Rules looked at in one walk. A walk through a real node's rules needs a few hundred. */
+/** Rules looked at in one walk. Through a real node's rules that is a few hundred, and some dozens for each endpoint of a large Service. */
 const walkBudget = 500_000;
+
+/** Rulesets whose chains fork and meet again without end: after one long walk in vain all others through them are short. */
+const inVain = new WeakSet<ChainSource>();
+const shortBudget = 2_000;
 
 type Hook = readonly [table: string, chain: string];
 

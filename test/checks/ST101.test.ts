@@ -58,7 +58,9 @@ test('when only one of two ports is without an endpoint, the finding is about th
       ports: [{name: 'b', port: 8081, protocol: 'TCP'}],
     }),
   );
-  expect(given.news()).toEqual([finding('shop/pair:b', 'shop/pair:b has no endpoint', 'none of its endpoints is ready (10.244.11.5:8081)')]);
+  expect(given.news()).toEqual([
+    finding('shop/pair:b', 'shop/pair:b has no endpoint', 'none of its endpoints is ready (10.244.11.5:8081)'),
+  ]);
 });
 
 test('a Service whose only endpoints are terminating but still serve stays silent: kube-proxy uses them', async () => {

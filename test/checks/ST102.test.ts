@@ -35,7 +35,9 @@ test('each port that is lost is a finding of its own, and the others stay silent
 test('two slices that give the same name other port numbers are right, and stay silent', async () => {
   const given = await scenario();
   given.leaveOutNodes();
-  given.addSlice(slice('shop/web', [endpoint('10.244.13.4', 'node-c')], {name: 'web-2', ports: [{name: 'http', port: 9090, protocol: 'TCP'}]}));
+  given.addSlice(
+    slice('shop/web', [endpoint('10.244.13.4', 'node-c')], {name: 'web-2', ports: [{name: 'http', port: 9090, protocol: 'TCP'}]}),
+  );
   expect(given.news()).toEqual([]);
 });
 

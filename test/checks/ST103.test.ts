@@ -6,13 +6,19 @@ test('an address that one slice calls ready and another does not is reported wit
   expect(await withSecond('node-a', {ready: false, serving: false})).toEqual([
     {
       ...{code: 'ST103', severity: 'warning', family: 'IPv4', subject: 'shop/web:http', endpoint: '10.244.11.4:8080'},
-      message: saying('10.244.11.4:8080 is given 2 times', 'says 10.244.11.4:8080 ready on node-a', 'slice web-2 says 10.244.11.4:8080 not ready on node-a'),
+      message: saying(
+        '10.244.11.4:8080 is given 2 times',
+        'says 10.244.11.4:8080 ready on node-a',
+        'slice web-2 says 10.244.11.4:8080 not ready on node-a',
+      ),
     },
   ]);
 });
 
 test('an address that is on two nodes at once is reported', async () => {
-  expect((await withSecond('node-b', {ready: true})).map(({code, message}) => [code, message])).toEqual([['ST103', saying('on node-a', 'on node-b')]]);
+  expect((await withSecond('node-b', {ready: true})).map(({code, message}) => [code, message])).toEqual([
+    ['ST103', saying('on node-a', 'on node-b')],
+  ]);
 });
 
 test('the same endpoint in two slices that agree stays silent, as while the controller moves it', async () => {

@@ -18,7 +18,9 @@ test('hints for zones that the cluster does not have are said to be so', async (
   const given = await cluster();
   given.slices('shop/zonal', slice => ({
     ...slice,
-    endpoints: (slice.endpoints ?? []).map(({hints, ...rest}) => (hints === undefined ? rest : {...rest, hints: {forZones: [{name: 'zone-9'}]}})),
+    endpoints: (slice.endpoints ?? []).map(({hints, ...rest}) =>
+      hints === undefined ? rest : {...rest, hints: {forZones: [{name: 'zone-9'}]}},
+    ),
   }));
   expect(given.news()).toEqual([finding('they name no zone and no node of this cluster')]);
 });

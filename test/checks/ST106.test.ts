@@ -15,7 +15,9 @@ test('the external address of a node counts as well as the internal one', async 
   given.leaveOutNodes();
   const external = {type: 'ExternalIP', address: '198.51.100.10'};
   given.nodeObject('node-a', node => ({...node, status: {...node.status, addresses: [...(node.status?.addresses ?? []), external]}}));
-  expect(given.news().map(({code, message}) => [code, message])).toEqual([['ST106', saying('198.51.100.10 is the address of node node-a')]]);
+  expect(given.news().map(({code, message}) => [code, message])).toEqual([
+    ['ST106', saying('198.51.100.10 is the address of node node-a')],
+  ]);
 });
 
 test('an address next to those of the nodes is nobody else’s, and stays silent', async () => {

@@ -38,9 +38,9 @@ test('an external policy without any external entry decides nothing and stays si
 
 test('a Service without a usable endpoint is ST101 and not this', async () => {
   const conditions = {ready: false, serving: false};
-  expect((await withEndpoints('shop/internal-local', endpoints => endpoints.map(one => ({...one, conditions})))).map(({code}) => code)).toEqual([
-    'ST101',
-  ]);
+  expect(
+    (await withEndpoints('shop/internal-local', endpoints => endpoints.map(one => ({...one, conditions})))).map(({code}) => code),
+  ).toEqual(['ST101']);
 });
 
 async function withEndpoints(

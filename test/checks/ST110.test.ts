@@ -30,7 +30,9 @@ test('two Services with the same external IP and port are reported', async () =>
 
 test('it is reported too when only one of the two was asked for', async () => {
   const given = await cluster();
-  given.addService(service('shop/late', {clusterIP: '10.96.1.99', externalIPs: ['198.51.100.10'], ports: [{name: 'http', port: 80, protocol: 'TCP'}]}));
+  given.addService(
+    service('shop/late', {clusterIP: '10.96.1.99', externalIPs: ['198.51.100.10'], ports: [{name: 'http', port: 80, protocol: 'TCP'}]}),
+  );
   const found = given.said({selects: ({metadata}) => metadata.name === 'late'});
   expect(found.map(({code}) => code)).toContain('ST110');
 });

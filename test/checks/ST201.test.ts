@@ -38,9 +38,7 @@ test('of a dual-stack Service only the family that is missing is reported', asyn
 test('it is found as well in the older form, of kube-proxy 1.23', async () => {
   const given = await scenario('healthy/1.23-iptables');
   given.rules('node-b').deleteAll('"shop/lb-local:http', '-A KUBE');
-  expect(given.news().map(({code, subject}) => ({code, subject}))).toEqual([
-    {code: 'ST201', subject: 'shop/lb-local:http'},
-  ]);
+  expect(given.news().map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST201', subject: 'shop/lb-local:http'}]);
 });
 
 test('a node that stopped following the API does not know a new Service', async () => {
@@ -63,7 +61,12 @@ test('when one way in is left, it is ST206 and not this', async () => {
 
 test('a Service without endpoints has no rule in table nat by design, and stays silent', async () => {
   const given = await scenario();
-  expect(given.rules('node-b').lines('-A KUBE-SERVICES', '"shop/empty:http').map(rule => rule.includes('REJECT'))).toEqual([true]);
+  expect(
+    given
+      .rules('node-b')
+      .lines('-A KUBE-SERVICES', '"shop/empty:http')
+      .map(rule => rule.includes('REJECT')),
+  ).toEqual([true]);
   expect(given.said().map(({code}) => code)).not.toContain('ST201');
 });
 

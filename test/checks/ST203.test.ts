@@ -56,7 +56,10 @@ test('a chain of a lost endpoint that nothing leads to is no live path: it stays
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.declare('nat', 'KUBE-SEP-AAAAAAAAAAAAAAAA');
-  dump.append('nat', '-A KUBE-SEP-AAAAAAAAAAAAAAAA -p tcp -m comment --comment "shop/web:http" -m tcp -j DNAT --to-destination 10.244.12.99:8080');
+  dump.append(
+    'nat',
+    '-A KUBE-SEP-AAAAAAAAAAAAAAAA -p tcp -m comment --comment "shop/web:http" -m tcp -j DNAT --to-destination 10.244.12.99:8080',
+  );
   expect(given.news().map(({code, severity}) => [code, severity])).toEqual([['ST215', 'info']]);
 });
 

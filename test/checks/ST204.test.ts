@@ -31,7 +31,11 @@ test('a chain that sends traffic to another endpoint of the same Service is foun
   const given = await scenario();
   given.rules('node-b').replace(rewrite, '10.244.12.4:8080', '10.244.11.4:8080');
   expect(given.news().map(({code, endpoint, message}) => ({code, endpoint, message}))).toEqual([
-    {code: 'ST204', endpoint: '10.244.12.4:8080', message: saying('the chain of endpoint 10.244.12.4:8080 sends traffic to 10.244.11.4:8080')},
+    {
+      code: 'ST204',
+      endpoint: '10.244.12.4:8080',
+      message: saying('the chain of endpoint 10.244.12.4:8080 sends traffic to 10.244.11.4:8080'),
+    },
   ]);
 });
 
@@ -39,7 +43,12 @@ test('the capture of a wrong DNAT has this finding and no other', async () => {
   const healthy = findingsOf(await snapshotOf('healthy/1.36-iptables')).length;
   const found = findingsOf(await snapshotOf('faults/wrong-dnat'));
   expect(found).toHaveLength(healthy + 1);
-  expect(found[0]).toMatchObject({code: 'ST204', node: 'node-c', endpoint: '192.0.2.10:5432', service: {namespace: 'shop', name: 'manual'}});
+  expect(found[0]).toMatchObject({
+    code: 'ST204',
+    node: 'node-c',
+    endpoint: '192.0.2.10:5432',
+    service: {namespace: 'shop', name: 'manual'},
+  });
 });
 
 test('the same IPv6 address in another spelling stays silent', async () => {

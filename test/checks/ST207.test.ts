@@ -84,7 +84,10 @@ test('pods reach remote endpoints of a Local Service by the short cut: a node wi
 
 test('a policy that says nothing new, Cluster written out, stays silent', async () => {
   const given = await scenario();
-  given.service('shop/web', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Cluster', internalTrafficPolicy: 'Cluster'}}));
+  given.service('shop/web', object => ({
+    ...object,
+    spec: {...object.spec, externalTrafficPolicy: 'Cluster', internalTrafficPolicy: 'Cluster'},
+  }));
   expect(given.news()).toEqual([]);
 });
 

@@ -59,6 +59,8 @@ test('two rules that together are as even as one stay silent as to the balance',
 
 test('a Service with one endpoint has nothing to share and stays silent', async () => {
   const given = await scenario();
-  given.rules('node-b').replace(['-A KUBE-SVC-', '"default/kubernetes:https -> '], ' -j ', ' -m statistic --mode random --probability 1.00000000000 -j ');
+  given
+    .rules('node-b')
+    .replace(['-A KUBE-SVC-', '"default/kubernetes:https -> '], ' -j ', ' -m statistic --mode random --probability 1.00000000000 -j ');
   expect(given.news().filter(({severity}) => severity !== 'info')).toEqual([]);
 });

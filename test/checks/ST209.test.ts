@@ -31,11 +31,9 @@ test('a client of an endpoint whose rule is gone is not led back', async () => {
 
 test('an endpoint that does not remember its clients is found by the rule, though the first packet fares as it should', async () => {
   const given = await scenario();
-  const right = given.rules('node-b').replace(
-    ['-A KUBE-SEP-', '"shop/sticky:http"', 'DNAT --to-destination 10.244.11.4:8080'],
-    / -m recent --set .* --rsource/,
-    '',
-  );
+  const right = given
+    .rules('node-b')
+    .replace(['-A KUBE-SEP-', '"shop/sticky:http"', 'DNAT --to-destination 10.244.11.4:8080'], / -m recent --set .* --rsource/, '');
   expect(given.news()).toEqual([
     {
       ...{...place, subject: 'shop/sticky:http'},

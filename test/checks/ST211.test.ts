@@ -18,7 +18,9 @@ test('an endpoint whose own connections are not masqueraded never sees an answer
 
 test('the capture of a missing hairpin rule has this finding and no other of the node', async () => {
   const found = findingsOf(await snapshotOf('faults/no-hairpin')).filter(({node}) => node !== undefined);
-  expect(found.map(said)).toEqual([expect.objectContaining({code: 'ST211', severity: 'error', node: 'node-a', endpoint: '10.244.11.4:8080'})]);
+  expect(found.map(said)).toEqual([
+    expect.objectContaining({code: 'ST211', severity: 'error', node: 'node-a', endpoint: '10.244.11.4:8080'}),
+  ]);
 });
 
 test('traffic from outside under Cluster policy that keeps its source cannot be answered: one error for all entries', async () => {

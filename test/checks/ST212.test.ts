@@ -20,7 +20,9 @@ test('all its entries together are one finding', async () => {
   const gone = given.rules('node-b').deleteAll('"shop/empty-lb:http has no endpoints"');
   expect(gone).toHaveLength(4);
   const found = given.news();
-  expect(found).toEqual([{...place, subject: 'shop/empty-lb:http', message: expect.anything(), expected: expect.arrayContaining([...gone])}]);
+  expect(found).toEqual([
+    {...place, subject: 'shop/empty-lb:http', message: expect.anything(), expected: expect.arrayContaining([...gone])},
+  ]);
   for (const entry of ['cluster IP 10.96.1.15:80', 'node port 30089', 'load-balancer IP 203.0.113.15:80', 'external IP 198.51.100.77:80'])
     expect(found[0]?.message).toContain(entry);
 });

@@ -3,7 +3,8 @@ import {snapshotOf} from '../fixtures.ts';
 import {findingsOf, said, saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST213', node: 'node-b', family: 'IPv4'};
-const reject = '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable';
+const reject =
+  '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable';
 
 test('a node that still refuses a Service which has endpoints now is one error, with the rule that refuses', async () => {
   const given = await scenario();

@@ -2,7 +2,8 @@ import {expect, test} from 'vitest';
 import {saying, scenario} from '../scenario.ts';
 
 const service = '-A KUBE-SVC-AAAAAAAAAAAAAAAA -m comment --comment "shop/old:http -> 10.244.12.99:8080" -j KUBE-SEP-BBBBBBBBBBBBBBBB';
-const endpoint = '-A KUBE-SEP-BBBBBBBBBBBBBBBB -p tcp -m comment --comment "shop/old:http" -m tcp -j DNAT --to-destination 10.244.12.99:8080';
+const endpoint =
+  '-A KUBE-SEP-BBBBBBBBBBBBBBBB -p tcp -m comment --comment "shop/old:http" -m tcp -j DNAT --to-destination 10.244.12.99:8080';
 
 test('chains that nothing reaches are one info a node and family, with their number and an example', async () => {
   const given = await scenario();

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {isLoud, saying, scenario} from '../scenario.ts';
+import {saying, scenario} from '../scenario.ts';
 
 const place = {node: 'node-b', family: 'IPv4'};
 
@@ -16,29 +16,76 @@ test('a rule of somebody else’s in a Service’s chain that changes nothing is
   ]);
 });
 
-test('a rule that takes all packets out of a Service’s chain is not an info', async () => {
-  const given = await scenario();
-  given.rules('node-b').insertBefore(['-A KUBE-SVC-67NZLRHBNDSAWJRO', '-j KUBE-MARK-MASQ'], '-A KUBE-SVC-67NZLRHBNDSAWJRO -j ACCEPT');
-  expect(given.news().filter(isLoud).map(({severity, subject}) => ({severity, subject}))).toContainEqual({severity: 'error', subject: 'shop/web:http'});
-});
-
-test('a rule in a shared chain that says of no Service what it is for is a warning', async () => {
+test('a rule that takes all packets out of a Service’s chain is an error, and not one for each endpoint that it leaves without', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
-  dump.insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], '-A KUBE-SERVICES -d 10.200.0.0/16 -j RETURN');
+  dump.insertBefore(['-A KUBE-SVC-67NZLRHBNDSAWJRO', '-j KUBE-MARK-MASQ'], '-A KUBE-SVC-67NZLRHBNDSAWJRO -j ACCEPT');
   expect(given.news()).toEqual([
     {
-      ...{code: 'ST216', severity: 'warning', ...place},
-      message: saying('a rule in nat/KUBE-SERVICES is not one that kube-proxy would have written'),
-      actual: [dump.evidence('-d 10.200.0.0/16')],
+      ...{code: 'ST216', severity: 'error', ...place, subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
+      message: saying(
+        'a rule in nat/KUBE-SVC-67NZLRHBNDSAWJRO that kube-proxy would not have written takes packets',
+        'they end in no endpoint at all',
+      ),
+      actual: [dump.evidence('-A KUBE-SVC-67NZLRHBNDSAWJRO -j ACCEPT')],
     },
+  ]);
+});
+
+test('a rule that sends a Service’s packets elsewhere before its own does is an error', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const rule = '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.244.12.99:80';
+  dump.insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], rule);
+  expect(given.news().map(({code, severity, subject, message}) => ({code, severity, subject, message}))).toEqual([
+    {code: 'ST216', severity: 'error', subject: 'shop/web:http', message: saying('they end in 10.244.12.99:80')},
+  ]);
+});
+
+test.each([
+  [
+    'lets a Service’s packets go',
+    '-A KUBE-SERVICES -d 10.96.1.1/32 -j RETURN',
+    'the cluster IP 10.96.1.1:80 of shop/web:http end in no endpoint at all',
+  ],
+  ['takes every packet', '-A KUBE-SERVICES -j ACCEPT', 'more Service ports are concerned'],
+])('a rule that says of no Service what it is for and %s is one error', async (_, rule, effect) => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], rule);
+  expect(given.news()).toEqual([
+    {
+      ...{code: 'ST216', severity: 'error', ...place},
+      message: saying('a rule in nat/KUBE-SERVICES is not one that kube-proxy would have written', effect),
+      actual: [dump.evidence(rule)],
+    },
+  ]);
+});
+
+test('one that drops what was sent to an endpoint is an error with what becomes of the packets', async () => {
+  const given = await scenario();
+  const rule = '-A KUBE-EXTERNAL-SERVICES -d 10.244.12.6/32 -j DROP';
+  given.rules('node-b').insertBefore(['-A KUBE-EXTERNAL-SERVICES', '"shop/empty-lb:http', '30089'], rule);
+  expect(given.news().map(({code, severity, message}) => ({code, severity, message}))).toEqual([
+    {code: 'ST216', severity: 'error', message: saying('of shop/sleepy-published:http end in a DROP, and without it in 10.244.12.6:8080')},
+  ]);
+});
+
+test.each(['-A KUBE-SERVICES -d 10.200.0.0/16 -j RETURN', '-A KUBE-SERVICES -j LOG'])('%s changes nothing and is an info', async rule => {
+  const given = await scenario();
+  given.rules('node-b').insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], rule);
+  expect(given.news()).toEqual([
+    {...{code: 'ST216', severity: 'info', ...place}, message: saying('no packet fares differently for it'), actual: [saying(rule)]},
   ]);
 });
 
 test('an extra rule of the frame that no packet minds is an info', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
-  dump.append('filter', '-A KUBE-FORWARD -m comment --comment "mine" -m conntrack --ctstate RELATED,ESTABLISHED -m mark --mark 0x1 -j ACCEPT');
+  dump.append(
+    'filter',
+    '-A KUBE-FORWARD -m comment --comment "mine" -m conntrack --ctstate RELATED,ESTABLISHED -m mark --mark 0x1 -j ACCEPT',
+  );
   expect(given.news()).toEqual([
     {
       ...{code: 'ST216', severity: 'info', ...place},

@@ -9,7 +9,9 @@ test.each([
   ['OUTPUT', 'every Service is dead for the node itself'],
 ])('without the jump from nat/%s no Service works there: one error, not one for each Service', async (chain, loss) => {
   const given = await scenario();
-  const gone = given.rules('node-b').delete(`-A ${chain}`, '-j KUBE-SERVICES', '"kubernetes service portals"', chain === 'OUTPUT' ? '-A OUTPUT -m comment' : '-A');
+  const gone = given
+    .rules('node-b')
+    .delete(`-A ${chain}`, '-j KUBE-SERVICES', '"kubernetes service portals"', chain === 'OUTPUT' ? '-A OUTPUT -m comment' : '-A');
   expect(given.news()).toEqual([
     {...place, severity: 'error', message: saying(`KUBE-SERVICES is not reached from nat/${chain}`, loss), expected: [gone]},
   ]);
@@ -47,7 +49,12 @@ test('without the jump to the accept rules of health checks no packet of a Servi
   const given = await scenario();
   given.rules('node-b').delete('-A INPUT', '-j KUBE-NODEPORTS');
   expect(given.news()).toEqual([
-    {...place, severity: 'warning', message: saying('the health-check ports of load balancers are not accepted'), expected: expect.anything()},
+    {
+      ...place,
+      severity: 'warning',
+      message: saying('the health-check ports of load balancers are not accepted'),
+      expected: expect.anything(),
+    },
   ]);
 });
 

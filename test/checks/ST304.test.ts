@@ -9,7 +9,12 @@ test('without the jump to KUBE-NODEPORTS no node port answers: one error, not on
   const given = await scenario();
   const gone = given.rules('node-b').delete(...tail);
   expect(given.news()).toEqual([
-    {...place, severity: 'error', message: saying('nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'), expected: [gone]},
+    {
+      ...place,
+      severity: 'error',
+      message: saying('nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'),
+      expected: [gone],
+    },
   ]);
 });
 

@@ -1,20 +1,27 @@
 import {expect, test} from 'vitest';
-import {isLoud, saying, scenario} from '../scenario.ts';
+import {saying, scenario} from '../scenario.ts';
 
-test('a family that holds Services and was not dumped is reported', async () => {
+const place = {code: 'ST902', severity: 'warning', node: 'node-b'};
+
+test('a family that holds Services and was not dumped is reported, and nothing else is', async () => {
   const given = await scenario();
   given.file('node-b', 'ip6tables-save', null);
-  expect(given.news().filter(({node}) => node === 'node-b').map(({message}) => message)).toEqual(
-    expect.arrayContaining([saying('there is no ip6tables-save of it')]),
-  );
+  expect(given.news()).toEqual([
+    {...place, family: 'IPv6', message: saying('IPv6 was not checked on node-b: there is no ip6tables-save of it')},
+  ]);
 });
 
 test('a dump without a table that Services live in is reported with the table, and nothing of it is called missing', async () => {
   const given = await scenario();
   given.rules('node-b').deleteTable('nat');
-  const found = given.news();
-  expect(found.filter(isLoud).map(({code}) => code)).toEqual(expect.not.arrayContaining(['ST201', 'ST301', 'ST305']));
-  expect(found.map(({message}) => message)).toEqual(expect.arrayContaining([saying('the dump holds no table nat')]));
+  expect(given.news()).toEqual([{...place, family: 'IPv4', message: saying('the dump holds no table nat')}]);
+});
+
+test('a dump of one table, as many paste it, is reported for the others', async () => {
+  const given = await scenario();
+  given.rules('node-b').deleteTable('filter');
+  given.rules('node-b').deleteTable('mangle');
+  expect(given.news()).toEqual([{...place, family: 'IPv4', message: saying('the dump holds no table filter')}]);
 });
 
 test('the family that was read is still judged', async () => {

@@ -13,7 +13,10 @@ test.each([
 
 test('a Windows node has no iptables, and is an info', async () => {
   const given = await scenario();
-  given.nodeObject('node-b', node => ({...node, metadata: {...node.metadata, labels: {...node.metadata.labels, 'kubernetes.io/os': 'windows'}}}));
+  given.nodeObject('node-b', node => ({
+    ...node,
+    metadata: {...node.metadata, labels: {...node.metadata.labels, 'kubernetes.io/os': 'windows'}},
+  }));
   for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);
   expect(given.news()).toEqual([{...place, message: saying('a Windows node')}]);
 });
@@ -25,10 +28,20 @@ test('a node with rules of kube-proxy and of Cilium beside them is judged', asyn
   expect(given.news().map(({code}) => code)).toEqual(['ST201']);
 });
 
+test('a node of kube-proxy’s alone stays silent', async () => {
+  const given = await scenario();
+  expect(given.said().map(({code}) => code)).not.toContain('ST903');
+});
+
 test('a node that says of itself that kube-proxy runs there, and holds none of its rules, is broken', async () => {
   const given = await without(':CILIUM_PRE_nat - [0:0]');
   given.file('node-b', 'kube-proxy-version', 'v1.36.2\n');
-  expect(given.news().filter(isLoud).map(({code}) => code)).toContain('ST305');
+  expect(
+    given
+      .news()
+      .filter(isLoud)
+      .map(({code}) => code),
+  ).toContain('ST305');
 });
 
 /** node-b without anything of kube-proxy, and with this chain in table nat. */

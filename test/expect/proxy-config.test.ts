@@ -146,6 +146,22 @@ describe('the settings of a kube-proxy', () => {
     expect(configOf({}, api).clusterCIDRs).toEqual({value: ['10.8.0.0/14'], source: 'arguments of pod kube-proxy-gke-pool-1'});
   });
 
+  test('are those that its rules show where nothing else tells', () => {
+    const inferred = {clusterCIDRs: ['10.7.0.0/16'], masqueradeBit: 9};
+    const seen = (files: Readonly<Record<string, string>>, api: Partial<ApiObjects> = {}) =>
+      resolveProxyConfig(nodeDump('node-a', files), apiObjects(api), {}, inferred).config.clusterCIDRs;
+    expect(seen({})).toEqual({value: ['10.7.0.0/16'], source: "seen in the node's rules"});
+    expect(seen({'configz.json': configz({mode: 'iptables'})}).source).toBe('kube-proxy default');
+    expect(seen({}, {configMaps: [map({'config.conf': 'mode: iptables'})]}).source).toBe('kube-proxy default');
+    // A command line that points to a file elsewhere tells nothing.
+    expect(seen({}, {pods: [pod(['--config=/etc/x', '--hostname-override=a'])]}).source).toBe("seen in the node's rules");
+    expect(seen({}, {pods: [pod(['--masquerade-all'])]}).source).toBe('kube-proxy default');
+  });
+
+  test('of a pod are those of its only container, whatever its name', () => {
+    expect(configOf({}, {pods: [pod(['--cluster-cidr=10.4.0.0/16'], {container: 'main'})]}).clusterCIDRs.value).toEqual(['10.4.0.0/16']);
+  });
+
   test('that cannot be read are a problem, and the rest is read', () => {
     const files = {'configz.json': '404 page not found\n', 'kube-proxy-config.yaml': 'mode: [iptables', 'proxy-mode': 'iptables'};
     const api = {configMaps: [map({'config.conf': 'clusterCIDR: 10.244.0.0/16\n\tmode: x'})]};

@@ -39,7 +39,8 @@ export class Walker {
     };
     const fate = new Map<string, number>();
     for (const {verdict, destination, masquerade, path, probability} of walkPacket(watched, packet.packet, this.#environment(knownTo))) {
-      const end = [verdict, destination ?? '', masquerade ? 'masqueraded' : '', masquerade ? markAfter(path) : '', ...remembered(path)].join(' ').trim();
+      const leaves = masquerade && verdict === 'accept' && destination !== null ? `masqueraded ${markAfter(path)}` : '';
+      const end = [verdict, destination ?? '', leaves, ...remembered(path)].filter(part => part !== '').join(' ');
       fate.set(end, (fate.get(end) ?? 0) + probability);
     }
     return {packet, knownTo, fate, chains};

@@ -8,7 +8,7 @@ import {parseNodeAddresses} from '../../src/parse/node-addresses.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {fateText, sameFate, Walker, type Walked} from './fates.ts';
 import {type Mutation, mutate, mutationsOf} from './mutations.ts';
-import {type PacketSetup, packetsFor, packetsOf} from './packets.ts';
+import {bystanders, type PacketSetup, packetsFor, packetsOf} from './packets.ts';
 
 /** What became of one mutant. */
 export interface Examined {
@@ -42,7 +42,7 @@ export class Laboratory {
     this.#file = family === 'IPv4' ? 'iptables-save' : 'ip6tables-save';
     this.#dump = read(snapshot, node, this.#file);
     this.mutations = mutationsOf(this.#dump);
-    const addresses = (parseNodeAddresses(read(snapshot, node, 'addresses.json')) ?? []).flatMap(link => link.addresses);
+    const addresses = addressesOf(snapshot, node);
     const clusterCIDR = /clusterCIDR: (\S+)/.exec(read(snapshot, node, 'kube-proxy-config.yaml'))?.[1] ?? '';
     this.#setup = {api: snapshot.api, node, family, nodeAddresses: addresses, clusterCIDR};
     this.#walker = new Walker(addresses);
@@ -70,10 +70,13 @@ export class Laboratory {
     const alarm = findings.some(({severity, code}) => severity === 'error' || (severity === 'warning' && !hazards.has(code)));
     const loud = findings.some(({severity}) => severity !== 'info');
     const found = findings.some(({code}) => /^ST[234]/.test(code));
-    const verdict = changed.length > 0 && !loud ? 'missed' : changed.length === 0 && alarm ? 'false alarm' : found ? 'found' : 'harmless';
+    const concerned = changed.filter(({before}) => !bystanders.has(before.packet.about));
+    const verdict = concerned.length > 0 && !loud ? 'missed' : changed.length === 0 && alarm ? 'false alarm' : found ? 'found' : 'harmless';
     return {
       ...{mutation, findings, verdict},
-      changed: changed.slice(0, 3).map(({before, after}) => `${before.packet.text} (${before.packet.about}): ${fateText(before.fate)} → ${fateText(after.fate)}`),
+      changed: (concerned.length > 0 ? concerned : changed)
+        .slice(0, 3)
+        .map(({before, after}) => `${before.packet.text} (${before.packet.about}): ${fateText(before.fate)} → ${fateText(after.fate)}`),
       services: [...new Set(changed.map(({before}) => before.packet.about))].filter(about => about.includes('/')),
     };
   }
@@ -116,6 +119,15 @@ const hazards: ReadonlySet<string> = new Set(['ST219', 'ST301']);
 
 export async function laboratory(capture: string, family: Family, node = 'node-a'): Promise<Laboratory> {
   return new Laboratory(await snapshotOf(capture), node, family);
+}
+
+/** Those of the interfaces, or where they were not read those of the Node object. */
+function addressesOf(snapshot: Snapshot, node: string): readonly string[] {
+  const read = snapshot.nodes.find(({name}) => name === node)?.read('addresses.json') ?? null;
+  const own = read === null ? null : parseNodeAddresses(read.toString());
+  if (own !== null) return own.flatMap(link => link.addresses);
+  const object = snapshot.api.nodes?.find(({metadata}) => metadata.name === node);
+  return [...(object?.status?.addresses ?? []).flatMap(({address}) => address ?? []), '127.0.0.1', '::1'];
 }
 
 function withFile(node: NodeDump, name: string, content: string): NodeDump {

@@ -37,10 +37,12 @@ export function mutationsOf(dump: string): readonly Mutation[] {
     const chain = chainOf(text);
     const base = {line: at + 1, table, chain, before: text, replaced: 1};
     found.push({...base, kind: 'delete', after: []}, {...base, kind: 'double', after: [text, text]});
-    for (const after of otherTargets(text, {table, chains: chains.get(table) ?? [], lines})) found.push({...base, kind: 'target', after: [after]});
+    for (const after of otherTargets(text, {table, chains: chains.get(table) ?? [], lines}))
+      found.push({...base, kind: 'target', after: [after]});
     for (const after of otherAddresses(text, lines)) found.push({...base, kind: 'address', after: [after]});
     const next = lines[at + 1] ?? '';
-    if (next.startsWith('-A ') && chainOf(next) === chain && next !== text) found.push({...base, kind: 'swap', after: [next, text], replaced: 2});
+    if (next.startsWith('-A ') && chainOf(next) === chain && next !== text)
+      found.push({...base, kind: 'swap', after: [next, text], replaced: 2});
   }
   return found;
 }
@@ -88,7 +90,11 @@ function otherTargets(text: string, {table, chains, lines}: Surroundings): reado
     .filter(line => line.startsWith(`-A ${chainOf(text)} `))
     .map(line => / -j (\S+)/.exec(line)?.[1] ?? '')
     .filter(name => chains.includes(name) && name !== target);
-  const elsewhere = new Set([...(next === undefined || next === target ? [] : [next]), ...siblings.slice(0, 1), ...foreignRole(role, chains)]);
+  const elsewhere = new Set([
+    ...(next === undefined || next === target ? [] : [next]),
+    ...siblings.slice(0, 1),
+    ...foreignRole(role, chains),
+  ]);
   elsewhere.delete(target);
   return [...others, `${head} -g ${target}`, ...[...elsewhere].map(name => `${head} -j ${name}`)];
 }

@@ -45,13 +45,21 @@ function servicePackets(service: ServiceObject, setup: PacketSetup): readonly Te
   const ofFamily = (address: string | undefined): boolean => address !== undefined && familyOf(address) === setup.family;
   const vips = (status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => (ip === undefined ? [] : [ip]));
   const addresses = [...(spec.clusterIPs ?? [spec.clusterIP ?? '']), ...vips, ...(spec.externalIPs ?? [])].filter(ofFamily);
-  const senders = [...usualSenders(setup), ...endpoints.map(address => senderAt(address, setup)), ...rangeSenders(spec.loadBalancerSourceRanges, vips, setup)];
+  const senders = [
+    ...usualSenders(setup),
+    ...endpoints.map(address => senderAt(address, setup)),
+    ...rangeSenders(spec.loadBalancerSourceRanges, vips, setup),
+  ];
   return (spec.ports ?? []).flatMap(({port = 0, nodePort, protocol}) => {
     const targets = [
       ...[...new Set(addresses)].map(address => ({address, port})),
-      ...(nodePort === undefined ? [] : setup.nodeAddresses.filter(ofFamily).map(address => ({address, port: nodePort}))),
+      ...(nodePort === undefined || !(spec.clusterIPs ?? []).some(ofFamily)
+        ? []
+        : setup.nodeAddresses.filter(ofFamily).map(address => ({address, port: nodePort}))),
     ];
-    return targets.flatMap(target => senders.flatMap(sender => packet({about, affinity, sender, target, protocol: protocol ?? 'TCP'}, setup)));
+    return targets.flatMap(target =>
+      senders.flatMap(sender => packet({about, affinity, sender, target, protocol: protocol ?? 'TCP'}, setup)),
+    );
   });
 }
 
@@ -64,10 +72,13 @@ function endpointAddresses(service: string, {api, family}: PacketSetup): readonl
 
 function usualSenders(setup: PacketSetup): readonly Sender[] {
   const {api, node, family, nodeAddresses, clusterCIDR} = setup;
-  const podCIDRs = (api.nodes ?? []).map(({metadata, spec}) => ({own: metadata.name === node, cidr: spec?.podCIDRs?.find(text => familyOf(text.split('/')[0] ?? '') === family)}));
+  const podCIDRs = (api.nodes ?? []).map(({metadata, spec}) => ({
+    own: metadata.name === node,
+    cidr: spec?.podCIDRs?.find(text => familyOf(text.split('/')[0] ?? '') === family),
+  }));
   const pods = podCIDRs.flatMap(({cidr}) => inside(cidr));
   const outside = family === 'IPv4' ? ['192.88.99.7', '8.8.4.4'] : ['2620:fe::9'];
-  const own = nodeAddresses.filter(address => familyOf(address) === family && !address.startsWith('fe80:'));
+  const own = nodeAddresses.filter(address => familyOf(address) === family);
   return [
     ...[...new Set([...pods, ...inside(familyOf(clusterCIDR.split('/')[0] ?? '') === family ? clusterCIDR : undefined)])].map(arriving),
     ...outside.map(arriving),
@@ -103,12 +114,20 @@ interface PacketParts {
   readonly protocol: string;
 }
 
-function packet({about, affinity = false, sender, target, protocol}: PacketParts, {family}: {readonly family: Family}): readonly TestPacket[] {
+function packet(
+  {about, affinity = false, sender, target, protocol}: PacketParts,
+  {family}: {readonly family: Family},
+): readonly TestPacket[] {
   const source = parseAddress(sender.address);
   const destination = parseAddress(target.address);
   if (source === null || destination === null || source.family !== family || destination.family !== family) return [];
   // Nobody but the node itself can send to its loopback addresses.
-  if (isLoopback(target.address) !== isLoopback(sender.address) && (isLoopback(sender.address) || sender.origin === 'arriving') && about !== martian) return [];
+  if (
+    isLoopback(target.address) !== isLoopback(sender.address) &&
+    (isLoopback(sender.address) || sender.origin === 'arriving') &&
+    about !== martian
+  )
+    return [];
   return [
     {
       about,
@@ -128,6 +147,9 @@ function isLoopback(address: string): boolean {
 
 const martian = 'a neighbour who writes to 127.0.0.1';
 
+/** What packets are for that are for no Service. What somebody else's rules do to them alone is none of the tool's business. */
+export const bystanders: ReadonlySet<string> = new Set(['the way out', 'the node itself', 'pod to pod', 'health checks']);
+
 /** Packets that are for no Service and must fare as ever. */
 function otherPackets(setup: PacketSetup): readonly TestPacket[] {
   const {family, nodeAddresses} = setup;
@@ -136,7 +158,8 @@ function otherPackets(setup: PacketSetup): readonly TestPacket[] {
   const own = nodeAddresses.filter(address => familyOf(address) === family && !isLoopback(address) && !address.startsWith('fe80:'));
   const world = family === 'IPv4' ? '9.9.9.9' : '2620:fe::fe';
   const healthPorts = (setup.api.services ?? []).flatMap(({spec}) => spec?.healthCheckNodePort ?? []);
-  const to = (about: string, sender: Sender, address: string, port: number) => packet({about, sender, target: {address, port}, protocol: 'TCP'}, setup);
+  const to = (about: string, sender: Sender, address: string, port: number) =>
+    packet({about, sender, target: {address, port}, protocol: 'TCP'}, setup);
   return [
     ...senders.flatMap(sender => to('the way out', sender, world, 443)),
     ...senders.flatMap(sender => own.flatMap(address => to('the node itself', sender, address, 22))),
@@ -154,7 +177,8 @@ export function packetsFor(rule: string, setup: PacketSetup): readonly TestPacke
   if (port === undefined) return [];
   const targets = address === undefined ? setup.nodeAddresses : [address];
   return targets.flatMap(target =>
-    usualSenders(setup).flatMap(sender => packet({about: 'the changed rule', sender, target: {address: target, port: Number(port)}, protocol}, setup)),
+    usualSenders(setup).flatMap(sender =>
+      packet({about: 'the changed rule', sender, target: {address: target, port: Number(port)}, protocol}, setup),
+    ),
   );
 }
-

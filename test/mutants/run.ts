@@ -34,7 +34,9 @@ for (const [capture, family, node, sample] of dumps) {
   const start = Date.now();
   for (const mutation of chosen) tally.add(lab.examine(mutation));
   const seconds = ((Date.now() - start) / 1000).toFixed(0);
-  process.stdout.write(`${capture} ${family} ${node}: ${chosen.length} of ${mutations.length} mutants, ${lab.packets} packets, ${seconds} s\n${tally}\n\n`);
+  process.stdout.write(
+    `${capture} ${family} ${node}: ${chosen.length} of ${mutations.length} mutants, ${lab.packets} packets, ${seconds} s\n${tally}\n\n`,
+  );
   for (const failure of tally.failures) process.stdout.write(`${describe(failure)}\n\n`);
   all.merge(tally);
 }

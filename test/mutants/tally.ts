@@ -30,8 +30,16 @@ export class Tally {
       name.padEnd(8) + cells.map(cell => String(cell).padStart(12)).join('');
     return [
       row('', verdicts),
-      ...mutationKinds.map(kind => row(kind, verdicts.map(verdict => this.count(kind, verdict)))),
-      row('all', verdicts.map(verdict => mutationKinds.reduce((sum, kind) => sum + this.count(kind, verdict), 0))),
+      ...mutationKinds.map(kind =>
+        row(
+          kind,
+          verdicts.map(verdict => this.count(kind, verdict)),
+        ),
+      ),
+      row(
+        'all',
+        verdicts.map(verdict => mutationKinds.reduce((sum, kind) => sum + this.count(kind, verdict), 0)),
+      ),
     ].join('\n');
   }
 }

@@ -56,6 +56,13 @@ ST202 error  missing-endpoint  node-b
     ]);
   });
 
+  test('where something befell all Services, none of them is called well', () => {
+    const flushed = findingOf('node-b', null, {code: 'ST305', name: 'no-service-rules'});
+    expect(table(reportOf({nodes, services: ['shop/web'], findings: [flushed]}), plain)).toContain(`(the node itself)  ok      ST305    ok
+shop/web           ok      (ST305)  ok`);
+    expect(table(reportOf({nodes, services, findings: [flushed]}), plain)).toContain('the other 30 Services: no finding of their own');
+  });
+
   test('the worst finding stands in the cell', () => {
     const report = reportOf({
       nodes,
@@ -94,6 +101,7 @@ shop/web-007  ST202     ok
     const text = table(reportOf({nodes: many, services, findings}), {...plain, quiet: false});
     expect(widest(text.split('\n\n')[1] ?? '')).toBeLessThanOrEqual(100);
     expect(text).toMatch(/^\d+ more groups of nodes: widen the terminal, or use -o wide$/m);
+    expect(wide(reportOf({nodes: many, services, findings}), plain)).not.toContain('more groups of nodes');
   });
 });
 

@@ -68,6 +68,15 @@ describe('chains', () => {
     expect(end).toMatchObject({verdict: 'undecided', reason: expect.stringContaining('circle')});
   });
 
+  test('may lie 60 deep, and are undecided far below', () => {
+    const deep = (levels: number) => {
+      const calls = Array.from({length: levels}, (_, level) => `-A L${level} -j L${level + 1}`);
+      return ruleset({filter: ['-A FORWARD -j L0', ...calls, `-A L${levels} -j DROP`].join('\n')});
+    };
+    expect(flow(deep(60), sent)).toBe('DROP');
+    expect(flow(deep(80), sent)).toBe('undecided');
+  });
+
   test('that lead in circles by chance end, and no part of the packet is lost', () => {
     const twice = '-A A -m statistic --mode random --probability 0.5 -j A';
     const rules = ruleset({filter: `-A FORWARD -j A\n${twice}\n${twice}\n-A A -j RETURN`});

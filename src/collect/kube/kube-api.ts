@@ -34,7 +34,10 @@ export class ApiError extends Error {
   /** `reason` of the Status object, such as `Forbidden`. */
   readonly reason: string;
 
-  constructor(message: string, {status, reason, cause}: {readonly status: number | null; readonly reason?: string; readonly cause?: unknown}) {
+  constructor(
+    message: string,
+    {status, reason, cause}: {readonly status: number | null; readonly reason?: string; readonly cause?: unknown},
+  ) {
     super(message, {cause});
     this.status = status;
     this.reason = reason ?? '';

@@ -2,7 +2,7 @@ import type {PacketAnswer} from '../../../src/judge/packet-query.ts';
 import {isMasqueraded} from './fate.ts';
 import type {Sent} from './lab.ts';
 import type {Question} from './questions.ts';
-import {chanceOf} from './shares.ts';
+import {chanceOf, type Share} from './shares.ts';
 
 /** What `packet` says about a question, by fate. */
 export type Prediction = ReadonlyMap<string, {readonly probability: number; readonly masquerade: boolean}>;
@@ -14,8 +14,8 @@ export interface Trial {
   readonly sent: readonly Sent[];
 }
 
-/** Below this a deviation is no chance: 10^5 comparisons are wrong once in 10^4 runs. */
-export const impossible = 1e-9;
+/** Below this, a deviation is not by chance: of the few thousand comparisons of a run one is wrong in a million runs. */
+const impossible = 1e-9;
 
 /** The outcomes of `packet`, those that end alike put together. An undecided one comes with its reason. */
 export function predictionOf({outcomes}: Pick<PacketAnswer, 'outcomes'>): Prediction {
@@ -36,11 +36,12 @@ export function disagreements({question, prediction, sent}: Trial): readonly str
   return [...new Set([...prediction.keys(), ...seen.keys()])].flatMap(fate => {
     const packets = seen.get(fate) ?? [];
     const said = prediction.get(fate);
-    if (said === undefined) return [`${question.title}: ${packets.length} of ${sent.length} ended in ${fate}, not in ${[...prediction.keys()]}`];
+    if (said === undefined)
+      return [`${question.title}: ${packets.length} of ${sent.length} ended in ${fate}, not in ${[...prediction.keys()]}`];
     const masqueraded = isMasqueraded(packets);
     const share = {count: packets.length, total: sent.length, probability: said.probability};
     return [
-      ...(packets.length > 0 && masqueraded !== said.masquerade
+      ...(fate.startsWith('accept') && packets.length > 0 && masqueraded !== said.masquerade
         ? [`${question.title}: ${fate}: masqueraded: ${masqueraded}, not ${said.masquerade}`]
         : []),
       ...(chanceOf(share) < impossible ? [`${question.title}: ${fate}: ${shareText(share)}`] : []),
@@ -49,25 +50,38 @@ export function disagreements({question, prediction, sent}: Trial): readonly str
 }
 
 /**
- * The shares of all questions that are answered by the same chances, such as all of three endpoints with a third each, put
- * together: so many packets leave little to chance.
+ * The shares of questions put together: of those that have the same answer, and of those that are answered by the same chances,
+ * such as all of three endpoints with a third each. So many packets leave little to chance.
  */
 export function pooledShares(trials: readonly Trial[]): readonly string[] {
-  const pools = Map.groupBy(trials, ({prediction}) => chancesOf(prediction).map(chance => chance.toFixed(4)).join(' '));
-  return [...pools.values()].flatMap(pool => {
-    const total = pool.reduce((sum, {sent}) => sum + sent.length, 0);
-    return chancesOf(pool[0]?.prediction ?? new Map()).flatMap((probability, at) => {
-      const count = pool.reduce((sum, {prediction, sent}) => sum + sent.filter(({fate}) => fate === [...prediction.keys()][at]).length, 0);
+  const sameChances = Map.groupBy(trials, ({prediction}) =>
+    chancesOf(prediction)
+      .map(chance => chance.toFixed(4))
+      .join(' '),
+  );
+  const sameAnswer = Map.groupBy(trials, ({prediction}) => answerText(prediction));
+  return [...sameChances, ...sameAnswer].flatMap(([pool, members]) => {
+    const total = members.reduce((sum, {sent}) => sum + sent.length, 0);
+    return chancesOf(members[0]?.prediction ?? new Map()).flatMap((probability, at) => {
+      const count = members.reduce(
+        (sum, {prediction, sent}) => sum + sent.filter(({fate}) => fate === [...prediction.keys()][at]).length,
+        0,
+      );
       const share = {count, total, probability};
-      return chanceOf(share) < impossible ? [`outcome ${at + 1} of ${pool[0]?.prediction.size}: ${shareText(share)}`] : [];
+      return chanceOf(share) < impossible ? [`of ${pool}, outcome ${at + 1}: ${shareText(share)}`] : [];
     });
   });
+}
+
+/** The same for questions with the same answer. */
+export function answerText(prediction: Prediction): string {
+  return [...prediction].map(([fate, {probability, masquerade}]) => `${fate} ${masquerade} ${probability.toFixed(4)}`).join(', ');
 }
 
 function chancesOf(prediction: Prediction): readonly number[] {
   return [...prediction.values()].map(({probability}) => probability);
 }
 
-function shareText({count, total, probability}: {readonly count: number; readonly total: number; readonly probability: number}): string {
+function shareText({count, total, probability}: Share): string {
   return `${count} of ${total}, and its probability is ${probability.toFixed(4)}`;
 }

@@ -3,12 +3,13 @@ import {environmentOf} from '../../../src/judge/environment.ts';
 import {askPacket, type PacketAnswer, type PacketNode} from '../../../src/judge/packet-query.ts';
 import {packetOf} from '../../../src/judge/probes.ts';
 import {type Family, families} from '../../../src/model/family.ts';
+import type {Ruleset} from '../../../src/model/ruleset.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
 import {walkPacket} from '../../../src/trace/walk-packet.ts';
-import {predictionOf, type Prediction, type Trial} from './compare.ts';
+import {answerText, predictionOf, type Prediction, type Trial} from './compare.ts';
 import {Lab, type PlacedFlow} from './lab.ts';
 import {type BackendName, type Loaded, loadRules, onlyRuleset} from './load-rules.ts';
-import {portsOfNode, type Question, questionsOf} from './questions.ts';
+import {type Destination, portsOfNode, type Question, type QuestionsInput, questionsOf, strayQuestions} from './questions.ts';
 import {flowsFor} from './shares.ts';
 
 export interface ExperimentSettings {
@@ -24,12 +25,14 @@ export interface ExperimentSettings {
 /** One captured node, rebuilt: its rules are in the kernel, and `packet` can be asked about the same dump. */
 export class Experiment implements AsyncDisposable {
   readonly questions: readonly Question[];
-  /** What the kernel holds of each family, read back. */
-  readonly loaded: ReadonlyMap<Family, Loaded>;
+  /** What of the dumps this kernel does not know. */
+  readonly leftOut: readonly string[];
   /** What `ip -j address` prints on the node: in a bundle, `addresses.json`. */
   readonly addresses: string;
+  readonly #input: QuestionsInput;
   readonly #lab: Lab;
   readonly #nodes: ReadonlyMap<Family, PacketNode>;
+  readonly #loaded: ReadonlyMap<Family, Loaded>;
 
   static async open(settings: ExperimentSettings): Promise<Experiment> {
     const {snapshot, node: name, podInterface = 'cni0', addresses = []} = settings;
@@ -49,38 +52,48 @@ export class Experiment implements AsyncDisposable {
     const captured = snapshot.nodes.find(node => node.name === name);
     if (captured === undefined) throw new Error(`the capture has no ${name}`);
     const node: NodeDump = {...captured, read: file => (file === 'addresses.json' ? Buffer.from(this.addresses) : captured.read(file))};
-    const dumps = families.map(family => ({family, dump: node.read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')?.toString() ?? ''}));
+    const dumps = families.map(family => ({
+      family,
+      dump: node.read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')?.toString() ?? '',
+    }));
     const facts = nodeFacts(node, snapshot.api);
     this.#nodes = new Map(dumps.map(({family, dump}) => [family, {node, facts, ruleset: onlyRuleset(dump, family)}]));
-    this.loaded = new Map(dumps.map(given => [given.family, loadRules(lab.node, backend, given)]));
-    this.questions = questionsOf({
-      ...{api: snapshot.api, number, addresses},
-      ...{podInterface: podInterface ?? null},
-    });
+    lab.node.run('ipset', ['restore'], node.read('ipset-save')?.toString() ?? '');
+    this.#loaded = new Map(dumps.map(given => [given.family, loadRules(lab.node, backend, given)]));
+    this.leftOut = [...new Set([...this.#loaded.values()].flatMap(({leftOut}) => leftOut))];
+    this.#input = {...{api: snapshot.api, number, addresses}, podInterface: podInterface ?? null};
+    this.questions = questionsOf(this.#input);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#lab[Symbol.asyncDispose]();
   }
 
-  /** What the node's dump holds of a family, all of it. */
-  dump(family: Family): PacketNode {
-    const node = this.#nodes.get(family);
-    if (node === undefined) throw new Error(`there is no ${family} dump`);
-    return node;
+  /** Questions about other packets than those for Services. */
+  questionsAbout(destinations: readonly Destination[]): readonly Question[] {
+    return strayQuestions(this.#input, destinations);
   }
+
+  /** What the node's dump holds of a family, all of it. */
+  dump = (family: Family): PacketNode => known(this.#nodes, family);
+
+  /** What the kernel holds of a family, read back. */
+  loaded = (family: Family): Ruleset => known(this.#loaded, family).ruleset;
 
   ask({query}: Question): PacketAnswer {
     return askPacket(query, this.dump(query.family));
   }
 
-  /** Sends, for each question, so many packets that no outcome can be missed by chance. */
+  /** Sends so many packets that no outcome can be missed by chance, if questions with the same answer are taken together. */
   async try(questions: readonly Question[]): Promise<readonly Trial[]> {
+    const asked = questions.map(question => ({question, prediction: predictionOf(this.ask(question))}));
+    const alike = Map.groupBy(asked, ({prediction}) => answerText(prediction));
     return this.#send(
-      questions.map(question => {
-        const prediction = predictionOf(this.ask(question));
+      asked.map(({question, prediction}) => {
         const rarest = Math.min(...[...prediction.values()].map(({probability}) => probability));
-        return {question, prediction, sources: Array.from({length: flowsFor(rarest)}, () => question.query.source)};
+        const sharers = Math.min(4, alike.get(answerText(prediction))?.length ?? 1);
+        const length = Math.max(2, Math.ceil(flowsFor(rarest) / sharers));
+        return {question, prediction, sources: Array.from({length}, () => question.query.source)};
       }),
     );
   }
@@ -99,23 +112,46 @@ export class Experiment implements AsyncDisposable {
     return done;
   }
 
-  /** What becomes of a packet whose sender stands on some lists of `-m recent`. */
-  askOfKnown({from, query}: Question, lists: ReadonlySet<string>): Prediction {
+  /** In words: all clients that did not come back to where they were sent first, or of which `packet` says otherwise. */
+  strayed([first, second]: readonly [Trial, Trial]): readonly string[] {
+    return first.sent.flatMap(({flow, fate}, at) => {
+      const back = second.sent[at]?.fate;
+      const said = [...this.#askAgain(first.question, fate).keys()].join(' or ');
+      return back === fate && said === fate ? [] : [`${first.question.title}: ${flow.source}: ${fate}, then ${back}; packet says ${said}`];
+    });
+  }
+
+  /** What becomes of a second packet from a sender whose first one met a fate, and who stands on the lists of that way since. */
+  #askAgain(question: Question, fate: string): Prediction {
+    const {from, query} = question;
+    const ways = this.ask(question).outcomes.filter(outcome => predictionOf({outcomes: [outcome]}).has(fate));
+    const knownTo = new Set(ways.flatMap(({path}) => path.map(({chain}) => chain)));
     const {ruleset, facts} = this.dump(query.family);
     const packet = packetOf(query, {...query, from: {kind: from === 'node' ? 'node' : 'other', interface: query.inInterface}});
     if (packet === null) throw new Error(`${query.source} or ${query.destination} is no address`);
-    return predictionOf({outcomes: walkPacket(ruleset, packet, environmentOf(facts, {knownTo: lists, strict: true}))});
+    return predictionOf({outcomes: walkPacket(ruleset, packet, environmentOf(facts, {knownTo, strict: true}))});
   }
 
   async #send(asked: readonly (Omit<Trial, 'sent'> & {readonly sources: readonly string[]})[]): Promise<readonly Trial[]> {
     const flows = asked.flatMap(({question, sources}) => sources.map(source => this.#flow(question, source)));
-    const sent = (await this.#lab.send(flows)).values();
-    return asked.map(({question, prediction, sources}) => ({question, prediction, sent: [...sent.take(sources.length)]}));
+    const sent = await this.#lab.send(flows);
+    let next = 0;
+    return asked.map(({question, prediction, sources}) => {
+      const first = next;
+      next += sources.length;
+      return {question, prediction, sent: sent.slice(first, next)};
+    });
   }
 
   #flow({from, query: {protocol, destination, port}}: Question, source: string): PlacedFlow {
     return {from, source, sourcePort: this.#lab.freshPort(), protocol: protocol === 'TCP' ? 'tcp' : 'udp', destination, port};
   }
+}
+
+function known<T>(byFamily: ReadonlyMap<Family, T>, family: Family): T {
+  const found = byFamily.get(family);
+  if (found === undefined) throw new Error(`there is no ${family} dump`);
+  return found;
 }
 
 /**

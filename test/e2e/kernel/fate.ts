@@ -19,7 +19,8 @@ export function fateOf(flow: Flow, {sight, connection, onNode}: Evidence): Fate 
   // A packet that a node drops on its own way out is an error to the sender.
   if (sight === 'EPERM') return 'drop';
   if (sight !== 'silent' && sight !== 'connected') return `failed ${sight}`;
-  if (connection === null) return 'drop';
+  // Only the node answers. What it was told not to track it cannot have rewritten.
+  if (connection === null) return sight === 'connected' ? 'accept unchanged' : 'drop';
   const {address, port} = connection.answersFrom;
   // What a node sends to itself is taken down when it leaves, and may still be dropped when it comes in.
   if (onNode.has(address) && flow.protocol === 'tcp' && sight === 'silent') return 'drop';

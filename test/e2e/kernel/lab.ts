@@ -68,11 +68,15 @@ export class Lab implements AsyncDisposable {
     return this.#port;
   }
 
-  /** Sends all flows and tells what became of each. One that seems to be lost is sent again, with more patience. */
+  /**
+   * Sends all flows and tells what became of each. One that seems to be lost is sent again, with more patience: an IPv6 refusal
+   * that comes while `connect` is still at work is told only when the packet is sent a second time, after a second.
+   */
   async send(flows: readonly PlacedFlow[]): Promise<readonly Sent[]> {
     const sent = await this.#sendOnce(flows, 10);
     const again = sent.filter(({fate}) => fate === 'drop').map(({flow}) => ({...flow, sourcePort: this.freshPort()}));
-    const second = (again.length === 0 ? [] : await this.#sendOnce(again, 400)).values();
+    const patience = again.some(({source}) => source.includes(':')) ? 1500 : 300;
+    const second = (again.length === 0 ? [] : await this.#sendOnce(again, patience)).values();
     return sent.map(first => (first.fate === 'drop' ? (second.next().value ?? first) : first));
   }
 
@@ -98,8 +102,7 @@ export class Lab implements AsyncDisposable {
     node.ip(nodeCommands(settings, {pods: pods.pid, outside: outside.pid}));
     pods.ip(podCommands(settings));
     outside.ip(outsideCommands(settings));
-    for (const place of [pods, outside])
-      for (const tool of ['iptables-nft-restore', 'ip6tables-nft-restore']) place.run(tool, [], silence);
+    for (const place of [pods, outside]) for (const tool of ['iptables-nft-restore', 'ip6tables-nft-restore']) place.run(tool, [], silence);
     await node.listen(settings.ports);
     const links = JSON.parse(node.run('ip', ['-j', 'address'])) as readonly {readonly addr_info: readonly {readonly local: string}[]}[];
     for (const {local} of links.flatMap(link => link.addr_info)) this.#own.add(local);

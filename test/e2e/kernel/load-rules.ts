@@ -59,6 +59,8 @@ export function onlyRuleset(text: string, family: Family): Ruleset {
 export function comparableChains(ruleset: Ruleset): Readonly<Record<string, readonly string[]>> {
   const chains = [...ruleset.tables.values()].flatMap(table => [...table.chains.values()]);
   return Object.fromEntries(
-    chains.filter(({ruleCount}) => ruleCount > 0).map(chain => [`${chain.table} ${chain.name} ${chain.policy}`, chain.rules().map(comparableRule)]),
+    chains
+      .filter(({ruleCount}) => ruleCount > 0)
+      .map(chain => [`${chain.table} ${chain.name} ${chain.policy}`, chain.rules().map(comparableRule)]),
   );
 }

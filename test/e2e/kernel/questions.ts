@@ -1,6 +1,6 @@
 import type {PacketQuery} from '../../../src/judge/packet-query.ts';
 import {familyOf} from '../../../src/model/address.ts';
-import type {ApiObjects, NodeDump} from '../../../src/model/snapshot.ts';
+import type {ApiObjects} from '../../../src/model/snapshot.ts';
 import type {ServiceObject} from '../../../src/model/api-objects.ts';
 import {otherNodes, type Place} from './lab.ts';
 
@@ -53,9 +53,10 @@ function questionsOfService(input: QuestionsInput, service: ServiceObject): read
   });
 }
 
-interface Destination {
+export interface Destination {
   readonly address: string;
   readonly port: number;
+  readonly protocol?: 'TCP' | 'UDP';
 }
 
 interface Origin {
@@ -63,7 +64,7 @@ interface Origin {
   readonly sources: readonly string[];
 }
 
-interface Subject extends Destination {
+interface Subject extends Omit<Destination, 'protocol'> {
   readonly protocol: string;
   readonly title: string;
   readonly service: string;
@@ -141,19 +142,27 @@ function hairpins({api, number}: QuestionsInput, {metadata}: ServiceObject, {add
 /** Packets that no Service wants. */
 function strays(input: QuestionsInput): readonly Question[] {
   const [other = 0] = otherNodes(input.number);
-  const destinations: readonly Destination[] = [
+  const node = `172.18.0.${input.number}`;
+  return strayQuestions(input, [
     {address: '10.96.1.1', port: 81},
-    {address: `172.18.0.${input.number}`, port: closedPort},
-    {address: `172.18.0.${other}`, port: 30080},
+    {address: node, port: closedPort},
+    {address: `172.18.0.${other}`, port: 30_080},
     {address: '127.0.0.1', port: closedPort},
     {address: 'fd00:96::3', port: 81},
-    ...healthCheckPorts(input.api).map(port => ({address: `172.18.0.${input.number}`, port})),
-  ];
-  return destinations
-    .flatMap(destination => origins(input, destination).map(origin => [destination, origin] as const))
-    // The other nodes are in the same place as everybody outside.
-    .filter(([{address}, {from}]) => from !== 'outside' || !address.startsWith(`172.18.0.${other}`))
-    .map(([destination, origin]) => question(input, origin, {...destination, protocol: 'TCP', title: 'no Service TCP', service: '', sticky: false}));
+    ...healthCheckPorts(input.api).map(port => ({address: node, port})),
+  ]);
+}
+
+export function strayQuestions(input: QuestionsInput, destinations: readonly Destination[]): readonly Question[] {
+  const [other = 0] = otherNodes(input.number);
+  return destinations.flatMap(destination =>
+    origins(input, destination)
+      // The other nodes are in the same place as everybody outside.
+      .filter(({from}) => from !== 'outside' || destination.address !== `172.18.0.${other}`)
+      .map(origin =>
+        question(input, origin, {...destination, protocol: destination.protocol ?? 'TCP', title: 'no Service', service: '', sticky: false}),
+      ),
+  );
 }
 
 /** No Service has it as its node port. */

@@ -131,6 +131,9 @@ describe('terminating endpoints by version and gate (section 4.6)', () => {
       local: [],
       hasAny: true,
     });
+    expect(categorized({version: '1.23', gates, endpoints: [at(2, 'node-b', leaving), at(3, 'node-b', gone)], spec: localOut}).hasAny).toBe(
+      true,
+    );
     expect(categorized({version: '1.21', gates, endpoints, spec: localOut})).toMatchObject({local: [], hasAny: false});
   });
 });

@@ -259,6 +259,7 @@ describe('an Endpoints object, as 1.21 reads it when it is told to', () => {
       },
       {addresses: [{ip: '10.0.0.1'}], ports: [{name: 'http', port: 9090}]},
       {ports: [{name: 'http', port: 1}]},
+      {addresses: [{ip: '10.0.0.77'}], ports: [{name: 'metrics', port: 9100}]},
     ],
   };
   const http = portOf({name: 'http', port: 80});

@@ -62,6 +62,33 @@ describe('the worked example of the reference', () => {
   });
 });
 
+describe('a rule too many', () => {
+  const without: Setup = {...example, services: example.services?.slice(0, 1) ?? []};
+  const differences = (setup: Setup, table: string, rule: string) => {
+    const chain = rule.split(' ')[0] ?? '';
+    const text = `*${table}\n:${chain} - [0:0]\n-A ${rule}\nCOMMIT\n`;
+    const [actual] = parseDumps(text) as readonly [Ruleset];
+    const {differences: all} = compareRulesets(expectationOf(expectedOf(setup)), actual);
+    return all.filter(({kind}) => kind !== 'missing').map(({kind, rule: found}) => `${kind} ${found.text}`);
+  };
+
+  test.each([
+    ['filter', 'KUBE-SERVICES -d 10.96.8.8/32 -p tcp -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable'],
+    ['filter', 'KUBE-EXTERNAL-SERVICES -d 198.51.100.7/32 -p tcp -m tcp --dport 80 -j DROP'],
+    ['filter', 'KUBE-PROXY-FIREWALL -d 198.51.100.7/32 -p tcp -m tcp --dport 80 -j DROP'],
+    ['filter', 'KUBE-NODEPORTS -p tcp -m tcp --dport 32100 -j ACCEPT'],
+    ['nat', 'KUBE-NODEPORTS -p tcp -m tcp --dport 31080 -j KUBE-EXT-67NZLRHBNDSAWJRO'],
+  ])('is found in a chain that should be empty: %s %s', (table, rule) => {
+    expect(differences(without, table, rule)).toEqual([`extra -A ${rule}`]);
+  });
+
+  test('of the kubelet is let be in the chains that are its too', () => {
+    const six: Setup = {...without, family: 'IPv6'};
+    expect(differences(six, 'filter', 'KUBE-FIREWALL -m mark --mark 0x8000/0x8000 -j DROP')).toEqual([]);
+    expect(differences({...without, version: '1.23'}, 'nat', 'KUBE-MARK-DROP -j MARK --set-xmark 0x8000/0x8000')).toEqual([]);
+  });
+});
+
 describe('the chains of an expected ruleset', () => {
   test('that belong to a Service port are found by its hash', () => {
     const expected = expectedOf(example);

@@ -1,0 +1,118 @@
+import {X509Certificate} from 'node:crypto';
+import {STATUS_CODES} from 'node:http';
+import type {ApiConnection} from './connection.ts';
+import type {Credential} from './credentials.ts';
+import {ApiError} from './kube-api.ts';
+import type {ApiResponse} from './send-request.ts';
+import {ProxyError} from './tunnel.ts';
+
+/** Who was asked for what. */
+export interface Asked {
+  /** As describeRequest says it. */
+  readonly what: string;
+  readonly connection: ApiConnection;
+}
+
+/** The error for an answer that is none of 2xx. */
+export function refusal({status, body}: ApiResponse, {what, connection}: Asked, credential: Credential): ApiError {
+  const {message, reason} = statusOf(body);
+  const said = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
+  const details = message === '' || message === STATUS_CODES[status] ? '' : `: ${message}`;
+  const text = () => {
+    if (status === 401)
+      return `cannot ${what}: ${connection.server.host} does not accept ${connection.credentials.description} (${said}${details}). ${whyUnauthorized(credential)}`;
+    if (status === 403) return `not allowed to ${what}${details}. ${isNobody(credential) ? noCredentials : whereToSeeWhatIsNeeded}`;
+    if (status === 404) return `cannot ${what}: it is not there${details}.`;
+    if (status === 429)
+      return `cannot ${what}: the API server has too much to do (${said}${details}). Try again later, or with a smaller --concurrency.`;
+    if (/error dialing backend|dial tcp/.test(message))
+      return `cannot ${what}: the API server does not reach the kubelet of that node${details}.`;
+    return `cannot ${what}: ${connection.server.host} answered ${said}${details}.`;
+  };
+  return new ApiError(text(), {status, reason});
+}
+
+const whereToSeeWhatIsNeeded = '"kubectl svc-trace access" says what is needed and prints the Role for it.';
+
+function isNobody({authorization, certificate}: Credential): boolean {
+  return authorization === null && certificate === null;
+}
+
+function whyUnauthorized(credential: Credential): string {
+  const {authorization, certificate} = credential;
+  if (isNobody(credential)) return noCredentials;
+  const expired = certificate === null ? null : expiredSince(certificate.cert);
+  if (expired !== null) return `The client certificate expired on ${expired}.`;
+  const what = authorization === null ? 'The certificate' : authorization.startsWith('Basic') ? 'The password' : 'The token';
+  return `${what} has expired, was revoked, or is of another cluster. Log in again.`;
+}
+
+const noCredentials = 'Nothing in the kubeconfig says who you are: log in, or choose another context or user.';
+
+function expiredSince(cert: string): string | null {
+  try {
+    const {validTo} = new X509Certificate(cert);
+    return Date.parse(validTo) < Date.now() ? validTo : null;
+  } catch {
+    return null;
+  }
+}
+
+interface Status {
+  readonly message: string;
+  readonly reason: string;
+}
+
+/** A Status object, or the first line of what something between here and the API server sent in its place. */
+function statusOf(body: Buffer): Status {
+  const text = body.toString('utf8');
+  try {
+    const {message, reason} = JSON.parse(text) as {message?: unknown; reason?: unknown};
+    return {message: typeof message === 'string' ? message : '', reason: typeof reason === 'string' ? reason : ''};
+  } catch {
+    return {message: /^\s*</.test(text) ? '' : (text.trim().split('\n', 1)[0] ?? '').slice(0, 200), reason: ''};
+  }
+}
+
+/** The error for a request that got no answer. */
+export function noAnswer(error: unknown, {what, connection}: Asked): ApiError {
+  if (error instanceof ApiError) return error;
+  const why = explain(error, connection);
+  return new ApiError(`cannot ${what}: ${why}`, {status: null, cause: error});
+}
+
+function explain(error: unknown, {server, description, trust}: ApiConnection): string {
+  const {code = '', name = '', message = String(error)} = error as NodeJS.ErrnoException;
+  if (error instanceof ProxyError) return `${message}. Is proxy-url or HTTPS_PROXY right? NO_PROXY makes an exception.`;
+  if (name === 'TimeoutError') return `${server.host} did not answer in time. --request-timeout says how long to wait.`;
+  if (name === 'AbortError') return 'stopped.';
+  if (code in tlsProblems) return `${tlsProblems[code]} (${message}).`;
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    return `the certificate of ${server.host} is for another name than ${trust.serverName ?? server.hostname} (${message}). If it is the right server, name it with --tls-server-name.`;
+  }
+  if (/^ERR_SSL_.*ALERT/.test(code)) return `${server.host} does not accept the client certificate, or asks for one (${code}).`;
+  if (code === 'EPROTO' || /^ERR_SSL_(?:WRONG|PACKET)/.test(code))
+    return `${server.host} does not speak TLS. Is the server's port right, and https://?`;
+  if (code === 'ECONNREFUSED')
+    return `nothing listens at ${server.host} (ECONNREFUSED). Is the cluster running, and is this the right one: ${description}?`;
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return `the name ${server.hostname} cannot be looked up (${code}). Is this the right cluster: ${description}? Is a VPN needed?`;
+  if (['ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH'].includes(code))
+    return `${server.host} does not answer (${code}). Is a VPN or a proxy needed?`;
+  if (code === 'ECONNRESET' || code === 'EPIPE') return `${server.host} broke off the connection (${code}).`;
+  return `${message}${code === '' ? '' : ` (${code})`}.`;
+}
+
+const untrusted =
+  'the certificate of the API server is from an authority that the kubeconfig does not trust. Is the kubeconfig of this cluster, or of one that had this address before?';
+
+const tlsProblems: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: untrusted,
+  SELF_SIGNED_CERT_IN_CHAIN: untrusted,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: untrusted,
+  UNABLE_TO_GET_ISSUER_CERT: untrusted,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted,
+  CERT_SIGNATURE_FAILURE: untrusted,
+  CERT_HAS_EXPIRED: 'the certificate of the API server has expired',
+  CERT_NOT_YET_VALID: 'the certificate of the API server is not valid yet. Is the clock of this machine right?',
+};

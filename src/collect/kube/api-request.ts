@@ -1,0 +1,30 @@
+/** One request to the API server. */
+export interface ApiRequest {
+  readonly method: 'GET' | 'POST' | 'DELETE';
+  /** From the root of the API, such as `/api/v1/nodes/node-a`. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  readonly body?: object | undefined;
+}
+
+/** In words, for messages: `list services in namespace shop`, `get node-a of nodes`, `exec into kube-system/kube-proxy-x7k2p`. */
+export function describeRequest({method, path, query = {}}: ApiRequest): string {
+  const resource = /^\/(?:api|apis\/[^/]+)\/[^/]+\/(?:namespaces\/([^/]+)\/)?([^/]+)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(path);
+  if (resource === null) return `${method} ${path}`;
+  const [, namespace, plural = '', name, subresource] = resource.map(part => (part === undefined ? undefined : decodeURIComponent(part)));
+  if (subresource === 'exec') return `exec into ${namespace}/${name}`;
+  const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
+  if (method === 'POST') return `create ${plural}${where}`;
+  if (method === 'DELETE') return `delete ${name} of ${plural}${where}`;
+  if (name !== undefined) return `get ${name} of ${plural}${where}`;
+  const selector = query['labelSelector'] ?? query['fieldSelector'];
+  return `list ${plural}${where}${selector === undefined ? '' : ` with ${selector}`}`;
+}
+
+/** The address of a request: the server's path is a prefix of all paths. */
+export function requestUrl(server: URL, path: string, query: Iterable<readonly [string, string]>): URL {
+  const url = new URL(server);
+  url.pathname = `${server.pathname.replace(/\/$/, '')}${path}`;
+  for (const [name, value] of query) url.searchParams.append(name, value);
+  return url;
+}

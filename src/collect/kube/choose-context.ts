@@ -1,0 +1,100 @@
+import type {ConnectionFlags} from './connection-flags.ts';
+import {type Cluster, type Context, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
+
+/** What flags and kubeconfig come to. */
+export interface ChosenContext {
+  /** Empty where there is none. */
+  readonly contextName: string;
+  readonly userName: string;
+  readonly cluster: Cluster;
+  readonly user: User;
+  /** Empty where neither flag nor context names one. */
+  readonly namespace: string;
+}
+
+/** Follows client-go's DirectClientConfig: getContext, getCluster, getAuthInfo, with flags on top. Throws KubeconfigError. */
+export function chooseContext(config: Kubeconfig, flags: ConnectionFlags): ChosenContext {
+  const contextName = flags.context || config.currentContext;
+  const context = contextOf(config, contextName);
+  const userName = flags.user || context.user || '';
+  return {
+    contextName,
+    userName,
+    cluster: withClusterFlags(clusterOf(config, context, flags), flags),
+    user: withUserFlags(userOf(config, userName, flags), flags),
+    namespace: flags.namespace || context.namespace || '',
+  };
+}
+
+function contextOf(config: Kubeconfig, name: string): Context {
+  if (name === '') return {};
+  const context = config.contexts.get(name);
+  if (context === undefined)
+    throw new KubeconfigError(`there is no context "${name}" in the kubeconfig. ${known('contexts', config.contexts)}`);
+  return context;
+}
+
+function clusterOf(config: Kubeconfig, context: Context, flags: ConnectionFlags): Cluster {
+  const name = flags.cluster || context.cluster || '';
+  const cluster = config.clusters.get(name);
+  if (cluster !== undefined) return cluster;
+  if (flags.cluster) throw new KubeconfigError(`there is no cluster "${name}" in the kubeconfig. ${known('clusters', config.clusters)}`);
+  return {};
+}
+
+/** A context may name a user that is not there. kubectl asks for a name and a password then; here requests are anonymous, and a refusal says why. */
+function userOf(config: Kubeconfig, name: string, flags: ConnectionFlags): User {
+  const user = config.users.get(name);
+  if (user === undefined && flags.user) {
+    throw new KubeconfigError(`there is no user "${name}" in the kubeconfig. ${known('users', config.users)}`);
+  }
+  return user ?? {};
+}
+
+function known(what: string, entries: ReadonlyMap<string, unknown>): string {
+  const names = [...entries.keys()];
+  if (names.length === 0) return `It has no ${what}.`;
+  return `Its ${what}: ${names.slice(0, 10).join(', ')}${names.length > 10 ? ` and ${names.length - 10} more` : ''}.`;
+}
+
+/** A flag about trust replaces all that the file says about trust; `--server` also drops the file's tls-server-name. */
+function withClusterFlags(cluster: Cluster, flags: ConnectionFlags): Cluster {
+  const {server, tlsServerName, certificateAuthority, insecureSkipTlsVerify, proxyUrl} = flags;
+  const {
+    'certificate-authority': ca,
+    'certificate-authority-data': caData,
+    'insecure-skip-tls-verify': insecure,
+    'tls-server-name': name,
+    ...rest
+  } = cluster;
+  const trust =
+    certificateAuthority || insecureSkipTlsVerify
+      ? {'certificate-authority': certificateAuthority, 'insecure-skip-tls-verify': insecureSkipTlsVerify}
+      : {'certificate-authority': ca, 'certificate-authority-data': caData, 'insecure-skip-tls-verify': insecure};
+  return given({
+    ...rest,
+    ...trust,
+    'tls-server-name': server || tlsServerName ? tlsServerName : name,
+    server: server || cluster.server,
+    'proxy-url': proxyUrl || cluster['proxy-url'],
+  });
+}
+
+function withUserFlags(user: User, flags: ConnectionFlags): User {
+  const {token, clientCertificate, clientKey, as, asGroups, asUid} = flags;
+  return given({
+    ...user,
+    ...(token ? {token, tokenFile: undefined} : {}),
+    ...(clientCertificate ? {'client-certificate': clientCertificate, 'client-certificate-data': undefined} : {}),
+    ...(clientKey ? {'client-key': clientKey, 'client-key-data': undefined} : {}),
+    ...(as ? {as} : {}),
+    ...(asGroups?.length ? {'as-groups': asGroups} : {}),
+    ...(asUid ? {'as-uid': asUid} : {}),
+  });
+}
+
+type Given<T> = {[K in keyof T]: Exclude<T[K], undefined>};
+
+function given<T extends object>(value: T): Given<T> {
+  return Object.fromEntries(Object.entries(value).filter(([, content]) => content !== undefined)) as Given<T>;
+}

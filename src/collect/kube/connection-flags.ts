@@ -1,0 +1,19 @@
+/** kubectl's own flags, as given. What is undefined or empty was not given. */
+export interface ConnectionFlags {
+  readonly kubeconfig?: string | undefined;
+  readonly context?: string | undefined;
+  readonly cluster?: string | undefined;
+  readonly user?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly server?: string | undefined;
+  readonly token?: string | undefined;
+  readonly as?: string | undefined;
+  readonly asGroups?: readonly string[] | undefined;
+  readonly asUid?: string | undefined;
+  readonly certificateAuthority?: string | undefined;
+  readonly clientCertificate?: string | undefined;
+  readonly clientKey?: string | undefined;
+  readonly insecureSkipTlsVerify?: boolean | undefined;
+  readonly tlsServerName?: string | undefined;
+  readonly proxyUrl?: string | undefined;
+}

@@ -1,0 +1,138 @@
+import process from 'node:process';
+import {execa} from 'execa';
+import {bearer, type ClientCertificate, type Credential, type Credentials} from './credentials.ts';
+import {ApiError} from './kube-api.ts';
+import type {ExecConfig} from './kubeconfig.ts';
+
+/** What a plugin is told and given. */
+export interface PluginSurroundings {
+  readonly environment: NodeJS.ProcessEnv;
+  /** `spec.cluster` of KUBERNETES_EXEC_INFO, for plugins with provideClusterInfo. */
+  readonly cluster: object;
+  /** Whether someone is there to answer a plugin's question. */
+  readonly interactive: boolean;
+}
+
+interface PluginOptions extends PluginSurroundings {
+  /** The kubeconfig's own, where the plugin gives none. */
+  readonly certificate: ClientCertificate | null;
+}
+
+interface PluginAnswer {
+  readonly credential: Credential;
+  /** In milliseconds since 1970; null when it does not expire. */
+  readonly expires: number | null;
+}
+
+/** Runs a credential plugin when credentials are first needed, when they have expired and when they were refused. Follows client-go's exec.Authenticator. */
+export function execCredentials(config: ExecConfig, options: PluginOptions): Credentials {
+  let answer: Promise<PluginAnswer> | null = null;
+  const ask = () => {
+    const asked = runPlugin(config, options);
+    answer = asked;
+    asked.catch(() => {
+      if (answer === asked) answer = null;
+    });
+    return asked;
+  };
+  // Of many requests that find it stale, one has it renewed.
+  const askInPlaceOf = (stale: Promise<PluginAnswer>) => (answer === null || answer === stale ? ask() : answer);
+  const current = async () => {
+    if (answer === null) return (await ask()).credential;
+    const held = answer;
+    const {credential, expires} = await held;
+    return expires !== null && expires < Date.now() ? (await askInPlaceOf(held)).credential : credential;
+  };
+  return {
+    description: `the credential plugin ${config.command}`,
+    current,
+    async renew(refused) {
+      const held = answer ?? ask();
+      if ((await held).credential === refused) await askInPlaceOf(held);
+      return true;
+    },
+  };
+}
+
+async function runPlugin(config: ExecConfig, options: PluginOptions): Promise<PluginAnswer> {
+  const {command = '', apiVersion = ''} = config;
+  const interactive = isInteractive(config, options);
+  const spec = {...(config.provideClusterInfo ? {cluster: options.cluster} : {}), interactive};
+  const result = await execa(command, config.args ?? [], {
+    env: {
+      ...options.environment,
+      ...Object.fromEntries((config.env ?? []).map(({name, value}) => [name, value])),
+      KUBERNETES_EXEC_INFO: JSON.stringify({kind: 'ExecCredential', apiVersion, spec}),
+    },
+    extendEnv: false,
+    // A plugin asks its questions on stderr: stdout is for the credential.
+    stdio: [interactive ? 'inherit' : 'ignore', 'pipe', 'inherit'],
+    reject: false,
+  });
+  if (result.failed) throw failure(config, result);
+  return answerOf(result.stdout, config, options.certificate);
+}
+
+function isInteractive({interactiveMode = 'IfAvailable', command}: ExecConfig, {interactive}: PluginSurroundings): boolean {
+  if (interactiveMode === 'Always' && !interactive) {
+    throw pluginError(`the credential plugin ${command} must be able to ask, and standard input is no terminal`);
+  }
+  return interactiveMode !== 'Never' && interactive;
+}
+
+interface PluginEnd {
+  readonly code?: string | undefined;
+  readonly exitCode?: number | undefined;
+  readonly originalMessage?: string | undefined;
+}
+
+function failure({command, installHint}: ExecConfig, result: PluginEnd): ApiError {
+  const hint = installHint ? `\n${installHint.trim()}` : '';
+  if (result.code === 'ENOENT')
+    return pluginError(`the credential plugin ${command} of the kubeconfig is not installed, or not on PATH${hint}`);
+  const how = result.exitCode === undefined ? (result.originalMessage ?? 'it was stopped') : `exit code ${result.exitCode}`;
+  return pluginError(`the credential plugin ${command} of the kubeconfig failed: ${how}. Log in again, or run it by hand to see why.`);
+}
+
+function answerOf(stdout: string, {command, apiVersion}: ExecConfig, fallback: ClientCertificate | null): PluginAnswer {
+  const {kind, apiVersion: version, status} = parse(stdout, command);
+  if (kind !== 'ExecCredential') throw pluginError(`the credential plugin ${command} printed no ExecCredential`);
+  if (version !== apiVersion)
+    throw pluginError(`the credential plugin ${command} answered in ${version}, and the kubeconfig asks for ${apiVersion}`);
+  const {token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp} = status ?? {};
+  if (!token && !cert && !key) throw pluginError(`the credential plugin ${command} gave neither a token nor a client certificate`);
+  if (!cert !== !key) throw pluginError(`the credential plugin ${command} gave only one of certificate and key`);
+  return {
+    credential: {authorization: token ? bearer(token) : null, certificate: cert && key ? {cert, key} : fallback},
+    expires: expirationTimestamp ? Date.parse(expirationTimestamp) : null,
+  };
+}
+
+interface ExecCredential {
+  readonly kind?: string;
+  readonly apiVersion?: string;
+  readonly status?: {
+    readonly token?: string;
+    readonly clientCertificateData?: string;
+    readonly clientKeyData?: string;
+    readonly expirationTimestamp?: string;
+  } | null;
+}
+
+function parse(stdout: string, command: string | undefined): ExecCredential {
+  try {
+    return (JSON.parse(stdout) as ExecCredential | null) ?? {};
+  } catch (error) {
+    // What it printed may hold a secret, so it is not shown.
+    throw pluginError(`the credential plugin ${command} printed something that is no JSON`, error);
+  }
+}
+
+function pluginError(message: string, cause?: unknown): ApiError {
+  return new ApiError(message, {status: null, reason: 'Unauthorized', cause});
+}
+
+/** Whether a plugin may ask: standard input is a terminal. */
+export function canAsk(): boolean {
+  return process.stdin.isTTY === true;
+}

@@ -1,0 +1,34 @@
+import {existsSync, readFileSync, statSync} from 'node:fs';
+import {join} from 'node:path';
+import type {ChosenContext} from './choose-context.ts';
+import type {ConnectionFlags} from './connection-flags.ts';
+
+/** Where kubelet mounts the service account of a pod. */
+export const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/** The pod's own service account, as client-go's inClusterClientConfig takes it; null where this is no pod. */
+export function inClusterContext(environment: NodeJS.ProcessEnv, folder: string, flags: ConnectionFlags): ChosenContext | null {
+  const host = environment['KUBERNETES_SERVICE_HOST'];
+  const port = environment['KUBERNETES_SERVICE_PORT'];
+  const token = join(folder, 'token');
+  if (!host || !port || !existsSync(token) || statSync(token).isDirectory()) return null;
+  const ca = flags.certificateAuthority || join(folder, 'ca.crt');
+  return {
+    contextName: '',
+    userName: '',
+    cluster: {
+      server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+      ...(existsSync(ca) ? {'certificate-authority': ca} : {}),
+    },
+    user: {...(flags.token ? {token: flags.token} : {tokenFile: token}), ...impersonated(flags)},
+    namespace: flags.namespace || environment['POD_NAMESPACE'] || namespaceIn(join(folder, 'namespace')),
+  };
+}
+
+function impersonated({as, asGroups, asUid}: ConnectionFlags): object {
+  return {...(as ? {as} : {}), ...(asGroups?.length ? {'as-groups': asGroups} : {}), ...(asUid ? {'as-uid': asUid} : {})};
+}
+
+function namespaceIn(file: string): string {
+  return existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+}

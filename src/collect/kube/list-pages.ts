@@ -1,0 +1,31 @@
+import {ApiError, type ListResult} from './kube-api.ts';
+
+interface Page<T> {
+  readonly metadata?: {readonly resourceVersion?: string; readonly continue?: string};
+  /** A list of nothing can be null. */
+  readonly items?: readonly T[] | null;
+}
+
+const pageSize = '500';
+const mostStarts = 4;
+
+/** Reads a list page by page. When the next page has expired (410), the list is read again from the start, so that it is of one moment. */
+export async function listPages<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<Page<T>>): Promise<ListResult<T>> {
+  for (let start = 1; ; start++) {
+    try {
+      return await readAll(readPage);
+    } catch (error) {
+      if (start === mostStarts || !(error instanceof ApiError && error.status === 410)) throw error;
+    }
+  }
+}
+
+async function readAll<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<Page<T>>): Promise<ListResult<T>> {
+  const pages: (readonly T[])[] = [];
+  for (let next = ''; ; ) {
+    const {metadata, items} = await readPage({limit: pageSize, ...(next === '' ? {} : {continue: next})});
+    pages.push(items ?? []);
+    next = metadata?.continue ?? '';
+    if (next === '') return {items: pages.flat(), resourceVersion: metadata?.resourceVersion ?? ''};
+  }
+}

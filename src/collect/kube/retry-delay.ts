@@ -1,0 +1,41 @@
+import type {ApiRequest} from './api-request.ts';
+import type {ApiResponse} from './send-request.ts';
+
+/** What came of one attempt. */
+export type Outcome = {readonly kind: 'answer'; readonly response: ApiResponse} | {readonly kind: 'failure'; readonly error: unknown};
+
+/**
+ * How long to wait before the same request is made again, in milliseconds; null when it is not to be made again.
+ * 429 means that nothing was done yet. After anything else only a request that may be done twice is repeated.
+ */
+export function retryDelay(outcome: Outcome, {method}: Pick<ApiRequest, 'method'>, {retries, backoff}: RetryState): number | null {
+  const idempotent = method !== 'POST';
+  if (outcome.kind === 'failure') return idempotent && retries < most && isBroken(outcome.error) ? backoff * 2 ** retries : null;
+  const {status, headers} = outcome.response;
+  const throttled = status === 429 && retries < mostThrottled;
+  if (!throttled && !(idempotent && status >= 500 && retries < most)) return null;
+  return retryAfter(headers['retry-after']) ?? backoff * 2 ** retries;
+}
+
+export interface RetryState {
+  /** How often it was made again already. */
+  readonly retries: number;
+  /** The first delay, in milliseconds. */
+  readonly backoff: number;
+}
+
+const most = 4;
+const mostThrottled = 8;
+
+/** A connection that broke under the request, as one that was kept does when the API server restarts; or an answer cut off. */
+function isBroken(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException | null)?.code ?? '';
+  return ['ECONNRESET', 'EPIPE', 'Z_BUF_ERROR'].includes(code);
+}
+
+/** In milliseconds, at most half a minute; null where the header is not there. */
+function retryAfter(header: string | undefined): number | null {
+  if (header === undefined) return null;
+  const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;
+  return Number.isNaN(seconds) ? null : Math.min(Math.max(seconds, 0), 30) * 1000;
+}

@@ -1,0 +1,59 @@
+import http, {type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders} from 'node:http';
+import https from 'node:https';
+import {promisify} from 'node:util';
+import {gunzip} from 'node:zlib';
+
+export interface WireRequest {
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: OutgoingHttpHeaders;
+  /** JSON; null for none. */
+  readonly body: string | null;
+  readonly agent: http.Agent;
+  readonly signal: AbortSignal;
+}
+
+export interface ApiResponse {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+}
+
+/** The API server ends a request by itself after 60 s. A connection that stays silent for longer than this is dead. In milliseconds. */
+export const longestSilence = 75_000;
+
+/**
+ * Sends one request and resolves to the whole of its answer, whatever its status. Rejects when there is none, or only a part of one;
+ * with the reason of the signal when that ended it.
+ */
+export async function sendRequest(wire: WireRequest): Promise<ApiResponse> {
+  try {
+    return await readResponse(await responseTo(wire));
+  } catch (error) {
+    throw wire.signal.aborted ? wire.signal.reason : error;
+  }
+}
+
+function responseTo({method, url, headers, body, agent, signal}: WireRequest): Promise<IncomingMessage> {
+  const client = url.protocol === 'http:' ? http : https;
+  const request = client.request(url, {method, headers, agent, signal, timeout: longestSilence});
+  request.once('timeout', () =>
+    request.destroy(Object.assign(new Error(`no answer within ${longestSilence / 1000} s`), {code: 'ETIMEDOUT'})),
+  );
+  return new Promise((resolve, reject) => {
+    request.once('response', resolve);
+    request.on('error', reject);
+    request.end(body ?? undefined);
+  });
+}
+
+/** Rejects when the answer ends before it is whole. */
+export async function readResponse(response: IncomingMessage): Promise<ApiResponse> {
+  const parts: Buffer[] = [];
+  for await (const part of response) parts.push(part as Buffer);
+  const content = Buffer.concat(parts);
+  const body = response.headers['content-encoding'] === 'gzip' ? await unzip(content) : content;
+  return {status: response.statusCode ?? 0, headers: response.headers, body};
+}
+
+const unzip = promisify<Buffer, Buffer>(gunzip);

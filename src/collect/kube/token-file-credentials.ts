@@ -1,0 +1,38 @@
+import {readFileSync} from 'node:fs';
+import {bearer, type ClientCertificate, type Credential, type Credentials} from './credentials.ts';
+import {ApiError} from './kube-api.ts';
+
+interface TokenFileOptions {
+  /** The token for as long as the file cannot be read. */
+  readonly fallback: string | null;
+  readonly certificate: ClientCertificate | null;
+}
+
+/** A token that something else keeps fresh in a file, such as a service account's: read again each time it is needed. */
+export function tokenFileCredentials(file: string, {fallback, certificate}: TokenFileOptions): Credentials {
+  let last = fallback;
+  const current = async (): Promise<Credential> => {
+    last = tokenOf(file, last);
+    return {authorization: bearer(last), certificate};
+  };
+  return {
+    description: `the token in ${file}`,
+    current,
+    renew: async refused => (await current()).authorization !== refused.authorization,
+  };
+}
+
+function tokenOf(file: string, last: string | null): string {
+  try {
+    const token = readFileSync(file, 'utf8').trim();
+    if (token !== '') return token;
+    if (last !== null) return last;
+  } catch (error) {
+    if (last !== null) return last;
+    throw new ApiError(`cannot read the token file ${file}: ${error instanceof Error ? error.message : String(error)}`, {
+      status: null,
+      cause: error,
+    });
+  }
+  throw new ApiError(`the token file ${file} is empty`, {status: null});
+}

@@ -1,0 +1,84 @@
+import http from 'node:http';
+import https from 'node:https';
+import type {Socket} from 'node:net';
+import {hostOf} from './choose-proxy.ts';
+
+export interface Destination {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** A proxy that would not, or could not, connect. */
+export class ProxyError extends Error {
+  override readonly name = 'ProxyError';
+}
+
+/** Resolves to a connection through the proxy, before any TLS with the destination. Rejects with a ProxyError. */
+export async function openTunnel(proxy: URL, destination: Destination): Promise<Socket> {
+  try {
+    return await (proxy.protocol.startsWith('socks5') ? throughSocks(proxy, destination) : throughConnect(proxy, destination));
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new ProxyError(
+      `the proxy ${proxy.protocol}//${proxy.host} does not connect to ${destination.host}:${destination.port}: ${reason}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+/** Milliseconds. */
+const patience = 30_000;
+
+function throughConnect(proxy: URL, {host, port}: Destination): Promise<Socket> {
+  const target = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const client = proxy.protocol === 'https:' ? https : http;
+  const request = client.request({
+    host: hostOf(proxy),
+    port: proxy.port || (proxy.protocol === 'https:' ? 443 : 80),
+    method: 'CONNECT',
+    path: target,
+    headers: {host: target, ...proxyAuthorization(proxy)},
+    agent: false,
+    timeout: patience,
+  });
+  return new Promise((resolve, reject) => {
+    request.once('connect', ({statusCode, statusMessage}, socket: Socket, head) => {
+      if (statusCode === 200) {
+        socket.setTimeout(0);
+        if (head.length > 0) socket.unshift(head);
+        resolve(socket);
+        return;
+      }
+      socket.destroy();
+      reject(new Error(`it answered ${statusCode} ${statusMessage}`));
+    });
+    request.once('timeout', () => request.destroy(new Error(`no answer within ${patience / 1000} s`)));
+    request.once('error', reject);
+    request.end();
+  });
+}
+
+function proxyAuthorization({username, password}: URL): Record<string, string> {
+  if (username === '' && password === '') return {};
+  const plain = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return {'proxy-authorization': `Basic ${Buffer.from(plain).toString('base64')}`};
+}
+
+/** The name is left to the proxy to look up, as Go leaves it. */
+async function throughSocks(proxy: URL, destination: Destination): Promise<Socket> {
+  const {SocksClient} = await import('socks');
+  const {socket} = await SocksClient.createConnection({
+    command: 'connect',
+    destination: {host: destination.host, port: destination.port},
+    proxy: {
+      type: 5,
+      host: hostOf(proxy),
+      port: Number(proxy.port || 1080),
+      ...(proxy.username === '' ? {} : {userId: decodeURIComponent(proxy.username), password: decodeURIComponent(proxy.password)}),
+    },
+    timeout: patience,
+  });
+  return socket;
+}

@@ -1,0 +1,69 @@
+import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
+import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../transport.ts';
+import {agentsOn} from './host-agents.ts';
+import {isProgramMissing} from './root-command.ts';
+
+/** Execs into a pod that already runs on the node, in its network, and has the tools. Creates nothing. */
+export function execTransport(api: KubeApi): Transport {
+  return {
+    name: 'exec',
+    async open(node, signal) {
+      const agents = agentsOn(node);
+      if (agents.length === 0) throw new Unreachable(noAgent(node));
+      for (const target of agents) if (await hasTools(api, target, signal)) return podShell(api, target);
+      const names = agents.map(({namespace, pod}) => `${namespace}/${pod}`).join(', ');
+      throw new Unreachable(`no iptables-save in ${names} on ${node.name}: use --transport debug or --transport ssh`);
+    },
+  };
+}
+
+/** False when the pod is gone or has no iptables-save, so that the next one may be tried. */
+async function hasTools(api: KubeApi, target: ExecTarget, signal: AbortSignal): Promise<boolean> {
+  try {
+    await api.exec(target, ['iptables-save', '--version'], signal);
+    return true;
+  } catch (error) {
+    // An old iptables-save knows no --version, and is there.
+    if (error instanceof CommandFailed && error.exitCode !== null) return !isMissing(error);
+    if (error instanceof CommandFailed && isMissing(error)) return false;
+    if (error instanceof ApiError && error.status === 404) return false;
+    throw new Unreachable(`cannot exec into ${target.namespace}/${target.pod}: ${messageOf(error)}${execRemedy(error)}`, {cause: error});
+  }
+}
+
+function execRemedy(error: unknown): string {
+  if (!(error instanceof ApiError) || error.status !== 403) return '';
+  return ' (exec needs the verbs get and create on pods/exec in that namespace; "kubectl svc-trace access" prints a Role; --transport ssh needs none)';
+}
+
+/** Runs commands in a container of a pod. */
+export function podShell(api: KubeApi, target: ExecTarget): NodeShell {
+  return {
+    description: `exec into ${target.namespace}/${target.pod}`,
+    async run(argv, signal) {
+      try {
+        return await api.exec(target, argv, signal);
+      } catch (error) {
+        if (!(error instanceof CommandFailed) || error.notFound || !isMissing(error)) throw error;
+        throw new CommandFailed(argv, {exitCode: error.exitCode, stderr: error.stderr, notFound: true, cause: error});
+      }
+    },
+    async [Symbol.asyncDispose]() {},
+  };
+}
+
+function isMissing(error: CommandFailed): boolean {
+  return error.notFound || isProgramMissing(error);
+}
+
+function noAgent(node: NodeInfo): string {
+  const seen =
+    node.pods.length === 0
+      ? 'no pod in its network is known (are you allowed to list pods?)'
+      : `none of its ${node.pods.length} pods is kube-proxy or a known CNI agent`;
+  return `no pod to exec into on ${node.name}: ${seen}; use --transport debug, which creates a pod, or --transport ssh`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,57 @@
+import type {KubeApi} from '../kube/kube-api.ts';
+import type {Transport} from '../transport.ts';
+import {type DebugOptions, debugTransport} from './debug.ts';
+import {dockerTransport} from './docker.ts';
+import {execTransport} from './exec.ts';
+import {type LocalOptions, localTransport} from './local.ts';
+import {type SshOptions, sshTransport} from './ssh.ts';
+
+/** What the transports are made of; each takes its own part. */
+export interface TransportSettings {
+  readonly api: KubeApi;
+  readonly debug?: DebugOptions;
+  readonly ssh?: SshOptions;
+  readonly local?: LocalOptions;
+}
+
+interface TransportEntry {
+  /** For the help text and the docs. */
+  readonly summary: string;
+  make(settings: TransportSettings): Transport;
+}
+
+/** The registry of transports. */
+export const transports = {
+  exec: {
+    summary: 'a pod that already runs on the node, in its network: kube-proxy, else a CNI agent',
+    make: ({api}) => execTransport(api),
+  },
+  debug: {
+    summary: 'a privileged pod, made for this and deleted afterwards',
+    make: ({api, debug}) => debugTransport(api, debug),
+  },
+  ssh: {
+    summary: "the system's ssh, with your configuration, agent, jump hosts and known hosts",
+    make: ({ssh}) => sshTransport(ssh),
+  },
+  docker: {
+    summary: 'nodes that are containers of this machine: kind, minikube',
+    make: () => dockerTransport(),
+  },
+  local: {
+    summary: 'this machine is the node',
+    make: ({local}) => localTransport(local),
+  },
+} as const satisfies Readonly<Record<string, TransportEntry>>;
+
+export type TransportName = keyof typeof transports;
+
+/** What `auto` stands for: it creates nothing. */
+const automatic: TransportName = 'exec';
+
+/** The values of `--transport`. */
+export const transportNames: readonly string[] = ['auto', ...Object.keys(transports)];
+
+export function transportNamed(name: TransportName | 'auto', settings: TransportSettings): Transport {
+  return transports[name === 'auto' ? automatic : name].make(settings);
+}

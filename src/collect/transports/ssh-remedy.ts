@@ -1,0 +1,34 @@
+/** What to do about a failure of ssh, by what it said. */
+export function sshRemedy(said: string, host: string): string {
+  return remedies.find(({pattern}) => pattern.test(said))?.remedy(host) ?? `try "ssh ${host}" by hand`;
+}
+
+/** The first that fits counts. */
+const remedies: readonly {readonly pattern: RegExp; readonly remedy: (host: string) => string}[] = [
+  {
+    pattern: /HOST IDENTIFICATION HAS CHANGED/,
+    remedy: host =>
+      `its host key is not the one that is known; when that is as it should be, forget the old one with "ssh-keygen -R ${host}", else somebody may be in between`,
+  },
+  {
+    pattern: /Host key verification failed|host key is known/,
+    remedy: host =>
+      `its host key is not known here; check and accept it by "ssh ${host}" once, or use --ssh-option StrictHostKeyChecking=accept-new`,
+  },
+  {
+    pattern: /Permission denied|Too many authentication failures/,
+    remedy: () =>
+      'the node took none of your keys; choose the user with --ssh-user and the key with ssh-add or --ssh-option IdentityFile=FILE',
+  },
+  {pattern: /Could not resolve hostname/, remedy: () => 'the name is not known here; try --ssh-address InternalIP or ExternalIP'},
+  {pattern: /Connection refused/, remedy: () => 'nothing listens there; choose the port with --ssh-port or the address with --ssh-address'},
+  {
+    pattern: /timed out|No route to host|Network is unreachable/i,
+    remedy: () =>
+      'the address is not to be reached from here; try --ssh-address ExternalIP, or a jump host with --ssh-option ProxyJump=HOST',
+  },
+  {
+    pattern: /Bad configuration option|Bad owner or permissions|keyword .* extra arguments/i,
+    remedy: () => 'put your ssh configuration or --ssh-option right',
+  },
+];

@@ -1,0 +1,147 @@
+import {mkdtemp, open, readFile, rm} from 'node:fs/promises';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../transport.ts';
+import {refuseOddNodeName} from './node-name.ts';
+import {asRoot, isProgramMissing, sudoRefusal} from './root-command.ts';
+import {runProgram} from './run-program.ts';
+import {type SshAddressType, sshHost} from './ssh-host.ts';
+import {remoteCommand} from './ssh-quote.ts';
+import {sshRemedy} from './ssh-remedy.ts';
+
+export interface SshOptions {
+  readonly user?: string;
+  readonly port?: number;
+  /** As in ssh_config, such as `ProxyJump=bastion`. They go before all of ours but those of the shared connection. */
+  readonly options?: readonly string[];
+  readonly addressType?: SshAddressType;
+  readonly sudo?: boolean;
+  /** How long to wait for the connection, in milliseconds. */
+  readonly connectTimeoutMs?: number;
+}
+
+/** The system's ssh: with the user's configuration, agent, jump hosts and host-key checking. One connection a node, closed in the end. */
+export function sshTransport(options: SshOptions = {}): Transport {
+  return {
+    name: 'ssh',
+    async open(node, signal) {
+      refuseOddNodeName(node);
+      const host = sshHost(node, options.addressType);
+      const connection = new SshConnection(host, options, await mkdtemp(join(tmpdir(), 'svc-trace-')));
+      try {
+        await connection.start(node, signal);
+        return connection;
+      } catch (error) {
+        await connection[Symbol.asyncDispose]();
+        throw error;
+      }
+    },
+  };
+}
+
+/** ssh ends with this code when it is ssh that failed. A command can do so too. */
+const sshFailed = 255;
+
+/** The shared connection goes away by itself this long after the last command, in seconds: also when this process was killed. */
+const idleSeconds = 60;
+
+class SshConnection implements NodeShell {
+  description: string;
+  readonly #host: string;
+  readonly #options: SshOptions;
+  /** Private: holds the socket of the shared connection and what ssh said. */
+  readonly #folder: string;
+  #commands = 0;
+
+  constructor(host: string, options: SshOptions, folder: string) {
+    this.description = `ssh to ${host}${options.sudo === true ? ', by sudo' : ''}`;
+    this.#host = host;
+    this.#options = options;
+    this.#folder = folder;
+  }
+
+  /** Connects, and finds out whether commands will run as root. The connection stays in the background. */
+  async start(node: NodeInfo, signal: AbortSignal): Promise<void> {
+    const sudo = this.#options.sudo === true;
+    const log = join(this.#folder, 'log');
+    const file = await open(log, 'a', 0o600);
+    // With sudo it must be a command that sudoers has to allow anyway.
+    const command = remoteCommand(asRoot(sudo ? ['iptables-save', '--version'] : ['id', '-u'], sudo));
+    const settings = ['ControlMaster=auto', `ControlPersist=${idleSeconds}`];
+    const result = await runProgram('ssh', [...this.#arguments(log, settings), command], {
+      signal,
+      stderr: file.createWriteStream({autoClose: false}),
+    });
+    await file.close();
+    const said = await readFile(log, 'utf8');
+    if (result.notFound) throw new Unreachable('ssh is not installed on this machine, or not on PATH', {cause: result.cause});
+    if (signal.aborted) throw new Unreachable(`ssh to ${this.#host}: stopped before there was an answer`, {cause: signal.reason});
+    const refused = sudo ? sudoRefusal(said) : null;
+    if (refused !== null) throw new Unreachable(`ssh to ${this.#host}: ${refused}: sudo on ${node.name} must not ask for a password`);
+    if (result.exitCode !== 0 && (!sudo || result.exitCode === sshFailed)) {
+      throw new Unreachable(`ssh to ${this.#host}: ${lastLine(said) || 'it ended without a word'}: ${sshRemedy(said, this.#host)}`, {
+        cause: result.cause,
+      });
+    }
+    if (!sudo && result.stdout.toString('utf8').trim() !== '0')
+      this.description += ' as a user that is not root (--sudo or --ssh-user root)';
+  }
+
+  async run(argv: readonly string[], signal: AbortSignal): Promise<Buffer> {
+    this.#commands++;
+    const log = join(this.#folder, `log-${this.#commands}`);
+    const command = remoteCommand(asRoot(argv, this.#options.sudo === true));
+    const result = await runProgram('ssh', [...this.#arguments(log, ['ControlMaster=no']), command], {signal});
+    if (result.exitCode === 0) return result.stdout;
+    const said = await readFile(log, 'utf8').catch(() => '');
+    // A shared connection that breaks is not worth a word to ssh.
+    if (result.exitCode === sshFailed && (said !== '' || result.stderr.trim() === '')) {
+      throw new CommandFailed(argv, {exitCode: null, stderr: lastLine(said) || 'the connection was lost', cause: result.cause});
+    }
+    throw new CommandFailed(argv, {...result, notFound: isProgramMissing(result)});
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const signal = AbortSignal.timeout(3000);
+    await runProgram('ssh', ['-o', `ControlPath=${this.#socket}`, '-O', 'exit', '--', this.#host], {signal});
+    await rm(this.#folder, {recursive: true, force: true});
+  }
+
+  get #socket(): string {
+    // `%` stands for something else in a ControlPath.
+    return join(this.#folder, 'socket').replaceAll('%', '%%');
+  }
+
+  /** All arguments but the command. For ssh the first value of a setting counts. */
+  #arguments(log: string, settings: readonly string[]): readonly string[] {
+    const {user, port, options = [], connectTimeoutMs = 10_000} = this.#options;
+    const all = [
+      `ControlPath=${this.#socket}`,
+      ...settings,
+      ...options,
+      'BatchMode=yes',
+      `ConnectTimeout=${Math.max(1, Math.ceil(connectTimeoutMs / 1000))}`,
+      'Compression=yes',
+      'LogLevel=ERROR',
+      'RequestTTY=no',
+      'RemoteCommand=none',
+      'ClearAllForwardings=yes',
+      'ForwardAgent=no',
+      'ForwardX11=no',
+      'PermitLocalCommand=no',
+    ];
+    return [
+      ...['-E', log],
+      ...all.flatMap(setting => ['-o', setting]),
+      ...(user === undefined ? [] : ['-l', user]),
+      ...(port === undefined ? [] : ['-p', String(port)]),
+      '--',
+      this.#host,
+    ];
+  }
+}
+
+/** What ssh ended with is said last. */
+function lastLine(said: string): string {
+  return said.trim().split('\n').at(-1)?.trim() ?? '';
+}

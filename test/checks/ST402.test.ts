@@ -1,0 +1,46 @@
+import {expect, test} from 'vitest';
+import {saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST402', severity: 'error', node: 'node-b', family: 'IPv4'};
+
+test('a firewall that drops a node port before anybody rewrites it is reported with the rule and the Service', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const table = ['*raw', ':PREROUTING ACCEPT [0:0]', ':OUTPUT ACCEPT [0:0]', '-A PREROUTING -p tcp -m tcp --dport 30080 -j DROP', 'COMMIT'];
+  dump.insertBefore(['*mangle'], ...table);
+  expect(given.news()).toEqual([
+    {
+      ...{...place, subject: 'shop/nodeport:http', entry: 'node port 30080'},
+      message: saying("are dropped by a rule that is not kube-proxy's"),
+      actual: [dump.evidence('-A PREROUTING -p tcp -m tcp --dport 30080 -j DROP')],
+    },
+  ]);
+});
+
+test('what drops packets on their way out of the node is reported too', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.append('filter', '-A OUTPUT -d 192.0.2.10/32 -j REJECT --reject-with icmp-port-unreachable');
+  const found = given.news();
+  expect(found.map(({code, subject, actual}) => ({code, subject, actual}))).toEqual([
+    {code: 'ST402', subject: 'shop/manual:db', actual: [dump.evidence('-A OUTPUT -d 192.0.2.10/32')]},
+  ]);
+});
+
+test('a firewall that drops other ports stays silent', async () => {
+  const given = await scenario();
+  given.rules('node-b').append('filter', '-A INPUT -p tcp -m tcp --dport 22 -j DROP');
+  expect(given.news()).toEqual([]);
+});
+
+test('a firewall on the node port itself, in INPUT, sees no packet of it: they are rewritten before, and it stays silent', async () => {
+  const given = await scenario();
+  given.rules('node-b').append('filter', '-A INPUT -p tcp -m tcp --dport 30080 -j DROP');
+  expect(given.news()).toEqual([]);
+});
+
+test('what kube-proxy itself drops is not somebody else’s', async () => {
+  const given = await scenario();
+  expect(given.rules('node-b').lines('-j DROP').length).toBeGreaterThan(4);
+  expect(given.said().map(({code}) => code)).not.toContain('ST402');
+});

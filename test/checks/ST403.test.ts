@@ -1,0 +1,47 @@
+import {expect, test} from 'vitest';
+import {saying, scenario} from '../scenario.ts';
+
+const place = {code: 'ST403', severity: 'warning', node: 'node-b', family: 'IPv4'};
+
+test('a rule whose match nobody can tell, and that would drop a Service’s packets, makes their way undecided', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  dump.insertBefore(
+    ['-A FORWARD', '-j KUBE-FORWARD'],
+    '-A FORWARD -d 10.244.12.6/32 -m bpf --bytecode "4,48 0 0 9,21 0 1 6,6 0 0 1,6 0 0 0" -j DROP',
+  );
+  expect(given.news().map(({code, severity, subject, actual}) => ({code, severity, subject, actual}))).toEqual([
+    {code: 'ST403', severity: 'warning', subject: 'shop/sleepy-published:http', actual: [dump.evidence('-m bpf')]},
+  ]);
+});
+
+test('a target that nobody knows is as good as such a match', async () => {
+  const given = await scenario();
+  given.rules('node-b').insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -d 10.96.1.1/32 -j NFQUEUE --queue-num 3');
+  expect(given.news()).toEqual([
+    {
+      ...place,
+      subject: 'shop/web:http',
+      entry: 'cluster IP 10.96.1.1:80',
+      message: saying('cannot be told', 'NFQUEUE'),
+      actual: expect.anything(),
+    },
+  ]);
+});
+
+test('the same match in front of something that lets the packet pass decides nothing, and stays silent', async () => {
+  const given = await scenario();
+  given
+    .rules('node-b')
+    .insertBefore(['-A FORWARD', '-j KUBE-FORWARD'], '-A FORWARD -d 10.244.12.6/32 -m bpf --bytecode "1,6 0 0 1" -j LOG');
+  expect(given.news()).toEqual([]);
+});
+
+test('a set can be told when the bundle holds it, and then the rule is judged by what it does', async () => {
+  const given = await scenario();
+  const rule = '-A FORWARD -m set --match-set blocked dst -j DROP';
+  given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-FORWARD'], rule);
+  expect(given.news().map(({code}) => code)).toContain('ST403');
+  given.file('node-b', 'ipset-save', 'create blocked hash:ip family inet hashsize 1024 maxelem 65536\nadd blocked 192.0.2.99\n');
+  expect(given.news()).toEqual([]);
+});

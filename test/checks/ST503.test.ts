@@ -1,0 +1,30 @@
+import {expect, test} from 'vitest';
+import {saying, scenario} from '../scenario.ts';
+
+test('a kube-proxy that says IPVS on a node that holds iptables rules is reported with both', async () => {
+  const given = await scenario();
+  given.file('node-b', 'proxy-mode', 'ipvs');
+  expect(given.news()).toContainEqual({
+    ...{code: 'ST503', severity: 'warning', node: 'node-b'},
+    message: saying('kube-proxy says ipvs mode (proxy-mode), and the kernel holds the rules of iptables'),
+  });
+});
+
+test('a node that holds the mode that kube-proxy says, and a little of another, is ST502 and not this', async () => {
+  const given = await scenario();
+  given.file('node-b', 'ipvsadm-save', '-A -t 10.96.1.1:80 -s rr\n');
+  expect(given.news().map(({code}) => code)).toEqual(['ST502']);
+});
+
+test('a node of which nothing shows the mode stays silent', async () => {
+  const given = await scenario();
+  given.file('node-b', 'proxy-mode', 'ipvs');
+  for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);
+  expect(given.news().map(({code}) => code)).not.toContain('ST503');
+});
+
+test('an older kube-proxy that does not say its mode stays silent', async () => {
+  const given = await scenario();
+  given.file('node-b', 'proxy-mode', null);
+  expect(given.news()).toEqual([]);
+});

@@ -1,0 +1,45 @@
+import {expect, test} from 'vitest';
+import {saying, type Scenario, scenario} from '../scenario.ts';
+
+test('a node whose rules take no endpoint for local is one error, not one for each Service', async () => {
+  const given = await renamed();
+  expect(given.news()).toEqual([
+    {
+      ...{code: 'ST507', severity: 'error', node: 'node-a', family: 'IPv4'},
+      message: saying('none of the endpoints that the API places on node-a is treated as local', 'runs under another node name'),
+    },
+  ]);
+});
+
+test('when kube-proxy says under which name it runs, that name counts and nothing is wrong with the rules', async () => {
+  const given = await renamed();
+  given.file('node-a', 'configz.json', null);
+  given.file('node-a', 'kube-proxy-config.yaml', 'mode: iptables\nhostnameOverride: elsewhere\nclusterCIDR: 10.244.0.0/16\n');
+  expect(given.news().map(({code}) => code)).not.toContain('ST202');
+});
+
+test('a node on which no endpoint is has none to take for local, and stays silent', async () => {
+  const given = await scenario();
+  expect(given.rules('node-c').lines('-A KUBE-SVL-')).toEqual([]);
+  expect(given.said().map(({code}) => code)).not.toContain('ST507');
+});
+
+test('one Service that misses its local endpoint is a matter of that Service', async () => {
+  const given = await scenario();
+  given.rules('node-a').deleteAll('-A KUBE-SVL-MXUIPMOZBK5EOUF7 ');
+  expect(given.news().map(({code}) => code)).not.toContain('ST507');
+});
+
+/** The rules of node-c, where no endpoint is local, stand on node-a; hints are left out, since they go by the zone. */
+async function renamed(): Promise<Scenario> {
+  const given = await scenario();
+  for (const name of ['shop/zonal', 'shop/nodal'])
+    given.slices(name, slice => ({...slice, endpoints: (slice.endpoints ?? []).map(({hints: _, ...rest}) => rest)}));
+  for (const name of ['shop/zonal', 'shop/nodal']) given.deleteService(name);
+  for (const node of ['node-a', 'node-b', 'node-c']) {
+    const dump = given.rules(node);
+    for (const name of ['zonal', 'nodal']) dump.deleteAll(`"shop/${name}:http`);
+  }
+  given.rules('node-a').become(given.rules('node-c'));
+  return given;
+}

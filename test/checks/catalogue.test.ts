@@ -1,0 +1,73 @@
+import {existsSync, readdirSync, readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {describe, expect, test} from 'vitest';
+import type {Check} from '../../src/checks/check.ts';
+import {checks} from '../../src/checks/index.ts';
+import {severities} from '../../src/model/finding.ts';
+
+const pages = join(import.meta.dirname, '../../docs/checks');
+
+/** Pages of codes whose check is still to come. A code leaves this list when it enters the registry. */
+const pagesBeforeTheirCheck: readonly string[] = [];
+
+const sections = [
+  'What it means',
+  'How it is seen',
+  'Why it matters',
+  'See it yourself',
+  'Likely causes and what to do',
+  'When it is no problem',
+];
+
+const all: readonly Check[] = checks;
+const codes = all.map(({code}) => code);
+
+test('codes are unique and stand in the registry in their order', () => {
+  expect(codes).toEqual([...new Set(codes)].sort());
+});
+
+test('names are unique', () => {
+  expect(new Set(all.map(({name}) => name)).size).toBe(all.length);
+});
+
+test('every page belongs to a check, or to one that is announced', () => {
+  const written = readdirSync(pages).map(file => file.replace(/\.md$/, ''));
+  expect(written.filter(code => !codes.includes(code)).sort()).toEqual(pagesBeforeTheirCheck);
+});
+
+describe.each(all)('$code $name', ({code, name, severity, summary, remedy, cluster, node}) => {
+  test('has a code, a name and a severity of the right form', () => {
+    expect(code).toMatch(/^ST[1-9]\d\d$/);
+    expect(name).toMatch(/^[a-z]+(?:-[a-z]+)*$/);
+    expect(severities).toContain(severity);
+  });
+
+  test('says in one line what it is, and in whole sentences what to do', () => {
+    expect(summary).toMatch(/^\S.*[^.\s]$/);
+    expect(remedy).toMatch(/^[A-Z].*[.)]$/);
+    expect(`${summary}${remedy}`).not.toContain('\n');
+  });
+
+  test('looks at the cluster or at a node', () => {
+    expect([cluster, node].filter(look => look !== undefined)).toHaveLength(1);
+  });
+
+  test('has a page with its name, its severity and every section', () => {
+    const [title, , severityLine = '', ...rest] = read(join(pages, `${code}.md`)).split('\n');
+    expect(title).toBe(`# ${code} ${name}`);
+    expect(severityLine.replaceAll('`', '')).toMatch(new RegExp(`^\\*\\*Severity:\\*\\* ${severity}\\b`));
+    expect(rest.filter(line => line.startsWith('## ')).map(line => line.slice(3))).toEqual(sections);
+  });
+
+  test('has a test in which it fires and one in which it stays silent', () => {
+    const text = read(join(import.meta.dirname, `${code}.test.ts`));
+    const fires = text.split('\n').some(line => line.includes(`'${code}'`) && !line.includes('.not.') && !line.includes('!=='));
+    const staysSilent = text.includes('.toEqual([])') || text.includes(`.not.toContain('${code}')`);
+    expect({fires, staysSilent}).toEqual({fires: true, staysSilent: true});
+  });
+});
+
+function read(file: string): string {
+  if (!existsSync(file)) throw new Error(`there is no ${file}`);
+  return readFileSync(file, 'utf8');
+}

@@ -1,0 +1,373 @@
+import http from 'node:http';
+import {afterEach, describe, expect, onTestFinished, test} from 'vitest';
+import {join} from 'node:path';
+import process from 'node:process';
+import type {ConnectionFlags} from '../../../src/collect/kube/connection-flags.ts';
+import {createKubeApi, type KubeApiOptions} from '../../../src/collect/kube/create-kube-api.ts';
+import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
+import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
+import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
+import {certificateFile} from '../../stand-in/certificates.ts';
+import {folderWith, kubeconfig} from './files.ts';
+import {listen, startProxy, startSocks} from './proxies.ts';
+
+const opened: KubeApi[] = [];
+afterEach(() => {
+  for (const api of opened.splice(0)) api.close();
+});
+
+const service = (index: number) => ({
+  metadata: {name: `service-${String(index).padStart(5, '0')}`, namespace: 'shop'},
+  spec: {ports: [{port: 80}]},
+});
+const objects = {services: Array.from({length: 1201}, (_, index) => service(index))};
+
+async function start(options: ApiServerOptions = {objects}): Promise<ApiServer> {
+  const server = await startApiServer(options);
+  onTestFinished(() => server.close());
+  return server;
+}
+
+interface Opening extends KubeApiOptions {
+  readonly flags?: ConnectionFlags;
+  readonly environment?: NodeJS.ProcessEnv;
+}
+
+function open(server: ApiServer, {flags, environment = {}, ...options}: Opening = {}): KubeApi {
+  const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig, ...flags}, {environment, interactive: false}), {
+    backoff: 5,
+    ...options,
+  });
+  opened.push(api);
+  return api;
+}
+
+const services = '/api/v1/namespaces/shop/services';
+
+describe('reading', () => {
+  test('a list comes by pages of 500 over one connection', async () => {
+    const server = await start();
+    const {items, resourceVersion} = await open(server).list<ReturnType<typeof service>>(services);
+    expect(items.map(({metadata}) => metadata.name)).toEqual(objects.services.map(({metadata}) => metadata.name));
+    expect(resourceVersion).toMatch(/^\d+$/);
+    expect(server.requests.map(({query}) => query.get('limit'))).toEqual(['500', '500', '500']);
+    expect(server.connections()).toBe(1);
+  });
+
+  test('a list of nothing has no items', async () => {
+    expect((await open(await start({})).list('/api/v1/pods')).items).toEqual([]);
+  });
+
+  test('selectors reach the API server', async () => {
+    const slice = (name: string, owner: string) => ({metadata: {name, namespace: 'shop', labels: {'kubernetes.io/service-name': owner}}});
+    const server = await start({objects: {endpointslices: [slice('a', 'web'), slice('b', 'db')]}});
+    const list = await open(server).list('/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices', {
+      labelSelector: 'kubernetes.io/service-name=web',
+    });
+    expect(list.items).toMatchObject([{metadata: {name: 'a'}}]);
+  });
+
+  test('a list that expires while it is read is read again from the start', async () => {
+    const server = await start({objects, faults: [{kind: 'expire-continue', times: 2}]});
+    expect((await open(server).list(services)).items).toHaveLength(1201);
+    expect(server.requests).toHaveLength(7);
+  });
+
+  test('a list that expires each time is an error in the end', async () => {
+    const server = await start({objects, faults: [{kind: 'expire-continue'}]});
+    await expect(open(server).list(services)).rejects.toMatchObject({status: 410, reason: 'Expired'});
+    expect(server.requests).toHaveLength(8);
+  });
+
+  test('the path of the server goes before that of the request', async () => {
+    const server = await start({});
+    const api = open(server, {flags: {server: `${server.url}/k8s/clusters/c-1/`, certificateAuthority: server.ca}});
+    await expect(api.get('/version')).rejects.toMatchObject({status: 404});
+    expect(server.requests.map(({path}) => path)).toEqual(['/k8s/clusters/c-1/version']);
+  });
+
+  test('the user agent says who asks', async () => {
+    const server = await start({});
+    await open(server, {userAgent: 'svc-trace/1.2.3'}).get('/version');
+    expect(server.requests[0]?.headers['user-agent']).toBe('svc-trace/1.2.3');
+  });
+});
+
+describe('creating and deleting', () => {
+  const pod = {metadata: {generateName: 'svc-trace-debug-'}, spec: {nodeName: 'node-a', containers: [{name: 'debug', image: 'x'}]}};
+
+  test('a pod is made, runs, and is gone after it was deleted', async () => {
+    const server = await start({pods: {startDelay: 5, stopDelay: 5}});
+    const api = open(server);
+    const made = await api.create<{metadata: {name: string}; status: object}>('/api/v1/namespaces/kube-system/pods', pod);
+    expect(made).toMatchObject({
+      kind: 'Pod',
+      metadata: {name: expect.stringMatching(/^svc-trace-debug-\w{5}$/)},
+      status: {phase: 'Pending'},
+    });
+    const path = `/api/v1/namespaces/kube-system/pods/${made.metadata.name}`;
+    await expect.poll(() => api.get(path), {interval: 5}).toMatchObject({status: {phase: 'Running'}});
+    await api.delete(path, {gracePeriodSeconds: '0'});
+    await expect.poll(() => server.store.all('pods'), {interval: 5}).toEqual([]);
+    expect(server.requests.at(-1)?.query.get('gracePeriodSeconds')).toBe('0');
+  });
+
+  test('what is not there counts as deleted', async () => {
+    await open(await start({})).delete('/api/v1/namespaces/kube-system/pods/nope');
+  });
+
+  test('a POST is not made again when nobody knows what came of it', async () => {
+    const server = await start({faults: [{kind: 'reset', times: 1, match: /^POST/}]});
+    await expect(open(server).create('/api/v1/namespaces/shop/pods', pod)).rejects.toThrow(
+      /cannot create pods in namespace shop: .*broke off/,
+    );
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('a POST is made again when the API server was too busy for it', async () => {
+    const server = await start({faults: [{kind: 'status', status: 429, retryAfter: 0, times: 2}]});
+    await open(server).create('/api/v1/namespaces/shop/pods', pod);
+    expect(server.requests).toHaveLength(3);
+  });
+});
+
+describe('what goes wrong on the way', () => {
+  test.each([
+    ['an API server that is too busy', {kind: 'status', status: 429, retryAfter: 0, times: 3}],
+    ['an API server that starts', {kind: 'status', status: 503, times: 3}],
+    ['a connection that breaks', {kind: 'reset', times: 3}],
+    ['an answer that is cut off', {kind: 'truncate', times: 3}],
+  ] as const)('%s is asked again', async (_, fault) => {
+    const server = await start({objects, faults: [{...fault}]});
+    expect((await open(server).list(services)).items).toHaveLength(1201);
+    expect(server.requests).toHaveLength(6);
+  });
+
+  test('Retry-After is waited for', async () => {
+    const server = await start({faults: [{kind: 'status', status: 429, retryAfter: 1, times: 1}]});
+    const before = performance.now();
+    await open(server).get('/version');
+    expect(performance.now() - before).toBeGreaterThan(950);
+  });
+
+  test.each([
+    [429, 9, /too much to do \(429 Too Many Requests: Too many requests/],
+    [503, 5, /answered 503 Service Unavailable: the server is currently unable/],
+  ])('an API server that answers %s each time is asked %s times', async (status, times, message) => {
+    const server = await start({faults: [{kind: 'status', status, retryAfter: 0}]});
+    await expect(open(server).list(services)).rejects.toThrow(message);
+    expect(server.requests).toHaveLength(times);
+  });
+
+  test.each(['reset', 'truncate'] as const)('a connection that always ends by %s is an error, never a short answer', async kind => {
+    const server = await start({objects, faults: [{kind}]});
+    await expect(open(server).list(services)).rejects.toThrow(
+      /cannot list services in namespace shop: 127\.0\.0\.1:\d+ broke off the connection/,
+    );
+  });
+
+  test('--request-timeout ends a request that gets no answer', async () => {
+    const server = await start({faults: [{kind: 'hang'}]});
+    const error = await open(server, {requestTimeout: 100})
+      .get('/api/v1/nodes')
+      .catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(ApiError);
+    expect(error).toMatchObject({status: null, message: expect.stringMatching(/cannot list nodes: .* did not answer in time/)});
+  });
+
+  test('--request-timeout is for each request, not for all pages', async () => {
+    const server = await start({objects, faults: [{kind: 'slow', delay: 150}]});
+    expect((await open(server, {requestTimeout: 400}).list(services)).items).toHaveLength(1201);
+  });
+
+  test('close() ends what is under way', async () => {
+    const server = await start({faults: [{kind: 'hang'}]});
+    const api = open(server);
+    const asked = api.get('/version');
+    setTimeout(() => api.close(), 50);
+    await expect(asked).rejects.toThrow(/stopped/);
+  });
+
+  test('an API server that is down says where it was looked for', async () => {
+    const server = await start();
+    const api = open(server);
+    await server.close();
+    await expect(api.list(services)).rejects.toThrow(/nothing listens at 127\.0\.0\.1:\d+ \(ECONNREFUSED\).*context "stand-in"/);
+  });
+
+  test('a name that cannot be looked up is said', async () => {
+    const api = open(await start({}), {flags: {server: 'https://nowhere.invalid:6443'}});
+    await expect(api.get('/version')).rejects.toThrow(/the name nowhere\.invalid cannot be looked up/);
+  });
+
+  test('something that is no API server is said', async () => {
+    const port = await listen(http.createServer((_, response) => response.end('<html>hello</html>')));
+    const api = createKubeApi(loadConnection({server: `http://127.0.0.1:${port}`}, {environment: {HOME: '/nonexistent'}}));
+    await expect(api.get('/version')).rejects.toThrow(/no JSON. Is it an API server\?/);
+    const tls = createKubeApi(
+      loadConnection({server: `https://127.0.0.1:${port}`, insecureSkipTlsVerify: true}, {environment: {HOME: '/nonexistent'}}),
+    );
+    await expect(tls.get('/version')).rejects.toThrow(/does not speak TLS/);
+    api.close();
+    tls.close();
+  });
+});
+
+describe('certificates', () => {
+  test('an API server of another authority is refused', async () => {
+    const api = open(await start({}), {flags: {certificateAuthority: certificateFile('other-ca.crt')}});
+    await expect(api.get('/version')).rejects.toThrow(
+      /from an authority that the kubeconfig does not trust.*Is the kubeconfig of this cluster/,
+    );
+  });
+
+  test('without an authority the ones of the system count', async () => {
+    const server = await start({});
+    const folder = folderWith({config: kubeconfig('a', {cluster: {server: server.url}})});
+    await expect(open(server, {flags: {kubeconfig: join(folder, 'config')}}).get('/version')).rejects.toThrow(/does not trust/);
+  });
+
+  test('many requests at once do not get in the way of each other', async () => {
+    const warnings: Error[] = [];
+    const warned = (warning: Error) => warnings.push(warning);
+    process.on('warning', warned);
+    onTestFinished(() => void process.off('warning', warned));
+    const api = open(await start({objects}));
+    const lists = await Promise.all(Array.from({length: 40}, () => api.list(services, {fieldSelector: 'metadata.name=service-00007'})));
+    expect(lists.flatMap(({items}) => items)).toHaveLength(40);
+    expect(warnings).toEqual([]);
+  });
+
+  test('a certificate for another name is refused unless that name is given', async () => {
+    const server = await start({certificate: 'elsewhere'});
+    await expect(open(server).get('/version')).rejects.toThrow(/for another name than 127\.0\.0\.1.*--tls-server-name/);
+    expect(await open(server, {flags: {tlsServerName: 'elsewhere.example'}}).get('/version')).toMatchObject({major: '1'});
+  });
+
+  test('--insecure-skip-tls-verify takes any', async () => {
+    const server = await start({certificate: 'elsewhere'});
+    expect(await open(server, {flags: {insecureSkipTlsVerify: true}}).get('/version')).toMatchObject({major: '1'});
+  });
+
+  test('a client certificate says who asks', async () => {
+    const server = await start({});
+    const user = {token: '', 'client-certificate': certificateFile('client.crt'), 'client-key': certificateFile('client.key')};
+    const cluster = {server: server.url, 'certificate-authority': server.ca};
+    const folder = folderWith({config: kubeconfig('a', {cluster, user})});
+    await open(server, {flags: {kubeconfig: join(folder, 'config')}}).list('/api/v1/nodes');
+    expect(server.requests[0]?.user).toEqual({name: 'carla', groups: ['testers', 'system:authenticated']});
+  });
+});
+
+describe('who may', () => {
+  test('a token that has expired is said to have', async () => {
+    const server = await start({tokens: {old: {user: 'ann', expired: true}}});
+    const error = await open(server, {flags: {token: 'old'}})
+      .list('/api/v1/nodes')
+      .catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({status: 401, reason: 'Unauthorized'});
+    expect(String(error)).toMatch(
+      /cannot list nodes: 127\.0\.0\.1:\d+ does not accept the token of user "admin" \(401 Unauthorized\)\. The token has expired/,
+    );
+  });
+
+  test('a credential that is refused is asked of its plugin anew, and the request made again', async () => {
+    const server = await start({objects, tokens: {one: {user: 'ann'}, two: {user: 'ann'}}});
+    const cluster = {server: server.url, 'certificate-authority': server.ca};
+    const script = `#!${process.execPath}
+      const {existsSync, writeFileSync} = require('node:fs');
+      const token = existsSync(__dirname + '/ran') ? 'two' : 'zero';
+      writeFileSync(__dirname + '/ran', '');
+      console.log(JSON.stringify({kind: 'ExecCredential', apiVersion: 'client.authentication.k8s.io/v1', status: {token}}));`;
+    const exec = {apiVersion: 'client.authentication.k8s.io/v1', command: './plugin.cjs', interactiveMode: 'Never'};
+    const folder = folderWith({config: kubeconfig('a', {cluster, user: {token: '', exec}}), 'plugin.cjs': script});
+    expect((await open(server, {flags: {kubeconfig: join(folder, 'config')}}).list(services)).items).toHaveLength(1201);
+    expect(server.requests.map(({user}) => user?.name ?? null)).toEqual([null, 'ann', 'ann', 'ann']);
+  });
+
+  test('what is not allowed is named, with where to see what is needed', async () => {
+    const server = await start({tokens: {weak: {user: 'ann'}}, allow: ({resource}) => resource !== 'nodes'});
+    const api = open(server, {flags: {token: 'weak'}});
+    await expect(api.list('/api/v1/nodes')).rejects.toThrow(
+      'not allowed to list nodes: nodes is forbidden: User "ann" cannot list resource "nodes" in API group "" at the cluster scope. "kubectl svc-trace access"',
+    );
+    await expect(api.list('/api/v1/nodes')).rejects.toMatchObject({status: 403, reason: 'Forbidden'});
+    expect((await api.list('/api/v1/pods')).items).toEqual([]);
+  });
+
+  test('whoever says nothing about who they are is told so', async () => {
+    const server = await start({});
+    const cluster = {server: server.url, 'certificate-authority': server.ca};
+    const folder = folderWith({config: {...kubeconfig('a', {cluster}), users: []}});
+    const api = open(server, {flags: {kubeconfig: join(folder, 'config')}});
+    await expect(api.list('/api/v1/nodes')).rejects.toThrow(
+      /User "system:anonymous" cannot list.*Nothing in the kubeconfig says who you are/,
+    );
+  });
+
+  test('an access review says what is allowed', async () => {
+    const server = await start({allow: ({subresource}) => subresource !== 'exec'});
+    const review = (subresource: string) => ({
+      spec: {resourceAttributes: {verb: 'create', resource: 'pods', subresource, namespace: 'kube-system'}},
+    });
+    const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
+    expect(await open(server).create(path, review('exec'))).toMatchObject({status: {allowed: false}});
+    expect(await open(server).create(path, review(''))).toMatchObject({status: {allowed: true}});
+  });
+
+  test('someone else is impersonated with groups, uid and extra', async () => {
+    const server = await start({});
+    const user = {
+      token: 'admin-token',
+      as: 'jörg',
+      'as-groups': ['a', 'b'],
+      'as-uid': '7',
+      'as-user-extra': {'scopes.example.com/x': ['1', '2']},
+    };
+    const cluster = {server: server.url, 'certificate-authority': server.ca};
+    const folder = folderWith({config: kubeconfig('a', {cluster, user})});
+    await open(server, {flags: {kubeconfig: join(folder, 'config')}}).get('/version');
+    expect(server.requests[0]?.user).toEqual({
+      name: 'jörg',
+      groups: ['a', 'b', 'system:authenticated'],
+      uid: '7',
+      extra: {'scopes.example.com/x': ['1', '2']},
+    });
+  });
+});
+
+describe('through a proxy', () => {
+  test('proxy-url is connected through, with its password, and TLS is still that of the API server', async () => {
+    const server = await start({objects});
+    const proxy = await startProxy();
+    const api = open(server, {flags: {proxyUrl: `http://ann:secret@127.0.0.1:${proxy.port}`}});
+    expect((await api.list(services)).items).toHaveLength(1201);
+    expect(proxy.seen).toEqual([`${new URL(server.url).host} Basic ${Buffer.from('ann:secret').toString('base64')}`]);
+    const distrustful = open(server, {
+      flags: {proxyUrl: `http://127.0.0.1:${proxy.port}`, certificateAuthority: certificateFile('other-ca.crt')},
+    });
+    await expect(distrustful.get('/version')).rejects.toThrow(/does not trust/);
+  });
+
+  test('the certificate is held against the API server, not against the proxy', async () => {
+    const server = await start({certificate: 'elsewhere'});
+    const proxy = await startProxy();
+    await expect(open(server, {flags: {proxyUrl: `http://127.0.0.1:${proxy.port}`}}).get('/version')).rejects.toThrow(
+      /for another name than 127\.0\.0\.1/,
+    );
+  });
+
+  test('a proxy that refuses is told from an API server that refuses', async () => {
+    const proxy = await startProxy(407);
+    const api = open(await start({}), {flags: {proxyUrl: `http://127.0.0.1:${proxy.port}`}});
+    await expect(api.get('/version')).rejects.toThrow(
+      /the proxy http:\/\/127\.0\.0\.1:\d+ does not connect to 127\.0\.0\.1:\d+: it answered 407/,
+    );
+  });
+
+  test('a SOCKS proxy is connected through', async () => {
+    const server = await start({});
+    const port = await startSocks();
+    expect(await open(server, {flags: {proxyUrl: `socks5://127.0.0.1:${port}`}}).get('/version')).toMatchObject({major: '1'});
+  });
+});

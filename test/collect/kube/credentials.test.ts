@@ -1,0 +1,200 @@
+import {readFileSync, writeFileSync} from 'node:fs';
+import {join} from 'node:path';
+import process from 'node:process';
+import {describe, expect, test} from 'vitest';
+import {ApiError} from '../../../src/collect/kube/kube-api.ts';
+import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
+import {folderWith, kubeconfig} from './files.ts';
+
+const v1 = 'client.authentication.k8s.io/v1';
+const node = process.execPath;
+
+/** A plugin that notes what it was told and prints what `answer.json` beside it holds. */
+const plugin = `#!${node}
+const {readFileSync, appendFileSync} = require('node:fs');
+appendFileSync(__dirname + '/calls', JSON.stringify({args: process.argv.slice(2), info: JSON.parse(process.env.KUBERNETES_EXEC_INFO), colour: process.env.COLOUR}) + '\\n');
+process.stdout.write(readFileSync(__dirname + '/answer.json'));
+`;
+
+function pluginFolder(status: object, {exec = {}, cluster = {}}: {exec?: object; cluster?: object} = {}): string {
+  const user = {token: '', exec: {apiVersion: v1, command: './plugin.cjs', interactiveMode: 'IfAvailable', ...exec}};
+  return folderWith({
+    config: kubeconfig('a', {user, cluster}),
+    'plugin.cjs': plugin,
+    'answer.json': {kind: 'ExecCredential', apiVersion: v1, status},
+    'ca.crt': 'PEM',
+  });
+}
+
+const credentialsIn = (folder: string, interactive = false) =>
+  loadConnection({kubeconfig: join(folder, 'config')}, {environment: {PATH: process.env['PATH']}, interactive}).credentials;
+
+const callsIn = (folder: string) =>
+  readFileSync(join(folder, 'calls'), 'utf8')
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line) as {args: string[]; info: object; colour?: string});
+
+describe('a credential plugin', () => {
+  test('gives a token, found beside the kubeconfig and run once for many requests', async () => {
+    const folder = pluginFolder({token: 'T'});
+    const credentials = credentialsIn(folder);
+    const all = await Promise.all([credentials.current(), credentials.current(), credentials.current()]);
+    expect(all.map(({authorization}) => authorization)).toEqual(['Bearer T', 'Bearer T', 'Bearer T']);
+    expect(callsIn(folder)).toHaveLength(1);
+  });
+
+  test('gets its arguments and variables, and is told of the cluster only where it asks', async () => {
+    const extensions = [{name: 'client.authentication.k8s.io/exec', extension: {audience: 'x'}}];
+    const cluster = {'certificate-authority': 'ca.crt', 'tls-server-name': 'inner', extensions};
+    const exec = {args: ['get', 'token'], env: [{name: 'COLOUR', value: 'red'}], provideClusterInfo: true};
+    const folder = pluginFolder({token: 'T'}, {cluster, exec});
+    await credentialsIn(folder).current();
+    expect(callsIn(folder)).toEqual([
+      {
+        args: ['get', 'token'],
+        colour: 'red',
+        info: {
+          kind: 'ExecCredential',
+          apiVersion: v1,
+          spec: {
+            interactive: false,
+            cluster: {
+              server: 'https://a.example:6443',
+              'tls-server-name': 'inner',
+              'certificate-authority-data': Buffer.from('PEM').toString('base64'),
+              config: {audience: 'x'},
+            },
+          },
+        },
+      },
+    ]);
+    const plain = pluginFolder({token: 'T'});
+    await credentialsIn(plain).current();
+    expect(callsIn(plain)[0]?.info).toEqual({kind: 'ExecCredential', apiVersion: v1, spec: {interactive: false}});
+  });
+
+  test.each([
+    ['IfAvailable', true, true],
+    ['IfAvailable', false, false],
+    ['Always', true, true],
+    ['Never', true, false],
+  ])('with interactiveMode %s on a terminal (%s) may ask: %s', async (interactiveMode, terminal, interactive) => {
+    const folder = pluginFolder({token: 'T'}, {exec: {interactiveMode}});
+    await credentialsIn(folder, terminal).current();
+    expect(callsIn(folder)[0]?.info).toMatchObject({spec: {interactive}});
+  });
+
+  test('that must ask and cannot is not run', async () => {
+    const folder = pluginFolder({token: 'T'}, {exec: {interactiveMode: 'Always'}});
+    await expect(credentialsIn(folder).current()).rejects.toThrow(/standard input is no terminal/);
+  });
+
+  test('is run again when its credential has expired, and not before', async () => {
+    const folder = pluginFolder({token: 'old', expirationTimestamp: '2020-01-01T00:00:00Z'});
+    const credentials = credentialsIn(folder);
+    await credentials.current();
+    answer(folder, {token: 'new', expirationTimestamp: '2999-01-01T00:00:00Z'});
+    expect((await credentials.current()).authorization).toBe('Bearer new');
+    await credentials.current();
+    expect(callsIn(folder)).toHaveLength(2);
+  });
+
+  test('is run again once when the API server refuses its credential, however many requests were refused', async () => {
+    const folder = pluginFolder({token: 'old'});
+    const credentials = credentialsIn(folder);
+    const refused = await credentials.current();
+    answer(folder, {token: 'new'});
+    expect(await Promise.all([credentials.renew(refused), credentials.renew(refused)])).toEqual([true, true]);
+    expect((await credentials.current()).authorization).toBe('Bearer new');
+    expect(callsIn(folder)).toHaveLength(2);
+  });
+
+  test('can give a client certificate', async () => {
+    const folder = pluginFolder({clientCertificateData: 'C', clientKeyData: 'K'});
+    expect(await credentialsIn(folder).current()).toEqual({authorization: null, certificate: {cert: 'C', key: 'K'}});
+  });
+
+  test('that is not installed is named, with the hint of the kubeconfig', async () => {
+    const folder = pluginFolder({}, {exec: {command: 'no-such-plugin', installHint: 'Install it with krew.'}});
+    await expect(credentialsIn(folder).current()).rejects.toThrow(
+      /no-such-plugin.*is not installed, or not on PATH\nInstall it with krew\./,
+    );
+  });
+
+  test('that fails says how, and is asked again the next time', async () => {
+    const folder = pluginFolder({token: 'T'});
+    writeFileSync(join(folder, 'plugin.cjs'), `#!${node}\nprocess.exit(3)`);
+    const credentials = credentialsIn(folder);
+    await expect(credentials.current()).rejects.toThrow(/plugin\.cjs of the kubeconfig failed: exit code 3/);
+    writeFileSync(join(folder, 'plugin.cjs'), plugin);
+    expect((await credentials.current()).authorization).toBe('Bearer T');
+  });
+
+  test.each([
+    ['nothing', {}, /neither a token nor a client certificate/],
+    ['half a pair', {clientKeyData: 'K'}, /only one of certificate and key/],
+  ])('that gives %s is an error', async (_, status, message) => {
+    await expect(credentialsIn(pluginFolder(status)).current()).rejects.toThrow(message);
+  });
+
+  test.each([
+    ['no JSON', 'a secret', /printed something that is no JSON$/],
+    ['another kind', '{}', /no ExecCredential/],
+    ['another version', JSON.stringify({kind: 'ExecCredential', apiVersion: `${v1}beta1`}), /answered in .*v1beta1/],
+  ])('that prints %s is an error', async (_, text, message) => {
+    const folder = pluginFolder({});
+    writeFileSync(join(folder, 'answer.json'), text);
+    await expect(credentialsIn(folder).current()).rejects.toThrow(message);
+  });
+
+  test('is not run where a token is given', async () => {
+    const folder = pluginFolder({token: 'T'});
+    const {credentials} = loadConnection({kubeconfig: join(folder, 'config'), token: 'mine'}, {environment: {}});
+    expect((await credentials.current()).authorization).toBe('Bearer mine');
+  });
+});
+
+describe('a token file', () => {
+  test('is read again for each request, and its last token is kept while it cannot be read', async () => {
+    const folder = folderWith({config: kubeconfig('a', {user: {token: 'spare', tokenFile: 'token'}})});
+    const credentials = credentialsIn(folder);
+    expect((await credentials.current()).authorization).toBe('Bearer spare');
+    writeFileSync(join(folder, 'token'), 'one\n');
+    const first = await credentials.current();
+    expect(first.authorization).toBe('Bearer one');
+    expect(await credentials.renew(first)).toBe(false);
+    writeFileSync(join(folder, 'token'), 'two\n');
+    expect(await credentials.renew(first)).toBe(true);
+    writeFileSync(join(folder, 'token'), '');
+    expect((await credentials.current()).authorization).toBe('Bearer two');
+  });
+
+  test('that never was there is an error', async () => {
+    const folder = folderWith({config: kubeconfig('a', {user: {token: '', tokenFile: 'none'}})});
+    await expect(credentialsIn(folder).current()).rejects.toThrow(ApiError);
+  });
+});
+
+describe('an OIDC token', () => {
+  const oidc = (claims: object) => {
+    const token = `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
+    return {
+      token,
+      folder: folderWith({config: kubeconfig('a', {user: {token: '', 'auth-provider': {name: 'oidc', config: {'id-token': token}}}})}),
+    };
+  };
+
+  test('is used for as long as it is valid', async () => {
+    const {token, folder} = oidc({exp: Date.now() / 1000 + 60});
+    expect((await credentialsIn(folder).current()).authorization).toBe(`Bearer ${token}`);
+  });
+
+  test('that has expired says how to have it renewed', async () => {
+    await expect(credentialsIn(oidc({exp: 1}).folder).current()).rejects.toThrow(/has expired. Let kubectl renew it/);
+  });
+});
+
+function answer(folder: string, status: object): void {
+  writeFileSync(join(folder, 'answer.json'), JSON.stringify({kind: 'ExecCredential', apiVersion: v1, status}));
+}

@@ -1,0 +1,182 @@
+import {writeFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {describe, expect, onTestFinished, test} from 'vitest';
+import type {ConnectionFlags} from '../../../src/collect/kube/connection-flags.ts';
+import {createKubeApi, type KubeApiOptions} from '../../../src/collect/kube/create-kube-api.ts';
+import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
+import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
+import {CommandFailed} from '../../../src/collect/transport.ts';
+import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
+import {folderWith, kubeconfig} from './files.ts';
+import {startProxy} from './proxies.ts';
+
+const pod = {metadata: {name: 'kube-proxy-a', namespace: 'kube-system'}, spec: {nodeName: 'node-a'}, status: {phase: 'Running'}};
+const target = {namespace: 'kube-system', pod: 'kube-proxy-a', container: 'kube-proxy'};
+const never = new AbortController().signal;
+
+async function start(options: ApiServerOptions = {}): Promise<ApiServer> {
+  const server = await startApiServer({objects: {pods: [pod]}, ...options});
+  onTestFinished(() => server.close());
+  return server;
+}
+
+function open(server: ApiServer, options: KubeApiOptions = {}, flags: ConnectionFlags = {}): KubeApi {
+  const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig, ...flags}, {environment: {}}), {backoff: 5, ...options});
+  onTestFinished(() => api.close());
+  return api;
+}
+
+const failureOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+describe('a command in a pod', () => {
+  test('resolves to what it printed on stdout, and is run as the words it was given as', async () => {
+    const server = await start();
+    const words = ['printf', '%s|', 'a b', '$(id)', "it's", 'ü', ''];
+    expect((await open(server).exec(target, words, never)).toString()).toBe("a b|$(id)|it's|ü||");
+    expect(server.requests[0]).toMatchObject({path: '/api/v1/namespaces/kube-system/pods/kube-proxy-a/exec', argv: words});
+    expect(server.requests[0]?.query.get('container')).toBe('kube-proxy');
+    expect(server.requests[0]?.headers['sec-websocket-protocol']).toBe('v5.channel.k8s.io,v4.channel.k8s.io');
+  });
+
+  test('may print much, byte for byte', async () => {
+    const stdout = Buffer.alloc(
+      5_000_000,
+      Uint8Array.from({length: 256}, (_, index) => index),
+    );
+    expect((await open(await start({exec: () => ({stdout})})).exec(target, ['cat'], never)).equals(stdout)).toBe(true);
+  });
+
+  test('that ends with an error rejects with its exit code and stderr', async () => {
+    const error = await failureOf(open(await start()).exec(target, ['sh', '-c', 'echo out; echo err >&2; exit 7'], never));
+    expect(error).toBeInstanceOf(CommandFailed);
+    expect(error).toMatchObject({exitCode: 7, stderr: 'err\n', notFound: false});
+  });
+
+  test.each(['no-such-program', '/no/such/program'])('%s is not there, which is told from one that failed', async program => {
+    const error = await failureOf(open(await start()).exec(target, [program], never));
+    expect(error).toBeInstanceOf(CommandFailed);
+    expect(error).toMatchObject({exitCode: null, notFound: true});
+  });
+
+  test('that is stopped closes its stream', async () => {
+    const server = await start();
+    const stop = new AbortController();
+    const running = failureOf(open(server).exec(target, ['sleep', '60'], stop.signal));
+    await expect.poll(server.streams, {interval: 5}).toBe(1);
+    stop.abort(new Error('enough'));
+    expect(await running).toMatchObject({name: 'CommandFailed', exitCode: null, cause: {message: 'enough'}});
+    await expect.poll(server.streams, {interval: 5}).toBe(0);
+  });
+
+  test('that never ends is stopped by a time limit', async () => {
+    const server = await start({faults: [{kind: 'hang'}]});
+    const error = await failureOf(open(server).exec(target, ['iptables-save'], AbortSignal.timeout(100)));
+    expect(error).toMatchObject({name: 'CommandFailed', exitCode: null, cause: {name: 'TimeoutError'}});
+  });
+
+  test('is run as whoever asks, by the same credentials as any other request', async () => {
+    const server = await start({tokens: {fresh: {user: 'ann'}}});
+    const folder = folderWith({token: 'stale'});
+    const cluster = {server: server.url, 'certificate-authority': server.ca};
+    writeFileSync(join(folder, 'config'), JSON.stringify(kubeconfig('a', {cluster, user: {token: '', tokenFile: 'token', as: 'eve'}})));
+    const connection = loadConnection({kubeconfig: join(folder, 'config')}, {environment: {}});
+    const replaceThenRenew: typeof connection.credentials.renew = refused => {
+      writeFileSync(join(folder, 'token'), 'fresh');
+      return connection.credentials.renew(refused);
+    };
+    const api = createKubeApi({...connection, credentials: {...connection.credentials, renew: replaceThenRenew}});
+    onTestFinished(() => api.close());
+    expect((await api.exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');
+    expect(server.requests.map(({user}) => user?.name ?? null)).toEqual([null, 'eve']);
+  });
+
+  test('is run through a proxy', async () => {
+    const server = await start();
+    const proxy = await startProxy();
+    expect((await open(server, {}, {proxyUrl: `http://127.0.0.1:${proxy.port}`}).exec(target, ['echo', 'a'], never)).toString()).toBe(
+      'a\n',
+    );
+    expect(proxy.seen).toHaveLength(1);
+  });
+
+  test('that is stopped before it began is not run', async () => {
+    const server = await start();
+    expect(await failureOf(open(server).exec(target, ['true'], AbortSignal.abort()))).toBeInstanceOf(CommandFailed);
+    expect(server.requests).toEqual([]);
+  });
+
+  test('ends when the client is closed', async () => {
+    const server = await start();
+    const api = open(server);
+    const running = failureOf(api.exec(target, ['sleep', '60'], never));
+    await expect.poll(server.streams, {interval: 5}).toBe(1);
+    api.close();
+    expect(await running).toBeInstanceOf(CommandFailed);
+  });
+
+  test.each([
+    ['with nothing', false],
+    ['with a close frame', true],
+  ])('whose stream ends half way %s is an error, never a short output', async (_, clean) => {
+    const server = await start({exec: () => ({stdout: 'x'.repeat(100_000)}), faults: [{kind: 'cut-exec', after: 50_000, clean}]});
+    const error = await failureOf(open(server).exec(target, ['iptables-save'], never));
+    expect(error).toBeInstanceOf(ApiError);
+    expect(String(error)).toMatch(/closed \(\d+\) before iptables-save had ended: what it printed is not complete/);
+  });
+
+  test('whose whole output came but not its Status is an error as well', async () => {
+    const server = await start({exec: () => ({stdout: 'abc'}), faults: [{kind: 'cut-exec', after: 1000, clean: true}]});
+    expect(await failureOf(open(server).exec(target, ['iptables-save'], never))).toBeInstanceOf(ApiError);
+  });
+});
+
+describe('a stream that does not open', () => {
+  test('a pod that is not there is an ApiError', async () => {
+    const error = await failureOf(open(await start()).exec({...target, pod: 'nope'}, ['true'], never));
+    expect(error).toMatchObject({name: 'ApiError', status: 404, reason: 'NotFound'});
+    expect(String(error)).toContain('cannot exec into kube-system/nope: it is not there: pods "nope" not found');
+  });
+
+  test('exec that is not allowed says so', async () => {
+    const server = await start({allow: ({subresource}) => subresource !== 'exec'});
+    const error = await failureOf(open(server).exec(target, ['true'], never));
+    expect(error).toMatchObject({status: 403, reason: 'Forbidden'});
+    expect(String(error)).toMatch(
+      /not allowed to exec into kube-system\/kube-proxy-a: .*cannot create resource "pods\/exec".*svc-trace access/,
+    );
+  });
+
+  test('a kubelet that is not reached is told from an API server that is not', async () => {
+    const message = 'error dialing backend: dial tcp 172.18.0.11:10250: i/o timeout';
+    const server = await start({faults: [{kind: 'status', status: 500, message}]});
+    await expect(open(server).exec(target, ['true'], never)).rejects.toThrow(/the API server does not reach the kubelet of that node/);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('an API server that is too busy is asked again', async () => {
+    const server = await start({faults: [{kind: 'status', status: 429, retryAfter: 0, times: 2}]});
+    expect((await open(server).exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');
+  });
+
+  test('a connection that breaks is an error', async () => {
+    const server = await start({faults: [{kind: 'reset'}]});
+    await expect(open(server).exec(target, ['true'], never)).rejects.toBeInstanceOf(ApiError);
+  });
+
+  test('--request-timeout ends the wait for it', async () => {
+    const server = await start({faults: [{kind: 'slow', delay: 5000}]});
+    await expect(open(server, {requestTimeout: 100}).exec(target, ['true'], never)).rejects.toThrow(
+      /cannot exec into kube-system\/kube-proxy-a/,
+    );
+  });
+
+  test('the certificate is looked at as for any other request', async () => {
+    const server = await start({certificate: 'elsewhere'});
+    await expect(open(server).exec(target, ['true'], never)).rejects.toThrow(/for another name/);
+    expect((await open(server, {}, {tlsServerName: 'elsewhere.example'}).exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');
+  });
+});

@@ -1,0 +1,107 @@
+import {describe, expect, test} from 'vitest';
+import {ApiError, type ExecTarget} from '../../../src/collect/kube/kube-api.ts';
+import {CommandFailed, type NodeInfo} from '../../../src/collect/transport.ts';
+import {execTransport} from '../../../src/collect/transports/exec.ts';
+import type {PodObject} from '../../../src/model/api-objects.ts';
+import {absent, FakeKubeApi, hostPod} from './fake-kube-api.ts';
+
+const signal = new AbortController().signal;
+
+function nodeWith(...pods: readonly PodObject[]): NodeInfo {
+  return {name: 'node-a', addresses: [], labels: {}, pods};
+}
+
+/** Where a command ends up. */
+async function targetOn(node: NodeInfo, api = new FakeKubeApi()): Promise<ExecTarget | undefined> {
+  let used: ExecTarget | undefined;
+  const answer = api.onExec;
+  api.onExec = (argv, target) => {
+    used = target;
+    return answer(argv, target);
+  };
+  await using shell = await execTransport(api).open(node, signal);
+  await shell.run(['ip', '-j', 'addr'], signal);
+  return used;
+}
+
+describe('exec', () => {
+  test('kube-proxy comes before every CNI agent', async () => {
+    const node = nodeWith(
+      hostPod('calico-node-1', {containers: ['calico-node']}),
+      hostPod('kube-proxy-x', {containers: ['istio', 'kube-proxy']}),
+    );
+    expect(await targetOn(node)).toEqual({namespace: 'kube-system', pod: 'kube-proxy-x', container: 'kube-proxy'});
+  });
+
+  test.each([
+    {pod: hostPod('kube-proxy-gke-node-a', {labels: {component: 'kube-proxy'}, containers: ['kube-proxy']}), container: 'kube-proxy'},
+    {pod: hostPod('kp-1', {labels: {'k8s-app': 'kube-proxy'}}), container: 'main'},
+    {pod: hostPod('canal-1', {labels: {'k8s-app': 'canal'}, containers: ['calico-node', 'kube-flannel']}), container: 'calico-node'},
+    {pod: hostPod('calico-node-1', {namespace: 'calico-system', containers: ['calico-node']}), container: 'calico-node'},
+    {pod: hostPod('kube-flannel-ds-1', {namespace: 'kube-flannel', containers: ['kube-flannel']}), container: 'kube-flannel'},
+    {pod: hostPod('weave-net-1', {containers: ['weave', 'weave-npc']}), container: 'weave'},
+    {pod: hostPod('antrea-agent-1', {containers: ['antrea-agent', 'antrea-ovs']}), container: 'antrea-agent'},
+    {pod: hostPod('kindnet-1', {containers: ['kindnet-cni']}), container: 'kindnet-cni'},
+    {pod: hostPod('aws-node-1', {containers: ['aws-node', 'aws-eks-nodeagent']}), container: 'aws-node'},
+    {pod: hostPod('azure-cns-1', {containers: ['cns-container']}), container: 'cns-container'},
+    {pod: hostPod('cilium-1', {labels: {'k8s-app': 'cilium'}, containers: ['cilium-agent']}), container: 'cilium-agent'},
+    {pod: hostPod('kube-router-1', {containers: ['kube-router']}), container: 'kube-router'},
+  ])('$pod.metadata.name is one to exec into', async ({pod, container}) => {
+    expect(await targetOn(nodeWith(pod))).toMatchObject({pod: pod.metadata.name, container});
+  });
+
+  test.each([
+    {why: 'does not run', pod: hostPod('kube-proxy-x', {phase: 'Pending'})},
+    {why: 'is not in the host network', pod: hostPod('kube-proxy-x', {hostNetwork: false})},
+    {why: 'runs on another node', pod: hostPod('kube-proxy-x', {node: 'node-b'})},
+    {why: "is in a user's namespace", pod: hostPod('kube-proxy-x', {namespace: 'shop'})},
+    {why: 'is no agent', pod: hostPod('etcd-node-a')},
+  ])('a pod that $why is not used', async ({pod}) => {
+    const opening = execTransport(new FakeKubeApi()).open(nodeWith(pod), signal);
+    await expect(opening).rejects.toThrow(/no pod to exec into on node-a: none of its 1 pods.*--transport debug.*--transport ssh/);
+  });
+
+  test('a node of which no pods are known says so', async () => {
+    await expect(execTransport(new FakeKubeApi()).open(nodeWith(), signal)).rejects.toThrow('are you allowed to list pods?');
+  });
+
+  test('a pod without the tools, or that is gone, is passed over', async () => {
+    const api = new FakeKubeApi();
+    api.onExec = (argv, {pod}) => {
+      if (pod === 'kube-proxy-x') throw new ApiError('pods "kube-proxy-x" not found', {status: 404});
+      if (pod === 'calico-node-1') throw absent(argv);
+      return '';
+    };
+    expect(await targetOn(nodeWith(hostPod('kube-proxy-x'), hostPod('calico-node-1'), hostPod('kindnet-1')), api)).toMatchObject({
+      pod: 'kindnet-1',
+    });
+  });
+
+  test('when no pod has the tools all are named', async () => {
+    const api = new FakeKubeApi();
+    api.onExec = argv => {
+      throw absent(argv);
+    };
+    const opening = execTransport(api).open(nodeWith(hostPod('kindnet-1'), hostPod('cilium-1')), signal);
+    await expect(opening).rejects.toThrow('no iptables-save in kube-system/kindnet-1, kube-system/cilium-1 on node-a');
+  });
+
+  test('being forbidden to exec says which right is missing', async () => {
+    const api = new FakeKubeApi();
+    api.onExec = () => {
+      throw new ApiError('User "dev" cannot create resource "pods/exec"', {status: 403, reason: 'Forbidden'});
+    };
+    await expect(execTransport(api).open(nodeWith(hostPod('kube-proxy-x')), signal)).rejects.toThrow(
+      /cannot exec into kube-system\/kube-proxy-x.*pods\/exec/,
+    );
+  });
+
+  test('an iptables-save that does not know --version is there', async () => {
+    const api = new FakeKubeApi();
+    api.onExec = argv => {
+      if (argv[1] === '--version') throw new CommandFailed(argv, {exitCode: 1, stderr: 'unrecognized option'});
+      return '';
+    };
+    expect(await targetOn(nodeWith(hostPod('kube-proxy-x')), api)).toMatchObject({pod: 'kube-proxy-x'});
+  });
+});

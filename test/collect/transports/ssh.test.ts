@@ -1,0 +1,238 @@
+import {once} from 'node:events';
+import {chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {createServer} from 'node:net';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {afterAll, beforeAll, beforeEach, describe, expect, test} from 'vitest';
+import {collectNode} from '../../../src/collect/collect-node.ts';
+import {CommandFailed, type NodeShell, Unreachable} from '../../../src/collect/transport.ts';
+import {type SshOptions, sshTransport} from '../../../src/collect/transports/ssh.ts';
+import {describeWith} from '../../require.ts';
+import {freePort, nodeAt, type Sshd, sshOptions, startSshd} from './sshd.ts';
+
+const signal = new AbortController().signal;
+
+describe('ssh without a server', () => {
+  test.each(['-oProxyCommand=touch /tmp/x', '--', 'a b', '$(reboot)', 'a\nb', '', 'user@host'])(
+    'does not take the node name %j',
+    async name => {
+      await expect(sshTransport().open(nodeAt('127.0.0.1', name), signal)).rejects.toThrow(Unreachable);
+    },
+  );
+
+  test.each(['-oProxyCommand=touch /tmp/x', 'root@10.0.0.1', 'ssh://10.0.0.1', '10.0.0.1;reboot', 'fe80::1%eth0', '$(reboot)', ''])(
+    'does not take the address %j, which the node says of itself',
+    async address => {
+      const opening = sshTransport().open(nodeAt(address), signal);
+      await expect(opening).rejects.toThrow('neither an IP address nor a host name');
+    },
+  );
+
+  test('says which addresses a node has when it lacks the one that was asked for', async () => {
+    const opening = sshTransport({addressType: 'ExternalIP'}).open(nodeAt('10.0.0.1'), signal);
+    await expect(opening).rejects.toThrow('node-a has no ExternalIP (it has InternalIP 10.0.0.1): choose another with --ssh-address');
+  });
+
+  test('says that ssh is not installed', async () => {
+    const path = process.env['PATH'];
+    process.env['PATH'] = '/nowhere';
+    try {
+      await expect(sshTransport().open(nodeAt(), signal)).rejects.toThrow('ssh is not installed');
+    } finally {
+      process.env['PATH'] = path;
+    }
+  });
+});
+
+describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
+  let server: Sshd;
+  let folder: string;
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'ssh-test-'));
+    mkdirSync(join(folder, 'bin'));
+    mkdirSync(join(folder, 'temporary'));
+    writeSudo('exec "$@"');
+    server = await startSshd(join(folder, 'bin'));
+    process.env['TMPDIR'] = join(folder, 'temporary');
+  });
+
+  afterAll(async () => {
+    delete process.env['TMPDIR'];
+    await server?.[Symbol.asyncDispose]();
+    rmSync(folder, {recursive: true});
+  });
+
+  beforeEach(() => writeSudo('exec "$@"'));
+
+  /** A sudo that insists on `-n --` and writes down what it was asked for. */
+  function writeSudo(body: string): void {
+    const script = `#!/bin/sh\n[ "$1 $2" = "-n --" ] || exit 99\nshift 2\necho "$*" >>${folder}/sudo-log\n${body}\n`;
+    writeFileSync(join(folder, 'bin', 'sudo'), script);
+    chmodSync(join(folder, 'bin', 'sudo'), 0o755);
+  }
+
+  function openShell(options: SshOptions = {}, address?: string): Promise<NodeShell> {
+    return sshTransport({...server.options, ...options}).open(nodeAt(address), signal);
+  }
+
+  /** What is left of shared connections: folders, and processes that hold one. */
+  function leftBehind(): readonly string[] {
+    const processes = readdirSync('/proc')
+      .filter(name => /^\d+$/.test(name))
+      .map(readCommandLine)
+      .filter(line => line.includes(join(folder, 'temporary')));
+    return [...readdirSync(join(folder, 'temporary')), ...processes];
+  }
+
+  test('every word of a command arrives as it is', async () => {
+    await using shell = await openShell();
+    const words = [
+      'a b',
+      "it's",
+      '"',
+      '$(touch /tmp/svc-trace-pwned)',
+      '`id`',
+      'a\nb',
+      '\\',
+      '*',
+      ';',
+      '-n',
+      '',
+      '~',
+      '!x',
+      '{a,b}',
+      'ünï',
+      "'; id; '",
+    ];
+    const printed = await shell.run(['printf', '%s\\0', ...words], signal);
+    expect(printed.toString('utf8').split('\0').slice(0, -1)).toEqual(words);
+  });
+
+  test('tools are found that the PATH of a plain user leaves out', async () => {
+    await using shell = await openShell();
+    expect((await shell.run(['iptables-save', '--version'], signal)).toString('utf8')).toMatch(/^iptables-save v/);
+  });
+
+  test('all commands of a node go over one connection, and nothing is left of it', async () => {
+    const before = server.log().match(/Accepted publickey/g)?.length ?? 0;
+    {
+      await using shell = await openShell();
+      await Promise.all([1, 2, 3].map(number => shell.run(['echo', String(number)], signal)));
+      expect(shell.description).toBe('ssh to 127.0.0.1');
+      expect(leftBehind()).not.toEqual([]);
+    }
+    expect((server.log().match(/Accepted publickey/g)?.length ?? 0) - before).toBe(1);
+    expect(leftBehind()).toEqual([]);
+  });
+
+  test('big output arrives whole', async () => {
+    await using shell = await openShell();
+    expect((await shell.run(['head', '-c', '20000000', '/dev/zero'], signal)).length).toBe(20_000_000);
+  });
+
+  test.each([
+    {
+      what: 'a failure of the command',
+      argv: ['ls', '/nowhere'],
+      expected: {exitCode: 2, notFound: false, stderr: expect.stringContaining('nowhere')},
+    },
+    {what: 'a program that is not there', argv: ['no-such-program'], expected: {notFound: true}},
+    {
+      what: 'a command that ends like ssh does when it fails',
+      argv: ['sh', '-c', 'echo no >&2; exit 255'],
+      expected: {exitCode: 255, stderr: 'no'},
+    },
+    {what: 'a connection that breaks', argv: ['sh', '-c', 'kill -9 $PPID'], expected: {exitCode: null, notFound: false}},
+  ])('tells $what', async ({argv, expected}) => {
+    await using shell = await openShell();
+    const error = await shell.run(argv, signal).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(CommandFailed);
+    expect(error).toMatchObject(expected);
+  });
+
+  test('a key that the node does not take is refused, with what to do', async () => {
+    await expect(openShell({options: sshOptions(server.folder, 'stranger', 'known')})).rejects.toThrow(
+      /Permission denied.*none of your keys.*--ssh-user/,
+    );
+    expect(leftBehind()).toEqual([]);
+  });
+
+  test('a host key that is not known is not accepted', async () => {
+    const opening = openShell({options: sshOptions(server.folder, 'user', 'known-nobody')});
+    await expect(opening).rejects.toThrow(/Host key verification failed.*not known here.*accept-new/);
+    expect(readFileSync(join(server.folder, 'known-nobody'), 'utf8')).toBe('');
+  });
+
+  test('a host key that has changed is not accepted', async () => {
+    const opening = openShell({options: sshOptions(server.folder, 'user', 'known-otherwise')});
+    await expect(opening).rejects.toThrow(/not the one that is known.*ssh-keygen -R/);
+  });
+
+  test('a port on which nothing listens is told', async () => {
+    await expect(openShell({port: await freePort()})).rejects.toThrow(/Connection refused: nothing listens there.*--ssh-port/);
+  });
+
+  test('an option of ssh that there is none of is told', async () => {
+    await expect(openShell({options: ['NoSuchOption=1']})).rejects.toThrow(/put your ssh configuration or --ssh-option right/);
+  });
+
+  test('a server that never says a word is given up', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const address = silent.address();
+    const port = typeof address === 'object' && address !== null ? address.port : 0;
+    await expect(openShell({port, connectTimeoutMs: 1000})).rejects.toThrow(/timed out.*not to be reached/);
+    const opening = sshTransport({...server.options, port}).open(nodeAt(), AbortSignal.timeout(300));
+    await expect(opening).rejects.toThrow('stopped before there was an answer');
+    expect(leftBehind()).toEqual([]);
+    silent.close();
+  });
+
+  test('a command that hangs is given up when the signal says so', async () => {
+    {
+      await using shell = await openShell();
+      await expect(shell.run(['sleep', '60'], AbortSignal.timeout(300))).rejects.toThrow('sleep did not end by itself');
+    }
+    expect(leftBehind()).toEqual([]);
+  });
+
+  test('with sudo every command goes through sudo -n', async () => {
+    await using shell = await openShell({sudo: true});
+    expect((await shell.run(['echo', 'a  b'], signal)).toString('utf8')).toBe('a  b\n');
+    expect(readFileSync(join(folder, 'sudo-log'), 'utf8')).toMatch(/iptables-save --version\necho a {2}b\n$/);
+  });
+
+  test('a sudo that wants a password is told', async () => {
+    writeSudo('echo "sudo: a password is required" >&2; exit 1');
+    await expect(openShell({sudo: true})).rejects.toThrow('a password is required: sudo on node-a must not ask for a password');
+  });
+
+  test('a program that sudo does not find is not there', async () => {
+    await using shell = await openShell({sudo: true});
+    writeSudo('echo "sudo: $1: command not found" >&2; exit 1');
+    await expect(shell.run(['conntrack', '-L'], signal)).rejects.toMatchObject({notFound: true});
+  });
+
+  test('a node is read over a connection that breaks once', async () => {
+    writeFileSync(
+      join(folder, 'bin', 'ip6tables-save'),
+      `#!/bin/sh\nmkdir ${folder}/once 2>/dev/null && kill -9 $PPID\nsleep 0.2; exec /usr/sbin/ip6tables-save\n`,
+    );
+    chmodSync(join(folder, 'bin', 'ip6tables-save'), 0o755);
+    const want = new Set(['iptables-version', 'ip6tables-save']);
+    const node = await collectNode(nodeAt(), sshTransport(server.options), {signal, timeoutMs: 30_000, want});
+    rmSync(join(folder, 'bin', 'ip6tables-save'));
+    expect(node).toMatchObject({status: 'read', problems: [], files: ['ip6tables-save', 'iptables-version']});
+    expect(readdirSync(folder)).toContain('once');
+    expect(leftBehind()).toEqual([]);
+  });
+});
+
+function readCommandLine(id: string): string {
+  try {
+    return readFileSync(`/proc/${id}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,27 @@
+import {describe, expect, test} from 'vitest';
+import {parseDumps} from '../../src/parse/iptables-save.ts';
+import {caseBytes, material, tryCase} from './try-case.ts';
+
+describe('mangled dumps', () => {
+  test('crash nothing, hang nothing, and lose no line', async () => {
+    const given = await material();
+    const until = Date.now() + 5000;
+    for (let seed = 1; seed <= 400 && Date.now() < until; seed++) expect(tryCase(seed, given), `case ${seed}`).toEqual([]);
+  });
+
+  test('are the same for the same number, and another for another', async () => {
+    const given = await material();
+    expect(caseBytes(7, given).equals(caseBytes(7, given))).toBe(true);
+    expect(caseBytes(7, given).equals(caseBytes(8, given))).toBe(false);
+  });
+});
+
+describe('what mangled dumps once broke', () => {
+  test('words that every object of JavaScript has are words like others', () => {
+    const [ruleset] = parseDumps('*nat\n:A - [0:0]\n-A A -m constructor toString -j __proto__\nCOMMIT\n');
+    expect(ruleset?.chain('nat', 'A')?.rules()[0]).toMatchObject({
+      matches: [{name: 'constructor', options: [{values: ['toString']}]}],
+      target: {name: '__proto__'},
+    });
+  });
+});

@@ -1,0 +1,97 @@
+import process from 'node:process';
+import {beforeAll, describe, expect, test} from 'vitest';
+import type {Finding} from '../../src/model/finding.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {snapshotOf} from '../fixtures.ts';
+import {findingsOf, isLoud} from '../scenario.ts';
+import {areIndependent, chainOf} from './order.ts';
+
+/** Every so many rules; all of them with `SVC_TRACE_ALL=1`. The number has no factor in common with the groups that rules come in. */
+const every = process.env['SVC_TRACE_ALL'] === '1' ? 1 : 11;
+
+const dumps = ['1.36', '1.30', '1.26', '1.23'].flatMap(version =>
+  ['iptables-save', 'ip6tables-save'].map(file => [`healthy/${version}-iptables`, file] as const),
+);
+
+describe.each(dumps)('%s, %s of node-a', (capture, file) => {
+  let node: MutableNode;
+
+  beforeAll(async () => {
+    node = new MutableNode(await snapshotOf(capture), file);
+  });
+
+  test('has no finding of its own, so that every finding comes from the change', () => {
+    expect(node.findings(node.lines)).toEqual([]);
+  });
+
+  test('a rule of kube-proxy’s that is deleted is found, by one loud finding at most', () => {
+    // In IPv6 kube-proxy marks nothing for the kubelet to drop, and nobody misses its rules.
+    const wrong = node.sample({kubelets: file === 'iptables-save'}).flatMap(at => {
+      const found = node.findings(node.lines.toSpliced(at, 1));
+      return found.length > 0 && found.filter(isLoud).length < 2 ? [] : [story(node.lines[at], found)];
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test('a rule of kube-proxy’s that stands twice is found, by one loud finding at most', () => {
+    const wrong = node.sample().flatMap(at => {
+      const found = node.findings(node.lines.toSpliced(at, 0, node.lines[at] ?? ''));
+      return found.length > 0 && found.filter(isLoud).length < 2 ? [] : [story(node.lines[at], found)];
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  test('a rule that changes places with its neighbour is found, unless their order means nothing', () => {
+    const wrong = node.sample().flatMap(at => {
+      const [first = '', second = ''] = node.lines.slice(at, at + 2);
+      if (chainOf(first) !== chainOf(second) || first === second) return [];
+      const found = node.findings(node.lines.toSpliced(at, 2, second, first));
+      const silent = found.length === 0 && !areIndependent(first, second);
+      return silent || found.filter(isLoud).length > 1 ? [story(`${first}\n  ${second}`, found)] : [];
+    });
+    expect(wrong).toEqual([]);
+  });
+});
+
+class MutableNode {
+  readonly lines: readonly string[];
+  readonly #snapshot: Snapshot;
+  readonly #file: string;
+
+  constructor(snapshot: Snapshot, file: string) {
+    this.#snapshot = snapshot;
+    this.#file = file;
+    this.lines = (
+      snapshot.nodes
+        .find(({name}) => name === 'node-a')
+        ?.read(file)
+        ?.toString() ?? ''
+    ).split('\n');
+  }
+
+  /** The lines, counted from 0, of the rules in kube-proxy's chains and of the jumps to them. */
+  sample({kubelets} = {kubelets: false}): readonly number[] {
+    const rules = this.lines.flatMap((line, at) => (/^-A .*KUBE-/.test(line) && (kubelets || !this.#isKubelets(line)) ? [at] : []));
+    return rules.filter((_, index) => index % every === 0);
+  }
+
+  /** What is found of the rules of the node when they read like this. */
+  findings(lines: readonly string[]): readonly Finding[] {
+    const content = Buffer.from(lines.join('\n'));
+    const nodes = this.#snapshot.nodes.map(node =>
+      node.name === 'node-a' ? {...node, read: (file: string) => (file === this.#file ? content : node.read(file))} : node,
+    );
+    const all = findingsOf({...this.#snapshot, nodes}, {nodes: name => name === 'node-a'});
+    return all.filter(({code}) => /^ST[2345]/.test(code));
+  }
+
+  /** Where a kubelet up to 1.26 is at work, it writes rules of its own by which it drops what kube-proxy marks. */
+  #isKubelets(line: string): boolean {
+    const atWork = this.lines.some(other => other.includes('--mark 0x8000/0x8000'));
+    return atWork && (line.includes('0x8000') || /^-A (?:INPUT|OUTPUT) -j KUBE-FIREWALL$/.test(line));
+  }
+}
+
+function story(rule: string | undefined, found: readonly Finding[]): string {
+  return [rule, ...found.map(({severity, code, message}) => `    ${severity} ${code} ${message}`)].join('\n');
+}

@@ -1,0 +1,296 @@
+import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import type {IncomingMessage, ServerResponse} from 'node:http';
+import https from 'node:https';
+import type {AddressInfo, Socket} from 'node:net';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import type {Duplex} from 'node:stream';
+import {setTimeout as sleep} from 'node:timers/promises';
+import {gzipSync} from 'node:zlib';
+import {dump} from 'js-yaml';
+import {WebSocketServer} from 'ws';
+import {authenticate, type TokenUser, type UserInfo} from './authentication.ts';
+import {certificate, certificateFile} from './certificates.ts';
+import {type ExecCommand, type ExecReply, type StandInNode, streamExec} from './exec.ts';
+import {discovery} from './discovery.ts';
+import {type Fault, takeFault} from './faults.ts';
+import {type ObjectLists, ObjectStore, type StoredObject} from './object-store.ts';
+import {createPod, deletePod, type PodOptions} from './pod-lifecycle.ts';
+import {type ResourceRequest, resourceRequest} from './resources.ts';
+import {type Answer, failure, forbidden, notFound} from './status.ts';
+
+export interface ApiServerOptions {
+  readonly objects?: ObjectLists;
+  /** By the name of the node: where the commands of its pods run. */
+  readonly nodes?: Readonly<Record<string, StandInNode>>;
+  /** Who has which token; `admin-token` is always there. A password is the token `user:password`. */
+  readonly tokens?: Readonly<Record<string, TokenUser>>;
+  /** Whether a user may do something; everyone who is known may do everything unless told otherwise. */
+  readonly allow?: (request: ResourceRequest, user: UserInfo) => boolean;
+  readonly faults?: readonly Fault[];
+  /** `elsewhere` is for another name than localhost and 127.0.0.1. */
+  readonly certificate?: 'server' | 'elsewhere';
+  readonly pods?: Partial<PodOptions>;
+  /** What commands come to that are not to be run as they are. */
+  readonly exec?: (command: ExecCommand) => ExecReply | null;
+}
+
+/** One request as it came in. */
+export interface LoggedRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly headers: IncomingMessage['headers'];
+  /** Null where the credential was not accepted. */
+  readonly user: UserInfo | null;
+  /** Null where the path is of no resource. */
+  readonly resource: ResourceRequest | null;
+  /** `command` of an exec. */
+  readonly argv: readonly string[];
+}
+
+export interface ApiServer extends AsyncDisposable {
+  /** `https://127.0.0.1:PORT`. */
+  readonly url: string;
+  /** Path of a kubeconfig of the administrator, context `stand-in`, in a folder of its own. */
+  readonly kubeconfig: string;
+  /** Path of the authority's certificate. */
+  readonly ca: string;
+  readonly requests: LoggedRequest[];
+  /** How many connections were made. */
+  readonly connections: () => number;
+  readonly store: ObjectStore;
+  /** May be added to and emptied at any time. */
+  readonly faults: Fault[];
+  /** Open exec streams. */
+  readonly streams: () => number;
+  close(): Promise<void>;
+}
+
+const administrator: Readonly<Record<string, TokenUser>> = {'admin-token': {user: 'admin', groups: ['system:masters']}};
+
+/** A stand-in for an API server and its kubelets, over TLS, that answers as the recordings in the project's reference do. */
+export async function startApiServer(options: ApiServerOptions = {}): Promise<ApiServer> {
+  const standIn = new StandIn(options);
+  const name = options.certificate ?? 'server';
+  const server = https.createServer(
+    {
+      cert: certificate(`${name}.crt`),
+      key: certificate(`${name}.key`),
+      ca: certificate('ca.crt'),
+      requestCert: true,
+      rejectUnauthorized: false,
+    },
+    // A client that goes away while it is answered is no fault of the stand-in.
+    (request, response) => void standIn.answer(request, response).catch(() => request.socket.destroy()),
+  );
+  const sockets = new Set<Socket>();
+  let connections = 0;
+  server.on('connection', (socket: Socket) => {
+    connections++;
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  server.on('tlsClientError', () => {});
+  server.on(
+    'upgrade',
+    (request: IncomingMessage, socket: Duplex, head: Buffer) => void standIn.upgrade(request, socket, head).catch(() => socket.destroy()),
+  );
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-api-'));
+  const kubeconfig = join(folder, 'kubeconfig');
+  writeFileSync(kubeconfig, kubeconfigFor(url));
+  const close = async () => {
+    const closed = new Promise(resolve => server.close(resolve));
+    for (const socket of sockets) socket.destroy();
+    await closed;
+    rmSync(folder, {recursive: true, force: true});
+  };
+  return {
+    url,
+    kubeconfig,
+    ca: certificateFile('ca.crt'),
+    requests: standIn.requests,
+    connections: () => connections,
+    store: standIn.store,
+    faults: standIn.faults,
+    streams: () => standIn.streams.clients.size,
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+function kubeconfigFor(url: string): string {
+  return dump({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'stand-in',
+    clusters: [{name: 'stand-in', cluster: {server: url, 'certificate-authority': certificateFile('ca.crt')}}],
+    users: [{name: 'admin', user: {token: 'admin-token'}}],
+    contexts: [{name: 'stand-in', context: {cluster: 'stand-in', user: 'admin'}}],
+  });
+}
+
+class StandIn {
+  readonly requests: LoggedRequest[] = [];
+  readonly store: ObjectStore;
+  readonly faults: Fault[];
+  readonly streams = new WebSocketServer({
+    noServer: true,
+    handleProtocols: offered => ['v5.channel.k8s.io', 'v4.channel.k8s.io'].find(protocol => offered.has(protocol)) ?? false,
+  });
+  readonly #options: ApiServerOptions;
+  readonly #pods: PodOptions;
+
+  constructor(options: ApiServerOptions) {
+    this.#options = options;
+    this.store = new ObjectStore(options.objects ?? {});
+    this.faults = [...(options.faults ?? [])];
+    this.#pods = {startDelay: 30, stopDelay: 30, statusOf: () => null, ...options.pods};
+  }
+
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const logged = this.#log(request);
+    const fault = takeFault(this.faults, `${request.method} ${request.url}`, ['slow', 'hang', 'reset', 'status', 'truncate']);
+    const body = await bodyOf(request);
+    if (fault?.kind === 'hang') return;
+    if (fault?.kind === 'reset') {
+      request.socket.destroy();
+      return;
+    }
+    if (fault?.kind === 'slow') await sleep(fault.delay, undefined, {ref: false});
+    write(request, response, this.#refusal(logged, fault) ?? this.#resourceAnswer(logged, body), fault?.kind === 'truncate');
+  }
+
+  async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const logged = this.#log(request);
+    const fault = takeFault(this.faults, `${request.method} ${request.url}`, ['slow', 'hang', 'reset', 'status', 'cut-exec'] as const);
+    socket.on('error', () => {});
+    if (fault?.kind === 'reset') {
+      socket.destroy();
+      return;
+    }
+    if (fault?.kind === 'slow') await sleep(fault.delay, undefined, {ref: false});
+    const pod = logged.resource === null ? undefined : this.store.find('pods', logged.resource.namespace, logged.resource.name);
+    const refused = this.#refusal(logged, fault) ?? execRefusal(logged, pod);
+    if (refused !== null || logged.resource === null || pod === undefined) {
+      writeRaw(socket, refused ?? failure(404, 'page not found'));
+      return;
+    }
+    const command = {
+      namespace: logged.resource.namespace,
+      pod: logged.resource.name,
+      container: logged.query.get('container') ?? '',
+      node: nodeOf(pod),
+      argv: logged.argv,
+    };
+    this.streams.handleUpgrade(request, socket, head, stream => {
+      const node = this.#options.nodes?.[command.node] ?? {};
+      streamExec(stream, command, {node, reply: this.#options.exec?.(command) ?? null, fault});
+    });
+  }
+
+  #log(request: IncomingMessage): LoggedRequest {
+    const url = new URL(request.url ?? '/', 'https://localhost');
+    const logged = {
+      method: request.method ?? '',
+      path: url.pathname,
+      query: url.searchParams,
+      headers: request.headers,
+      user: authenticate(request, {...administrator, ...this.#options.tokens}),
+      resource: resourceRequest(request.method ?? '', url.pathname),
+      argv: url.searchParams.getAll('command'),
+    };
+    this.requests.push(logged);
+    return logged;
+  }
+
+  #refusal({user, resource}: LoggedRequest, fault: Fault | null): Answer | null {
+    if (fault?.kind === 'status') return faultAnswer(fault);
+    if (user === null) return failure(401, 'Unauthorized');
+    if (resource === null || resource.group === 'authorization.k8s.io') return null;
+    return this.#allowed(resource, user) ? null : forbidden(resource, user.name);
+  }
+
+  #allowed(request: ResourceRequest, user: UserInfo): boolean {
+    if (user.name === 'system:anonymous') return false;
+    return this.#options.allow?.(request, user) ?? true;
+  }
+
+  #resourceAnswer(logged: LoggedRequest, body: object | null): Answer {
+    const {resource, query, method, path, user} = logged;
+    if (path === '/version') return {status: 200, body: {major: '1', minor: '36', gitVersion: 'v1.36.2', platform: 'linux/amd64'}};
+    const found = discovery(path);
+    if (found !== null) return {status: 200, body: found};
+    if (resource === null || user === null) return failure(404, 'the server could not find the requested resource', {details: {}});
+    if (resource.resource === 'selfsubjectaccessreviews') return {status: 201, body: this.#accessReview(body, user)};
+    if (resource.verb === 'create' && resource.resource === 'pods') return createPod(this.store, resource, body ?? {}, this.#pods);
+    if (resource.verb === 'delete' && resource.resource === 'pods') return deletePod(this.store, resource, query, this.#pods);
+    if (resource.verb === 'get') return this.store.get(resource);
+    if (resource.verb !== 'list') return failure(405, `the server does not allow ${method} on the requested resource`);
+    if (query.has('continue') && takeFault(this.faults, `${method} ${path}`, ['expire-continue'])) return this.store.expired(query);
+    return this.store.list(resource, query);
+  }
+
+  #accessReview(body: object | null, user: UserInfo): object {
+    const spec = (body as {spec?: {resourceAttributes?: Partial<ResourceRequest>}} | null)?.spec ?? {};
+    const asked = {verb: 'get', group: '', resource: '', subresource: '', namespace: '', name: '', ...spec.resourceAttributes} as const;
+    const status = {allowed: this.#allowed(asked, user)};
+    return {kind: 'SelfSubjectAccessReview', apiVersion: 'authorization.k8s.io/v1', metadata: {}, spec, status};
+  }
+}
+
+function nodeOf(pod: StoredObject): string {
+  return (pod['spec'] as {nodeName?: string} | undefined)?.nodeName ?? '';
+}
+
+function execRefusal({resource}: LoggedRequest, pod: StoredObject | undefined): Answer | null {
+  if (resource?.subresource !== 'exec') return failure(404, 'the server could not find the requested resource');
+  if (pod === undefined) return notFound(resource);
+  if (nodeOf(pod) === '') return failure(400, `pod ${resource.name} does not have a host assigned`);
+  const {phase = 'Running'} = (pod['status'] ?? {}) as {phase?: string};
+  return phase === 'Running' ? null : failure(500, 'unable to upgrade connection: container not found ("debug")');
+}
+
+function faultAnswer({status, message, retryAfter}: Extract<Fault, {kind: 'status'}>): Answer {
+  const text =
+    message ?? (status === 429 ? 'Too many requests, please try again later.' : 'the server is currently unable to handle the request');
+  return failure(status, text, {headers: retryAfter === undefined ? {} : {'retry-after': String(retryAfter)}});
+}
+
+async function bodyOf(request: IncomingMessage): Promise<object | null> {
+  const parts: Buffer[] = [];
+  for await (const part of request) parts.push(part as Buffer);
+  return parts.length === 0 ? null : (JSON.parse(Buffer.concat(parts).toString('utf8')) as object);
+}
+
+const common = {
+  'content-type': 'application/json',
+  'cache-control': 'no-cache, private',
+  'audit-id': 'fc5e8a01-8fdf-48b5-a940-415b697655e4',
+};
+
+/** Long answers are compressed where the client takes that, as the API server does from 128 KiB on. */
+function write(request: IncomingMessage, response: ServerResponse, {status, body, headers}: Answer, truncated: boolean): void {
+  const text = Buffer.from(JSON.stringify(body));
+  const compressed = text.length > 131_072 && /\bgzip\b/.test(request.headers['accept-encoding'] ?? '');
+  const content = compressed ? gzipSync(text, {level: 1}) : text;
+  response.writeHead(status, {
+    ...common,
+    ...headers,
+    ...(compressed ? {'content-encoding': 'gzip'} : {}),
+    'content-length': content.length,
+  });
+  if (!truncated) {
+    response.end(content);
+    return;
+  }
+  response.write(content.subarray(0, content.length / 2), () => request.socket.destroy());
+}
+
+function writeRaw(socket: Duplex, {status, body, headers}: Answer): void {
+  const text = JSON.stringify(body);
+  const lines = Object.entries({...common, ...headers, 'content-length': String(Buffer.byteLength(text)), connection: 'close'});
+  socket.end(`HTTP/1.1 ${status} ${status}\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${text}`);
+}

@@ -1,0 +1,28 @@
+import {resources} from './resources.ts';
+
+/** What there is, as kubectl asks for it before anything else; null for any other path. */
+export function discovery(path: string): object | null {
+  if (path === '/api') return {kind: 'APIVersions', versions: ['v1'], serverAddressByClientCIDRs: []};
+  if (path === '/apis') return {kind: 'APIGroupList', apiVersion: 'v1', groups: [group('discovery.k8s.io'), group('authorization.k8s.io')]};
+  if (path === '/api/v1') return resourceList('v1', '');
+  const found = /^\/apis\/([^/]+)\/v1$/.exec(path);
+  return found === null ? null : resourceList(`${found[1]}/v1`, found[1] ?? '');
+}
+
+function group(name: string): object {
+  const version = {groupVersion: `${name}/v1`, version: 'v1'};
+  return {name, versions: [version], preferredVersion: version};
+}
+
+function resourceList(groupVersion: string, groupName: string): object {
+  const list = resources
+    .filter(resource => resource.group === groupName)
+    .map(({plural, kind, namespaced}) => ({
+      name: plural,
+      singularName: kind.toLowerCase(),
+      namespaced,
+      kind,
+      verbs: ['create', 'delete', 'get', 'list'],
+    }));
+  return {kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list};
+}

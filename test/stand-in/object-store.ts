@@ -1,0 +1,127 @@
+import {randomUUID} from 'node:crypto';
+import {type Resource, resources, type ResourceRequest} from './resources.ts';
+import {isSelected} from './selectors.ts';
+import {type Answer, failure, notFound} from './status.ts';
+
+export interface StoredObject {
+  metadata: {
+    name: string;
+    namespace?: string;
+    uid?: string;
+    resourceVersion?: string;
+    generateName?: string;
+    creationTimestamp?: string;
+    deletionTimestamp?: string;
+    deletionGracePeriodSeconds?: number;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+  };
+  [field: string]: unknown;
+}
+
+/** Lists by plural, such as `{services: […], endpointslices: […]}`; items as `kubectl get -o json` prints them. */
+export type ObjectLists = Readonly<Record<string, readonly object[]>>;
+
+/** The objects of the stand-in, each under `plural/namespace/name`. */
+export class ObjectStore {
+  readonly #objects = new Map<string, StoredObject>();
+  #revision = 1000;
+
+  constructor(lists: ObjectLists) {
+    for (const [plural, items] of Object.entries(lists)) for (const item of items) this.put(plural, structuredClone(item) as StoredObject);
+  }
+
+  all(plural: string): StoredObject[] {
+    return [...this.#objects].filter(([key]) => key.startsWith(`${plural}/`)).map(([, object]) => object);
+  }
+
+  find(plural: string, namespace: string, name: string): StoredObject | undefined {
+    return this.#objects.get(`${plural}/${namespace}/${name}`);
+  }
+
+  /** Adds an object or puts it in the place of the one that has its name. */
+  put(plural: string, object: StoredObject): StoredObject {
+    this.#revision++;
+    object.metadata.resourceVersion = String(this.#revision);
+    object.metadata.uid ??= randomUUID();
+    this.#objects.set(`${plural}/${object.metadata.namespace ?? ''}/${object.metadata.name}`, object);
+    return object;
+  }
+
+  remove(plural: string, namespace: string, name: string): void {
+    this.#revision++;
+    this.#objects.delete(`${plural}/${namespace}/${name}`);
+  }
+
+  get(request: ResourceRequest): Answer {
+    const object = this.find(request.resource, request.namespace, request.name);
+    return object === undefined ? notFound(request) : {status: 200, body: typed(request, object)};
+  }
+
+  /** A page of a list, sorted by namespace and name. The token says where the next page starts and of which revision the list is. */
+  list(request: ResourceRequest, query: URLSearchParams): Answer {
+    const resource = resourceOf(request);
+    if (resource === undefined) return failure(404, 'the server could not find the requested resource');
+    const token = tokenIn(query.get('continue'));
+    if (token === null) return failure(400, 'continue key is not valid');
+    const selected = this.all(request.resource)
+      .filter(({metadata}) => request.namespace === '' || metadata.namespace === request.namespace)
+      .filter(object => isSelected(object, query))
+      .map(object => ({key: keyOf(object), object}))
+      .sort((a, b) => (a.key < b.key ? -1 : 1))
+      .filter(({key}) => key > token.start);
+    const limit = Number(query.get('limit') ?? 0) || selected.length;
+    const page = selected.slice(0, limit);
+    const rest = selected.length - page.length;
+    const revision = token.revision ?? this.#revision;
+    const metadata = {
+      resourceVersion: String(revision),
+      ...(rest > 0 ? {continue: tokenFor(revision, page.at(-1)?.key ?? ''), remainingItemCount: rest} : {}),
+    };
+    const body = {kind: `${resource.kind}List`, apiVersion: apiVersionOf(request), metadata, items: page.map(({object}) => object)};
+    return {status: 200, body};
+  }
+
+  /** 410, with a token to go on with all the same. */
+  expired(query: URLSearchParams): Answer {
+    const {start} = tokenIn(query.get('continue')) ?? {start: ''};
+    return failure(
+      410,
+      'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.',
+      {
+        metadata: {continue: tokenFor(-1, start)},
+      },
+    );
+  }
+}
+
+/** An object on its own names its kind; in a list it does not. */
+export function typed(request: ResourceRequest, object: object): object {
+  return {kind: resourceOf(request)?.kind, apiVersion: apiVersionOf(request), ...object};
+}
+
+function resourceOf({resource, group}: ResourceRequest): Resource | undefined {
+  return resources.find(known => known.plural === resource && known.group === group);
+}
+
+function apiVersionOf({group}: ResourceRequest): string {
+  return group === '' ? 'v1' : `${group}/v1`;
+}
+
+function keyOf({metadata}: StoredObject): string {
+  return `${metadata.namespace ?? ''}/${metadata.name}`;
+}
+
+function tokenFor(revision: number, start: string): string {
+  return Buffer.from(JSON.stringify({v: 'meta.k8s.io/v1', rv: revision, start})).toString('base64url');
+}
+
+function tokenIn(text: string | null): {readonly revision: number | null; readonly start: string} | null {
+  if (!text) return {revision: null, start: ''};
+  try {
+    const {rv, start} = JSON.parse(Buffer.from(text, 'base64url').toString('utf8')) as {rv: number; start: string};
+    return {revision: rv > 0 ? rv : null, start};
+  } catch {
+    return null;
+  }
+}
