@@ -32,6 +32,8 @@ export interface DiagnoseOptions {
   /** Only these codes, when there are any. */
   readonly only?: ReadonlySet<string>;
   readonly skip?: ReadonlySet<string>;
+  /** Whether a finding was known before; such findings are marked and not counted. */
+  readonly known?: (finding: Finding) => boolean;
 }
 
 /** The pipeline: from a Snapshot to a Report. A pure function; the same Snapshot gives the same Report. */
@@ -62,9 +64,10 @@ export function diagnose(snapshot: Snapshot, options: DiagnoseOptions): Report {
   const unread = unreadNodes(snapshot, wantsNode);
   nodes.push(...unread.map(({report}) => report));
   findings.push(...unread.map(({finding}) => finding), ...problemFindings(snapshot));
-  const kept = sortFindings(
+  const sorted = sortFindings(
     findings.filter(({code}) => (options.only === undefined || options.only.has(code)) && !(options.skip?.has(code) ?? false)),
   );
+  const kept = sorted.map(finding => (options.known?.(finding) ? {...finding, known: true as const} : finding));
   const servicePorts = new Set(
     families.flatMap(family =>
       view
@@ -247,7 +250,8 @@ function summarise(
   nodes: readonly NodeReport[],
   counts: {readonly services: number; readonly servicePorts: number; readonly problems: number},
 ): Summary {
-  const count = (severity: Finding['severity']): number => findings.filter(finding => finding.severity === severity).length;
+  const count = (severity: Finding['severity']): number =>
+    findings.filter(finding => finding.severity === severity && !finding.known).length;
   const unread = nodes.filter(({status}) => status === 'unread').length;
   const [errors, warnings, infos] = [count('error'), count('warning'), count('info')];
   const incomplete = unread > 0 || counts.problems > 0;

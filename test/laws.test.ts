@@ -145,7 +145,7 @@ function environmentOf(facts: NodeFacts): Environment {
     canBeInterface: () => null,
     inSet: () => null,
     knownTo: new Set(),
-    redirectAddress: null,
+    redirectAddress: () => null,
   };
 }
 

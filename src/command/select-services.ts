@@ -33,6 +33,11 @@ export function selectServices(input: SelectionInput, {api}: Snapshot): Selectio
   const requirements = input.selector === undefined ? [] : parseSelector(input.selector);
   const inNamespace = (service: ServiceObject): boolean =>
     input.namespace === undefined || input.allNamespaces || service.metadata.namespace === input.namespace;
+  const none =
+    wanted.length === 0 &&
+    api.services !== null &&
+    !services.some(service => inNamespace(service) && matchesSelector(service.metadata.labels ?? {}, requirements));
+  if (none && (input.namespace !== undefined || requirements.length > 0)) throw nothingSelected(input, services);
   return {
     byName: wanted.length > 0,
     concerns: service =>
@@ -62,6 +67,20 @@ function parseName(text: string, {namespace, allNamespaces}: SelectionInput): Wa
 
 function isNamed({metadata}: ServiceObject, namespace: string | undefined, name: string): boolean {
   return metadata.name === name && (namespace === undefined || (metadata.namespace ?? 'default') === namespace);
+}
+
+/** A gate that looks at nothing must not pass. */
+function nothingSelected({namespace, selector, allNamespaces}: SelectionInput, services: readonly ServiceObject[]): Error {
+  const where = namespace === undefined || allNamespaces ? '' : ` in namespace ${namespace}`;
+  const labels = selector === undefined ? '' : ` with the labels ${selector}`;
+  const near = closest(
+    namespace ?? '',
+    services.map(({metadata}) => metadata.namespace ?? 'default'),
+  );
+  return new Errors.CLIError(escapeText(`there is no Service${where}${labels}`), {
+    exit: 2,
+    suggestions: near.map(name => escapeText(`-n ${name}`)),
+  });
 }
 
 function unknownService({namespace, name}: WantedService, services: readonly ServiceObject[]): Error {

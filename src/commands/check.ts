@@ -1,6 +1,6 @@
 import {Args, Flags} from '@oclif/core';
 import {diagnoseOptions} from '../command/diagnose-options.ts';
-import {exitCode, type FailOn} from '../command/exit-code.ts';
+import {exitCode, type FailOn, identityOf} from '../command/exit-code.ts';
 import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../command/flags.ts';
 import {diagnose} from '../diagnose.ts';
 import {renderers} from '../render/index.ts';
@@ -33,7 +33,11 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
     const {flags, argv} = await this.parse(Check);
     const snapshot = await this.snapshot(flags.from);
     const known = this.baseline(flags.baseline);
-    const report = diagnose(snapshot, {...diagnoseOptions(flags, argv as string[], snapshot), toolVersion: this.config.version});
+    const report = diagnose(snapshot, {
+      ...diagnoseOptions(flags, argv as string[], snapshot),
+      toolVersion: this.config.version,
+      known: finding => known.has(identityOf(finding)),
+    });
     const render = renderers[flags.output as keyof typeof renderers];
     this.print(render(report, this.renderOptions(flags)), flags['output-file']);
     process.exitCode = exitCode(report, flags['fail-on'] as FailOn, known);

@@ -25,7 +25,6 @@ export default class Packet extends BaseCommand {
     'local-address': Flags.string({
       description: 'addresses of the node, when the bundle does not say',
       multiple: true,
-      multipleNonGreedy: true,
       helpValue: 'IP',
       helpGroup: 'PACKET',
     }),

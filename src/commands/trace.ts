@@ -1,6 +1,6 @@
 import {Args, Flags} from '@oclif/core';
 import {diagnoseOptions} from '../command/diagnose-options.ts';
-import {exitCode, type FailOn} from '../command/exit-code.ts';
+import {exitCode, type FailOn, identityOf} from '../command/exit-code.ts';
 import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../command/flags.ts';
 import {diagnose} from '../diagnose.ts';
 import {traceRenderers} from '../render/trace-index.ts';
@@ -41,6 +41,7 @@ export default class Trace extends BaseCommand {
     const report = diagnose(snapshot, {
       ...diagnoseOptions(flags, argv as string[], snapshot),
       toolVersion: this.config.version,
+      known: finding => known.has(identityOf(finding)),
       trace: true,
     });
     const render = traceRenderers[flags.output as keyof typeof traceRenderers];

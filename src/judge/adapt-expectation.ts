@@ -23,7 +23,7 @@ export interface Adapted {
  * Where many Services differ for one reason, that reason is the finding: a kube-proxy that tells pods apart in another way than
  * configured, does not know its node's zone, or runs under another node name. What the reason does not explain is judged as ever.
  */
-export function adaptExpectation(expect: Expect, actual: Ruleset): Adapted {
+export function adaptExpectation(expect: Expect, actual: Ruleset, knowsZone = true): Adapted {
   let assumption: Assumption = {};
   let expected = expect(assumption);
   const symptoms: Symptom[] = [];
@@ -43,6 +43,10 @@ export function adaptExpectation(expect: Expect, actual: Ruleset): Adapted {
     ({endpoints}) => endpoints.local.length > 0,
   );
   if (nowhere.length >= 2) assume({nodeName: ''}, nodeNameMismatch(expected, nowhere));
+  if (!knowsZone) {
+    const zone = guessedZone(expected, other => expect({...assumption, zone: other}), actual);
+    return {expected: zone === null ? expected : expect({...assumption, zone}), symptoms};
+  }
   const hinted = fitting(
     expected,
     () => expect({...assumption, zone: null}),
@@ -51,6 +55,13 @@ export function adaptExpectation(expect: Expect, actual: Ruleset): Adapted {
   );
   if (hinted.length >= 1) assume({zone: null}, zoneUnknown(expected, hinted));
   return {expected, symptoms};
+}
+
+/** Where the Nodes were not read: the zone named by hints that the node's rules agree with. */
+function guessedZone(expected: ExpectedRuleset, expect: (zone: string) => ExpectedRuleset, actual: Ruleset): string | null {
+  const zones = new Set(expected.ports.flatMap(({all}) => all.flatMap(({zoneHints}) => zoneHints ?? [])));
+  const isHinted = ({all}: PortOnNode): boolean => all.some(({zoneHints}) => zoneHints !== null);
+  return [...zones].sort().find(zone => fitting(expected, () => expect(zone), actual, isHinted).length > 0) ?? null;
 }
 
 /** The Service ports that an assumption changes, if the node's rules agree with it, and not with what is expected, for all of them. */

@@ -1,5 +1,5 @@
 import {type Address, contains, parseAddress, parseCidr} from '../model/address.ts';
-import type {NodeFacts} from '../model/node-facts.ts';
+import {hostIP, type NodeFacts} from '../model/node-facts.ts';
 import type {IpSet} from '../parse/ipset-save.ts';
 import {isInSet} from '../trace/match-set.ts';
 import type {Environment} from '../trace/packet.ts';
@@ -16,7 +16,6 @@ export interface EnvironmentOptions {
 /** What the matches of a node's rules are asked against. */
 export function environmentOf(facts: NodeFacts, {knownTo = new Set(), sets, strict = false}: EnvironmentOptions = {}): Environment {
   const own = new Set(facts.addresses.map(text => parseAddress(text)?.text ?? text));
-  const primary = parseAddress(facts.hostIPs[0] ?? '');
   return {
     isLocal: address => own.has(address.text) || isLoopbackAddress(address) || (strict && !facts.allAddresses ? null : false),
     canBeInterface: name => (!strict && isNeverOnServicePath(name) ? false : null),
@@ -25,7 +24,7 @@ export function environmentOf(facts: NodeFacts, {knownTo = new Set(), sets, stri
       return set === undefined ? null : isInSet(set, packet, directions);
     },
     knownTo,
-    redirectAddress: primary,
+    redirectAddress: ({family}) => parseAddress(hostIP(facts, family) ?? ''),
   };
 }
 

@@ -22,6 +22,8 @@ export interface FamilyCase {
   readonly actual: Ruleset;
   /** The node's ipsets, where they were read. */
   readonly sets: ReadonlyMap<string, IpSet>;
+  /** False where the Node was not read: then its zone is one more thing that the rules have to show. */
+  readonly knowsZone: boolean;
 }
 
 export interface FamilyJudgement {
@@ -31,7 +33,7 @@ export interface FamilyJudgement {
 }
 
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
-export function judgeFamily({expect, actual, sets}: FamilyCase): FamilyJudgement {
+export function judgeFamily({expect, actual, sets, knowsZone}: FamilyCase): FamilyJudgement {
   const plain = expect({});
   const first = compareRulesets(asExpectation(plain), actual);
   if (holdsNoServiceRules(plain, actual)) {
@@ -39,7 +41,7 @@ export function judgeFamily({expect, actual, sets}: FamilyCase): FamilyJudgement
     return {expected: plain, symptoms: [noServiceRules(plain), ...canaries]};
   }
   const differs = first.differences.some(({owner}) => owner !== null);
-  const {expected, symptoms} = differs ? adaptExpectation(expect, actual) : {expected: plain, symptoms: []};
+  const {expected, symptoms} = differs ? adaptExpectation(expect, actual, knowsZone) : {expected: plain, symptoms: []};
   const compared = differs ? compareRulesets(asExpectation(expected), actual) : first;
   const known = compared.differences.filter(difference => !isBeyondTheCut(difference, actual));
   const owned = attribute(known, new PortIndex(expected));

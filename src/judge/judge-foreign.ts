@@ -40,7 +40,7 @@ export function judgeForeign({expected, actual, view, sets}: ForeignCase): reado
   const ofAll = new Map<string, {found: Found; ports: PortOnNode[]}>();
   for (const {ports, rules: concerned} of groups) {
     const alone = concerned.some(rule => specific.has(rule));
-    for (const item of alone ? ports : [smallest(ports)].flat()) {
+    for (const item of alone ? ports : smallest(ports)) {
       for (const found of mergeAlike(judgeGroup(item, given, environment))) {
         if (found.rule !== null && specific.has(found.rule)) symptoms.push(ofPort(found, item));
         else note(ofAll, found, alone ? [item] : ports);
@@ -51,8 +51,8 @@ export function judgeForeign({expected, actual, view, sets}: ForeignCase): reado
 }
 
 /** The one that costs the least to walk. */
-function smallest(ports: readonly PortOnNode[]): PortOnNode | readonly PortOnNode[] {
-  return ports.length === 0 ? [] : ports.reduce((a, b) => (b.endpoints.reachable.length < a.endpoints.reachable.length ? b : a));
+function smallest(ports: readonly PortOnNode[]): readonly PortOnNode[] {
+  return ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length).slice(0, 1);
 }
 
 function note(ofAll: Map<string, {found: Found; ports: PortOnNode[]}>, found: Found, ports: readonly PortOnNode[]): void {

@@ -81,6 +81,8 @@ function judgeFamilies(input: NodeInput, dumps: Dumps): NodeJudgement {
   const unread: {family: Family; reason: string}[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
+  const knowsZone =
+    input.config.zone.source === 'flag' || (input.api.nodes?.some(({metadata}) => metadata.name === input.node.name) ?? false);
   const sets = parseIpsetSave(input.node.read('ipset-save')?.toString('utf8') ?? '');
   for (const family of families) {
     const ruleset = dumps.current.get(family) ?? null;
@@ -90,7 +92,7 @@ function judgeFamilies(input: NodeInput, dumps: Dumps): NodeJudgement {
       if (ruleset !== null || expect({}).ports.length > 0) unread.push({family, reason: reason ?? 'there is no dump of it'});
       continue;
     }
-    const {symptoms: found, expected} = judgeFamily({expect, actual: ruleset, sets});
+    const {symptoms: found, expected} = judgeFamily({expect, actual: ruleset, sets, knowsZone});
     traces.push(...expected.ports.filter(({port}) => input.traces(port)).map(item => tracePort({item, expected, actual: ruleset})));
     if (found.length > 0 && garbledRules(ruleset).length > 0)
       unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});

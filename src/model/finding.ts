@@ -33,6 +33,8 @@ export interface Observation {
 }
 
 export interface Finding extends Observation {
+  /** It stands in the baseline: it is shown, and counts for nothing. */
+  readonly known?: true;
   readonly code: string;
   readonly name: string;
   readonly severity: Severity;

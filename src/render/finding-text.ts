@@ -35,11 +35,11 @@ export function findingTexts(findings: readonly Finding[], {style, width, most}:
 
 /** What, where, and the rules expected and found. */
 function findingLines({finding, nodes}: FindingGroup, style: Style, width: number): readonly string[] {
-  const {code, name, severity, message, expected = [], actual = []} = finding;
+  const {code, name, severity, known, message, expected = [], actual = []} = finding;
   const where = nodes.length === 0 ? '' : `  ${nodeList(nodes)}${finding.family === 'IPv6' ? ' (IPv6)' : ''}`;
   const on = nodes.length > 1 ? `${escapeText(nodes[0] ?? '')} ` : '';
   return [
-    `${bySeverity(style, severity)(`${code} ${severity}`)}  ${style.bold(name)}${where}`,
+    `${bySeverity(style, severity)(`${code} ${severity}`)}${known ? ' (known)' : ''}  ${style.bold(name)}${where}`,
     ...wrap(escapeText(message), proseWidth(width), '  '),
     ...expected.slice(0, 4).flatMap(rule => wrap(ruleText(rule), width, `  ${style.dim('expected')}  `)),
     ...actual.slice(0, 4).flatMap(rule => wrap(`${lineText(rule, on)}${ruleText(rule)}`, width, `  ${style.dim('found   ')}  `)),

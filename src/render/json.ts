@@ -20,9 +20,9 @@ export function reportObject(report: Report): object {
 }
 
 export function findingObject(finding: Finding): object {
-  const {code, name, severity, node, family, service, port, entry, endpoint, message, expected, actual, remedy} = finding;
+  const {code, name, severity, known, node, family, service, port, entry, endpoint, message, expected, actual, remedy} = finding;
   return {
-    ...{code, name, severity, node, family, service, port, endpoint, message, remedy},
+    ...{code, name, severity, known, node, family, service, port, endpoint, message, remedy},
     ...(entry === undefined
       ? {}
       : {entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port}}),

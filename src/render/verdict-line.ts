@@ -4,6 +4,11 @@ import type {Style} from './style.ts';
 
 /** The first line of every output for people: it answers the question. */
 export function verdictLine(report: Report, style: Style): string {
+  const known = report.findings.filter(finding => finding.known && finding.severity !== 'info').length;
+  return verdictOf(report, style) + (known === 0 ? '' : style.dim(`; ${known} known from the baseline`));
+}
+
+function verdictOf(report: Report, style: Style): string {
   const {summary} = report;
   if (summary.errors > 0) return style.red(`FAULTY: ${faults(report)}`);
   if (summary.verdict === 'incomplete')
@@ -17,7 +22,9 @@ export function verdictLine(report: Report, style: Style): string {
 }
 
 function faults({summary, findings}: Report): string {
-  const faulty = new Set(findings.flatMap(({severity, node}) => (severity === 'error' && node !== undefined ? [node] : [])));
+  const faulty = new Set(
+    findings.flatMap(({severity, node, known}) => (severity === 'error' && !known && node !== undefined ? [node] : [])),
+  );
   const where = summary.nodesChecked > 0 ? ` on ${faulty.size} of ${count(summary.nodesChecked, 'node')}` : '';
   const warnings = summary.warnings > 0 ? `, ${count(summary.warnings, 'warning')}` : '';
   const unread = summary.nodesUnread > 0 ? `; ${count(summary.nodesUnread, 'node')} could not be read` : '';

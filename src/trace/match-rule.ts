@@ -198,9 +198,13 @@ function isOfType(type: string, address: Packet['source'], local: boolean | null
 function matchStatistic({options}: Match): Likelihood {
   const value = (flag: string): RuleOption | undefined => options.find(option => option.flag === flag);
   const random = value('--probability');
-  if (random !== undefined) return negate(Number(random.values[0]), random.negated);
+  if (random !== undefined) return negate(chance(Number(random.values[0])), random.negated);
   const every = value('--every');
-  return every === undefined ? null : negate(1 / Number(every.values[0]), every.negated);
+  return every === undefined ? null : negate(chance(1 / Number(every.values[0])), every.negated);
+}
+
+function chance(value: number): Likelihood {
+  return value >= 0 && value <= 1 ? value : null;
 }
 
 /** A client is known to a list or it is not; how often it came is not modelled. */

@@ -36,7 +36,7 @@ export interface Environment {
   /** The `recent` lists that already hold the source of the packet. */
   readonly knownTo: ReadonlySet<string>;
   /** The address that REDIRECT sends arriving packets to; null when it is not known. */
-  readonly redirectAddress: Address | null;
+  redirectAddress(packet: Packet): Address | null;
 }
 
 /** The rules that a packet matched, the last one first. */

@@ -308,7 +308,7 @@ function rewrite(rule: Rule, packet: Packet, environment: Environment): Effect {
   const redirect = rule.target?.name === 'REDIRECT';
   const {address, port} = redirect ? {address: '', port: value} : splitHostPort(value);
   const loopback = packet.family === 'IPv4' ? '127.0.0.1' : '::1';
-  const fallback = !redirect ? packet.destination : packet.origin === 'node' ? parseAddress(loopback) : environment.redirectAddress;
+  const fallback = !redirect ? packet.destination : packet.origin === 'node' ? parseAddress(loopback) : environment.redirectAddress(packet);
   const destination = address === '' ? fallback : parseAddress(address);
   const toPort = port === '' ? packet.port : Number(port);
   if (destination === null || !Number.isInteger(toPort))

@@ -81,7 +81,23 @@ function afterRouting(context: WalkContext, end: ChainResult): readonly ChainRes
       ? sent.flatMap(result => (result.verdict === 'accept' ? passHooks(context, loopbackHooks, [onLoopback(result)]) : [result]))
       : sent;
   }
-  return passHooks(context, local ? inputHooks : [...forwardHooks, ...postroutingHooks], [end]);
+  const forwarded = (): readonly ChainResult[] => passHooks(context, [...forwardHooks, ...postroutingHooks], [end]);
+  if (local === false) return forwarded();
+  const delivered = passHooks(context, inputHooks, [end]);
+  if (local) return delivered;
+  const onwards = forwarded();
+  return sameVerdicts(delivered, onwards) ? onwards : [localityUnknown(end)];
+}
+
+function sameVerdicts(a: readonly ChainResult[], b: readonly ChainResult[]): boolean {
+  const verdicts = (results: readonly ChainResult[]): string =>
+    [...new Set(results.filter(({supposed}) => supposed === null).map(({verdict}) => verdict))].sort().join();
+  return verdicts(a) === verdicts(b);
+}
+
+function localityUnknown(end: ChainResult): ChainResult {
+  const reason = `whether ${end.packet.destination.text} is an address of the node is not known, and INPUT and FORWARD treat the packet differently`;
+  return {...end, verdict: 'undecided', reason};
 }
 
 function onLoopback(branch: Branch): Branch {

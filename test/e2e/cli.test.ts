@@ -197,6 +197,10 @@ describe('which Services', () => {
   test('what is wrong with others is not reported', async () => {
     expect((await svcTrace(['check', 'infra/dns', '--from', faulty])).exitCode).toBe(0);
     expect((await svcTrace(['check', '-n', 'infra', '--from', faulty])).exitCode).toBe(0);
+    const nothing = await svcTrace(['check', '-n', 'infar', '--from', faulty]);
+    expect(nothing.exitCode).toBe(2);
+    expect(nothing.stderr).toContain('there is no Service in namespace infar');
+    expect(nothing.stderr).toContain('-n infra');
   });
 
   test('one that there is not is wrong use, and the nearest are named', async () => {
@@ -301,7 +305,13 @@ describe('which findings', () => {
   test('findings of a baseline do not fail, new ones do', async () => {
     const baseline = join(folder, 'baseline.json');
     expect((await check('-A', '-o', 'json', '--output-file', baseline)).exitCode).toBe(1);
-    expect((await check('-A', '--baseline', baseline)).exitCode).toBe(0);
+    const again = await check('-A', '--baseline', baseline);
+    expect(again.exitCode).toBe(0);
+    expect(again.stdout).toMatch(/^OK.* known from the baseline$/m);
+    expect(again.stdout).toContain('ST202 error (known)');
+    const report = JSON.parse((await check('-A', '--baseline', baseline, '-o', 'json')).stdout);
+    expect(report.summary.errors).toBe(0);
+    expect(report.findings.every((finding: {known?: boolean}) => finding.known === true)).toBe(true);
     const other = await svcTrace(['check', '-A', '--from', capturePath('faults/wrong-dnat'), '--baseline', baseline]);
     expect(other.exitCode).toBe(1);
   });

@@ -1,6 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {parseDumps} from '../../src/parse/iptables-save.ts';
-import {caseBytes, material, tryCase} from './try-case.ts';
+import {walkPacket} from '../../src/trace/walk-packet.ts';
+import {caseBytes, material, packetOf, strangerEnvironment, tryCase} from './try-case.ts';
 
 describe('mangled dumps', () => {
   test('crash nothing, hang nothing, and lose no line', async () => {
@@ -24,4 +25,14 @@ describe('what mangled dumps once broke', () => {
       target: {name: '__proto__'},
     });
   });
+
+  test.each(['--mode random --probability NaN', '--mode random --probability 7', '--mode nth --every 0 --packet 0'])(
+    'a chance that is none, %s, cannot be told and is not reckoned with',
+    statistic => {
+      const [ruleset] = parseDumps(`*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -m statistic ${statistic} -j DROP\nCOMMIT\n`);
+      const packet = packetOf({source: '10.244.11.4', destination: '10.96.1.1', port: 80, protocol: 'tcp'});
+      const outcomes = ruleset === undefined || packet === null ? [] : walkPacket(ruleset, packet, strangerEnvironment);
+      expect(outcomes).toEqual([expect.objectContaining({verdict: 'undecided', probability: 1})]);
+    },
+  );
 });

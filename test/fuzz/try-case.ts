@@ -107,28 +107,41 @@ function walkSome(ruleset: Ruleset, random: Random): readonly string[] {
 
 function walkOne(ruleset: Ruleset, random: Random): readonly string[] {
   const {family} = ruleset;
-  const source = parseAddress(random.pick(sources[family]));
-  const destination = parseAddress(random.pick(destinations[family]));
-  if (source === null || destination === null) return ['no packet'];
-  const packet: Packet = {
-    ...{family, source, destination, port: random.pick(ports), protocol: random.pick(['tcp', 'udp', 'sctp'])},
-    origin: random.pick(['node', 'arriving']),
-    inInterface: random.pick([null, 'eth0', 'cali0a1b2c3d4e5']),
-    ...{outInterface: null, mark: 0, connectionMark: 0, rewritten: false, masquerade: false, untracked: false},
-  };
-  const outcomes = walkPacket(ruleset, packet, environment);
+  const [source, destination] = [random.pick(sources[family]), random.pick(destinations[family])];
+  const parts = {source, destination, port: random.pick(ports), protocol: random.pick(['tcp', 'udp', 'sctp'])};
+  const packet = packetOf(parts);
+  if (packet === null) return ['no packet'];
+  const origin = random.pick<Packet['origin']>(['node', 'arriving']);
+  const inInterface = random.pick([null, 'eth0', 'cali0a1b2c3d4e5']);
+  const outcomes = walkPacket(ruleset, {...packet, origin, inInterface}, strangerEnvironment);
   const sum = outcomes.reduce((total, {probability}) => total + probability, 0);
-  return Math.abs(sum - 1) < 1e-6
-    ? []
-    : [`probabilities add up to ${sum} for ${packet.protocol} ${source.text} to ${destination.text} ${packet.port}`];
+  return Math.abs(sum - 1) < 1e-6 ? [] : [`probabilities add up to ${sum} for ${JSON.stringify(parts)}`];
 }
 
-const environment: Environment = {
+interface PacketParts {
+  readonly source: string;
+  readonly destination: string;
+  readonly port: number;
+  readonly protocol: string;
+}
+
+/** A new packet that arrives; null when an address is none. */
+export function packetOf(parts: PacketParts): Packet | null {
+  const source = parseAddress(parts.source);
+  const destination = parseAddress(parts.destination);
+  if (source === null || destination === null) return null;
+  return {
+    ...{family: destination.family, source, destination, port: parts.port, protocol: parts.protocol, origin: 'arriving'},
+    ...{inInterface: null, outInterface: null, mark: 0, connectionMark: 0, rewritten: false, masquerade: false, untracked: false},
+  };
+}
+
+export const strangerEnvironment: Environment = {
   isLocal: ({text}) => text === '172.18.0.11' || text === '127.0.0.1' || text === '::1',
   canBeInterface: () => null,
   inSet: () => null,
   knownTo: new Set(['A']),
-  redirectAddress: null,
+  redirectAddress: () => null,
 };
 
 function diagnoseWith(bytes: Buffer, snapshot: Snapshot): readonly string[] {

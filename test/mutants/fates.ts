@@ -57,7 +57,7 @@ export class Walker {
       canBeInterface: () => null,
       inSet: () => null,
       knownTo,
-      redirectAddress: null,
+      redirectAddress: () => null,
     };
   }
 }

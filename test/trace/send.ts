@@ -42,7 +42,7 @@ export function environment(setup: NodeSetup = {}): Environment {
       return members === undefined ? null : members.includes(looked);
     },
     knownTo: new Set(setup.knownTo ?? []),
-    redirectAddress: setup.redirectAddress === null ? null : parseAddress(setup.redirectAddress ?? '192.168.1.10'),
+    redirectAddress: () => (setup.redirectAddress === null ? null : parseAddress(setup.redirectAddress ?? '192.168.1.10')),
   };
 }
 

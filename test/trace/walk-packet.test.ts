@@ -492,3 +492,18 @@ describe('rules of others before those of kube-proxy', () => {
     expect(flow(rules, {from: '10.244.1.5', to: '10.96.0.10', port: 53, protocol: 'udp'})).toBe('passes');
   });
 });
+
+describe("a destination of which it is not known whether it is the node's", () => {
+  const to = {from: '198.18.0.1', to: '203.0.113.7', port: 80};
+
+  test('is undecided where INPUT and FORWARD disagree, and says which address it is', () => {
+    const [end, ...more] = outcomes(ruleset({filter: '-A INPUT -j DROP'}), to, {localUnknown: true});
+    expect(more).toEqual([]);
+    expect(end).toMatchObject({verdict: 'undecided', reason: expect.stringContaining('203.0.113.7')});
+  });
+
+  test('is no matter where they agree', () => {
+    expect(flow(ruleset({filter: '-A INPUT -j DROP\n-A FORWARD -j DROP'}), to, {localUnknown: true})).toBe('DROP');
+    expect(flow(ruleset({filter: '-A OUTPUT -j DROP'}), to, {localUnknown: true})).toBe('passes');
+  });
+});

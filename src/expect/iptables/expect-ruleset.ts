@@ -22,7 +22,7 @@ export interface ExpectInput {
 /** What a kube-proxy may take for granted that the API says otherwise of. */
 export interface Assumption {
   readonly nodeName?: string;
-  readonly zone?: null;
+  readonly zone?: string | null;
   readonly detector?: LocalDetector;
   readonly masqueradeAll?: boolean;
   /** For a Service port with endpoints given twice: which of the lists that kube-proxy may have made of them. */
