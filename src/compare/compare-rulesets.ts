@@ -137,9 +137,11 @@ function pairUp<Owner>(
   for (const [index, {rule}] of expected.entries()) add(waiting, comparableRule(rule), index);
   const known = new Set(waiting.keys());
   const pairs: (readonly [number, Rule])[] = [];
+  let last = -1;
   for (const rule of actual) {
     const key = comparableRule(rule);
-    const index = waiting.get(key)?.shift();
+    const index = takePlace(waiting.get(key), last);
+    last = index ?? last;
     if (index !== undefined) pairs.push([index, rule]);
     else differences.push({...place, kind: known.has(key) ? 'duplicate' : 'extra', rule, owner});
   }
@@ -149,6 +151,13 @@ function pairUp<Owner>(
     if (item !== undefined) differences.push({...place, kind: 'missing', rule: item.rule, owner: item.owner});
   }
   return {pairs, differences};
+}
+
+/** Of equal rules, the place after the last one taken, so that a rule that is gone is missed once and not in two places. */
+function takePlace(places: number[] | undefined, last: number): number | undefined {
+  if (places === undefined) return undefined;
+  const at = places.findIndex(place => place > last);
+  return places.splice(Math.max(at, 0), 1)[0];
 }
 
 /** A chain that many share, or a base chain: a set of rules. Lines that read the same are paired without being parsed. */

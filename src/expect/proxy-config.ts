@@ -45,7 +45,7 @@ export function resolveProxyConfig(
   const nodeName = hostname.value.includes('$(') ? {value: node.name, source: 'Node'} : hostname;
   const config: ProxyConfig = {
     version: versionOf({node, api, object, overrides, inferred}, problems),
-    mode: modeOf(node, pick('mode', 'iptables')),
+    mode: modeOf(node, pick('mode', 'iptables'), problems),
     clusterCIDRs: pick('clusterCIDRs', []),
     detectLocalMode: {...detectLocalMode, value: asDetectLocalMode(detectLocalMode.value)},
     bridgeInterface: pick('bridgeInterface', ''),
@@ -173,12 +173,16 @@ export function parseVersion(text: string): KubeProxyVersion | null {
 }
 
 /** What the running kube-proxy says of itself goes before its configuration; an empty mode is iptables on Linux. */
-function modeOf(node: NodeDump, configured: Setting<string>): Setting<string> {
+function modeOf(node: NodeDump, configured: Setting<string>, problems: Problem[]): Setting<string> {
   const said = node.read('proxy-mode')?.toString('utf8').trim();
   if (configured.source === 'flag' || said === undefined || said === '')
     return configured.value === '' ? {...configured, value: 'iptables'} : configured;
-  return {value: said, source: 'proxy-mode'};
+  if (proxyModes.has(said)) return {value: said, source: 'proxy-mode'};
+  problems.push({node: node.name, message: `proxy-mode: "${firstLine(said)}" is no mode of kube-proxy`});
+  return configured;
 }
+
+const proxyModes = new Set(['iptables', 'ipvs', 'nftables', 'userspace', 'kernelspace']);
 
 function asDetectLocalMode(mode: string): DetectLocalMode {
   return mode === 'NodeCIDR' || mode === 'BridgeInterface' || mode === 'InterfaceNamePrefix' ? mode : 'ClusterCIDR';

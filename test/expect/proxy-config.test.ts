@@ -189,6 +189,12 @@ describe('the settings of a kube-proxy', () => {
 });
 
 describe('the mode', () => {
+  test('a word that is no mode of kube-proxy is said and not believed', () => {
+    const {config, problems} = resolve({'proxy-mode': '404 page not found', 'configz.json': configz({mode: 'iptables'})});
+    expect(config.mode).toEqual({value: 'iptables', source: 'configz.json'});
+    expect(problems.map(({message}) => message).join()).toContain('404 page not found');
+  });
+
   test('is what the running kube-proxy says, unless a flag says otherwise', () => {
     const files = {'proxy-mode': 'nftables\n', 'configz.json': configz({mode: 'iptables'})};
     expect(configOf(files).mode).toEqual({value: 'nftables', source: 'proxy-mode'});

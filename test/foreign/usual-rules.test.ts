@@ -17,16 +17,18 @@ describe.each(programs)('the usual rules of $name', ({name, capture}) => {
     ).toEqual([]);
   });
 
-  test.skipIf(ipsets(name) === null)('are none either where the ipsets were not read', async () => {
-    const given = await scenarioWith({name, capture});
-    given.file('node-a', 'ipset-save', null);
-    expect(
-      given
-        .findings({nodes: node => node === 'node-a'})
-        .filter(isLoud)
-        .filter(isOfTheNode),
-    ).toEqual([]);
-  });
+  // Only some of them match by ipsets at all.
+  if (ipsets(name) !== null)
+    test('are none either where the ipsets were not read', async () => {
+      const given = await scenarioWith({name, capture});
+      given.file('node-a', 'ipset-save', null);
+      expect(
+        given
+          .findings({nodes: node => node === 'node-a'})
+          .filter(isLoud)
+          .filter(isOfTheNode),
+      ).toEqual([]);
+    });
 
   test('are none either where the interfaces of the node were not read', async () => {
     const given = await scenarioWith({name, capture});
