@@ -11,7 +11,7 @@ import {environmentOf} from './environment.ts';
 import {Explained} from './explained.ts';
 import {type Probe, probesFor} from './probes.ts';
 import {bothOf, isSameBut} from './merge-symptoms.ts';
-import {changesFates} from './rule-effect.ts';
+import {changesFates, otherClaimant} from './rule-effect.ts';
 import type {ServiceView} from './service-view.ts';
 import {sourceNames} from './sources.ts';
 import type {Symptom} from './symptom.ts';
@@ -279,6 +279,14 @@ class PortJudge {
     const chain = jump?.target?.name ?? '';
     if (jump === undefined || parseChainName(chain)?.role !== 'EXT' || jumps.some(({target}) => target?.name === balancing)) return false;
     const expectedRules = this.#missingRules().filter(rule => rule.chain === chain);
+    if (this.#item.port.externalPolicyLocal && balancingRole(expected) === 'SVC') {
+      const detail = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)} lack the short cut to all endpoints, and come back from ${chain} without one`;
+      this.#say(
+        {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, expected: expectedRules, actual: [jump]},
+        `policy ${entryText(probe.entry)}`,
+      );
+      return true;
+    }
     const detail = `packets to its ${entryText(probe.entry)} are sent to ${chain}, and come back from there without an endpoint`;
     this.#say(
       {kind: 'missing-entry', entry: probe.entry, detail, expected: expectedRules, actual: [jump]},
@@ -540,11 +548,11 @@ class PortJudge {
       if (table !== 'nat' || !shared || !this.#isOwn(target) || entries.some(entry => isEntryRule(rule, entry))) continue;
       const {expected, view} = this.#case;
       const where = entryOfRule(rule);
-      // Where the address and port are another Service port's as well, its rules may stand before this one.
-      const answers = changesFates(rule, {expected, actual: view});
+      const owner = otherClaimant(rule, this.#item, expected);
+      const answers = owner === undefined && changesFates(rule, {expected, actual: view});
       const detail = answers
         ? `still answers at ${where}, which the API does not give it (any more)`
-        : `a rule leads to it from ${where}, which the API does not give it (any more): no packet fares differently for it`;
+        : `a rule leads to it from ${where}, which ${owner === undefined ? 'the API does not give it (any more): no packet fares differently for it' : `is ${owner.port.servicePortName}'s`}`;
       this.#say(
         {kind: 'stale-service', severity: answers ? 'error' : 'info', detail, expected: [], actual: [rule]},
         `stale entry ${where}`,

@@ -1,11 +1,13 @@
 import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {NodeContext} from '../expect/iptables/node-context.ts';
+import type {PortOnNode} from '../expect/iptables/service-rules.ts';
 import {addressInside, parseCidr} from '../model/address.ts';
 import type {ChainSource, Rule} from '../model/ruleset.ts';
 import type {Packet} from '../trace/packet.ts';
 import {walkPacket} from '../trace/walk-packet.ts';
 import {nodePortAddresses} from './entries.ts';
 import {environmentOf} from './environment.ts';
+import {PortIndex} from './port-index.ts';
 import {packetOf} from './probes.ts';
 import {sourcesFor} from './sources.ts';
 import {fateOf, sameFate} from './trial.ts';
@@ -16,6 +18,18 @@ export function changesFates(rule: Rule, {expected, actual}: {readonly expected:
   return packetsTo(rule, expected.context).some(
     packet => !sameFate(fateOf(walkPacket(expected, packet, environment)), fateOf(walkPacket(actual, packet, environment))),
   );
+}
+
+const indexes = new WeakMap<ExpectedRuleset, PortIndex>();
+
+/** A Service port other than this one that has the address and port of a rule for its own: it says what becomes of its packets. */
+export function otherClaimant(rule: Rule, item: PortOnNode, expected: ExpectedRuleset): PortOnNode | undefined {
+  let index = indexes.get(expected);
+  if (index === undefined) {
+    index = new PortIndex(expected);
+    indexes.set(expected, index);
+  }
+  return index.concerned(rule).find(other => other !== item);
 }
 
 /** Packets to what a rule of a shared chain names, one from each kind of source. */

@@ -68,16 +68,17 @@ export class Laboratory {
     const findings = this.#findings(dump).filter(finding => !this.#known.has(identity(finding)));
     const changed = this.#changed(mutation, parse(dump, this.#setup.family));
     const alarm = findings.some(({severity, code}) => severity === 'error' || (severity === 'warning' && !hazards.has(code)));
-    const loud = findings.some(({severity}) => severity !== 'info');
     const found = findings.some(({code}) => /^ST[234]/.test(code));
     const concerned = changed.filter(({before}) => !bystanders.has(before.packet.about));
-    const verdict = concerned.length > 0 && !loud ? 'missed' : changed.length === 0 && alarm ? 'false alarm' : found ? 'found' : 'harmless';
+    const services = [...new Set(changed.map(({before}) => before.packet.about))].filter(about => about.includes('/'));
+    const missed = concerned.length > 0 && !isSaid(services, findings);
+    const verdict = missed ? 'missed' : changed.length === 0 && alarm ? 'false alarm' : found ? 'found' : 'harmless';
     return {
       ...{mutation, findings, verdict},
       changed: (concerned.length > 0 ? concerned : changed)
         .slice(0, 3)
         .map(({before, after}) => `${before.packet.text} (${before.packet.about}): ${fateText(before.fate)} → ${fateText(after.fate)}`),
-      services: [...new Set(changed.map(({before}) => before.packet.about))].filter(about => about.includes('/')),
+      services,
     };
   }
 
@@ -109,6 +110,13 @@ export class Laboratory {
     const {findings} = diagnose({...this.#snapshot, nodes}, {toolVersion: '0.0.0', nodes: name => name === this.#node});
     return findings.filter(({node}) => node !== undefined);
   }
+}
+
+/** Some finding to act on is about the node as a whole, or those that are there name every Service whose packets fare differently. */
+function isSaid(services: readonly string[], findings: readonly Finding[]): boolean {
+  const loud = findings.filter(({severity, code}) => severity !== 'info' && /^ST[234]/.test(code));
+  const named = new Set(loud.map(({service}) => (service === undefined ? null : `${service.namespace}/${service.name}`)));
+  return named.has(null) || (loud.length > 0 && services.every(service => named.has(service)));
 }
 
 /**

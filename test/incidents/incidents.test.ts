@@ -1,0 +1,491 @@
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {describe, expect, test} from 'vitest';
+import {checks} from '../../src/checks/index.ts';
+import type {DiagnoseOptions} from '../../src/diagnose.ts';
+import type {EndpointSliceObject, SliceEndpoint} from '../../src/model/api-objects.ts';
+import {isLoud, type Scenario, scenario} from '../scenario.ts';
+
+interface Incident {
+  /** As in `docs/incidents.md`. */
+  readonly id: string;
+  readonly title: string;
+  /** Makes the smallest change that shows it. */
+  readonly change: (given: Scenario) => void;
+  /** The codes of all findings to act on, and of those that explain. */
+  readonly loud: readonly string[];
+  readonly quiet?: readonly string[];
+  readonly options?: Partial<DiagnoseOptions>;
+}
+
+/** Only what the API objects alone tell. */
+const api: Partial<DiagnoseOptions> = {only: new Set(checks.filter(({code}) => code.startsWith('ST1')).map(({code}) => code))};
+
+const onNodeB: Partial<DiagnoseOptions> = {nodes: name => name === 'node-b'};
+
+const incidents: readonly Incident[] = [
+  {
+    id: 'F01',
+    title: 'an endpoint that the API does not have any more',
+    change: given => given.slices('shop/web', without('10.244.11.5')),
+    loud: ['ST203'],
+    options: onNodeB,
+  },
+  {
+    id: 'F02',
+    title: 'an endpoint that the node does not have yet',
+    change: given => given.slices('shop/web', withOne({addresses: ['10.244.12.50'], conditions: {ready: true}, nodeName: 'node-b'})),
+    loud: ['ST202'],
+    options: onNodeB,
+  },
+  {
+    id: 'F03',
+    title: 'no Service rules, and a kube-proxy whose restores fail',
+    change: given => {
+      empty(given, 'iptables-save');
+      waiting(given);
+    },
+    loud: ['ST305', 'ST505'],
+  },
+  {id: 'F04', title: 'no Service rules in IPv6', change: given => empty(given, 'ip6tables-save'), loud: ['ST305']},
+  {
+    id: 'F05',
+    title: 'an external IP of the other family',
+    change: given => given.service('shop/external-ips', service => ({...service, spec: {...service.spec, externalIPs: ['fd00:198::10']}})),
+    loud: ['ST105'],
+    options: api,
+  },
+  {
+    id: 'F06',
+    title: 'a new endpoint that kube-proxy was told of long ago',
+    change: given => {
+      given.slices('shop/web', withOne({addresses: ['10.244.12.50'], conditions: {ready: true}, nodeName: 'node-b'}));
+      waiting(given);
+    },
+    loud: ['ST202', 'ST505'],
+    options: onNodeB,
+  },
+  {
+    id: 'F07',
+    title: 'Service rules in both backends that disagree',
+    change: given => {
+      const dump = given.rules('node-b').toString();
+      given.file('node-b', 'iptables-nft-save', dump);
+      given.file('node-b', 'iptables-legacy-save', dump.replaceAll(' (nf_tables)', '').replace('10.244.12.4:8080', '10.244.12.77:8080'));
+    },
+    loud: ['ST501'],
+  },
+  {
+    id: 'F08',
+    title: 'destinations that an older iptables could not read',
+    change: given => given.rules('node-b').replaceAll('--to-destination 10.', '--to-destination :0 --persistent 10.'),
+    loud: ['ST506'],
+  },
+  {
+    id: 'F09',
+    title: 'an iptables-save that failed',
+    change: given =>
+      given.file('node-b', 'iptables-save', "iptables-save v1.8.2 (nf_tables): table `nat' is incompatible, use 'nft' tool.\n\n"),
+    loud: ['ST902'],
+  },
+  {
+    id: 'F10',
+    title: 'a REJECT of a Service that has endpoints',
+    change: given =>
+      given
+        .rules('node-b')
+        .append(
+          'filter',
+          '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable',
+        ),
+    loud: [],
+    quiet: ['ST213'],
+  },
+  {
+    id: 'F10',
+    title: 'rules of iptables mode under a kube-proxy in another mode',
+    change: given => given.file('node-b', 'proxy-mode', 'ipvs'),
+    loud: ['ST503', 'ST901'],
+  },
+  {
+    id: 'F11',
+    title: 'a Service whose last endpoint went',
+    change: given => given.slices('shop/web', slice => ({...slice, endpoints: []})),
+    loud: ['ST101', 'ST203'],
+    options: onNodeB,
+  },
+  {
+    id: 'F12',
+    title: 'no jump to the REJECTs from FORWARD',
+    change: given => given.rules('node-b').delete('-A FORWARD', '-j KUBE-SERVICES'),
+    loud: ['ST301'],
+  },
+  {
+    id: 'F12',
+    title: 'an ACCEPT before the REJECTs in FORWARD',
+    change: given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-SERVICES'], '-A FORWARD -s 10.244.0.0/16 -j ACCEPT'),
+    loud: ['ST212'],
+  },
+  {
+    id: 'F13',
+    title: 'a node port of a Service without endpoints is refused for all',
+    change: given =>
+      given.addService({
+        metadata: {namespace: 'shop', name: 'hollow'},
+        spec: {type: 'NodePort', clusterIP: '10.96.9.9', clusterIPs: ['10.96.9.9'], ports: [{name: 'http', port: 80, nodePort: 31_022}]},
+      }),
+    loud: ['ST101'],
+    options: api,
+  },
+  {id: 'F14', title: 'the rules of another node name', change: otherName, loud: ['ST507'], options: {nodes: name => name === 'node-a'}},
+  {
+    id: 'F15',
+    title: 'a node without an endpoint drops, as a Local policy asks',
+    change: given => {
+      expect(given.rules('node-c').lines('shop/lb-local:http has no local endpoints', '-j DROP')).not.toEqual([]);
+    },
+    loud: [],
+  },
+  {
+    id: 'F16',
+    title: 'the short cut for pods of one Service is missing',
+    change: given => given.rules('node-b').delete('-A KUBE-EXT-', 'pod traffic for shop/lb-local:http'),
+    loud: ['ST207'],
+  },
+  {
+    id: 'F16',
+    title: 'pods are recognised by a network that is not theirs',
+    change: given =>
+      given.nodeObject('node-b', node => ({...node, spec: {...node.spec, podCIDR: '10.99.2.0/24', podCIDRs: ['10.99.2.0/24']}})),
+    loud: ['ST504'],
+    options: onNodeB,
+  },
+  {
+    id: 'F17',
+    title: 'another cluster CIDR in all rules',
+    change: given => given.rules('node-b').replaceAll('-s 10.244.0.0/16', '-s 10.200.0.0/16'),
+    loud: ['ST504'],
+  },
+  {
+    id: 'F18',
+    title: 'no DROP for those in no source range',
+    change: given => given.rules('node-b').delete('-A KUBE-PROXY-FIREWALL'),
+    loud: ['ST210'],
+  },
+  {
+    id: 'F18',
+    title: 'a source range that is allowed and not let in',
+    change: given => given.rules('node-b').deleteAll('-A KUBE-FW-', ' -s '),
+    loud: ['ST210'],
+  },
+  {
+    id: 'F19',
+    title: 'no masquerading of what an endpoint sends itself',
+    change: given => given.rules('node-b').delete('-A KUBE-SEP-', '"shop/web:http"', '-s 10.244.12.4/32'),
+    loud: ['ST211'],
+  },
+  {
+    id: 'F21',
+    title: 'a host port in front of KUBE-SERVICES',
+    change: given =>
+      given
+        .rules('node-b')
+        .insertBefore(
+          ['-A PREROUTING', '-j KUBE-SERVICES'],
+          '-A PREROUTING -p tcp -m addrtype --dst-type LOCAL -m tcp --dport 30080 -j DNAT --to-destination 10.244.12.40:80',
+        ),
+    loud: ['ST401'],
+  },
+  {id: 'F22', title: 'no jump', change: given => given.rules('node-b').delete('-A PREROUTING', '-j KUBE-SERVICES'), loud: ['ST301']},
+  {
+    id: 'F22',
+    title: 'a jump that is not reached',
+    change: given => given.rules('node-b').insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -d 10.96.0.0/12 -j ACCEPT'),
+    loud: ['ST401'],
+  },
+  {
+    id: 'F23',
+    title: 'tables as they are after a flush',
+    change: given => {
+      empty(given, 'iptables-save');
+      given.file(
+        'node-b',
+        'iptables-save',
+        given
+          .rules('node-b')
+          .toString()
+          .replaceAll(/^:KUBE-.*\n/gm, ''),
+      );
+    },
+    loud: ['ST305'],
+    quiet: ['ST306'],
+  },
+  {
+    id: 'F24',
+    title: 'FORWARD drops by its policy',
+    change: given => given.rules('node-b').policy('filter', 'FORWARD', 'DROP'),
+    loud: ['ST303'],
+  },
+  {
+    id: 'F24',
+    title: 'FORWARD accepts pods alone, and the rule that accepts marked packets is missing',
+    change: given => {
+      given.rules('node-b').policy('filter', 'FORWARD', 'DROP');
+      given.rules('node-b').append('filter', '-A FORWARD -s 10.244.0.0/16 -j ACCEPT');
+      given.rules('node-b').delete('-A KUBE-FORWARD', '-j ACCEPT', '--mark');
+    },
+    loud: ['ST303'],
+  },
+  {
+    id: 'F25',
+    title: 'a tracked flow to a former endpoint',
+    change: given =>
+      given.file(
+        'node-b',
+        'conntrack',
+        'udp      17 25 src=10.244.13.7 dst=10.96.0.10 sport=40000 dport=53 src=10.244.11.77 dst=10.244.13.7 sport=53 dport=40000 mark=0 use=1\n',
+      ),
+    loud: ['ST508'],
+  },
+  {
+    id: 'F26',
+    title: 'INVALID packets are not dropped',
+    change: given => given.rules('node-b').delete('-A KUBE-FORWARD', 'INVALID'),
+    loud: [],
+    quiet: ['ST217'],
+  },
+  {
+    id: 'F26',
+    title: 'more than INVALID packets is dropped',
+    change: given => given.rules('node-b').replace(['-A KUBE-FORWARD', 'INVALID'], 'INVALID', 'INVALID,NEW'),
+    loud: ['ST303'],
+  },
+  {
+    id: 'F27',
+    title: 'a node drops although an endpoint on it is terminating and serves still',
+    change: given =>
+      given.slices(
+        'shop/nodeport-local',
+        withOne({
+          addresses: ['10.244.12.60'],
+          conditions: {ready: false, serving: true, terminating: true},
+          nodeName: 'node-b',
+        }),
+      ),
+    loud: ['ST207'],
+    options: onNodeB,
+  },
+  {
+    id: 'F28',
+    title: 'one endpoint without a hint',
+    change: given =>
+      given.slices(
+        'shop/zonal',
+        changeFirst(({hints: _, ...endpoint}) => endpoint),
+      ),
+    loud: [],
+    quiet: ['ST104'],
+    options: api,
+  },
+  {id: 'F28', title: 'all zones are used by a node that has one', change: unaware, loud: ['ST509'], options: onNodeB},
+  {
+    id: 'F29',
+    title: 'an endpoint with affinity that is gone',
+    change: given => given.slices('shop/sticky', without('10.244.11.5')),
+    loud: ['ST203'],
+    options: onNodeB,
+  },
+  {
+    id: 'F29',
+    title: 'another timeout than configured',
+    change: given => given.rules('node-b').replaceAll('--seconds 10800', '--seconds 60'),
+    loud: ['ST209'],
+  },
+  {
+    id: 'F30',
+    title: 'no ACCEPT of the health-check port',
+    change: given => given.rules('node-b').delete('-A KUBE-NODEPORTS', 'health check node port'),
+    loud: ['ST219'],
+  },
+  {
+    id: 'F31',
+    title: 'no slice has a port of this name',
+    change: given =>
+      given.service('shop/web', service => ({...service, spec: {...service.spec, ports: [{name: 'web', port: 80, protocol: 'TCP'}]}})),
+    loud: ['ST102'],
+    options: api,
+  },
+  {
+    id: 'F32',
+    title: 'two endpoints with one address',
+    change: given =>
+      given.slices('shop/web', withOne({addresses: ['10.244.12.4'], conditions: {ready: false, serving: true, terminating: true}})),
+    loud: ['ST103'],
+    options: api,
+  },
+  {
+    id: 'F33',
+    title: 'a node-port jump for another address',
+    change: given =>
+      given
+        .rules('node-b')
+        .replace(
+          ['-A KUBE-SERVICES', '-j KUBE-NODEPORTS'],
+          /-A KUBE-SERVICES (.*) -m addrtype --dst-type LOCAL/,
+          '-A KUBE-SERVICES -d 192.0.2.7/32 $1',
+        ),
+    loud: ['ST304'],
+  },
+  {
+    id: 'F34',
+    title: 'a kube-proxy in nftables mode',
+    change: given => {
+      given.file('node-b', 'proxy-mode', 'nftables');
+      empty(given, 'iptables-save');
+      empty(given, 'ip6tables-save');
+    },
+    loud: ['ST901'],
+  },
+  {
+    id: 'F35',
+    title: 'no rules for an address of mode Proxy',
+    change: given => {
+      expect(given.rules('node-b').lines('203.0.113.10/32')).not.toEqual([]);
+      expect(given.rules('node-b').lines('203.0.113.11/32')).toEqual([]);
+    },
+    loud: [],
+  },
+  {
+    id: 'F36',
+    title: "a node's address as an external IP",
+    change: given => given.service('shop/external-ips', service => ({...service, spec: {...service.spec, externalIPs: ['172.18.0.12']}})),
+    loud: ['ST106'],
+    options: api,
+  },
+  {
+    id: 'F38',
+    title: 'the mark is not cleared',
+    change: given => given.rules('node-b').delete('-A KUBE-POSTROUTING', '-j MARK'),
+    loud: ['ST302'],
+  },
+  {
+    id: 'F40',
+    title: 'a rule that is there many times',
+    change: given => {
+      const rule = given.rules('node-b').line('-A KUBE-FIREWALL');
+      given.rules('node-b').insertAfter(['-A KUBE-FIREWALL'], ...Array.from({length: 50}, () => rule));
+    },
+    loud: [],
+    quiet: ['ST218'],
+  },
+  ...['shop/headless', 'shop/alias', 'shop/other-proxy'].map(
+    (name): Incident => ({
+      id: 'F42',
+      title: `${name} is not for kube-proxy`,
+      change: () => {},
+      loud: [],
+      quiet: ['ST107'],
+      options: {selects: ({metadata}) => `${metadata.namespace}/${metadata.name}` === name, byName: true},
+    }),
+  ),
+];
+
+describe('incidents', () => {
+  test.each(incidents)('$id: $title', async ({change, loud, quiet = [], options}) => {
+    const given = await scenario();
+    change(given);
+    const found = given.news(options);
+    const codes = (list: typeof found): readonly string[] => [...new Set(list.map(({code}) => code))].sort();
+    expect(codes(found.filter(isLoud))).toEqual(loud);
+    expect(codes(found)).toEqual(expect.arrayContaining([...quiet]));
+  });
+});
+
+describe('docs/incidents.md', () => {
+  const page = readFileSync(join(import.meta.dirname, '../../docs/incidents.md'), 'utf8');
+  const rows = [...page.matchAll(/^\| (F\d\d) \| (.*) \| (.*) \| \[[^\]]+\]\((https:\S+)\) \|$/gm)].map(([, id = '', , codes = '']) => ({
+    id,
+    codes,
+  }));
+
+  test('has a line for each of them, in order', () => {
+    expect(rows.map(({id}) => id)).toEqual(Array.from({length: 42}, (_, index) => `F${String(index + 1).padStart(2, '0')}`));
+  });
+
+  test('names codes that there are', () => {
+    const known = new Set<string>(checks.map(({code}) => code));
+    expect(rows.flatMap(({codes}) => codes.match(/ST\d{3}/g) ?? []).filter(code => !known.has(code))).toEqual([]);
+  });
+
+  test.each(rows)('$id: what it says is what the tests show', ({id, codes}) => {
+    const shown = incidents.filter(incident => incident.id === id);
+    const named = new Set(codes.match(/ST\d{3}/g) ?? []);
+    expect(shown.length > 0).toBe(!codes.startsWith('not '));
+    expect(named.size > 0).toBe(shown.some(({loud, quiet = []}) => loud.length + quiet.length > 0));
+    const bracketed = new Set([...codes.matchAll(/\((ST\d{3})\)/g)].map(([, code = '']) => code));
+    const all = shown.flatMap(({loud, quiet = []}) => [...loud, ...quiet]);
+    expect([...named].filter(code => !all.includes(code))).toEqual([]);
+    const explains = shown.flatMap(({quiet = []}) => quiet);
+    expect([...bracketed].filter(code => !explains.includes(code))).toEqual([]);
+  });
+});
+
+function without(address: string): (slice: EndpointSliceObject) => EndpointSliceObject {
+  return slice => ({...slice, endpoints: (slice.endpoints ?? []).filter(({addresses}) => !addresses?.includes(address))});
+}
+
+function withOne(endpoint: SliceEndpoint): (slice: EndpointSliceObject) => EndpointSliceObject {
+  return slice => ({...slice, endpoints: [...(slice.endpoints ?? []), endpoint]});
+}
+
+function changeFirst(change: (endpoint: SliceEndpoint) => SliceEndpoint): (slice: EndpointSliceObject) => EndpointSliceObject {
+  return slice => ({...slice, endpoints: (slice.endpoints ?? []).map((endpoint, index) => (index === 0 ? change(endpoint) : endpoint))});
+}
+
+/** Chains and hooks of kube-proxy, and not one rule of a Service, on node-b. */
+function empty(given: Scenario, file: string): void {
+  given.rules('node-b', file).deleteAll('-A KUBE-');
+}
+
+/** A change that the kube-proxy of node-b has been failing to carry out for ten minutes. */
+function waiting(given: Scenario): void {
+  const now = '2026-11-21T09:31:24Z';
+  const seconds = Date.parse(now) / 1000;
+  given.file('node-b', 'healthz.json', JSON.stringify({currentTime: now, lastUpdated: now, healthy: true}));
+  given.file(
+    'node-b',
+    'metrics',
+    [
+      `kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"} ${seconds - 600}`,
+      `kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv4"} ${seconds - 900}`,
+      'kubeproxy_sync_proxy_rules_iptables_restore_failures_total 20',
+      '',
+    ].join('\n'),
+  );
+}
+
+/** Services with hints are left out of the API and of all rules: they go by the zone of the node. */
+function withoutHints(given: Scenario): void {
+  for (const name of ['zonal', 'nodal']) {
+    given.deleteService(`shop/${name}`);
+    for (const node of ['node-a', 'node-b', 'node-c']) given.rules(node).deleteAll(`"shop/${name}:http`);
+  }
+}
+
+/** The rules of node-c, where no endpoint is local, on node-a. */
+function otherName(given: Scenario): void {
+  withoutHints(given);
+  given.rules('node-a').become(given.rules('node-c'));
+}
+
+/** The only Service with hints, and its rules spread over all its endpoints. */
+function unaware(given: Scenario): void {
+  withoutHints(given);
+  given.slices('shop/web', slice => ({
+    ...slice,
+    endpoints: (slice.endpoints ?? []).map(endpoint => ({
+      ...endpoint,
+      hints: {forZones: [{name: endpoint.nodeName === 'node-a' ? 'zone-1' : 'zone-2'}]},
+    })),
+  }));
+}
