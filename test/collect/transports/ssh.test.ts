@@ -123,7 +123,8 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
       expect(leftBehind()).not.toEqual([]);
     }
     expect((server.log().match(/Accepted publickey/g)?.length ?? 0) - before).toBe(1);
-    expect(leftBehind()).toEqual([]);
+    // The connection is told to end, and takes a moment.
+    await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
   });
 
   test('big output arrives whole', async () => {
@@ -155,7 +156,8 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     await expect(openShell({options: sshOptions(server.folder, 'stranger', 'known')})).rejects.toThrow(
       /Permission denied.*none of your keys.*--ssh-user/,
     );
-    expect(leftBehind()).toEqual([]);
+    // The connection is told to end, and takes a moment.
+    await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
   });
 
   test('a host key that is not known is not accepted', async () => {
@@ -185,7 +187,8 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     await expect(openShell({port, connectTimeoutMs: 1000})).rejects.toThrow(/timed out.*not to be reached/);
     const opening = sshTransport({...server.options, port}).open(nodeAt(), AbortSignal.timeout(300));
     await expect(opening).rejects.toThrow('stopped before there was an answer');
-    expect(leftBehind()).toEqual([]);
+    // The connection is told to end, and takes a moment.
+    await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
     silent.close();
   });
 
@@ -194,7 +197,8 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
       await using shell = await openShell();
       await expect(shell.run(['sleep', '60'], AbortSignal.timeout(300))).rejects.toThrow('sleep did not end by itself');
     }
-    expect(leftBehind()).toEqual([]);
+    // The connection is told to end, and takes a moment.
+    await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
   });
 
   test('with sudo every command goes through sudo -n', async () => {
@@ -225,7 +229,8 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     rmSync(join(folder, 'bin', 'ip6tables-save'));
     expect(node).toMatchObject({status: 'read', problems: [], files: ['ip6tables-save', 'iptables-version']});
     expect(readdirSync(folder)).toContain('once');
-    expect(leftBehind()).toEqual([]);
+    // The connection is told to end, and takes a moment.
+    await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
   });
 });
 
