@@ -14,6 +14,7 @@ import {leftoverChains} from './leftover-chains.ts';
 import {PortIndex} from './port-index.ts';
 import {ServiceView} from './service-view.ts';
 import {staleServices} from './stale-services.ts';
+import {judgeStrangeRules, type StrangeCase} from './strange-rules.ts';
 import type {Symptom} from './symptom.ts';
 
 export interface FamilyCase {
@@ -57,9 +58,15 @@ export function judgeFamily({expect, actual, sets, knowsZone}: FamilyCase): Fami
       // Without one of the tables nobody can tell where a packet would have gone.
       ...(actual.hasTable('nat') && actual.hasTable('filter') ? judgeForeign({expected, actual, view, sets}) : []),
       ...staleServices({expected, actual, view, rules: owned.strange}),
+      ...broadRules({expected, view, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
       ...leftoverChains(expected, actual, compared),
     ],
   };
+}
+
+/** What they do to their own Service port is said of it; here it is about all others, where there are any. */
+function broadRules(given: StrangeCase): readonly Symptom[] {
+  return given.rules.length === 0 ? [] : [judgeStrangeRules(given)].filter(({severity}) => severity !== 'info');
 }
 
 /** The network by which pods are told apart holds none of the node's own pods. */
@@ -111,6 +118,8 @@ interface Attributed {
   readonly byPort: ReadonlyMap<PortOnNode, readonly PortDifference[]>;
   /** Rules in Service chains that belong to no Service port that is expected. */
   readonly strange: readonly Rule[];
+  /** Rules that belong to Service ports and take others' packets as well. */
+  readonly broad: ReadonlyMap<Rule, readonly PortOnNode[]>;
   readonly rest: readonly PortDifference[];
 }
 
@@ -119,6 +128,7 @@ function attribute(differences: readonly PortDifference[], index: PortIndex): At
   const byPort = new Map<PortOnNode, PortDifference[]>();
   const strange: Rule[] = [];
   const rest: PortDifference[] = [];
+  const broad = new Map<Rule, readonly PortOnNode[]>();
   for (const difference of differences) {
     const owners = difference.owner !== null ? [difference.owner] : index.concerned(difference.rule);
     for (const owner of owners) {
@@ -127,8 +137,9 @@ function attribute(differences: readonly PortDifference[], index: PortIndex): At
       else list.push(difference);
     }
     if (difference.owner !== null) continue;
+    if (difference.kind === 'extra' && owners.length > 0 && index.isBroad(difference.rule)) broad.set(difference.rule, owners);
     if (difference.kind === 'extra' && index.isStrange(difference.rule)) strange.push(difference.rule);
     else if (owners.length === 0) rest.push(difference);
   }
-  return {byPort, strange, rest};
+  return {byPort, strange, broad, rest};
 }

@@ -31,7 +31,7 @@ export function judgeFrame(given: FrameCase): readonly Symptom[] {
   judgeHooks(given, [...left], effect, say);
   judgeMasquerade(given, [...left], effect, say);
   judgeNodePortTail(given, [...left], effect, say);
-  judgeForward(given, [...left], say);
+  judgeForward(given, [...left], effect, say);
   judgeMarkDrop(given, say);
   judgeFilterChains(given, [...left], effect, say);
   sayRest([...left], say);
@@ -240,7 +240,7 @@ function isTail({target}: Rule): boolean {
 }
 
 /** Rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence lets through or holds back. */
-function judgeForward({expected, actual}: FrameCase, differences: readonly PortDifference[], say: Say): void {
+function judgeForward({expected, actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
   for (const difference of differences.filter(
     ({kind, chain}) => kind === 'missing' && (chain === 'KUBE-FORWARD' || chain === 'KUBE-FIREWALL'),
   )) {
@@ -258,6 +258,7 @@ function judgeForward({expected, actual}: FrameCase, differences: readonly PortD
         [difference],
       );
     } else if (rule.chain === 'KUBE-FIREWALL') {
+      if (!changesChain({expected, actual}, 'KUBE-FIREWALL', effect)) continue;
       say(
         {
           kind: 'missing-rule',
@@ -319,14 +320,18 @@ function leadsTo(actual: Ruleset, chain: string, target: string): boolean {
   );
 }
 
+/** Whether packets fare differently for how a chain of table filter differs. */
+function changesChain({expected, actual}: Pick<FrameCase, 'expected' | 'actual'>, name: string, effect: FrameEffect): boolean {
+  const chain = actual.chain('filter', name);
+  const right = expected.chain('filter', name)?.rules() ?? [];
+  return chain === undefined || effect.ofRules(chain, [...right, ...chain.rules().filter(isKubeletsOwn)]);
+}
+
 /** What is left of KUBE-FORWARD and KUBE-FIREWALL, where packets fare differently for it. */
 function judgeFilterChains({expected, actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
   for (const name of ['KUBE-FORWARD', 'KUBE-FIREWALL']) {
     const own = differences.filter(({table, chain}) => table === 'filter' && chain === name);
-    const chain = actual.chain('filter', name);
-    if (own.length === 0 || chain === undefined) continue;
-    const right = expected.chain('filter', name)?.rules() ?? [];
-    if (!effect.ofRules(chain, [...right, ...chain.rules().filter(isKubeletsOwn)])) continue;
+    if (own.length === 0 || actual.chain('filter', name) === undefined || !changesChain({expected, actual}, name, effect)) continue;
     const rules = (wanted: boolean): readonly Rule[] => own.filter(({kind}) => (kind === 'missing') === wanted).map(({rule}) => rule);
     const kind = name === 'KUBE-FORWARD' ? ('forward-blocked' as const) : ('unexpected-rule' as const);
     const detail = `the rules of ${name} are not those that kube-proxy writes, and packets fare differently for it`;

@@ -32,6 +32,16 @@ export class PortIndex {
     return hash === null ? this.concerned(rule).length === 0 : this.#expected.portOfHash(hash) === undefined;
   }
 
+  /** A rule in a shared chain that takes more than the packets for one address and port: others' as well. */
+  isBroad(rule: Rule): boolean {
+    if (!sharedServiceChains.has(rule.chain) || rule.target === null || rule.target.name === 'KUBE-NODEPORTS') return false;
+    const key = this.#entryKey(rule);
+    if (key === null) return true;
+    const anyAddress = key.startsWith(' ');
+    const ofNode = rule.chain === 'KUBE-NODEPORTS' || rule.matches.some(({name}) => name === 'addrtype');
+    return anyAddress && !ofNode;
+  }
+
   #ofComment(rule: Rule): PortOnNode | undefined {
     const name = servicePortName(rule);
     if (name === null) return undefined;

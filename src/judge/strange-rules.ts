@@ -17,11 +17,14 @@ export interface StrangeCase {
   readonly view: ServiceView;
   /** Rules in chains that Services share which do not say what Service they are for. */
   readonly rules: readonly Rule[];
+  /** Service ports that are judged elsewhere. */
+  readonly except?: ReadonlySet<PortOnNode>;
 }
 
 /** Rules that do not even say whose they are: as bad as what they do to packets, which are walked with and without them. */
-export function judgeStrangeRules({expected, view, rules}: StrangeCase): Symptom {
-  const effect = effectOf(expected, view, rules);
+export function judgeStrangeRules({expected, view, rules, except = new Set()}: StrangeCase): Symptom {
+  const ports = expected.ports.filter(item => !except.has(item));
+  const effect = effectOf(expected, view, {rules, ports});
   const [first] = rules;
   const what =
     rules.length === 1
@@ -46,11 +49,15 @@ interface Effect {
 /** More Service ports than this are not tried one by one. */
 const mostPorts = 300;
 
-function effectOf(expected: ExpectedRuleset, view: ServiceView, rules: readonly Rule[]): Effect {
+function effectOf(
+  expected: ExpectedRuleset,
+  view: ServiceView,
+  {rules, ports}: {readonly rules: readonly Rule[]; readonly ports: readonly PortOnNode[]},
+): Effect {
   const environment = environmentOf(expected.context.facts);
   const cleaned = without(view, rules);
   const changed: Change[] = [];
-  for (const item of expected.ports.slice(0, mostPorts)) {
+  for (const item of ports.slice(0, mostPorts)) {
     const change = changeOf(item, expected, {view, cleaned, environment});
     if (change !== null) changed.push(change);
   }
