@@ -245,9 +245,14 @@ function nodeOf(pod: StoredObject): string {
   return (pod['spec'] as {nodeName?: string} | undefined)?.nodeName ?? '';
 }
 
-function execRefusal({resource}: LoggedRequest, pod: StoredObject | undefined): Answer | null {
+function execRefusal({resource, query}: LoggedRequest, pod: StoredObject | undefined): Answer | null {
   if (resource?.subresource !== 'exec') return failure(404, 'the server could not find the requested resource');
   if (pod === undefined) return notFound(resource);
+  const {containers = []} = (pod['spec'] ?? {}) as {containers?: readonly {name: string}[]};
+  const container = query.get('container') ?? '';
+  if (container !== '' && containers.length > 0 && !containers.some(({name}) => name === container)) {
+    return failure(400, `container ${container} is not valid for pod ${resource.name}`);
+  }
   if (nodeOf(pod) === '') return failure(400, `pod ${resource.name} does not have a host assigned`);
   const {phase = 'Running'} = (pod['status'] ?? {}) as {phase?: string};
   return phase === 'Running' ? null : failure(500, 'unable to upgrade connection: container not found ("debug")');
@@ -271,6 +276,9 @@ const common = {
   'audit-id': 'fc5e8a01-8fdf-48b5-a940-415b697655e4',
 };
 
+/** Up to this many bytes an answer says how long it is; a longer one comes in chunks, and only its end tells that it is whole. */
+const longestKnown = 2048;
+
 /** Long answers are compressed where the client takes that, as the API server does from 128 KiB on. */
 function write(request: IncomingMessage, response: ServerResponse, {status, body, headers}: Answer, truncated: boolean): void {
   const text = Buffer.from(JSON.stringify(body));
@@ -280,7 +288,7 @@ function write(request: IncomingMessage, response: ServerResponse, {status, body
     ...common,
     ...headers,
     ...(compressed ? {'content-encoding': 'gzip'} : {}),
-    'content-length': content.length,
+    ...(content.length > longestKnown ? {} : {'content-length': content.length}),
   });
   if (!truncated) {
     response.end(content);

@@ -7,8 +7,8 @@ import type {Fault} from './faults.ts';
 
 /** What a node of the stand-in really is. */
 export interface StandInNode {
-  /** The network namespace its commands run in (`ip netns exec`); the machine's own where none is given. */
-  readonly netns?: string;
+  /** What goes before each command, such as `ip netns exec NAME`; commands run on this machine as it is where it is not given. */
+  readonly enter?: readonly string[];
   /** PATH of its commands. */
   readonly path?: string;
 }
@@ -72,7 +72,7 @@ function run(socket: WebSocket, send: Send, argv: readonly string[], node: Stand
     finish(socket, send, notFoundStatus(program));
     return;
   }
-  const [command = '', ...rest] = node.netns === undefined ? [file, ...args] : ['ip', 'netns', 'exec', node.netns, file, ...args];
+  const [command = '', ...rest] = [...(node.enter ?? []), file, ...args];
   const child = spawn(command, rest, {stdio: ['ignore', 'pipe', 'pipe'], env: {...process.env, PATH: path}});
   child.stdout.on('data', (data: Buffer) => send(1, data));
   child.stderr.on('data', (data: Buffer) => send(2, data));

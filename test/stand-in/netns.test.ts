@@ -11,7 +11,7 @@ describeWith(['root', 'netns', 'ip'], 'a node that is a network namespace', () =
     await execa('ip', ['netns', 'add', netns]);
     onTestFinished(async () => void (await execa('ip', ['netns', 'delete', netns])));
     const pod = {metadata: {name: 'kube-proxy-a', namespace: 'kube-system'}, spec: {nodeName: 'node-a'}};
-    await using server = await startApiServer({objects: {pods: [pod]}, nodes: {'node-a': {netns}}});
+    await using server = await startApiServer({objects: {pods: [pod]}, nodes: {'node-a': {enter: ['ip', 'netns', 'exec', netns]}}});
     const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}));
     const target = {namespace: 'kube-system', pod: 'kube-proxy-a', container: 'kube-proxy'};
     const links = await api.exec(target, ['ip', '-o', 'link'], new AbortController().signal);

@@ -76,7 +76,9 @@ export class ObjectStore {
     const revision = token.revision ?? this.#revision;
     const metadata = {
       resourceVersion: String(revision),
-      ...(rest > 0 ? {continue: tokenFor(revision, page.at(-1)?.key ?? ''), remainingItemCount: rest} : {}),
+      ...(rest > 0
+        ? {continue: tokenFor(revision, page.at(-1)?.key ?? ''), ...(isSelection(query) ? {} : {remainingItemCount: rest})}
+        : {}),
     };
     const body = {kind: `${resource.kind}List`, apiVersion: apiVersionOf(request), metadata, items: page.map(({object}) => object)};
     return {status: 200, body};
@@ -87,10 +89,8 @@ export class ObjectStore {
     const {start} = tokenIn(query.get('continue')) ?? {start: ''};
     return failure(
       410,
-      'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.',
-      {
-        metadata: {continue: tokenFor(-1, start)},
-      },
+      'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.',
+      {metadata: {continue: tokenFor(-1, start)}},
     );
   }
 }
@@ -98,6 +98,11 @@ export class ObjectStore {
 /** An object on its own names its kind; in a list it does not. */
 export function typed(request: ResourceRequest, object: object): object {
   return {kind: resourceOf(request)?.kind, apiVersion: apiVersionOf(request), ...object};
+}
+
+/** With a selector the API server does not know how many are left. */
+function isSelection(query: URLSearchParams): boolean {
+  return query.has('labelSelector') || query.has('fieldSelector');
 }
 
 function resourceOf({resource, group}: ResourceRequest): Resource | undefined {

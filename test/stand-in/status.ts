@@ -51,7 +51,7 @@ export function forbidden(request: ResourceRequest, user: string): Answer {
   const full = subresource === '' ? resource : `${resource}/${subresource}`;
   const where = namespace === '' ? 'at the cluster scope' : `in the namespace "${namespace}"`;
   return failure(403, `${what} is forbidden: User "${user}" cannot ${verb} resource "${full}" in API group "${group}" ${where}`, {
-    details: {...(name === '' ? {} : {name}), kind: resource},
+    details: {...(name === '' ? {} : {name}), ...(group === '' ? {} : {group}), kind: resource},
     headers: {'x-content-type-options': 'nosniff'},
   });
 }
