@@ -33,7 +33,7 @@ interface Recording {
 
 function recorded(name: string): Recording {
   const text = readFileSync(fixture(`api-recordings/${name}.http`), 'utf8').replaceAll('\r', '');
-  const [, path = '', status = '', head = '', body = ''] = /^\$ curl -i (\S+).*\nHTTP\/2 (\d+) \n([^]*?)\n\n([^]*)$/.exec(text) ?? [];
+  const [, path = '', status = '', head = '', body = ''] = /^\$ curl -i (\S+)[^\n]*\nHTTP\/2 (\d+) \n(.*?)\n\n(.*)$/s.exec(text) ?? [];
   const lines = head.split('\n').map(line => [line.split(': ', 1)[0] ?? '', line.replace(/^[^:]*: /, '')] as const);
   return {path, status: Number(status), headers: Object.fromEntries(lines), body: JSON.parse(body)};
 }
@@ -84,21 +84,25 @@ test('a refusal in an API group names the group', async () => {
 });
 
 test('pages are as they were recorded: sorted, of one revision, with what is left', async () => {
-  const pages = ['list-page-1', 'list-page-2'].map(recorded);
+  const [one, two] = [recorded('list-page-1'), recorded('list-page-2')];
+  const pages = [one, two];
   const items = pages.flatMap(({body}) => (body as {items: {metadata: {name: string; resourceVersion: string}}[]}).items);
   const more = Array.from({length: 24}, (_, index) => ({metadata: {name: `z-${index}`, namespace: 'shop'}}));
   const server = await start({objects: {endpointslices: [...more, ...items].reverse()}});
-  const first = await ask(server, pages[0]?.path ?? '');
+  const first = await ask(server, one.path);
   const token = (first.body as {metadata: {continue: string}}).metadata.continue;
-  const second = await ask(server, `${pages[0]?.path}&continue=${token}`);
-  for (const [index, page] of [first, second].entries()) {
-    const {metadata, ...theirs} = pages[index]?.body as {metadata: Record<string, unknown>; items: typeof items};
+  const second = await ask(server, `${one.path}&continue=${token}`);
+  for (const [page, recording] of [
+    [first, one],
+    [second, two],
+  ] as const) {
+    const {metadata, ...theirs} = recording.body as {metadata: Record<string, unknown>; items: typeof items};
     const ours = page.body as {metadata: Record<string, unknown>; items: typeof items};
     expect(withoutRevisions(ours.items)).toEqual(withoutRevisions(theirs.items));
-    expect({...ours, metadata, items: theirs.items}).toEqual(pages[index]?.body);
+    expect({...ours, metadata, items: theirs.items}).toEqual(recording.body);
     expect(Object.keys(ours.metadata)).toEqual(Object.keys(metadata));
     expect(ours.metadata['remainingItemCount']).toBe(metadata['remainingItemCount']);
-    expect(page.headers['content-length']).toBe(pages[index]?.headers['content-length']);
+    expect(page.headers['content-length']).toBe(recording.headers['content-length']);
   }
   expect((second.body as {metadata: object}).metadata).toMatchObject({
     resourceVersion: (first.body as {metadata: {resourceVersion: string}}).metadata.resourceVersion,
@@ -135,18 +139,17 @@ test.each([
 
 test('a pod that is made, runs and is deleted has every field that a real one has', async () => {
   const server = await start({pods: {startDelay: 0}});
-  const names = ['pod-create', 'pod-running', 'pod-delete'] as const;
-  const [created, running, deleted] = names.map(recorded);
-  const {spec} = created?.body as {spec: object};
+  const [created, running, deleted] = [recorded('pod-create'), recorded('pod-running'), recorded('pod-delete')];
+  const {spec} = created.body as {spec: object};
   const metadata = {generateName: 'svc-trace-debug-', labels: {'app.kubernetes.io/managed-by': 'svc-trace'}};
-  const made = await ask(server, created?.path ?? '', {method: 'POST', body: {metadata, spec}});
+  const made = await ask(server, created.path, {method: 'POST', body: {metadata, spec}});
   const {name} = (made.body as {metadata: {name: string}}).metadata;
-  const at = `${created?.path}/${name}`;
+  const at = `${created.path}/${name}`;
   await expect.poll(async () => ((await ask(server, at)).body as {status: {phase: string}}).status.phase).toBe('Running');
   const answers = [made, await ask(server, at), await ask(server, `${at}?gracePeriodSeconds=0`, {method: 'DELETE'})];
   for (const [index, theirs] of [created, running, deleted].entries()) {
-    expect(answers[index]?.status).toBe(theirs?.status);
-    expect(fieldsOf(answers[index]?.body)).toEqual(fieldsOf(theirs?.body));
+    expect(answers[index]?.status).toBe(theirs.status);
+    expect(fieldsOf(answers[index]?.body)).toEqual(fieldsOf(theirs.body));
   }
   expect(made.body).toMatchObject({status: {phase: 'Pending'}, metadata: {labels: {'topology.kubernetes.io/zone': 'zone-1'}}});
   // Without a grace period it is gone when the answer is there.
@@ -208,7 +211,7 @@ test('a pod that is not there is not found', async () => {
 
 /** The protocol, then each frame as `channel payload`, then the close; or the status and body of a refusal. */
 function exec(server: ApiServer, argv: readonly string[], protocols: string[], name = pod.metadata.name): Promise<readonly string[]> {
-  const query = new URLSearchParams([['stdout', '1'], ['stderr', '1'], ...argv.map(word => ['command', word])]);
+  const query = new URLSearchParams([['stdout', '1'], ['stderr', '1'], ...argv.map(word => ['command', word] as [string, string])]);
   const url = `${server.url.replace(/^https/, 'wss')}/api/v1/namespaces/kube-system/pods/${name}/exec?${query}`;
   const socket = new WebSocket(url, protocols, {ca: certificate('ca.crt'), headers: {authorization: 'Bearer admin-token'}});
   const seen: string[] = [];
