@@ -6,7 +6,8 @@ import {whyNotServed} from './expect/cluster/service-ports.ts';
 import {inferConfig} from './expect/iptables/infer-config.ts';
 import {addressesProblem, nodeFacts} from './expect/node-facts.ts';
 import {type ConfigOverrides, resolveProxyConfig} from './expect/proxy-config.ts';
-import {judgeNode, type NodeJudgement, readDumps} from './judge/judge-node.ts';
+import {judgeNode, type NodeJudgement} from './judge/judge-node.ts';
+import {readDumps} from './judge/iptables/read-dumps.ts';
 import type {NodeObject, ServiceObject} from './model/api-objects.ts';
 import {families} from './model/family.ts';
 import {type Finding, type Observation, type ServiceName, severities} from './model/finding.ts';
@@ -138,9 +139,9 @@ const settingsProblem = {
   remedy: 'Correct or remove the file; the settings were taken from elsewhere.',
 } as const;
 
-function reportOf(node: NodeDump, {config, status, rulesets, families: judged}: NodeJudgement): NodeReport {
-  const all = [...rulesets.values()];
-  const backend = all[0]?.backend ?? null;
+function reportOf(node: NodeDump, {config, status, rulesets, families: judged, counts}: NodeJudgement): NodeReport {
+  const [first] = rulesets.values();
+  const backend = first?.backend ?? null;
   return {
     name: node.name,
     status: status.kind === 'not-served' ? 'unsupported' : status.kind,
@@ -149,8 +150,7 @@ function reportOf(node: NodeDump, {config, status, rulesets, families: judged}: 
     kubeProxyVersion: config.version.value.text,
     ...(backend === null ? {} : {backend}),
     families: judged,
-    rules: all.reduce((sum, {ruleCount}) => sum + ruleCount, 0),
-    chains: all.reduce((sum, {chainCount}) => sum + chainCount, 0),
+    ...counts,
     settings: settingsOf(config),
   };
 }

@@ -3,7 +3,7 @@ import {canonicalAddress, familyOf} from '../model/address.ts';
 import {clusterIPOf} from '../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../expect/node-facts.ts';
 import {askPacket, type PacketAnswer, type PacketQuery} from '../judge/packet-query.ts';
-import {readDumps} from '../judge/judge-node.ts';
+import {readDumps} from '../judge/iptables/read-dumps.ts';
 import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import type {Family} from '../model/family.ts';
 import type {NodeFacts} from '../model/node-facts.ts';

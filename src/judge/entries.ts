@@ -1,5 +1,5 @@
-import type {NodeContext} from '../expect/iptables/node-context.ts';
-import {isLoopback, nodePortDestinations} from '../expect/iptables/node-context.ts';
+import type {NodeContext} from '../expect/node-context.ts';
+import {isLoopback, nodePortDestinations} from '../expect/node-context.ts';
 import {writesExternalIPs} from '../expect/iptables/versions.ts';
 import type {Entry} from '../model/entry.ts';
 import {familyOf} from '../model/address.ts';

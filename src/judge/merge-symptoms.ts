@@ -1,5 +1,5 @@
 import {type Entry, entryText} from '../model/entry.ts';
-import type {Rule} from '../model/ruleset.ts';
+import type {RuleText} from '../model/ruleset.ts';
 import type {Symptom, SymptomKind} from './symptom.ts';
 
 /** Whether two symptoms of one Service port differ in the entry alone, so that they are one finding. */
@@ -9,7 +9,7 @@ export function isSameBut(a: Symptom, b: Symptom): boolean {
 }
 
 /** Both in one, which names all entries. */
-export function bothOf(a: Symptom, b: Symptom): Symptom {
+export function bothOf<R extends RuleText>(a: Symptom<R>, b: Symptom<R>): Symptom<R> {
   const {entry: _, ...rest} = a;
   const entries = [...entriesOf(a), ...entriesOf(b)];
   return {
@@ -48,6 +48,6 @@ function entriesText(entries: readonly Entry[]): string {
   return texts.length < 2 ? texts.join('') : `${texts.slice(0, -1).join(', ')} and ${texts.at(-1)}`;
 }
 
-function distinct(rules: readonly Rule[]): readonly Rule[] {
+function distinct<R extends RuleText>(rules: readonly R[]): readonly R[] {
   return [...new Map(rules.map(rule => [`${rule.line} ${rule.text}`, rule])).values()].slice(0, 6);
 }

@@ -4,7 +4,8 @@ import type {NodeFacts} from '../model/node-facts.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {parseIpsetSave} from '../parse/ipset-save.ts';
-import {type Outcome, walkPacket} from '../trace/walk-packet.ts';
+import type {Outcome} from '../trace/outcome.ts';
+import {walkPacket} from '../trace/walk-packet.ts';
 import {environmentOf} from './environment.ts';
 import {packetOf} from './probes.ts';
 

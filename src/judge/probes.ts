@@ -1,5 +1,5 @@
-import type {NodeContext} from '../expect/iptables/node-context.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
+import type {NodeContext} from '../expect/node-context.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {parseAddress} from '../model/address.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {Entry} from '../model/entry.ts';
@@ -15,12 +15,12 @@ export interface Probe {
   readonly packet: Packet;
   /** For a packet that an endpoint sends to its own Service: that endpoint. */
   readonly endpoint?: Endpoint;
-  /** `recent` lists that hold the source. */
+  /** The lists of clients (of `recent`, or affinity sets) that hold the source. */
   readonly knownTo: ReadonlySet<string>;
 }
 
 export interface ProbeInput {
-  readonly item: PortOnNode;
+  readonly item: ServedPort;
   readonly context: NodeContext;
   /** Endpoints whose own connections to the Service are to be tried. */
   readonly hairpins: readonly Endpoint[];
@@ -55,7 +55,7 @@ function makesSense(entry: Entry, {kind}: Source): boolean {
 }
 
 interface ProbeParts {
-  readonly item: PortOnNode;
+  readonly item: ServedPort;
   readonly entry: Entry;
   readonly source: Source;
   readonly address: string;
@@ -95,7 +95,7 @@ export function packetOf(
 }
 
 /** A node port on 127.0.0.1, which only the node itself can reach. */
-function localhostProbe(item: PortOnNode, context: NodeContext): readonly Probe[] {
+function localhostProbe(item: ServedPort, context: NodeContext): readonly Probe[] {
   const {port} = item;
   if (port.nodePort === 0 || context.family === 'IPv6' || !context.localhostNodePorts) return [];
   const entry: Entry = {kind: 'nodePort', address: null, port: port.nodePort};
@@ -103,7 +103,7 @@ function localhostProbe(item: PortOnNode, context: NodeContext): readonly Probe[
 }
 
 /** An endpoint that is given its own connection must see it masqueraded, or its answers go nowhere. */
-function hairpin(item: PortOnNode, endpoint: Endpoint, context: NodeContext): readonly Probe[] {
+function hairpin(item: ServedPort, endpoint: Endpoint, context: NodeContext): readonly Probe[] {
   const onNode = endpoint.address === hostIP(context.facts, context.family);
   const source: Source = {kind: onNode ? 'node' : 'endpoint', address: endpoint.address, interface: onNode ? null : podInterface(context)};
   // Where the policies differ, an endpoint may be reached through one entry and not through another.
@@ -115,10 +115,10 @@ function hairpin(item: PortOnNode, endpoint: Endpoint, context: NodeContext): re
 }
 
 /** With session affinity: a client that an endpoint already knows comes back to it. */
-function affinityProbes(item: PortOnNode, probes: readonly Probe[]): readonly Probe[] {
+function affinityProbes(item: ServedPort, probes: readonly Probe[]): readonly Probe[] {
   if (item.port.affinitySeconds === null) return [];
   const usual = new Map([...probes].reverse().map(made => [`${made.entry.kind} ${made.source.kind}`, made]));
   return [...usual.values()]
     .reverse()
-    .flatMap(made => item.endpoints.reachable.slice(0, 64).map(endpoint => ({...made, knownTo: new Set([item.endpointChain(endpoint)])})));
+    .flatMap(made => item.endpoints.reachable.slice(0, 64).map(endpoint => ({...made, knownTo: new Set([item.clientList(endpoint)])})));
 }

@@ -1,4 +1,4 @@
-import type {NodeContext} from '../expect/iptables/node-context.ts';
+import type {NodeContext} from '../expect/node-context.ts';
 import {addressInside, type Cidr, contains, familyOf, parseAddress, parseCidr} from '../model/address.ts';
 import {hostIP} from '../model/node-facts.ts';
 import type {ServicePort} from '../model/service-port.ts';

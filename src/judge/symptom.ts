@@ -1,7 +1,7 @@
 import type {Entry} from '../model/entry.ts';
 import type {Family} from '../model/family.ts';
 import type {ServiceName, Severity} from '../model/finding.ts';
-import type {Rule} from '../model/ruleset.ts';
+import type {RuleText} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
 
 /** What is wrong with a node's rules, named as the finding that reports it. */
@@ -38,7 +38,8 @@ export type SymptomKind =
   | 'node-name-mismatch'
   | 'zone-unknown-to-kube-proxy';
 
-export interface Symptom {
+/** `R` is what the evidence is in the proxy mode at hand: most who read it need no more than its text. */
+export interface Symptom<R extends RuleText = RuleText> {
   readonly kind: SymptomKind;
   readonly family: Family;
   /** When it is not the usual one of its kind. */
@@ -53,6 +54,6 @@ export interface Symptom {
   readonly endpoint?: string;
   /** One sentence without the names of node and Service. */
   readonly detail: string;
-  readonly expected: readonly Rule[];
-  readonly actual: readonly Rule[];
+  readonly expected: readonly R[];
+  readonly actual: readonly R[];
 }

@@ -1,6 +1,6 @@
 import type {Entry} from './entry.ts';
 import type {Family} from './family.ts';
-import type {Rule} from './ruleset.ts';
+import type {RuleText} from './ruleset.ts';
 
 /** What happens to packets: lost or misled (error), served but not as configured (warning), by design or harmless (info). */
 export type Severity = 'error' | 'warning' | 'info';
@@ -25,9 +25,9 @@ export interface Observation {
   readonly endpoint?: string;
   readonly message: string;
   /** Rules that should be there. */
-  readonly expected?: readonly Rule[];
+  readonly expected?: readonly RuleText[];
   /** Rules that are there. */
-  readonly actual?: readonly Rule[];
+  readonly actual?: readonly RuleText[];
   /** What to do; the check's own advice when it is left out. */
   readonly remedy?: string;
 }

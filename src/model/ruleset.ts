@@ -22,13 +22,20 @@ export interface Target {
   readonly options: readonly RuleOption[];
 }
 
-/** One rule. `line` counts from 1 in the dump it was read from and is 0 for a rule that is only expected. */
-export interface Rule {
+/**
+ * Where something stands on a node and how it reads: a rule of iptables or nftables, a set element, a virtual server. Evidence
+ * in any proxy mode. `line` counts from 1 in the dump it was read from and is 0 for what is only expected.
+ */
+export interface RuleText {
   readonly table: string;
   readonly chain: string;
   readonly line: number;
-  /** The rule as it stands in the dump, counters stripped. */
+  /** As it stands in the dump, counters stripped. */
   readonly text: string;
+}
+
+/** One rule of iptables. */
+export interface Rule extends RuleText {
   /** `-s -d -i -o -p -f`, in the order given. */
   readonly options: readonly RuleOption[];
   readonly matches: readonly Match[];

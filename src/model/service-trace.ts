@@ -1,7 +1,7 @@
 import type {Entry} from './entry.ts';
 import type {Family} from './family.ts';
 import type {ServiceName} from './finding.ts';
-import type {Rule} from './ruleset.ts';
+import type {RuleText} from './ruleset.ts';
 
 /** Whether a step is as it should be. */
 export type Mark = 'ok' | 'missing' | 'stale' | 'wrong';
@@ -20,15 +20,20 @@ export interface EntryTrace {
   /** From where the packet was sent, in words. */
   readonly from: string;
   readonly mark: Mark;
-  /** Rules from the entry to the chain that picks the endpoint, jumps only. */
-  readonly steps: readonly Rule[];
+  /** From the entry to the chain that picks the endpoint, jumps only. */
+  readonly steps: readonly TraceStep[];
   readonly endpoints: readonly EndpointTrace[];
   /** The rule that ends the way without an endpoint, and what should have been. */
   readonly end: {
     readonly verdict: 'rejected' | 'dropped' | 'undecided' | 'passed';
-    readonly rule: Rule | null;
+    readonly rule: RuleText | null;
     readonly reason?: string;
   } | null;
+}
+
+/** A rule that leads on, and the chain that it leads to. */
+export interface TraceStep extends RuleText {
+  readonly to: string;
 }
 
 export interface EndpointTrace {
@@ -43,6 +48,6 @@ export interface EndpointTrace {
   /** `ready`, `terminating`, `not ready`; null for an address that is no endpoint of the Service. */
   readonly state: string | null;
   /** The rule that picks it and the rule that rewrites the packet; null for an endpoint that is missing. */
-  readonly pick: Rule | null;
-  readonly rewrite: Rule | null;
+  readonly pick: RuleText | null;
+  readonly rewrite: RuleText | null;
 }

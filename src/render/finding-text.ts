@@ -1,4 +1,4 @@
-import type {Rule} from '../model/ruleset.ts';
+import type {RuleText} from '../model/ruleset.ts';
 import {escapeText} from './escape.ts';
 import {type FindingGroup, groupFindings} from './group-findings.ts';
 import type {Finding} from '../model/finding.ts';
@@ -64,10 +64,10 @@ export function nodeList(nodes: readonly string[]): string {
 }
 
 /** On many nodes, line numbers are those of the first. */
-function lineText({line}: Rule, node: string): string {
+function lineText({line}: RuleText, node: string): string {
   return line > 0 ? `${node}line ${line}: ` : '';
 }
 
-function ruleText({table, text}: Rule): string {
+function ruleText({table, text}: RuleText): string {
   return escapeText(`${table} ${text.length > 400 ? `${text.slice(0, 400)}…` : text}`);
 }

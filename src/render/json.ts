@@ -1,6 +1,6 @@
 import type {Finding} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
-import type {Rule} from '../model/ruleset.ts';
+import type {RuleText} from '../model/ruleset.ts';
 import {escapeUnsafe} from './escape.ts';
 import type {Renderer} from './renderer.ts';
 
@@ -32,7 +32,7 @@ export function findingObject(finding: Finding): object {
   };
 }
 
-export function place({table, chain, line, text}: Rule): object {
+export function place({table, chain, line, text}: RuleText): object {
   return {table, chain, line, rule: text};
 }
 

@@ -1,5 +1,5 @@
 import {entryText} from '../model/entry.ts';
-import type {Rule} from '../model/ruleset.ts';
+import type {RuleText} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace} from '../model/service-trace.ts';
 import {escapeText} from './escape.ts';
 import {findingTexts, nodeList} from './finding-text.ts';
@@ -89,7 +89,7 @@ function entryTree(trace: EntryTrace, last: boolean, options: TreeOptions): read
   const leaves = [...endpointLines(trace, options), ...endLine(trace, style)];
   const head = [
     `${escapeText(entryText(entry))}${style.dim(` from ${from}`)}`,
-    ...steps.map(step => ` → ${escapeText(step.target?.name ?? '')}${lineOf(step, style)}`),
+    ...steps.map(step => ` → ${escapeText(step.to)}${lineOf(step, style)}`),
     ...(mark === 'missing' ? [` ${style.red('✗ leads to no endpoint')}`] : []),
   ];
   return [
@@ -165,7 +165,7 @@ function sign(mark: Mark, style: Style): string {
   return mark === 'ok' ? style.green('✓') : style.red('✗');
 }
 
-function lineOf({line}: Rule, style: Style): string {
+function lineOf({line}: RuleText, style: Style): string {
   return line > 0 ? style.dim(`:${line}`) : '';
 }
 

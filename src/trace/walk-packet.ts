@@ -1,23 +1,7 @@
 import type {ChainSource, Rule} from '../model/ruleset.ts';
+import type {Outcome} from './outcome.ts';
 import {type Environment, type Packet, pathRules} from './packet.ts';
 import {type Branch, type ChainResult, SeenRules, type WalkContext, walkChain} from './walk-chain.ts';
-
-/** What becomes of a packet: the end of one way through the rules. */
-export interface Outcome {
-  readonly verdict: 'accept' | 'reject' | 'drop' | 'undecided';
-  /** `ip:port` that the packet was rewritten to; null when it was not. */
-  readonly destination: string | null;
-  readonly probability: number;
-  readonly masquerade: boolean;
-  /** The rules that it matched, in order. */
-  readonly path: readonly Rule[];
-  /** For an undecided outcome, what could not be told. */
-  readonly reason?: string;
-  /** The base chain whose policy dropped the packet, where no rule did: `table/chain`. */
-  readonly policy?: string;
-  /** The rule that could not be told, where it is one rule's match. */
-  readonly doubt?: Rule;
-}
 
 /**
  * Walks the first packet of a connection through a node's rules as the kernel does: raw, mangle, nat and filter in the order

@@ -126,7 +126,7 @@ describe('made-up traces', () => {
   test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (_, name) => {
     const rule = {...ruleOf(name, 3), table: name, chain: name, target: {name, goto: false, options: []}};
     const evil: EntryTrace = {
-      ...{entry: {kind: 'externalIP', address: name, port: 80}, from: 'outside', mark: 'wrong', steps: [rule]},
+      ...{entry: {kind: 'externalIP', address: name, port: 80}, from: 'outside', mark: 'wrong', steps: [{...rule, to: name}]},
       endpoints: [{...endpoint, hostPort: name, pod: name, nodeName: name, rewrite: rule}],
       end: {verdict: 'undecided', rule, reason: name},
     };

@@ -3,7 +3,8 @@ import {parseAddress} from '../../src/model/address.ts';
 import type {ChainSource, Ruleset} from '../../src/model/ruleset.ts';
 import {parseDumps} from '../../src/parse/iptables-save.ts';
 import type {Environment, Packet} from '../../src/trace/packet.ts';
-import {type Outcome, walkPacket} from '../../src/trace/walk-packet.ts';
+import type {Outcome} from '../../src/trace/outcome.ts';
+import {walkPacket} from '../../src/trace/walk-packet.ts';
 
 /** The first packet of a connection, as a test spells it. Packets from an address of the node are its own. */
 export interface Sent {

@@ -7,7 +7,8 @@ import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endp
 import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
 import {ExpectedRuleset} from './expected-ruleset.ts';
-import {type LocalDetector, nodeContext} from './node-context.ts';
+import type {LocalDetector} from '../node-context.ts';
+import {nodeContext} from './iptables-context.ts';
 import type {PortOnNode} from './service-rules.ts';
 
 export interface ExpectInput {
@@ -60,7 +61,12 @@ interface PortOptions {
 function portOnNode({port, set, endpointChain}: PortEntry, topology: NodeTopology, {large, pick = 0}: PortOptions): PortOnNode {
   const lists = set.ambiguous.size === 0 ? [set.endpoints] : possibleEndpoints(set, topology.nodeName, topology.proxy.version);
   const endpoints = lists[pick] ?? set.endpoints;
-  return {port, endpoints: categorizeEndpoints(port, endpoints, topology), endpointChain, large, all: endpoints, lists: lists.length};
+  return {
+    ...{port, all: endpoints, lists: lists.length, large},
+    endpoints: categorizeEndpoints(port, endpoints, topology),
+    // kube-proxy gives the list the name of the chain.
+    ...{endpointChain, clientList: endpointChain},
+  };
 }
 
 /** The two objects that kube-proxy counts with are made together, so a rule with either of them shows that the kernel has both. */

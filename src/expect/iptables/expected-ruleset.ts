@@ -3,7 +3,7 @@ import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import {parseRule} from '../../parse/rule.ts';
 import {frameChains, writeFrame, writeNodePortTail} from './frame-rules.ts';
 import {parseChainName} from './names.ts';
-import type {NodeContext} from './node-context.ts';
+import type {NodeContext} from '../node-context.ts';
 import {type PortOnNode, writeServiceRules} from './service-rules.ts';
 import {writeServiceRulesBefore124} from './service-rules-before-124.ts';
 import {hasExternalChains} from './versions.ts';

@@ -1,5 +1,5 @@
-import type {NodeContext} from './node-context.ts';
-import {nodePortDestinations} from './node-context.ts';
+import type {NodeContext} from '../node-context.ts';
+import {nodePortDestinations} from '../node-context.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
 import {
   countsWithNfacct,

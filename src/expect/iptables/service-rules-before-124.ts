@@ -1,6 +1,6 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import {chainName} from './names.ts';
-import {type NodeContext, nodePortDestinations} from './node-context.ts';
+import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {comment, type ProtocolText, probability, protocolText, type RuleWriter, reject} from './rule-text.ts';
 import {
   affinityMatch,

@@ -1,9 +1,10 @@
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
-import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
 import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
 import {usesClusterEndpoints, usesLocalEndpoints} from '../cluster/categorize-endpoints.ts';
+import type {ServedPort} from '../cluster/served-port.ts';
 import {chainName} from './names.ts';
-import {type NodeContext, nodePortDestinations} from './node-context.ts';
+import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {comment, type ProtocolText, probability, protocolText, type RuleWriter, recentMask, reject} from './rule-text.ts';
 import {
   countsWithNfacct,
@@ -15,13 +16,7 @@ import {
 } from './versions.ts';
 
 /** One Service port with what its rules on a node are made from. */
-export interface PortOnNode {
-  readonly port: ServicePort;
-  readonly endpoints: CategorizedEndpoints;
-  /** All endpoints, usable or not. */
-  readonly all: readonly Endpoint[];
-  /** How many lists of endpoints kube-proxy may have made: more than one where the API gives endpoints twice. */
-  readonly lists: number;
+export interface PortOnNode extends ServedPort {
   /** The chain of an endpoint; names are the same on every node. */
   readonly endpointChain: (endpoint: Endpoint) => string;
   /** Comments are left out where kube-proxy holds more than 1,000 endpoints. */

@@ -1,5 +1,5 @@
-import type {Entry} from '../model/entry.ts';
-import type {Rule} from '../model/ruleset.ts';
+import type {Entry} from '../../model/entry.ts';
+import type {Rule} from '../../model/ruleset.ts';
 
 /** Whether a rule lets packets in by this entry. */
 export function isEntryRule(rule: Rule, entry: Entry): boolean {

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {isLoud, saying, scenario} from '../scenario.ts';
+import {isLoud, saying, scenario} from '../../scenario.ts';
 
 const place = {code: 'ST216', severity: 'error', node: 'node-b', family: 'IPv4'};
 

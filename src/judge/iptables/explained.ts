@@ -1,21 +1,21 @@
-import {parseChainName} from '../expect/iptables/names.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import type {Difference} from '../model/difference.ts';
-import type {Rule} from '../model/ruleset.ts';
+import {parseChainName} from '../../expect/iptables/names.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Difference} from '../../model/difference.ts';
+import type {Rule} from '../../model/ruleset.ts';
 import {isEntryRule} from './entry-rule.ts';
-import type {Symptom, SymptomKind} from './symptom.ts';
+import type {Symptom, SymptomKind} from '../symptom.ts';
 
 /** Which differences of a Service port are the cause or the other side of what has been said of it already. */
 export class Explained {
   readonly #item: PortOnNode;
-  readonly #symptoms: readonly Symptom[];
+  readonly #symptoms: readonly Symptom<Rule>[];
   readonly #kinds: ReadonlySet<SymptomKind>;
   readonly #endpoints: ReadonlySet<string>;
   readonly #rules: ReadonlySet<Rule>;
   /** Chains that are said to be empty. */
   readonly #emptyChains: ReadonlySet<string>;
 
-  constructor(item: PortOnNode, symptoms: readonly Symptom[]) {
+  constructor(item: PortOnNode, symptoms: readonly Symptom<Rule>[]) {
     this.#item = item;
     this.#symptoms = symptoms;
     this.#kinds = new Set(symptoms.map(({kind}) => kind));

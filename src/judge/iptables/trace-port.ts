@@ -1,13 +1,14 @@
-import {parseChainName} from '../expect/iptables/names.ts';
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import type {Rule, Ruleset} from '../model/ruleset.ts';
-import type {EndpointTrace, EntryTrace, Mark, PortTrace} from '../model/service-trace.ts';
-import {walkPacket} from '../trace/walk-packet.ts';
-import {environmentOf} from './environment.ts';
-import {type Probe, probesFor} from './probes.ts';
-import {sourceNames} from './sources.ts';
-import {type Fate, fateOf, sameFate, type Share} from './trial.ts';
+import {parseChainName} from '../../expect/iptables/names.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {EndpointTrace, EntryTrace, Mark, PortTrace} from '../../model/service-trace.ts';
+import {walkPacket} from '../../trace/walk-packet.ts';
+import {environmentOf} from '../environment.ts';
+import {type Probe, probesFor} from '../probes.ts';
+import {sourceNames} from '../sources.ts';
+import {type Fate, sameFate, type Share} from '../fate.ts';
+import {fateOf} from './iptables-fate.ts';
 
 export interface TraceInput {
   readonly item: PortOnNode;
@@ -60,7 +61,9 @@ function traceEntry(item: PortOnNode, probe: Probe, should: Fate, does: Fate): E
     entry: probe.entry,
     from: sourceNames[probe.source.kind],
     mark: entryMark(should, does),
-    steps: path.filter(rule => isWay(rule)),
+    steps: path
+      .filter(rule => isWay(rule))
+      .map(({table, chain, line, text, target}) => ({table, chain, line, text, to: target?.name ?? ''})),
     endpoints,
     end: endOf(does),
   };

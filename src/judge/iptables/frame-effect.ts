@@ -1,12 +1,13 @@
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
-import type {Environment, Packet} from '../trace/packet.ts';
-import {walkPacket} from '../trace/walk-packet.ts';
-import {environmentOf} from './environment.ts';
-import {packetOf, probesFor} from './probes.ts';
-import {sourcesFor} from './sources.ts';
-import {type Fate, fateOf, sameFate} from './trial.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Environment, Packet} from '../../trace/packet.ts';
+import {walkPacket} from '../../trace/walk-packet.ts';
+import {environmentOf} from '../environment.ts';
+import {packetOf, probesFor} from '../probes.ts';
+import {sourcesFor} from '../sources.ts';
+import {type Fate, sameFate} from '../fate.ts';
+import {fateOf} from './iptables-fate.ts';
 
 /**
  * Whether a rule of the frame, as it is found or missing, changes what becomes of packets: they are walked through the rules

@@ -1,14 +1,14 @@
-import type {Assumption} from '../expect/iptables/expect-ruleset.ts';
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import {type SeenDetector, usualDetector} from '../expect/iptables/infer-config.ts';
-import {parseChainName} from '../expect/iptables/names.ts';
-import type {LocalDetector} from '../expect/iptables/node-context.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import type {Rule, Ruleset, Table} from '../model/ruleset.ts';
-import type {ServicePort} from '../model/service-port.ts';
-import {comparableRule} from '../parse/comparable-rule.ts';
-import {parseRule} from '../parse/rule.ts';
-import type {Symptom} from './symptom.ts';
+import type {Assumption} from '../../expect/iptables/expect-ruleset.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {type SeenDetector, usualDetector} from '../../expect/iptables/infer-config.ts';
+import {parseChainName} from '../../expect/iptables/names.ts';
+import type {LocalDetector} from '../../expect/node-context.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Rule, Ruleset, Table} from '../../model/ruleset.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import {comparableRule} from '../../parse/comparable-rule.ts';
+import {parseRule} from '../../parse/rule.ts';
+import type {Symptom} from '../symptom.ts';
 
 /** Builds the expectation anew under an assumption. */
 export type Expect = (assumption: Assumption) => ExpectedRuleset;

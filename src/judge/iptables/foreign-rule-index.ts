@@ -1,11 +1,11 @@
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import {parseAddress} from '../model/address.ts';
-import type {Rule} from '../model/ruleset.ts';
-import type {Environment} from '../trace/packet.ts';
-import {entriesOf} from './entries.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import {parseAddress} from '../../model/address.ts';
+import type {Rule} from '../../model/ruleset.ts';
+import type {Environment} from '../../trace/packet.ts';
+import {entriesOf} from '../entries.ts';
 import {concerns, type ForeignRule} from './foreign-rules.ts';
-import {addressesOf} from './probes.ts';
+import {addressesOf} from '../probes.ts';
 
 /** Finds the foreign rules that name an address or port of a Service port, without holding each rule against each endpoint. */
 export class ForeignRuleIndex {

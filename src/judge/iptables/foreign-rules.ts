@@ -1,5 +1,5 @@
-import {type Address, type Cidr, contains, parseCidr} from '../model/address.ts';
-import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
+import {type Address, type Cidr, contains, parseCidr} from '../../model/address.ts';
+import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
 
 /** A rule of somebody else's that ends or changes the way of packets, with what all rules that lead to it ask for. */
 export interface ForeignRule {

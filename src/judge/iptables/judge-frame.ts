@@ -1,16 +1,16 @@
-import {canaryChain, canaryTables} from '../expect/iptables/frame-rules.ts';
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import {ensuresMarkDrop} from '../expect/iptables/versions.ts';
-import {parseAddress} from '../model/address.ts';
-import type {Severity} from '../model/finding.ts';
-import type {Rule, Ruleset} from '../model/ruleset.ts';
-import {hasExternalEntry} from '../model/service-port.ts';
-import {type Branch, walkChain} from '../trace/walk-chain.ts';
-import {environmentOf} from './environment.ts';
+import {canaryChain, canaryTables} from '../../expect/iptables/frame-rules.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import {ensuresMarkDrop} from '../../expect/iptables/versions.ts';
+import {parseAddress} from '../../model/address.ts';
+import type {Severity} from '../../model/finding.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import {hasExternalEntry} from '../../model/service-port.ts';
+import {type Branch, walkChain} from '../../trace/walk-chain.ts';
+import {environmentOf} from '../environment.ts';
 import {FrameEffect} from './frame-effect.ts';
 import type {PortDifference} from './judge-port.ts';
-import type {Symptom, SymptomKind} from './symptom.ts';
+import type {Symptom, SymptomKind} from '../symptom.ts';
 
 export interface FrameCase {
   readonly expected: ExpectedRuleset;

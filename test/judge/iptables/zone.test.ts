@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
-import {diagnose} from '../../src/diagnose.ts';
-import {snapshotOf} from '../fixtures.ts';
+import {diagnose} from '../../../src/diagnose.ts';
+import {snapshotOf} from '../../fixtures.ts';
 
 test('where the Nodes were not read, the zone is the one that the rules show', async () => {
   const snapshot = await snapshotOf('healthy/1.36-iptables');

@@ -1,10 +1,10 @@
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import {parseChainName} from '../expect/iptables/names.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import {parseCidr} from '../model/address.ts';
-import type {Rule} from '../model/ruleset.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../../expect/iptables/names.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import {parseCidr} from '../../model/address.ts';
+import type {Rule} from '../../model/ruleset.ts';
 import {servicePortName} from './entry-rule.ts';
-import {entriesOf} from './entries.ts';
+import {entriesOf} from '../entries.ts';
 
 /** Finds the Service ports that a rule in a shared chain may concern. */
 export class PortIndex {

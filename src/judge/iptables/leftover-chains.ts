@@ -1,7 +1,7 @@
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import {parseChainName} from '../expect/iptables/names.ts';
-import type {Chain, Ruleset} from '../model/ruleset.ts';
-import type {Symptom} from './symptom.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../../expect/iptables/names.ts';
+import type {Chain, Ruleset} from '../../model/ruleset.ts';
+import type {Symptom} from '../symptom.ts';
 
 export interface ComparedChains {
   readonly expectedChains: ReadonlySet<Chain>;

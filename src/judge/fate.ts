@@ -1,20 +1,19 @@
-import {parseChainName} from '../expect/iptables/names.ts';
-import type {Rule} from '../model/ruleset.ts';
-import type {Outcome} from '../trace/walk-packet.ts';
+import type {Rule, RuleText} from '../model/ruleset.ts';
+import type {Outcome} from '../trace/outcome.ts';
 import type {Probe} from './probes.ts';
 
 /** One packet walked through the expected and through the actual rules. */
-export interface Trial {
+export interface Trial<R extends RuleText = Rule> {
   readonly probe: Probe;
-  readonly expected: Fate;
-  readonly actual: Fate;
+  readonly expected: Fate<R>;
+  readonly actual: Fate<R>;
 }
 
 /** All outcomes of one walk, put together by where they end. */
-export interface Fate {
-  readonly outcomes: readonly Outcome[];
+export interface Fate<R extends RuleText = Rule> {
+  readonly outcomes: readonly Outcome<R>[];
   /** Endpoints by `ip:port`. */
-  readonly destinations: ReadonlyMap<string, Share>;
+  readonly destinations: ReadonlyMap<string, Share<R>>;
   /** Probabilities of the ends that are no endpoint. */
   readonly passed: number;
   readonly rejected: number;
@@ -22,16 +21,20 @@ export interface Fate {
   readonly undecided: number;
 }
 
-export interface Share {
+export interface Share<R extends RuleText = Rule> {
   readonly probability: number;
   readonly masquerade: boolean;
-  /** The `recent` list that the client is entered into, so that it is led back here; null when there is none. */
+  /** The list (of `recent`, or an affinity set) that the client is entered into, so that it is led back here; null when there is none. */
   readonly remembered: string | null;
-  readonly path: readonly Rule[];
+  readonly path: readonly R[];
 }
 
-export function fateOf(outcomes: readonly Outcome[]): Fate {
-  const destinations = new Map<string, Share>();
+/** `rememberedIn` tells from a way which list it enters the client into. */
+export function gatherFate<R extends RuleText>(
+  outcomes: readonly Outcome<R>[],
+  rememberedIn: (path: readonly R[]) => string | null,
+): Fate<R> {
+  const destinations = new Map<string, Share<R>>();
   const other = {passed: 0, rejected: 0, dropped: 0, undecided: 0};
   for (const {verdict, destination, probability, masquerade, path} of outcomes) {
     if (verdict === 'accept' && destination !== null) {
@@ -47,19 +50,13 @@ export function fateOf(outcomes: readonly Outcome[]): Fate {
   return {outcomes, destinations, ...other};
 }
 
-function rememberedIn(path: readonly Rule[]): string | null {
-  const matches = path.findLast(({target}) => target?.name === 'DNAT')?.matches ?? [];
-  const recent = matches.find(({name, options}) => name === 'recent' && options.some(({flag}) => flag === '--set'));
-  return recent?.options.find(({flag}) => flag === '--name')?.values[0] ?? null;
-}
-
 const verdictNames = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;
 
 /** Probabilities are printed by iptables in units of 2^-31, and by kube-proxy up to 1.16 with five decimals. */
 const tolerance = 2e-5;
 
 /** Whether two walks end in the same outcomes, shares and masquerading, and remember the client alike. */
-export function sameFate(a: Fate, b: Fate): boolean {
+export function sameFate<R extends RuleText>(a: Fate<R>, b: Fate<R>): boolean {
   if (!sameEnds(a, b)) return false;
   for (const [destination, share] of a.destinations) {
     const other = b.destinations.get(destination);
@@ -69,7 +66,7 @@ export function sameFate(a: Fate, b: Fate): boolean {
 }
 
 /** Whether two walks end in the same outcomes with the same shares. */
-export function sameEnds(a: Fate, b: Fate): boolean {
+export function sameEnds<R extends RuleText>(a: Fate<R>, b: Fate<R>): boolean {
   if (a.destinations.size !== b.destinations.size) return false;
   for (const [destination, {probability}] of a.destinations)
     if (!near(b.destinations.get(destination)?.probability ?? 0, probability)) return false;
@@ -80,20 +77,8 @@ export function near(a: number, b: number): boolean {
   return Math.abs(a - b) <= tolerance;
 }
 
-/** `SVC`, `SVL` or `XLB`: the chain that picked the endpoint; null when none did. */
-export function balancingRole(fate: Fate): string | null {
-  for (const {path} of fate.destinations.values()) {
-    const roles = path
-      .flatMap(rule => parseChainName(rule.chain)?.role ?? [])
-      .filter(role => role === 'SVC' || role === 'SVL' || role === 'XLB');
-    const last = roles.at(-1);
-    if (last !== undefined) return last;
-  }
-  return null;
-}
-
 /** In a few words: where the packets of a walk end. */
-export function describeFate(fate: Fate): string {
+export function describeFate(fate: Fate<RuleText>): string {
   const parts: string[] = [];
   if (fate.destinations.size > 0)
     parts.push(fate.destinations.size > 3 ? `${fate.destinations.size} endpoints` : [...fate.destinations.keys()].join(', '));

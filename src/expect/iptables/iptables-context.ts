@@ -1,35 +1,9 @@
 import {contains, hostCidr, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
 import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
-import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import {isLoopback, localDetector, type NodeContext} from '../node-context.ts';
 import {excludesLocalhost, knowsNodeIP} from './versions.ts';
-
-/** How kube-proxy tells traffic of this node's pods from other traffic. Follows `getLocalDetectors`. */
-export type LocalDetector =
-  | {readonly kind: 'cidr'; readonly cidr: string}
-  | {readonly kind: 'bridge'; readonly name: string}
-  | {readonly kind: 'prefix'; readonly name: string}
-  | {readonly kind: 'none'};
-
-/** All that the text of one family's rules on one node depends on, besides Services and endpoints. */
-export interface NodeContext {
-  readonly family: Family;
-  readonly version: KubeProxyVersion;
-  readonly gates: Readonly<Record<string, boolean>>;
-  readonly facts: NodeFacts;
-  readonly detector: LocalDetector;
-  readonly masqueradeAll: boolean;
-  /** The masquerade mark as iptables-save prints it, such as `0x4000`. */
-  readonly mark: string;
-  readonly localhostNodePorts: boolean;
-  /** CIDRs of this family; null means all addresses. */
-  readonly nodePortCIDRs: readonly string[] | null;
-  readonly invalidDrop: boolean;
-  /** The address that source ranges are held against. */
-  readonly nodeIP: string;
-  /** Counters by nfacct are in use on the node; only the node itself can tell. */
-  readonly nfacct: boolean;
-}
 
 export interface Seen {
   readonly nfacct: boolean;
@@ -43,6 +17,7 @@ export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFact
   return {
     ...{family, version, facts, nodePortCIDRs, localhostNodePorts},
     gates: config.featureGates.value,
+    excludesLoopback: excludesLocalhost(version),
     detector: localDetector(family, config, facts),
     masqueradeAll: config.masqueradeAll.value,
     mark: `0x${(2 ** config.masqueradeBit.value).toString(16)}`,
@@ -50,24 +25,6 @@ export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFact
     nodeIP: nodeIPForRanges(family, config, facts),
     nfacct: seen.nfacct,
   };
-}
-
-function localDetector(family: Family, config: ProxyConfig, facts: NodeFacts): LocalDetector {
-  switch (config.detectLocalMode.value) {
-    case 'ClusterCIDR':
-      return cidrDetector(config.clusterCIDRs.value, family);
-    case 'NodeCIDR':
-      return cidrDetector(facts.podCIDRs, family);
-    case 'BridgeInterface':
-      return config.bridgeInterface.value === '' ? {kind: 'none'} : {kind: 'bridge', name: config.bridgeInterface.value};
-    case 'InterfaceNamePrefix':
-      return config.interfaceNamePrefix.value === '' ? {kind: 'none'} : {kind: 'prefix', name: config.interfaceNamePrefix.value};
-  }
-}
-
-function cidrDetector(cidrs: readonly string[], family: Family): LocalDetector {
-  const cidr = cidrs.map(text => parseCidr(text.trim())).find(parsed => parsed?.family === family);
-  return cidr === undefined || cidr === null ? {kind: 'none'} : {kind: 'cidr', cidr: cidr.text};
 }
 
 /** A family without a CIDR of its own gets all addresses. Follows `NewNodePortAddresses`. */
@@ -102,21 +59,4 @@ function nodeIPForRanges(family: Family, config: ProxyConfig, facts: NodeFacts):
   const primary = (facts.hostIPs[0]?.includes(':') ?? false) === (family === 'IPv6');
   if (!knowsNodeIP(config.version.value, primary)) return unspecified;
   return hostIP(facts, family) ?? (family === 'IPv4' ? '127.0.0.1' : '::1');
-}
-
-/** The node's addresses that its node ports answer on: null stands for every local address. */
-export function nodePortDestinations(context: NodeContext): readonly string[] | null {
-  const {nodePortCIDRs, facts, family} = context;
-  if (nodePortCIDRs === null) return null;
-  const cidrs = nodePortCIDRs.map(text => parseCidr(text));
-  return [...new Set(facts.addresses)].filter(text => {
-    const address = parseAddress(text);
-    if (address === null || address.family !== family) return false;
-    if (isLoopback(address.text) && excludesLocalhost(context.version) && (family === 'IPv6' || !context.localhostNodePorts)) return false;
-    return cidrs.some(cidr => cidr !== null && contains(cidr, address));
-  });
-}
-
-export function isLoopback(address: string): boolean {
-  return address === '::1' || address.startsWith('127.');
 }

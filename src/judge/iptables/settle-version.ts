@@ -1,8 +1,8 @@
-import {compareRulesets} from '../compare/compare-rulesets.ts';
-import {type ExpectInput, expectRuleset} from '../expect/iptables/expect-ruleset.ts';
-import type {Family} from '../model/family.ts';
-import type {KubeProxyVersion, ProxyConfig} from '../model/proxy-config.ts';
-import type {Ruleset} from '../model/ruleset.ts';
+import {compareRulesets} from '../../compare/compare-rulesets.ts';
+import {type ExpectInput, expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
+import type {Family} from '../../model/family.ts';
+import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
 import {asExpectation} from './expectation.ts';
 
 /** Versions from 1.27 on whose rules look alike and that treat some Services in different ways: the first of each kind. */

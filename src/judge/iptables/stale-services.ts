@@ -1,11 +1,11 @@
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import {parseChainName} from '../expect/iptables/names.ts';
-import type {ServiceName} from '../model/finding.ts';
-import type {Rule, Ruleset} from '../model/ruleset.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../../expect/iptables/names.ts';
+import type {ServiceName} from '../../model/finding.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import {servicePortName} from './entry-rule.ts';
 import type {ServiceView} from './service-view.ts';
 import {judgeStrangeRules} from './strange-rules.ts';
-import type {Symptom} from './symptom.ts';
+import type {Symptom} from '../symptom.ts';
 
 export interface StaleInput {
   readonly expected: ExpectedRuleset;

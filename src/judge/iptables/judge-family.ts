@@ -1,10 +1,10 @@
-import {compareRulesets} from '../compare/compare-rulesets.ts';
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import {parseChainName} from '../expect/iptables/names.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
-import {contains, parseCidr} from '../model/address.ts';
-import type {IpSet} from '../parse/ipset-save.ts';
+import {compareRulesets} from '../../compare/compare-rulesets.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../../expect/iptables/names.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
+import {contains, parseCidr} from '../../model/address.ts';
+import type {IpSet} from '../../parse/ipset-save.ts';
 import {adaptExpectation, type Expect} from './adapt-expectation.ts';
 import {asExpectation} from './expectation.ts';
 import {judgeForeign} from './judge-foreign.ts';
@@ -15,7 +15,7 @@ import {PortIndex} from './port-index.ts';
 import {ServiceView} from './service-view.ts';
 import {staleServices} from './stale-services.ts';
 import {judgeStrangeRules, type StrangeCase} from './strange-rules.ts';
-import type {Symptom} from './symptom.ts';
+import type {Symptom} from '../symptom.ts';
 
 export interface FamilyCase {
   /** Builds what is expected, under assumptions where the rules call for them. */

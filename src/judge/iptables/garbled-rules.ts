@@ -1,4 +1,4 @@
-import type {Rule, Ruleset} from '../model/ruleset.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
 
 /** Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as nonsense (kubernetes#112477). */
 export function garbledRules(ruleset: Ruleset): readonly Rule[] {

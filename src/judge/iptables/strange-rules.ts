@@ -1,16 +1,17 @@
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import {entryText} from '../model/entry.ts';
-import type {Severity} from '../model/finding.ts';
-import type {Chain, ChainSource, Rule} from '../model/ruleset.ts';
-import type {Environment} from '../trace/packet.ts';
-import {walkPacket} from '../trace/walk-packet.ts';
-import {environmentOf} from './environment.ts';
-import {type Probe, probesFor} from './probes.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import {entryText} from '../../model/entry.ts';
+import type {Severity} from '../../model/finding.ts';
+import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
+import type {Environment} from '../../trace/packet.ts';
+import {walkPacket} from '../../trace/walk-packet.ts';
+import {environmentOf} from '../environment.ts';
+import {type Probe, probesFor} from '../probes.ts';
 import {listChain, type ServiceView} from './service-view.ts';
-import {sourceNames} from './sources.ts';
-import type {Symptom} from './symptom.ts';
-import {describeFate, type Fate, fateOf, sameEnds, sameFate} from './trial.ts';
+import {sourceNames} from '../sources.ts';
+import type {Symptom} from '../symptom.ts';
+import {describeFate, type Fate, sameEnds, sameFate} from '../fate.ts';
+import {fateOf} from './iptables-fate.ts';
 
 export interface StrangeCase {
   readonly expected: ExpectedRuleset;

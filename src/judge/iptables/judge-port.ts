@@ -1,21 +1,22 @@
-import {parseChainName} from '../expect/iptables/names.ts';
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import type {Difference} from '../model/difference.ts';
-import {entryText} from '../model/entry.ts';
-import type {Rule, Ruleset} from '../model/ruleset.ts';
-import {walkPacket} from '../trace/walk-packet.ts';
-import {entriesOf} from './entries.ts';
+import {parseChainName} from '../../expect/iptables/names.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Difference} from '../../model/difference.ts';
+import {entryText} from '../../model/entry.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import {walkPacket} from '../../trace/walk-packet.ts';
+import {entriesOf} from '../entries.ts';
 import {entryOfRule, isEntryRule} from './entry-rule.ts';
-import {environmentOf} from './environment.ts';
+import {environmentOf} from '../environment.ts';
 import {Explained} from './explained.ts';
-import {type Probe, probesFor} from './probes.ts';
-import {bothOf, isSameBut} from './merge-symptoms.ts';
+import {type Probe, probesFor} from '../probes.ts';
+import {bothOf, isSameBut} from '../merge-symptoms.ts';
 import {changesFates, otherClaimant} from './rule-effect.ts';
 import type {ServiceView} from './service-view.ts';
-import {sourceNames} from './sources.ts';
-import type {Symptom} from './symptom.ts';
-import {balancingRole, describeFate, fateOf, near, sameEnds, sameFate, type Trial} from './trial.ts';
+import {sourceNames} from '../sources.ts';
+import type {Symptom} from '../symptom.ts';
+import {describeFate, near, sameEnds, sameFate, type Trial} from '../fate.ts';
+import {balancingRole, fateOf} from './iptables-fate.ts';
 
 export type PortDifference = Difference<PortOnNode>;
 
@@ -31,7 +32,7 @@ export interface PortCase {
  * What the differences of one Service port do to packets, each said once. Packets of every kind are walked through the
  * expected and the actual rules; a difference that changes no packet's fate comes out as harmless.
  */
-export function judgePort(given: PortCase): readonly Symptom[] {
+export function judgePort(given: PortCase): readonly Symptom<Rule>[] {
   return new PortJudge(given).judge();
 }
 
@@ -54,7 +55,7 @@ interface Left {
 class PortJudge {
   readonly #case: PortCase;
   readonly #item: PortOnNode;
-  readonly #symptoms: Symptom[] = [];
+  readonly #symptoms: Symptom<Rule>[] = [];
   readonly #said = new Set<string>();
   /** Entries of which something was said. */
   readonly #entries = new Set<string>();
@@ -64,7 +65,7 @@ class PortJudge {
     this.#item = given.item;
   }
 
-  judge(): readonly Symptom[] {
+  judge(): readonly Symptom<Rule>[] {
     const trials = this.#trials();
     const off = trials.filter(({expected, actual}) => !sameFate(expected, actual));
     const hung = this.#unreachedEntries(off);
@@ -663,13 +664,13 @@ class PortJudge {
   }
 
   /** Says a symptom once; `key` tells apart those of one kind. What is the same for several entries is said once for all of them. */
-  #say(symptom: Omit<Symptom, 'family' | 'port'>, key: string = symptom.kind): void {
+  #say(symptom: Omit<Symptom<Rule>, 'family' | 'port'>, key: string = symptom.kind): void {
     if (symptom.entry !== undefined) this.#entries.add(entryText(symptom.entry));
     if (this.#said.has(key)) return;
     this.#said.add(key);
     // What stands for the frame in a walk is not on the node.
     const actual = symptom.actual.filter(({line}) => line > 0);
-    const whole: Symptom = {...symptom, actual, family: this.#item.port.family, port: this.#item.port};
+    const whole: Symptom<Rule> = {...symptom, actual, family: this.#item.port.family, port: this.#item.port};
     const at = this.#symptoms.findIndex(other => isSameBut(other, whole));
     if (at < 0) this.#symptoms.push(whole);
     else this.#symptoms.splice(at, 1, bothOf(this.#symptoms[at] ?? whole, whole));

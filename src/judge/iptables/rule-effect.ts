@@ -1,16 +1,17 @@
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import type {NodeContext} from '../expect/iptables/node-context.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
-import {addressInside, parseCidr} from '../model/address.ts';
-import type {ChainSource, Rule} from '../model/ruleset.ts';
-import type {Packet} from '../trace/packet.ts';
-import {walkPacket} from '../trace/walk-packet.ts';
-import {nodePortAddresses} from './entries.ts';
-import {environmentOf} from './environment.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import {addressInside, parseCidr} from '../../model/address.ts';
+import type {ChainSource, Rule} from '../../model/ruleset.ts';
+import type {Packet} from '../../trace/packet.ts';
+import {walkPacket} from '../../trace/walk-packet.ts';
+import {nodePortAddresses} from '../entries.ts';
+import {environmentOf} from '../environment.ts';
 import {PortIndex} from './port-index.ts';
-import {packetOf} from './probes.ts';
-import {sourcesFor} from './sources.ts';
-import {fateOf, sameFate} from './trial.ts';
+import {packetOf} from '../probes.ts';
+import {sourcesFor} from '../sources.ts';
+import {sameFate} from '../fate.ts';
+import {fateOf} from './iptables-fate.ts';
 
 /** Whether packets to the address and port that a rule takes fare otherwise than they should. */
 export function changesFates(rule: Rule, {expected, actual}: {readonly expected: ExpectedRuleset; readonly actual: ChainSource}): boolean {

@@ -1,6 +1,6 @@
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import type {Family} from '../model/family.ts';
-import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {Family} from '../../model/family.ts';
+import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 
 /**
  * The actual rules of Services in a frame that is as it should be: what kube-proxy's Service rules do, whatever is wrong with

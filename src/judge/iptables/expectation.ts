@@ -1,6 +1,6 @@
-import type {Expectation} from '../compare/compare-rulesets.ts';
-import type {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
-import type {PortOnNode} from '../expect/iptables/service-rules.ts';
+import type {Expectation} from '../../compare/compare-rulesets.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 
 /** An ExpectedRuleset in the form in which rulesets are compared: grouped by Service port. */
 export function asExpectation(expected: ExpectedRuleset): Expectation<PortOnNode> {

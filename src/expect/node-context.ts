@@ -1,0 +1,69 @@
+import {contains, parseAddress, parseCidr} from '../model/address.ts';
+import type {Family} from '../model/family.ts';
+import type {NodeFacts} from '../model/node-facts.ts';
+import type {KubeProxyVersion, ProxyConfig} from '../model/proxy-config.ts';
+
+/** How kube-proxy tells traffic of this node's pods from other traffic. Follows `getLocalDetectors`. */
+export type LocalDetector =
+  | {readonly kind: 'cidr'; readonly cidr: string}
+  | {readonly kind: 'bridge'; readonly name: string}
+  | {readonly kind: 'prefix'; readonly name: string}
+  | {readonly kind: 'none'};
+
+/** All that one family's rules on one node depend on in any proxy mode, besides Services and endpoints. */
+export interface NodeContext {
+  readonly family: Family;
+  readonly version: KubeProxyVersion;
+  readonly gates: Readonly<Record<string, boolean>>;
+  readonly facts: NodeFacts;
+  readonly detector: LocalDetector;
+  readonly masqueradeAll: boolean;
+  /** The masquerade mark as iptables-save prints it, such as `0x4000`. */
+  readonly mark: string;
+  readonly localhostNodePorts: boolean;
+  /** Loopback addresses bear no node ports but where `localhostNodePorts` says so. */
+  readonly excludesLoopback: boolean;
+  /** CIDRs of this family; null means all addresses. */
+  readonly nodePortCIDRs: readonly string[] | null;
+  readonly invalidDrop: boolean;
+  /** The address that source ranges are held against. */
+  readonly nodeIP: string;
+  /** Counters by nfacct are in use on the node; only the node itself can tell. */
+  readonly nfacct: boolean;
+}
+
+/** The node's addresses that its node ports answer on: null stands for every local address. */
+export function nodePortDestinations(context: NodeContext): readonly string[] | null {
+  const {nodePortCIDRs, facts, family} = context;
+  if (nodePortCIDRs === null) return null;
+  const cidrs = nodePortCIDRs.map(text => parseCidr(text));
+  return [...new Set(facts.addresses)].filter(text => {
+    const address = parseAddress(text);
+    if (address === null || address.family !== family) return false;
+    if (isLoopback(address.text) && context.excludesLoopback && (family === 'IPv6' || !context.localhostNodePorts)) return false;
+    return cidrs.some(cidr => cidr !== null && contains(cidr, address));
+  });
+}
+
+export function isLoopback(address: string): boolean {
+  return address === '::1' || address.startsWith('127.');
+}
+
+/** Follows `getLocalDetectors`. */
+export function localDetector(family: Family, config: ProxyConfig, facts: NodeFacts): LocalDetector {
+  switch (config.detectLocalMode.value) {
+    case 'ClusterCIDR':
+      return cidrDetector(config.clusterCIDRs.value, family);
+    case 'NodeCIDR':
+      return cidrDetector(facts.podCIDRs, family);
+    case 'BridgeInterface':
+      return config.bridgeInterface.value === '' ? {kind: 'none'} : {kind: 'bridge', name: config.bridgeInterface.value};
+    case 'InterfaceNamePrefix':
+      return config.interfaceNamePrefix.value === '' ? {kind: 'none'} : {kind: 'prefix', name: config.interfaceNamePrefix.value};
+  }
+}
+
+function cidrDetector(cidrs: readonly string[], family: Family): LocalDetector {
+  const cidr = cidrs.map(text => parseCidr(text.trim())).find(parsed => parsed?.family === family);
+  return cidr === undefined || cidr === null ? {kind: 'none'} : {kind: 'cidr', cidr: cidr.text};
+}

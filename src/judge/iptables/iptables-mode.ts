@@ -1,0 +1,73 @@
+import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
+import {families, type Family} from '../../model/family.ts';
+import {oldestKnownMinor} from '../../model/proxy-config.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
+import type {NodeDump} from '../../model/snapshot.ts';
+import {parseIpsetSave} from '../../parse/ipset-save.ts';
+import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import type {Symptom} from '../symptom.ts';
+import type {Expect} from './adapt-expectation.ts';
+import {garbledRules} from './garbled-rules.ts';
+import {judgeFamily} from './judge-family.ts';
+import type {Dumps} from './read-dumps.ts';
+import {settleVersion} from './settle-version.ts';
+import {tracePort} from './trace-port.ts';
+
+/** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
+export const iptablesMode: ProxyMode = {
+  name: 'iptables',
+  whyUnread({config: {version}, dumps, node}) {
+    if (version.value.minor < oldestKnownMinor)
+      return `kube-proxy ${version.value.text} is older than 1.${oldestKnownMinor}, the oldest whose rules are known`;
+    return dumps.current.size === 0 ? whyEmpty(node) : null;
+  },
+  judge: input => judgeFamilies({...input, config: settleVersion(input, input.dumps.current)}),
+};
+
+function judgeFamilies(input: NodeInput): ModeJudgement {
+  const {dumps} = input;
+  const judged: Family[] = [];
+  const unread: UnreadFamily[] = [];
+  const symptoms: Symptom[] = [];
+  const traces: PortTrace[] = [];
+  const knowsZone =
+    input.config.zone.source === 'flag' || (input.api.nodes?.some(({metadata}) => metadata.name === input.node.name) ?? false);
+  const sets = parseIpsetSave(input.node.read('ipset-save')?.toString('utf8') ?? '');
+  for (const family of families) {
+    const ruleset = dumps.current.get(family) ?? null;
+    const expect: Expect = assumption => expectRuleset({...input, family, ruleset}, assumption);
+    const reason = whyUnreadable(family, ruleset);
+    if (reason !== null || ruleset === null) {
+      if (ruleset !== null || expect({}).ports.length > 0) unread.push({family, reason: reason ?? 'there is no dump of it'});
+      continue;
+    }
+    const {symptoms: found, expected} = judgeFamily({expect, actual: ruleset, sets, knowsZone});
+    traces.push(...expected.ports.filter(({port}) => input.traces(port)).map(item => tracePort({item, expected, actual: ruleset})));
+    if (found.length > 0 && garbledRules(ruleset).length > 0)
+      unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});
+    else symptoms.push(...found);
+    if (ruleset.cut === null) judged.push(family);
+    else unread.push({family, reason: `the dump ends too early, at line ${ruleset.cut.line} in table ${ruleset.cut.table}`});
+  }
+  return {families: judged, unread, symptoms, traces, config: input.config, counts: countsOf(dumps)};
+}
+
+function countsOf({current}: Dumps): ModeJudgement['counts'] {
+  const all = [...current.values()];
+  return {rules: all.reduce((sum, {ruleCount}) => sum + ruleCount, 0), chains: all.reduce((sum, {chainCount}) => sum + chainCount, 0)};
+}
+
+/** Null when the ruleset holds the tables that Services live in. */
+function whyUnreadable(family: Family, ruleset: Ruleset | null): string | null {
+  if (ruleset === null) return `there is no ${family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'} of it`;
+  const missing = ['nat', 'filter'].filter(table => !ruleset.hasTable(table));
+  if (missing.length === 0 || ruleset.cut !== null) return null;
+  return `the dump holds no table ${missing.join(' and no table ')}: it is of other tables only, or everything was flushed`;
+}
+
+function whyEmpty(node: NodeDump): string {
+  const files = node.files.filter(file => file.endsWith('-save') && !file.startsWith('ip'));
+  if (node.files.includes('iptables-save')) return 'its iptables-save is empty: the command failed, or everything was flushed';
+  return files.length > 0 ? `it has no iptables-save, only ${files.join(', ')}` : 'it has no iptables-save';
+}

@@ -1,0 +1,5 @@
+import {iptablesMode} from './iptables/iptables-mode.ts';
+import type {ProxyMode} from './proxy-mode.ts';
+
+/** All modes of kube-proxy that can be judged. */
+export const proxyModes: readonly ProxyMode[] = [iptablesMode];
