@@ -42,6 +42,8 @@ export interface EndpointTrace {
   readonly mark: Mark;
   /** 0 to 1: the part of the packets that really goes there. */
   readonly share: number;
+  /** The part that should go there; null where the API gives no reason for any. */
+  readonly expectedShare: number | null;
   readonly masquerade: boolean;
   readonly pod: string | null;
   readonly nodeName: string | null;

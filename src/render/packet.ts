@@ -39,7 +39,7 @@ function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: 
     const last = index === outcomes.length - 1;
     const {probability, destination, masquerade, path, reason} = outcome;
     const target = destination === null ? 'not rewritten' : destination;
-    const chance = probability > 0.999999 ? '' : `${Math.round(probability * 1000) / 10} % `;
+    const chance = probability > 0.999999 ? '' : `${Math.round(probability * 1000) / 10}% `;
     const why = reason === undefined ? '' : `: ${escapeText(reason)}`;
     lines.push(`${last ? '└─' : '├─'} ${chance}${verdictText(outcome.verdict, style)} ${target}${masquerade ? ', masqueraded' : ''}${why}`);
     const stem = last ? '  ' : '│ ';

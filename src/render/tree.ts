@@ -143,9 +143,15 @@ function endpointLine(endpoint: EndpointTrace, style: Style): Line {
   return [
     `${sign(mark, style)} ${percent(share)} ${escapeText(hostPort)}`,
     `  ${owner}${masquerade ? ', masqueraded' : ''}`,
-    ...(mark === 'ok' ? [] : [`  ${style.red(mark)}`]),
+    ...(mark === 'ok' ? [] : [`  ${style.red(shouldBe(endpoint))}`]),
     ...(rewrite === null ? [] : [`  ${style.dim(escapeText(rewrite.chain))}${lineOf(rewrite, style)}`]),
   ];
+}
+
+/** The word for what is wrong, or the share that should be. */
+function shouldBe({mark, share, expectedShare}: EndpointTrace): string {
+  if (mark !== 'wrong' || expectedShare === null || percent(expectedShare) === percent(share)) return mark;
+  return `should be ${percent(expectedShare).trim()}`;
 }
 
 function endLine({end, mark}: EntryTrace, style: Style): readonly Line[] {

@@ -11,7 +11,7 @@ test('an endpoint that the API lost is reported on each node that still uses it,
   expect(given.news()).toEqual(
     ['node-a', 'node-b', 'node-c'].map(node => ({
       ...{code: 'ST203', severity: 'error', node, family: 'IPv4', subject: 'shop/web:http', endpoint: '10.244.12.4:8080'},
-      message: saying('33.3 % of the traffic goes to 10.244.12.4:8080, which is no endpoint of the Service (any more)'),
+      message: saying('33.3% of the traffic goes to 10.244.12.4:8080, which is no endpoint of the Service (any more)'),
       actual: [
         given.rules(node).evidence('-A KUBE-SVC-', '"shop/web:http -> 10.244.12.4:8080"'),
         given.rules(node).evidence('-A KUBE-SEP-', '"shop/web:http"', 'DNAT --to-destination 10.244.12.4:8080'),
@@ -40,7 +40,7 @@ test('a Service that lost all its endpoints is told by the endpoint that still g
   expect(given.news({nodes: name => name === node})).toEqual([
     {
       ...{code: 'ST203', severity: 'error', node, family, subject: 'shop/sleepy-published:http', endpoint: '10.244.12.6:8080'},
-      message: saying('100 % of the traffic goes to 10.244.12.6:8080'),
+      message: saying('100% of the traffic goes to 10.244.12.6:8080'),
       actual: expect.anything(),
     },
     {code: 'ST101', severity: 'warning', family, subject: 'shop/sleepy-published', message: expect.anything()},

@@ -9,7 +9,7 @@ test('the capture of rules with other probabilities has this finding with the sh
   expect(found.map(said)).toEqual([
     {
       ...{...place, node: 'node-a', subject: 'shop/web:http'},
-      message: saying('10.244.11.4:8080 90 %, 10.244.11.5:8080 5 %, 10.244.12.4:8080 5 %; each should get 33.3 %'),
+      message: saying('10.244.11.4:8080 90%, 10.244.11.5:8080 5%, 10.244.12.4:8080 5%; each should get 33.3%'),
       expected: expect.anything(),
       actual: expect.anything(),
     },
@@ -25,7 +25,7 @@ test('a balancing rule that stands twice gives its endpoint more than its share'
   expect(found).toEqual([
     {
       ...{...place, node: 'node-b', subject: 'infra/dns:dns'},
-      message: saying('10.244.11.9:53 75 %, 10.244.12.9:5353 25 %; each should get 50 %'),
+      message: saying('10.244.11.9:53 75%, 10.244.12.9:5353 25%; each should get 50%'),
       actual: [expect.stringContaining(dump.lines(...words)[0] ?? 'none')],
     },
   ]);
@@ -37,7 +37,7 @@ test('balancing rules in the wrong order are uneven', async () => {
   expect(given.news()).toEqual([
     {
       ...{...place, node: 'node-b', subject: 'shop/web:http'},
-      message: saying('10.244.11.5:8080 50 %', '10.244.11.4:8080 16.7 %', 'each should get 33.3 %'),
+      message: saying('10.244.11.5:8080 50%', '10.244.11.4:8080 16.7%', 'each should get 33.3%'),
       actual: expect.anything(),
     },
   ]);

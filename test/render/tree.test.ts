@@ -28,7 +28,8 @@ test('a lost endpoint is marked on the node that lost it, and the nodes that far
 │  └─ cluster IP 10.96.1.1:80 from a pod of this node → KUBE-SVC-67NZLRHBNDSAWJRO:404
 │     ├─ ✓ 33.3% 10.244.11.4:8080  shop/web-1 on node-a, ready  KUBE-SEP-M5HVGPPKKJ75V6WO:345
 │     ├─ ✗    0% 10.244.11.5:8080  shop/web-2 on node-a, ready  missing
-│     └─ ✗ 66.7% 10.244.12.4:8080  shop/web-3 on node-b, ready  wrong  KUBE-SEP-YE46JM77HMULEYF6:399
+│     └─ ✗ 66.7% 10.244.12.4:8080  shop/web-3 on node-b, ready  should be 33.3%
+│                 KUBE-SEP-YE46JM77HMULEYF6:399
 └─ node-b, node-c (line numbers of node-b)
    └─ cluster IP 10.96.1.1:80 from a pod of this node → KUBE-SVC-67NZLRHBNDSAWJRO:403
       ├─ ✓ 33.3% 10.244.11.4:8080  shop/web-1 on node-a, ready  KUBE-SEP-M5HVGPPKKJ75V6WO:336
@@ -79,7 +80,7 @@ test('-q leaves the verdict and the findings', async () => {
 
 describe('made-up traces', () => {
   const endpoint: EndpointTrace = {
-    ...{hostPort: '10.0.0.1:80', mark: 'ok', share: 1, masquerade: false, pod: 'shop/web-1', nodeName: 'node-a', state: 'ready'},
+    ...{hostPort: '10.0.0.1:80', mark: 'ok', share: 1, expectedShare: 1, masquerade: false, pod: 'shop/web-1', nodeName: 'node-a', state: 'ready'},
     ...{pick: ruleOf('', 1), rewrite: {...ruleOf('', 2), chain: 'KUBE-SEP-A'}},
   };
   const entry: EntryTrace = {

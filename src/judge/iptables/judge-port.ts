@@ -758,5 +758,5 @@ function balancingChain(expected: Trial['expected']): string | null {
 }
 
 function percentText(probability: number): string {
-  return `${Math.round(probability * 1000) / 10} %`;
+  return `${Math.round(probability * 1000) / 10}%`;
 }

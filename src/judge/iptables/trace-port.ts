@@ -94,6 +94,7 @@ function traceEndpoint({all}: PortOnNode, hostPort: string, should: Share | unde
   return {
     ...{hostPort, mark, pick},
     share: does?.probability ?? 0,
+    expectedShare: should?.probability ?? null,
     masquerade: does?.masquerade ?? false,
     pod: known?.pod ?? null,
     nodeName: known?.nodeName ?? null,
