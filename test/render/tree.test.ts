@@ -80,7 +80,16 @@ test('-q leaves the verdict and the findings', async () => {
 
 describe('made-up traces', () => {
   const endpoint: EndpointTrace = {
-    ...{hostPort: '10.0.0.1:80', mark: 'ok', share: 1, expectedShare: 1, masquerade: false, pod: 'shop/web-1', nodeName: 'node-a', state: 'ready'},
+    ...{
+      hostPort: '10.0.0.1:80',
+      mark: 'ok',
+      share: 1,
+      expectedShare: 1,
+      masquerade: false,
+      pod: 'shop/web-1',
+      nodeName: 'node-a',
+      state: 'ready',
+    },
     ...{pick: ruleOf('', 1), rewrite: {...ruleOf('', 2), chain: 'KUBE-SEP-A'}},
   };
   const entry: EntryTrace = {
