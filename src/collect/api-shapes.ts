@@ -74,6 +74,7 @@ export const podShape: Shape = {
     spec: {
       fields: {
         ...{nodeName: 'string', hostNetwork: 'boolean'},
+        volumes: {list: {fields: {name: 'string', configMap: {fields: {name: 'string'}}}}},
         containers: {list: {fields: {name: 'string', image: 'string', command: strings, args: strings}}},
       },
     },

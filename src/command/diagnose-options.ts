@@ -2,7 +2,7 @@ import {Errors} from '@oclif/core';
 import {checks} from '../checks/index.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import type {ConfigOverrides} from '../expect/proxy-config.ts';
-import {parseVersion} from '../expect/proxy-config.ts';
+import {parseVersion} from '../expect/kube-proxy-version.ts';
 import type {Snapshot} from '../model/snapshot.ts';
 import {escapeText} from '../render/escape.ts';
 import {closest} from './closest.ts';

@@ -1,8 +1,12 @@
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
-import type {ConfigMapObject, NodeObject, PodObject} from '../model/api-objects.ts';
-import {type DetectLocalMode, type KubeProxyVersion, newestKnownMinor, type ProxyConfig, type Setting} from '../model/proxy-config.ts';
+import type {NodeObject} from '../model/api-objects.ts';
+import type {DetectLocalMode, ProxyConfig, Setting} from '../model/proxy-config.ts';
 import {type KubeProxyFields, parseArguments, parseConfigFile, parseConfigz} from '../parse/kube-proxy-config.ts';
 import type {InferredConfig} from './iptables/infer-config.ts';
+import {k3sProxyFields} from './k3s-proxy-fields.ts';
+import {kubeProxyConfigMap} from './kube-proxy-config-map.ts';
+import {kubeProxyContainer, kubeProxyPod} from './kube-proxy-pod.ts';
+import {kubeProxyVersion} from './kube-proxy-version.ts';
 
 /** What the user says of all kube-proxies; it goes before whatever was found. */
 export interface ConfigOverrides extends KubeProxyFields {
@@ -17,7 +21,7 @@ export interface ResolvedConfig {
 
 /**
  * The settings of one node's kube-proxy, each with its source. In order of trust: flags, `/configz` (what the running
- * kube-proxy works with), its configuration file, the arguments of its pod, the kubeadm ConfigMap; where none of them says
+ * kube-proxy works with), its configuration file, the arguments of its pod or of k3s, the ConfigMap; where none of them says
  * anything, what the node's rules show (`inferred`); kube-proxy's defaults.
  */
 export function resolveProxyConfig(
@@ -27,9 +31,9 @@ export function resolveProxyConfig(
   inferred: InferredConfig = {},
 ): ResolvedConfig {
   const problems: Problem[] = [];
-  const found = layersOf(node, api, overrides, problems);
-  const layers = found.some(tellsSettings) ? found : [...found, {fields: inferred, source: seenInRules}];
   const object = api.nodes?.find(({metadata}) => metadata.name === node.name);
+  const found = layersOf({node, api, object, overrides}, problems);
+  const layers = found.some(tellsSettings) ? found : [...found, {fields: inferred, source: seenInRules}];
   const pick = <Name extends keyof KubeProxyFields>(
     name: Name,
     byDefault: NonNullable<KubeProxyFields[Name]>,
@@ -42,9 +46,9 @@ export function resolveProxyConfig(
   };
   const detectLocalMode = pick('detectLocalMode', 'ClusterCIDR');
   const hostname = pick('hostnameOverride', node.name);
-  const nodeName = hostname.value.includes('$(') ? {value: node.name, source: 'Node'} : hostname;
+  const nodeName = hostname.value.includes('$') ? {value: node.name, source: 'Node'} : hostname;
   const config: ProxyConfig = {
-    version: versionOf({node, api, object, overrides, inferred}, problems),
+    version: kubeProxyVersion({node, api, object, given: overrides.version, inferred: inferred.version}, problems),
     mode: modeOf(node, pick('mode', 'iptables'), problems),
     clusterCIDRs: pick('clusterCIDRs', []),
     detectLocalMode: {...detectLocalMode, value: asDetectLocalMode(detectLocalMode.value)},
@@ -63,10 +67,13 @@ export function resolveProxyConfig(
   return {config, problems};
 }
 
-/** A command line that only points to a configuration file tells nothing. */
+/** A command line that only points to a configuration file tells nothing, and k3s's not all where the servers' is not known. */
 function tellsSettings({fields, source}: Layer): boolean {
+  if (source === argumentsOfK3s) return fields.clusterCIDRs !== undefined;
   return source !== 'flag' && Object.keys(fields).some(name => name !== 'hostnameOverride');
 }
+
+const argumentsOfK3s = 'arguments of k3s in the Node';
 
 const seenInRules = "seen in the node's rules";
 
@@ -75,7 +82,14 @@ interface Layer {
   readonly source: string;
 }
 
-function layersOf(node: NodeDump, api: ApiObjects, overrides: ConfigOverrides, problems: Problem[]): readonly Layer[] {
+interface LayersInput {
+  readonly node: NodeDump;
+  readonly api: ApiObjects;
+  readonly object: NodeObject | undefined;
+  readonly overrides: ConfigOverrides;
+}
+
+function layersOf({node, api, object, overrides}: LayersInput, problems: Problem[]): readonly Layer[] {
   const layers: Layer[] = [{fields: overrides, source: 'flag'}];
   const take = (source: string, text: string | undefined, parse: (text: string) => KubeProxyFields): void => {
     if (text === undefined || text.trim() === '') return;
@@ -86,14 +100,16 @@ function layersOf(node: NodeDump, api: ApiObjects, overrides: ConfigOverrides, p
   take('configz.json', node.read('configz.json')?.toString('utf8'), parseConfigz);
   take('kube-proxy-config.yaml', node.read('kube-proxy-config.yaml')?.toString('utf8'), parseConfigFile);
   const pod = kubeProxyPod(api, node.name);
-  const container = pod?.spec?.containers?.find(({name}) => name?.includes('kube-proxy')) ?? pod?.spec?.containers?.[0];
+  const container = kubeProxyContainer(pod);
   if (container !== undefined)
     layers.push({
       fields: parseArguments([...(container.command ?? []), ...(container.args ?? [])]),
       source: `arguments of pod ${pod?.metadata.name}`,
     });
-  const map = api.configMaps?.find(isKubeProxyMap);
-  take(`ConfigMap ${map?.metadata.name ?? ''}`, map?.data?.['config.conf'] ?? map?.data?.['config'], parseConfigFile);
+  const k3s = pod === undefined ? k3sProxyFields(object, api) : null;
+  if (k3s !== null) layers.push({fields: k3s, source: argumentsOfK3s});
+  const map = kubeProxyConfigMap(api, pod);
+  if (map !== null) take(`ConfigMap ${map.name}`, map.text, parseConfigFile);
   return layers;
 }
 
@@ -105,71 +121,6 @@ function attempt<T>(parse: () => T): T | Error {
     if (error instanceof Error) return error;
     throw error;
   }
-}
-
-function isKubeProxyMap({metadata}: ConfigMapObject): boolean {
-  return metadata.namespace === 'kube-system' && (metadata.name === 'kube-proxy' || metadata.name === 'kube-proxy-config');
-}
-
-/** The pod that runs kube-proxy on a node; null where it runs as a process or not at all. */
-export function kubeProxyPod(api: ApiObjects, node: string): PodObject | undefined {
-  return api.pods?.find(
-    ({metadata, spec}) => spec?.nodeName === node && metadata.namespace === 'kube-system' && metadata.name.startsWith('kube-proxy'),
-  );
-}
-
-interface VersionInput {
-  readonly node: NodeDump;
-  readonly api: ApiObjects;
-  readonly object: NodeObject | undefined;
-  readonly overrides: ConfigOverrides;
-  readonly inferred: InferredConfig;
-}
-
-function versionOf({node, api, object, overrides, inferred}: VersionInput, problems: Problem[]): Setting<KubeProxyVersion> {
-  const image = kubeProxyPod(api, node.name)
-    ?.spec?.containers?.map(container => container.image ?? '')
-    .find(name => name.includes('kube-proxy'));
-  const candidates: readonly (readonly [source: string, text: string | undefined])[] = [
-    ['flag', overrides.version],
-    ['kube-proxy-version', node.read('kube-proxy-version')?.toString('utf8')],
-    ["image of kube-proxy's pod", image === undefined ? undefined : tagOf(image)],
-    ['Node status', object?.status?.nodeInfo?.kubeProxyVersion],
-    ['kubelet version in the Node status', object?.status?.nodeInfo?.kubeletVersion],
-  ];
-  for (const [source, text] of candidates) {
-    if (text === undefined || text.trim() === '') continue;
-    const value = parseVersion(text);
-    // What the Node says is the kubelet's version, which kube-proxy's may lag behind.
-    const fromNode = source.endsWith('Node status');
-    if (value !== null && fromNode) return {value: {...value, guessed: true}, source};
-    if (value !== null)
-      return {
-        value,
-        source:
-          value.minor > newestKnownMinor
-            ? `${source}; newer than the newest known rules, judged by those of 1.${newestKnownMinor}`
-            : source,
-      };
-    if (!fromNode) problems.push({node: node.name, message: `${source}: "${firstLine(text)}" is no version of kube-proxy`});
-  }
-  if (inferred.version !== undefined) return {value: inferred.version, source: seenInRules};
-  return {
-    value: {text: 'unknown', minor: newestKnownMinor, patch: 0, guessed: true},
-    source: 'not found: judged by the newest known rules',
-  };
-}
-
-/** The tag of `registry:5000/kube-proxy:v1.36.2@sha256:…`; undefined when there is none. */
-function tagOf(image: string): string | undefined {
-  return /^[^@]*:([^/:@]+)(?:@|$)/.exec(image)?.[1];
-}
-
-/** Reads `v1.36.2`, `Kubernetes v1.30.5-gke.100` and the like; null when there is no version in it. */
-export function parseVersion(text: string): KubeProxyVersion | null {
-  const found = /(?<![\d.])v?1\.(\d+)(?:\.(\d+))?[^\s]*/.exec(text);
-  if (found === null) return null;
-  return {text: found[0].startsWith('v') ? found[0] : `v${found[0]}`, minor: Number(found[1]), patch: Number(found[2] ?? 0)};
 }
 
 /** What the running kube-proxy says of itself goes before its configuration; an empty mode is iptables on Linux. */

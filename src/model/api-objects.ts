@@ -102,6 +102,7 @@ export interface PodObject {
   readonly spec?: {
     readonly nodeName?: string;
     readonly hostNetwork?: boolean;
+    readonly volumes?: readonly {readonly name?: string; readonly configMap?: {readonly name?: string}}[];
     readonly containers?: readonly {
       readonly name?: string;
       readonly image?: string;

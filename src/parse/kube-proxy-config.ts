@@ -33,13 +33,14 @@ export function parseConfigFile(text: string): KubeProxyFields {
  * (`--config`) so are all but `--hostname-override`: kube-proxy itself does not heed them then.
  */
 export function parseArguments(args: readonly string[]): KubeProxyFields {
-  const words = args.flatMap(arg => (arg.includes(' --') || arg.startsWith('exec ') ? arg.split(/\s+/) : [arg]));
+  const words = args.flatMap(arg => (/\s--|^exec /.test(arg) ? shellWords(arg) : [arg]));
   const flags = new Map<string, string>();
   for (const [index, word] of words.entries()) {
-    const flag = /^--([a-z-]+)(?:=(.*))?$/s.exec(word);
+    const flag = /^--([a-zA-Z_-]+)(?:=(.*))?$/s.exec(word);
     if (flag === null) continue;
+    const name = (flag[1] ?? '').replaceAll('_', '-');
     const next = words[index + 1];
-    flags.set(flag[1] ?? '', flag[2] ?? (next === undefined || next.startsWith('-') ? 'true' : next));
+    flags.set(name, flag[2] ?? (next === undefined || next.startsWith('-') || switches.has(name) ? 'true' : next));
   }
   const text = (name: string): string | undefined => (flags.has('config') && name !== 'hostname-override' ? undefined : flags.get(name));
   return withoutUndefined({
@@ -57,6 +58,14 @@ export function parseArguments(args: readonly string[]): KubeProxyFields {
     tcpBeLiberal: truth(text('conntrack-tcp-be-liberal')),
     featureGates: gatesOf(Object.fromEntries((list(text('feature-gates')) ?? []).map(pair => pair.split('=')))),
   });
+}
+
+/** These take no value but after `=`. */
+const switches: ReadonlySet<string> = new Set(['masquerade-all', 'iptables-localhost-nodeports', 'conntrack-tcp-be-liberal']);
+
+/** The words of a script, as far as kube-proxy's are quoted at all. */
+function shellWords(script: string): readonly string[] {
+  return script.split(/\s+/).map(word => word.replaceAll(/["']/g, ''));
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -116,11 +125,16 @@ function stringList(value: unknown): readonly string[] | undefined {
 }
 
 function list(value: string | undefined): readonly string[] | undefined {
-  return value === undefined ? undefined : value.split(',').map(item => item.trim());
+  return value === undefined
+    ? undefined
+    : value
+        .split(',')
+        .map(item => item.trim())
+        .filter(item => item !== '');
 }
 
 function truth(value: string | undefined): boolean | undefined {
-  return value === undefined ? undefined : value !== 'false';
+  return value === undefined ? undefined : !/^(?:0|f|false)$/i.test(value);
 }
 
 function gatesOf(object: Fields): Readonly<Record<string, boolean>> | undefined {

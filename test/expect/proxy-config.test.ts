@@ -1,5 +1,7 @@
 import {describe, expect, test} from 'vitest';
-import {type ConfigOverrides, kubeProxyPod, parseVersion, resolveProxyConfig} from '../../src/expect/proxy-config.ts';
+import {kubeProxyPod} from '../../src/expect/kube-proxy-pod.ts';
+import {parseVersion} from '../../src/expect/kube-proxy-version.ts';
+import {type ConfigOverrides, resolveProxyConfig} from '../../src/expect/proxy-config.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../src/model/api-objects.ts';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
 import {apiObjects, nodeDump} from '../cluster.ts';

@@ -162,6 +162,16 @@ describe('the arguments of kube-proxy', () => {
     expect(parseArguments(['/bin/sh', '-c', command])).toEqual({clusterCIDRs: ['10.8.0.0/14']});
   });
 
+  test('are read out of quotes, with underscores, and switches take no word after them', () => {
+    const script = 'exec kube-proxy --masquerade_all false --cluster-cidr="10.8.0.0/14" --hostname-override "${NODE}" \n 2>&1';
+    expect(parseArguments(['/bin/sh', '-c', script])).toEqual({
+      masqueradeAll: true,
+      clusterCIDRs: ['10.8.0.0/14'],
+      hostnameOverride: '${NODE}',
+    });
+    expect(parseArguments(['--masquerade-all=F', '--cluster-cidr='])).toEqual({masqueradeAll: false, clusterCIDRs: []});
+  });
+
   test('but for the hostname count for nothing beside a configuration file', () => {
     expect(
       parseArguments([

@@ -1,0 +1,47 @@
+import type {ObjectMeta, PodObject} from '../model/api-objects.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
+
+/** Pods that run kube-proxy, as a platform makes them. Where each is from: docs/platforms.md. */
+interface KubeProxyPods {
+  readonly namespace: string;
+  /** What their names begin with. */
+  readonly name: string;
+  /** Of which one is on them. */
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+const kubeProxyPods: readonly KubeProxyPods[] = [
+  // kubeadm, kind, minikube, EKS and Talos have the first label, GKE, AKS and RKE2 the second.
+  {namespace: 'kube-system', name: 'kube-proxy', labels: {'k8s-app': 'kube-proxy', component: 'kube-proxy'}},
+  {namespace: 'openshift-kube-proxy', name: 'openshift-kube-proxy', labels: {app: 'kube-proxy'}},
+  // OpenShift SDN runs kube-proxy inside a process of its own.
+  {namespace: 'openshift-sdn', name: 'sdn-', labels: {app: 'sdn'}},
+];
+
+/** The pod that runs kube-proxy on a node: running ones first. Undefined where it runs as a process, in k3s, or not at all. */
+export function kubeProxyPod(api: ApiObjects, node: string): PodObject | undefined {
+  const pods = (api.pods ?? []).filter(({metadata, spec}) => spec?.nodeName === node && runsKubeProxy(metadata));
+  return pods.toSorted((a, b) => standing(a) - standing(b))[0];
+}
+
+function runsKubeProxy({namespace, name, labels}: ObjectMeta): boolean {
+  return kubeProxyPods.some(
+    kind =>
+      kind.namespace === namespace &&
+      (name.startsWith(kind.name) || Object.entries(kind.labels).some(([key, value]) => labels?.[key] === value)),
+  );
+}
+
+/** An update leaves two for a moment: the one that goes, and the one that comes. */
+function standing({metadata, status}: PodObject): number {
+  if (metadata.deletionTimestamp !== undefined) return 2;
+  return status?.phase === undefined || status.phase === 'Running' ? 0 : 1;
+}
+
+export type Container = NonNullable<NonNullable<PodObject['spec']>['containers']>[number];
+
+/** The container of that pod that kube-proxy runs in; the first where none is named for it. */
+export function kubeProxyContainer(pod: PodObject | undefined): Container | undefined {
+  const containers = pod?.spec?.containers ?? [];
+  return containers.find(({name}) => name?.includes('kube-proxy')) ?? containers[0];
+}
