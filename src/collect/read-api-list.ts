@@ -1,5 +1,6 @@
 import type {Problem} from '../model/snapshot.ts';
-import {type Shape, whyMisshapen} from './object-shape.ts';
+import type {Shape} from './object-shape.ts';
+import {usableItems} from './usable-items.ts';
 
 export interface ApiList<T> {
   /** Null when the file is not there or cannot be read at all. */
@@ -25,18 +26,14 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
   const list = itemsOf(parsed);
   if (list === null)
     return {items: null, problems: [{message: `${file} holds no list: it has no "items". Write it with: kubectl get … -A -o json`}]};
-  const problems: Problem[] = [];
-  const items = list.filter((item, index): item is T => {
-    const wrong = whyUnusable(item, shape);
-    if (wrong !== null) problems.push({message: `${file}: item ${index} is left out: ${wrong}`});
-    return wrong === null;
-  });
+  const usable = usableItems<T>(file, list, shape);
+  const problems = [...usable.problems];
   const more = continuation(parsed);
   if (more)
     problems.push({
       message: `${file} is only the first page of a longer list (metadata.continue is set): what is missing here may be on the next page`,
     });
-  return {items, problems};
+  return {items: usable.items, problems};
 }
 
 function parseJson(text: string): unknown {
@@ -58,14 +55,4 @@ function itemsOf(value: unknown): readonly unknown[] | null {
 function continuation(value: unknown): boolean {
   const metadata = (value as {metadata?: {continue?: unknown}}).metadata;
   return typeof metadata?.continue === 'string' && metadata.continue !== '';
-}
-
-/** Checks what the rest of the program takes for granted: that the fields it reads are of the right kind. */
-function whyUnusable(item: unknown, shape: Shape): string | null {
-  if (typeof item !== 'object' || item === null) return 'it is no object';
-  const {metadata} = item as {readonly metadata?: unknown};
-  if (typeof metadata !== 'object' || metadata === null) return 'it has no metadata';
-  if (typeof (metadata as {readonly name?: unknown}).name !== 'string') return 'it has no metadata.name';
-  const wrong = whyMisshapen(item, shape, '');
-  return wrong === null ? null : `its ${wrong}`;
 }

@@ -1,5 +1,7 @@
 import {readFileSync, writeFileSync} from 'node:fs';
 import {Command, Errors} from '@oclif/core';
+import {ApiError} from '../collect/kube/kube-api.ts';
+import {KubeconfigError} from '../collect/kube/kubeconfig.ts';
 import {readBundle, UnreadableBundle} from '../collect/read-bundle.ts';
 import {identityOf} from '../command/exit-code.ts';
 import type {Finding} from '../model/finding.ts';
@@ -9,6 +11,13 @@ import type {RenderOptions} from '../render/renderer.ts';
 
 /** What all commands share: reading, writing, and saying what went wrong. */
 export abstract class BaseCommand extends Command {
+  /** What cannot be connected to by these flags is wrong use (exit 2); an API server that does not answer could not be looked at (exit 3). */
+  protected override async catch(error: Error): Promise<unknown> {
+    if (error instanceof KubeconfigError) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
+    if (error instanceof ApiError) throw new Errors.CLIError(escapeText(error.message), {exit: 3});
+    throw error;
+  }
+
   /** Reads what `--from` names. Throws a CLIError (exit 2) when it cannot be used. */
   protected async snapshot(from: string | undefined): Promise<Snapshot> {
     if (from === undefined) {

@@ -19,6 +19,10 @@ export interface ApiObjects {
   readonly nodes: readonly NodeObject[] | null;
   readonly pods: readonly PodObject[] | null;
   readonly configMaps: readonly ConfigMapObject[] | null;
+  /** The namespaces whose Services were all read; left out when those of all namespaces were. What is not in the lists may be there. */
+  readonly namespaces?: readonly string[];
+  /** The Services, as `namespace/name`, whose pods were looked for; left out when all pods were. */
+  readonly podsOf?: ReadonlySet<string>;
 }
 
 /** What one node gave. A file name is that of the bundle, such as `iptables-save`. */
@@ -33,4 +37,8 @@ export interface NodeDump {
 export interface Problem {
   readonly node?: string;
   readonly message: string;
+  /** What to do; left out for a file of a bundle, which is to be written again. */
+  readonly remedy?: string;
+  /** The run is complete without it. */
+  readonly isMinor?: boolean;
 }

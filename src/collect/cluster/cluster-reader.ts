@@ -1,0 +1,59 @@
+import type {Problem} from '../../model/snapshot.ts';
+import {ApiError, type KubeApi} from '../kube/kube-api.ts';
+import type {Shape} from '../object-shape.ts';
+import {usableItems} from '../usable-items.ts';
+
+/** Reads kinds of objects, and keeps what could not be read as problems. An API server that cannot be talked to at all is an ApiError. */
+export class ClusterReader {
+  readonly problems: Problem[] = [];
+  readonly #api: KubeApi;
+
+  constructor(api: KubeApi) {
+    this.#api = api;
+  }
+
+  /** Null where the list may not be read, or the API server has no such resource. */
+  async list<T>({path, query, shape, remedy, isMinor, onNotServed}: Listed): Promise<readonly T[] | null> {
+    try {
+      const {items} = await this.#api.list<unknown>(path, query);
+      const usable = usableItems<T>(path, items, shape);
+      this.problems.push(...usable.problems.map(problem => ({...problem, remedy: 'Correct the object; all others were looked at.'})));
+      return usable.items;
+    } catch (error) {
+      if (onNotServed !== undefined && error instanceof ApiError && error.status === 404) onNotServed();
+      else this.#keep(error, {remedy, isMinor});
+      return null;
+    }
+  }
+
+  /** As a list of one; empty where it is not there. */
+  async get<T>({path, shape, remedy, isMinor}: Listed): Promise<readonly T[] | null> {
+    try {
+      const usable = usableItems<T>(path, [await this.#api.get<unknown>(path)], shape);
+      this.problems.push(...usable.problems);
+      return usable.items;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return [];
+      this.#keep(error, {remedy, isMinor});
+      return null;
+    }
+  }
+
+  #keep(error: unknown, {remedy, isMinor}: Pick<Listed, 'remedy' | 'isMinor'>): void {
+    if (!(error instanceof ApiError) || error.status === null || error.status === 401) throw error;
+    const whatToDo = error.status === 403 ? remedy : 'Try again; what could be read was judged.';
+    this.problems.push({message: error.message, remedy: whatToDo, ...(isMinor ? {isMinor: true} : {})});
+  }
+}
+
+export interface Listed {
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly shape: Shape;
+  /** What to do where it may not be read. */
+  readonly remedy: string;
+  /** The run is complete without it. */
+  readonly isMinor?: boolean | undefined;
+  /** Called in place of a problem when the API server has no such resource. */
+  readonly onNotServed?: (() => void) | undefined;
+}

@@ -1,0 +1,89 @@
+import type {PodObject} from '../../model/api-objects.ts';
+import type {Problem} from '../../model/snapshot.ts';
+import {podShape} from '../api-shapes.ts';
+import type {KubeApi} from '../kube/kube-api.ts';
+import {agentsOn} from '../transports/host-agents.ts';
+import {ClusterReader} from './cluster-reader.ts';
+
+export interface PodsReading {
+  /** Null when not one list could be read. */
+  readonly pods: readonly PodObject[] | null;
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * The pods by which nodes are reached and kube-proxy's settings are known: kube-proxy's, by their labels; for nodes without one also
+ * what else runs in kube-system and in the namespaces of CNI agents. `nodes` are the names of the nodes that are of interest; null
+ * when they are not known, so that the pods have to tell.
+ */
+export async function readAgentPods(api: KubeApi, nodes: readonly string[] | null): Promise<PodsReading> {
+  const reader = new ClusterReader(api);
+  const labelled = joined(await Promise.all(proxySelectors.map(labelSelector => listPods(reader, 'kube-system', {labelSelector}))));
+  const lacking = nodes === null ? null : withoutAgent(nodes, labelled ?? []);
+  if (labelled === null || lacking?.length === 0) return {pods: labelled, problems: distinct(reader.problems)};
+  const system = await readSystemPods(reader, lacking ?? []);
+  const others = withoutAgent(lacking ?? [], system ?? []).length === 0 && lacking !== null ? [] : await readOtherNamespaces(reader);
+  return {pods: joined([labelled, system, others]), problems: distinct(reader.problems)};
+}
+
+/** kube-proxy's DaemonSet as kubeadm and EKS make it, and static pods as GKE and RKE2 make them. */
+const proxySelectors = ['k8s-app=kube-proxy', 'component=kube-proxy'];
+
+/** Where CNI agents run that are not in kube-system. */
+const agentNamespaces = [
+  'calico-system',
+  'kube-flannel',
+  'kube-router',
+  'cilium',
+  'openshift-sdn',
+  'openshift-ovn-kubernetes',
+  'ovn-kubernetes',
+];
+
+/** Up to this many nodes are asked for one by one, so that not the pods of all nodes are read for a few. */
+const fewNodes = 10;
+
+/** All of kube-system on these nodes; of all nodes when there are many. */
+async function readSystemPods(reader: ClusterReader, nodes: readonly string[]): Promise<readonly PodObject[] | null> {
+  if (nodes.length === 0 || nodes.length > fewNodes) return listPods(reader, 'kube-system', {});
+  return joined(await Promise.all(nodes.map(node => listPods(reader, 'kube-system', {fieldSelector: `spec.nodeName=${node}`}))));
+}
+
+async function readOtherNamespaces(reader: ClusterReader): Promise<readonly PodObject[]> {
+  const lists = await Promise.all(agentNamespaces.map(namespace => listPods(reader, namespace, {})));
+  return lists.flatMap(list => list ?? []);
+}
+
+function listPods(reader: ClusterReader, namespace: string, query: Readonly<Record<string, string>>): Promise<readonly PodObject[] | null> {
+  const remedy = `Get the right to list pods of ${namespace} ("kubectl svc-trace access" prints the Role for it), or use --transport ssh.`;
+  return reader.list<PodObject>({path: `/api/v1/namespaces/${namespace}/pods`, query, shape: podShape, remedy, isMinor: true});
+}
+
+function withoutAgent(nodes: readonly string[], pods: readonly PodObject[]): readonly string[] {
+  const byNode = podsByNode(pods);
+  return nodes.filter(name => agentsOn({name, addresses: [], labels: {}, pods: byNode.get(name) ?? []}).length === 0);
+}
+
+export function podsByNode(pods: readonly PodObject[]): ReadonlyMap<string, readonly PodObject[]> {
+  const byNode = new Map<string, PodObject[]>();
+  for (const pod of pods) {
+    const node = pod.spec?.nodeName;
+    if (node === undefined) continue;
+    const list = byNode.get(node);
+    if (list === undefined) byNode.set(node, [pod]);
+    else list.push(pod);
+  }
+  return byNode;
+}
+
+/** Each pod once; null when nothing could be read. */
+function joined(lists: readonly (readonly PodObject[] | null)[]): readonly PodObject[] | null {
+  if (lists.every(list => list === null)) return null;
+  const pods = lists.flatMap(list => list ?? []);
+  return [...new Map(pods.map(pod => [`${pod.metadata.namespace}/${pod.metadata.name}`, pod])).values()];
+}
+
+/** One list that may not be read is one problem, however often it was tried. */
+function distinct(problems: readonly Problem[]): readonly Problem[] {
+  return [...new Map(problems.map(problem => [problem.remedy, problem])).values()];
+}

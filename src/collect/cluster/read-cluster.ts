@@ -1,0 +1,136 @@
+import pLimit from 'p-limit';
+import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, ServiceObject} from '../../model/api-objects.ts';
+import type {ServiceName} from '../../model/finding.ts';
+import type {ApiObjects, Problem} from '../../model/snapshot.ts';
+import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, serviceShape} from '../api-shapes.ts';
+import type {KubeApi} from '../kube/kube-api.ts';
+import {ClusterReader} from './cluster-reader.ts';
+import type {ClusterScope} from './cluster-scope.ts';
+
+export interface ClusterReading {
+  /** Without pods: those are read by `readAgentPods` and `readServicePods`. */
+  readonly api: ApiObjects;
+  /** What could not be read, with the verb and the resource. */
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * Reads Services with their slices, Nodes, and the ConfigMaps of kube-proxy. What may not be read is null and a problem. Rejects with
+ * an ApiError when the API server cannot be reached or does not accept the credentials.
+ */
+export async function readCluster(api: KubeApi, scope: ClusterScope): Promise<ClusterReading> {
+  const reader = new ClusterReader(api);
+  const [{services, ...endpoints}, nodes, configMaps] = await Promise.all([
+    readServices(scope, reader),
+    readNodes(reader),
+    readConfigMaps(reader),
+  ]);
+  return {
+    api: {services, ...endpoints, nodes, pods: null, configMaps, ...partOf(scope)},
+    problems: reader.problems,
+  };
+}
+
+export type ServiceObjects = Pick<ApiObjects, 'services' | 'endpointSlices' | 'endpoints'>;
+
+/** Services and their slices; Endpoints in place of slices where the API server has no slices. */
+export async function readServices(scope: ClusterScope, reader: ClusterReader): Promise<ServiceObjects> {
+  let served = true;
+  const onNotServed = () => {
+    served = false;
+  };
+  const [services, endpointSlices] = await Promise.all([readServiceObjects(scope, reader), readSlices(scope, {reader, onNotServed})]);
+  return {services, endpointSlices, endpoints: served ? null : await readEndpoints(scope, reader)};
+}
+
+async function readServiceObjects(scope: ClusterScope, reader: ClusterReader): Promise<readonly ServiceObject[] | null> {
+  const what = {shape: serviceShape, remedy: askForRights('get and list', 'services')};
+  if (scope.kind !== 'services')
+    return joined(places(scope).map(place => reader.list<ServiceObject>({...what, path: `/api/v1${place}/services`})));
+  return joined(
+    each(scope.services, ({namespace, name}) =>
+      reader.get<ServiceObject>({...what, path: `/api/v1${placeOf(namespace)}/services/${encodeURIComponent(name)}`}),
+    ),
+  );
+}
+
+const slicesRoot = '/apis/discovery.k8s.io/v1';
+
+interface SlicesReader {
+  readonly reader: ClusterReader;
+  readonly onNotServed: () => void;
+}
+
+function readSlices(scope: ClusterScope, {reader, onNotServed}: SlicesReader): Promise<readonly EndpointSliceObject[] | null> {
+  const what = {shape: endpointSliceShape, remedy: askForRights('list', 'endpointslices.discovery.k8s.io'), onNotServed};
+  const pathIn = (place: string): string => `${slicesRoot}${place}/endpointslices`;
+  if (scope.kind !== 'services')
+    return joined(places(scope).map(place => reader.list<EndpointSliceObject>({...what, path: pathIn(place)})));
+  return joined(
+    each(scope.services, ({namespace, name}) => {
+      const query = {labelSelector: `kubernetes.io/service-name=${name}`};
+      return reader.list<EndpointSliceObject>({...what, path: pathIn(placeOf(namespace)), query});
+    }),
+  );
+}
+
+function readEndpoints(scope: ClusterScope, reader: ClusterReader): Promise<readonly EndpointsObject[] | null> {
+  const what = {shape: endpointsShape, remedy: askForRights('get and list', 'endpoints')};
+  if (scope.kind !== 'services')
+    return joined(places(scope).map(place => reader.list<EndpointsObject>({...what, path: `/api/v1${place}/endpoints`})));
+  return joined(
+    each(scope.services, ({namespace, name}) =>
+      reader.get<EndpointsObject>({...what, path: `/api/v1${placeOf(namespace)}/endpoints/${encodeURIComponent(name)}`}),
+    ),
+  );
+}
+
+function readNodes(reader: ClusterReader): Promise<readonly NodeObject[] | null> {
+  return reader.list<NodeObject>({path: '/api/v1/nodes', shape: nodeShape, remedy: askForRights('list', 'nodes')});
+}
+
+/** kubeadm, minikube and k0s call it kube-proxy, EKS kube-proxy-config. RKE2 and k3s have none: arguments or files say it all. */
+const configMapNames = ['kube-proxy', 'kube-proxy-config'];
+
+function readConfigMaps(reader: ClusterReader): Promise<readonly ConfigMapObject[] | null> {
+  const what = {
+    shape: configMapShape,
+    remedy: `${askForRights('get', 'configmaps of kube-system')} Without it kube-proxy's settings are taken from elsewhere.`,
+    isMinor: true,
+  };
+  return joined(
+    configMapNames.map(name => reader.get<ConfigMapObject>({...what, path: `/api/v1/namespaces/kube-system/configmaps/${name}`})),
+  );
+}
+
+/** Null when one of them is: half a list is not the list. */
+async function joined<T>(lists: readonly Promise<readonly T[] | null>[]): Promise<readonly T[] | null> {
+  const all = await Promise.all(lists);
+  return all.some(list => list === null) ? null : all.flatMap(list => list ?? []);
+}
+
+const parallel = 8;
+
+function each<T>(services: readonly ServiceName[], read: (service: ServiceName) => Promise<T>): readonly Promise<T>[] {
+  const limit = pLimit(parallel);
+  return services.map(service => limit(read, service));
+}
+
+/** The part of a path that says where to look: everywhere, or in one namespace after another. */
+function places(scope: Exclude<ClusterScope, {readonly kind: 'services'}>): readonly string[] {
+  return scope.kind === 'cluster' ? [''] : scope.namespaces.map(placeOf);
+}
+
+function placeOf(namespace: string): string {
+  return `/namespaces/${encodeURIComponent(namespace)}`;
+}
+
+function askForRights(verbs: string, resource: string): string {
+  return `Get the right to ${verbs} ${resource}: "kubectl svc-trace access" prints the Role for it.`;
+}
+
+/** What the lists lack, for those who would take what is not there for gone. */
+function partOf(scope: ClusterScope): Pick<ApiObjects, 'namespaces'> {
+  if (scope.kind === 'cluster') return {};
+  return {namespaces: scope.kind === 'namespaces' ? scope.namespaces : []};
+}

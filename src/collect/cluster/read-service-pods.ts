@@ -1,0 +1,35 @@
+import pLimit from 'p-limit';
+import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
+import {podShape} from '../api-shapes.ts';
+import type {KubeApi} from '../kube/kube-api.ts';
+import {ClusterReader} from './cluster-reader.ts';
+
+export interface ServicePods {
+  readonly pods: readonly PodObject[];
+  /** The Services, as `namespace/name`, whose pods could be looked for. */
+  readonly podsOf: ReadonlySet<string>;
+}
+
+/** The pods that these Services select. Those of a Service whose pods may not be listed are left out: they only make a message fuller. */
+export async function readServicePods(api: KubeApi, services: readonly ServiceObject[]): Promise<ServicePods> {
+  const reader = new ClusterReader(api);
+  const limit = pLimit(8);
+  const podsOf = new Set<string>();
+  const lists = services.slice(0, mostServices).map(({metadata, spec}) =>
+    limit(async () => {
+      const namespace = metadata.namespace ?? 'default';
+      const labelSelector = Object.entries(spec?.selector ?? {})
+        .map(([key, value]) => `${key}=${value}`)
+        .join(',');
+      if (labelSelector === '') return [];
+      const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;
+      const pods = await reader.list<PodObject>({path, query: {labelSelector}, shape: podShape, remedy: '', isMinor: true});
+      if (pods !== null) podsOf.add(`${namespace}/${metadata.name}`);
+      return pods ?? [];
+    }),
+  );
+  return {pods: (await Promise.all(lists)).flat(), podsOf};
+}
+
+/** More Services without endpoints than this are not explained by their pods. */
+const mostServices = 50;

@@ -1,0 +1,170 @@
+import {afterEach, describe, expect, test} from 'vitest';
+import {readAgentPods} from '../../../src/collect/cluster/read-agent-pods.ts';
+import {readCluster} from '../../../src/collect/cluster/read-cluster.ts';
+import {readServicePods} from '../../../src/collect/cluster/read-service-pods.ts';
+import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
+import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
+import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
+import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
+
+const open: (ApiServer | KubeApi)[] = [];
+
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each.close();
+});
+
+const service = (namespace: string, name: string, selector?: object) => ({
+  metadata: {namespace, name},
+  spec: {selector, ports: [{port: 80}]},
+});
+const slice = (namespace: string, name: string, of: string) => ({
+  metadata: {namespace, name, labels: {'kubernetes.io/service-name': of}},
+  addressType: 'IPv4',
+  endpoints: [{addresses: ['10.0.0.1']}],
+});
+const pod = (namespace: string, name: string, {labels = {}, node = 'node-a'}: {labels?: object; node?: string} = {}) => ({
+  metadata: {namespace, name, labels},
+  spec: {nodeName: node, hostNetwork: true, containers: [{name: 'main'}]},
+  status: {phase: 'Running'},
+});
+
+const objects = {
+  services: [service('shop', 'web', {app: 'web'}), service('shop', 'cart'), service('other', 'web')],
+  endpointslices: [
+    slice('shop', 'web-1', 'web'),
+    slice('shop', 'web-2', 'web'),
+    slice('shop', 'cart-1', 'cart'),
+    slice('other', 'web-1', 'web'),
+  ],
+  nodes: [{metadata: {name: 'node-a'}}, {metadata: {name: 'node-b'}}],
+  pods: [
+    pod('kube-system', 'kube-proxy-1', {labels: {'k8s-app': 'kube-proxy'}}),
+    pod('kube-system', 'calico-node-1', {node: 'node-b', labels: {'k8s-app': 'calico-node'}}),
+    pod('shop', 'web-1', {labels: {app: 'web'}}),
+  ],
+  configmaps: [{metadata: {namespace: 'kube-system', name: 'kube-proxy'}, data: {'config.conf': 'mode: iptables'}}],
+};
+
+async function served(options: ApiServerOptions = {}): Promise<{server: ApiServer; api: KubeApi}> {
+  const server = await startApiServer({objects, ...options});
+  open.push(server);
+  const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}), {backoff: 1});
+  open.push(api);
+  return {server, api};
+}
+
+const namesOf = (items: readonly {readonly metadata: {readonly namespace?: string; readonly name: string}}[] | null) =>
+  items?.map(({metadata}) => `${metadata.namespace === undefined ? '' : `${metadata.namespace}/`}${metadata.name}`).sort();
+
+describe('readCluster', () => {
+  test('reads all Services, slices, Nodes and the ConfigMap of kube-proxy', async () => {
+    const {api} = await served();
+    const {api: read, problems} = await readCluster(api, {kind: 'cluster'});
+    expect(problems).toEqual([]);
+    expect(namesOf(read.services)).toEqual(['other/web', 'shop/cart', 'shop/web']);
+    expect(namesOf(read.endpointSlices)).toHaveLength(4);
+    expect(namesOf(read.nodes)).toEqual(['node-a', 'node-b']);
+    expect(namesOf(read.configMaps)).toEqual(['kube-system/kube-proxy']);
+    expect(read.namespaces).toBeUndefined();
+  });
+
+  test('reads no more than one Service and its slices when only that was asked for', async () => {
+    const {api, server} = await served();
+    const {api: read} = await readCluster(api, {kind: 'services', services: [{namespace: 'shop', name: 'web'}]});
+    expect(namesOf(read.services)).toEqual(['shop/web']);
+    expect(namesOf(read.endpointSlices)).toEqual(['shop/web-1', 'shop/web-2']);
+    expect(read.namespaces).toEqual([]);
+    const asked = server.requests.map(({path, query}) => `${path} ${query.get('labelSelector') ?? ''}`.trim());
+    expect(asked.filter(path => /services|slices/.test(path)).sort()).toEqual([
+      '/api/v1/namespaces/shop/services/web',
+      '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices kubernetes.io/service-name=web',
+    ]);
+  });
+
+  test('reads one namespace whole', async () => {
+    const {api} = await served();
+    const {api: read} = await readCluster(api, {kind: 'namespaces', namespaces: ['shop']});
+    expect(namesOf(read.services)).toEqual(['shop/cart', 'shop/web']);
+    expect(read.namespaces).toEqual(['shop']);
+  });
+
+  test('a Service that is not there is an empty list, and no problem', async () => {
+    const {api} = await served();
+    const {api: read, problems} = await readCluster(api, {kind: 'services', services: [{namespace: 'shop', name: 'none'}]});
+    expect(read.services).toEqual([]);
+    expect(problems).toEqual([]);
+  });
+
+  test('what may not be listed is null, and a problem that names verb, resource and where to see what is needed', async () => {
+    const {api} = await served({allow: ({resource}) => resource !== 'nodes'});
+    const {api: read, problems} = await readCluster(api, {kind: 'cluster'});
+    expect(read.nodes).toBeNull();
+    expect(read.services).toHaveLength(3);
+    expect(problems).toEqual([
+      {message: expect.stringContaining('cannot list resource "nodes"'), remedy: expect.stringContaining('kubectl svc-trace access')},
+    ]);
+  });
+
+  test('ConfigMaps that may not be read are a minor matter', async () => {
+    const {api} = await served({allow: ({resource}) => resource !== 'configmaps'});
+    const {problems} = await readCluster(api, {kind: 'cluster'});
+    expect(problems.map(({isMinor}) => isMinor)).toEqual([true, true]);
+  });
+
+  test('an API server without slices is asked for Endpoints', async () => {
+    const {api} = await served({
+      objects: {...objects, endpoints: [{metadata: {namespace: 'shop', name: 'web'}, subsets: []}]},
+      faults: [{kind: 'status', match: /endpointslices/, status: 404, message: '404 page not found'}],
+    });
+    const {api: read, problems} = await readCluster(api, {kind: 'cluster'});
+    expect(problems).toEqual([]);
+    expect(read.endpointSlices).toBeNull();
+    expect(namesOf(read.endpoints)).toEqual(['shop/web']);
+  });
+
+  test('an object with a field of the wrong kind is left out and said', async () => {
+    const {api} = await served({
+      objects: {...objects, services: [...objects.services, {metadata: {namespace: 'shop', name: 'odd'}, spec: {ports: 'none'}}]},
+    });
+    const {api: read, problems} = await readCluster(api, {kind: 'cluster'});
+    expect(read.services).toHaveLength(3);
+    expect(problems.map(({message}) => message)).toEqual(['/api/v1/services: item 2 is left out: its spec.ports is no list']);
+  });
+
+  test('credentials that are not accepted end it', async () => {
+    const {server} = await served();
+    const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig, token: 'wrong'}), {backoff: 1});
+    open.push(api);
+    await expect(readCluster(api, {kind: 'cluster'})).rejects.toThrow(ApiError);
+  });
+});
+
+describe('readAgentPods', () => {
+  test("reads kube-proxy's pods only, when every node has one", async () => {
+    const {api, server} = await served();
+    const {pods} = await readAgentPods(api, ['node-a']);
+    expect(namesOf(pods)).toEqual(['kube-system/kube-proxy-1']);
+    expect(server.requests.map(({query}) => query.get('labelSelector'))).toEqual(['k8s-app=kube-proxy', 'component=kube-proxy']);
+  });
+
+  test('looks for other agents on the nodes that have no kube-proxy', async () => {
+    const {api} = await served();
+    const {pods} = await readAgentPods(api, ['node-a', 'node-b']);
+    expect(namesOf(pods)).toEqual(['kube-system/calico-node-1', 'kube-system/kube-proxy-1']);
+  });
+
+  test('says once that pods may not be listed', async () => {
+    const {api} = await served({allow: ({resource}) => resource !== 'pods'});
+    const {pods, problems} = await readAgentPods(api, ['node-a']);
+    expect(pods).toBeNull();
+    expect(problems).toHaveLength(1);
+    expect(problems[0]?.message).toContain('cannot list resource "pods"');
+  });
+});
+
+test('readServicePods reads the pods that a Service selects', async () => {
+  const {api} = await served();
+  const {pods, podsOf} = await readServicePods(api, [{metadata: {namespace: 'shop', name: 'web'}, spec: {selector: {app: 'web'}}}]);
+  expect(namesOf(pods)).toEqual(['shop/web-1']);
+  expect([...podsOf]).toEqual(['shop/web']);
+});
