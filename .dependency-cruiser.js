@@ -9,11 +9,11 @@ const layers = {
   trace: ['model', 'parse'],
   judge: ['model', 'parse', 'expect', 'compare', 'trace'],
   checks: ['model', 'parse', 'expect', 'compare', 'trace', 'judge'],
-  render: ['model', 'trace', 'judge'],
+  render: ['model', 'trace', 'judge', 'checks'],
 };
 
 /** Packages that only compute. One that reads, writes or waits belongs to the edge. */
-const corePackages = ['cli-table3', 'ipaddr.js', 'js-yaml', 'string-width'];
+const corePackages = ['@types/sarif', 'cli-table3', 'ipaddr.js', 'js-yaml', 'string-width'];
 
 const core = `^src/(${Object.keys(layers).join('|')})/`;
 

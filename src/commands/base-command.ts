@@ -39,6 +39,7 @@ export abstract class BaseCommand extends Command {
     readonly quiet: boolean;
     readonly verbose: boolean;
     readonly 'output-file'?: string | undefined;
+    readonly 'fail-on'?: string | undefined;
   }): RenderOptions {
     const toFile = flags['output-file'] !== undefined;
     const toTerminal = !toFile && process.stdout.isTTY === true;
@@ -47,6 +48,7 @@ export abstract class BaseCommand extends Command {
       width: toTerminal ? (process.stdout.columns ?? 100) : Number(process.env['COLUMNS']) || Infinity,
       quiet: flags.quiet,
       verbose: flags.verbose,
+      failOn: (flags['fail-on'] ?? 'error') as RenderOptions['failOn'],
     };
   }
 

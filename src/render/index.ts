@@ -1,7 +1,14 @@
+import {github} from './github.ts';
 import {json} from './json.ts';
+import {junit} from './junit.ts';
+import {markdown} from './markdown.ts';
+import {prometheus} from './prometheus.ts';
 import type {Renderer} from './renderer.ts';
+import {sarif} from './sarif.ts';
 import {table, wide} from './table.ts';
 import {yaml} from './yaml.ts';
 
 /** The output formats of `check`. A new format is one file and one line here. */
-export const renderers = {table, wide, json, yaml} as const satisfies Readonly<Record<string, Renderer>>;
+export const renderers = {table, wide, json, yaml, junit, sarif, github, markdown, prometheus} as const satisfies Readonly<
+  Record<string, Renderer>
+>;

@@ -1,3 +1,4 @@
+import type {Severity} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 
 export interface RenderOptions {
@@ -8,6 +9,8 @@ export interface RenderOptions {
   readonly quiet: boolean;
   /** Settings and harmless findings too. */
   readonly verbose: boolean;
+  /** From which severity on a run fails, for formats that tell failures from other findings. */
+  readonly failOn: Severity | 'never';
 }
 
 /** Turns a Report into the text of one output format, without a newline at its end. */

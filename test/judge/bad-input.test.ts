@@ -7,7 +7,7 @@ import {traceRenderers} from '../../src/render/trace-index.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {findingsOf, isLoud, scenario} from '../scenario.ts';
 
-const plain = {color: false, width: 120, quiet: false, verbose: true};
+const plain = {color: false, width: 120, quiet: false, verbose: true, failOn: 'error' as const};
 
 describe('API objects', () => {
   test.each(['services', 'endpointSlices'] as const)('that were not seen, here %s, are not objects that are gone', async kind => {

@@ -59,7 +59,7 @@ export function numbered(name: string, count: number): readonly string[] {
   return Array.from({length: count}, (_, index) => `${name}-${String(index + 1).padStart(3, '0')}`);
 }
 
-export const plain: RenderOptions = {color: false, width: 100, quiet: false, verbose: false};
+export const plain: RenderOptions = {color: false, width: 100, quiet: false, verbose: false, failOn: 'error'};
 
 /** Names and rules as nobody would like to see them on a terminal. */
 export const hostile = {

@@ -1,0 +1,42 @@
+import parse from 'parse-prometheus-text-format';
+import {expect, test} from 'vitest';
+import {prometheus} from '../../src/render/prometheus.ts';
+import {findingOf, plain, reportOf, unreadNode} from './report.ts';
+
+interface Metric {
+  readonly name: string;
+  readonly type: string;
+  readonly metrics: readonly {readonly value: string; readonly labels?: Readonly<Record<string, string>>}[];
+}
+
+function metric(text: string, name: string): Metric['metrics'] {
+  const all = parse(`${text}\n`) as readonly Metric[];
+  const found = all.find(one => one.name === name);
+  expect(found?.type).toBe('GAUGE');
+  return found?.metrics ?? [];
+}
+
+test('findings are counted by code, node and Service, without those that are known', () => {
+  const one = findingOf('node-a', 'shop/web');
+  const text = prometheus(reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [one, one, {...one, known: true}]}), plain);
+  expect(metric(text, 'svc_trace_findings')).toEqual([
+    {
+      value: '2',
+      labels: {code: 'ST202', name: 'missing-endpoint', severity: 'error', node: 'node-a', namespace: 'shop', service: 'web'},
+    },
+  ]);
+});
+
+test('a node that was not read is 0, and the whole is then not complete', () => {
+  const text = prometheus(reportOf({nodes: ['node-a', unreadNode('node-b', 'gone')], services: []}), plain);
+  expect(metric(text, 'svc_trace_node_checked').map(({value, labels}) => [labels?.['node'], value])).toEqual([
+    ['node-a', '1'],
+    ['node-b', '0'],
+  ]);
+  expect(metric(text, 'svc_trace_complete')).toEqual([{value: '0'}]);
+});
+
+test('a label may hold quotes, backslashes and line ends', () => {
+  const text = prometheus(reportOf({nodes: ['a"b\\c\nd'], services: []}), plain);
+  expect(text).toContain('svc_trace_rules{node="a\\"b\\\\c\\nd"} 1');
+});
