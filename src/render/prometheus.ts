@@ -1,4 +1,5 @@
 import type {Report} from '../model/report.ts';
+import {escapeText} from './escape.ts';
 import type {Renderer} from './renderer.ts';
 
 /** Prometheus' text format: what was found, by code, node and Service, and what was looked at. All are gauges: the state of one run. */
@@ -34,9 +35,9 @@ function labelText({labels}: Sample): string {
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }
 
-/** A label may hold any text; only these three characters are escaped. */
+/** A label may hold any text, with these two characters escaped. */
 function escapeLabel(value: string): string {
-  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+  return escapeText(value).replaceAll('\\', '\\\\').replaceAll('"', '\\"');
 }
 
 function findings(report: Report): readonly Sample[] {

@@ -36,7 +36,7 @@ test('a node that was not read is 0, and the whole is then not complete', () => 
   expect(metric(text, 'svc_trace_complete')).toEqual([{value: '0'}]);
 });
 
-test('a label may hold quotes, backslashes and line ends', () => {
+test('quotes and backslashes in a label are escaped, and line ends spelled out', () => {
   const text = prometheus(reportOf({nodes: ['a"b\\c\nd'], services: []}), plain);
-  expect(text).toContain('svc_trace_rules{node="a\\"b\\\\c\\nd"} 1');
+  expect(text).toContain('svc_trace_rules{node="a\\"b\\\\c\\\\x0ad"} 1');
 });
