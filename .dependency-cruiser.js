@@ -9,6 +9,7 @@ const layers = {
   trace: ['model', 'parse'],
   judge: ['model', 'parse', 'expect', 'compare', 'trace'],
   checks: ['model', 'parse', 'expect', 'compare', 'trace', 'judge'],
+  diagnosis: ['model', 'parse', 'expect', 'compare', 'trace', 'judge', 'checks'],
   render: ['model', 'trace', 'judge', 'checks'],
 };
 

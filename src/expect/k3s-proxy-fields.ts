@@ -1,6 +1,7 @@
 import type {NodeObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {type NodeArgs, parseNodeArgs} from '../parse/k3s-node-args.ts';
+import {once} from './api-index.ts';
 import {type KubeProxyFields, parseArguments} from '../parse/kube-proxy-config.ts';
 
 /**
@@ -30,12 +31,16 @@ function nodeArgs(object: NodeObject | undefined): NodeArgs | null {
 
 /** Agents learn it from the servers. Null where no server tells, or the pods of this node show that the default does not count. */
 function clusterCIDROf(object: NodeObject | undefined, api: ApiObjects): string | null {
-  const servers = (api.nodes ?? []).flatMap(node => nodeArgs(node) ?? []).filter(({isServer}) => isServer);
-  const said = new Set(servers.map(({clusterCIDR}) => clusterCIDR));
+  const said = saidByServers(api.nodes ?? []);
   const [only] = said;
   if (said.size !== 1 || only === undefined) return null;
   return only ?? (isDefault(object) ? defaultClusterCIDR : null);
 }
+
+const saidByServers = once((nodes: readonly NodeObject[]) => {
+  const servers = nodes.flatMap(node => nodeArgs(node) ?? []).filter(({isServer}) => isServer);
+  return new Set(servers.map(({clusterCIDR}) => clusterCIDR));
+});
 
 const defaultClusterCIDR = '10.42.0.0/16';
 

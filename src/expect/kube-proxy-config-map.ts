@@ -1,5 +1,6 @@
 import type {ConfigMapObject, PodObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {once} from './api-index.ts';
 
 /** A ConfigMap that platforms keep kube-proxy's configuration in. Where each is from: docs/platforms.md. */
 export interface ConfigMapPlace {
@@ -30,16 +31,21 @@ export interface MappedConfig {
  * nothing else: a ConfigMap that is left over from another installation is not believed.
  */
 export function kubeProxyConfigMap({configMaps}: ApiObjects, pod: PodObject | undefined): MappedConfig | null {
+  if (configMaps === null) return null;
   const mounted = pod?.spec?.volumes?.flatMap(({configMap}) => configMap?.name ?? []);
-  const found = configMapPlaces.flatMap(place => {
-    const map = (configMaps ?? []).find(candidate => isAt(candidate, place));
-    const text = map?.data?.[place.key];
-    return text === undefined ? [] : [{...place, text}];
-  });
   return (
-    found.find(({namespace, name}) => mounted === undefined || (namespace === pod?.metadata.namespace && mounted.includes(name))) ?? null
+    mappedConfigs(configMaps).find(
+      ({namespace, name}) => mounted === undefined || (namespace === pod?.metadata.namespace && mounted.includes(name)),
+    ) ?? null
   );
 }
+
+const mappedConfigs = once((configMaps: readonly ConfigMapObject[]) =>
+  configMapPlaces.flatMap(place => {
+    const text = configMaps.find(candidate => isAt(candidate, place))?.data?.[place.key];
+    return text === undefined ? [] : [{...place, text}];
+  }),
+);
 
 function isAt({metadata}: ConfigMapObject, {namespace, name}: ConfigMapPlace): boolean {
   return metadata.namespace === namespace && metadata.name === name;

@@ -1,5 +1,6 @@
 import type {ObjectMeta, PodObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {podsOnNode} from './api-index.ts';
 
 /** Pods that run kube-proxy, as a platform makes them. Where each is from: docs/platforms.md. */
 interface KubeProxyPods {
@@ -20,7 +21,7 @@ const kubeProxyPods: readonly KubeProxyPods[] = [
 
 /** The pod that runs kube-proxy on a node: running ones first. Undefined where it runs as a process, in k3s, or not at all. */
 export function kubeProxyPod(api: ApiObjects, node: string): PodObject | undefined {
-  const pods = (api.pods ?? []).filter(({metadata, spec}) => spec?.nodeName === node && runsKubeProxy(metadata));
+  const pods = podsOnNode(api, node).filter(({metadata}) => runsKubeProxy(metadata));
   return pods.toSorted((a, b) => standing(a) - standing(b))[0];
 }
 

@@ -1,5 +1,6 @@
 import type {NodeFacts} from '../model/node-facts.ts';
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
+import {nodeObject} from './api-index.ts';
 import {parseNodeAddresses} from '../parse/node-addresses.ts';
 
 /** What is wrong with the list of a node's interfaces; null when it can be read or is not there. */
@@ -14,7 +15,7 @@ export function addressesProblem(node: NodeDump): Problem | null {
 
 /** What is known of a node: the Node object, and its interfaces where they were read. */
 export function nodeFacts(node: NodeDump, api: ApiObjects): NodeFacts {
-  const object = api.nodes?.find(({metadata}) => metadata.name === node.name);
+  const object = nodeObject(api, node.name);
   const hostIPs = ['InternalIP', 'ExternalIP'].flatMap(type =>
     (object?.status?.addresses ?? []).flatMap(entry => (entry.type === type && entry.address !== undefined ? [entry.address] : [])),
   );

@@ -2,6 +2,7 @@ import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import type {NodeObject} from '../model/api-objects.ts';
 import type {DetectLocalMode, ProxyConfig, Setting} from '../model/proxy-config.ts';
 import {type KubeProxyFields, parseArguments, parseConfigFile, parseConfigz} from '../parse/kube-proxy-config.ts';
+import {nodeObject} from './api-index.ts';
 import type {InferredConfig} from './iptables/infer-config.ts';
 import {k3sProxyFields} from './k3s-proxy-fields.ts';
 import {kubeProxyConfigMap} from './kube-proxy-config-map.ts';
@@ -31,7 +32,7 @@ export function resolveProxyConfig(
   inferred: InferredConfig = {},
 ): ResolvedConfig {
   const problems: Problem[] = [];
-  const object = api.nodes?.find(({metadata}) => metadata.name === node.name);
+  const object = nodeObject(api, node.name);
   const found = layersOf({node, api, object, overrides}, problems);
   const layers = found.some(tellsSettings) ? found : [...found, {fields: inferred, source: seenInRules}];
   const pick = <Name extends keyof KubeProxyFields>(

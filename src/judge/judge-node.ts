@@ -1,3 +1,4 @@
+import {nodeObject} from '../expect/api-index.ts';
 import type {Family} from '../model/family.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
@@ -43,7 +44,7 @@ function unseenObjects({services, endpointSlices, endpoints}: ApiObjects): strin
 
 /** A node on which nothing of kube-proxy is to be expected; null when kube-proxy serves it. */
 function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Family, Ruleset>): string | null {
-  const object = api.nodes?.find(({metadata}) => metadata.name === node.name);
+  const object = nodeObject(api, node.name);
   const system = object?.metadata.labels?.['kubernetes.io/os'] ?? object?.status?.nodeInfo?.operatingSystem;
   if (system === 'windows') return 'a Windows node: its Services are not served by iptables';
   const nat = rulesets.get('IPv4')?.tables.get('nat');

@@ -1,3 +1,4 @@
+import {nodeObject} from '../../expect/api-index.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {families, type Family} from '../../model/family.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';
@@ -31,8 +32,7 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
   const unread: UnreadFamily[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
-  const knowsZone =
-    input.config.zone.source === 'flag' || (input.api.nodes?.some(({metadata}) => metadata.name === input.node.name) ?? false);
+  const knowsZone = input.config.zone.source === 'flag' || nodeObject(input.api, input.node.name) !== undefined;
   const sets = parseIpsetSave(input.node.read('ipset-save')?.toString('utf8') ?? '');
   for (const family of families) {
     const ruleset = dumps.current.get(family) ?? null;

@@ -1,0 +1,63 @@
+import type {NodeContext} from '../checks/check.ts';
+import {checks} from '../checks/index.ts';
+import type {ClusterView} from '../expect/cluster/cluster-view.ts';
+import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
+import {inferConfig} from '../expect/iptables/infer-config.ts';
+import {addressesProblem, nodeFacts} from '../expect/node-facts.ts';
+import {resolveProxyConfig} from '../expect/proxy-config.ts';
+import {readDumps} from '../judge/iptables/read-dumps.ts';
+import {judgeNode} from '../judge/judge-node.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
+import type {Finding} from '../model/finding.ts';
+import type {NodeReport} from '../model/report.ts';
+import type {PortTrace} from '../model/service-trace.ts';
+import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import type {DiagnoseOptions} from './diagnose-options.ts';
+import {nodeReport} from './node-report.ts';
+import {problemFinding} from './problem-finding.ts';
+import {toFinding} from './to-finding.ts';
+
+/** What is kept of a node when its dumps are dropped. */
+export interface NodeResult {
+  readonly report: NodeReport;
+  readonly findings: readonly Finding[];
+  /** Null when nothing is known of the node's kube-proxy. */
+  readonly proxy: ProxyVersion | null;
+  readonly traces: readonly PortTrace[];
+}
+
+export interface NodeSurroundings {
+  readonly api: ApiObjects;
+  readonly view: ClusterView;
+  /** Those that were asked for. */
+  readonly services: readonly ServiceObject[];
+  readonly options: DiagnoseOptions;
+}
+
+/** Every stage that a node goes through: its dumps are parsed, held against what is expected, and what differs is judged. */
+export function diagnoseNode(node: NodeDump, {api, view, services, options}: NodeSurroundings): NodeResult {
+  const dumps = readDumps(node);
+  const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, inferConfig(dumps.current));
+  const facts = nodeFacts(node, api);
+  const traced = new Set(options.trace ? services : []);
+  const judgement = judgeNode({node, api, view, config, facts, dumps, traces: port => traced.has(port.object)});
+  const context: NodeContext = {node, facts, view, ...judgement};
+  const findings = checks.flatMap(check =>
+    check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
+  );
+  const unreadable = addressesProblem(node);
+  const said = [...problems, ...(unreadable === null ? [] : [unreadable])].map(({message}) =>
+    problemFinding({node: node.name, message, remedy: 'Correct or remove the file; the settings were taken from elsewhere.'}),
+  );
+  return {
+    report: nodeReport(node.name, judgement),
+    findings: [...findings, ...said].map(detached),
+    proxy: {version: judgement.config.version.value, gates: config.featureGates.value},
+    traces: judgement.traces.length === 0 ? [] : structuredClone(judgement.traces),
+  };
+}
+
+/** The text of a rule is a part of a dump, and would keep the whole of it in memory. */
+function detached(finding: Finding): Finding {
+  return (finding.actual?.length ?? 0) === 0 ? finding : structuredClone(finding);
+}

@@ -1,0 +1,24 @@
+import type {ConfigOverrides} from '../expect/proxy-config.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
+import type {Finding, ServiceName} from '../model/finding.ts';
+
+/** What to look at, and what the user knows better. */
+export interface DiagnoseOptions {
+  readonly toolVersion: string;
+  /** Which Services; all of them when it is left out. */
+  readonly selects?: (service: ServiceObject) => boolean;
+  /** Whether a Service that the API does not have is of interest, going by its name alone; all are when it is left out. */
+  readonly concerns?: (service: ServiceName) => boolean;
+  /** The Services were asked for by name. */
+  readonly byName?: boolean;
+  readonly overrides?: ConfigOverrides;
+  /** Which nodes; all of them when it is left out. */
+  readonly nodes?: (name: string) => boolean;
+  /** Trace the way of packets to the selected Services. */
+  readonly trace?: boolean;
+  /** Only these codes, when there are any. */
+  readonly only?: ReadonlySet<string>;
+  readonly skip?: ReadonlySet<string>;
+  /** Whether a finding was known before; such findings are marked and not counted. */
+  readonly known?: (finding: Finding) => boolean;
+}

@@ -1,0 +1,133 @@
+import {ClusterView} from '../expect/cluster/cluster-view.ts';
+import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
+import {whyNotServed} from '../expect/cluster/service-ports.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
+import {families} from '../model/family.ts';
+import type {Finding} from '../model/finding.ts';
+import {newestKnownMinor} from '../model/proxy-config.ts';
+import type {Report} from '../model/report.ts';
+import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
+import {clusterFindings} from './cluster-findings.ts';
+import type {DiagnoseOptions} from './diagnose-options.ts';
+import {diagnoseNode, type NodeResult} from './diagnose-node.ts';
+import {problemFinding} from './problem-finding.ts';
+import {byName, sortFindings} from './sort-findings.ts';
+import {summarise} from './summarise.ts';
+import {type UnreadNode, unreadNode} from './unread-node.ts';
+
+/**
+ * A diagnosis in the making: nodes are judged one by one, in any order, and only what was found of each is kept. The same API
+ * objects and nodes give the same Report.
+ */
+export class Diagnosis {
+  readonly #options: DiagnoseOptions;
+  readonly #results = new Map<string, NodeResult>();
+  #cluster: Cluster;
+
+  constructor(api: ApiObjects, options: DiagnoseOptions) {
+    this.#options = options;
+    this.#cluster = clusterOf(api, options);
+  }
+
+  /** The Services that were asked for. */
+  get services(): readonly ServiceObject[] {
+    return this.#cluster.services;
+  }
+
+  /** The API objects by which nodes are judged now. */
+  get api(): ApiObjects {
+    return this.#cluster.api;
+  }
+
+  /** From now on nodes are judged by these API objects; what was found by the former ones stays. */
+  renew(api: ApiObjects): void {
+    this.#cluster = clusterOf(api, this.#options);
+  }
+
+  /** Judges a node and drops its dumps. What was found of it before is forgotten. */
+  add(node: NodeDump): void {
+    this.#results.set(node.name, diagnoseNode(node, {...this.#cluster, options: this.#options}));
+  }
+
+  /** A node of which nothing is known. */
+  addUnread(node: UnreadNode): void {
+    this.#results.set(node.name, unreadNode(node));
+  }
+
+  /** What was found on a node so far and would be reported. */
+  findingsOn(node: string): readonly Finding[] {
+    return (this.#results.get(node)?.findings ?? []).filter(finding => this.#isWanted(finding) && this.#isAsked(finding));
+  }
+
+  /** Replaces the findings of a node. */
+  revise(node: string, change: (findings: readonly Finding[]) => readonly Finding[]): void {
+    const result = this.#results.get(node);
+    if (result !== undefined) this.#results.set(node, {...result, findings: change(result.findings)});
+  }
+
+  report(problems: readonly Problem[]): Report {
+    const {api, view, services} = this.#cluster;
+    const results = [...this.#results.values()].sort((a, b) => byName(a.report, b.report));
+    const proxy = newestProxy(results);
+    const nodes = results.map(({report}) => report);
+    const ofCluster = clusterFindings({api, view, proxy, services, byName: this.#options.byName ?? false});
+    const ofNodes = results.flatMap(result => result.findings).filter(finding => this.#isAsked(finding));
+    const findings = [...ofNodes, ...ofCluster, ...problems.map(problemFinding)].filter(finding => this.#isWanted(finding));
+    const kept = sortFindings(findings).map(finding => (this.#options.known?.(finding) ? {...finding, known: true as const} : finding));
+    const served = services.filter(service => whyNotServed(service, proxy.version) === null);
+    const isComplete = problems.every(({isMinor}) => isMinor);
+    return {
+      tool: {name: 'svc-trace', version: this.#options.toolVersion},
+      summary: summarise(kept, nodes, {services: services.length, servicePorts: countPorts(view, services, proxy), isComplete}),
+      nodes,
+      findings: kept,
+      services: served.map(({metadata}) => ({namespace: metadata.namespace ?? 'default', name: metadata.name})),
+      traces: results.flatMap(({traces}) => traces),
+    };
+  }
+
+  #isWanted({code}: Finding): boolean {
+    const {only, skip} = this.#options;
+    return (only === undefined || only.has(code)) && !skip?.has(code);
+  }
+
+  /** Of a node's findings those that are about no Service, or about one that was asked for. */
+  #isAsked({service}: Finding): boolean {
+    if (service === undefined) return true;
+    const {asked, existing} = this.#cluster;
+    const key = `${service.namespace}/${service.name}`;
+    return asked.has(key) || (!existing.has(key) && (this.#options.concerns?.(service) ?? true));
+  }
+}
+
+interface Cluster {
+  readonly api: ApiObjects;
+  readonly view: ClusterView;
+  readonly services: readonly ServiceObject[];
+  /** Those that were asked for, and all, as `namespace/name`. */
+  readonly asked: ReadonlySet<string>;
+  readonly existing: ReadonlySet<string>;
+}
+
+function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): Cluster {
+  const all = api.services ?? [];
+  const services = all.filter(selects);
+  return {api, view: new ClusterView(api), services, asked: new Set(services.map(keyOf)), existing: new Set(all.map(keyOf))};
+}
+
+function keyOf({metadata}: ServiceObject): string {
+  return `${metadata.namespace ?? 'default'}/${metadata.name}`;
+}
+
+function newestProxy(results: readonly NodeResult[]): ProxyVersion {
+  let newest: ProxyVersion | null = null;
+  for (const {proxy} of results) if (proxy !== null && (newest === null || proxy.version.minor > newest.version.minor)) newest = proxy;
+  return newest ?? {version: {text: 'unknown', minor: newestKnownMinor, patch: 0}, gates: {}};
+}
+
+/** One of both families counts once. */
+function countPorts(view: ClusterView, services: readonly ServiceObject[], proxy: ProxyVersion): number {
+  const asked = new Set(services);
+  const entries = families.flatMap(family => view.entries(family, proxy).filter(({port}) => asked.has(port.object)));
+  return new Set(entries.map(({port}) => `${port.servicePortName}/${port.protocol}`)).size;
+}

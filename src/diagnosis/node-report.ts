@@ -1,0 +1,32 @@
+import type {NodeJudgement} from '../judge/judge-node.ts';
+import type {ProxyConfig, Setting} from '../model/proxy-config.ts';
+import type {NodeReport} from '../model/report.ts';
+
+export function nodeReport(name: string, {config, status, rulesets, families: judged, counts}: NodeJudgement): NodeReport {
+  const [first] = rulesets.values();
+  const backend = first?.backend ?? null;
+  return {
+    name,
+    status: status.kind === 'not-served' ? 'unsupported' : status.kind,
+    ...(status.kind === 'checked' ? {} : {reason: status.reason}),
+    proxyMode: config.mode.value,
+    kubeProxyVersion: config.version.value.text,
+    ...(backend === null ? {} : {backend}),
+    families: judged,
+    ...counts,
+    settings: settingsOf(config),
+  };
+}
+
+function settingsOf(config: ProxyConfig): Readonly<Record<string, Setting<string>>> {
+  return Object.fromEntries(Object.entries(config).map(([name, {value, source}]) => [name, {value: settingText(value), source}]));
+}
+
+function settingText(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value ?? '');
+  if (Array.isArray(value)) return value.join(',');
+  if ('text' in value) return String(value.text);
+  return Object.entries(value)
+    .map(([name, on]) => `${name}=${on}`)
+    .join(',');
+}

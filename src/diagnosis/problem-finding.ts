@@ -1,0 +1,20 @@
+import type {Finding} from '../model/finding.ts';
+import type {Problem} from '../model/snapshot.ts';
+import {toFinding} from './to-finding.ts';
+
+/** What could not be read, and what was wrong with a file of a node, is a finding too. */
+export function problemFinding({message, node, remedy, isMinor}: Problem): Finding {
+  return toFinding(notRead, {
+    message,
+    ...(node === undefined ? {} : {node}),
+    ...(remedy === undefined ? {} : {remedy}),
+    ...(isMinor ? {severity: 'info'} : {}),
+  });
+}
+
+const notRead = {
+  code: 'ST901',
+  name: 'node-not-read',
+  severity: 'warning',
+  remedy: 'Write the file again; what could be read was judged.',
+} as const;

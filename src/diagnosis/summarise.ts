@@ -1,0 +1,29 @@
+import type {Finding} from '../model/finding.ts';
+import type {NodeReport, Summary} from '../model/report.ts';
+
+export interface Counts {
+  readonly services: number;
+  readonly servicePorts: number;
+  /** All that was asked for could be read, nodes apart. */
+  readonly isComplete: boolean;
+}
+
+export function summarise(
+  findings: readonly Finding[],
+  nodes: readonly NodeReport[],
+  {services, servicePorts, isComplete}: Counts,
+): Summary {
+  const count = (severity: Finding['severity']): number =>
+    findings.filter(finding => finding.severity === severity && !finding.known).length;
+  const unread = nodes.filter(({status}) => status === 'unread').length;
+  const [errors, warnings, infos] = [count('error'), count('warning'), count('info')];
+  const incomplete = unread > 0 || !isComplete;
+  return {
+    verdict: errors + warnings > 0 && !(incomplete && errors === 0) ? 'findings' : incomplete ? 'incomplete' : 'ok',
+    ...{errors, warnings, infos},
+    nodesChecked: nodes.filter(({status}) => status === 'checked').length,
+    nodesUnread: unread,
+    services,
+    servicePorts,
+  };
+}

@@ -1,0 +1,17 @@
+import type {NodeResult} from './diagnose-node.ts';
+import {problemFinding} from './problem-finding.ts';
+
+export interface UnreadNode {
+  readonly name: string;
+  readonly reason: string;
+  readonly remedy: string;
+}
+
+export function unreadNode({name, reason, remedy}: UnreadNode): NodeResult {
+  return {
+    report: {name, status: 'unread', reason, families: [], rules: 0, chains: 0, settings: {}},
+    findings: [problemFinding({node: name, message: `${name} was not checked: ${reason}`, remedy})],
+    proxy: null,
+    traces: [],
+  };
+}
