@@ -37,6 +37,7 @@ export const nodeA: NodeFacts = {
   hostIPs: ['192.168.1.10', 'fd00:192::10'],
   podCIDRs: ['10.244.1.0/24', 'fd00:10:1::/64'],
   zone: 'zone-1',
+  labels: {},
   primaryInterface: 'eth0',
 };
 

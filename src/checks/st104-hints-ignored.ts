@@ -31,7 +31,11 @@ function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): strin
   const ready = set.endpoints.filter(endpoint => endpoint.ready);
   if (!ready.some(hasHint)) return null;
   const nodes = api.nodes ?? [];
-  const used = nodes.some(node => topologyMode(port, set.endpoints, {nodeName: node.metadata.name, zone: zoneOf(node), proxy}) !== null);
+  const used = nodes.some(
+    node =>
+      topologyMode(port, set.endpoints, {nodeName: node.metadata.name, zone: zoneOf(node), labels: node.metadata.labels ?? {}, proxy}) !==
+      null,
+  );
   if (used || nodes.length === 0) return null;
   const without = ready.filter(endpoint => !hasHint(endpoint));
   if (without.length > 0)

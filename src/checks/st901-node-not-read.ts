@@ -1,3 +1,4 @@
+import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Check} from './check.ts';
 
 export const nodeNotRead: Check<'ST901'> = {
@@ -7,8 +8,18 @@ export const nodeNotRead: Check<'ST901'> = {
   summary: 'A node could not be read',
   remedy: 'Read the node in another way, or name the nodes to be looked at with --node.',
   // Silent where a part of the node was read: what is missing is ST902, and a dump that ends too early is ST506.
-  *node({node, status, unread}) {
+  *node({node, status, unread, view, config}) {
     if ((status.kind === 'unread' || status.kind === 'unsupported') && unread.length === 0)
       yield {node: node.name, message: `${node.name} was not checked: ${status.reason}`};
+    const standIn = status.kind === 'checked' ? view.standIn({version: config.version.value, gates: config.featureGates.value}) : null;
+    if (standIn !== null) yield {node: node.name, message: messageOf(node.name, config, standIn), remedy: remedyOf(standIn.read)};
   },
 };
+
+function messageOf(node: string, {version}: ProxyConfig, {used, read}: {readonly used: string; readonly read: string}): string {
+  return `${node}: kube-proxy ${version.value.text} goes by ${read}, which were not read: it was judged by ${used}, which need not say the same`;
+}
+
+function remedyOf(kind: string): string {
+  return `Add api/${kind.toLowerCase()}.json to the bundle: kubectl get ${kind.toLowerCase()} -A -o json`;
+}

@@ -24,6 +24,7 @@ export const serviceShape: Shape = {
         ports: {list: {fields: {name: 'string', protocol: 'string', port: 'number', nodePort: 'number'}}},
         ...{externalIPs: strings, loadBalancerSourceRanges: strings, externalTrafficPolicy: 'string', internalTrafficPolicy: 'string'},
         ...{sessionAffinity: 'string', healthCheckNodePort: 'number', selector: names, publishNotReadyAddresses: 'boolean'},
+        topologyKeys: strings,
         sessionAffinityConfig: {fields: {clientIP: {fields: {timeoutSeconds: 'number'}}}},
       },
     },
@@ -40,6 +41,7 @@ export const endpointSliceShape: Shape = {
         fields: {
           addresses: strings,
           conditions: {fields: {ready: 'boolean', serving: 'boolean', terminating: 'boolean'}},
+          ...{topology: names, deprecatedTopology: names},
           ...{nodeName: 'string', targetRef, zone: 'string', hints: {fields: {forZones: hinted, forNodes: hinted}}},
         },
       },

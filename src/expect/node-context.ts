@@ -26,6 +26,8 @@ export interface NodeContext {
   /** CIDRs of this family; null means all addresses. */
   readonly nodePortCIDRs: readonly string[] | null;
   readonly invalidDrop: boolean;
+  /** KUBE-POSTROUTING clears the mark before it masquerades. */
+  readonly clearsMark: boolean;
   /** The address that source ranges are held against. */
   readonly nodeIP: string;
   /** Counters by nfacct are in use on the node; only the node itself can tell. */

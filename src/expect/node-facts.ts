@@ -28,6 +28,7 @@ export function nodeFacts(node: NodeDump, api: ApiObjects): NodeFacts {
     allAddresses: own.length > 0,
     podCIDRs: object?.spec?.podCIDRs ?? (object?.spec?.podCIDR === undefined ? [] : [object.spec.podCIDR]),
     zone: object?.metadata.labels?.['topology.kubernetes.io/zone'] ?? null,
+    labels: object?.metadata.labels ?? {},
     primaryInterface: interfaces.find(({addresses}) => addresses.some(address => hostIPs.includes(address)))?.name ?? null,
   };
 }

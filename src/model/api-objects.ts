@@ -33,6 +33,8 @@ export interface ServiceSpec {
   readonly healthCheckNodePort?: number;
   readonly selector?: Readonly<Record<string, string>>;
   readonly publishNotReadyAddresses?: boolean;
+  /** Alpha from 1.17 to 1.21. */
+  readonly topologyKeys?: readonly string[];
 }
 
 export interface ServicePortSpec {
@@ -62,6 +64,10 @@ export interface SliceEndpoint {
   readonly nodeName?: string | null;
   readonly targetRef?: {readonly kind?: string; readonly name?: string; readonly namespace?: string};
   readonly zone?: string;
+  /** Of `discovery.k8s.io/v1beta1`, which names the node as `kubernetes.io/hostname`. */
+  readonly topology?: Readonly<Record<string, string>>;
+  /** What is left of it in `discovery.k8s.io/v1`. */
+  readonly deprecatedTopology?: Readonly<Record<string, string>>;
   readonly hints?: {readonly forZones?: readonly {readonly name?: string}[]; readonly forNodes?: readonly {readonly name?: string}[]};
 }
 

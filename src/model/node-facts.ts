@@ -11,6 +11,8 @@ export interface NodeFacts {
   readonly hostIPs: readonly string[];
   readonly podCIDRs: readonly string[];
   readonly zone: string | null;
+  /** Labels of the Node, by which `topologyKeys` of Services pick endpoints. */
+  readonly labels: Readonly<Record<string, string>>;
   /** Name of the interface that bears the node's address; null when it was not read. */
   readonly primaryInterface: string | null;
 }

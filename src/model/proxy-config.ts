@@ -29,7 +29,7 @@ export interface ProxyConfig {
   readonly zone: Setting<string | null>;
 }
 
-/** A version of kube-proxy. Rules are known for 1.21 to 1.36. */
+/** A version of kube-proxy. Rules are known for 1.5 to 1.36. */
 export interface KubeProxyVersion {
   readonly text: string;
   readonly minor: number;
@@ -38,5 +38,5 @@ export interface KubeProxyVersion {
   readonly guessed?: true;
 }
 
-export const oldestKnownMinor = 21;
+export const oldestKnownMinor = 5;
 export const newestKnownMinor = 36;

@@ -11,7 +11,7 @@ export interface ServicePort {
   /** Empty for an unnamed port. */
   readonly portName: string;
   readonly protocol: Protocol;
-  /** kube-proxy's ServicePortName: `namespace/name:port`, without the colon when the port has no name. */
+  /** kube-proxy's ServicePortName: `namespace/name:port`; from 1.20 on without the colon when the port has no name. */
   readonly servicePortName: string;
   /** The part of its chain names that all its chains share. */
   readonly hash: string;

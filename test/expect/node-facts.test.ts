@@ -32,6 +32,7 @@ test('a node has the addresses of its object, internal ones first, and of its in
     allAddresses: true,
     podCIDRs: ['10.244.1.0/24', 'fd00:10:1::/64'],
     zone: 'zone-1',
+    labels: {'topology.kubernetes.io/zone': 'zone-1'},
     primaryInterface: 'eth0',
   });
 });
@@ -88,6 +89,7 @@ test('a node of a capture is read', async () => {
     addresses: ['127.0.0.1', '::1', '172.18.0.11', 'fe80::9c9f:6cff:feb2:e347'],
     podCIDRs: ['10.244.11.0/24'],
     zone: 'zone-1',
+    labels: {'topology.kubernetes.io/zone': 'zone-1'},
     primaryInterface: 'eth0',
   });
 });

@@ -9,6 +9,7 @@ const facts = {
   hostIPs: ['172.18.0.11', '2001:db8:1::11'],
   podCIDRs: [],
   zone: null,
+  labels: {},
   primaryInterface: 'eth0',
 };
 

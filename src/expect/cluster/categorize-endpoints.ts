@@ -4,6 +4,7 @@ import {
   hasExternalChains,
   honoursInternalPolicy,
   honoursNodeHints,
+  honoursTopologyKeys,
   honoursZoneHints,
   usesTerminatingEndpoints,
 } from '../iptables/versions.ts';
@@ -13,6 +14,7 @@ import type {ProxyVersion} from './service-ports.ts';
 export interface NodeTopology {
   readonly nodeName: string;
   readonly zone: string | null;
+  readonly labels: Readonly<Record<string, string>>;
   readonly proxy: ProxyVersion;
 }
 
@@ -90,7 +92,8 @@ function categorizeBefore124(port: ServicePort, all: readonly Endpoint[], node: 
   const {version, gates} = node.proxy;
   const onlyLocal = port.internalPolicyLocal && !port.externalPolicyLocal && honoursInternalPolicy(version, gates);
   const hinted = !port.externalPolicyLocal && !port.internalPolicyLocal ? topologyMode(port, all, node) : null;
-  const considered = all.filter(endpoint => (onlyLocal ? endpoint.nodeName === node.nodeName : satisfies(endpoint, hinted, node)));
+  const near = port.externalPolicyLocal ? all : byTopologyKeys(port, all, node);
+  const considered = near.filter(endpoint => (onlyLocal ? endpoint.nodeName === node.nodeName : satisfies(endpoint, hinted, node)));
   const cluster = considered.filter(({ready}) => ready);
   if (!port.externalPolicyLocal) return {cluster, local: [], reachable: cluster, hasAny: cluster.length > 0};
   const fallBack = usesTerminatingEndpoints(version, gates);
@@ -99,4 +102,16 @@ function categorizeBefore124(port: ServicePort, all: readonly Endpoint[], node: 
   const local = readyHere.length > 0 || !fallBack ? readyHere : here.filter(isLeaving);
   const hasAny = cluster.length > 0 || (fallBack && considered.some(isLeaving));
   return {cluster, local, reachable: union(cluster, local), hasAny};
+}
+
+/** The endpoints that the first of the Service's topology keys finds; `*` finds all. Follows `FilterTopologyEndpoint` of 1.17 to 1.21. */
+function byTopologyKeys({object}: ServicePort, endpoints: readonly Endpoint[], {labels, proxy}: NodeTopology): readonly Endpoint[] {
+  const keys = object.spec?.topologyKeys ?? [];
+  if (keys.length === 0 || !honoursTopologyKeys(proxy.version, proxy.gates)) return endpoints;
+  for (const key of keys) {
+    if (key === '*') return endpoints;
+    const found = endpoints.filter(({topology}) => labels[key] !== undefined && topology[key] === labels[key]);
+    if (found.length > 0) return found;
+  }
+  return [];
 }

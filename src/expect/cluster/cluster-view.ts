@@ -42,6 +42,14 @@ export class ClusterView {
     return this.#slicesByService(proxy).get(service) ?? [];
   }
 
+  /** What is used in place of the objects that a kube-proxy of this version reads, where those were not read. */
+  standIn({version, gates}: ProxyVersion): {readonly used: string; readonly read: string} | null {
+    const {endpoints, endpointSlices} = this.#api;
+    const old = readsEndpoints(version, gates);
+    if (old && endpoints === null && endpointSlices !== null) return {used: 'EndpointSlices', read: 'Endpoints'};
+    return !old && endpointSlices === null && endpoints !== null ? {used: 'Endpoints', read: 'EndpointSlices'} : null;
+  }
+
   #build(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
     const endpointsOf = this.#source(proxy);
     return (this.#api.services ?? []).flatMap(service =>
@@ -52,6 +60,7 @@ export class ClusterView {
   #source(proxy: ProxyVersion): (port: ServicePort) => EndpointSet {
     const slices = this.#slicesByService(proxy);
     const old = readsEndpoints(proxy.version, proxy.gates) || this.#api.endpointSlices === null;
+    // What the other kind of object says stands in for what was not read: see `standIn`.
     if (!old || this.#api.endpoints === null) return port => endpointSet(port, slices.get(serviceKey(port)) ?? [], proxy.version);
     const objects = new Map<string, EndpointsObject>(
       this.#api.endpoints.map(object => [`${object.metadata.namespace ?? 'default'}/${object.metadata.name}`, object]),

@@ -3,7 +3,14 @@ import type {EndpointSliceObject, EndpointsObject, SliceEndpoint, SlicePort} fro
 import type {Endpoint, EndpointSet} from '../../model/endpoint.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {hasSharedSelector, keepsAddressSpelling, mergesByAddress, prefersNotTerminating, sortsWithinSlice} from '../iptables/versions.ts';
+import {
+  hasSharedSelector,
+  keepsAddressSpelling,
+  knowsReadyEndpointsOnly,
+  mergesByAddress,
+  prefersNotTerminating,
+  sortsWithinSlice,
+} from '../iptables/versions.ts';
 import {headlessLabel, proxyNameLabel} from './service-ports.ts';
 
 /** The Service that a slice belongs to, as `namespace/name`; null when kube-proxy of this version does not use the slice. */
@@ -66,25 +73,41 @@ function addSlice(merge: Merge, slice: EndpointSliceObject, {port, servicePort, 
     const written = endpoint.addresses?.[0] ?? '';
     const address = canonicalAddress(written);
     if (address === null || familyOf(address) !== servicePort.family) continue;
+    if (knowsReadyEndpointsOnly(version) && endpoint.conditions?.ready === false) continue;
     merge.add(toEndpoint(endpoint, keepsAddressSpelling(version) ? written : address, {port, slice: slice.metadata.name}));
   }
 }
 
 /** Conditions default as kube-proxy defaults them: ready and serving when not said, terminating only when said. */
 function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {port: number; slice: string}): Endpoint {
-  const {conditions, nodeName, targetRef, hints} = endpoint;
+  const {conditions, targetRef, hints} = endpoint;
+  const topology = topologyOf(endpoint);
   return {
     ...{address, port, slice},
     hostPort: address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
     ready: conditions?.ready ?? true,
     serving: conditions?.serving ?? true,
     terminating: conditions?.terminating ?? false,
-    nodeName: nodeName ?? null,
+    nodeName: topology[hostnameLabel] ?? null,
+    topology,
     zoneHints: hintNames(hints?.forZones),
     nodeHints: hintNames(hints?.forNodes),
     pod: targetRef?.kind === 'Pod' && targetRef.name !== undefined ? `${targetRef.namespace ?? ''}/${targetRef.name}` : null,
   };
 }
+
+/** Where an endpoint is, as `v1beta1` says it: `v1` has fields for its node and its zone. */
+function topologyOf({topology, deprecatedTopology, nodeName, zone}: SliceEndpoint): Readonly<Record<string, string>> {
+  return {
+    ...deprecatedTopology,
+    ...topology,
+    ...(typeof nodeName === 'string' ? {[hostnameLabel]: nodeName} : {}),
+    ...(zone === undefined ? {} : {[zoneLabel]: zone}),
+  };
+}
+
+const hostnameLabel = 'kubernetes.io/hostname';
+const zoneLabel = 'topology.kubernetes.io/zone';
 
 function hintNames(hints: readonly {readonly name?: string}[] | undefined): readonly string[] | null {
   return hints === undefined || hints.length === 0 ? null : hints.map(({name}) => name ?? '');

@@ -5,10 +5,12 @@ import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {Protocol, ServicePort} from '../../model/service-port.ts';
 import {servicePortHash} from '../iptables/names.ts';
 import {
+  endsUnnamedPortWithColon,
   hasSharedSelector,
   honoursInternalPolicy,
   honoursIPMode,
   honoursPolicyOfExternalIPs,
+  readsPolicyAnnotation,
   zeroRangeMeansAll,
 } from '../iptables/versions.ts';
 
@@ -69,7 +71,8 @@ function servicePort(service: ServiceObject, port: ServicePortSpec, {family, clu
   const namespace = metadata.namespace ?? 'default';
   const portName = port.name ?? '';
   const protocol = protocolOf(port) ?? 'TCP';
-  const servicePortName = `${namespace}/${metadata.name}${portName === '' ? '' : `:${portName}`}`;
+  const colon = portName !== '' || endsUnnamedPortWithColon(proxy.version) ? ':' : '';
+  const servicePortName = `${namespace}/${metadata.name}${colon}${portName}`;
   const externalPolicyLocal = isExternalPolicyLocal(service, proxy.version);
   return {
     ...{family, namespace, service: metadata.name, portName, protocol, servicePortName, clusterIP, externalPolicyLocal, object: service},
@@ -86,11 +89,15 @@ function servicePort(service: ServiceObject, port: ServicePortSpec, {family, clu
 }
 
 /** Follows `ExternalPolicyLocal` of `pkg/api/v1/service`, which took in external IPs of ClusterIP Services in 1.29. */
-function isExternalPolicyLocal({spec = {}}: ServiceObject, version: KubeProxyVersion): boolean {
-  if (spec.externalTrafficPolicy !== 'Local') return false;
+function isExternalPolicyLocal({metadata, spec = {}}: ServiceObject, version: KubeProxyVersion): boolean {
+  const annotations = readsPolicyAnnotation(version) ? (metadata.annotations ?? {}) : {};
+  const asked = policyAnnotations.some(name => annotations[name] === 'OnlyLocal');
+  if (spec.externalTrafficPolicy !== 'Local' && !asked) return false;
   if (spec.type === 'LoadBalancer' || spec.type === 'NodePort') return true;
   return honoursPolicyOfExternalIPs(version) && (spec.externalIPs ?? []).length > 0;
 }
+
+const policyAnnotations = ['service.beta.kubernetes.io/external-traffic', 'service.alpha.kubernetes.io/external-traffic'];
 
 function ofFamily(addresses: readonly string[], family: Family): readonly string[] {
   return addresses.filter(address => familyOf(address) === family).map(address => canonicalAddress(address) ?? address);

@@ -8,7 +8,7 @@ import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
 import {ExpectedRuleset} from './expected-ruleset.ts';
 import type {LocalDetector} from '../node-context.ts';
-import {nodeContext} from './iptables-context.ts';
+import {nodeContext, type Seen} from './iptables-context.ts';
 import type {PortOnNode} from './service-rules.ts';
 
 export interface ExpectInput {
@@ -16,7 +16,7 @@ export interface ExpectInput {
   readonly config: ProxyConfig;
   readonly facts: NodeFacts;
   readonly family: Family;
-  /** Only for what the node alone can tell: whether the kernel counts with nfacct. */
+  /** Only for what the node alone can tell, such as whether the kernel counts with nfacct. */
   readonly ruleset: Ruleset | null;
 }
 
@@ -33,10 +33,10 @@ export interface Assumption {
 /** What kube-proxy should have written in one family on one node. */
 export function expectRuleset({view, config, facts, family, ruleset}: ExpectInput, assumption: Assumption = {}): ExpectedRuleset {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
-  const plain = nodeContext(family, config, facts, {nfacct: countsWithNfacct(ruleset)});
+  const plain = nodeContext(family, config, facts, seenIn(ruleset));
   const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = assumption;
   const zone = assumption.zone === undefined ? config.zone.value : assumption.zone;
-  const topology = {nodeName: assumption.nodeName ?? config.nodeName.value, zone, proxy};
+  const topology = {nodeName: assumption.nodeName ?? config.nodeName.value, zone, labels: facts.labels, proxy};
   const entries = view.entries(family, proxy);
   const large = isLarge(entries);
   return new ExpectedRuleset(
@@ -66,6 +66,16 @@ function portOnNode({port, set, endpointChain}: PortEntry, topology: NodeTopolog
     endpoints: categorizeEndpoints(port, endpoints, topology),
     // kube-proxy gives the list the name of the chain.
     ...{endpointChain, clientList: endpointChain},
+  };
+}
+
+function seenIn(ruleset: Ruleset | null): Seen {
+  const postrouting = ruleset?.chain('nat', 'KUBE-POSTROUTING');
+  const forward = ruleset?.chain('filter', 'KUBE-FORWARD');
+  return {
+    nfacct: countsWithNfacct(ruleset),
+    clearsMark: postrouting === undefined ? null : !/--mark 0x[0-9a-f]+\/0x[0-9a-f]+ -j MASQUERADE/.test(postrouting.text()),
+    dropsInvalid: forward === undefined ? null : forward.text().includes('--ctstate INVALID'),
   };
 }
 

@@ -1,12 +1,22 @@
 import type {NodeContext} from '../node-context.ts';
 import {nodePortDestinations} from '../node-context.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
+import {localSource} from './service-rules.ts';
 import {
+  acceptsHealthChecks,
   countsWithNfacct,
   ensuresMarkDrop,
   excludesLocalhost,
+  forwardsAllEstablished,
+  hasForwardChain,
   hasProxyFirewall,
   hasSingleConntrackRule,
+  hooksNewConnectionsOnly,
+  hooksServicesFromInput,
+  masqueradesRandomly,
+  refusesExternalEntries,
+  refusesForwarded,
+  refusesForwardedToExternal,
   writesKubeFirewall,
 } from './versions.ts';
 
@@ -32,9 +42,9 @@ export function frameChains(context: NodeContext): readonly (readonly [table: st
     ['nat', 'KUBE-MARK-MASQ'],
     ...(ensuresMarkDrop(version) ? [['nat', 'KUBE-MARK-DROP'] as const] : []),
     ['filter', 'KUBE-SERVICES'],
-    ['filter', 'KUBE-EXTERNAL-SERVICES'],
-    ['filter', 'KUBE-FORWARD'],
-    ['filter', 'KUBE-NODEPORTS'],
+    ...(refusesExternalEntries(version) ? [['filter', 'KUBE-EXTERNAL-SERVICES'] as const] : []),
+    ...(hasForwardChain(version) ? [['filter', 'KUBE-FORWARD'] as const] : []),
+    ...(acceptsHealthChecks(version) ? [['filter', 'KUBE-NODEPORTS'] as const] : []),
     ...(hasProxyFirewall(version) ? [['filter', 'KUBE-PROXY-FIREWALL'] as const] : []),
     ...(writesKubeFirewall(version) ? [['filter', 'KUBE-FIREWALL'] as const] : []),
   ];
@@ -45,37 +55,53 @@ export const canaryTables: readonly string[] = ['mangle', 'nat', 'filter'];
 export const canaryChain = 'KUBE-PROXY-CANARY';
 
 function writeJumps({version}: NodeContext, write: RuleWriter): void {
-  const jump = (chain: string, to: string, text: string): void =>
-    write('filter', chain, `-m conntrack --ctstate NEW ${comment(text)} -j ${to}`);
+  const state = hooksNewConnectionsOnly(version) ? '-m conntrack --ctstate NEW ' : '';
+  const jump = (chain: string, to: string, text: string): void => write('filter', chain, `${state}${comment(text)} -j ${to}`);
   if (writesKubeFirewall(version)) for (const chain of ['INPUT', 'OUTPUT']) write('filter', chain, '-j KUBE-FIREWALL');
   if (hasProxyFirewall(version))
     for (const chain of ['INPUT', 'FORWARD', 'OUTPUT']) jump(chain, 'KUBE-PROXY-FIREWALL', 'kubernetes load balancer firewall');
-  write('filter', 'INPUT', `${comment('kubernetes health check service ports')} -j KUBE-NODEPORTS`);
-  jump('INPUT', 'KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals');
-  write('filter', 'FORWARD', `${comment('kubernetes forwarding rules')} -j KUBE-FORWARD`);
-  jump('FORWARD', 'KUBE-SERVICES', 'kubernetes service portals');
-  jump('FORWARD', 'KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals');
+  if (acceptsHealthChecks(version)) write('filter', 'INPUT', `${comment('kubernetes health check service ports')} -j KUBE-NODEPORTS`);
+  if (hooksServicesFromInput(version)) jump('INPUT', 'KUBE-SERVICES', 'kubernetes service portals');
+  if (refusesExternalEntries(version)) jump('INPUT', 'KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals');
+  if (hasForwardChain(version)) write('filter', 'FORWARD', `${comment('kubernetes forwarding rules')} -j KUBE-FORWARD`);
+  if (refusesForwarded(version)) jump('FORWARD', 'KUBE-SERVICES', 'kubernetes service portals');
+  if (refusesForwardedToExternal(version)) jump('FORWARD', 'KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals');
   jump('OUTPUT', 'KUBE-SERVICES', 'kubernetes service portals');
   for (const chain of ['PREROUTING', 'OUTPUT']) write('nat', chain, `${comment('kubernetes service portals')} -j KUBE-SERVICES`);
   write('nat', 'POSTROUTING', `${comment('kubernetes postrouting rules')} -j KUBE-POSTROUTING`);
 }
 
-function writeMasquerade({mark}: NodeContext, write: RuleWriter): void {
-  write('nat', 'KUBE-POSTROUTING', `-m mark ! --mark ${mark}/${mark} -j RETURN`);
-  write('nat', 'KUBE-POSTROUTING', `-j MARK --set-xmark ${mark}/0x0`);
-  write('nat', 'KUBE-POSTROUTING', `${comment('kubernetes service traffic requiring SNAT')} -j MASQUERADE --random-fully`);
+function writeMasquerade({version, mark, clearsMark}: NodeContext, write: RuleWriter): void {
+  const masquerade = `-j MASQUERADE${masqueradesRandomly(version) ? ' --random-fully' : ''}`;
+  const text = comment('kubernetes service traffic requiring SNAT');
+  if (clearsMark) {
+    write('nat', 'KUBE-POSTROUTING', `-m mark ! --mark ${mark}/${mark} -j RETURN`);
+    write('nat', 'KUBE-POSTROUTING', `-j MARK --set-xmark ${mark}/0x0`);
+    write('nat', 'KUBE-POSTROUTING', `${text} ${masquerade}`);
+  } else {
+    write('nat', 'KUBE-POSTROUTING', `${text} -m mark --mark ${mark}/${mark} ${masquerade}`);
+  }
   write('nat', 'KUBE-MARK-MASQ', `-j MARK --set-xmark ${mark}/${mark}`);
 }
 
-function writeForward({version, mark, invalidDrop, nfacct}: NodeContext, write: RuleWriter): void {
+function writeForward(context: NodeContext, write: RuleWriter): void {
+  const {version, mark, invalidDrop, nfacct} = context;
+  if (!hasForwardChain(version)) return;
   const counter = nfacct && countsWithNfacct(version) ? '-m nfacct --nfacct-name  ct_state_invalid_dropped_pkts ' : '';
-  const established = '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT';
   if (invalidDrop) write('filter', 'KUBE-FORWARD', `-m conntrack --ctstate INVALID ${counter}-j DROP`);
   write('filter', 'KUBE-FORWARD', `${comment('kubernetes forwarding rules')} -m mark --mark ${mark}/${mark} -j ACCEPT`);
-  const comments = hasSingleConntrackRule(version)
-    ? ['kubernetes forwarding conntrack rule']
-    : ['kubernetes forwarding conntrack pod source rule', 'kubernetes forwarding conntrack pod destination rule'];
-  for (const text of comments) write('filter', 'KUBE-FORWARD', `${comment(text)} ${established}`);
+  for (const rule of establishedRules(context)) write('filter', 'KUBE-FORWARD', rule);
+}
+
+/** What lets the answers of pods through: one rule for all, or one for each direction. */
+function establishedRules(context: NodeContext): readonly string[] {
+  const rule = (text: string, before = ''): string =>
+    `${before}${comment(`kubernetes forwarding conntrack ${text}`)} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`;
+  if (hasSingleConntrackRule(context.version)) return [rule('rule')];
+  if (forwardsAllEstablished(context.version)) return [rule('pod source rule'), rule('pod destination rule')];
+  const pods = localSource(context);
+  if (pods === null) return [];
+  return [rule('pod source rule', `${pods} `), rule('pod destination rule', `${pods.replace('-s', '-d')} `)];
 }
 
 function writeKubeFirewall({version, family, localhostNodePorts}: NodeContext, write: RuleWriter): void {

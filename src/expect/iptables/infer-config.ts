@@ -106,24 +106,49 @@ function negatesLoopback({options}: Rule): boolean {
 /** The newest version that fits, by what only some versions write. */
 function fingerprint(rulesets: ReadonlyMap<Family, Ruleset>): KubeProxyVersion {
   const all = [...rulesets.values()];
-  const has = (table: string, chain: string): boolean => all.some(ruleset => ruleset.chain(table, chain) !== undefined);
-  const says = (table: string, chain: string, text: string): boolean =>
-    all.some(ruleset => ruleset.chain(table, chain)?.text().includes(text));
+  const six = rulesets.get('IPv6');
+  if (!has(all, 'filter', 'KUBE-PROXY-FIREWALL')) return guess(minorBefore125(all));
+  const writesFirewall =
+    six === undefined
+      ? says(all, 'filter', 'KUBE-FIREWALL', 'block incoming localnet')
+      : six.chain('filter', 'KUBE-FIREWALL') !== undefined;
+  if (writesFirewall || says(all, 'filter', 'KUBE-FORWARD', 'nfacct')) return guess(36);
+  return guess(six !== undefined && (six.chain('nat', 'KUBE-SERVICES')?.text() ?? '').includes('! -d ::1/128') ? 26 : 25);
+}
+
+/** A table that is not in the dump tells nothing: an excerpt of nat alone may be of any version that writes the like. */
+function minorBefore125(all: readonly Ruleset[]): number {
   const roles = new Set(
     all.flatMap(ruleset => [...(ruleset.tables.get('nat')?.chains.keys() ?? [])].map(name => parseChainName(name)?.role)),
   );
-  const six = rulesets.get('IPv6');
-  if (!has('filter', 'KUBE-PROXY-FIREWALL')) {
-    if (roles.has('EXT')) return minor(24);
-    if (says('filter', 'KUBE-FORWARD', 'forwarding conntrack rule')) return minor(23);
-    return says('nat', 'KUBE-SERVICES', '-j KUBE-MARK-MASQ') ? minor(21) : minor(22);
-  }
-  const writesFirewall =
-    six === undefined ? says('filter', 'KUBE-FIREWALL', 'block incoming localnet') : six.chain('filter', 'KUBE-FIREWALL') !== undefined;
-  if (writesFirewall || says('filter', 'KUBE-FORWARD', 'nfacct')) return minor(36);
-  return six !== undefined && (six.chain('nat', 'KUBE-SERVICES')?.text() ?? '').includes('! -d ::1/128') ? minor(26) : minor(25);
+  if (roles.has('EXT')) return 24;
+  if (says(all, 'filter', 'KUBE-FORWARD', 'forwarding conntrack rule')) return 23;
+  if (has(all, 'filter', 'KUBE-NODEPORTS')) return says(all, 'nat', 'KUBE-SERVICES', '-j KUBE-MARK-MASQ') ? 21 : 22;
+  const oldMasquerade = all.some(ruleset => /--mark \S+ -j MASQUERADE/.test(ruleset.chain('nat', 'KUBE-POSTROUTING')?.text() ?? ''));
+  if (!oldMasquerade && !all.some(endsNamesWithColon)) return has(all, 'filter', 'KUBE-FORWARD') ? 20 : 21;
+  const whole = all.filter(ruleset => ruleset.tables.get('filter')?.complete === true);
+  if (whole.length === 0) return 18;
+  if (!has(whole, 'filter', 'KUBE-EXTERNAL-SERVICES')) return 5;
+  if (!says(whole, 'filter', 'FORWARD', '-j KUBE-SERVICES')) return 13;
+  if (!has(whole, 'filter', 'KUBE-PROXY-CANARY')) return 14;
+  return /-[sd] \S+ -m comment --comment "kubernetes forwarding conntrack/.test(whole[0]?.chain('filter', 'KUBE-FORWARD')?.text() ?? '')
+    ? 17
+    : 18;
 }
 
-function minor(number: number): KubeProxyVersion {
+function has(rulesets: readonly Ruleset[], table: string, chain: string): boolean {
+  return rulesets.some(ruleset => ruleset.chain(table, chain) !== undefined);
+}
+
+function says(rulesets: readonly Ruleset[], table: string, chain: string, text: string): boolean {
+  return rulesets.some(ruleset => ruleset.chain(table, chain)?.text().includes(text));
+}
+
+/** Up to 1.19: `"default/web: cluster IP"` of a port without a name. */
+function endsNamesWithColon(ruleset: Ruleset): boolean {
+  return [...(ruleset.tables.get('nat')?.chains.values() ?? [])].some(chain => /"[^"/ ]+\/[^":/ ]+:(?: [^"]*)?"/.test(chain.text()));
+}
+
+function guess(number: number): KubeProxyVersion {
   return {text: `about v1.${number}`, minor: number, patch: 0, guessed: true};
 }

@@ -3,10 +3,13 @@ import type {Family} from '../../model/family.ts';
 import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {isLoopback, localDetector, type NodeContext} from '../node-context.ts';
-import {excludesLocalhost, knowsNodeIP} from './versions.ts';
+import {clearsMasqueradeMark, dropsInvalid, excludesLocalhost, knowsNodeIP, skipsInvalidDropWhenLiberal} from './versions.ts';
 
+/** What the node alone can tell; null where nothing is seen. */
 export interface Seen {
   readonly nfacct: boolean;
+  readonly clearsMark: boolean | null;
+  readonly dropsInvalid: boolean | null;
 }
 
 export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFacts, seen: Seen): NodeContext {
@@ -21,7 +24,8 @@ export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFact
     detector: localDetector(family, config, facts),
     masqueradeAll: config.masqueradeAll.value,
     mark: `0x${(2 ** config.masqueradeBit.value).toString(16)}`,
-    invalidDrop: !(config.tcpBeLiberal.value && version.minor >= 29),
+    invalidDrop: dropsInvalid(version, seen.dropsInvalid) && !(config.tcpBeLiberal.value && skipsInvalidDropWhenLiberal(version)),
+    clearsMark: clearsMasqueradeMark(version, seen.clearsMark),
     nodeIP: nodeIPForRanges(family, config, facts),
     nfacct: seen.nfacct,
   };

@@ -24,18 +24,22 @@ export function recentMask(family: Family): string {
   return family === 'IPv4' ? '255.255.255.255' : 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff';
 }
 
-/** The probability of `1/n` as the kernel holds it: in units of 2^-31, printed with 11 decimals. Follows `computeProbability`. */
-export function probability(n: number): string {
-  let text = probabilities.get(n);
+/**
+ * The probability of `1/n` as the kernel holds it: in units of 2^-31, printed with 11 decimals. kube-proxy writes it with 10, up to
+ * 1.16 with 5. Follows `computeProbability`.
+ */
+export function probability(n: number, decimals: 5 | 10 = 10): string {
+  const known = probabilities[decimals];
+  let text = known.get(n);
   if (text === undefined) {
-    const written = Number((1 / n).toFixed(10));
+    const written = Number((1 / n).toFixed(decimals));
     text = (Math.floor(written * 2 ** 31 + 0.5) / 2 ** 31).toFixed(11);
-    probabilities.set(n, text);
+    known.set(n, text);
   }
   return text;
 }
 
-const probabilities = new Map<number, string>();
+const probabilities = {5: new Map<number, string>(), 10: new Map<number, string>()};
 
 export function reject(family: Family): string {
   return `-j REJECT --reject-with ${family === 'IPv4' ? 'icmp-port-unreachable' : 'icmp6-port-unreachable'}`;

@@ -1,6 +1,9 @@
-import {type KubeProxyVersion, newestKnownMinor} from '../../model/proxy-config.ts';
+import {type KubeProxyVersion, newestKnownMinor, oldestKnownMinor} from '../../model/proxy-config.ts';
 
-/** What differs between the versions of kube-proxy: one function for each difference, each naming what upstream changed. */
+/**
+ * What differs between the versions of kube-proxy: one function for each difference, each naming what upstream changed.
+ * Known from the sources: 1.5, 1.11, 1.13, 1.14, 1.16 to 1.18, 1.20 to 1.23, 1.25 and later; see `neighboursOf`.
+ */
 type Gates = Readonly<Record<string, boolean>>;
 
 /** 1.24: KUBE-EXT and KUBE-SVL took the place of KUBE-XLB (kubernetes#109060). */
@@ -90,7 +93,7 @@ export function writesExternalIPs(version: KubeProxyVersion, gates: Gates): bool
 
 /** `internalTrafficPolicy: Local`: gate ServiceInternalTrafficPolicy, off in 1.21, on from 1.22. */
 export function honoursInternalPolicy(version: KubeProxyVersion, gates: Gates): boolean {
-  return gate(gates, 'ServiceInternalTrafficPolicy', version.minor >= 22);
+  return version.minor >= 21 && gate(gates, 'ServiceInternalTrafficPolicy', version.minor >= 22);
 }
 
 /** 1.36: one label selector for Services and slices became two; see `isHidden` of Services and of slices. */
@@ -118,9 +121,9 @@ export function prefersNotTerminating(version: KubeProxyVersion): boolean {
   return version.minor >= 36;
 }
 
-/** Up to 1.21 kube-proxy can be told to read Endpoints, not slices. */
+/** Up to 1.21 kube-proxy can read Endpoints, not slices: gate EndpointSliceProxying, on from 1.19; none before 1.17. */
 export function readsEndpoints(version: KubeProxyVersion, gates: Gates): boolean {
-  return version.minor <= 21 && !gate(gates, 'EndpointSliceProxying', version.minor >= 20);
+  return version.minor <= 21 && (version.minor < 17 || !gate(gates, 'EndpointSliceProxying', version.minor >= 19));
 }
 
 /** A Service without ready endpoints falls back on terminating ones: gate ProxyTerminatingEndpoints, on from 1.26. */
@@ -140,21 +143,167 @@ export function honoursNodeHints(version: KubeProxyVersion, gates: Gates): boole
 export function honoursZoneHints(version: KubeProxyVersion, gates: Gates, annotations: Readonly<Record<string, string>>): boolean {
   const {minor} = version;
   if (minor >= 33) return true;
-  if (!gate(gates, 'TopologyAwareHints', minor >= 24)) return false;
+  if (minor < 21 || !gate(gates, 'TopologyAwareHints', minor >= 24)) return false;
   if (minor >= 30 && gate(gates, 'ServiceTrafficDistribution', minor >= 31)) return true;
   const hints = annotations['service.kubernetes.io/topology-aware-hints'];
   if (minor >= 27) return !['', 'disabled', 'Disabled', undefined].includes(hints ?? annotations['service.kubernetes.io/topology-mode']);
   return hints === 'Auto' || hints === 'auto';
 }
 
-/** Up to 1.27 a dual-stack kube-proxy compares source ranges with its bind address; 1.28 with the Node's for one family. */
+/**
+ * Up to 1.27 a kube-proxy of both families compares source ranges with its bind address, one of a single family with the Node's;
+ * 1.28 with the Node's for one family.
+ */
 export function knowsNodeIP(version: KubeProxyVersion, primary: boolean): boolean {
-  return version.minor >= 29 || (version.minor === 28 && primary);
+  return version.minor >= 29 || version.minor <= 20 || (version.minor === 28 && primary);
 }
 
 /** Whether the version is one whose rules are known; a newer one is judged by the newest known. */
 export function isKnown(version: KubeProxyVersion): boolean {
-  return version.minor <= newestKnownMinor;
+  return version.minor >= oldestKnownMinor && version.minor <= newestKnownMinor;
+}
+
+/** Up to 1.19 the name of a Service port ends with a colon when the port has no name, in comments and in hashes. */
+export function endsUnnamedPortWithColon(version: KubeProxyVersion): boolean {
+  return version.minor <= 19;
+}
+
+/** 1.17: probabilities are written with ten decimals; before, with five (kubernetes#83498). */
+export function decimalsOfProbability(version: KubeProxyVersion): 5 | 10 {
+  return version.minor >= 17 ? 10 : 5;
+}
+
+/** 1.16: a chain without rules in each table shows kube-proxy that somebody flushed it. */
+export function hasCanary(version: KubeProxyVersion): boolean {
+  return version.minor >= 16;
+}
+
+/** 1.16: `--random-fully`, where iptables has it. */
+export function masqueradesRandomly(version: KubeProxyVersion): boolean {
+  return version.minor >= 16;
+}
+
+/**
+ * 1.19: KUBE-POSTROUTING returns what is not marked and clears the mark before it masquerades. The change came to late patches
+ * of versions before, so that there the node itself tells (`seen`; null when nothing is seen).
+ */
+export function clearsMasqueradeMark(version: KubeProxyVersion, seen: boolean | null): boolean {
+  return version.minor >= 19 || (seen ?? (version.minor === 18 && version.patch >= 6));
+}
+
+/**
+ * 1.15: packets in state INVALID are dropped (kubernetes#74840). Some patches of 1.11 to 1.14 do it too: there the node tells.
+ */
+export function dropsInvalid(version: KubeProxyVersion, seen: boolean | null): boolean {
+  return version.minor >= 15 || (hasForwardChain(version) && (seen ?? version.minor === 14));
+}
+
+/** 1.11: the chain KUBE-FORWARD; it came between 1.5 and 1.11. */
+export function hasForwardChain(version: KubeProxyVersion): boolean {
+  return version.minor >= 11;
+}
+
+/** 1.11: external addresses and node ports are refused in KUBE-EXTERNAL-SERVICES; 1.5 refuses cluster IPs alone. */
+export function refusesExternalEntries(version: KubeProxyVersion): boolean {
+  return version.minor >= 11;
+}
+
+/** 1.11: only new connections are led to the chains of table filter. */
+export function hooksNewConnectionsOnly(version: KubeProxyVersion): boolean {
+  return version.minor >= 11;
+}
+
+/** 1.14: what the node forwards is led to filter/KUBE-SERVICES, so that pods are refused too. */
+export function refusesForwarded(version: KubeProxyVersion): boolean {
+  return version.minor >= 14;
+}
+
+/** 1.14 to 1.19: what comes in for the node is led to filter/KUBE-SERVICES as well. */
+export function hooksServicesFromInput(version: KubeProxyVersion): boolean {
+  return version.minor >= 14 && version.minor <= 19;
+}
+
+/** 1.20: what the node forwards is led to KUBE-EXTERNAL-SERVICES. */
+export function refusesForwardedToExternal(version: KubeProxyVersion): boolean {
+  return version.minor >= 20;
+}
+
+/** 1.21: filter/KUBE-NODEPORTS accepts health checks of load balancers. */
+export function acceptsHealthChecks(version: KubeProxyVersion): boolean {
+  return version.minor >= 21;
+}
+
+/** 1.18: established connections are forwarded whatever their addresses; before, those of the pods' network alone. */
+export function forwardsAllEstablished(version: KubeProxyVersion): boolean {
+  return version.minor >= 18;
+}
+
+/** 1.11: a Service without endpoints has no rules in table nat; 1.5 leads its packets to an empty KUBE-SVC chain. */
+export function leavesOutEmptyServices(version: KubeProxyVersion): boolean {
+  return version.minor >= 11;
+}
+
+/** 1.5 writes both masquerade rules of a cluster IP when masqueradeAll and a network of pods are given; later versions one. */
+export function masqueradesTwice(version: KubeProxyVersion): boolean {
+  return version.minor < 11;
+}
+
+/** Up to 1.20, packets to an external IP are all masqueraded, and taken only if no bridge brought them or the node has the address. */
+export function excludesBridgedExternalIPs(version: KubeProxyVersion): boolean {
+  return version.minor <= 20;
+}
+
+/** External IPs follow externalTrafficPolicy: gate ExternalPolicyForExternalIP, off up to 1.19, on from 1.20. */
+export function appliesPolicyToExternalIPs(version: KubeProxyVersion, gates: Gates): boolean {
+  return version.minor >= 21 || (version.minor >= 18 && gate(gates, 'ExternalPolicyForExternalIP', version.minor >= 20));
+}
+
+/** Where a load-balancer address without endpoints is refused: 1.14 in KUBE-SERVICES, 1.20 in KUBE-EXTERNAL-SERVICES, before nowhere. */
+export function refusesLoadBalancerIn(version: KubeProxyVersion): 'KUBE-SERVICES' | 'KUBE-EXTERNAL-SERVICES' | null {
+  if (version.minor >= 20) return 'KUBE-EXTERNAL-SERVICES';
+  return version.minor >= 14 ? 'KUBE-SERVICES' : null;
+}
+
+/** 1.16: under Local policy the node itself uses all endpoints, by two rules of KUBE-XLB. */
+export function cutsShortLocalTraffic(version: KubeProxyVersion): boolean {
+  return version.minor >= 16;
+}
+
+/** 1.11: session affinity under Local policy, and the node's own packets to a node port of it are masqueraded. */
+export function keepsAffinityUnderLocalPolicy(version: KubeProxyVersion): boolean {
+  return version.minor >= 11;
+}
+
+/** Up to 1.20 only endpoints that are ready are known at all, counted or merged. */
+export function knowsReadyEndpointsOnly(version: KubeProxyVersion): boolean {
+  return version.minor <= 20;
+}
+
+/** 1.21: kube-proxy serves both families (gate IPv6DualStack, off before); up to then that of its node's address alone. */
+export function servesBothFamilies(version: KubeProxyVersion, gates: Gates): boolean {
+  return version.minor >= 23 || gate(gates, 'IPv6DualStack', version.minor >= 21);
+}
+
+/** `spec.topologyKeys`, 1.17 to 1.21: gate ServiceTopology, off by default; only where slices are read. */
+export function honoursTopologyKeys(version: KubeProxyVersion, gates: Gates): boolean {
+  if (version.minor < 17 || version.minor > 21 || readsEndpoints(version, gates)) return false;
+  return gate(gates, 'ServiceTopology', false);
+}
+
+/** Up to 1.6 an annotation asks for the Local traffic policy: there is no field for it. */
+export function readsPolicyAnnotation(version: KubeProxyVersion): boolean {
+  return version.minor <= 6;
+}
+
+/**
+ * Versions whose sources were not at hand: the rules of one of their neighbours are theirs. `bounds` are those to try, the likelier
+ * one first; where `certain` is false neither need be right, and a node that neither fits is not judged.
+ */
+export function neighboursOf({minor}: KubeProxyVersion): {readonly bounds: readonly number[]; readonly certain: boolean} | null {
+  if (minor >= 6 && minor <= 10) return {bounds: [11, 5], certain: false};
+  if (minor === 12) return {bounds: [13, 11], certain: true};
+  if (minor === 15) return {bounds: [15, 14, 16], certain: true};
+  return minor === 19 ? {bounds: [19, 18, 20], certain: true} : null;
 }
 
 function gate(gates: Gates, name: string, byDefault: boolean): boolean {

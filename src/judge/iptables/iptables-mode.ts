@@ -1,6 +1,6 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
-import {families, type Family} from '../../model/family.ts';
+import type {Family} from '../../model/family.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
@@ -12,6 +12,7 @@ import type {Expect} from './adapt-expectation.ts';
 import {garbledRules} from './garbled-rules.ts';
 import {judgeFamily} from './judge-family.ts';
 import type {Dumps} from './read-dumps.ts';
+import {servedFamilies} from './served-families.ts';
 import {settleVersion} from './settle-version.ts';
 import {tracePort} from './trace-port.ts';
 
@@ -23,8 +24,16 @@ export const iptablesMode: ProxyMode = {
       return `kube-proxy ${version.value.text} is older than 1.${oldestKnownMinor}, the oldest whose rules are known`;
     return dumps.current.size === 0 ? whyEmpty(node) : null;
   },
-  judge: input => judgeFamilies({...input, config: settleVersion(input, input.dumps.current)}),
+  judge(input) {
+    const {config, misfit} = settleVersion(input, input.dumps.current);
+    return misfit === null ? judgeFamilies({...input, config}) : unjudged(input, misfit);
+  },
 };
+
+function unjudged({config, dumps}: NodeInput, reason: string): ModeJudgement {
+  const unread = [...dumps.current.keys()].map(family => ({family, reason}));
+  return {families: [], unread, symptoms: [], traces: [], config, counts: countsOf(dumps)};
+}
 
 function judgeFamilies(input: NodeInput): ModeJudgement {
   const {dumps} = input;
@@ -34,7 +43,7 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
   const traces: PortTrace[] = [];
   const knowsZone = input.config.zone.source === 'flag' || nodeObject(input.api, input.node.name) !== undefined;
   const sets = parseIpsetSave(input.node.read('ipset-save')?.toString('utf8') ?? '');
-  for (const family of families) {
+  for (const family of servedFamilies(input, dumps.current)) {
     const ruleset = dumps.current.get(family) ?? null;
     const expect: Expect = assumption => expectRuleset({...input, family, ruleset}, assumption);
     const reason = whyUnreadable(family, ruleset);

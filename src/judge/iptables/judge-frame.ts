@@ -1,7 +1,7 @@
 import {canaryChain, canaryTables} from '../../expect/iptables/frame-rules.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import {ensuresMarkDrop} from '../../expect/iptables/versions.ts';
+import {ensuresMarkDrop, hasCanary} from '../../expect/iptables/versions.ts';
 import {parseAddress} from '../../model/address.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
@@ -35,7 +35,7 @@ export function judgeFrame(given: FrameCase): readonly Symptom[] {
   judgeMarkDrop(given, say);
   judgeFilterChains(given, [...left], effect, say);
   sayRest([...left], say);
-  const canaries = missingCanaries(given.actual);
+  const canaries = hasCanary(given.expected.context.version) ? missingCanaries(given.actual) : [];
   if (canaries.length > 0)
     say({
       kind: 'canary-missing',
@@ -135,7 +135,7 @@ function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[
   if (honoured !== null && !honoured.masquerade) broken.push('KUBE-POSTROUTING does not masquerade marked packets');
   const untouched = passChain(given, 'nat', 'KUBE-POSTROUTING', 0);
   if (untouched?.masquerade) broken.push('KUBE-POSTROUTING masquerades packets that are not marked');
-  const cleared = honoured === null || !honoured.masquerade || (honoured.mark & mark) === 0;
+  const cleared = !expected.context.clearsMark || honoured === null || !honoured.masquerade || (honoured.mark & mark) === 0;
   const evidence = {
     expected: own.filter(({kind}) => kind === 'missing').map(({rule}) => rule),
     actual: [...(actual.chain('nat', 'KUBE-POSTROUTING')?.rules() ?? []), ...(actual.chain('nat', 'KUBE-MARK-MASQ')?.rules() ?? [])].slice(

@@ -26,7 +26,7 @@ function categorized({endpoints, ...setup}: Case) {
   const [port] = servicePorts(object, 'IPv4', proxy);
   if (port === undefined) throw new Error('no Service port');
   const set = endpointSet(port, [slice('shop/web', endpoints)], proxy.version).endpoints;
-  const node = {nodeName: 'node-a', zone, proxy};
+  const node = {nodeName: 'node-a', zone, labels: {}, proxy};
   const {cluster, local, reachable, hasAny} = categorizeEndpoints(port, set, node);
   return {cluster: numbers(cluster), local: numbers(local), reachable: numbers(reachable), hasAny, mode: topologyMode(port, set, node)};
 }

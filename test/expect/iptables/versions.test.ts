@@ -31,8 +31,30 @@ describe('a difference between versions', () => {
     'honoursNodeHints with default gates': [34, v => versions.honoursNodeHints(v, {})],
     'honoursNodeHints with its gate on': [33, v => versions.honoursNodeHints(v, {PreferSameTrafficDistribution: true})],
     'honoursNodeHints with its gate off': [35, v => versions.honoursNodeHints(v, {PreferSameTrafficDistribution: false})],
-    'knowsNodeIP of the first family': [28, v => versions.knowsNodeIP(v, true)],
-    'knowsNodeIP of the second family': [29, v => versions.knowsNodeIP(v, false)],
+    hasCanary: [16, versions.hasCanary],
+    masqueradesRandomly: [16, versions.masqueradesRandomly],
+    cutsShortLocalTraffic: [16, versions.cutsShortLocalTraffic],
+    'decimalsOfProbability are ten': [17, v => versions.decimalsOfProbability(v) === 10],
+    forwardsAllEstablished: [18, versions.forwardsAllEstablished],
+    'clearsMasqueradeMark where nothing is seen': [19, v => versions.clearsMasqueradeMark(v, null)],
+    'clearsMasqueradeMark where the node does not': [19, v => versions.clearsMasqueradeMark(v, false)],
+    'clearsMasqueradeMark where the node does': [5, v => versions.clearsMasqueradeMark(v, true)],
+    'dropsInvalid where nothing is seen': [14, v => versions.dropsInvalid(v, null)],
+    'dropsInvalid where the node does not': [15, v => versions.dropsInvalid(v, false)],
+    refusesForwarded: [14, versions.refusesForwarded],
+    refusesForwardedToExternal: [20, versions.refusesForwardedToExternal],
+    acceptsHealthChecks: [21, versions.acceptsHealthChecks],
+    'appliesPolicyToExternalIPs with default gates': [20, v => versions.appliesPolicyToExternalIPs(v, {})],
+    'appliesPolicyToExternalIPs with its gate on': [18, v => versions.appliesPolicyToExternalIPs(v, {ExternalPolicyForExternalIP: true})],
+    'appliesPolicyToExternalIPs with its gate off': [21, v => versions.appliesPolicyToExternalIPs(v, {ExternalPolicyForExternalIP: false})],
+    'servesBothFamilies with default gates': [21, v => versions.servesBothFamilies(v, {})],
+    'refusesLoadBalancerIn any chain': [14, v => versions.refusesLoadBalancerIn(v) !== null],
+    'refusesLoadBalancerIn KUBE-EXTERNAL-SERVICES': [20, v => versions.refusesLoadBalancerIn(v) === 'KUBE-EXTERNAL-SERVICES'],
+    hasForwardChain: [11, versions.hasForwardChain],
+    refusesExternalEntries: [11, versions.refusesExternalEntries],
+    hooksNewConnectionsOnly: [11, versions.hooksNewConnectionsOnly],
+    leavesOutEmptyServices: [11, versions.leavesOutEmptyServices],
+    keepsAffinityUnderLocalPolicy: [11, versions.keepsAffinityUnderLocalPolicy],
   };
 
   const until: typeof since = {
@@ -43,11 +65,18 @@ describe('a difference between versions', () => {
     keepsAddressSpelling: [30, versions.keepsAddressSpelling],
     sortsWithinSlice: [30, versions.sortsWithinSlice],
     mergesByAddress: [21, versions.mergesByAddress],
+    endsUnnamedPortWithColon: [19, versions.endsUnnamedPortWithColon],
+    excludesBridgedExternalIPs: [20, versions.excludesBridgedExternalIPs],
+    knowsReadyEndpointsOnly: [20, versions.knowsReadyEndpointsOnly],
+    masqueradesTwice: [10, versions.masqueradesTwice],
+    readsPolicyAnnotation: [6, versions.readsPolicyAnnotation],
+    'readsEndpoints with default gates': [18, v => versions.readsEndpoints(v, {})],
+    'readsEndpoints with its gate on': [16, v => versions.readsEndpoints(v, {EndpointSliceProxying: true})],
     'writesExternalIPs with its gate off': [35, v => versions.writesExternalIPs(v, {AllowServiceExternalIPs: false})],
     'readsEndpoints with its gate off': [21, v => versions.readsEndpoints(v, {EndpointSliceProxying: false})],
   };
 
-  const minors = Array.from({length: 16}, (_, index) => 21 + index);
+  const minors = Array.from({length: 32}, (_, index) => 5 + index);
 
   test.each(Object.entries(since))('%s from 1.%i on', (_, [first, holds]) => {
     for (const minor of minors) expect(holds(version(`1.${minor}`)), `1.${minor}`).toBe(minor >= first);
@@ -57,11 +86,40 @@ describe('a difference between versions', () => {
     for (const minor of minors) expect(holds(version(`1.${minor}`)), `1.${minor}`).toBe(minor <= last);
   });
 
-  test('external IPs are answered, and Endpoints are not read, unless a gate says otherwise', () => {
+  test('external IPs are answered unless a gate says otherwise', () => {
+    for (const minor of minors) expect(versions.writesExternalIPs(version(`1.${minor}`), {})).toBe(true);
+  });
+
+  test('the address of the node is known up to 1.20, and again from 1.28 on to one family, from 1.29 on to both', () => {
     for (const minor of minors) {
-      expect(versions.writesExternalIPs(version(`1.${minor}`), {})).toBe(true);
-      expect(versions.readsEndpoints(version(`1.${minor}`), {})).toBe(false);
+      expect(versions.knowsNodeIP(version(`1.${minor}`), true), `1.${minor}`).toBe(minor <= 20 || minor >= 28);
+      expect(versions.knowsNodeIP(version(`1.${minor}`), false), `1.${minor}`).toBe(minor <= 20 || minor >= 29);
     }
+  });
+
+  test('what comes in for the node is led to filter/KUBE-SERVICES by 1.14 to 1.19', () => {
+    for (const minor of minors) expect(versions.hooksServicesFromInput(version(`1.${minor}`))).toBe(minor >= 14 && minor <= 19);
+  });
+
+  test('topologyKeys count with their gate, from 1.17 to 1.21, where slices are read', () => {
+    const gates = {ServiceTopology: true, EndpointSliceProxying: true};
+    for (const minor of minors) {
+      expect(versions.honoursTopologyKeys(version(`1.${minor}`), gates), `1.${minor}`).toBe(minor >= 17 && minor <= 21);
+      expect(versions.honoursTopologyKeys(version(`1.${minor}`), {}), `1.${minor}`).toBe(false);
+    }
+    expect(versions.honoursTopologyKeys(version('1.18'), {ServiceTopology: true})).toBe(false);
+    expect(versions.honoursTopologyKeys(version('1.20'), {ServiceTopology: true})).toBe(true);
+  });
+
+  test('late patches of 1.18 clear the mark', () => {
+    expect(['1.18.2', '1.18.6', '1.17.9'].map(text => versions.clearsMasqueradeMark(version(text), null))).toEqual([false, true, false]);
+  });
+
+  test('versions whose sources were not at hand name their neighbours', () => {
+    const unknown = minors.filter(minor => versions.neighboursOf(version(`1.${minor}`)) !== null);
+    expect(unknown).toEqual([6, 7, 8, 9, 10, 12, 15, 19]);
+    expect(versions.neighboursOf(version('1.8'))).toEqual({bounds: [11, 5], certain: false});
+    expect(versions.neighboursOf(version('1.19'))?.certain).toBe(true);
   });
 
   test('internal policy Local follows its gate', () => {
@@ -69,8 +127,8 @@ describe('a difference between versions', () => {
     expect(versions.honoursInternalPolicy(version('1.22'), {ServiceInternalTrafficPolicy: false})).toBe(false);
   });
 
-  test('rules are known up to 1.36', () => {
-    expect([versions.isKnown(version('1.36.9')), versions.isKnown(version('1.37.0'))]).toEqual([true, false]);
+  test('rules are known from 1.5 to 1.36', () => {
+    expect(['1.4.9', '1.5.2', '1.36.9', '1.37.0'].map(text => versions.isKnown(version(text)))).toEqual([false, true, true, false]);
   });
 });
 
