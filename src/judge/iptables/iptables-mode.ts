@@ -19,21 +19,16 @@ import {tracePort} from './trace-port.ts';
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
 export const iptablesMode: ProxyMode = {
   name: 'iptables',
-  whyUnread({config: {version}, dumps, node}) {
+  whyUnread(input) {
+    const {config, dumps, node, api} = input;
+    const {version} = config;
     if (version.value.minor < oldestKnownMinor)
       return `kube-proxy ${version.value.text} is older than 1.${oldestKnownMinor}, the oldest whose rules are known`;
-    return dumps.current.size === 0 ? whyEmpty(node) : null;
+    if (dumps.current.size === 0) return whyEmpty(node);
+    return api.services === null ? null : settleVersion(input, dumps.current).misfit;
   },
-  judge(input) {
-    const {config, misfit} = settleVersion(input, input.dumps.current);
-    return misfit === null ? judgeFamilies({...input, config}) : unjudged(input, misfit);
-  },
+  judge: input => judgeFamilies({...input, config: settleVersion(input, input.dumps.current).config}),
 };
-
-function unjudged({config, dumps}: NodeInput, reason: string): ModeJudgement {
-  const unread = [...dumps.current.keys()].map(family => ({family, reason}));
-  return {families: [], unread, symptoms: [], traces: [], config, counts: countsOf(dumps)};
-}
 
 function judgeFamilies(input: NodeInput): ModeJudgement {
   const {dumps} = input;

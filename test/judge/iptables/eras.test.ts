@@ -1,0 +1,107 @@
+import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../../src/diagnose.ts';
+import type {Snapshot} from '../../../src/model/snapshot.ts';
+import {isLoud, Scenario, said, saying} from '../../scenario.ts';
+import {oldNodes} from '../../old-nodes.ts';
+
+/** Every version with rules of its own before 1.24, and the version that its rules are taken for when nothing tells it. */
+const eras = [
+  ['1.5', '1.5'],
+  ['1.11', '1.13'],
+  ['1.13', '1.13'],
+  ['1.14', '1.14'],
+  ['1.16', '1.17'],
+  ['1.17', '1.17'],
+  ['1.18', '1.18'],
+  ['1.20', '1.20'],
+  ['1.21', '1.21'],
+  ['1.22', '1.22'],
+  ['1.23', '1.23'],
+] as const;
+const versionFile = (version: string) => ({'kube-proxy-version': `Kubernetes v${version}.3\n`});
+
+const judged = (snapshot: Snapshot) => diagnose(snapshot, {toolVersion: '0.0.0'});
+const loud = (snapshot: Snapshot) =>
+  judged(snapshot)
+    .findings.filter(isLoud)
+    .filter(({code}) => code > 'ST2')
+    .map(said);
+
+describe('a node of an old version', () => {
+  test.each(eras)('is as it should be, and its dump alone tells the version: %s', async (version, found) => {
+    const snapshot = await oldNodes(version);
+    expect(loud(snapshot)).toEqual([]);
+    expect(judged(snapshot).nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
+      Array.from({length: 3}, () => ['checked', `about v${found}`]),
+    );
+  });
+
+  test.each([...eras.map(([version]) => version), '1.12', '1.15', '1.19'])('is as it should be when it is told: %s', async version => {
+    const snapshot = await oldNodes(version, versionFile(version));
+    expect(loud(snapshot)).toEqual([]);
+    const {nodes} = judged(snapshot);
+    expect(nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
+      Array.from({length: 3}, () => ['checked', `v${version}.3`]),
+    );
+  });
+
+  test('up to 1.20 has rules in one family, and lacks nothing in the other', async () => {
+    for (const [version, families] of [
+      ['1.20', ['IPv4']],
+      ['1.21', ['IPv4', 'IPv6']],
+    ] as const) {
+      const {nodes} = judged(await oldNodes(version, versionFile(version)));
+      for (const node of nodes) expect(node.families).toEqual(families);
+    }
+  });
+
+  test.each(['1.18', '1.14'])('that is broken is told to be (%s)', async version => {
+    const old = new Scenario(await oldNodes(version));
+    const rules = old.rules('node-a');
+    const entry = rules.delete('KUBE-SERVICES', '"shop/web:http cluster IP"', '-j KUBE-SVC');
+    expect(old.news({skip: new Set(['ST215'])}).filter(isLoud)).toEqual([
+      expect.objectContaining({code: 'ST201', node: 'node-a', subject: 'shop/web:http', expected: [entry]}),
+    ]);
+  });
+});
+
+describe('a version whose rules are not known', () => {
+  test('is judged by its neighbour where that fits', async () => {
+    const {nodes} = judged(await oldNodes('1.11', versionFile('1.8')));
+    expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
+    expect(nodes[0]?.settings['version']?.source).toContain('judged by the rules of 1.11, which fit best');
+  });
+
+  test('is not judged where none does, and says how it can be', async () => {
+    const old = new Scenario(await oldNodes('1.11', versionFile('1.8')));
+    old.rules('node-a').delete('KUBE-SERVICES', '"shop/web:http cluster IP"', '-j KUBE-SVC');
+    const found = old.news();
+    expect(found).toEqual([
+      expect.objectContaining({
+        code: 'ST901',
+        node: 'node-a',
+        message: saying('1.8.3', 'not known', '1.11 and 1.5', '--kube-proxy-version'),
+      }),
+    ]);
+    const told = old.news({overrides: {version: 'v1.11.0'}, only: new Set(['ST201'])});
+    expect(told).toEqual([expect.objectContaining({code: 'ST201', subject: 'shop/web:http'})]);
+  });
+
+  test('is not judged when it is older than all that are known', async () => {
+    const snapshot = await oldNodes('1.5', versionFile('1.4'));
+    expect(loud(snapshot).map(({code, message}) => [code, message])).toEqual(
+      ['node-a', 'node-b', 'node-c'].map(node => ['ST901', saying(node, 'v1.4.3 is older than 1.5')]),
+    );
+  });
+});
+
+describe('what kube-proxy reads and the bundle does not hold', () => {
+  test('is stood in for by the other kind of object, and that is said', async () => {
+    const old = new Scenario(await oldNodes('1.18', versionFile('1.18')));
+    old.api(() => ({endpoints: null}));
+    const said = old.news({only: new Set(['ST901'])});
+    expect(said.map(({node, message}) => [node, message])).toEqual(
+      ['node-a', 'node-b', 'node-c'].map(node => [node, saying('1.18.3 goes by Endpoints', 'judged by EndpointSlices')]),
+    );
+  });
+});

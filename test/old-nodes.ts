@@ -1,0 +1,42 @@
+import {ClusterView} from '../src/expect/cluster/cluster-view.ts';
+import {expectRuleset} from '../src/expect/iptables/expect-ruleset.ts';
+import {hasCanary, servesBothFamilies} from '../src/expect/iptables/versions.ts';
+import {nodeFacts} from '../src/expect/node-facts.ts';
+import {resolveProxyConfig} from '../src/expect/proxy-config.ts';
+import type {Family} from '../src/model/family.ts';
+import type {ApiObjects, NodeDump, Snapshot} from '../src/model/snapshot.ts';
+import {seededRandom} from './bench/random.ts';
+import {nodeDump} from './cluster.ts';
+import {snapshotOf} from './fixtures.ts';
+import {iptablesSave} from './rendered-dump.ts';
+
+/**
+ * The cluster of a capture with kube-proxies of an old version such as `1.14`, for which there is no capture: each dump holds what
+ * that version writes. `told` puts files beside the dumps; without them, only the dumps tell of the kube-proxy that wrote them.
+ */
+export async function oldNodes(version: string, told: Readonly<Record<string, string>> = {}): Promise<Snapshot> {
+  const {api, ...rest} = await snapshotOf('eras/1.21-endpoints');
+  // Servers before 1.17 have no slices.
+  const objects = {...api, endpointSlices: Number(version.slice(2)) < 17 ? null : api.endpointSlices};
+  const nodes = rest.nodes.map(node => {
+    const addresses = {'addresses.json': node.read('addresses.json')?.toString() ?? '[]'};
+    const bare = nodeDump(node.name, addresses);
+    const dumps = {
+      'iptables-save': dump(bare, objects, {version, family: 'IPv4'}),
+      'ip6tables-save': dump(bare, objects, {version, family: 'IPv6'}),
+    };
+    return nodeDump(node.name, {...addresses, ...dumps, ...told});
+  });
+  return {...rest, api: objects, nodes};
+}
+
+function dump(node: NodeDump, api: ApiObjects, wanted: {readonly version: string; readonly family: Family}): string {
+  const overrides = {version: `v${wanted.version}.9`, clusterCIDRs: ['10.244.0.0/16', 'fd00:10:244::/56']};
+  const {config} = resolveProxyConfig(node, api, overrides);
+  const input = {view: new ClusterView(api), config, facts: nodeFacts(node, api), family: wanted.family, ruleset: null};
+  const whole = iptablesSave(expectRuleset(input), seededRandom(1));
+  const version = config.version.value;
+  const served = wanted.family === 'IPv4' || servesBothFamilies(version, {});
+  const own = served ? whole : whole.replace(/^:KUBE-.*\n|^-A KUBE-.*\n|^-A .*-j KUBE-.*\n/gm, '');
+  return hasCanary(version) ? own : own.replace(/^:KUBE-PROXY-CANARY.*\n/gm, '');
+}
