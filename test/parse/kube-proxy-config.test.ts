@@ -163,11 +163,11 @@ describe('the arguments of kube-proxy', () => {
   });
 
   test('are read out of quotes, with underscores, and switches take no word after them', () => {
-    const script = 'exec kube-proxy --masquerade_all false --cluster-cidr="10.8.0.0/14" --hostname-override "${NODE}" \n 2>&1';
+    const script = 'exec kube-proxy --masquerade_all false --cluster-cidr="10.8.0.0/14" --hostname-override "$NODE" \n 2>&1';
     expect(parseArguments(['/bin/sh', '-c', script])).toEqual({
       masqueradeAll: true,
       clusterCIDRs: ['10.8.0.0/14'],
-      hostnameOverride: '${NODE}',
+      hostnameOverride: '$NODE',
     });
     expect(parseArguments(['--masquerade-all=F', '--cluster-cidr='])).toEqual({masqueradeAll: false, clusterCIDRs: []});
   });

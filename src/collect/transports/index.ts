@@ -1,3 +1,5 @@
+import type {Permission} from '../../model/access.ts';
+import {debugPermissions, execPermissions} from '../access/transport-permissions.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import type {Transport} from '../transport.ts';
 import {type DebugOptions, debugTransport} from './debug.ts';
@@ -17,6 +19,10 @@ export interface TransportSettings {
 interface TransportEntry {
   /** For the help text and the docs. */
   readonly summary: string;
+  /** Nodes are reached by way of pods that run there already. */
+  readonly usesPods: boolean;
+  /** What it asks of the API server, besides reading what every run reads. */
+  readonly permissions: (settings: {readonly debugNamespace: string}) => readonly Permission[];
   make(settings: TransportSettings): Transport;
 }
 
@@ -24,22 +30,32 @@ interface TransportEntry {
 export const transports = {
   exec: {
     summary: 'a pod that already runs on the node, in its network: kube-proxy, else a CNI agent',
+    usesPods: true,
+    permissions: () => execPermissions('kube-system'),
     make: ({api}) => execTransport(api),
   },
   debug: {
     summary: 'a privileged pod, made for this and deleted afterwards',
+    usesPods: false,
+    permissions: ({debugNamespace}) => debugPermissions(debugNamespace),
     make: ({api, debug}) => debugTransport(api, debug),
   },
   ssh: {
     summary: "the system's ssh, with your configuration, agent, jump hosts and known hosts",
+    usesPods: false,
+    permissions: () => [],
     make: ({ssh}) => sshTransport(ssh),
   },
   docker: {
     summary: 'nodes that are containers of this machine: kind, minikube',
+    usesPods: false,
+    permissions: () => [],
     make: () => dockerTransport(),
   },
   local: {
     summary: 'this machine is the node',
+    usesPods: false,
+    permissions: () => [],
     make: ({local}) => localTransport(local),
   },
 } as const satisfies Readonly<Record<string, TransportEntry>>;
@@ -47,7 +63,7 @@ export const transports = {
 export type TransportName = keyof typeof transports;
 
 /** What `auto` stands for: it creates nothing. */
-const automatic: TransportName = 'exec';
+export const automatic: TransportName = 'exec';
 
 /** The values of `--transport`. */
 export const transportNames: readonly string[] = ['auto', ...Object.keys(transports)];

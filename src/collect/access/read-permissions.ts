@@ -1,0 +1,51 @@
+import {configMapPlaces} from '../../model/config-map-places.ts';
+import type {Permission} from '../../model/access.ts';
+
+/**
+ * What every run that looks at a live cluster reads, whatever the transport. `namespace` is that of the Services, null for all;
+ * `podsNeeded` says whether nodes are reached by way of their pods.
+ */
+export function readPermissions(namespace: string | null, podsNeeded: boolean): readonly Permission[] {
+  return [
+    {...services, verb: 'list', namespace, without: 'nothing can be expected of any node'},
+    {...services, verb: 'get', namespace, without: 'no Service can be named (trace, packet, check NAME)'},
+    {
+      ...{verb: 'list', group: 'discovery.k8s.io', resource: 'endpointslices', namespace, needed: true},
+      ...{purpose: 'the endpoints of the Services', without: 'nothing can be expected of any node'},
+    },
+    {
+      ...{verb: 'list', group: '', resource: 'nodes', namespace: null, needed: true},
+      ...{purpose: 'which nodes there are, their addresses and zones', without: 'only nodes that are named (--node) are looked at'},
+    },
+    {
+      ...{verb: 'list', group: '', resource: 'pods', namespace: 'kube-system', needed: podsNeeded},
+      ...(podsNeeded
+        ? {purpose: 'the pod to exec into on each node', without: 'no node is reached'}
+        : {purpose: "kube-proxy's version and arguments", without: 'they are read on the node, or off its rules'}),
+    },
+    ...podsOfServices(namespace),
+    ...configMaps,
+  ];
+}
+
+const services = {group: '', resource: 'services', purpose: 'the Services', needed: true} as const;
+
+/** The right to list the pods of kube-system is asked for anyway. */
+function podsOfServices(namespace: string | null): readonly Permission[] {
+  if (namespace === 'kube-system') return [];
+  return [
+    {
+      ...{verb: 'list', group: '', resource: 'pods', namespace, needed: false},
+      ...{purpose: 'why a Service has no endpoints', without: 'ST101 does not say which pods are not ready'},
+    },
+  ];
+}
+
+const configMaps: readonly Permission[] = configMapNames().map(name => ({
+  ...{verb: 'get', group: '', resource: 'configmaps', name, namespace: 'kube-system', needed: false},
+  ...{purpose: "kube-proxy's settings", without: 'they are taken from the pod, from the node, or off its rules'},
+}));
+
+function configMapNames(): readonly string[] {
+  return [...new Set(configMapPlaces.filter(({namespace}) => namespace === 'kube-system').map(({name}) => name))];
+}

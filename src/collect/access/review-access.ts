@@ -1,0 +1,23 @@
+import pLimit from 'p-limit';
+import type {Permission, ReviewedPermission} from '../../model/access.ts';
+import type {KubeApi} from '../kube/kube-api.ts';
+
+const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
+
+/** Asks the API server whether this user may do these things; nothing is done. Rejects with an ApiError when it gives no answer. */
+export function reviewAccess(api: KubeApi, permissions: readonly Permission[]): Promise<readonly ReviewedPermission[]> {
+  const limit = pLimit(8);
+  return Promise.all(permissions.map(permission => limit(async () => ({...permission, allowed: await mayI(api, permission)}))));
+}
+
+async function mayI(api: KubeApi, {verb, group, resource, subresource, namespace, name}: Permission): Promise<boolean> {
+  const resourceAttributes = {
+    ...{verb, group, resource},
+    ...(subresource === undefined ? {} : {subresource}),
+    ...(namespace === null ? {} : {namespace}),
+    ...(name === undefined ? {} : {name}),
+  };
+  const review = {apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectAccessReview', spec: {resourceAttributes}};
+  const {status} = await api.create<{readonly status?: {readonly allowed?: boolean}}>(path, review);
+  return status?.allowed === true;
+}

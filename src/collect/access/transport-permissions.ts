@@ -1,0 +1,23 @@
+import type {Permission} from '../../model/access.ts';
+
+/** To run commands in pods of a namespace. */
+export function execPermissions(namespace: string): readonly Permission[] {
+  const exec = {group: '', resource: 'pods', subresource: 'exec', namespace, needed: true} as const;
+  return [
+    {...exec, verb: 'get', purpose: 'exec (a WebSocket begins with a GET)', without: 'no node is read'},
+    // Kubernetes 1.35 asks for both.
+    {...exec, verb: 'create', purpose: 'exec', without: 'no node is read (Kubernetes before 1.35 does not ask for it)'},
+  ];
+}
+
+/** To make a pod on each node, run commands in it, and delete it. */
+export function debugPermissions(namespace: string): readonly Permission[] {
+  const pods = {group: '', resource: 'pods', namespace, needed: true} as const;
+  return [
+    {...pods, verb: 'create', purpose: 'a debug pod on each node', without: 'no node is read'},
+    {...pods, verb: 'get', purpose: 'to see the debug pod start', without: 'no node is read'},
+    {...pods, verb: 'delete', purpose: 'to delete the debug pod', without: 'debug pods stay until their time is up'},
+    {...pods, verb: 'list', needed: false, purpose: 'debug pods that a killed run left', without: 'they stay until their time is up'},
+    ...execPermissions(namespace),
+  ];
+}

@@ -1,0 +1,17 @@
+/** A ConfigMap that platforms keep kube-proxy's configuration in. Where each is from: docs/platforms.md. */
+export interface ConfigMapPlace {
+  readonly namespace: string;
+  readonly name: string;
+  readonly key: string;
+}
+
+export const configMapPlaces: readonly ConfigMapPlace[] = [
+  // kubeadm, kind, minikube. On EKS a ConfigMap of this name holds a kubeconfig only.
+  {namespace: 'kube-system', name: 'kube-proxy', key: 'config.conf'},
+  {namespace: 'kube-system', name: 'kube-proxy', key: 'config'},
+  // EKS
+  {namespace: 'kube-system', name: 'kube-proxy-config', key: 'config'},
+  // OpenShift with kube-proxy beside another network, and with OpenShift SDN
+  {namespace: 'openshift-kube-proxy', name: 'proxy-config', key: 'kube-proxy-config.yaml'},
+  {namespace: 'openshift-sdn', name: 'sdn-config', key: 'kube-proxy-config.yaml'},
+];
