@@ -15,3 +15,8 @@ export const configMapPlaces: readonly ConfigMapPlace[] = [
   {namespace: 'openshift-kube-proxy', name: 'proxy-config', key: 'kube-proxy-config.yaml'},
   {namespace: 'openshift-sdn', name: 'sdn-config', key: 'kube-proxy-config.yaml'},
 ];
+
+/** Those of kube-system, which are read from a live cluster. OpenShift's are not: its nodes' rules show what they say. */
+export const systemConfigMaps: readonly string[] = [
+  ...new Set(configMapPlaces.filter(({namespace}) => namespace === 'kube-system').map(({name}) => name)),
+];

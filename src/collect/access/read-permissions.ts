@@ -1,5 +1,5 @@
-import {configMapPlaces} from '../../model/config-map-places.ts';
 import type {Permission} from '../../model/access.ts';
+import {systemConfigMaps} from '../../model/config-map-places.ts';
 
 /**
  * What every run that looks at a live cluster reads, whatever the transport. `namespace` is that of the Services, null for all;
@@ -41,11 +41,7 @@ function podsOfServices(namespace: string | null): readonly Permission[] {
   ];
 }
 
-const configMaps: readonly Permission[] = configMapNames().map(name => ({
+const configMaps: readonly Permission[] = systemConfigMaps.map(name => ({
   ...{verb: 'get', group: '', resource: 'configmaps', name, namespace: 'kube-system', needed: false},
   ...{purpose: "kube-proxy's settings", without: 'they are taken from the pod, from the node, or off its rules'},
 }));
-
-function configMapNames(): readonly string[] {
-  return [...new Set(configMapPlaces.filter(({namespace}) => namespace === 'kube-system').map(({name}) => name))];
-}

@@ -35,6 +35,7 @@ const agentNamespaces = [
   'kube-flannel',
   'kube-router',
   'cilium',
+  'openshift-kube-proxy',
   'openshift-sdn',
   'openshift-ovn-kubernetes',
   'ovn-kubernetes',

@@ -1,5 +1,6 @@
 import pLimit from 'p-limit';
 import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, ServiceObject} from '../../model/api-objects.ts';
+import {systemConfigMaps} from '../../model/config-map-places.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, serviceShape} from '../api-shapes.ts';
@@ -89,9 +90,6 @@ function readNodes(reader: ClusterReader): Promise<readonly NodeObject[] | null>
   return reader.list<NodeObject>({path: '/api/v1/nodes', shape: nodeShape, remedy: askForRights('list', 'nodes')});
 }
 
-/** kubeadm, minikube and k0s call it kube-proxy, EKS kube-proxy-config. RKE2 and k3s have none: arguments or files say it all. */
-const configMapNames = ['kube-proxy', 'kube-proxy-config'];
-
 function readConfigMaps(reader: ClusterReader): Promise<readonly ConfigMapObject[] | null> {
   const what = {
     shape: configMapShape,
@@ -99,7 +97,7 @@ function readConfigMaps(reader: ClusterReader): Promise<readonly ConfigMapObject
     isMinor: true,
   };
   return joined(
-    configMapNames.map(name => reader.get<ConfigMapObject>({...what, path: `/api/v1/namespaces/kube-system/configmaps/${name}`})),
+    systemConfigMaps.map(name => reader.get<ConfigMapObject>({...what, path: `/api/v1/namespaces/kube-system/configmaps/${name}`})),
   );
 }
 

@@ -15,6 +15,8 @@ interface HostAgent {
 /** The best first: kube-proxy's iptables is the one that wrote the rules. */
 const hostAgents: readonly HostAgent[] = [
   {name: /^kube-proxy/, labels: {'k8s-app': ['kube-proxy'], component: ['kube-proxy']}, container: /^kube-proxy$/},
+  {name: /^openshift-kube-proxy/, labels: {}, container: /^kube-proxy$/},
+  {name: /^sdn-(?!controller)/, labels: {app: ['sdn']}, container: /^sdn$/},
   {name: /^calico-node/, labels: {'k8s-app': ['calico-node', 'canal']}, container: /^calico-node$/},
   {name: /^kube-router/, labels: {'k8s-app': ['kube-router']}, container: /^kube-router$/},
   {name: /^kindnet/, labels: {app: ['kindnet'], 'k8s-app': ['kindnet']}, container: /^kindnet/},

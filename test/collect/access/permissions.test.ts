@@ -1,0 +1,77 @@
+import {readdirSync, readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {describe, expect, test} from 'vitest';
+import {permissionsFor} from '../../../src/collect/access/permissions.ts';
+import {type TransportName, transports} from '../../../src/collect/transports/index.ts';
+import {resourceText} from '../../../src/model/access.ts';
+import {rbacFiles} from '../../../tools/rbac-files.ts';
+import {allowedBy} from './roles.ts';
+
+const folder = join(import.meta.dirname, '../../../docs/rbac');
+const wordsFor = (transport: TransportName, namespace: string | null = null) =>
+  permissionsFor({transport, namespace, debugNamespace: 'kube-system'}).map(
+    permission => `${permission.verb} ${resourceText(permission)} ${permission.namespace ?? '(all)'}`,
+  );
+
+test.each(['ssh', 'docker', 'local'] as const)('%s needs the API for reading only', transport => {
+  expect(wordsFor(transport)).toEqual([
+    'list services (all)',
+    'get services (all)',
+    'list endpointslices.discovery.k8s.io (all)',
+    'list nodes (all)',
+    'list pods kube-system',
+    'list pods (all)',
+    'get configmaps/kube-proxy kube-system',
+    'get configmaps/kube-proxy-config kube-system',
+  ]);
+});
+
+test('of one namespace only its Services, slices and pods are read', () => {
+  expect(wordsFor('ssh', 'shop').filter(words => words.endsWith('(all)'))).toEqual(['list nodes (all)']);
+});
+
+test('exec and debug ask for what they do, and only debug makes and deletes', () => {
+  const read = new Set(wordsFor('ssh'));
+  const more = (transport: TransportName) => wordsFor(transport).filter(words => !read.has(words));
+  expect(more('exec')).toEqual(['get pods/exec kube-system', 'create pods/exec kube-system']);
+  expect(more('debug')).toEqual([
+    'create pods kube-system',
+    'get pods kube-system',
+    'delete pods kube-system',
+    'get pods/exec kube-system',
+    'create pods/exec kube-system',
+  ]);
+});
+
+test('no permission is asked for twice', () => {
+  for (const transport of Object.keys(transports) as TransportName[]) {
+    for (const namespace of [null, 'shop', 'kube-system']) {
+      const words = wordsFor(transport, namespace);
+      expect(new Set(words).size).toBe(words.length);
+    }
+  }
+});
+
+describe('docs/rbac', () => {
+  test('holds what tools/rbac.ts writes ("npm run rbac" writes it anew)', () => {
+    const files = Object.fromEntries(readdirSync(folder).map(name => [name, readFileSync(join(folder, name), 'utf8')]));
+    expect(files).toEqual(Object.fromEntries(rbacFiles()));
+  });
+
+  const request = {verb: 'list', group: '', resource: 'services', subresource: '', namespace: '', name: ''} as const;
+  test.each([
+    ['read-only.yaml', {create: false, exec: false}],
+    ['exec.yaml', {create: false, exec: true}],
+    ['debug.yaml', {create: true, exec: true}],
+  ])('%s grants what it says', (name, {create, exec}) => {
+    const allow = allowedBy(readFileSync(join(folder, name), 'utf8'));
+    const pods = {...request, resource: 'pods', namespace: 'kube-system'};
+    expect(allow(request)).toBe(true);
+    expect(allow({...pods, verb: 'create', subresource: 'exec'})).toBe(exec);
+    expect(allow({...pods, verb: 'create'})).toBe(create);
+    expect(allow({...pods, verb: 'delete'})).toBe(create);
+    expect(allow({...pods, namespace: 'shop', verb: 'create'})).toBe(false);
+    expect(allow({...request, resource: 'secrets'})).toBe(false);
+    expect(allow({...request, verb: 'get', resource: 'configmaps', namespace: 'kube-system', name: 'other'})).toBe(false);
+  });
+});

@@ -1,0 +1,130 @@
+import {describe, expect, onTestFinished, test} from 'vitest';
+import {permissionsFor} from '../../../src/collect/access/permissions.ts';
+import {nodeInfos} from '../../../src/collect/cluster/node-infos.ts';
+import {readAgentPods} from '../../../src/collect/cluster/read-agent-pods.ts';
+import {readCluster} from '../../../src/collect/cluster/read-cluster.ts';
+import {readServicePods} from '../../../src/collect/cluster/read-service-pods.ts';
+import {collectNode} from '../../../src/collect/collect-node.ts';
+import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
+import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
+import {removeLeftovers} from '../../../src/collect/transports/debug-leftovers.ts';
+import {type TransportName, transportNamed} from '../../../src/collect/transports/index.ts';
+import {type Permission, resourceText} from '../../../src/model/access.ts';
+import {roleManifest} from '../../../src/render/access-roles.ts';
+import {type ApiServer, type LoggedRequest, startApiServer} from '../../stand-in/api-server.ts';
+import {allowedBy} from './roles.ts';
+
+// A user who has the Roles that "access" prints, and no other right, does all that a run does; and a run asks for all that they grant.
+
+const objects = {
+  services: [{metadata: {namespace: 'shop', name: 'web'}, spec: {selector: {app: 'web'}, ports: [{port: 80}]}}],
+  endpointslices: [{metadata: {namespace: 'shop', name: 'web-1', labels: {'kubernetes.io/service-name': 'web'}}, endpoints: []}],
+  nodes: [{metadata: {name: 'node-a'}}],
+  pods: [
+    {
+      metadata: {namespace: 'kube-system', name: 'kube-proxy-1', labels: {'k8s-app': 'kube-proxy'}},
+      spec: {nodeName: 'node-a', hostNetwork: true, containers: [{name: 'kube-proxy'}]},
+      status: {phase: 'Running'},
+    },
+    {metadata: {namespace: 'shop', name: 'web-1', labels: {app: 'web'}}, spec: {nodeName: 'node-a'}, status: {phase: 'Pending'}},
+  ],
+};
+
+const debugNamespace = 'debugging';
+const dump = '*nat\nCOMMIT\n';
+
+interface Run {
+  readonly server: ApiServer;
+  readonly problems: readonly string[];
+  readonly files: readonly string[];
+}
+
+/** A run as somebody who has what these permissions grant, and nothing else. */
+async function runWith(permissions: readonly Permission[], transport: TransportName, namespace: string | null): Promise<Run> {
+  const allow = allowedBy(roleManifest(permissions));
+  const server = await startApiServer({
+    objects,
+    tokens: {weak: {user: 'ann'}},
+    allow,
+    pods: {startDelay: 1, stopDelay: 1},
+    exec: ({argv}) => ({stdout: argv.includes('iptables-save') ? dump : ''}),
+  });
+  onTestFinished(() => server.close());
+  const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig, token: 'weak'}, {environment: {}}), {backoff: 1});
+  onTestFinished(() => api.close());
+  const scope = namespace === null ? ({kind: 'cluster'} as const) : ({kind: 'namespaces', namespaces: [namespace]} as const);
+  const cluster = await readCluster(api, scope);
+  const named = await readCluster(api, {kind: 'services', services: [{namespace: 'shop', name: 'web'}]});
+  const agents = await readAgentPods(api, ['node-a']);
+  const {podsOf} = await readServicePods(api, cluster.api.services ?? []);
+  const problems = [...cluster.problems, ...named.problems, ...agents.problems].map(({message}) => message);
+  if (podsOf.size === 0) problems.push('no pods of Services');
+  const files = transport === 'exec' || transport === 'debug' ? await collected() : [];
+  return {server, problems, files};
+
+  async function collected(): Promise<readonly string[]> {
+    if (transport === 'debug') await removeLeftovers(api, debugNamespace);
+    const [node] = nodeInfos(['node-a'], cluster.api.nodes ?? [], agents.pods ?? []);
+    if (node === undefined) throw new Error('no node');
+    const way = transportNamed(transport, {api, debug: {namespace: debugNamespace, startTimeoutMs: 5000}});
+    const read = await collectNode(node, way, {signal: AbortSignal.timeout(20_000), timeoutMs: 20_000, want: new Set(['iptables-save'])});
+    problems.push(...read.problems.map(({message}) => message));
+    return read.files;
+  }
+}
+
+function asked({requests}: ApiServer): ReadonlySet<string> {
+  return new Set(requests.flatMap(request => wordsOf(request)));
+}
+
+function wordsOf({resource}: LoggedRequest): readonly string[] {
+  if (resource === null) return [];
+  const {verb, group, resource: plural, subresource, namespace, name} = resource;
+  const verbs = subresource === 'exec' ? ['get', 'create'] : [verb];
+  const oneOnly = plural === 'configmaps' ? {name} : {};
+  const text = resourceText({group, resource: plural, ...(subresource === '' ? {} : {subresource}), ...oneOnly});
+  return verbs.map(each => `${each} ${text} ${namespace || '(all)'}`);
+}
+
+const wordsOfPermission = (permission: Permission) => `${permission.verb} ${resourceText(permission)} ${permission.namespace ?? '(all)'}`;
+
+describe.each<[TransportName, string | null]>([
+  ['exec', null],
+  ['exec', 'shop'],
+  ['debug', null],
+  ['debug', 'shop'],
+  ['ssh', null],
+  ['ssh', 'shop'],
+])('with --transport %s and the Services of %s', (transport, namespace) => {
+  const permissions = permissionsFor({transport, namespace, debugNamespace});
+
+  test('the Roles are enough', async () => {
+    const {problems, files} = await runWith(permissions, transport, namespace);
+    expect(problems).toEqual([]);
+    expect(files).toEqual(transport === 'ssh' ? [] : ['iptables-save']);
+  });
+
+  test('nothing is granted that is not asked for', async () => {
+    const {server} = await runWith(permissions, transport, namespace);
+    const requests = asked(server);
+    // A right for all namespaces may be used in one of them.
+    const used = (permission: Permission): boolean =>
+      requests.has(wordsOfPermission(permission)) ||
+      (permission.namespace === null && requests.has(wordsOfPermission({...permission, namespace: 'shop'})));
+    expect(permissions.filter(permission => !used(permission)).map(wordsOfPermission)).toEqual([]);
+  });
+
+  test.each(permissions.map(permission => [wordsOfPermission(permission), permission] as const))(
+    '%s is really needed',
+    async (_, permission) => {
+      const others = permissions.filter(other => other !== permission && !covers(other, permission));
+      const {problems} = await runWith(others, transport, namespace).catch((error: unknown) => ({problems: [String(error)]}));
+      expect(problems).not.toEqual([]);
+    },
+  );
+});
+
+/** What lists the pods of all namespaces lists those of one, too. */
+function covers(one: Permission, other: Permission): boolean {
+  return one.namespace === null && one.verb === other.verb && resourceText(one) === resourceText(other);
+}
