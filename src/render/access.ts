@@ -8,7 +8,7 @@ import {type Style, styleOf} from './style.ts';
 import {count} from './verdict-line.ts';
 import {toYaml} from './yaml.ts';
 
-export type AccessRenderer = (report: AccessReport, options: RenderOptions) => string;
+export type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color'>) => string;
 
 /** The output formats of `access`. */
 export const accessRenderers = {

@@ -4,7 +4,7 @@ import type {AccessReport, Permission, ReviewedPermission} from '../../src/model
 import {accessRenderers} from '../../src/render/access.ts';
 import {bindCommands, roleManifest} from '../../src/render/access-roles.ts';
 
-const options = {color: false, width: 100, quiet: false, verbose: false};
+const options = {color: false};
 const permission = (change: Partial<Permission>): Permission => ({
   ...{verb: 'list', group: '', resource: 'pods', namespace: null, purpose: 'this', without: 'that', needed: true},
   ...change,
