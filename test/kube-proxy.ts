@@ -66,6 +66,8 @@ export function proxyConfig(plain: Partial<PlainConfig> = {}): ProxyConfig {
     nodeName: 'node-a',
     tcpBeLiberal: false,
     featureGates: {},
+    ipvsScheduler: '',
+    ipvsExcludeCIDRs: [],
     zone: 'zone-1',
     ...plain,
   };

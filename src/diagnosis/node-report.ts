@@ -19,7 +19,9 @@ export function nodeReport(name: string, {config, status, rulesets, families: ju
 }
 
 function settingsOf(config: ProxyConfig): Readonly<Record<string, Setting<string>>> {
-  return Object.fromEntries(Object.entries(config).map(([name, {value, source}]) => [name, {value: settingText(value), source}]));
+  // The settings of IPVS say nothing of other modes.
+  const entries = Object.entries(config).filter(([name]) => !name.startsWith('ipvs') || config.mode.value === 'ipvs');
+  return Object.fromEntries(entries.map(([name, {value, source}]) => [name, {value: settingText(value), source}]));
 }
 
 function settingText(value: unknown): string {

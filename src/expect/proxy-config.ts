@@ -63,6 +63,8 @@ export function resolveProxyConfig(
     nodeName: {...nodeName, value: nodeName.value.trim().toLowerCase()},
     tcpBeLiberal: liberalOf(node, pick('tcpBeLiberal', false)),
     featureGates: pick('featureGates', {}),
+    ipvsScheduler: pick('ipvsScheduler', ''),
+    ipvsExcludeCIDRs: pick('ipvsExcludeCIDRs', []),
     zone: zoneOf(object, overrides),
   };
   return {config, problems};

@@ -1,22 +1,30 @@
 import {type Address, contains, parseAddress, parseCidr} from '../model/address.ts';
 import {hostIP, type NodeFacts} from '../model/node-facts.ts';
+import {joinHostPort, serverKey, type VirtualServer} from '../model/virtual-server.ts';
 import type {IpSet} from '../parse/ipset-save.ts';
 import {isInSet} from '../trace/match-set.ts';
-import type {Environment} from '../trace/packet.ts';
+import type {Environment, Packet} from '../trace/packet.ts';
 
 export interface EnvironmentOptions {
   /** The `recent` lists that hold the packet's source. */
   readonly knownTo?: ReadonlySet<string>;
   /** The node's ipsets; without them a match by set cannot be told. */
   readonly sets?: ReadonlyMap<string, IpSet>;
+  /** The node's virtual servers of IPVS. */
+  readonly servers?: readonly VirtualServer[];
   /** Take an address for unknown, not for somebody else's, when the node's interfaces were not read. */
   readonly strict?: boolean;
 }
 
 /** What the matches of a node's rules are asked against. */
-export function environmentOf(facts: NodeFacts, {knownTo = new Set(), sets, strict = false}: EnvironmentOptions = {}): Environment {
+export function environmentOf(
+  facts: NodeFacts,
+  {knownTo = new Set(), sets, servers = [], strict = false}: EnvironmentOptions = {},
+): Environment {
   const own = new Set(facts.addresses.map(text => parseAddress(text)?.text ?? text));
+  const byKey = new Map(servers.map(server => [serverKey(server), server]));
   return {
+    virtualServer: packet => (byKey.size === 0 ? undefined : byKey.get(packetKey(packet))),
     isLocal: address => own.has(address.text) || isLoopbackAddress(address) || (strict && !facts.allAddresses ? null : false),
     canBeInterface: name => (!strict && isNeverOnServicePath(name) ? false : null),
     inSet: (name, packet, directions) => {
@@ -26,6 +34,10 @@ export function environmentOf(facts: NodeFacts, {knownTo = new Set(), sets, stri
     knownTo,
     redirectAddress: ({family}) => parseAddress(hostIP(facts, family) ?? ''),
   };
+}
+
+function packetKey({protocol, destination, port}: Packet): string {
+  return `${protocol.toUpperCase()} ${joinHostPort(destination.text, port)}`;
 }
 
 const loopbacks = ['127.0.0.0/8', '::1/128'].map(text => parseCidr(text));

@@ -25,6 +25,10 @@ export interface ProxyConfig {
   readonly nodeName: Setting<string>;
   readonly tcpBeLiberal: Setting<boolean>;
   readonly featureGates: Setting<Readonly<Record<string, boolean>>>;
+  /** How IPVS mode spreads connections; empty is kube-proxy's default, `rr`. */
+  readonly ipvsScheduler: Setting<string>;
+  /** Networks in which IPVS mode touches no virtual server. */
+  readonly ipvsExcludeCIDRs: Setting<readonly string[]>;
   /** Null when the Node has no zone label. */
   readonly zone: Setting<string | null>;
 }

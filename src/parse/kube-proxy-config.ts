@@ -15,6 +15,8 @@ export interface KubeProxyFields {
   readonly hostnameOverride?: string;
   readonly tcpBeLiberal?: boolean;
   readonly featureGates?: Readonly<Record<string, boolean>>;
+  readonly ipvsScheduler?: string;
+  readonly ipvsExcludeCIDRs?: readonly string[];
 }
 
 /** Reads `/configz`: the internal struct up to 1.35, the versioned form in 1.36. Throws a SyntaxError on what is no JSON. */
@@ -56,6 +58,8 @@ export function parseArguments(args: readonly string[]): KubeProxyFields {
     bindAddress: text('bind-address'),
     hostnameOverride: text('hostname-override'),
     tcpBeLiberal: truth(text('conntrack-tcp-be-liberal')),
+    ipvsScheduler: text('ipvs-scheduler'),
+    ipvsExcludeCIDRs: list(text('ipvs-exclude-cidrs')),
     featureGates: gatesOf(Object.fromEntries((list(text('feature-gates')) ?? []).map(pair => pair.split('=')))),
   });
 }
@@ -72,6 +76,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 function fieldsOf(config: Fields): KubeProxyFields {
   const iptables = part(config, 'iptables', 'IPTables');
+  const ipvs = part(config, 'ipvs', 'IPVS');
   const local = part(config, 'detectLocal', 'DetectLocal');
   const linux = part(config, 'linux', 'Linux');
   const conntrack = {...part(config, 'conntrack', 'Conntrack'), ...part(linux, 'conntrack', 'Conntrack')};
@@ -89,6 +94,8 @@ function fieldsOf(config: Fields): KubeProxyFields {
     bindAddress: text(config, 'bindAddress', 'BindAddress'),
     hostnameOverride: text(config, 'hostnameOverride', 'HostnameOverride'),
     tcpBeLiberal: bool(conntrack, 'tcpBeLiberal', 'TCPBeLiberal'),
+    ipvsScheduler: text(ipvs, 'scheduler', 'Scheduler'),
+    ipvsExcludeCIDRs: stringList(ipvs['excludeCIDRs'] ?? ipvs['ExcludeCIDRs']),
     featureGates: gatesOf(part(config, 'featureGates', 'FeatureGates')),
   });
 }

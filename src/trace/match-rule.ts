@@ -118,6 +118,7 @@ const matchers: Readonly<Record<string, Matcher>> = {
     option.flag === '--match-set' ? truth(environment.inSet(option.values[0] ?? '', packet, option.values[1] ?? '')) : null,
   ),
   iprange: everyOption(rangeOption),
+  ipvs: everyOption(ipvsOption),
   pkttype: everyOption(option => truth(option.values[0] === 'unicast')),
   // A sane routing table is taken for granted: the packet came in where its answers will leave.
   rpfilter: ({options}) => truth(!options.some(({flag}) => flag === '--invert')),
@@ -214,6 +215,18 @@ function matchRecent({options}: Match, _packet: Packet, environment: Environment
   const name = options.find(({flag}) => flag === '--name')?.values[0] ?? 'DEFAULT';
   const check = options.find(({flag}) => flag === '--rcheck' || flag === '--update' || flag === '--remove');
   return check === undefined ? null : negate(truth(environment.knownTo.has(name)), check.negated);
+}
+
+/** Asks what IPVS did to a packet, so nothing but `! --ipvs` matches one that it has not sent on. */
+function ipvsOption(option: RuleOption, {virtual, protocol}: Packet): Likelihood {
+  const value = option.values[0] ?? '';
+  if (virtual === undefined) return option.negated && option.flag !== '--ipvs' ? 1 : 0;
+  if (option.flag === '--ipvs') return 1;
+  if (option.flag === '--vproto') return truth(isProtocol(value, protocol));
+  if (option.flag === '--vaddr') return inCidr(value, virtual.destination);
+  if (option.flag === '--vport') return truth(Number(value) === virtual.port);
+  if (option.flag === '--vdir') return truth(value === 'ORIGINAL');
+  return option.flag === '--vmethod' ? truth(value === 'MASQ') : null;
 }
 
 function rangeOption(option: RuleOption, packet: Packet): Likelihood {

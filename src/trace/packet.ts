@@ -1,6 +1,7 @@
 import type {Address} from '../model/address.ts';
 import type {Family} from '../model/family.ts';
 import type {Rule} from '../model/ruleset.ts';
+import type {VirtualServer} from '../model/virtual-server.ts';
 
 /** The first packet of a new connection, as it is at one point of its way through the rules. */
 export interface Packet {
@@ -23,6 +24,8 @@ export interface Packet {
   readonly masquerade: boolean;
   /** Connection tracking was switched off for it (NOTRACK), and with it all address translation. */
   readonly untracked: boolean;
+  /** Where it was sent to before IPVS sent it on to a real server. */
+  readonly virtual?: {readonly destination: Address; readonly port: number};
 }
 
 /** What matching needs to know of the node beside its rules. */
@@ -33,6 +36,8 @@ export interface Environment {
   canBeInterface(name: string, packet: Packet): boolean | null;
   /** Whether an address is in an ipset; null when the set was not read. */
   inSet(name: string, packet: Packet, directions: string): boolean | null;
+  /** The virtual server of IPVS that takes a packet; left out where the node has none. */
+  virtualServer?(packet: Packet): VirtualServer | undefined;
   /** The `recent` lists that already hold the source of the packet. */
   readonly knownTo: ReadonlySet<string>;
   /** The address that REDIRECT sends arriving packets to; null when it is not known. */

@@ -1,4 +1,5 @@
 import type {ChainSource, Rule} from '../model/ruleset.ts';
+import {realServerRule, sendTo, serverRule, sharesOf} from './balance.ts';
 import type {Outcome} from './outcome.ts';
 import {type Environment, type Packet, pathRules} from './packet.ts';
 import {type Branch, type ChainResult, SeenRules, type WalkContext, walkChain} from './walk-chain.ts';
@@ -10,8 +11,10 @@ import {type Branch, type ChainResult, SeenRules, type WalkContext, walkChain} f
 export function walkPacket(rules: ChainSource, packet: Packet, environment: Environment): readonly Outcome[] {
   const context: WalkContext = {rules, environment, budget: inVain.has(rules) ? shortBudget : walkBudget, seen: new SeenRules()};
   const start: Branch = {packet, probability: 1, path: null, assumed: [], supposed: null};
-  const first = packet.origin === 'node' ? outputHooks : preroutingHooks;
-  const ends = passHooks(context, first, [start]).flatMap(end => afterRouting(context, end));
+  const ends =
+    packet.origin === 'node'
+      ? passHooks(context, outputHooks, [start]).flatMap(end => balance(context, end) ?? sendOut(context, end))
+      : passHooks(context, preroutingHooks, [start]).flatMap(end => afterRouting(context, end));
   if (context.budget < 0) inVain.add(rules);
   return summarise(ends);
 }
@@ -34,9 +37,14 @@ const outputHooks: readonly Hook[] = [
   ['raw', 'OUTPUT'],
   ['mangle', 'OUTPUT'],
   ['nat', 'OUTPUT'],
+];
+/** IPVS takes the node's own packets between these and the hooks before. */
+const lateOutputHooks: readonly Hook[] = [
   ['filter', 'OUTPUT'],
   ['security', 'OUTPUT'],
 ];
+/** What IPVS sends on passes as if the node had sent it; table nat is not asked a second time. */
+const balancedHooks: readonly Hook[] = [['raw', 'OUTPUT'], ['mangle', 'OUTPUT'], ...lateOutputHooks];
 const inputHooks: readonly Hook[] = [
   ['mangle', 'INPUT'],
   ['filter', 'INPUT'],
@@ -54,6 +62,10 @@ const postroutingHooks: readonly Hook[] = [
 /** A packet of the node to itself leaves by the loopback interface and comes in again; nat is not asked a second time. */
 const loopbackHooks: readonly Hook[] = [['raw', 'PREROUTING'], ['mangle', 'PREROUTING'], ...inputHooks];
 
+function sendOut(context: WalkContext, end: ChainResult): readonly ChainResult[] {
+  return end.verdict === 'accept' ? passHooks(context, lateOutputHooks, [end]).flatMap(result => afterRouting(context, result)) : [end];
+}
+
 /** Routing after the first hooks: to the node itself, onwards, or out. */
 function afterRouting(context: WalkContext, end: ChainResult): readonly ChainResult[] {
   if (end.verdict !== 'accept') return [end];
@@ -67,10 +79,30 @@ function afterRouting(context: WalkContext, end: ChainResult): readonly ChainRes
   }
   const forwarded = (): readonly ChainResult[] => passHooks(context, [...forwardHooks, ...postroutingHooks], [end]);
   if (local === false) return forwarded();
-  const delivered = passHooks(context, inputHooks, [end]);
+  const delivered = passHooks(context, inputHooks, [end]).flatMap(result => balance(context, result) ?? [result]);
   if (local) return delivered;
   const onwards = forwarded();
   return sameVerdicts(delivered, onwards) ? onwards : [localityUnknown(end)];
+}
+
+/** What IPVS makes of a packet; null when it is for no virtual server. */
+function balance(context: WalkContext, end: ChainResult): readonly ChainResult[] | null {
+  const server = end.verdict === 'accept' ? context.environment.virtualServer?.(end.packet) : undefined;
+  if (server === undefined) return null;
+  const picks = sharesOf(server);
+  const path = {rule: serverRule(server), before: end.path};
+  if (picks.length === 0) return [{...end, path, verdict: 'reject'}];
+  return picks.flatMap(({real, share}) => {
+    const sent = sendTo(real, {...end, probability: end.probability * share, path: {rule: realServerRule(server, real), before: path}});
+    return sent.verdict === 'accept' ? deliver(context, sent) : [sent];
+  });
+}
+
+/** A packet that arrived for a real server of the node itself goes no further; all others leave. */
+function deliver(context: WalkContext, sent: ChainResult): readonly ChainResult[] {
+  const {packet} = sent;
+  if (packet.origin === 'arriving' && context.environment.isLocal(packet.destination) === true) return [sent];
+  return passHooks(context, [...balancedHooks, ...postroutingHooks], [{...sent, packet: {...packet, inInterface: null}}]);
 }
 
 function sameVerdicts(a: readonly ChainResult[], b: readonly ChainResult[]): boolean {

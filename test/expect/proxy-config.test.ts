@@ -60,6 +60,8 @@ describe('the settings of a kube-proxy', () => {
         bindAddress: byDefault('0.0.0.0'),
         nodeName: byDefault('node-a'),
         tcpBeLiberal: byDefault(false),
+        ipvsScheduler: byDefault(''),
+        ipvsExcludeCIDRs: byDefault([]),
         featureGates: byDefault({}),
         zone: {value: null, source: 'label of the Node'},
       },

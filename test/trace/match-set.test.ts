@@ -11,6 +11,9 @@ function inSet(save: string, directions: string, packet: Partial<Sent> = {}): bo
   return isInSet(set, packetOf({...sent, ...packet}), directions);
 }
 
+/** More than a set has that is searched from end to end. */
+const many = Array.from({length: 40}, (_, index) => `add s 10.97.0.${index},tcp:80\n`).join('');
+
 describe('a packet is in an ipset', () => {
   test.each<readonly [string, string, Partial<Sent>, boolean]>([
     ['create s hash:ip\nadd s 10.96.1.1', 'dst', {}, true],
@@ -29,6 +32,12 @@ describe('a packet is in an ipset', () => {
     ['create s hash:ip,port,net\nadd s 10.96.1.1,tcp:80,10.244.0.0/16', 'dst,dst,src', {}, true],
     ['create s hash:ip family inet6\nadd s fd00:96::1', 'dst', {from: 'fd00:10::1', to: 'fd00:96::1'}, true],
     ['create s hash:ip', 'dst', {}, false],
+    ['create s hash:net\nadd s 10.0.0.0/8\nadd s 10.96.0.0/16 nomatch', 'dst', {}, false],
+    ['create s hash:net\nadd s 10.0.0.0/8\nadd s 10.96.0.0/16 nomatch', 'src', {}, true],
+    ['create s hash:net\nadd s 10.96.1.0/24\nadd s 10.96.0.0/16 nomatch', 'dst', {}, true],
+    [`create s hash:ip,port\n${many}add s 10.96.1.1,tcp:80`, 'dst,dst', {}, true],
+    [`create s hash:ip,port\n${many}add s 10.96.1.0/30,tcp:80`, 'dst,dst', {}, true],
+    [`create s hash:ip,port\n${many}`, 'dst,dst', {}, false],
   ])('%j %s %j: %s', (save, directions, packet, member) => {
     expect(inSet(save, directions, packet)).toBe(member);
   });

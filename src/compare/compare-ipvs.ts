@@ -1,0 +1,64 @@
+import type {RealServer, VirtualServer} from '../model/virtual-server.ts';
+import type {IpSet} from '../parse/ipset-save.ts';
+import {memberText} from '../parse/ipset-save.ts';
+
+/** How one virtual server differs from the one that is expected in its place. */
+export interface ServerDifference {
+  readonly expected: VirtualServer;
+  readonly actual: VirtualServer;
+  readonly missing: readonly RealServer[];
+  /** Real servers that take connections and should not be there. One of weight 0 is only waiting for its last connections to end. */
+  readonly extra: readonly RealServer[];
+  /** Real servers that are there with another weight, limit or way of forwarding. */
+  readonly changed: readonly {readonly expected: RealServer; readonly actual: RealServer}[];
+  /** The scheduler or its flags. */
+  readonly scheduling: boolean;
+  readonly persistence: boolean;
+}
+
+/** Null when the two do the same. */
+export function compareServers(expected: VirtualServer, actual: VirtualServer): ServerDifference | null {
+  const found = new Map(actual.realServers.map(real => [real.hostPort, real]));
+  const wanted = new Map(expected.realServers.map(real => [real.hostPort, real]));
+  const missing = expected.realServers.filter(({hostPort}) => !found.has(hostPort));
+  const extra = actual.realServers.filter(({hostPort, weight}) => weight > 0 && !wanted.has(hostPort));
+  const changed = expected.realServers.flatMap(real => {
+    const other = found.get(real.hostPort);
+    return other === undefined || isAlike(real, other) ? [] : [{expected: real, actual: other}];
+  });
+  const scheduling = expected.scheduler !== actual.scheduler || !sameFlags(schedulerFlags(expected), schedulerFlags(actual));
+  const persistence = expected.persistence !== actual.persistence || !sameFlags(netmasks(expected), netmasks(actual));
+  if (missing.length + extra.length + changed.length === 0 && !scheduling && !persistence) return null;
+  return {expected, actual, missing, extra, changed, scheduling, persistence};
+}
+
+function isAlike(a: RealServer, b: RealServer): boolean {
+  return a.weight === b.weight && a.forwarding === b.forwarding && a.upperThreshold === b.upperThreshold;
+}
+
+function schedulerFlags({flags}: VirtualServer): readonly string[] {
+  return flags.filter(flag => !flag.startsWith('netmask '));
+}
+
+function netmasks({flags}: VirtualServer): readonly string[] {
+  return flags.filter(flag => flag.startsWith('netmask '));
+}
+
+function sameFlags(a: readonly string[], b: readonly string[]): boolean {
+  return a.toSorted().join() === b.toSorted().join();
+}
+
+/** The elements of a set that are missing, and those that should not be there with their lines. */
+export interface SetDifference {
+  readonly missing: readonly string[];
+  readonly extra: readonly {readonly member: string; readonly line: number}[];
+}
+
+/** A set that is not there holds nothing. */
+export function compareMembers(expected: ReadonlySet<string>, actual: IpSet | undefined): SetDifference {
+  const found = new Map((actual?.elements ?? []).map((element, index) => [memberText(element), actual?.lines[index] ?? 0]));
+  return {
+    missing: [...expected].filter(member => !found.has(member)),
+    extra: [...found].filter(([member]) => !expected.has(member)).map(([member, line]) => ({member, line})),
+  };
+}

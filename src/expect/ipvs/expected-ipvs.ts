@@ -1,0 +1,101 @@
+import type {Family} from '../../model/family.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import {serverKey} from '../../model/virtual-server.ts';
+import {categorizeEndpoints} from '../cluster/categorize-endpoints.ts';
+import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
+import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
+import type {ServedPort} from '../cluster/served-port.ts';
+import {boundAddressesOf} from './bound-addresses.ts';
+import {frameChains, outFilterRules, writeFrame} from './frame-rules.ts';
+import {type ExpectedMembers, expectMembers} from './ipset-members.ts';
+import {type IpvsContext, ipvsContext} from './ipvs-context.ts';
+import type {SetRole} from './set-names.ts';
+import {type ExpectedServer, expectServers} from './virtual-servers.ts';
+
+/** What kube-proxy should have made of one family on one node in IPVS mode. */
+export interface ExpectedIpvs {
+  readonly context: IpvsContext;
+  readonly ports: readonly ServedPort[];
+  /** By key. Where several Services claim one address and port, the last one that kube-proxy comes to wins: any of them may have. */
+  readonly servers: ReadonlyMap<string, readonly ExpectedServer[]>;
+  readonly members: ReadonlyMap<SetRole, ExpectedMembers>;
+  /** The addresses of kube-ipvs0, with the Service ports that they are for. */
+  readonly bound: ReadonlyMap<string, readonly ServedPort[]>;
+  /** Rules of the frame by `table/chain`, chains without rules among them. */
+  readonly frame: ReadonlyMap<string, readonly string[]>;
+  /** The rules of a Service port in KUBE-IPVS-OUT-FILTER. */
+  outFilter(owner: ServedPort): readonly string[];
+}
+
+export interface ExpectIpvsInput {
+  readonly view: ClusterView;
+  readonly config: ProxyConfig;
+  /** With the addresses of all interfaces but kube-ipvs0. */
+  readonly facts: NodeFacts;
+  readonly family: Family;
+  /** The addresses that kube-ipvs0 bears. */
+  readonly bound: readonly string[];
+}
+
+/** What a kube-proxy may take for granted that the API says otherwise of. */
+export interface IpvsAssumption {
+  readonly nodeName?: string;
+  readonly zone?: string | null;
+  /** For a Service port with endpoints given twice: which of the lists that kube-proxy may have made of them. */
+  readonly picks?: ReadonlyMap<ServicePort, number>;
+}
+
+export function expectIpvs(given: ExpectIpvsInput, assumption: IpvsAssumption = {}): ExpectedIpvs {
+  const {view, config, facts, family} = given;
+  const context = ipvsContext(family, config, facts, given.bound);
+  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const nodeName = assumption.nodeName ?? config.nodeName.value;
+  const zone = assumption.zone === undefined ? config.zone.value : assumption.zone;
+  const ports = view
+    .entries(family, proxy)
+    .map(entry => servedPort(entry, {nodeName, zone, proxy}, assumption.picks?.get(entry.port) ?? 0));
+  const members = expectMembers({ports, context, nodeName});
+  return {
+    ...{context, ports, members},
+    servers: gather(ports, owner => expectServers(owner, context).map(item => [serverKey(item.server), item])),
+    bound: gather(ports, owner => boundAddressesOf(owner.port, context).map(address => [address, owner])),
+    frame: frameRules(context, role => (members.get(role)?.size ?? 0) > 0),
+    outFilter: ({port}) => outFilterRules(port, context),
+  };
+}
+
+type Topology = Parameters<typeof categorizeEndpoints>[2];
+
+function servedPort({port, set, endpointChain}: PortEntry, topology: Topology, pick: number): ServedPort {
+  const lists = set.ambiguous.size === 0 ? [set.endpoints] : possibleEndpoints(set, topology.nodeName, topology.proxy.version);
+  const all = lists[pick] ?? set.endpoints;
+  return {port, all, endpoints: categorizeEndpoints(port, all, topology), lists: lists.length, clientList: endpointChain};
+}
+
+function gather<T>(
+  ports: readonly ServedPort[],
+  itemsOf: (owner: ServedPort) => readonly (readonly [key: string, item: T])[],
+): ReadonlyMap<string, readonly T[]> {
+  const gathered = new Map<string, T[]>();
+  for (const owner of ports) {
+    for (const [key, item] of itemsOf(owner)) {
+      const items = gathered.get(key);
+      if (items === undefined) gathered.set(key, [item]);
+      else items.push(item);
+    }
+  }
+  return gathered;
+}
+
+function frameRules(context: IpvsContext, wants: (role: SetRole) => boolean): ReadonlyMap<string, readonly string[]> {
+  const frame = new Map<string, string[]>(frameChains(context).map(([table, chain]) => [`${table}/${chain}`, []]));
+  writeFrame({context, wants}, (table, chain, rule) => {
+    const key = `${table}/${chain}`;
+    const rules = frame.get(key);
+    if (rules === undefined) frame.set(key, [rule]);
+    else rules.push(rule);
+  });
+  return frame;
+}

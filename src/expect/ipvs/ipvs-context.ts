@@ -1,0 +1,45 @@
+import {type Cidr, contains, parseAddress, parseCidr} from '../../model/address.ts';
+import type {Family} from '../../model/family.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import {nodeContext} from '../iptables/iptables-context.ts';
+import {isLoopback, type NodeContext} from '../node-context.ts';
+
+/** All that one family's state on one node depends on in IPVS mode, besides Services and endpoints. */
+export interface IpvsContext extends NodeContext {
+  readonly scheduler: string;
+  /** Virtual servers inside these networks are never touched by kube-proxy. */
+  readonly excludeCIDRs: readonly Cidr[];
+  /** The addresses that node ports answer on. */
+  readonly nodeAddresses: readonly string[];
+}
+
+/** `facts.addresses` are those of all interfaces but kube-ipvs0; `bound` are those of kube-ipvs0. */
+export function ipvsContext(family: Family, config: ProxyConfig, facts: NodeFacts, bound: readonly string[]): IpvsContext {
+  const plain = nodeContext(family, config, facts, {nfacct: false});
+  return {
+    ...plain,
+    // The loopback address bears no node ports in this mode, whatever the setting says.
+    localhostNodePorts: false,
+    excludesLoopback: true,
+    scheduler: config.ipvsScheduler.value === '' ? 'rr' : config.ipvsScheduler.value,
+    excludeCIDRs: config.ipvsExcludeCIDRs.value.flatMap(text => parseCidr(text) ?? []),
+    nodeAddresses: nodeAddresses(plain, bound),
+  };
+}
+
+/** Without a list of networks kube-ipvs0 is left out, with one it is not. Follows the use of `nodePortAddresses` in `syncProxyRules`. */
+function nodeAddresses({family, facts, nodePortCIDRs}: NodeContext, bound: readonly string[]): readonly string[] {
+  const cidrs = nodePortCIDRs?.map(text => parseCidr(text)) ?? null;
+  const candidates = cidrs === null ? facts.addresses : [...facts.addresses, ...bound];
+  return [...new Set(candidates)].filter(text => {
+    const address = parseAddress(text);
+    if (address === null || address.family !== family || isLoopback(address.text)) return false;
+    return cidrs === null ? !isLinkLocal(address.text) : cidrs.some(cidr => cidr !== null && contains(cidr, address));
+  });
+}
+
+/** fe80::/10 */
+function isLinkLocal(address: string): boolean {
+  return /^fe[89ab]/.test(address);
+}

@@ -1,0 +1,100 @@
+import type {Family} from '../../model/family.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {NodeDump} from '../../model/snapshot.ts';
+import type {VirtualServer} from '../../model/virtual-server.ts';
+import {type IpSet, parseIpsetSave} from '../../parse/ipset-save.ts';
+import {parseIpvsadm} from '../../parse/ipvsadm-save.ts';
+import {parseIpvsDevice} from '../../parse/kube-ipvs0.ts';
+import {parseNodeAddresses} from '../../parse/node-addresses.ts';
+import {tornLine} from '../../parse/torn-line.ts';
+
+/** What a node holds of IPVS mode beside its iptables. Null stands for what was not read, or not to its end. */
+export interface IpvsState {
+  readonly servers: readonly VirtualServer[] | null;
+  readonly sets: ReadonlyMap<string, IpSet> | null;
+  /** The addresses of kube-ipvs0; none when there is no such device. */
+  readonly bound: readonly string[] | null;
+  /** Why something is null, and what to do. */
+  readonly problems: readonly string[];
+}
+
+export function readIpvsState(node: NodeDump): IpvsState {
+  const servers = readServers(node);
+  const sets = readSets(node);
+  const bound = readBound(node);
+  return {
+    servers: 'problem' in servers ? null : servers.value,
+    sets: 'problem' in sets ? null : sets.value,
+    bound: 'problem' in bound ? null : bound.value,
+    problems: [servers, sets, bound].flatMap(read => ('problem' in read ? [read.problem] : [])),
+  };
+}
+
+type Read<T> = {readonly value: T} | {readonly problem: string};
+
+function readServers(node: NodeDump): Read<readonly VirtualServer[]> {
+  const text = node.read('ipvsadm-save')?.toString('utf8');
+  if (text === undefined) return {problem: 'its virtual servers were not read (no ipvsadm-save)'};
+  const {servers, strays, cut} = parseIpvsadm(text);
+  if (cut !== null) return {problem: `its ipvsadm-save ends too early, at line ${cut}`};
+  const [stray] = strays;
+  if (stray !== undefined)
+    return {
+      problem: `line ${stray.line} of its ipvsadm-save cannot be read: it must be made with -n, which prints addresses and not names`,
+    };
+  if (servers.length === 0 && text.trim() !== '' && !/^IP Virtual Server/.test(text))
+    return {problem: 'its ipvsadm-save is not what ipvsadm prints'};
+  return {value: servers};
+}
+
+function readSets(node: NodeDump): Read<ReadonlyMap<string, IpSet>> {
+  const text = node.read('ipset-save')?.toString('utf8');
+  if (text === undefined) return {problem: 'its ipsets were not read (no ipset-save)'};
+  const cut = tornLine(text);
+  if (cut !== null) return {problem: `its ipset-save ends too early, at line ${cut}`};
+  const sets = parseIpsetSave(text);
+  return sets.size === 0 && text.trim() !== '' ? {problem: 'its ipset-save is not what ipset prints'} : {value: sets};
+}
+
+/** What `ip` says of kube-ipvs0 alone goes before what it says of all interfaces. */
+function readBound(node: NodeDump): Read<readonly string[]> {
+  const device = node.read('kube-ipvs0.json')?.toString('utf8');
+  const own = device === undefined ? null : parseIpvsDevice(device);
+  if (own !== null) return {value: own};
+  const all = node.read('addresses.json')?.toString('utf8');
+  if (all !== undefined && parseNodeAddresses(all) !== null) return {value: parseIpvsDevice(all) ?? []};
+  return {
+    problem:
+      device === undefined
+        ? 'the addresses of kube-ipvs0 were not read (no kube-ipvs0.json and no addresses.json)'
+        : 'its kube-ipvs0.json is not what "ip -j addr" prints',
+  };
+}
+
+/**
+ * The node without kube-ipvs0: its own addresses. Where its interfaces were not read, addresses on which most node ports have
+ * virtual servers are its own as well, since kube-proxy looked at the interfaces.
+ */
+export function hostFacts(facts: NodeFacts, state: IpvsState, nodePorts: ReadonlySet<number>): NodeFacts {
+  const bound = new Set(state.bound ?? []);
+  if (facts.allAddresses) return {...facts, addresses: facts.addresses.filter(address => !bound.has(address))};
+  const seen = addressesWithNodePorts(state, nodePorts).filter(address => !bound.has(address));
+  const primary = (['IPv4', 'IPv6'] as const).flatMap(family => facts.hostIPs.find(address => isOf(address, family)) ?? []);
+  // What else the Node object names, such as an external address, may be on no interface.
+  return {...facts, addresses: [...new Set([...primary, ...seen, ...facts.addresses.filter(address => !facts.hostIPs.includes(address))])]};
+}
+
+function isOf(address: string, family: Family): boolean {
+  return address.includes(':') === (family === 'IPv6');
+}
+
+function addressesWithNodePorts({servers}: IpvsState, nodePorts: ReadonlySet<number>): readonly string[] {
+  const ports = new Map<string, Set<number>>();
+  for (const {address, port} of servers ?? []) {
+    if (!nodePorts.has(port)) continue;
+    const found = ports.get(address);
+    if (found === undefined) ports.set(address, new Set([port]));
+    else found.add(port);
+  }
+  return [...ports].filter(([, found]) => found.size * 2 >= nodePorts.size).map(([address]) => address);
+}
