@@ -3,7 +3,7 @@ import type {ServicePort} from '../../model/service-port.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {serverKey} from '../../model/virtual-server.ts';
-import {categorizeEndpoints} from '../cluster/categorize-endpoints.ts';
+import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endpoints.ts';
 import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
 import type {ServedPort} from '../cluster/served-port.ts';
@@ -55,7 +55,7 @@ export function expectIpvs(given: ExpectIpvsInput, assumption: IpvsAssumption = 
   const zone = assumption.zone === undefined ? config.zone.value : assumption.zone;
   const ports = view
     .entries(family, proxy)
-    .map(entry => servedPort(entry, {nodeName, zone, proxy}, assumption.picks?.get(entry.port) ?? 0));
+    .map(entry => servedPort(entry, {nodeName, zone, proxy, labels: facts.labels}, assumption.picks?.get(entry.port) ?? 0));
   const members = expectMembers({ports, context, nodeName});
   return {
     ...{context, ports, members},
@@ -66,9 +66,7 @@ export function expectIpvs(given: ExpectIpvsInput, assumption: IpvsAssumption = 
   };
 }
 
-type Topology = Parameters<typeof categorizeEndpoints>[2];
-
-function servedPort({port, set, endpointChain}: PortEntry, topology: Topology, pick: number): ServedPort {
+function servedPort({port, set, endpointChain}: PortEntry, topology: NodeTopology, pick: number): ServedPort {
   const lists = set.ambiguous.size === 0 ? [set.endpoints] : possibleEndpoints(set, topology.nodeName, topology.proxy.version);
   const all = lists[pick] ?? set.endpoints;
   return {port, all, endpoints: categorizeEndpoints(port, all, topology), lists: lists.length, clientList: endpointChain};

@@ -16,7 +16,7 @@ export interface IpvsContext extends NodeContext {
 
 /** `facts.addresses` are those of all interfaces but kube-ipvs0; `bound` are those of kube-ipvs0. */
 export function ipvsContext(family: Family, config: ProxyConfig, facts: NodeFacts, bound: readonly string[]): IpvsContext {
-  const plain = nodeContext(family, config, facts, {nfacct: false});
+  const plain = nodeContext(family, config, facts, {nfacct: false, clearsMark: null, dropsInvalid: null});
   return {
     ...plain,
     // The loopback address bears no node ports in this mode, whatever the setting says.
