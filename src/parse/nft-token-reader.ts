@@ -1,0 +1,43 @@
+import {closingBrace, joinNftTokens, nftTokens} from './nft-tokens.ts';
+
+/** Goes through the words of a rule. Past the end there are only empty words. */
+export class TokenReader {
+  at = 0;
+  readonly #tokens: readonly string[];
+
+  constructor(text: string) {
+    this.#tokens = nftTokens(text);
+  }
+
+  get atEnd(): boolean {
+    return this.at >= this.#tokens.length;
+  }
+
+  peek(ahead = 0): string {
+    return this.#tokens[this.at + ahead] ?? '';
+  }
+
+  next(): string {
+    return this.#tokens[this.at++] ?? '';
+  }
+
+  /** Goes past the word if it is the next one. */
+  take(word: string): boolean {
+    if (this.peek() !== word) return false;
+    this.at++;
+    return true;
+  }
+
+  /** What stands between the braces that open here; goes past them. */
+  braces(): string {
+    const close = closingBrace(this.#tokens, this.at);
+    const inside = joinNftTokens(this.#tokens.slice(this.at + 1, close));
+    this.at = close + 1;
+    return inside;
+  }
+
+  /** All from `start` to here. */
+  text(start: number): string {
+    return joinNftTokens(this.#tokens.slice(start, this.at));
+  }
+}
