@@ -5,8 +5,8 @@ import type {Snapshot} from '../src/model/snapshot.ts';
 
 const root = join(import.meta.dirname, 'fixtures');
 
-/** The kinds of captures; `faults` are those in which something is wrong, `ipvs` healthy nodes in IPVS mode. */
-export type CaptureGroup = 'healthy' | 'settings' | 'eras' | 'faults' | 'ipvs';
+/** The kinds of captures; `faults` are those in which something is wrong, `ipvs` and `nftables` healthy nodes in that mode. */
+export type CaptureGroup = 'healthy' | 'settings' | 'eras' | 'faults' | 'ipvs' | 'nftables';
 
 /** The path of one fixture, such as `kube-proxy-example-1.36.iptables-save`. */
 export function fixture(name: string): string {

@@ -86,6 +86,8 @@ export interface NftTableSource {
   readonly id: string;
   readonly family: NftFamily;
   readonly baseChains: readonly NftChain[];
+  /** False when the dump was cut before all chains and sets were declared: there may be more, base chains too. */
+  readonly declared: boolean;
   chain(name: string): NftChain | undefined;
   set(name: string): NftSet | undefined;
 }

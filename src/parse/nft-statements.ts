@@ -26,6 +26,7 @@ function isPlainVerdict(word: string): word is PlainVerdict {
 function readStatement(reader: TokenReader): readonly NftStatement[] {
   const word = reader.peek();
   if (isPlainVerdict(word)) return [{kind: 'verdict', verdict: {kind: reader.next() as PlainVerdict}}];
+  if (word === 'tcp' && reader.peek(1) === 'option') return [readTcpOption(reader)];
   const read = Object.hasOwn(readers, word) ? readers[word] : undefined;
   return [read === undefined ? (readCondition(reader) ?? readUnknown(reader)) : read(reader)];
 }
@@ -54,7 +55,7 @@ const readers: Readonly<Record<string, StatementReader>> = {
   last: readPassive,
   limit: readUnknown,
   quota: readUnknown,
-  xt: readUnknown,
+  xt: readExtension,
   queue: readUnknown,
   tproxy: readUnknown,
   synproxy: readUnknown,
@@ -141,6 +142,20 @@ function readUnknown(reader: TokenReader, start: number = reader.at): NftStateme
   return {kind: 'unknown', text: reader.text(start)};
 }
 
+/** `xt match "comment"` is that of iptables-nft: a comment asks nothing, of all others JSON does not tell what. */
+function readExtension(reader: TokenReader): NftStatement {
+  return reader.peek(1) === 'match' && reader.peek(2) === '"comment"' ? readPassive(reader) : readUnknown(reader);
+}
+
+/** `tcp option maxseg size set rt mtu` changes nothing of a packet's way; what an option is compared with cannot be told. */
+function readTcpOption(reader: TokenReader): NftStatement {
+  const start = reader.at;
+  reader.next();
+  skipArguments(reader);
+  const text = reader.text(start);
+  return {kind: / set /.test(text) ? 'passive' : 'unknown', text};
+}
+
 function skipArguments(reader: TokenReader): void {
   while (!reader.atEnd && !startsStatement(reader)) {
     if (reader.peek() === '{') reader.braces();
@@ -177,7 +192,11 @@ function readCondition(reader: TokenReader): NftStatement | null {
   if (operator !== undefined) reader.next();
   if (!isValueAhead(reader)) return back(reader, start);
   const right = readExpression(reader);
-  return right === null ? back(reader, start) : {kind: 'match', left, operator: operator ?? '==', right};
+  if (right === null) return back(reader, start);
+  // `tcp flags syn / fin,syn,rst,ack`: only the flags after the slash are looked at.
+  const mask = reader.take('/') ? readOperand(reader) : null;
+  const looked: NftExpression = mask === null ? left : {kind: 'binary', operator: '&', left, right: mask};
+  return {kind: 'match', left: looked, operator: operator ?? '==', right};
 }
 
 function back(reader: TokenReader, start: number): null {

@@ -1,0 +1,114 @@
+import {isJsonObject, type Json, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
+
+/** How the constants beside a selector are spelled: as they are, in quotes, as a mark of eight digits, or as any hex number. */
+export type ValueStyle = 'plain' | 'quoted' | 'mark' | 'hex';
+
+/** An expression of `nft -j` in the text of `nft list`. What is not known is kept as JSON. */
+export function expressionText(value: Json | undefined, style: readonly ValueStyle[] = ['plain']): string {
+  if (value === undefined || value === null) return '';
+  if (typeof value !== 'object') return constantText(value, style[0]);
+  if (!isJsonObject(value)) {
+    return listOf(value)
+      .map(part => expressionText(part, style))
+      .join(',');
+  }
+  const [name, content] = onlyEntry(value);
+  const write = Object.hasOwn(writers, name) ? writers[name] : undefined;
+  return write === undefined ? JSON.stringify(value) : write(content, style);
+}
+
+/** The styles of what is compared with an expression; of a concatenation, one for each part. */
+export function stylesOf(value: Json | undefined): readonly ValueStyle[] {
+  const [name, content] = onlyEntry(value);
+  if (name === 'concat') return listOf(content).flatMap(stylesOf);
+  if (isBinary(name)) return stylesOf(listOf(content)[0]);
+  if (name === 'payload') return [isJsonObject(content) && content['base'] !== undefined ? 'hex' : 'plain'];
+  const key = isJsonObject(content) ? textOf(content['key']) : '';
+  if (key === 'mark') return ['mark'];
+  const isName = (name === 'meta' && /^(?:.*(?:if|ifname|brname|ifkind)|time|hour|day)$/.test(key)) || (name === 'ct' && key === 'helper');
+  return [isName ? 'quoted' : 'plain'];
+}
+
+export function isBinary(name: string): boolean {
+  return name === '&' || name === '|' || name === '^' || name === '<<' || name === '>>';
+}
+
+function constantText(value: boolean | number | string, style: ValueStyle = 'plain'): string {
+  if (typeof value === 'string') return style === 'quoted' && !value.startsWith('@') ? `"${value}"` : value;
+  if (typeof value === 'boolean') return value ? 'exists' : 'missing';
+  if (style === 'mark') return `0x${value.toString(16).padStart(8, '0')}`;
+  return style === 'hex' ? `0x${value.toString(16)}` : String(value);
+}
+
+type Writer = (content: Json, style: readonly ValueStyle[]) => string;
+
+const writers: Readonly<Record<string, Writer>> = {
+  payload: content =>
+    fields(content, ({base, offset, len, protocol, field}) =>
+      base === undefined ? `${text(protocol)} ${text(field)}` : `@${text(base)},${text(offset)},${text(len)}`,
+    ),
+  meta: content => fields(content, ({key}) => (/^[io]if(?:name|group)?$/.test(textOf(key)) ? textOf(key) : `meta ${textOf(key)}`)),
+  ct: content => fields(content, ({key, dir, family}) => ['ct', dir, family, key].map(text).filter(Boolean).join(' ')),
+  fib: content => fields(content, ({result, flags}) => `fib ${listOf(flags).map(text).join(' . ')} ${text(result)}`),
+  numgen: content => fields(content, ({mode, mod, offset}) => `numgen ${text(mode)} mod ${text(mod)}${offsetText(offset)}`),
+  jhash: content =>
+    fields(
+      content,
+      ({mod, expr, seed, offset}) =>
+        `jhash ${expressionText(expr)} mod ${text(mod)}${seed === undefined ? '' : ` seed 0x${Number(seed).toString(16)}`}${offsetText(offset)}`,
+    ),
+  symhash: content => fields(content, ({mod, offset}) => `symhash mod ${text(mod)}${offsetText(offset)}`),
+  rt: content => fields(content, ({key, family}) => ['rt', family, key].map(text).filter(Boolean).join(' ')),
+  socket: content => fields(content, ({key}) => `socket ${text(key)}`),
+  'tcp option': content => fields(content, ({name, field}) => ['tcp option', name, field].map(text).filter(Boolean).join(' ')),
+  concat: (content, style) =>
+    listOf(content)
+      .map((part, index) => expressionText(part, [style[index] ?? 'plain']))
+      .join(' . '),
+  prefix: content => fields(content, ({addr, len}) => `${expressionText(addr)}/${text(len)}`),
+  range: (content, style) =>
+    listOf(content)
+      .map(part => expressionText(part, style))
+      .join('-'),
+  set: (content, style) =>
+    `{ ${listOf(content)
+      .map(part => elementText(part, style))
+      .join(', ')} }`,
+  map: content => fields(content, ({key, data}) => `${expressionText(key)} map ${expressionText(data, stylesOf(key))}`),
+  elem: (content, style) =>
+    fields(
+      content,
+      ({val, timeout, comment}) =>
+        `${expressionText(val, style)}${timeout === undefined ? '' : ` timeout ${text(timeout)}s`}${comment === undefined ? '' : ` comment "${text(comment)}"`}`,
+    ),
+  goto: content => fields(content, ({target}) => `goto ${text(target)}`),
+  jump: content => fields(content, ({target}) => `jump ${text(target)}`),
+  ...Object.fromEntries(['accept', 'drop', 'return', 'continue'].map(word => [word, () => word])),
+  ...Object.fromEntries(['&', '|', '^', '<<', '>>'].map(operator => [operator, (content: Json) => binaryText(operator, content)])),
+};
+
+/** An element of a set is a value, of a map a pair. */
+function elementText(element: Json, style: readonly ValueStyle[]): string {
+  if (!Array.isArray(element)) return expressionText(element, style);
+  const [key, value] = listOf(element);
+  return `${expressionText(key, style)} : ${expressionText(value)}`;
+}
+
+/** Newer versions of nft give a chain of the same operator as one list. */
+function binaryText(operator: string, content: Json): string {
+  const parts = listOf(content);
+  const style = stylesOf(parts[0]);
+  return parts.map((part, index) => expressionText(part, index === 0 ? ['plain'] : style)).join(` ${operator} `);
+}
+
+function fields(content: Json, write: (fields: JsonObject) => string): string {
+  return isJsonObject(content) ? write(content) : '';
+}
+
+function text(value: Json | undefined): string {
+  return value === undefined || value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+function offsetText(offset: Json | undefined): string {
+  return offset === undefined || offset === 0 ? '' : ` offset ${text(offset)}`;
+}

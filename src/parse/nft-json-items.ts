@@ -1,0 +1,68 @@
+/** Where one object of a dump stands in its bytes. */
+export interface JsonItem {
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface JsonItems {
+  readonly items: readonly JsonItem[];
+  /** What stands after the last whole object of a dump that breaks off; null when none does. */
+  readonly cutAt: string | null;
+}
+
+/** Finds the objects in the lists of `{"nftables": [ … ]}` documents, without parsing them: a dump can hold a million. */
+export function jsonItems(bytes: Buffer): JsonItems {
+  const items: JsonItem[] = [];
+  let at = listStart(bytes, 0);
+  while (at >= 0) {
+    const end = readList(bytes, at, items);
+    if (end === null) return {items, cutAt: bytes.toString('utf8', items.at(-1)?.end ?? at).slice(0, longestTorn)};
+    at = listStart(bytes, end);
+  }
+  return {items, cutAt: null};
+}
+
+const longestTorn = 4096;
+const key = '"nftables"';
+const [SPACE, QUOTE, COMMA, OPEN_LIST, BACKSLASH, CLOSE_LIST, OPEN, CLOSE] = [0x20, 0x22, 0x2c, 0x5b, 0x5c, 0x5d, 0x7b, 0x7d];
+
+/** Past the bracket of the next document's list; -1 when there is none. */
+function listStart(bytes: Buffer, from: number): number {
+  const found = bytes.indexOf(key, from);
+  const bracket = found < 0 ? -1 : bytes.indexOf(OPEN_LIST, found);
+  return bracket < 0 ? -1 : bracket + 1;
+}
+
+/** Takes in the objects of one list. The offset past its end, or null when it has none. */
+function readList(bytes: Buffer, from: number, items: JsonItem[]): number | null {
+  for (let at = from; at < bytes.length; ) {
+    const byte = bytes[at] ?? 0;
+    if (byte === CLOSE_LIST) return at + 1;
+    if (byte === OPEN) {
+      const end = objectEnd(bytes, at);
+      if (end === null) return null;
+      items.push({start: at, end});
+      at = end;
+    } else if (byte <= SPACE || byte === COMMA) at++;
+    else return null;
+  }
+  return null;
+}
+
+function objectEnd(bytes: Buffer, from: number): number | null {
+  let depth = 0;
+  for (let at = from; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === QUOTE) at = stringEnd(bytes, at);
+    else if (byte === OPEN) depth++;
+    else if (byte === CLOSE && --depth === 0) return at + 1;
+  }
+  return null;
+}
+
+/** The closing quote of a string, or the end of the bytes. */
+function stringEnd(bytes: Buffer, open: number): number {
+  let at = open + 1;
+  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+  return at;
+}
