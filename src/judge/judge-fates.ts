@@ -3,6 +3,7 @@ import {type Entry, entryText} from '../model/entry.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {Outcome} from '../trace/outcome.ts';
 import {describeFate, type Fate, near, sameEnds, sameFate, type Trial} from './fate.ts';
+import type {Probe} from './probes.ts';
 import {sourceNames} from './sources.ts';
 import type {SymptomKind} from './symptom.ts';
 import type {PortSymptom, SymptomList} from './symptom-list.ts';
@@ -52,6 +53,8 @@ export interface FateCase<R extends RuleText> {
   readonly trials: readonly Trial<R>[];
   readonly sense: RuleSense<R>;
   readonly symptoms: SymptomList<R>;
+  /** What the rules of session affinity show by themselves; asked when endpoints have been judged. Null for nothing. */
+  readonly affinity?: (changesFate: boolean) => PortSymptom<R> | null;
 }
 
 /**
@@ -67,8 +70,10 @@ class FateJudge<R extends RuleText> {
   readonly #trials: readonly Trial<R>[];
   readonly #sense: RuleSense<R>;
   readonly #symptoms: SymptomList<R>;
+  readonly #affinity: NonNullable<FateCase<R>['affinity']>;
 
-  constructor({item, trials, sense, symptoms}: FateCase<R>) {
+  constructor({item, trials, sense, symptoms, affinity = () => null}: FateCase<R>) {
+    this.#affinity = affinity;
     this.#item = item;
     this.#trials = trials;
     this.#sense = sense;
@@ -83,8 +88,10 @@ class FateJudge<R extends RuleText> {
     // A client can only be led back to an endpoint that is there, by an entry that leads where it should.
     if (!this.#symptoms.has(...endpointKinds)) {
       for (const trial of reached) if (isLedBack(trial) && !this.#symptoms.tellsOf(entryText(trial.probe.entry))) this.#lostAffinity(trial);
-      for (const trial of reached) this.#compareMemory(trial);
     }
+    const affinity = this.#affinity(off.length > 0);
+    if (affinity !== null) this.#symptoms.say(affinity, 'affinity');
+    if (!this.#symptoms.has(...endpointKinds)) for (const trial of reached) this.#compareMemory(trial);
     // Who is masqueraded follows from the policy; with the wrong policy it is no finding of its own.
     if (this.#symptoms.has('traffic-policy-mismatch')) this.#symptoms.drop('masquerade-mismatch');
     return off.length > 0;
@@ -236,10 +243,7 @@ class FateJudge<R extends RuleText> {
   }
 
   #missingEndpoint(endpoint: string, trial: Trial<R>): void {
-    const known = this.#item.all.find(({hostPort}) => hostPort === endpoint);
-    const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
-    const pod = known === undefined || known.pod === null ? '' : ` (pod ${known.pod}${place})`;
-    const detail = `endpoint ${endpoint}${pod} gets no traffic${through(trial)}`;
+    const detail = missingEndpointText(this.#item, endpoint, trial.probe);
     const evidence = this.#sense.evidence({kind: 'endpoint', endpoint, trial});
     this.#symptoms.say({kind: 'missing-endpoint', endpoint, detail, ...evidence}, `missing ${endpoint}`);
   }
@@ -247,7 +251,7 @@ class FateJudge<R extends RuleText> {
   #staleEndpoint(endpoint: string, trial: Trial<R>): void {
     const share = trial.actual.destinations.get(endpoint);
     const percent = share === undefined ? '' : `${percentText(share.probability)} of `;
-    const detail = `${percent}the traffic${through(trial)} goes to ${endpoint}, which ${this.#stateOf(endpoint)}`;
+    const detail = `${percent}the traffic${through(trial.probe)} goes to ${endpoint}, which ${this.#stateOf(endpoint)}`;
     const {actual} = this.#sense.evidence({kind: 'endpoint', endpoint, trial});
     this.#symptoms.say({kind: 'stale-endpoint', endpoint, detail, expected: [], actual}, `stale ${endpoint}`);
   }
@@ -265,7 +269,7 @@ class FateJudge<R extends RuleText> {
     const shareOf = (destination: string): number => actual.destinations.get(destination)?.probability ?? 0;
     if ([...expected.destinations].every(([destination, {probability}]) => near(probability, shareOf(destination)))) return;
     const shares = [...actual.destinations].map(([destination, {probability}]) => `${destination} ${percentText(probability)}`);
-    const detail = `traffic${through(trial)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
+    const detail = `traffic${through(trial.probe)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
     this.#symptoms.say({kind: 'uneven-balance', detail, ...this.#sense.evidence({kind: 'shares'})}, 'uneven');
   }
 
@@ -319,7 +323,8 @@ class FateJudge<R extends RuleText> {
   }
 }
 
-const endpointKinds: readonly SymptomKind[] = ['missing-endpoint', 'stale-endpoint', 'wrong-endpoint-address', 'broken-jump'];
+/** What is said of single endpoints. */
+export const endpointKinds: readonly SymptomKind[] = ['missing-endpoint', 'stale-endpoint', 'wrong-endpoint-address', 'broken-jump'];
 
 /** The client is known to no endpoint. */
 function isFresh({probe}: Trial<RuleText>): boolean {
@@ -331,14 +336,22 @@ function isLedBack({probe, expected}: Trial<RuleText>): boolean {
   return probe.knownTo.size > 0 && expected.destinations.size === 1;
 }
 
-function whose({source, entry}: Trial<RuleText>['probe']): string {
+export function missingEndpointText({all}: ServedPort, endpoint: string, probe: Probe): string {
+  const known = all.find(({hostPort}) => hostPort === endpoint);
+  const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
+  const pod = known === undefined || known.pod === null ? '' : ` (pod ${known.pod}${place})`;
+  return `endpoint ${endpoint}${pod} gets no traffic${through(probe)}`;
+}
+
+/** The packets of a probe, in words. */
+export function whose({source, entry}: Probe): string {
   return `packets from ${sourceNames[source.kind]} to its ${entryText(entry)}`;
 }
 
-function through({probe: {entry}}: Trial<RuleText>): string {
+function through({entry}: Probe): string {
   return entry.kind === 'clusterIP' ? '' : ` through its ${entryText(entry)}`;
 }
 
 function percentText(probability: number): string {
-  return `${Math.round(probability * 1000) / 10} %`;
+  return `${Math.round(probability * 1000) / 10}%`;
 }

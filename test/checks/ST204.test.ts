@@ -12,7 +12,7 @@ test('a chain that sends its endpoint’s traffic to another address is reported
   expect(given.news()).toEqual([
     {
       ...finding,
-      message: saying('the chain of endpoint 10.244.12.4:8080 sends traffic to 10.244.12.44:8080'),
+      message: saying('the rule of endpoint 10.244.12.4:8080 sends traffic to 10.244.12.44:8080'),
       expected: [right],
       actual: [dump.evidence('--to-destination 10.244.12.44:8080')],
     },
@@ -34,7 +34,7 @@ test('a chain that sends traffic to another endpoint of the same Service is foun
     {
       code: 'ST204',
       endpoint: '10.244.12.4:8080',
-      message: saying('the chain of endpoint 10.244.12.4:8080 sends traffic to 10.244.11.4:8080'),
+      message: saying('the rule of endpoint 10.244.12.4:8080 sends traffic to 10.244.11.4:8080'),
     },
   ]);
 });

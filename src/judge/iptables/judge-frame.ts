@@ -9,7 +9,7 @@ import {hasExternalEntry} from '../../model/service-port.ts';
 import {type Branch, walkChain} from '../../trace/walk-chain.ts';
 import {environmentOf} from '../environment.ts';
 import {FrameEffect} from './frame-effect.ts';
-import type {PortDifference} from './judge-port.ts';
+import type {PortDifference} from './port-differences.ts';
 import type {Symptom, SymptomKind} from '../symptom.ts';
 
 export interface FrameCase {
