@@ -1,7 +1,7 @@
 import {parseAddress} from '../model/address.ts';
 import type {Rule} from '../model/ruleset.ts';
 import {joinHostPort, type RealServer, type VirtualServer} from '../model/virtual-server.ts';
-import type {ChainResult} from './walk-chain.ts';
+import type {ChainResult} from './branch.ts';
 
 /** A real server with the part of new connections, 0 to 1, that it gets. */
 export interface RealShare {

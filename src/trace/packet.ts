@@ -1,6 +1,6 @@
 import type {Address} from '../model/address.ts';
 import type {Family} from '../model/family.ts';
-import type {Rule} from '../model/ruleset.ts';
+import type {Rule, RuleText} from '../model/ruleset.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
 
 /** The first packet of a new connection, as it is at one point of its way through the rules. */
@@ -45,13 +45,13 @@ export interface Environment {
 }
 
 /** The rules that a packet matched, the last one first. */
-export interface Path {
-  readonly rule: Rule;
-  readonly before: Path | null;
+export interface Path<R extends RuleText = Rule> {
+  readonly rule: R;
+  readonly before: Path<R> | null;
 }
 
-export function pathRules(path: Path | null): readonly Rule[] {
-  const rules: Rule[] = [];
+export function pathRules<R extends RuleText>(path: Path<R> | null): readonly R[] {
+  const rules: R[] = [];
   for (let at = path; at !== null; at = at.before) rules.push(at.rule);
   return rules.reverse();
 }

@@ -1,5 +1,5 @@
 import {parseAddress} from '../../../src/model/address.ts';
-import {hostPort} from '../../../src/trace/walk-packet.ts';
+import {joinHostPort} from '../../../src/model/virtual-server.ts';
 import type {Flow, Sight} from './agent.ts';
 import type {Connection} from './connections.ts';
 
@@ -29,7 +29,7 @@ export function fateOf(flow: Flow, {sight, connection, onNode}: Evidence): Fate 
 
 function endpoint(address: string, port: number): string {
   const destination = parseAddress(address);
-  return destination === null ? address : hostPort({destination, port});
+  return destination === null ? address : joinHostPort(destination.text, port);
 }
 
 export interface Translated {

@@ -1,0 +1,99 @@
+import type {Rule, RuleText} from '../model/ruleset.ts';
+import type {Packet, Path} from './packet.ts';
+
+/** One of the ways that a packet may take, with how likely it is. */
+export interface Branch<R extends RuleText = Rule> {
+  readonly packet: Packet;
+  readonly probability: number;
+  readonly path: Path<R> | null;
+  /** Rules that could not be told and were taken not to match. */
+  readonly assumed: readonly R[];
+  /** The rule that could not be told and was taken to match; such a branch counts for nothing but to see what would differ. */
+  readonly supposed: R | null;
+}
+
+export type ChainVerdict = 'accept' | 'drop' | 'reject' | 'return' | 'undecided';
+
+export interface ChainResult<R extends RuleText = Rule> extends Branch<R> {
+  readonly verdict: ChainVerdict;
+  /** Why it is undecided. */
+  readonly reason?: string;
+  /** The base chain whose policy it is, where no rule decided: `table/chain`. */
+  readonly policy?: string;
+}
+
+/** Where the ways lead that come out of one rule. */
+export interface Outlets<R extends RuleText = Rule> {
+  /** Branches that leave the chain here. */
+  readonly done: ChainResult<R>[];
+  /** Branches that go on to the next rule. */
+  readonly next: Branch<R>[];
+}
+
+export function startBranch<R extends RuleText>(packet: Packet): Branch<R> {
+  return {packet, probability: 1, path: null, assumed: [], supposed: null};
+}
+
+export function undecided<R extends RuleText>(branch: Branch<R>, reason: string): ChainResult<R> {
+  return {...branch, verdict: 'undecided', reason};
+}
+
+/** Branches in the same state go on as one. */
+export function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): readonly Branch<R>[] {
+  if (branches.length < 2) return branches;
+  const merged = new Map<string, Branch<R>>();
+  for (const branch of branches) {
+    const {packet, supposed, assumed} = branch;
+    const {mark, connectionMark, destination, port, untracked, masquerade} = packet;
+    const rules = (supposed === null ? assumed : [supposed]).map(({table, line, text}) => `${table} ${line} ${text}`);
+    const kind = supposed === null ? 'real' : 'supposed';
+    const key = JSON.stringify([mark, connectionMark, destination.text, port, untracked, masquerade, kind, rules]);
+    const before = merged.get(key);
+    merged.set(key, before === undefined ? branch : {...before, probability: before.probability + branch.probability});
+  }
+  return [...merged.values()];
+}
+
+/** More ways than this that rest on a rule that cannot be told are not followed one by one. */
+const mostSuppositions = 256;
+
+export function limitSuppositions<R extends RuleText>(branches: readonly Branch<R>[], done: ChainResult<R>[]): readonly Branch<R>[] {
+  if (branches.length <= mostSuppositions) return branches;
+  const supposed = branches.filter(branch => branch.supposed !== null).slice(mostSuppositions);
+  for (const branch of supposed) done.push(undecided(branch, 'too many rules on the way cannot be told'));
+  const dropped = new Set(supposed);
+  return branches.filter(branch => !dropped.has(branch));
+}
+
+export interface Supposition<R extends RuleText> {
+  readonly rule: R;
+  readonly branch: Branch<R>;
+  /** What the rule does if it matches. */
+  follow(branch: Branch<R>, out: Outlets<R>): void;
+}
+
+/** A rule that cannot be told: the packet goes on as if it did not match, and what would be if it did is kept beside. */
+export function suppose<R extends RuleText>({rule, branch, follow}: Supposition<R>, out: Outlets<R>): void {
+  const trial: {done: ChainResult<R>[]; next: Branch<R>[]} = {done: [], next: []};
+  follow({...branch, supposed: branch.supposed ?? rule}, trial);
+  const harmless = trial.done.length === 0 && trial.next.every(({packet}) => samePacket(packet, branch.packet));
+  if (harmless) {
+    out.next.push(branch);
+    return;
+  }
+  out.next.push({...branch, assumed: [...branch.assumed, rule]});
+  for (const other of trial.next) if (!samePacket(other.packet, branch.packet)) out.next.push(other);
+  for (const end of trial.done) out.done.push(end);
+}
+
+function samePacket(a: Packet, b: Packet): boolean {
+  return (
+    a === b ||
+    (a.mark === b.mark &&
+      a.connectionMark === b.connectionMark &&
+      a.destination.text === b.destination.text &&
+      a.port === b.port &&
+      a.untracked === b.untracked &&
+      a.masquerade === b.masquerade)
+  );
+}

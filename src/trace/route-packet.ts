@@ -1,0 +1,133 @@
+import type {Rule, RuleText} from '../model/ruleset.ts';
+import type {Branch, ChainResult} from './branch.ts';
+import type {Environment} from './packet.ts';
+
+export type HookName = 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';
+
+/** Where the kernel calls a base chain. */
+export interface HookPlace {
+  readonly hook: HookName;
+  /** Chains of one hook are passed from the lowest to the highest; those of one priority in their order here. */
+  readonly priority: number;
+  /** Address translation, which is asked once for a connection, and not at all for packets that are not tracked. */
+  readonly isNat: boolean;
+}
+
+export interface HookedChain<R extends RuleText = Rule> extends HookPlace {
+  /** No result is `return`: the policy has been applied. */
+  walk(branch: Branch<R>): readonly ChainResult<R>[];
+}
+
+/** The way through a node: its base chains, and what else takes packets. */
+export interface Route<R extends RuleText = Rule> {
+  readonly chains: HookedChains<R>;
+  readonly environment: Environment;
+  /** What IPVS makes of a packet, by real servers; null when it is for no virtual server. Left out where there is no IPVS. */
+  balance?(end: ChainResult<R>): readonly ChainResult<R>[] | null;
+}
+
+/** The base chains of each hook, in the order in which they are passed. */
+export type HookedChains<R extends RuleText = Rule> = ReadonlyMap<HookName, readonly HookedChain<R>[]>;
+
+export function inOrder<R extends RuleText>(chains: readonly HookedChain<R>[]): HookedChains<R> {
+  return Map.groupBy(
+    chains.toSorted((a, b) => a.priority - b.priority),
+    ({hook}) => hook,
+  );
+}
+
+/** Sends the first packet of a connection through the hooks that it passes. All ends, those of suppositions too. */
+export function routePacket<R extends RuleText>(route: Route<R>, start: Branch<R>): readonly ChainResult<R>[] {
+  if (start.packet.origin !== 'node') return pass(route, 'prerouting', [start]).flatMap(end => afterRouting(route, end));
+  return pass(route, 'output', [start], isBeforeIpvs).flatMap(end => balanced(route, end) ?? sendOut(route, end));
+}
+
+/** IPVS takes the node's own packets after address translation and before the filters. */
+const ipvsPriority = -98;
+const isBeforeIpvs = ({priority}: HookPlace): boolean => priority < ipvsPriority;
+const isAfterIpvs = ({priority}: HookPlace): boolean => priority >= ipvsPriority;
+
+function sendOut<R extends RuleText>(route: Route<R>, end: ChainResult<R>): readonly ChainResult<R>[] {
+  return end.verdict === 'accept' ? pass(route, 'output', [end], isAfterIpvs).flatMap(result => afterRouting(route, result)) : [end];
+}
+
+/** Routing after the first hooks: to the node itself, onwards, or out. */
+function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>): readonly ChainResult<R>[] {
+  if (end.verdict !== 'accept') return [end];
+  const {packet} = end;
+  const local = route.environment.isLocal(packet.destination);
+  if (packet.origin === 'node') {
+    const sent = pass(route, 'postrouting', [{...end, packet: {...packet, inInterface: null}}]);
+    return local ? sent.flatMap(result => (result.verdict === 'accept' ? comeIn(route, result) : [result])) : sent;
+  }
+  const forwarded = (): readonly ChainResult<R>[] => pass(route, 'postrouting', pass(route, 'forward', [end]));
+  if (local === false) return forwarded();
+  const delivered = pass(route, 'input', [end]).flatMap(result => balanced(route, result) ?? [result]);
+  if (local) return delivered;
+  const onwards = forwarded();
+  return sameVerdicts(delivered, onwards) ? onwards : [localityUnknown(end)];
+}
+
+/** A packet of the node to itself leaves by the loopback interface and comes in again; nat is not asked a second time. */
+function comeIn<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): readonly ChainResult<R>[] {
+  const onLoopback = {...sent, packet: {...sent.packet, inInterface: 'lo', outInterface: null}};
+  return pass(route, 'input', pass(route, 'prerouting', [onLoopback], isNoNat), isNoNat);
+}
+
+const isNoNat = ({isNat}: HookPlace): boolean => !isNat;
+
+function balanced<R extends RuleText>(route: Route<R>, end: ChainResult<R>): readonly ChainResult<R>[] | null {
+  const picks = end.verdict === 'accept' ? (route.balance?.(end) ?? null) : null;
+  return picks?.flatMap(sent => (sent.verdict === 'accept' ? deliver(route, sent) : [sent])) ?? null;
+}
+
+/**
+ * A packet that arrived for a real server of the node itself goes no further. What IPVS sends on passes as if the node had sent it;
+ * table nat is not asked a second time.
+ */
+function deliver<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): readonly ChainResult<R>[] {
+  const {packet} = sent;
+  if (packet.origin === 'arriving' && route.environment.isLocal(packet.destination) === true) return [sent];
+  return pass(route, 'postrouting', pass(route, 'output', [{...sent, packet: {...packet, inInterface: null}}], isNoNat));
+}
+
+function sameVerdicts<R extends RuleText>(a: readonly ChainResult<R>[], b: readonly ChainResult<R>[]): boolean {
+  const verdicts = (results: readonly ChainResult<R>[]): string =>
+    [...new Set(results.filter(({supposed}) => supposed === null).map(({verdict}) => verdict))].sort().join();
+  return verdicts(a) === verdicts(b);
+}
+
+function localityUnknown<R extends RuleText>(end: ChainResult<R>): ChainResult<R> {
+  const reason = `whether ${end.packet.destination.text} is an address of the node is not known, and INPUT and FORWARD treat the packet differently`;
+  return {...end, verdict: 'undecided', reason};
+}
+
+/** All chains of a hook that are wanted. What ended before it stays as it is. */
+function pass<R extends RuleText>(
+  route: Route<R>,
+  hook: HookName,
+  branches: readonly (Branch<R> | ChainResult<R>)[],
+  isWanted: (chain: HookPlace) => boolean = () => true,
+): readonly ChainResult<R>[] {
+  const started = branches.map((branch): ChainResult<R> => ('verdict' in branch ? branch : {...branch, verdict: 'accept'}));
+  const ended = started.filter(({verdict}) => verdict !== 'accept');
+  let live = started.filter(({verdict}) => verdict === 'accept');
+  for (const chain of route.chains.get(hook) ?? []) {
+    if (!isWanted(chain)) continue;
+    const results = live.flatMap(branch => passChain(chain, branch));
+    for (const result of results) if (result.verdict !== 'accept') ended.push(result);
+    live = results.filter(({verdict}) => verdict === 'accept');
+  }
+  return [...ended, ...live];
+}
+
+/** Once one chain has translated an address, no other is asked for the same. */
+function passChain<R extends RuleText>(chain: HookedChain<R>, branch: ChainResult<R>): readonly ChainResult<R>[] {
+  const {packet, probability, path, assumed, supposed} = branch;
+  if (chain.isNat && (packet.untracked || isTranslated(chain, branch))) return [branch];
+  return chain.walk({packet, probability, path, assumed, supposed});
+}
+
+function isTranslated<R extends RuleText>({hook}: HookedChain<R>, {packet}: ChainResult<R>): boolean {
+  return hook === 'postrouting' || hook === 'input' ? packet.masquerade : packet.rewritten;
+}

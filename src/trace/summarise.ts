@@ -1,0 +1,66 @@
+import type {RuleText} from '../model/ruleset.ts';
+import {joinHostPort} from '../model/virtual-server.ts';
+import type {ChainResult} from './branch.ts';
+import type {Outcome} from './outcome.ts';
+import {pathRules} from './packet.ts';
+
+/**
+ * Puts the ends together. An end that rests on a rule that could not be told stands only if the same fates had waited for the
+ * packet had the rule matched; otherwise it is undecided.
+ */
+export function summarise<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly Outcome<R>[] {
+  const real = ends.filter(({supposed}) => supposed === null);
+  const doubtful = doubtfulRules(ends);
+  return real.map(end => {
+    // A rule may only seem to matter because of one after it that cannot be told either.
+    const doubt = end.assumed.findLast(rule => doubtful.has(rule));
+    if (doubt === undefined) return outcome(end);
+    const other = doubtful.get(doubt);
+    const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : fate(other)}: ${doubt.text}`;
+    return {...outcome(end), verdict: 'undecided', destination: null, reason, doubt};
+  });
+}
+
+/** The rules whose match would change what may become of the packet, each with an end that it would then come to. */
+function doubtfulRules<R extends RuleText>(ends: readonly ChainResult<R>[]): ReadonlyMap<R, ChainResult<R>> {
+  const usual = new Map<R, Set<string>>();
+  for (const end of ends) if (end.supposed === null) for (const rule of end.assumed) fatesOf(usual, rule).add(fate(end));
+  const supposed = new Map<R, Set<string>>();
+  for (const end of ends) if (end.supposed !== null) fatesOf(supposed, end.supposed).add(fate(end));
+  const doubtful = new Map<R, ChainResult<R>>();
+  for (const end of ends) {
+    const rule = end.supposed;
+    if (rule === null) continue;
+    const isNew = !fatesOf(usual, rule).has(fate(end));
+    const isFewer = !doubtful.has(rule) && fatesOf(supposed, rule).size < fatesOf(usual, rule).size;
+    if (isNew || isFewer) doubtful.set(rule, end);
+  }
+  return doubtful;
+}
+
+function fatesOf<R extends RuleText>(map: Map<R, Set<string>>, rule: R): Set<string> {
+  const fates = map.get(rule) ?? new Set();
+  map.set(rule, fates);
+  return fates;
+}
+
+function fate({verdict, packet}: ChainResult<RuleText>): string {
+  return [
+    verdict,
+    ...(packet.rewritten ? [joinHostPort(packet.destination.text, packet.port)] : []),
+    ...(packet.masquerade && verdict === 'accept' ? ['masquerade'] : []),
+  ].join(' ');
+}
+
+function outcome<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
+  const {packet, probability, path, verdict, reason, policy} = end;
+  return {
+    verdict: verdict === 'return' ? 'accept' : verdict,
+    destination: packet.rewritten && verdict !== 'undecided' ? joinHostPort(packet.destination.text, packet.port) : null,
+    probability,
+    masquerade: packet.masquerade,
+    path: pathRules(path),
+    ...(reason === undefined ? {} : {reason}),
+    ...(verdict === 'drop' && policy !== undefined ? {policy} : {}),
+  };
+}

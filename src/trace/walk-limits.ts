@@ -1,0 +1,103 @@
+import type {RuleText} from '../model/ruleset.ts';
+import {type Branch, type ChainResult, limitSuppositions, mergeAlike, type Outlets, undecided} from './branch.ts';
+
+/** What ends a walk that would not end. */
+export interface WalkLimits {
+  /** Counts down; a ruleset that leads round and round ends when it is used up. */
+  budget: number;
+  /** What was looked at so far, to end a walk that looks at the same over and over. */
+  readonly seen?: SeenRules;
+}
+
+interface Countable {
+  readonly name: string;
+  readonly ruleCount: number;
+}
+
+/** How many rules a walk has come by at all, however often it came by. */
+export class SeenRules {
+  readonly #chains = new Set<Countable>();
+  #rules = 0;
+  #looks = 0;
+
+  enter(chain: Countable): void {
+    this.#looks += chain.ruleCount;
+    if (this.#chains.has(chain)) return;
+    this.#chains.add(chain);
+    this.#rules += chain.ruleCount;
+  }
+
+  /** Through the rules of a real node a walk comes by each some dozens of times, or once for each endpoint of a large Service. */
+  get goesRound(): boolean {
+    return this.#looks > 50_000 && this.#looks > 100 * this.#rules;
+  }
+}
+
+/** Rules looked at in one walk. Through a real node's rules that is a few hundred, and some dozens for each endpoint of a large Service. */
+const walkBudget = 500_000;
+
+/** Rulesets whose chains fork and meet again without end: after one long walk in vain all others through them are short. */
+const inVain = new WeakSet<object>();
+const shortBudget = 2_000;
+
+/** The limits of one walk through these rules. */
+export function limitsFor(rules: object): WalkLimits {
+  return {budget: inVain.has(rules) ? shortBudget : walkBudget, seen: new SeenRules()};
+}
+
+/** Takes note of a walk that was too long. */
+export function noteWalk(rules: object, {budget}: WalkLimits): void {
+  if (budget < 0) inVain.add(rules);
+}
+
+/** The kernel allows no loops and far fewer levels than this. */
+const deepestChain = 64;
+
+/** A chain that is being walked, and the call that led to it. */
+export interface Call {
+  readonly chain: string;
+  readonly depth: number;
+  readonly above: Call | null;
+}
+
+/** Enters a chain; a text when that cannot be, which says why. */
+export function enterChain(limits: WalkLimits, chain: Countable, above: Call | null): Call | string {
+  const call: Call = {chain: chain.name, depth: (above?.depth ?? 0) + 1, above};
+  if (call.depth > deepestChain || isOpen(chain.name, above))
+    return `chains call each other in a circle, or more than ${deepestChain} deep`;
+  limits.seen?.enter(chain);
+  if (limits.seen?.goesRound) limits.budget = 0;
+  return call;
+}
+
+function isOpen(chain: string, call: Call | null): boolean {
+  for (let at = call; at !== null; at = at.above) if (at.chain === chain) return true;
+  return false;
+}
+
+export interface PassedRules<R extends RuleText> {
+  readonly done: ChainResult<R>[];
+  /** What comes to the end of the chain. */
+  readonly live: readonly Branch<R>[];
+}
+
+/** Takes a packet through rules, one after another. */
+export function passRules<R extends RuleText>(
+  limits: WalkLimits,
+  rules: readonly R[],
+  start: Branch<R>,
+  step: (rule: R, branch: Branch<R>, out: Outlets<R>) => void,
+): PassedRules<R> {
+  const done: ChainResult<R>[] = [];
+  let live: readonly Branch<R>[] = [start];
+  for (const rule of rules) {
+    const next: Branch<R>[] = [];
+    for (const branch of live) {
+      if (--limits.budget < 0) done.push(undecided(branch, 'the way through these rules is too long to follow'));
+      else step(rule, branch, {done, next});
+    }
+    live = limitSuppositions(mergeAlike(next), done);
+    if (live.length === 0) break;
+  }
+  return {done, live};
+}
