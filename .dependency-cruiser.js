@@ -11,6 +11,7 @@ const layers = {
   checks: ['model', 'parse', 'expect', 'compare', 'trace', 'judge'],
   diagnosis: ['model', 'parse', 'expect', 'compare', 'trace', 'judge', 'checks'],
   render: ['model', 'trace', 'judge', 'checks'],
+  redact: ['model', 'parse', 'expect'],
 };
 
 /** Packages that only compute. One that reads, writes or waits belongs to the edge. */

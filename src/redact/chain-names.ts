@@ -1,0 +1,114 @@
+import {endpointChainName, parseChainName, servicePortHash} from '../expect/iptables/names.ts';
+import type {AddressText} from './address-text.ts';
+import type {KeyedHash} from './keyed-hash.ts';
+import type {Names} from './names.ts';
+import {knownChainName} from './known-chains.ts';
+
+const protocols = ['tcp', 'udp', 'sctp'];
+
+/** `namespace/name:port` or `namespace/name`, as kube-proxy writes it in comments and hashes it into the names of chains. */
+export const servicePortPattern = /^([a-z0-9][-a-z0-9]*)\/([a-z0-9][-a-z0-9.]*)(:[-a-z0-9]*)?$/;
+
+interface ServicePortKey {
+  readonly name: string;
+  readonly protocol: string;
+}
+
+/**
+ * Gives each chain another name. Those that kube-proxy makes of a Service port or an endpoint get the name that it would make of
+ * the new names and addresses; for that it has to learn of Service ports and endpoints first. A name that was made of something
+ * unknown gets another of the same look.
+ */
+export class ChainNames {
+  readonly #hash: KeyedHash;
+  readonly #names: Names;
+  readonly #addresses: AddressText;
+  readonly #ports = new Map<string, ServicePortKey>();
+  readonly #learned = new Set<string>();
+  readonly #renamed = new Map<string, string>();
+  readonly #endpoints = new Map<string, string>();
+  readonly #unknown = new Set<string>();
+
+  constructor(hash: KeyedHash, names: Names, addresses: AddressText) {
+    this.#hash = hash;
+    this.#names = names;
+    this.#addresses = addresses;
+  }
+
+  /** How many names of kube-proxy's chains were made of something that is not known. */
+  get unknownCount(): number {
+    return this.#unknown.size;
+  }
+
+  /** The new form of `namespace/name:port`; null when the text is none. */
+  servicePort(text: string): string | null {
+    const found = servicePortPattern.exec(text);
+    if (found === null) return null;
+    const [, namespace = '', name = '', port = ''] = found;
+    return `${this.#names.replace(namespace, 'namespace')}/${this.#names.replace(name, 'service')}${port}`;
+  }
+
+  /** Learns of a Service port, with the protocols that it may have. */
+  learn(name: string, among: readonly string[] = protocols): void {
+    for (const protocol of among) {
+      const key = `${name} ${protocol}`;
+      if (this.#learned.has(key)) continue;
+      this.#learned.add(key);
+      const renamed = this.servicePort(name);
+      if (renamed === null) continue;
+      const hash = servicePortHash(name, protocol);
+      this.#ports.set(hash, {name, protocol});
+      this.#renamed.set(hash, servicePortHash(renamed, protocol));
+    }
+  }
+
+  /** Learns of an endpoint (`address:port`, spelled as it was hashed) of a Service port. */
+  learnEndpoint(name: string, protocol: string, hostPort: string): void {
+    const renamed = this.servicePort(name);
+    if (renamed === null) return;
+    const hash = hashOf(endpointChainName(name, protocol, hostPort));
+    this.#endpoints.set(hash, hostPort);
+    this.#renamed.set(hash, hashOf(endpointChainName(renamed, protocol, this.#addresses.replace(hostPort))));
+  }
+
+  /** The Service port that a chain was named for; null when it is not known. */
+  portOf(chain: string): ServicePortKey | null {
+    const parsed = parseChainName(chain);
+    return parsed === null ? null : (this.#ports.get(parsed.hash) ?? null);
+  }
+
+  /** The endpoint that a chain was named for, spelled as it was hashed; null when it is not known. */
+  endpointOf(chain: string): string | null {
+    const parsed = parseChainName(chain);
+    return parsed === null ? null : (this.#endpoints.get(parsed.hash) ?? null);
+  }
+
+  /** Whether the new name of a chain can be told. */
+  knows(chain: string): boolean {
+    const parsed = parseChainName(chain);
+    return parsed !== null && this.#renamed.has(parsed.hash);
+  }
+
+  replace(chain: string): string {
+    const parsed = parseChainName(chain);
+    if (parsed === null) return knownChainName(chain) ? chain : this.#foreign(chain);
+    return `KUBE-${parsed.role}-${this.#renamed.get(parsed.hash) ?? this.#lookalike(parsed.hash)}`;
+  }
+
+  #lookalike(hash: string): string {
+    this.#unknown.add(hash);
+    return this.#hash.letters('chain', hash, 16).toUpperCase();
+  }
+
+  /** What it begins with tells whose it is; 28 characters are as many as a chain may have. */
+  #foreign(chain: string): string {
+    const beginning =
+      /^(?:cali-|KUBE-NWPLCY-|KUBE-POD-FW-|KUBE-ROUTER-|KUBE-|ANTREA-|WEAVE-|CILIUM_|OVN-KUBE-|CNI-|DOCKER-|ISTIO_|ufw-|f2b-)/.exec(chain);
+    const letters = this.#hash.letters('chain', chain, 12);
+    return beginning === null ? `CHAIN-${letters.toUpperCase()}` : `${beginning[0]}${letters}`;
+  }
+}
+
+function hashOf(chain: string): string {
+  return parseChainName(chain)?.hash ?? '';
+}

@@ -1,0 +1,63 @@
+import type {AddressMap} from './address-map.ts';
+import type {KeyedHash} from './keyed-hash.ts';
+
+/** What something is the name of; it shows in the new name. `word` is for all that has no better one. */
+export type NameKind = 'namespace' | 'service' | 'pod' | 'node' | 'word';
+
+const beginnings: Readonly<Record<NameKind, string>> = {namespace: 'ns', service: 'svc', pod: 'pod', node: 'node', word: 'name'};
+
+/** Names that every cluster has. */
+const common = new Set([
+  ...['default', 'kube-system', 'kube-public', 'kube-node-lease', 'kubernetes', 'kube-dns', 'kube-proxy', 'kube-proxy-config'],
+  ...['localhost', 'None', 'none', 'true', 'false', 'linux', 'windows', 'amd64', 'arm64'],
+]);
+
+/**
+ * Gives each name another one. The same text gets the same name wherever it stands, whatever it names there: a Service and the
+ * label that its pods have of it, a node and its host name. The kind that it was first seen as shows in the new name.
+ */
+export class Names {
+  readonly #hash: KeyedHash;
+  readonly #addresses: AddressMap;
+  readonly #known = new Map<string, string>();
+  readonly #counts = new Map<NameKind, number>();
+
+  constructor(hash: KeyedHash, addresses: AddressMap) {
+    this.#hash = hash;
+    this.#addresses = addresses;
+  }
+
+  /** The new name. Each part of a name with dots is replaced for itself; case does not count, as it does not for kube-proxy. */
+  replace(text: string, kind: NameKind = 'word'): string {
+    const key = text.trim().toLowerCase();
+    if (key === '' || common.has(text)) return text;
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    const address = this.#addresses.replace(key);
+    if (address !== null) return address;
+    if (key.includes('.'))
+      return key
+        .split('.')
+        .map(part => this.replace(part, kind))
+        .join('.');
+    return this.#add(key, kind);
+  }
+
+  /** The new name of a text that was replaced before; null for others. */
+  known(text: string): string | null {
+    return this.#known.get(text.toLowerCase()) ?? null;
+  }
+
+  counts(): ReadonlyMap<NameKind, number> {
+    return this.#counts;
+  }
+
+  /** The pods of kube-proxy are told by how their names begin. */
+  #add(key: string, kind: NameKind): string {
+    const beginning = key.startsWith('kube-proxy-') ? 'kube-proxy' : beginnings[kind];
+    const name = `${beginning}-${this.#hash.letters('name', key, 10)}`;
+    this.#known.set(key, name);
+    this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);
+    return name;
+  }
+}

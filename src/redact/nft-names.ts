@@ -1,0 +1,60 @@
+import {servicePortHash} from '../expect/iptables/names.ts';
+import {parseAddress} from '../model/address.ts';
+import type {Replacements} from './replacements.ts';
+
+/** The name of a chain or a set that kube-proxy made for a Service port or an endpoint. */
+interface NftName {
+  readonly role: string;
+  readonly hash: string;
+  /** `namespace/name/protocol/port`, and for an endpoint `__address/port`. */
+  readonly content: string;
+  readonly namespace: string;
+  readonly service: string;
+  readonly port: string;
+  /** With dots for the colons of IPv6. */
+  readonly endpoint: {readonly address: string; readonly port: string} | null;
+}
+
+/** The new name of a chain or a set: for those of a Service port or an endpoint, the one that kube-proxy would make of the new names. */
+export function redactNftName(name: string, replacements: Replacements): string {
+  const parsed = parseNftName(name);
+  if (parsed === null) return name.includes('/') ? `name-${replacements.hash.letters('nft', name, 12)}` : name;
+  const content = newContent(parsed, replacements);
+  const isRight = nftHash(parsed.content) === parsed.hash;
+  const hash = isRight ? nftHash(content) : replacements.hash.letters('nft', parsed.hash, 8).toUpperCase();
+  return `${parsed.role}-${hash}-${content}`;
+}
+
+/** The endpoint (`address:port`) that a chain is named for; null for other chains. */
+export function nftEndpoint(name: string): string | null {
+  const endpoint = parseNftName(name)?.endpoint ?? null;
+  if (endpoint === null) return null;
+  const address = plainAddress(endpoint.address);
+  return address.includes(':') ? `[${address}]:${endpoint.port}` : `${address}:${endpoint.port}`;
+}
+
+function parseNftName(name: string): NftName | null {
+  const found =
+    /^(service|local|external|firewall|endpoint|affinity)-([A-Z2-7]{8})-(([^/]+)\/([^/]+)\/([a-z]+\/[^_]*)(?:__([^/]+)\/(\d+))?)$/.exec(
+      name,
+    );
+  if (found === null) return null;
+  const [, role = '', hash = '', content = '', namespace = '', service = '', port = '', address, endpointPort = ''] = found;
+  return {role, hash, content, namespace, service, port, endpoint: address === undefined ? null : {address, port: endpointPort}};
+}
+
+function newContent({namespace, service, port, endpoint}: NftName, {names, addresses}: Replacements): string {
+  const owner = `${names.replace(namespace, 'namespace')}/${names.replace(service, 'service')}/${port}`;
+  if (endpoint === null) return owner;
+  const address = plainAddress(endpoint.address);
+  return `${owner}__${(addresses.replace(address) ?? address).replaceAll(':', '.')}/${endpoint.port}`;
+}
+
+function plainAddress(written: string): string {
+  return parseAddress(written) === null ? written.replaceAll('.', ':') : written;
+}
+
+/** Follows `hashAndTruncate`: half as long as the hash in the names of iptables chains. */
+function nftHash(content: string): string {
+  return servicePortHash(content, '').slice(0, 8);
+}

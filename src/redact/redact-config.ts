@@ -1,0 +1,80 @@
+import {dump, load} from 'js-yaml';
+import {readJson} from '../parse/json-text.ts';
+import type {Replacements} from './replacements.ts';
+import {treatAddress} from './treatment.ts';
+
+/** Settings whose values are words of Kubernetes, or names of interfaces; by the lower-case name of the field or flag. */
+const keptSettings = new Set(
+  `
+  kind apiversion mode proxy-mode detectlocalmode detect-local-mode bridgeinterface pod-bridge-interface interfacenameprefix
+  pod-interface-name-prefix scheduler ipvs-scheduler format feature-gates acceptcontenttypes contenttype proxy
+`
+    .trim()
+    .split(/\s+/),
+);
+
+/** What stands for a file that cannot be read: it can be read as little. */
+export const unreadable = '{redacted: [';
+
+/** `/configz`: a JSON document. */
+export function redactConfigz(text: string, replacements: Replacements): string {
+  const config = readJson(text);
+  return config === undefined ? unreadable : JSON.stringify(redactSettings(config, '', replacements));
+}
+
+/** A KubeProxyConfiguration in YAML or JSON. Comments are left out. */
+export function redactConfigText(text: string, replacements: Replacements): string {
+  const config = attempt(() => load(text));
+  return config instanceof Error ? unreadable : dump(redactSettings(config, '', replacements), {lineWidth: -1});
+}
+
+/** The words of a command line: flags stay, and their values as far as they are settings. */
+export function redactArguments(args: readonly unknown[], replacements: Replacements): readonly unknown[] {
+  let flag = '';
+  return args.map(arg =>
+    String(arg).replace(/\S+/g, word => {
+      const [, name, value] = /^(?:--?)([a-z][a-z-]*)(?:=(.*))?$/s.exec(word) ?? [];
+      const before = flag;
+      flag = name !== undefined && value === undefined ? name : '';
+      if (name === undefined) return redactWord(word, before, replacements);
+      return value === undefined ? word : `${word.slice(0, word.indexOf('='))}=${redactSetting(value, name, replacements)}`;
+    }),
+  );
+}
+
+/** A word that is no flag: the value of the flag before it, or part of the command. */
+function redactWord(word: string, flag: string, replacements: Replacements): string {
+  if (flag !== '') return redactSetting(word, flag, replacements);
+  return /^(?:exec|kube-proxy|[\d>&|;]+)$/.test(word)
+    ? word
+    : word.endsWith('/kube-proxy')
+      ? '/usr/local/bin/kube-proxy'
+      : replacements.names.replace(word);
+}
+
+function redactSettings(value: unknown, name: string, replacements: Replacements): unknown {
+  if (typeof value === 'string') return redactSetting(value, name, replacements);
+  if (Array.isArray(value)) return value.map(item => redactSettings(item, name, replacements));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, redactSettings(item, key, replacements)]));
+}
+
+/** Numbers, durations and `$(NODE_NAME)` stay. */
+function redactSetting(text: string, name: string, replacements: Replacements): string {
+  if (keptSettings.has(name.toLowerCase())) return text;
+  if (/^(?:-?\d+(?:\.\d+)?|(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+|true|false|\$\([A-Z_]+\)|)$/.test(text)) return text;
+  return text
+    .split(',')
+    .map(part => (part === 'primary' ? part : treatAddress(part, replacements)))
+    .join(',');
+}
+
+/** What a bundle's file holds is anybody's text: that it cannot be parsed is data here, not a failure. */
+function attempt<T>(parse: () => T): T | Error {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof Error) return error;
+    throw error;
+  }
+}

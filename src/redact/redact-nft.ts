@@ -1,0 +1,160 @@
+import {readJson} from '../parse/json-text.ts';
+import {networksBetween} from './network-range.ts';
+import {nftEndpoint, redactNftName} from './nft-names.ts';
+import {unreadable} from './redact-config.ts';
+import type {Replacements} from './replacements.ts';
+import {sortedOrder} from './sorted-order.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** What `nft -j` printed of kube-proxy's tables, or of all. */
+export function redactNft(text: string, replacements: Replacements): string {
+  const document = readJson(text);
+  if (!isObject(document) || !Array.isArray(document['nftables'])) return unreadable;
+  const objects = document['nftables'].map(object => redactObject(object, replacements));
+  return JSON.stringify({nftables: inOrder(objects, document['nftables'])});
+}
+
+/** One `{"rule": {…}}`, `{"chain": {…}}` and so on. In tables that are not kube-proxy's, chains and sets are named as in iptables. */
+function redactObject(object: unknown, replacements: Replacements): unknown {
+  if (!isObject(object) || 'metainfo' in object) return object;
+  return Object.fromEntries(
+    Object.entries(object).map(([kind, body]) => {
+      const table = isObject(body) ? (kind === 'table' ? body['name'] : body['table']) : undefined;
+      return [kind, new NftWalk(table === 'kube-proxy', replacements).part(body, kind)];
+    }),
+  );
+}
+
+class NftWalk {
+  readonly #isKubeProxy: boolean;
+  readonly #replacements: Replacements;
+
+  constructor(isKubeProxy: boolean, replacements: Replacements) {
+    this.#isKubeProxy = isKubeProxy;
+    this.#replacements = replacements;
+  }
+
+  part(value: unknown, key: string): unknown {
+    if (typeof value === 'string') return this.#text(value, key);
+    if (Array.isArray(value)) return value.flatMap(item => this.#item(item, key));
+    if (!isObject(value)) return value;
+    if (isObject(value['prefix'])) return {...value, prefix: this.#prefix(value['prefix'])};
+    if (isNumbered(value)) return this.#numbered(value);
+    if (Array.isArray(value['range'])) {
+      const networks = this.#range(value['range']);
+      return networks.length === 1 ? networks[0] : {set: networks};
+    }
+    return this.#fields(value);
+  }
+
+  /** A range among the elements of a set becomes as many networks as it takes. */
+  #item(item: unknown, key: string): unknown {
+    if (isObject(item) && Array.isArray(item['range'])) return this.#range(item['range']);
+    return Array.isArray(item) ? [this.part(item, key)] : this.part(item, key);
+  }
+
+  #fields(value: Json): Json {
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, this.part(part, key)]));
+  }
+
+  #text(text: string, key: string): string {
+    const {words, text: addresses} = this.#replacements;
+    if (key === 'comment' || key === 'prefix') return words.comment(text);
+    if (key === 'name' || key === 'target' || key === 'chain') return this.#name(text);
+    if (key === 'table') return knownTables.has(text) ? text : this.#replacements.setName(text);
+    return text.startsWith('@') ? `@${this.#name(text.slice(1))}` : addresses.replace(text);
+  }
+
+  #name(name: string): string {
+    const {chains} = this.#replacements;
+    return this.#isKubeProxy ? redactNftName(name, this.#replacements) : knownTables.has(name) ? name : chains.replace(name);
+  }
+
+  #prefix({addr, len}: Json): Json {
+    const base = typeof addr === 'string' && typeof len === 'number' ? this.#replacements.addresses.base(addr, len) : null;
+    return {addr: base ?? addr, len};
+  }
+
+  /** Networks keep what they hold; the addresses from one to another do not, and may be of more than one network. */
+  #range([first, last]: readonly unknown[]): readonly unknown[] {
+    const networks = typeof first === 'string' && typeof last === 'string' ? networksBetween(first, last) : null;
+    const {addresses} = this.#replacements;
+    if (networks === null || networks.every(({address, length}) => addresses.base(address, length) === address))
+      return [{range: [first, last]}];
+    return networks.map(({address, length}) => ({prefix: this.#prefix({addr: address, len: length})}));
+  }
+
+  /** `numgen random mod n map { 0 : …, 1 : … }`: the endpoints stand in their order. */
+  #numbered(value: Json & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}}): Json {
+    const {set} = value.data;
+    const fresh = set.map(([, target]) => this.part(target, ''));
+    const order = newOrder(
+      set.map(([, target]) => target),
+      fresh,
+    );
+    return {...value, data: {set: set.map(([number], place) => [number, fresh[order?.[place] ?? place]])}};
+  }
+}
+
+const knownTables = new Set(['kube-proxy', 'filter', 'nat', 'mangle', 'raw', 'security', 'firewalld']);
+
+function isNumbered(value: Json): value is Json & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}} {
+  const {key, data} = value;
+  return isObject(key) && 'numgen' in key && isObject(data) && Array.isArray(data['set']) && data['set'].every(Array.isArray);
+}
+
+/** Rules for returning clients, one for each endpoint, stand in the order of the endpoints too. */
+function inOrder(fresh: readonly unknown[], old: readonly unknown[]): readonly unknown[] {
+  const result = [...fresh];
+  for (let start = 0; start < old.length; ) {
+    let end = start + 1;
+    if (affinityTarget(old[start]) !== null)
+      while (end < old.length && chainOf(old[end]) === chainOf(old[start]) && affinityTarget(old[end]) !== null) end++;
+    const order = newOrder(old.slice(start, end).map(affinityTarget), fresh.slice(start, end).map(affinityTarget));
+    for (const [place, index] of (order ?? []).entries())
+      result[start + place] = withExpression(fresh[start + place], fresh[start + index]);
+    start = end;
+  }
+  return result;
+}
+
+function newOrder(old: readonly unknown[], fresh: readonly unknown[]): readonly number[] | null {
+  const [before, after] = [old.map(endpointOf), fresh.map(endpointOf)];
+  return before.includes(null) || after.includes(null) ? null : sortedOrder(before.map(String), after.map(String));
+}
+
+/** `{"goto": {"target": "endpoint-…"}}` or `{"concat": ["10.0.0.1", 80]}`. */
+function endpointOf(target: unknown): string | null {
+  if (!isObject(target)) return null;
+  const {goto, concat} = target;
+  if (isObject(goto) && typeof goto['target'] === 'string') return nftEndpoint(goto['target']);
+  if (!Array.isArray(concat)) return null;
+  const [address, port] = concat;
+  return String(address).includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+function ruleOf(object: unknown): Json | null {
+  return isObject(object) && isObject(object['rule']) ? object['rule'] : null;
+}
+
+function chainOf(object: unknown): unknown {
+  const rule = ruleOf(object);
+  return `${rule?.['family']} ${rule?.['chain']}`;
+}
+
+/** The jump of a rule that is for the clients of one endpoint; null for all else. */
+function affinityTarget(object: unknown): Json | null {
+  const expressions = ruleOf(object)?.['expr'];
+  if (!Array.isArray(expressions) || expressions.length !== 2) return null;
+  const [, target] = expressions;
+  return isObject(target) && endpointOf(target) !== null ? target : null;
+}
+
+function withExpression(object: unknown, other: unknown): unknown {
+  return {rule: {...ruleOf(object), expr: ruleOf(other)?.['expr']}};
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,71 @@
+import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
+import {learnObjects} from './learn-objects.ts';
+import type {NameKind} from './names.ts';
+import {objectTreatments} from './object-treatments.ts';
+import {redactFile} from './redact-file.ts';
+import {Replacements} from './replacements.ts';
+import {sortSubsets} from './sort-subsets.ts';
+import {treat} from './treatment.ts';
+
+/** How many different ones were replaced, and what was left out. */
+export interface RedactionSummary {
+  readonly names: ReadonlyMap<NameKind, number>;
+  readonly addresses: number;
+  readonly hardwareAddresses: number;
+  /** Chains of kube-proxy's for a Service or an endpoint that is not known. */
+  readonly unknownChains: number;
+  /** Names of files. */
+  readonly leftOut: readonly string[];
+}
+
+/**
+ * Takes out of a bundle what tells whose cluster it is, and leaves what a diagnosis needs. The API objects go first, then the nodes,
+ * one at a time in any order. The same key makes the same of the same.
+ */
+export class Redaction {
+  readonly #replacements: Replacements;
+  readonly #leftOut = new Set<string>();
+
+  constructor(key: string | Uint8Array) {
+    this.#replacements = new Replacements(key);
+  }
+
+  objects(api: ApiObjects): ApiObjects {
+    learnObjects(api, this.#replacements);
+    const lists = Object.entries(objectTreatments).map(([kind, treatment]) => {
+      const items = api[kind as keyof ApiObjects];
+      return [kind, items === null ? null : items.map(item => treat(item, treatment, this.#replacements))];
+    });
+    return sortSubsets(api, Object.fromEntries(lists) as ApiObjects);
+  }
+
+  /** A node whose files are redacted when they are read. */
+  node(node: NodeDump): NodeDump {
+    const name = this.#replacements.names.replace(node.name, 'node');
+    return {name, files: node.files, read: file => this.#file(node, file)};
+  }
+
+  problem({node, message}: Problem): Problem {
+    const {names, words} = this.#replacements;
+    return {...(node === undefined ? {} : {node: names.replace(node, 'node')}), message: words.message(message)};
+  }
+
+  summary(): RedactionSummary {
+    const {names, addresses, text, chains} = this.#replacements;
+    return {
+      names: names.counts(),
+      addresses: addresses.count,
+      hardwareAddresses: text.hardwareCount,
+      unknownChains: chains.unknownCount,
+      leftOut: [...this.#leftOut].sort(),
+    };
+  }
+
+  #file(node: NodeDump, file: string): Buffer | null {
+    const content = node.read(file);
+    if (content === null) return null;
+    const redacted = redactFile(file, content, this.#replacements);
+    if (redacted === null) this.#leftOut.add(file);
+    return redacted;
+  }
+}

@@ -1,0 +1,28 @@
+import type {EndpointAddress, EndpointsObject} from '../model/api-objects.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
+import {sortedOrder} from './sorted-order.ts';
+
+/** Of Endpoints objects kube-proxy takes the order as it is: where it was sorted it is sorted again. */
+export function sortSubsets(before: ApiObjects, after: ApiObjects): ApiObjects {
+  const endpoints = after.endpoints?.map((object, index) => sortObject(before.endpoints?.[index], object)) ?? null;
+  return {...after, endpoints};
+}
+
+function sortObject(before: EndpointsObject | undefined, after: EndpointsObject): EndpointsObject {
+  if (!Array.isArray(after.subsets)) return after;
+  const subsets = after.subsets.map((subset, index) => ({
+    ...subset,
+    addresses: sortAddresses(before?.subsets?.[index]?.addresses ?? [], subset.addresses ?? []),
+  }));
+  return {...after, subsets};
+}
+
+function sortAddresses(before: readonly EndpointAddress[], after: readonly EndpointAddress[]): readonly EndpointAddress[] {
+  const order = sortedOrder(before.map(textOf), after.map(textOf));
+  return order === null ? after : order.flatMap(index => after[index] ?? []);
+}
+
+/** As kube-proxy writes it, followed by the port. */
+function textOf({ip = ''}: EndpointAddress): string {
+  return ip.includes(':') ? `[${ip}]:` : `${ip}:`;
+}

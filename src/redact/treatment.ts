@@ -1,0 +1,62 @@
+import {looksLikeAddress} from './address-text.ts';
+import type {NameKind} from './names.ts';
+import type {Replacements} from './replacements.ts';
+
+/**
+ * What becomes of a part of a JSON document. What no treatment is given for is left out, so that nothing is kept unseen.
+ * A part that has not the shape that its treatment is for is replaced as a name is.
+ */
+export type Treatment =
+  | 'kept'
+  | TextTreatment
+  | ((value: unknown, replacements: Replacements) => unknown)
+  | {readonly list: Treatment}
+  | {readonly fields: Readonly<Record<string, Treatment>>};
+
+type TextTreatment = 'address' | 'hardware' | 'uid' | NameKind;
+
+export function treat(value: unknown, treatment: Treatment, replacements: Replacements): unknown {
+  if (treatment === 'kept' || value === null) return value;
+  if (typeof treatment === 'function') return treatment(value, replacements);
+  if (typeof treatment === 'string') return typeof value === 'string' ? treatText(value, treatment, replacements) : scalar(value);
+  if ('list' in treatment)
+    return Array.isArray(value) ? value.map(item => treat(item, treatment.list, replacements)) : misshapen(value, replacements);
+  if (typeof value !== 'object' || Array.isArray(value)) return misshapen(value, replacements);
+  return treatFields(value as Readonly<Record<string, unknown>>, treatment.fields, replacements);
+}
+
+/** An address, or the name that stands in its place. */
+export function treatAddress(text: string, {addresses, text: inText, names}: Replacements): string {
+  const trimmed = text.trim();
+  if (addresses.replace(trimmed) !== null) return text.replace(trimmed, addresses.replace(trimmed) ?? '');
+  const replaced = inText.replace(text);
+  return replaced !== text || looksLikeAddress(text) ? replaced : names.replace(text);
+}
+
+function treatText(text: string, treatment: TextTreatment, replacements: Replacements): unknown {
+  if (text === '') return text;
+  if (treatment === 'address') return treatAddress(text, replacements);
+  if (treatment === 'hardware') return replacements.text.hardware(text);
+  if (treatment === 'uid') return replacements.uid(text);
+  return replacements.names.replace(text, treatment);
+}
+
+function treatFields(
+  object: Readonly<Record<string, unknown>>,
+  fields: Readonly<Record<string, Treatment>>,
+  replacements: Replacements,
+): unknown {
+  const entries = Object.entries(object).flatMap(([name, value]) => {
+    const treatment = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    return treatment === undefined ? [] : [[name, treat(value, treatment, replacements)] as const];
+  });
+  return Object.fromEntries(entries);
+}
+
+function misshapen(value: unknown, {names}: Replacements): unknown {
+  return typeof value === 'string' ? names.replace(value) : scalar(value);
+}
+
+function scalar(value: unknown): unknown {
+  return typeof value === 'number' || typeof value === 'boolean' ? value : null;
+}
