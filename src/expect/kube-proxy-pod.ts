@@ -25,7 +25,8 @@ export function kubeProxyPod(api: ApiObjects, node: string): PodObject | undefin
   return pods.toSorted((a, b) => standing(a) - standing(b))[0];
 }
 
-function runsKubeProxy({namespace, name, labels}: ObjectMeta): boolean {
+/** Whether a pod is one that runs kube-proxy, by its namespace and its name or labels. */
+export function runsKubeProxy({namespace, name, labels}: ObjectMeta): boolean {
   return kubeProxyPods.some(
     kind =>
       kind.namespace === namespace &&

@@ -9,6 +9,7 @@ const beginnings: Readonly<Record<NameKind, string>> = {namespace: 'ns', service
 /** Names that every cluster has. */
 const common = new Set([
   ...['default', 'kube-system', 'kube-public', 'kube-node-lease', 'kubernetes', 'kube-dns', 'kube-proxy', 'kube-proxy-config'],
+  ...['openshift-kube-proxy', 'openshift-sdn', 'proxy-config', 'sdn-config', 'sdn'],
   ...['localhost', 'None', 'none', 'true', 'false', 'linux', 'windows', 'amd64', 'arm64'],
 ]);
 
@@ -54,7 +55,7 @@ export class Names {
 
   /** The pods of kube-proxy are told by how their names begin. */
   #add(key: string, kind: NameKind): string {
-    const beginning = key.startsWith('kube-proxy-') ? 'kube-proxy' : beginnings[kind];
+    const beginning = /^(?:kube-proxy|openshift-kube-proxy|sdn)(?=-)/.exec(key)?.[0] ?? beginnings[kind];
     const name = `${beginning}-${this.#hash.letters('name', key, 10)}`;
     this.#known.set(key, name);
     this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + 1);

@@ -1,4 +1,7 @@
+import {configMapPlaces} from '../expect/kube-proxy-config-map.ts';
+import {runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {readJson} from '../parse/json-text.ts';
 import {redactArguments, redactConfigText} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
 import {type Treatment, treat} from './treatment.ts';
@@ -21,8 +24,11 @@ const conditions: Treatment = {
 };
 const type = {apiVersion: 'kept', kind: 'kept'} as const;
 
+/** The lists of objects in a bundle. */
+export type ObjectList = Exclude<keyof ApiObjects, 'namespaces' | 'podsOf'>;
+
 /** The fields that are kept of each kind of API object, and how. All others are left out. */
-export const objectTreatments: Readonly<Record<keyof ApiObjects, Treatment>> = {
+export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
   services: {
     fields: {
       ...type,
@@ -82,19 +88,35 @@ export const objectTreatments: Readonly<Record<keyof ApiObjects, Treatment>> = {
       },
     },
   },
-  pods: {
+  pods: podTreatment,
+  configMaps: {fields: {...type, metadata: metadata('word'), data: configData}},
+};
+
+/** Of containers only the name is kept, as another one; of those in kube-proxy's pods also what they run. */
+function podTreatment(pod: unknown, replacements: Replacements): unknown {
+  const {metadata: about} = asObject(pod);
+  const {name, namespace, labels: given} = asObject(about);
+  const isKubeProxy = runsKubeProxy({
+    name: String(name),
+    namespace: String(namespace),
+    labels: asObject(given) as Readonly<Record<string, string>>,
+  });
+  return treat(pod, podFields({list: isKubeProxy ? kubeProxyContainer : {fields: {name: 'word'}}}), replacements);
+}
+
+function podFields(containers: Treatment): Treatment {
+  return {
     fields: {
       ...{...type, metadata: metadata('pod')},
-      spec: {fields: {nodeName: 'node', hostNetwork: 'kept', containers: {list: container}}},
+      spec: {fields: {nodeName: 'node', hostNetwork: 'kept', containers, volumes: {list: {fields: {configMap: {fields: {name: 'word'}}}}}}},
       status: {
         fields: {
           ...{phase: 'kept', hostIP: 'address', podIP: 'address', podIPs: {list: {fields: {ip: 'address'}}}, startTime: 'kept', conditions},
         },
       },
     },
-  },
-  configMaps: {fields: {...type, metadata: metadata('word'), data: configData}},
-};
+  };
+}
 
 /** Labels whose keys are those of Kubernetes or of no one in particular keep them; their values are replaced as names are. */
 function labels(value: unknown, {names}: Replacements): unknown {
@@ -119,38 +141,42 @@ const keptAnnotations = new Set([
   'service.kubernetes.io/topology-aware-hints',
 ]);
 
-function annotations(value: unknown): unknown {
+/** The command line of k3s or RKE2, as a list. */
+const nodeArgs = new Set(['k3s.io/node-args', 'rke2.io/node-args']);
+
+function annotations(value: unknown, replacements: Replacements): unknown {
   return Object.fromEntries(
-    Object.entries(asObject(value)).filter(
-      ([key, text]) => keptAnnotations.has(key) && /^(?:[a-zA-Z]{4,8}|[-\dT:.Z+]+)$/.test(String(text)),
-    ),
+    Object.entries(asObject(value)).flatMap(([key, text]): readonly (readonly [string, unknown])[] => {
+      if (keptAnnotations.has(key)) return /^(?:[a-zA-Z]{4,8}|[-\dT:.Z+]+)$/.test(String(text)) ? [[key, text]] : [];
+      const words = nodeArgs.has(key) ? readJson(String(text)) : undefined;
+      return Array.isArray(words) ? [[key, JSON.stringify(redactArguments(words, replacements))]] : [];
+    }),
   );
 }
 
-/** Of containers that are not kube-proxy's only the name is kept, as another one. */
-function container(value: unknown, replacements: Replacements): unknown {
+function kubeProxyContainer(value: unknown, replacements: Replacements): unknown {
   const {name, image, command, args} = asObject(value);
-  const isKubeProxy = [name, image].some(text => typeof text === 'string' && text.includes('kube-proxy'));
-  if (!isKubeProxy) return treat({name}, {fields: {name: 'word'}}, replacements);
   return {
-    name: 'kube-proxy',
-    ...(typeof image === 'string' ? {image: kubeProxyImage(image)} : {}),
+    ...(typeof name === 'string' ? {name: name.includes('kube-proxy') ? 'kube-proxy' : replacements.names.replace(name)} : {}),
+    ...(typeof image === 'string' ? {image: redactImage(image)} : {}),
     ...(Array.isArray(command) ? {command: redactArguments(command, replacements)} : {}),
     ...(Array.isArray(args) ? {args: redactArguments(args, replacements)} : {}),
   };
 }
 
-/** Without the registry. What the tag is matters: it tells the version. */
-function kubeProxyImage(image: string): string {
+/** Without the registry. What it is and its tag matter: they tell the version. */
+function redactImage(image: string): string {
   const tag = /^[^@]*(:v?\d[^/:@]*)(?:@|$)/.exec(image)?.[1] ?? '';
-  return `${image.includes('kube-proxy') ? 'registry.example/kube-proxy' : 'registry.example/image'}${tag}`;
+  return `registry.example/${/kube-proxy|hardened-kubernetes|hyperkube/.exec(image)?.[0] ?? 'image'}${tag}`;
 }
+
+const configKeys: ReadonlySet<string> = new Set(configMapPlaces.map(({key}) => key));
 
 /** Only the configuration of kube-proxy is kept. */
 function configData(value: unknown, replacements: Replacements): unknown {
   return Object.fromEntries(
     Object.entries(asObject(value)).flatMap(([key, text]) =>
-      (key === 'config.conf' || key === 'config') && typeof text === 'string' ? [[key, redactConfigText(text, replacements)] as const] : [],
+      configKeys.has(key) && typeof text === 'string' ? [[key, redactConfigText(text, replacements)] as const] : [],
     ),
   );
 }

@@ -28,12 +28,12 @@ export function redactConfigText(text: string, replacements: Replacements): stri
   return config instanceof Error ? unreadable : dump(redactSettings(config, '', replacements), {lineWidth: -1});
 }
 
-/** The words of a command line: flags stay, and their values as far as they are settings. */
-export function redactArguments(args: readonly unknown[], replacements: Replacements): readonly unknown[] {
+/** The words of a command line or of a script: flags stay, and their values as far as they are settings. */
+export function redactArguments(args: readonly unknown[], replacements: Replacements): readonly string[] {
   let flag = '';
   return args.map(arg =>
-    String(arg).replace(/\S+/g, word => {
-      const [, name, value] = /^(?:--?)([a-z][a-z-]*)(?:=(.*))?$/s.exec(word) ?? [];
+    String(arg).replace(/[^\s"']+/g, word => {
+      const [, name, value] = /^--?([a-zA-Z][\w-]*)(?:=(.*))?$/s.exec(word) ?? [];
       const before = flag;
       flag = name !== undefined && value === undefined ? name : '';
       if (name === undefined) return redactWord(word, before, replacements);
@@ -42,14 +42,13 @@ export function redactArguments(args: readonly unknown[], replacements: Replacem
   );
 }
 
-/** A word that is no flag: the value of the flag before it, or part of the command. */
+/** A word that is no flag: the value of the flag before it, or part of the command. k3s hands on flags as values of its own. */
 function redactWord(word: string, flag: string, replacements: Replacements): string {
+  const [, inner, value] = flag === 'kube-proxy-arg' ? (/^([\w-]+)=(.*)$/s.exec(word) ?? []) : [];
+  if (inner !== undefined && value !== undefined) return `${inner}=${redactSetting(value, inner, replacements)}`;
   if (flag !== '') return redactSetting(word, flag, replacements);
-  return /^(?:exec|kube-proxy|[\d>&|;]+)$/.test(word)
-    ? word
-    : word.endsWith('/kube-proxy')
-      ? '/usr/local/bin/kube-proxy'
-      : replacements.names.replace(word);
+  if (/^(?:exec|kube-proxy|server|agent|[\d>&|;\\]+)$/.test(word)) return word;
+  return word.endsWith('/kube-proxy') ? '/usr/local/bin/kube-proxy' : replacements.names.replace(word);
 }
 
 function redactSettings(value: unknown, name: string, replacements: Replacements): unknown {

@@ -1,7 +1,7 @@
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {learnObjects} from './learn-objects.ts';
 import type {NameKind} from './names.ts';
-import {objectTreatments} from './object-treatments.ts';
+import {type ObjectList, objectTreatments} from './object-treatments.ts';
 import {redactFile} from './redact-file.ts';
 import {Replacements} from './replacements.ts';
 import {sortSubsets} from './sort-subsets.ts';
@@ -33,10 +33,10 @@ export class Redaction {
   objects(api: ApiObjects): ApiObjects {
     learnObjects(api, this.#replacements);
     const lists = Object.entries(objectTreatments).map(([kind, treatment]) => {
-      const items = api[kind as keyof ApiObjects];
-      return [kind, items === null ? null : items.map(item => treat(item, treatment, this.#replacements))];
+      const items = api[kind as ObjectList];
+      return [kind, items?.map(item => treat(item, treatment, this.#replacements)) ?? null];
     });
-    return sortSubsets(api, Object.fromEntries(lists) as ApiObjects);
+    return sortSubsets(api, {...(Object.fromEntries(lists) as Pick<ApiObjects, ObjectList>), ...this.#scope(api)});
   }
 
   /** A node whose files are redacted when they are read. */
@@ -45,9 +45,18 @@ export class Redaction {
     return {name, files: node.files, read: file => this.#file(node, file)};
   }
 
-  problem({node, message}: Problem): Problem {
-    const {names, words} = this.#replacements;
-    return {...(node === undefined ? {} : {node: names.replace(node, 'node')}), message: words.message(message)};
+  problem({node, message, remedy, ...rest}: Problem): Problem {
+    return {
+      ...(node === undefined ? {} : {node: this.#replacements.names.replace(node, 'node')}),
+      message: this.message(message),
+      ...(remedy === undefined ? {} : {remedy: this.message(remedy)}),
+      ...rest,
+    };
+  }
+
+  /** Words of a message in which something of the cluster may stand. */
+  message(text: string): string {
+    return this.#replacements.words.message(text);
   }
 
   summary(): RedactionSummary {
@@ -58,6 +67,14 @@ export class Redaction {
       hardwareAddresses: text.hardwareCount,
       unknownChains: chains.unknownCount,
       leftOut: [...this.#leftOut].sort(),
+    };
+  }
+
+  #scope({namespaces, podsOf}: ApiObjects): Pick<ApiObjects, 'namespaces' | 'podsOf'> {
+    const {names, chains} = this.#replacements;
+    return {
+      ...(namespaces === undefined ? {} : {namespaces: namespaces.map(name => names.replace(name, 'namespace'))}),
+      ...(podsOf === undefined ? {} : {podsOf: new Set([...podsOf].flatMap(service => chains.servicePort(service) ?? []))}),
     };
   }
 
