@@ -7,6 +7,7 @@ import {withoutByteOrderMark} from './byte-order-mark.ts';
 import {archiveFiles, type BundleFiles, directoryFiles, isDirectory} from './bundle-files.ts';
 import type {Shape} from './object-shape.ts';
 import {readApiList} from './read-api-list.ts';
+import {readSnapshotRecord} from './snapshot-record.ts';
 
 /** A bundle that cannot be used at all; the message says what was tried and what to do. */
 export class UnreadableBundle extends Error {}
@@ -46,7 +47,8 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     problems.push(...read.problems);
     return read.items;
   };
-  const nodes = nodeDumps(files);
+  const record = readSnapshotRecord(files.read('snapshot.json'));
+  const nodes = nodeDumps(files, record.nodes);
   const api = {
     services: list<ServiceObject>('api/services.json', serviceShape),
     endpointSlices: list<EndpointSliceObject>('api/endpointslices.json', endpointSliceShape),
@@ -55,17 +57,19 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     pods: list<PodObject>('api/pods.json', podShape),
     configMaps: list<ConfigMapObject>('api/configmaps.json', configMapShape),
   };
-  if (nodes.length === 0 && api.services === null) {
+  if (nodes.every(node => node.files.length === 0) && api.services === null) {
     const cause = problems.map(({message}) => message).join('; ');
     throw new UnreadableBundle(
       `${origin} is no bundle: it has neither api/services.json nor nodes/NODE/iptables-save${cause === '' ? '' : ` (${cause})`}`,
     );
   }
-  return {origin, api, nodes, problems};
+  const {takenAt} = record;
+  return {origin, api, nodes, problems: [...record.problems, ...problems], ...(takenAt === undefined ? {} : {takenAt})};
 }
 
-function nodeDumps(files: BundleFiles): readonly NodeDump[] {
-  const byNode = new Map<string, string[]>();
+/** `recorded` are nodes that were to be read, also those of which nothing could be. */
+function nodeDumps(files: BundleFiles, recorded: readonly string[]): readonly NodeDump[] {
+  const byNode = new Map<string, string[]>(recorded.map(node => [node, []]));
   for (const path of files.paths) {
     const found = /^nodes\/([^/]+)\/([^/]+)$/.exec(path);
     if (found === null) continue;

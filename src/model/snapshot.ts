@@ -9,6 +9,8 @@ export interface Snapshot {
   readonly nodes: readonly NodeDump[];
   /** What could not be read, in words that name the file and what to do. */
   readonly problems: readonly Problem[];
+  /** When it was taken (RFC 3339), where that is known. */
+  readonly takenAt?: string;
 }
 
 /** Null means "not seen", which is not the same as an empty list. */

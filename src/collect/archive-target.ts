@@ -1,0 +1,59 @@
+import {once} from 'node:events';
+import {createWriteStream} from 'node:fs';
+import {mkdir, mkdtemp, rename, rm} from 'node:fs/promises';
+import {basename, dirname, join, resolve} from 'node:path';
+import {pipeline} from 'node:stream/promises';
+import {createGzip} from 'node:zlib';
+import {Header, Pax} from 'tar';
+import {type BundleTarget, unfinishedName} from './bundle-target.ts';
+
+/** A gzipped tar archive, written file by file. All is in one folder, named for the archive. */
+export async function archiveTarget(path: string): Promise<BundleTarget> {
+  const target = resolve(path);
+  await mkdir(dirname(target), {recursive: true});
+  const folder = await mkdtemp(join(dirname(target), unfinishedName(target)));
+  const unfinished = join(folder, basename(target));
+  const gzip = createGzip();
+  const done = pipeline(gzip, createWriteStream(unfinished));
+  // Whoever writes next hears of a failure.
+  done.catch(() => {});
+  const top = topFolder(target);
+  const put = async (block: Buffer): Promise<void> => {
+    if (gzip.destroyed) await done;
+    if (!gzip.write(block)) await Promise.race([once(gzip, 'drain'), done]);
+  };
+  return {
+    async write(file, content) {
+      for (const block of entry(`${top}/${file}`, content)) await put(block);
+    },
+    async finish() {
+      gzip.end(Buffer.alloc(2 * blockSize));
+      await done;
+      await rename(unfinished, target);
+      await rm(folder, {recursive: true});
+    },
+    async abandon() {
+      gzip.destroy();
+      await done.catch(() => {});
+      await rm(folder, {recursive: true, force: true});
+    },
+  };
+}
+
+const blockSize = 512;
+
+/** A header, before it another one where the path is longer than it holds, and the content in whole blocks. */
+function* entry(path: string, content: Buffer): Iterable<Buffer> {
+  const about = {path, mode: 0o644, size: content.length, type: 'File', mtime: new Date()} as const;
+  const header = new Header(about);
+  if (header.encode()) yield new Pax({path}).encode();
+  if (header.block !== undefined) yield header.block;
+  yield content;
+  yield Buffer.alloc((blockSize - (content.length % blockSize)) % blockSize);
+}
+
+/** `shop` for `shop.tgz`. The names of the folders of a bundle would be taken for these. */
+function topFolder(target: string): string {
+  const name = basename(target).replace(/\.(?:tgz|tar\.gz)$/, '');
+  return ['', '.', '..', 'api', 'nodes'].includes(name) ? 'bundle' : name;
+}

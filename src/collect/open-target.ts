@@ -1,0 +1,29 @@
+import {existsSync, readdirSync, statSync} from 'node:fs';
+import {archiveTarget} from './archive-target.ts';
+import type {BundleTarget} from './bundle-target.ts';
+import {directoryTarget} from './directory-target.ts';
+
+/** Where no bundle can be written, with what to do. */
+export class UnwritableTarget extends Error {}
+
+/**
+ * A directory, or an archive where the path ends in `.tgz` or `.tar.gz`. What is there already is never overwritten: throws an
+ * UnwritableTarget for a file and for a directory that is not empty.
+ */
+export async function openTarget(path: string): Promise<BundleTarget> {
+  const isArchive = /\.(?:tgz|tar\.gz)$/.test(path);
+  refuseExisting(path, isArchive);
+  try {
+    return isArchive ? await archiveTarget(path) : await directoryTarget(path);
+  } catch (error) {
+    throw new UnwritableTarget(`cannot write to ${path}: ${error instanceof Error ? error.message : String(error)}`, {cause: error});
+  }
+}
+
+function refuseExisting(path: string, isArchive: boolean): void {
+  if (path === '-')
+    throw new UnwritableTarget('a bundle cannot be written to standard output: name a directory, or a file that ends in .tgz');
+  if (!existsSync(path)) return;
+  if (isArchive || !statSync(path).isDirectory()) throw new UnwritableTarget(`${path} is there already: remove it or choose another name`);
+  if (readdirSync(path).length > 0) throw new UnwritableTarget(`the directory ${path} is not empty: remove it or choose another name`);
+}

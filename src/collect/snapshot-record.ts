@@ -1,0 +1,66 @@
+import type {Problem} from '../model/snapshot.ts';
+
+/** What `snapshot.json` of a bundle says: when and with what it was taken, and what could not be read. */
+export interface SnapshotRecord {
+  readonly tool: {readonly name: string; readonly version: string};
+  /** RFC 3339; null when it is not known. */
+  readonly takenAt: string | null;
+  /** The context and the server, or the bundle that it was made of; null when that was redacted. */
+  readonly origin: string | null;
+  readonly redacted: boolean;
+  /** All nodes that were to be read, by name. */
+  readonly nodes: Readonly<Record<string, NodeRecord>>;
+  readonly problems: readonly Problem[];
+}
+
+export interface NodeRecord {
+  readonly status: 'read' | 'partial' | 'unread';
+  /** How the node was reached, in words. */
+  readonly via?: string;
+  /** Files that are not there, and why. */
+  readonly missing?: readonly {readonly file: string; readonly reason: string}[];
+}
+
+/** What of `snapshot.json` a later run needs. */
+export interface ReadRecord {
+  readonly takenAt?: string;
+  readonly nodes: readonly string[];
+  readonly problems: readonly Problem[];
+}
+
+/** Reads `snapshot.json`. Bundles that were made by hand have none, or an incomplete one: what is not there is nothing. */
+export function readSnapshotRecord(content: Buffer | null): ReadRecord {
+  if (content === null) return {nodes: [], problems: []};
+  const record = parse(content.toString('utf8'));
+  if (typeof record !== 'object' || record === null)
+    return {nodes: [], problems: [{message: 'snapshot.json cannot be read: what failed when the bundle was made is not known'}]};
+  const {takenAt, nodes, problems} = record as Readonly<Record<string, unknown>>;
+  return {
+    ...(typeof takenAt === 'string' ? {takenAt} : {}),
+    nodes: typeof nodes === 'object' && nodes !== null ? Object.keys(nodes) : [],
+    problems: Array.isArray(problems) ? problems.flatMap(toProblem) : [],
+  };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+function toProblem(value: unknown): readonly Problem[] {
+  if (typeof value !== 'object' || value === null) return [];
+  const {node, message, remedy, isMinor} = value as Readonly<Record<string, unknown>>;
+  if (typeof message !== 'string') return [];
+  return [
+    {
+      message,
+      ...(typeof node === 'string' ? {node} : {}),
+      ...(typeof remedy === 'string' ? {remedy} : {}),
+      ...(isMinor === true ? {isMinor} : {}),
+    },
+  ];
+}
