@@ -9,7 +9,7 @@ export type Bits = string;
  * multicast, reserved and benchmark ranges. Those for documentation are not among them: on a real node they would be somebody's.
  */
 const ranges: Readonly<Record<Family, readonly string[]>> = {
-  IPv4: `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.168.0.0/16 198.18.0.0/15
+  IPv4: `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16 198.18.0.0/15
     224.0.0.0/3`.split(/\s+/),
   IPv6: '::/8 64:ff9b::/96 100::/64 fc00::/7 fe80::/10 fec0::/10 ff00::/8'.split(' '),
 };

@@ -1,4 +1,4 @@
-import {configMapPlaces} from '../expect/kube-proxy-config-map.ts';
+import {configMapPlaces} from '../model/config-map-places.ts';
 import {runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {readJson} from '../parse/json-text.ts';

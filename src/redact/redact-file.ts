@@ -3,14 +3,22 @@ import {redactConfigText, redactConfigz, unreadable} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';
 import {keepOnly, redactAddresses, redactIpset, redactMetrics, redactSysctls} from './redact-lines.ts';
 import {redactNft} from './redact-nft.ts';
+import {redactNftText} from './redact-nft-text.ts';
 import type {Replacements} from './replacements.ts';
 import {type Treatment, treat} from './treatment.ts';
 
 /** Redacts one file of a node; null for a file that no bundle has by that name, which is left out. */
 export function redactFile(file: string, content: Buffer, replacements: Replacements): Buffer | null {
   if (/^ip6?tables(?:-legacy|-nft)?-save$/.test(file)) return redactDump(content, replacements);
+  if (file === 'nft.json') return redactNftDump(content, replacements);
   const redact = Object.hasOwn(textFiles, file) ? textFiles[file] : undefined;
   return redact === undefined ? null : Buffer.from(redact(content.toString('utf8'), replacements));
+}
+
+/** As JSON, or as the text that people paste. */
+function redactNftDump(content: Buffer, replacements: Replacements): Buffer {
+  if (content.includes('"nftables"')) return redactNft(content, replacements);
+  return Buffer.from(redactNftText(content.toString('utf8'), replacements));
 }
 
 const link: Treatment = {
@@ -35,7 +43,6 @@ const health = {lastUpdated: time, currentTime: time, healthy: 'kept', nodeEligi
 const healthz: Treatment = {fields: {...health, status: {fields: {IPv4: {fields: health}, IPv6: {fields: health}}}}};
 
 const textFiles: Readonly<Record<string, (text: string, replacements: Replacements) => string>> = {
-  'nft.json': redactNft,
   'ipset-save': redactIpset,
   'ipvsadm-save': redactAddresses,
   conntrack: redactAddresses,

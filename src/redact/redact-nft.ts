@@ -1,18 +1,22 @@
+import {jsonItems} from '../parse/nft-json-items.ts';
 import {readJson} from '../parse/json-text.ts';
 import {networksBetween} from './network-range.ts';
 import {nftEndpoint, redactNftName} from './nft-names.ts';
-import {unreadable} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
 import {sortedOrder} from './sorted-order.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** What `nft -j` printed of kube-proxy's tables, or of all. */
-export function redactNft(text: string, replacements: Replacements): string {
-  const document = readJson(text);
-  if (!isObject(document) || !Array.isArray(document['nftables'])) return unreadable;
-  const objects = document['nftables'].map(object => redactObject(object, replacements));
-  return JSON.stringify({nftables: inOrder(objects, document['nftables'])});
+/** What `nft -j` printed of kube-proxy's tables, or of all; also several documents one after another, which become one. One that is cut stays so. */
+export function redactNft(content: Buffer, replacements: Replacements): Buffer {
+  const {items, cutAt} = jsonItems(content);
+  const old = items.map(({start, end}) => readJson(content.toString('utf8', start, end)));
+  const fresh = inOrder(
+    old.map(object => redactObject(object, replacements)),
+    old,
+  );
+  const parts = fresh.map((object, index) => Buffer.from(`${index === 0 ? '' : ', '}${JSON.stringify(object)}`));
+  return Buffer.concat([Buffer.from('{"nftables": ['), ...parts, Buffer.from(cutAt === null ? ']}\n' : ', {"')]);
 }
 
 /** One `{"rule": {…}}`, `{"chain": {…}}` and so on. In tables that are not kube-proxy's, chains and sets are named as in iptables. */
