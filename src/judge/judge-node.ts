@@ -2,7 +2,7 @@ import {nodeObject} from '../expect/api-index.ts';
 import type {Family} from '../model/family.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import type {Dumps} from './iptables/read-dumps.ts';
+import {countRules, type Dumps} from './iptables/read-dumps.ts';
 import type {ModeJudgement, NodeInput, UnreadFamily} from './proxy-mode.ts';
 import {proxyModes} from './proxy-modes.ts';
 
@@ -19,7 +19,7 @@ export type JudgedStatus = {readonly kind: 'checked'} | {readonly kind: 'unread'
 export function judgeNode(given: NodeInput): NodeJudgement {
   const {dumps, config} = given;
   const held = {rulesets: dumps.current, backends: dumps.both};
-  const base = {...held, families: [], unread: [], symptoms: [], traces: [], config, counts: {rules: 0, chains: 0}};
+  const base = {...held, families: [], unread: [], symptoms: [], traces: [], config, counts: countRules(dumps)};
   const other = servedByOther(given, dumps.current);
   if (other !== null) return {...base, status: {kind: 'not-served', reason: other}};
   const mode = proxyModes.find(({name}) => name === config.mode.value);

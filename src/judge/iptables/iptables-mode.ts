@@ -11,7 +11,7 @@ import type {Symptom} from '../symptom.ts';
 import type {Expect} from './adapt-expectation.ts';
 import {garbledRules} from './garbled-rules.ts';
 import {judgeFamily} from './judge-family.ts';
-import type {Dumps} from './read-dumps.ts';
+import {countRules} from './read-dumps.ts';
 import {servedFamilies} from './served-families.ts';
 import {settleVersion} from './settle-version.ts';
 import {tracePort} from './trace-port.ts';
@@ -54,12 +54,7 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
     if (ruleset.cut === null) judged.push(family);
     else unread.push({family, reason: `the dump ends too early, at line ${ruleset.cut.line} in table ${ruleset.cut.table}`});
   }
-  return {families: judged, unread, symptoms, traces, config: input.config, counts: countsOf(dumps)};
-}
-
-function countsOf({current}: Dumps): ModeJudgement['counts'] {
-  const all = [...current.values()];
-  return {rules: all.reduce((sum, {ruleCount}) => sum + ruleCount, 0), chains: all.reduce((sum, {chainCount}) => sum + chainCount, 0)};
+  return {families: judged, unread, symptoms, traces, config: input.config, counts: countRules(dumps)};
 }
 
 /** Null when the ruleset holds the tables that Services live in. */

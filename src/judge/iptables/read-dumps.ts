@@ -34,3 +34,8 @@ export function readDumps(node: NodeDump): Dumps {
   });
   return {current, both};
 }
+
+export function countRules({current}: Dumps): {readonly rules: number; readonly chains: number} {
+  const all = [...current.values()];
+  return {rules: all.reduce((sum, {ruleCount}) => sum + ruleCount, 0), chains: all.reduce((sum, {chainCount}) => sum + chainCount, 0)};
+}
