@@ -9,6 +9,7 @@ import {valueFlags, withCommand} from './command-line.ts';
  * @param url of the executable, a file in the package's `bin`
  */
 export async function main(argv: readonly string[], url: string): Promise<void> {
+  if (argv[0] === '__complete') return (await import('./complete/main.ts')).completeMain(argv.slice(1), url);
   try {
     // dist/ holds what the sources were when they were built; oclif must not go looking for TypeScript next to it.
     settings.enableAutoTranspile = false;

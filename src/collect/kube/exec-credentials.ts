@@ -11,6 +11,8 @@ export interface PluginSurroundings {
   readonly cluster: object;
   /** Whether someone is there to answer a plugin's question. */
   readonly interactive: boolean;
+  /** What a plugin says on stderr is not shown. */
+  readonly quiet: boolean;
 }
 
 interface PluginOptions extends PluginSurroundings {
@@ -66,7 +68,7 @@ async function runPlugin(config: ExecConfig, options: PluginOptions): Promise<Pl
     },
     extendEnv: false,
     // A plugin asks its questions on stderr: stdout is for the credential.
-    stdio: [interactive ? 'inherit' : 'ignore', 'pipe', 'inherit'],
+    stdio: [interactive ? 'inherit' : 'ignore', 'pipe', options.quiet ? 'ignore' : 'inherit'],
     reject: false,
   });
   if (result.failed) throw failure(config, result);

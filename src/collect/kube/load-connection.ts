@@ -18,6 +18,8 @@ export interface Surroundings {
   readonly serviceAccountFolder: string;
   /** Whether a credential plugin may ask. */
   readonly interactive: boolean;
+  /** Nothing that a credential plugin says is shown. */
+  readonly quiet: boolean;
 }
 
 /**
@@ -25,7 +27,7 @@ export interface Surroundings {
  * Throws KubeconfigError, which is wrong use.
  */
 export function loadConnection(flags: ConnectionFlags, given: Partial<Surroundings> = {}): ApiConnection {
-  const surroundings = {environment: process.env, serviceAccountFolder, interactive: canAsk(), ...given};
+  const surroundings = {environment: process.env, serviceAccountFolder, interactive: canAsk(), quiet: false, ...given};
   const chosen = contextIn(surroundings, flags);
   checkUser(chosen.user, chosen.userName);
   const server = serverOf(chosen.cluster);
@@ -99,8 +101,8 @@ function credentialsFor(
   {server, trust, surroundings}: CredentialsContext,
 ): ApiConnection['credentials'] {
   if (server.protocol === 'http:') return fixedCredentials('no credentials (http)', {authorization: null, certificate: null});
-  const {environment, interactive} = surroundings;
-  return userCredentials({name: userName, user}, {environment, interactive, cluster: clusterInfo(cluster, trust)});
+  const {environment, interactive, quiet} = surroundings;
+  return userCredentials({name: userName, user}, {environment, interactive, quiet, cluster: clusterInfo(cluster, trust)});
 }
 
 /** `spec.cluster` of an ExecCredential. Its `config` is the extension that client-go reserves for it. */

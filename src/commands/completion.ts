@@ -1,0 +1,21 @@
+import {readFileSync} from 'node:fs';
+import {Args, Command} from '@oclif/core';
+
+export default class Completion extends Command {
+  static override summary = 'Print the script that completes commands, flags and names in a shell';
+  static override description =
+    'The script is for "svc-trace". "kubectl svc-trace" is completed by kubectl\'s own completion, which asks the executable kubectl_complete-svc_trace on PATH.';
+  static override examples = [
+    'source <(svc-trace completion bash)',
+    'source <(svc-trace completion zsh)',
+    'svc-trace completion fish > ~/.config/fish/completions/svc-trace.fish',
+  ];
+  static override args = {
+    shell: Args.string({description: 'the shell', options: ['bash', 'zsh', 'fish'], required: true, ignoreStdin: true}),
+  };
+
+  async run(): Promise<void> {
+    const {args} = await this.parse(Completion);
+    process.stdout.write(readFileSync(new URL(`../../completion/svc-trace.${args.shell}`, import.meta.url), 'utf8'));
+  }
+}

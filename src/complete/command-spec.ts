@@ -1,0 +1,43 @@
+import {existsSync, readFileSync} from 'node:fs';
+import {join} from 'node:path';
+
+/** What completion needs to know of a command: a part of what oclif knows of it. */
+export interface CommandSpec {
+  readonly id: string;
+  readonly summary?: string | undefined;
+  readonly hidden?: boolean | undefined;
+  readonly flags: Readonly<Record<string, FlagSpec>>;
+  readonly args?: Readonly<Record<string, ArgumentSpec>> | undefined;
+  /** False where more arguments may follow than are named. */
+  readonly strict?: boolean | undefined;
+}
+
+export interface FlagSpec {
+  readonly name: string;
+  readonly char?: string | undefined;
+  readonly type: 'option' | 'boolean';
+  readonly description?: string | undefined;
+  readonly options?: readonly string[] | undefined;
+  readonly multiple?: boolean | undefined;
+  readonly allowNo?: boolean | undefined;
+  readonly helpValue?: string | readonly string[] | undefined;
+  readonly hidden?: boolean | undefined;
+}
+
+export interface ArgumentSpec {
+  readonly name: string;
+  readonly options?: readonly string[] | undefined;
+}
+
+/** The commands of the package in this folder. The published package has them in a file; in a checkout they are all loaded. */
+export async function commandSpecs(root: string): Promise<readonly CommandSpec[]> {
+  const manifest = join(root, 'oclif.manifest.json');
+  if (existsSync(manifest)) return Object.values((JSON.parse(readFileSync(manifest, 'utf8')) as Manifest).commands);
+  const {Config, settings} = await import('@oclif/core');
+  settings.enableAutoTranspile = false;
+  return (await Config.load({root})).commands as readonly CommandSpec[];
+}
+
+interface Manifest {
+  readonly commands: Readonly<Record<string, CommandSpec>>;
+}
