@@ -3,6 +3,7 @@ import {usesTerminatingEndpoints} from '../expect/iptables/versions.ts';
 import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {Observation} from '../model/finding.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
 import type {Check, ClusterContext} from './check.ts';
 import {askedEntries} from './port-entries.ts';
 import {nameOf, ofPort, someOf} from './service-observation.ts';
@@ -56,16 +57,16 @@ function whyEmpty({port, set}: PortEntry, {api}: ClusterContext): string {
   }
   if (object.spec?.selector === undefined || Object.keys(object.spec.selector).length === 0)
     return 'it has no selector, and no EndpointSlice gives it endpoints';
-  const pods = matchingPods(object, api.pods);
+  const pods = matchingPods(object, api);
   if (pods === null) return `no EndpointSlice holds an endpoint for it (selector ${selectorText(object)})`;
   if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
   return `its selector matches ${someOf(pods.map(({metadata}) => metadata.name))}, and no EndpointSlice holds an endpoint of it`;
 }
 
 /** Null when the pods were not read. */
-function matchingPods({metadata, spec}: ServiceObject, pods: readonly PodObject[] | null): readonly PodObject[] | null {
+function matchingPods({metadata, spec}: ServiceObject, {pods, podsOf}: ApiObjects): readonly PodObject[] | null {
   const wanted = Object.entries(spec?.selector ?? {});
-  if (pods === null) return null;
+  if (pods === null || podsOf?.has(`${metadata.namespace ?? 'default'}/${metadata.name}`) === false) return null;
   return pods.filter(
     pod => pod.metadata.namespace === metadata.namespace && wanted.every(([key, value]) => pod.metadata.labels?.[key] === value),
   );

@@ -27,6 +27,12 @@ export const sourceFlags = {
     helpGroup: 'NODES',
   }),
   'node-selector': Flags.string({description: 'look at nodes with these labels', helpValue: 'SELECTOR', helpGroup: 'NODES'}),
+  sample: Flags.integer({
+    description: 'look at this many of these nodes, always the same ones',
+    min: 1,
+    helpValue: 'N',
+    helpGroup: 'NODES',
+  }),
 };
 
 /** What the tool could not find out by itself. */

@@ -9,6 +9,8 @@ import type {Problem} from '../model/snapshot.ts';
 import {type ChosenNodes, chooseNodes, type NodeChoice} from './choose-nodes.ts';
 import {type ParsedTransportFlags, transportOf} from './transport-flags.ts';
 
+export type NodeSourceFlags = ParsedTransportFlags & NodeChoice;
+
 /** Nodes to be read, and how: what `collectNodes` takes. */
 export interface NodeSource {
   readonly transport: Transport;
@@ -29,7 +31,7 @@ export interface NodeSource {
  * Throws a CLIError (exit 2) for a node that is not there.
  */
 export async function nodeSource(
-  flags: ParsedTransportFlags & NodeChoice,
+  flags: NodeSourceFlags,
   cluster: {readonly api: KubeApi; readonly objects: readonly NodeObject[] | null},
 ): Promise<NodeSource> {
   const {api, objects} = cluster;

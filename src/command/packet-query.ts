@@ -76,7 +76,7 @@ function findService(text: string, namespace: string | undefined, {api}: Snapsho
   const own = parts.length > 1 && !['svc', 'service', 'services'].includes(parts[0] ?? '') ? parts[0] : namespace;
   const found = (api.services ?? []).filter(({metadata}) => metadata.name === name && (own === undefined || metadata.namespace === own));
   const [first] = found;
-  if (first === undefined) return wrong(`--destination ${text} is neither an address nor a Service of this bundle`);
+  if (first === undefined) return wrong(`--destination ${text} is neither an address nor a Service that is there`);
   if (found.length > 1) return wrong(`there are ${found.length} Services named ${name}: say which with --namespace or NAMESPACE/${name}`);
   return first;
 }
@@ -89,7 +89,7 @@ function podAddress(text: string, namespace: string | undefined, family: Family,
   const found = (api.pods ?? []).filter(({metadata}) => metadata.name === name && (own === undefined || metadata.namespace === own));
   if (found.length > 1) wrong(`there are ${found.length} pods named ${name}: say which with --namespace or NAMESPACE/${name}`);
   const [pod] = found;
-  if (pod === undefined) return wrong(`--source ${text} is neither an address nor a pod of this bundle`);
+  if (pod === undefined) return wrong(`--source ${text} is neither an address nor a pod that is there`);
   return addressesOfPod(pod).find(address => familyOf(address) === family) ?? wrong(`pod ${name} has no ${family} address`);
 }
 

@@ -1,7 +1,7 @@
 import {Errors} from '@oclif/core';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {ServiceName} from '../model/finding.ts';
-import type {Snapshot} from '../model/snapshot.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
 import {escapeText} from '../render/escape.ts';
 import {matchesSelector, parseSelector} from './label-selector.ts';
 import {closest} from './closest.ts';
@@ -25,9 +25,9 @@ export interface SelectionInput {
  * The Services that the arguments and flags ask for. Throws a CLIError (exit 2) for a name that no Service has, with the
  * nearest ones that there are. In a bundle a name without a namespace is looked for in all of them.
  */
-export function selectServices(input: SelectionInput, {api}: Snapshot): Selection {
+export function selectServices(input: SelectionInput, api: Pick<ApiObjects, 'services'>): Selection {
   const services = api.services ?? [];
-  const wanted = input.names.map(name => parseName(name, input));
+  const wanted = input.names.map(name => parseServiceName(name, input));
   const unknown = wanted.find(({namespace, name}) => !services.some(service => isNamed(service, namespace, name)));
   if (unknown !== undefined) throw unknownService(unknown, services);
   const requirements = input.selector === undefined ? [] : parseSelector(input.selector);
@@ -50,13 +50,14 @@ export function selectServices(input: SelectionInput, {api}: Snapshot): Selectio
   };
 }
 
-interface WantedService {
+export interface WantedService {
   /** Undefined looks in all namespaces. */
   readonly namespace: string | undefined;
   readonly name: string;
 }
 
-function parseName(text: string, {namespace, allNamespaces}: SelectionInput): WantedService {
+/** Reads `name`, `svc/name` or `namespace/name`. Throws a CLIError (exit 2). */
+export function parseServiceName(text: string, {namespace, allNamespaces}: SelectionInput): WantedService {
   const [first = '', second, ...rest] = text.split('/');
   if (rest.length > 0 || first === '' || second === '')
     throw new Errors.CLIError(`"${text}" is no Service: write NAME, svc/NAME or NAMESPACE/NAME`, {exit: 2});

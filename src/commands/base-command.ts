@@ -3,29 +3,65 @@ import {Command, Errors} from '@oclif/core';
 import {ApiError} from '../collect/kube/kube-api.ts';
 import {KubeconfigError} from '../collect/kube/kubeconfig.ts';
 import {readBundle, UnreadableBundle} from '../collect/read-bundle.ts';
+import type {ClusterFlags, ClusterRun} from '../command/diagnose-cluster.ts';
+import type {ParsedConnectionFlags} from '../command/connection-flags.ts';
+import {diagnoseOptions} from '../command/diagnose-options.ts';
 import {identityOf} from '../command/exit-code.ts';
+import {Interrupted, listenForInterruption} from '../command/interruption.ts';
+import {diagnose} from '../diagnose.ts';
 import type {Finding} from '../model/finding.ts';
+import type {Report} from '../model/report.ts';
 import type {Snapshot} from '../model/snapshot.ts';
 import {escapeText} from '../render/escape.ts';
 import type {RenderOptions} from '../render/renderer.ts';
+
+/** The flags that talking to a cluster takes. */
+export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
+type ReportFlags = ClusterFlags & LiveFlags & {readonly from?: string | undefined};
+type ReportOptions = ClusterRun['options'];
+type Live = Pick<ClusterRun, 'cluster' | 'progress' | 'signal'>;
 
 /** What all commands share: reading, writing, and saying what went wrong. */
 export abstract class BaseCommand extends Command {
   /** What cannot be connected to by these flags is wrong use (exit 2); an API server that does not answer could not be looked at (exit 3). */
   protected override async catch(error: Error): Promise<unknown> {
     if (error instanceof KubeconfigError) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
+    if (error instanceof Interrupted) return process.stderr.write(`${error.message}\n`);
     if (error instanceof ApiError) throw new Errors.CLIError(escapeText(error.message), {exit: 3});
     throw error;
   }
 
-  /** Reads what `--from` names. Throws a CLIError (exit 2) when it cannot be used. */
-  protected async snapshot(from: string | undefined): Promise<Snapshot> {
-    if (from === undefined) {
-      throw new Errors.CLIError('give a bundle with --from: this version does not read a live cluster yet', {
-        exit: 2,
-        suggestions: ['--from DIRECTORY', '--from bundle.tgz', 'iptables-save | svc-trace check --from -'],
-      });
+  /** What `check` and `trace` tell: of the bundle that `--from` names, or else of the cluster. Sets the exit code when it was interrupted. */
+  protected async report(flags: ReportFlags, names: readonly string[], options: ReportOptions): Promise<Report> {
+    if (flags.from !== undefined) {
+      const snapshot = await this.snapshot(flags.from);
+      return diagnose(snapshot, {...diagnoseOptions(flags, names, snapshot), ...options});
     }
+    // What only a cluster needs takes its time to load.
+    const {diagnoseCluster} = await import('../command/diagnose-cluster.ts');
+    return this.withCluster(flags, live => diagnoseCluster({flags, names, options, ...live}));
+  }
+
+  /** Talks to the cluster that the flags name, until the work is done or somebody interrupts it. */
+  protected async withCluster<T>(flags: LiveFlags, work: (live: Live) => Promise<T>): Promise<T> {
+    const {openCluster} = await import('../command/open-cluster.ts');
+    const {progressLine} = await import('../command/node-progress.ts');
+    const cluster = openCluster(flags, `svc-trace/${this.config.version}`);
+    const progress = progressLine(!flags.quiet && !flags['no-progress']);
+    const interruption = listenForInterruption();
+    const {signal} = interruption;
+    try {
+      return await work({cluster, progress, signal});
+    } finally {
+      interruption.close();
+      progress.close();
+      cluster[Symbol.dispose]();
+      if (signal.reason instanceof Interrupted) process.exitCode = signal.reason.exitCode;
+    }
+  }
+
+  /** Reads what `--from` names. Throws a CLIError (exit 2) when it cannot be used. */
+  protected async snapshot(from: string): Promise<Snapshot> {
     try {
       return await readBundle(from);
     } catch (error) {

@@ -1,8 +1,9 @@
 import {Args, Flags} from '@oclif/core';
-import {diagnoseOptions} from '../command/diagnose-options.ts';
+import {connectionFlags} from '../command/connection-flags.ts';
 import {exitCode, type FailOn, identityOf} from '../command/exit-code.ts';
 import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../command/flags.ts';
-import {diagnose} from '../diagnose.ts';
+import {transportFlags} from '../command/transport-flags.ts';
+import type {Finding} from '../model/finding.ts';
 import {renderers} from '../render/index.ts';
 import {BaseCommand} from './base-command.ts';
 
@@ -23,6 +24,8 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
   static override flags = {
     ...scopeFlags,
     ...sourceFlags,
+    ...connectionFlags,
+    ...transportFlags,
     ...settingFlags,
     ...outputFlags,
     ...judgingFlags,
@@ -31,15 +34,11 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
 
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(Check);
-    const snapshot = await this.snapshot(flags.from);
     const known = this.baseline(flags.baseline);
-    const report = diagnose(snapshot, {
-      ...diagnoseOptions(flags, argv as string[], snapshot),
-      toolVersion: this.config.version,
-      known: finding => known.has(identityOf(finding)),
-    });
+    const options = {toolVersion: this.config.version, known: (finding: Finding) => known.has(identityOf(finding))};
+    const report = await this.report(flags, argv as string[], options);
     const render = renderers[flags.output as keyof typeof renderers];
     this.print(render(report, this.renderOptions(flags)), flags['output-file']);
-    process.exitCode = exitCode(report, flags['fail-on'] as FailOn, known);
+    process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn, known);
   }
 }

@@ -1,9 +1,13 @@
-import {Flags} from '@oclif/core';
+import {Errors, Flags} from '@oclif/core';
+import type {PacketAnswers} from '../command/ask-cluster.ts';
+import {connectionFlags} from '../command/connection-flags.ts';
 import {selectNodes} from '../command/diagnose-options.ts';
 import {outputFlags, sourceFlags} from '../command/flags.ts';
-import {askNodes} from '../command/packet-query.ts';
+import type {NodeSourceFlags} from '../command/node-source.ts';
+import {askNodes, type PacketFlags} from '../command/packet-query.ts';
+import {transportFlags} from '../command/transport-flags.ts';
 import {packetRenderers} from '../render/packet.ts';
-import {BaseCommand} from './base-command.ts';
+import {BaseCommand, type LiveFlags} from './base-command.ts';
 
 export default class Packet extends BaseCommand {
   static override summary = "Show what a node's real rules do to one packet";
@@ -15,6 +19,8 @@ export default class Packet extends BaseCommand {
   ];
   static override flags = {
     ...sourceFlags,
+    ...connectionFlags,
+    ...transportFlags,
     ...outputFlags,
     namespace: Flags.string({char: 'n', description: 'namespace of the Service and the pod', helpGroup: 'PACKET'}),
     source: Flags.string({description: 'where it comes from: an address or pod/NAME', required: true, helpGroup: 'PACKET'}),
@@ -39,9 +45,20 @@ export default class Packet extends BaseCommand {
 
   async run(): Promise<void> {
     const {flags} = await this.parse(Packet);
-    const snapshot = await this.snapshot(flags.from);
-    const answers = askNodes(flags, snapshot, selectNodes(flags, snapshot));
+    const {answers, unread} = await this.answers(flags);
+    for (const reason of unread) process.stderr.write(`not read: ${reason}\n`);
+    if (answers.length === 0) throw new Errors.CLIError('no node could be read', {exit: 3});
     const render = packetRenderers[flags.output as keyof typeof packetRenderers];
     this.print(render(answers, this.renderOptions(flags)), flags['output-file']);
+    if (unread.length > 0) process.exitCode ??= 3;
+  }
+
+  private async answers(flags: PacketFlags & NodeSourceFlags & LiveFlags & {readonly from?: string | undefined}): Promise<PacketAnswers> {
+    if (flags.from === undefined) {
+      const {askCluster} = await import('../command/ask-cluster.ts');
+      return this.withCluster(flags, live => askCluster({flags, ...live}));
+    }
+    const snapshot = await this.snapshot(flags.from);
+    return {answers: askNodes(flags, snapshot, selectNodes(flags, snapshot)), unread: []};
   }
 }

@@ -1,8 +1,9 @@
 import {Args, Flags} from '@oclif/core';
-import {diagnoseOptions} from '../command/diagnose-options.ts';
+import {connectionFlags} from '../command/connection-flags.ts';
 import {exitCode, type FailOn, identityOf} from '../command/exit-code.ts';
 import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../command/flags.ts';
-import {diagnose} from '../diagnose.ts';
+import {transportFlags} from '../command/transport-flags.ts';
+import type {Finding} from '../model/finding.ts';
 import {traceRenderers} from '../render/trace-index.ts';
 import {BaseCommand} from './base-command.ts';
 
@@ -22,6 +23,8 @@ export default class Trace extends BaseCommand {
   static override flags = {
     ...scopeFlags,
     ...sourceFlags,
+    ...connectionFlags,
+    ...transportFlags,
     ...settingFlags,
     ...outputFlags,
     ...judgingFlags,
@@ -36,16 +39,11 @@ export default class Trace extends BaseCommand {
 
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(Trace);
-    const snapshot = await this.snapshot(flags.from);
     const known = this.baseline(flags.baseline);
-    const report = diagnose(snapshot, {
-      ...diagnoseOptions(flags, argv as string[], snapshot),
-      toolVersion: this.config.version,
-      known: finding => known.has(identityOf(finding)),
-      trace: true,
-    });
+    const options = {toolVersion: this.config.version, known: (finding: Finding) => known.has(identityOf(finding)), trace: true};
+    const report = await this.report(flags, argv as string[], options);
     const render = traceRenderers[flags.output as keyof typeof traceRenderers];
     this.print(render(report, this.renderOptions(flags)), flags['output-file']);
-    process.exitCode = exitCode(report, flags['fail-on'] as FailOn, known);
+    process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn, known);
   }
 }

@@ -16,6 +16,7 @@ import type {DiagnoseOptions} from './diagnose-options.ts';
 import {nodeReport} from './node-report.ts';
 import {problemFinding} from './problem-finding.ts';
 import {toFinding} from './to-finding.ts';
+import {withinWhatWasRead} from './within-what-was-read.ts';
 
 /** What is kept of a node when its dumps are dropped. */
 export interface NodeResult {
@@ -40,7 +41,8 @@ export function diagnoseNode(node: NodeDump, {api, view, services, options}: Nod
   const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, inferConfig(dumps.current));
   const facts = nodeFacts(node, api);
   const traced = new Set(options.trace ? services : []);
-  const judgement = judgeNode({node, api, view, config, facts, dumps, traces: port => traced.has(port.object)});
+  const judged = judgeNode({node, api, view, config, facts, dumps, traces: port => traced.has(port.object)});
+  const judgement = {...judged, symptoms: withinWhatWasRead(judged.symptoms, api)};
   const context: NodeContext = {node, facts, view, ...judgement};
   const findings = checks.flatMap(check =>
     check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),

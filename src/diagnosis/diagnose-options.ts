@@ -14,6 +14,8 @@ export interface DiagnoseOptions {
   readonly overrides?: ConfigOverrides;
   /** Which nodes; all of them when it is left out. */
   readonly nodes?: (name: string) => boolean;
+  /** Set when the nodes are a sample of this many. */
+  readonly sample?: {readonly of: number};
   /** Trace the way of packets to the selected Services. */
   readonly trace?: boolean;
   /** Only these codes, when there are any. */

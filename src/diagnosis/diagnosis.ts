@@ -78,7 +78,10 @@ export class Diagnosis {
     const isComplete = problems.every(({isMinor}) => isMinor);
     return {
       tool: {name: 'svc-trace', version: this.#options.toolVersion},
-      summary: summarise(kept, nodes, {services: services.length, servicePorts: countPorts(view, services, proxy), isComplete}),
+      summary: {
+        ...summarise(kept, nodes, {services: services.length, servicePorts: countPorts(view, services, proxy), isComplete}),
+        ...(this.#options.sample === undefined ? {} : {sampledFrom: this.#options.sample.of}),
+      },
       nodes,
       findings: kept,
       services: served.map(({metadata}) => ({namespace: metadata.namespace ?? 'default', name: metadata.name})),

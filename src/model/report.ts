@@ -25,6 +25,8 @@ export interface Summary {
   readonly nodesUnread: number;
   readonly services: number;
   readonly servicePorts: number;
+  /** Set when only some of the nodes were looked at, by `--sample`: how many there were to choose from. */
+  readonly sampledFrom?: number;
 }
 
 export interface NodeReport {

@@ -23,8 +23,12 @@ const objects = [
 async function sourceOf(more: object, nodes: typeof objects | null = objects) {
   const server = await startApiServer({objects: {pods: [proxyPod('node-a')]}});
   servers.push(server);
-  using cluster = openCluster({kubeconfig: server.kubeconfig});
-  return {source: await nodeSource({...flags, ...more}, {api: cluster.api, objects: nodes}), server};
+  const {api} = openCluster({kubeconfig: server.kubeconfig});
+  try {
+    return {source: await nodeSource({...flags, ...more}, {api, objects: nodes}), server};
+  } finally {
+    api.close();
+  }
 }
 
 test('nodes come with their addresses and the pods by which they are reached', async () => {

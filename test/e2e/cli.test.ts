@@ -270,7 +270,7 @@ describe('exit codes', () => {
   test.each([
     ['a flag that there is not', ['check', '--nope', '--from', faulty], 'Nonexistent flag: --nope'],
     ['a format that there is not', ['check', '-o', 'xml', '--from', faulty], 'Expected --output=xml to be one of: table, wide, json, yaml'],
-    ['no bundle', ['check', '-A'], 'give a bundle with --from'],
+    ['no cluster', ['check', '-A', '--kubeconfig', '/nowhere'], '/nowhere'],
     ['a bundle that is not there', ['check', '--from', '/nowhere'], 'cannot read the bundle /nowhere'],
     ['a folder that is no bundle', ['check', '--from', root], 'is no bundle: it has neither api/services.json nor'],
     ['a file that is no dump', ['check', '--from', join(root, 'LICENSE')], 'is neither a bundle nor an iptables-save dump'],

@@ -1,0 +1,87 @@
+import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import type {ServiceObject} from '../../src/model/api-objects.ts';
+import type {Finding} from '../../src/model/finding.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {captureNames, snapshotOf} from '../fixtures.ts';
+
+const nameOf = ({metadata}: ServiceObject): string => `${metadata.namespace}/${metadata.name}`;
+
+/** What is left of a cluster when only these Services and their slices were read. */
+function withServices(snapshot: Snapshot, services: readonly ServiceObject[], namespaces: readonly string[]): Snapshot {
+  const names = new Set(services.map(nameOf));
+  const {api} = snapshot;
+  return {
+    ...snapshot,
+    api: {
+      ...api,
+      services,
+      namespaces,
+      endpointSlices:
+        api.endpointSlices?.filter(({metadata}) => names.has(`${metadata.namespace}/${metadata.labels?.['kubernetes.io/service-name']}`)) ??
+        null,
+      endpoints: api.endpoints?.filter(({metadata}) => names.has(`${metadata.namespace}/${metadata.name}`)) ?? null,
+    },
+  };
+}
+
+const options = {toolVersion: '0.0.0'};
+const ofNodes = (findings: readonly Finding[]) =>
+  findings.filter(({code, severity, node}) => severity !== 'info' && node !== undefined && code !== 'ST901');
+const inWords = ({code, node, service, message}: Finding): string => `${code} ${node} ${service?.name ?? '-'} ${message}`;
+
+describe('a healthy node of which one Service was read', () => {
+  test.each(captureNames('healthy', 'settings', 'eras'))('%s: nothing is wrong', async name => {
+    const snapshot = await snapshotOf(name);
+    for (const service of snapshot.api.services ?? []) {
+      const {findings} = diagnose(withServices(snapshot, [service], []), {...options, byName: true});
+      expect(ofNodes(findings).map(inWords)).toEqual([]);
+      expect(findings.filter(({code}) => ['ST205', 'ST215', 'ST216'].includes(code)).map(inWords)).toEqual([]);
+    }
+  });
+});
+
+describe('a healthy node of which one namespace was read', () => {
+  test.each(captureNames('healthy'))('%s: nothing is wrong', async name => {
+    const snapshot = await snapshotOf(name);
+    const services = (snapshot.api.services ?? []).filter(({metadata}) => metadata.namespace === 'shop');
+    const {findings} = diagnose(withServices(snapshot, services, ['shop']), options);
+    expect(ofNodes(findings).map(inWords)).toEqual([]);
+  });
+});
+
+describe('a faulty node of which one Service was read', () => {
+  test.each(captureNames('faults'))('%s: the same errors are found as when all were read', async name => {
+    const snapshot = await snapshotOf(name);
+    for (const service of snapshot.api.services ?? []) {
+      const selects = (other: ServiceObject) => other === service;
+      const concerns = () => false;
+      const all = ofNodes(diagnose(snapshot, {...options, selects, concerns, byName: true}).findings);
+      const part = ofNodes(diagnose(withServices(snapshot, [service], []), {...options, selects, concerns, byName: true}).findings);
+      expect(codesOf(part), nameOf(service)).toEqual(codesOf(all));
+    }
+  });
+});
+
+/** What is wrong with the frame is as bad as what it does to the Services at hand, and to some it does nothing. */
+const codesOf = (findings: readonly Finding[]) => {
+  const errors = findings.filter(({severity, code}) => severity === 'error' && !code.startsWith('ST3'));
+  return [...new Set(errors.map(({code, node}) => `${code} ${node}`))].sort();
+};
+
+test.each([
+  ['faults/no-prerouting-hook', 'ST301'],
+  ['faults/nat-flushed', 'ST305'],
+])('%s: the frame is judged when one Service was read', async (name, code) => {
+  const snapshot = await snapshotOf(name);
+  const web = (snapshot.api.services ?? []).filter(service => nameOf(service) === 'shop/web');
+  const {findings} = diagnose(withServices(snapshot, web, []), options);
+  expect(findings.filter(({severity}) => severity === 'error').map(finding => finding.code)).toEqual([code]);
+});
+
+test('a Service that is gone is still told of when its namespace was read whole', async () => {
+  const snapshot = await snapshotOf('healthy/1.36-iptables');
+  const services = (snapshot.api.services ?? []).filter(({metadata}) => metadata.namespace === 'shop' && metadata.name !== 'web');
+  const {findings} = diagnose(withServices(snapshot, services, ['shop']), options);
+  expect(findings.filter(({code}) => code === 'ST205').map(({service}) => service)).toContainEqual({namespace: 'shop', name: 'web'});
+});

@@ -1,0 +1,39 @@
+import {existsSync, readdirSync, readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {type ApiServer, type ApiServerOptions, startApiServer} from './api-server.ts';
+import {bundleObjects} from './bundle-objects.ts';
+import type {ExecCommand, ExecReply} from './exec.ts';
+
+/** A cluster made of a bundle: its API objects, and on every node a pod of kube-proxy in which commands print what the bundle holds. */
+export function startBundleCluster(folder: string, options: ApiServerOptions = {}): Promise<ApiServer> {
+  const objects = bundleObjects(folder);
+  const nodes = readdirSync(join(folder, 'nodes'));
+  const pods = [...(objects['pods'] ?? []), ...nodes.map(proxyPod)];
+  const exec = (command: ExecCommand) => options.exec?.(command) ?? bundleReply(folder, command);
+  return startApiServer({...options, objects: {...objects, pods, ...options.objects}, exec});
+}
+
+/** As kubeadm makes it. */
+export function proxyPod(node: string): object {
+  return {
+    metadata: {namespace: 'kube-system', name: `kube-proxy-${node}`, labels: {'k8s-app': 'kube-proxy'}},
+    spec: {nodeName: node, hostNetwork: true, containers: [{name: 'kube-proxy', image: ''}]},
+    status: {phase: 'Running'},
+  };
+}
+
+/** The file that a command's output would be, else "command not found". */
+export function bundleReply(folder: string, {node, argv}: Pick<ExecCommand, 'node' | 'argv'>): ExecReply {
+  const [program = '', ...args] = argv;
+  if (program === 'iptables-save' && args.length > 0) return {stdout: 'iptables-save v1.8.9 (nf_tables)\n'};
+  const file = join(folder, 'nodes', node, fileOf(program, args));
+  return existsSync(file) ? {stdout: readFileSync(file)} : {exitCode: 127, stderr: `${program}: not found`};
+}
+
+function fileOf(program: string, args: readonly string[]): string {
+  if (program === 'kube-proxy') return 'kube-proxy-version';
+  if (program === 'ip') return 'addresses.json';
+  const last = args.at(-1)?.split('/').at(-1) ?? '';
+  if (program === 'curl') return {proxyMode: 'proxy-mode', configz: 'configz.json', healthz: 'healthz.json'}[last] ?? last;
+  return program;
+}
