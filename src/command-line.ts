@@ -3,7 +3,7 @@
  * They are those of the commands, listed here because the command is not known yet when they are needed.
  */
 export const valueFlags: readonly string[] = `
-  --kubeconfig --context --cluster --user -n --namespace -l --selector -s --server --token --as --as-group
+  --kubeconfig --context --cluster --user -n --namespace -l --selector -s --server --token --as --as-group --as-uid --as-user-extra
   --certificate-authority --client-certificate --client-key --tls-server-name --request-timeout --proxy-url
   --node --node-selector --sample
   --transport --from --concurrency --node-timeout --ssh-user --ssh-port --ssh-option --ssh-address

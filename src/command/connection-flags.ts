@@ -1,4 +1,4 @@
-import {Flags} from '@oclif/core';
+import {Errors, Flags} from '@oclif/core';
 import type {ConnectionFlags} from '../collect/kube/connection-flags.ts';
 
 const helpGroup = 'CLUSTER';
@@ -15,6 +15,14 @@ export const connectionFlags = {
   'as-group': Flags.string({
     description: 'group to impersonate (repeatable)',
     helpValue: 'GROUP',
+    multiple: true,
+    multipleNonGreedy: true,
+    helpGroup,
+  }),
+  'as-uid': Flags.string({description: 'UID to impersonate', helpValue: 'UID', helpGroup}),
+  'as-user-extra': Flags.string({
+    description: 'extra of the user to impersonate (repeatable)',
+    helpValue: 'KEY=VALUE',
     multiple: true,
     multipleNonGreedy: true,
     helpGroup,
@@ -44,6 +52,8 @@ export interface ParsedConnectionFlags {
   readonly token?: string | undefined;
   readonly as?: string | undefined;
   readonly 'as-group'?: readonly string[] | undefined;
+  readonly 'as-uid'?: string | undefined;
+  readonly 'as-user-extra'?: readonly string[] | undefined;
   readonly 'certificate-authority'?: string | undefined;
   readonly 'client-certificate'?: string | undefined;
   readonly 'client-key'?: string | undefined;
@@ -58,6 +68,8 @@ export function asConnectionFlags(flags: ParsedConnectionFlags): ConnectionFlags
   return {
     ...{kubeconfig, context, cluster, user, namespace, server, token, as},
     asGroups: flags['as-group'],
+    asUid: flags['as-uid'],
+    asUserExtra: flags['as-user-extra'] === undefined ? undefined : extraOf(flags['as-user-extra']),
     certificateAuthority: flags['certificate-authority'],
     clientCertificate: flags['client-certificate'],
     clientKey: flags['client-key'],
@@ -65,4 +77,16 @@ export function asConnectionFlags(flags: ParsedConnectionFlags): ConnectionFlags
     tlsServerName: flags['tls-server-name'],
     proxyUrl: flags['proxy-url'],
   };
+}
+
+/** The same key may be given several times. kubectl passes over what is no KEY=VALUE; whoever wrote it meant something. */
+function extraOf(pairs: readonly string[]): Readonly<Record<string, readonly string[]>> {
+  const extra: Record<string, string[]> = {};
+  for (const pair of pairs) {
+    const at = pair.indexOf('=');
+    if (at < 1) throw new Errors.CLIError(`--as-user-extra ${pair} is no KEY=VALUE`, {exit: 2});
+    const key = pair.slice(0, at);
+    extra[key] = [...(extra[key] ?? []), pair.slice(at + 1)];
+  }
+  return extra;
 }

@@ -92,6 +92,7 @@ function connectionOf(flags: CommandWords['flags']): ParsedConnectionFlags {
   return {
     ...values,
     'as-group': flags.get('as-group'),
+    'as-user-extra': flags.get('as-user-extra'),
     'insecure-skip-tls-verify': flags.has('insecure-skip-tls-verify') ? true : undefined,
   };
 }

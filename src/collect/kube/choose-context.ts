@@ -81,16 +81,24 @@ function withClusterFlags(cluster: Cluster, flags: ConnectionFlags): Cluster {
 }
 
 function withUserFlags(user: User, flags: ConnectionFlags): User {
-  const {token, clientCertificate, clientKey, as, asGroups, asUid} = flags;
+  const {token, clientCertificate, clientKey} = flags;
   return given({
     ...user,
     ...(token ? {token, tokenFile: undefined} : {}),
     ...(clientCertificate ? {'client-certificate': clientCertificate, 'client-certificate-data': undefined} : {}),
     ...(clientKey ? {'client-key': clientKey, 'client-key-data': undefined} : {}),
+    ...impersonatedUser(user, flags),
+  });
+}
+
+/** Extra is merged by its keys; of the rest a flag takes the place of what the file says. */
+export function impersonatedUser(user: User, {as, asGroups, asUid, asUserExtra}: ConnectionFlags): User {
+  return {
     ...(as ? {as} : {}),
     ...(asGroups?.length ? {'as-groups': asGroups} : {}),
     ...(asUid ? {'as-uid': asUid} : {}),
-  });
+    ...(asUserExtra ? {'as-user-extra': {...user['as-user-extra'], ...asUserExtra}} : {}),
+  };
 }
 
 type Given<T> = {[K in keyof T]: Exclude<T[K], undefined>};

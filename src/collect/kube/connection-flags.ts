@@ -10,6 +10,7 @@ export interface ConnectionFlags {
   readonly as?: string | undefined;
   readonly asGroups?: readonly string[] | undefined;
   readonly asUid?: string | undefined;
+  readonly asUserExtra?: Readonly<Record<string, readonly string[]>> | undefined;
   readonly certificateAuthority?: string | undefined;
   readonly clientCertificate?: string | undefined;
   readonly clientKey?: string | undefined;

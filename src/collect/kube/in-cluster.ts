@@ -1,6 +1,6 @@
 import {existsSync, readFileSync, statSync} from 'node:fs';
 import {join} from 'node:path';
-import type {ChosenContext} from './choose-context.ts';
+import {type ChosenContext, impersonatedUser} from './choose-context.ts';
 import type {ConnectionFlags} from './connection-flags.ts';
 
 /** Where kubelet mounts the service account of a pod. */
@@ -20,13 +20,9 @@ export function inClusterContext(environment: NodeJS.ProcessEnv, folder: string,
       server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
       ...(existsSync(ca) ? {'certificate-authority': ca} : {}),
     },
-    user: {...(flags.token ? {token: flags.token} : {tokenFile: token}), ...impersonated(flags)},
+    user: {...(flags.token ? {token: flags.token} : {tokenFile: token}), ...impersonatedUser({}, flags)},
     namespace: flags.namespace || environment['POD_NAMESPACE'] || namespaceIn(join(folder, 'namespace')),
   };
-}
-
-function impersonated({as, asGroups, asUid}: ConnectionFlags): object {
-  return {...(as ? {as} : {}), ...(asGroups?.length ? {'as-groups': asGroups} : {}), ...(asUid ? {'as-uid': asUid} : {})};
 }
 
 function namespaceIn(file: string): string {

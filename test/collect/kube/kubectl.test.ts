@@ -10,8 +10,9 @@ import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {type ApiServer, type LoggedRequest, startApiServer} from '../../stand-in/api-server.ts';
 import {certificate, certificateFile} from '../../stand-in/certificates.ts';
 import {folderWith, kubeconfig} from './files.ts';
+import {startProxy, startSocks} from './proxies.ts';
 
-// Holds this client against what kubectl 1.33 did with the same kubeconfigs and flags, which is recorded.
+// Holds this client against what kubectl 1.36 did with the same kubeconfigs and flags, which is recorded.
 // SVC_TRACE_KUBECTL=kubectl npx vitest run test/collect/kube/kubectl.test.ts holds the recording, and the stand-in, against a real kubectl;
 // with SVC_TRACE_RECORD=1 it is recorded anew (npm run format puts its style right).
 const kubectl = process.env['SVC_TRACE_KUBECTL'];
@@ -103,6 +104,12 @@ describe('as kubectl does it', () => {
       {as: 'eve', asGroups: ['g', 'h'], asUid: '9'},
       ['--as=eve', '--as-group=g', '--as-group=h', '--as-uid=9'],
     ],
+    [
+      'extra of a user to impersonate',
+      {token: 'mine', as: 'x', 'as-user-extra': {a: ['9'], z: ['8']}},
+      {as: 'eve', asUserExtra: {a: ['1', '2'], 'Ab/c': ['d=e']}},
+      ['--as=eve', '--as-user-extra=a=1', '--as-user-extra=a=2', '--as-user-extra=Ab/c=d=e'],
+    ],
     ['--tls-server-name', {token: 'mine'}, {tlsServerName: 'localhost'}, ['--tls-server-name=localhost']],
   ])('%s says the same to the API server', async (name, user, flags, args) => {
     const server = await start();
@@ -118,6 +125,69 @@ describe('as kubectl does it', () => {
     await api.get('/version').catch(() => {});
     api.close();
     expect(server.requests.map(said)).toEqual(theirs);
+  });
+
+  const token = {apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status: {token: 'mine'}};
+  test.each<[string, object]>([
+    ['a token file before a token', {token: 'other', tokenFile: 'token'}],
+    ['a token before a plugin', {token: 'mine', exec: {apiVersion: token.apiVersion, command: './fails', interactiveMode: 'Never'}}],
+    ['the token of a plugin', {token: '', exec: {apiVersion: token.apiVersion, command: './plugin', interactiveMode: 'IfAvailable'}}],
+    [
+      'a plugin that is given arguments and variables',
+      {
+        token: '',
+        exec: {
+          apiVersion: token.apiVersion,
+          command: 'sh',
+          args: ['-c', 'echo "$ANSWER"'],
+          env: [{name: 'ANSWER', value: JSON.stringify(token)}],
+          interactiveMode: 'Never',
+        },
+      },
+    ],
+    [
+      'a plugin of another version than it answers in',
+      {token: '', exec: {apiVersion: 'client.authentication.k8s.io/v1beta1', command: './plugin', interactiveMode: 'Never'}},
+    ],
+  ])('%s is used', async (name, user) => {
+    const server = await start();
+    const folder = folderWith({
+      config: kubeconfig('a', {cluster: {server: server.url, 'certificate-authority': server.ca}, user}),
+      token: 'mine\n',
+      plugin: `#!/bin/sh\necho '${JSON.stringify(token)}'\n`,
+      fails: '#!/bin/sh\nexit 1\n',
+    });
+    const KUBECONFIG = join(folder, 'config');
+    const theirs = await recorded(name, async () => {
+      await run(['get', '--raw', '/version'], {KUBECONFIG});
+      return server.requests.splice(0).map(said);
+    });
+    const api = createKubeApi(loadConnection({}, {environment: {KUBECONFIG, PATH: process.env['PATH']}, interactive: false}));
+    await api.get('/version').catch(() => {});
+    api.close();
+    expect(server.requests.map(said)).toEqual(theirs);
+  });
+
+  test('a proxy is asked for the same, and nothing is sent past it', async () => {
+    const server = await start();
+    const proxy = await startProxy();
+    const socks = await startSocks();
+    for (const [name, url] of [
+      ['http', `http://ann:s%20t@127.0.0.1:${proxy.port}`],
+      ['socks5', `socks5://127.0.0.1:${socks}`],
+    ] as const) {
+      const cluster = {server: server.url, 'certificate-authority': server.ca, 'proxy-url': url};
+      const KUBECONFIG = join(folderWith({config: kubeconfig('a', {cluster, user: {token: 'mine'}})}), 'config');
+      const asked = () => ({proxy: proxy.seen.splice(0).map(withoutPort), server: server.requests.splice(0).map(said)});
+      const theirs = await recorded(`proxy ${name}`, async () => {
+        await run(['get', '--raw', '/version'], {KUBECONFIG});
+        return asked();
+      });
+      const api = createKubeApi(loadConnection({}, {environment: {KUBECONFIG}}));
+      await api.get('/version');
+      api.close();
+      expect(asked()).toEqual(theirs);
+    }
   });
 
   const execPlugin = {apiVersion: 'client.authentication.k8s.io/v1beta1', command: 'x'};
@@ -202,6 +272,10 @@ describe('as kubectl does it', () => {
     expect(server.requests.at(-1)).toMatchObject({resource: {subresource: 'exec'}, argv: ['sh', '-c', 'echo out; echo err >&2; exit 7']});
   });
 });
+
+function withoutPort(text: string): string {
+  return text.replace(/:\d+/, '');
+}
 
 interface Minified {
   readonly 'current-context': string;
