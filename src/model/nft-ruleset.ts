@@ -94,7 +94,7 @@ export interface NftTableSource {
 
 /** What a walk needs of a ruleset. */
 export interface NftSource {
-  /** In the order in which they were made: base chains of one hook and priority are passed in it. */
+  /** In the order in which they were made: of base chains of one hook and priority the kernel asks the youngest first. */
   readonly tableSources: readonly NftTableSource[];
 }
 

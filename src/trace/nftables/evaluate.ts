@@ -1,0 +1,186 @@
+import type {NftTableSource} from '../../model/nft-ruleset.ts';
+import type {NftExpression, NftListElement, NftOperator, NftStatement} from '../../model/nft-statement.ts';
+import type {Likelihood} from '../match-rule.ts';
+import {type Found, lookUpList, lookUpSet} from './look-up.ts';
+import {flagNames, numberRange} from './match-value.ts';
+import {type PacketAt, type PacketValue, packetValue} from './packet-value.ts';
+
+/** A packet at a hook of one table, whose sets its rules ask. */
+export interface Evaluation extends PacketAt {
+  readonly table: NftTableSource;
+}
+
+type MatchStatement = NftStatement & {readonly kind: 'match'};
+
+/** How likely a comparison holds: 0 is no, 1 is yes, between them is chance. Null means that it cannot be told. */
+export function matchLikelihood({left, operator, right}: MatchStatement, at: Evaluation): Likelihood {
+  if (left.kind === 'binary') return matchBinary({left, operator, right}, at);
+  const key = keyOf(left, at);
+  if (key.some(({kind}) => kind === 'none')) return 0;
+  const [value] = key;
+  if (value?.kind === 'random') return matchRandom(value, operator, right);
+  if (operator !== '==' && operator !== '!=') return value?.kind === 'number' ? compareNumbers(value.value, operator, right) : null;
+  const equal = isEqual(key, right, at);
+  return equal === null ? null : equal === (operator === '==') ? 1 : 0;
+}
+
+/** The values of a selector or of a concatenation. */
+function keyOf(expression: NftExpression, at: Evaluation): readonly PacketValue[] {
+  if (expression.kind === 'concat') return expression.parts.flatMap(part => keyOf(part, at));
+  return [expression.kind === 'selector' ? packetValue(expression.text, at) : numberValue(expression, at)];
+}
+
+function numberValue(expression: NftExpression, at: Evaluation): PacketValue {
+  const value = numberOf(expression, at);
+  return value === null ? {kind: 'unknown'} : {kind: 'number', value};
+}
+
+function isEqual(key: readonly PacketValue[], right: NftExpression, at: Evaluation): boolean | null {
+  const found = lookUp(key, right, at);
+  return found.kind === 'unknown' ? null : found.kind === 'found';
+}
+
+/** What the right side of a comparison, or a map, has for a key. */
+function lookUp(key: readonly PacketValue[], where: NftExpression, at: Evaluation): Found {
+  if (where.kind === 'list') return lookUpList(key, where.elements, at);
+  if (where.kind === 'value' || where.kind === 'concat') return lookUpList(key, [{key: constantText(where), value: null}], at);
+  const set = where.kind === 'reference' ? at.table.set(where.set) : undefined;
+  return set === undefined ? {kind: 'unknown'} : lookUpSet(key, set, at);
+}
+
+function constantText(expression: NftExpression): string {
+  if (expression.kind === 'concat') return expression.parts.map(constantText).join(' . ');
+  return expression.kind === 'value' ? expression.text : '';
+}
+
+/** `meta mark & 0x4000 != 0`, `tcp flags & (syn|ack) == syn`, `meta random & 2147483647 < 1073741824`. */
+function matchBinary({left, operator, right}: Pick<MatchStatement, 'left' | 'operator' | 'right'>, at: Evaluation): Likelihood {
+  if (left.kind !== 'binary') return null;
+  const value = left.left.kind === 'selector' ? packetValue(left.left.text, at) : undefined;
+  if (value?.kind === 'none') return 0;
+  if (value?.kind === 'flags') return left.operator === '&' ? matchFlags(value, {mask: left.right, operator, right}) : null;
+  if (value?.kind === 'random') return matchMaskedRandom(left.right, operator, right);
+  const number = numberOf(left, at);
+  return number === null ? null : compareNumbers(number, operator, right);
+}
+
+interface FlagComparison {
+  readonly mask: NftExpression;
+  readonly operator: NftOperator;
+  readonly right: NftExpression;
+}
+
+function matchFlags({flags, unsure}: PacketValue & {readonly kind: 'flags'}, {mask, operator, right}: FlagComparison): Likelihood {
+  const masked = flagNames(constantText(mask));
+  const wanted = flagNames(constantText(right)).filter(flag => !/^0x0+$|^0$/.test(flag));
+  if (masked.length === 0 || masked.some(flag => unsure.includes(flag))) return null;
+  const set = flags.filter(flag => masked.includes(flag));
+  const equal = set.length === wanted.length && set.every(flag => wanted.includes(flag));
+  return operator === '==' || operator === '!=' ? Number(equal === (operator === '==')) : null;
+}
+
+function matchMaskedRandom(mask: NftExpression, operator: NftOperator, right: NftExpression): Likelihood {
+  const count = Number(constantText(mask)) + 1;
+  // Only a mask of the lowest bits leaves all numbers as likely.
+  return Number.isInteger(Math.log2(count)) ? matchRandom({kind: 'random', first: 0, count}, operator, right) : null;
+}
+
+function matchRandom({first, count}: PacketValue & {readonly kind: 'random'}, operator: NftOperator, right: NftExpression): Likelihood {
+  const range = right.kind === 'value' ? numberRange(right.text) : null;
+  if (range === null) return null;
+  const below = (value: number): number => Math.min(Math.max(value - first, 0), count) / count;
+  const [low, high] = range;
+  const shares: Readonly<Record<NftOperator, number>> = {
+    '==': below(high + 1) - below(low),
+    '!=': 1 - below(high + 1) + below(low),
+    '<': below(low),
+    '<=': below(low + 1),
+    '>': 1 - below(low + 1),
+    '>=': 1 - below(low),
+  };
+  return shares[operator];
+}
+
+function compareNumbers(value: number, operator: NftOperator, right: NftExpression): Likelihood {
+  if (right.kind === 'list') {
+    const tests = right.elements.map(({key}) => numberRange(key));
+    if (tests.includes(null) || (operator !== '==' && operator !== '!=')) return null;
+    return Number(tests.some(range => range !== null && range[0] <= value && value <= range[1]) === (operator === '=='));
+  }
+  const range = right.kind === 'value' ? numberRange(right.text) : null;
+  if (range === null) return null;
+  const [low, high] = range;
+  const inside = low <= value && value <= high;
+  const results: Readonly<Record<NftOperator, boolean>> = {
+    '==': inside,
+    '!=': !inside,
+    '<': value < low,
+    '<=': value <= low,
+    '>': value > low,
+    '>=': value >= low,
+  };
+  return Number(results[operator]);
+}
+
+/** The number that an expression comes to, such as a new mark; null when it cannot be told. */
+export function numberOf(expression: NftExpression, at: Evaluation): number | null {
+  if (expression.kind === 'value') return numberRange(expression.text)?.[0] ?? null;
+  if (expression.kind === 'selector') {
+    const value = packetValue(expression.text, at);
+    return value.kind === 'number' ? value.value : null;
+  }
+  if (expression.kind === 'map') {
+    const found = choose(expression.key, expression.map, at);
+    return found !== null && found.choices.length === 1 && found.rest === 0
+      ? (numberRange(found.choices[0]?.value ?? '')?.[0] ?? null)
+      : null;
+  }
+  if (expression.kind !== 'binary') return null;
+  const [left, right] = [numberOf(expression.left, at), numberOf(expression.right, at)];
+  return left === null || right === null ? null : calculate[expression.operator](left, right) >>> 0;
+}
+
+const calculate: Readonly<Record<'&' | '|' | '^' | '<<' | '>>', (a: number, b: number) => number>> = {
+  '&': (a, b) => a & b,
+  '|': (a, b) => a | b,
+  '^': (a, b) => a ^ b,
+  '<<': (a, b) => a << b,
+  '>>': (a, b) => a >>> b,
+};
+
+/** What a map gives: each value with how likely it is, and how likely there is none. */
+export interface Choices {
+  readonly choices: readonly {readonly value: string; readonly share: number}[];
+  readonly rest: number;
+}
+
+/** Looks a key up in a map. Null when it cannot be told what is found. */
+export function choose(key: NftExpression, map: NftExpression, at: Evaluation): Choices | null {
+  const values = keyOf(key, at);
+  if (values.some(({kind}) => kind === 'none')) return {choices: [], rest: 1};
+  const [value] = values;
+  if (value?.kind === 'random') return drawFrom(value, elementsOf(map, at));
+  const found = lookUp(values, map, at);
+  if (found.kind === 'unknown') return null;
+  return found.kind === 'found' && found.value !== null ? {choices: [{value: found.value, share: 1}], rest: 0} : {choices: [], rest: 1};
+}
+
+/** All elements of a map, to see what may come of it. */
+export function elementsOf(map: NftExpression, {table}: Evaluation): readonly NftListElement[] {
+  if (map.kind === 'list') return map.elements;
+  const set = map.kind === 'reference' ? table.set(map.set) : undefined;
+  return set === undefined ? [] : [...set.elements.values()];
+}
+
+function drawFrom({first, count}: PacketValue & {readonly kind: 'random'}, elements: readonly NftListElement[]): Choices {
+  const choices: {value: string; share: number}[] = [];
+  let rest = 1;
+  for (const {key, value} of elements) {
+    const [low, high] = numberRange(key) ?? [0, -1];
+    const drawn = Math.min(high, first + count - 1) - Math.max(low, first) + 1;
+    if (drawn <= 0 || value === null) continue;
+    choices.push({value, share: drawn / count});
+    rest -= drawn / count;
+  }
+  return {choices, rest: rest < 1e-9 ? 0 : rest};
+}

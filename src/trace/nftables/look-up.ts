@@ -1,0 +1,59 @@
+import type {NftSet} from '../../model/nft-ruleset.ts';
+import type {NftListElement} from '../../model/nft-statement.ts';
+import {isConstant} from './match-value.ts';
+import type {PacketAt, PacketValue} from './packet-value.ts';
+
+/** What a set or map has for a packet. */
+export type Found = {readonly kind: 'found'; readonly value: string | null} | {readonly kind: 'absent'} | {readonly kind: 'unknown'};
+
+const absent: Found = {kind: 'absent'};
+const unknown: Found = {kind: 'unknown'};
+
+/** Looks a key up in a named set or map, which may hold many elements. The key is a concatenation, mostly of one or three values. */
+export function lookUpSet(key: readonly PacketValue[], set: NftSet, at: PacketAt): Found {
+  if (at.environment.knownTo.has(set.name)) return {kind: 'found', value: null};
+  const text = exactText(key);
+  const exact = text === null ? undefined : set.elements.get(text);
+  if (exact !== undefined) return {kind: 'found', value: exact.value};
+  const found =
+    text !== null && !set.flags.includes('interval') && !set.elements.has('*') ? absent : lookUpList(key, set.elements.values(), at);
+  return found.kind === 'absent' && !set.complete ? unknown : found;
+}
+
+/** The key in the spelling of an element; null when it has none, as with a value that is not known. */
+function exactText(key: readonly PacketValue[]): string | null {
+  const parts: string[] = [];
+  for (const value of key) {
+    if (value.kind === 'address') parts.push(value.address.text);
+    else if (value.kind === 'number') parts.push(String(value.value));
+    else if (value.kind === 'word') parts.push(value.words[0] ?? '');
+    else return null;
+  }
+  return parts.join(' . ');
+}
+
+/** Looks a key up among elements one by one. `*` stands for all that no other element holds. */
+export function lookUpList(key: readonly PacketValue[], elements: Iterable<NftListElement>, at: PacketAt): Found {
+  let isUnsure = false;
+  let others: Found = absent;
+  for (const element of elements) {
+    if (element.key === '*') {
+      others = {kind: 'found', value: element.value};
+      continue;
+    }
+    const matched = matchElement(key, element.key.split(' . '), at);
+    if (matched) return {kind: 'found', value: element.value};
+    if (matched === null) isUnsure = true;
+  }
+  return isUnsure ? unknown : others;
+}
+
+function matchElement(key: readonly PacketValue[], parts: readonly string[], at: PacketAt): boolean | null {
+  let result: boolean | null = true;
+  for (const [index, value] of key.entries()) {
+    const part = isConstant(value, parts[index] ?? '', at);
+    if (part === false) return false;
+    if (part === null) result = null;
+  }
+  return result;
+}

@@ -1,0 +1,145 @@
+import type {Address} from '../../model/address.ts';
+import type {Environment, Packet} from '../packet.ts';
+import type {HookName} from '../route-packet.ts';
+
+/** A packet at a hook, to be asked things. */
+export interface PacketAt {
+  readonly packet: Packet;
+  readonly environment: Environment;
+  readonly hook: HookName;
+}
+
+/** What a selector finds in a packet. */
+export type PacketValue =
+  /** The packet has nothing of the kind, as one of UDP has no TCP flags: the rule does not match, whatever it asks. */
+  | {readonly kind: 'none'}
+  | {readonly kind: 'unknown'}
+  | {readonly kind: 'address'; readonly address: Address}
+  | {readonly kind: 'number'; readonly value: number}
+  /** All spellings of it, the one of `nft list` first. */
+  | {readonly kind: 'word'; readonly words: readonly string[]}
+  /** The flags that are set, and those of which it is not known. */
+  | {readonly kind: 'flags'; readonly flags: readonly string[]; readonly unsure: readonly string[]}
+  /** Null when it is not known which. */
+  | {readonly kind: 'interface'; readonly name: string | null; readonly side: 'in' | 'out'}
+  /** Any number from `first` on, `count` of them, all as likely. */
+  | {readonly kind: 'random'; readonly first: number; readonly count: number};
+
+const none: PacketValue = {kind: 'none'};
+const unknown: PacketValue = {kind: 'unknown'};
+
+/** The value of a selector such as `ip daddr` or `fib saddr type`. */
+export function packetValue(selector: string, at: PacketAt): PacketValue {
+  const [first = '', ...rest] = selector.split(' ');
+  const read = Object.hasOwn(readers, first) ? readers[first] : undefined;
+  return read === undefined ? unknown : read(rest, at);
+}
+
+type Reader = (words: readonly string[], at: PacketAt) => PacketValue;
+
+const readers: Readonly<Record<string, Reader>> = {
+  ip: ([field = ''], {packet}) => (packet.family === 'IPv4' ? networkField(field, packet) : none),
+  ip6: ([field = ''], {packet}) => (packet.family === 'IPv6' ? networkField(field, packet) : none),
+  th: ([field = ''], {packet}) => portField(field, packet),
+  tcp: ([field = ''], {packet}) => (packet.protocol === 'tcp' ? tcpField(field, packet) : none),
+  udp: ([field = ''], {packet}) => (packet.protocol === 'udp' ? portField(field, packet) : none),
+  sctp: ([field = ''], {packet}) => (packet.protocol === 'sctp' ? portField(field, packet) : none),
+  ...Object.fromEntries(['icmp', 'icmpv6', 'igmp', 'arp', 'ah', 'esp', 'dccp', 'udplite'].map(header => [header, () => none])),
+  meta: ([key = ''], at) => metaValue(key, at),
+  iifname: (_, at) => inInterface(at),
+  iif: (_, at) => inInterface(at),
+  oifname: (_, at) => outInterface(at),
+  oif: (_, at) => outInterface(at),
+  ct: (words, at) => connectionValue(words, at.packet),
+  fib: fibValue,
+  numgen: ([, , count = '', , first = '0']) => ({kind: 'random', first: Number(first), count: Number(count)}),
+};
+
+function networkField(field: string, packet: Packet): PacketValue {
+  if (field === 'saddr') return {kind: 'address', address: packet.source};
+  if (field === 'daddr') return {kind: 'address', address: packet.destination};
+  if (field === 'protocol' || field === 'nexthdr') return protocolValue(packet);
+  return field === 'version' ? {kind: 'number', value: packet.family === 'IPv4' ? 4 : 6} : unknown;
+}
+
+function protocolValue({protocol}: Packet): PacketValue {
+  return {kind: 'word', words: [protocol, protocolNumbers[protocol] ?? protocol]};
+}
+
+const protocolNumbers: Readonly<Record<string, string>> = {tcp: '6', udp: '17', sctp: '132'};
+
+function portField(field: string, {port}: Packet): PacketValue {
+  return field === 'dport' ? {kind: 'number', value: port} : unknown;
+}
+
+/** The first packet of a TCP connection has SYN set and no other flag that matters. */
+function tcpField(field: string, packet: Packet): PacketValue {
+  return field === 'flags' ? {kind: 'flags', flags: ['syn'], unsure: ['ecn', 'cwr']} : portField(field, packet);
+}
+
+function metaValue(key: string, at: PacketAt): PacketValue {
+  const {packet} = at;
+  switch (key) {
+    case 'l4proto':
+      return protocolValue(packet);
+    case 'mark':
+      return {kind: 'number', value: packet.mark};
+    case 'nfproto':
+      return {kind: 'word', words: [packet.family === 'IPv4' ? 'ipv4' : 'ipv6']};
+    case 'protocol':
+      return {kind: 'word', words: [packet.family === 'IPv4' ? 'ip' : 'ip6']};
+    case 'pkttype':
+      return {kind: 'word', words: ['host', 'unicast']};
+    case 'random':
+      return {kind: 'random', first: 0, count: 2 ** 32};
+    default:
+      return unknown;
+  }
+}
+
+/** What arrives never came in on the loopback; what the node sends came in on no interface. */
+function inInterface({packet, hook}: PacketAt): PacketValue {
+  if (hook === 'output' || (packet.origin === 'node' && packet.inInterface === null)) return {kind: 'interface', name: '', side: 'in'};
+  return {kind: 'interface', name: packet.inInterface, side: 'in'};
+}
+
+/** Before routing, and on the way into the node, there is none. */
+function outInterface({packet, hook, environment}: PacketAt): PacketValue {
+  if (hook === 'prerouting' || hook === 'input') return {kind: 'interface', name: '', side: 'out'};
+  const toItself = packet.origin === 'node' && !packet.rewritten && environment.isLocal(packet.destination) === true;
+  return {kind: 'interface', name: packet.outInterface ?? (toItself ? 'lo' : null), side: 'out'};
+}
+
+/** The first packet of a connection is new, and translated once its address was rewritten. */
+function connectionValue(words: readonly string[], packet: Packet): PacketValue {
+  const key = words.join(' ');
+  if (key === 'state') return {kind: 'flags', flags: [packet.untracked ? 'untracked' : 'new'], unsure: []};
+  if (packet.untracked) return none;
+  if (key === 'status')
+    return {kind: 'flags', flags: [...(packet.rewritten ? ['dnat'] : []), ...(packet.masquerade ? ['snat'] : [])], unsure: ['confirmed']};
+  if (key === 'mark') return {kind: 'number', value: packet.connectionMark};
+  if (key === 'direction') return {kind: 'word', words: ['original', '0']};
+  return key.startsWith('original ') && !packet.rewritten ? originalValue(key, packet) : unknown;
+}
+
+function originalValue(key: string, packet: Packet): PacketValue {
+  if (/^original (?:ip6? )?saddr$/.test(key)) return {kind: 'address', address: packet.source};
+  if (/^original (?:ip6? )?daddr$/.test(key)) return {kind: 'address', address: packet.destination};
+  return key === 'original proto-dst' ? {kind: 'number', value: packet.port} : unknown;
+}
+
+/** `fib saddr type`, `fib daddr . iif type`, `fib saddr . iif oif`. */
+function fibValue(words: readonly string[], {packet, environment}: PacketAt): PacketValue {
+  const result = words.at(-1);
+  // A sane routing table is taken for granted: the packet came in where its answers will leave.
+  if (result !== 'type') return words[0] === 'saddr' ? {kind: 'word', words: ['exists']} : unknown;
+  const address = words[0] === 'saddr' ? packet.source : packet.destination;
+  const local = environment.isLocal(address);
+  // Whether it is one of that interface's addresses is not known.
+  if (local === null || (local && (words.includes('iif') || words.includes('oif')))) return unknown;
+  return {kind: 'word', words: [local ? 'local' : isMulticast(address) ? 'multicast' : 'unicast']};
+}
+
+function isMulticast({family, text, value}: Address): boolean {
+  return family === 'IPv4' ? value >> 28n === 14n : text.startsWith('ff');
+}

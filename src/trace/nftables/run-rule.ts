@@ -1,0 +1,245 @@
+import {parseAddress} from '../../model/address.ts';
+import type {NftRule, NftTableSource} from '../../model/nft-ruleset.ts';
+import type {NftExpression, NftStatement, NftVerdict} from '../../model/nft-statement.ts';
+import {parseNftVerdict} from '../../parse/nft-statements.ts';
+import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from '../branch.ts';
+import type {Environment, Packet} from '../packet.ts';
+import type {HookName} from '../route-packet.ts';
+import {choose, elementsOf, type Evaluation, matchLikelihood, numberOf} from './evaluate.ts';
+
+/** A rule where it is run. */
+export interface RuleRun {
+  readonly rule: NftRule;
+  readonly table: NftTableSource;
+  readonly hook: HookName;
+  readonly environment: Environment;
+  /** Walks a chain that the rule calls; `return` when it comes to its end. */
+  call(chain: string, branch: Branch<NftRule>): readonly ChainResult<NftRule>[];
+}
+
+/** Runs a rule on a packet: its statements from left to right, up to the first that does not hold. */
+export function runRule(run: RuleRun, branch: Branch<NftRule>, out: Outlets<NftRule>): void {
+  runFrom(run, 0, branch, out);
+}
+
+function runFrom(run: RuleRun, start: number, from: Branch<NftRule>, out: Outlets<NftRule>): void {
+  const statements = run.rule.statements();
+  let branch = from;
+  for (let at = start; at < statements.length; at++) {
+    const statement = statements[at];
+    if (statement === undefined) break;
+    const rest = (next: Branch<NftRule>, outlets: Outlets<NftRule>): void => runFrom(run, at + 1, next, outlets);
+    const result = runStatement(run, statement, {branch, isLast: isLast(statements, at), rest, out});
+    if (result === null) return;
+    branch = result;
+  }
+  out.next.push(branch);
+}
+
+/** What is only counted or logged after it does not matter. */
+function isLast(statements: readonly NftStatement[], at: number): boolean {
+  return statements.slice(at + 1).every(({kind}) => kind === 'passive');
+}
+
+interface StatementRun {
+  readonly branch: Branch<NftRule>;
+  readonly isLast: boolean;
+  /** The statements after this one. */
+  rest(branch: Branch<NftRule>, out: Outlets<NftRule>): void;
+  readonly out: Outlets<NftRule>;
+}
+
+/** The branch that goes on to the next statement; null when none does. */
+function runStatement(run: RuleRun, statement: NftStatement, at: StatementRun): Branch<NftRule> | null {
+  const {branch, out} = at;
+  switch (statement.kind) {
+    case 'passive':
+      return branch;
+    case 'match':
+      return runMatch(run, statement, at);
+    case 'unknown':
+      return runUnknown(run, statement.text, at);
+    case 'assign':
+      return assign(run, statement, at);
+    case 'set':
+      return taken(run, branch);
+    case 'notrack':
+      return {...taken(run, branch), packet: {...branch.packet, untracked: true}};
+    case 'reject':
+      return end(out, taken(run, branch), 'reject');
+    case 'nat':
+      return translate(run, statement, at);
+    case 'verdict':
+      return follow(run, statement.verdict, taken(run, branch), out);
+    case 'vmap':
+      return runVerdictMap(run, statement, at);
+  }
+}
+
+function runMatch(run: RuleRun, statement: NftStatement & {readonly kind: 'match'}, at: StatementRun): Branch<NftRule> | null {
+  const {branch, out} = at;
+  const likelihood = matchLikelihood(statement, evaluation(run, branch));
+  if (likelihood === 1) return branch;
+  if (likelihood === null) return supposeRest(run, at);
+  if (likelihood < 1) out.next.push({...branch, probability: branch.probability * (1 - likelihood)});
+  return likelihood === 0 ? null : {...branch, probability: branch.probability * likelihood};
+}
+
+function supposeRest({rule}: RuleRun, {branch, rest, out}: StatementRun): null {
+  suppose({rule, branch, follow: rest}, out);
+  return null;
+}
+
+/** Conditions that are not modelled. */
+const isCondition = /^(?:limit|quota|socket|osf|rt|meta|ct|ip6?|tcp option|sctp chunk|xt match) /;
+
+/** What is not known is a condition, if only because something follows; at the end of a rule it may do anything. */
+function runUnknown(run: RuleRun, text: string, at: StatementRun): null {
+  if (!at.isLast || isCondition.test(text)) return supposeRest(run, at);
+  const {branch, out} = at;
+  suppose(
+    {rule: run.rule, branch, follow: (supposed, trial) => trial.done.push(undecided(taken(run, supposed), `${text} is not known`))},
+    out,
+  );
+  return null;
+}
+
+function evaluation({table, hook, environment}: RuleRun, {packet}: Branch<NftRule>): Evaluation {
+  return {table, hook, environment, packet};
+}
+
+/** The rule is one that the packet matched. */
+function taken({rule}: RuleRun, branch: Branch<NftRule>): Branch<NftRule> {
+  return branch.path?.rule === rule ? branch : {...branch, path: {rule, before: branch.path}};
+}
+
+function end(out: Outlets<NftRule>, branch: Branch<NftRule>, verdict: ChainVerdict): null {
+  out.done.push({...branch, verdict});
+  return null;
+}
+
+/** `meta mark set …`. Other fields that are set do not matter here, but for addresses and ports. */
+function assign(
+  run: RuleRun,
+  {target, value}: NftStatement & {readonly kind: 'assign'},
+  {branch, out}: StatementRun,
+): Branch<NftRule> | null {
+  const marked = taken(run, branch);
+  const field = target === 'meta mark' ? 'mark' : target === 'ct mark' ? 'connectionMark' : null;
+  if (field === null) {
+    if (!/ [sd](?:addr|port)$/.test(target)) return marked;
+    out.done.push(undecided(marked, `${target} is set without connection tracking`));
+    return null;
+  }
+  const number = numberOf(value, evaluation(run, branch));
+  if (number !== null) return {...marked, packet: {...branch.packet, [field]: number}};
+  out.done.push(undecided(marked, `the value of ${target} cannot be told`));
+  return null;
+}
+
+function follow(run: RuleRun, verdict: NftVerdict, branch: Branch<NftRule>, out: Outlets<NftRule>): Branch<NftRule> | null {
+  switch (verdict.kind) {
+    case 'accept':
+    case 'drop':
+    case 'return':
+      return end(out, branch, verdict.kind);
+    case 'continue':
+      return branch;
+    case 'unknown':
+      out.done.push(undecided(branch, `${verdict.text} is not known`));
+      return null;
+    case 'jump':
+    case 'goto':
+      // What comes to the end of a chain it was sent to with goto is back where this chain was called.
+      for (const result of run.call(verdict.chain, branch))
+        if (result.verdict === 'return' && verdict.kind === 'jump') out.next.push(result);
+        else out.done.push(result);
+      return null;
+  }
+}
+
+/** The verdict under the key, or on to the next rule. */
+function runVerdictMap(run: RuleRun, {key, map}: NftStatement & {readonly kind: 'vmap'}, at: StatementRun): null {
+  const {branch, out} = at;
+  const found = choose(key, map, evaluation(run, branch));
+  if (found === null) {
+    const verdicts = [...new Set(elementsOf(map, evaluation(run, branch)).map(({value}) => value ?? ''))];
+    const tryAll = (supposed: Branch<NftRule>, trial: Outlets<NftRule>): void => {
+      if (verdicts.length === 0) trial.done.push(undecided(taken(run, supposed), 'what the map holds is not known'));
+      for (const verdict of verdicts) give(run, verdict, {...at, branch: supposed, out: trial});
+    };
+    suppose({rule: run.rule, branch, follow: tryAll}, out);
+    return null;
+  }
+  for (const {value, share} of found.choices) give(run, value, {...at, branch: {...branch, probability: branch.probability * share}, out});
+  if (found.rest > 0) out.next.push({...branch, probability: branch.probability * found.rest});
+  return null;
+}
+
+function give(run: RuleRun, verdict: string, {branch, out, rest}: StatementRun): void {
+  const next = follow(run, parseNftVerdict(verdict), taken(run, branch), out);
+  if (next !== null) rest(next, out);
+}
+
+type NatStatement = NftStatement & {readonly kind: 'nat'};
+
+/** A translated packet leaves its base chain. */
+function translate(run: RuleRun, statement: NatStatement, at: StatementRun): null {
+  const {out} = at;
+  const branch = taken(run, at.branch);
+  if (statement.action === 'snat' || statement.action === 'masquerade')
+    return end(out, {...branch, packet: {...branch.packet, masquerade: true}}, 'accept');
+  const targets = targetsOf(run, statement, branch);
+  if (targets === null) {
+    out.done.push(undecided(branch, `the destination of ${run.rule.body} cannot be told`));
+    return null;
+  }
+  for (const {packet, share} of targets.choices) end(out, {...branch, packet, probability: branch.probability * share}, 'accept');
+  // A map without the key: the rule does not match.
+  if (targets.rest > 0) out.next.push({...at.branch, probability: branch.probability * targets.rest});
+  return null;
+}
+
+interface Targets {
+  readonly choices: readonly {readonly packet: Packet; readonly share: number}[];
+  readonly rest: number;
+}
+
+function targetsOf(run: RuleRun, {action, to, port}: NatStatement, branch: Branch<NftRule>): Targets | null {
+  const {packet} = branch;
+  const portText = port?.kind === 'value' ? port.text : port === null ? '' : null;
+  if (portText === null) return null;
+  if (action === 'redirect' || to === null) return single(rewritten(packet, redirectAddress(run, packet), portText));
+  if (to.kind !== 'map') return single(rewritten(packet, addressText(to), portText));
+  const found = choose(to.key, to.map, evaluation(run, branch));
+  if (found === null) return null;
+  const choices = found.choices.map(({value, share}) => {
+    const [address = '', mappedPort = portText] = value.split(' . ');
+    return {packet: rewritten(packet, address, mappedPort), share};
+  });
+  return choices.every(isTold) ? {choices, rest: found.rest} : null;
+}
+
+function isTold(choice: {readonly packet: Packet | null; readonly share: number}): choice is {packet: Packet; share: number} {
+  return choice.packet !== null;
+}
+
+function single(packet: Packet | null): Targets | null {
+  return packet === null ? null : {choices: [{packet, share: 1}], rest: 0};
+}
+
+function addressText(to: NftExpression): string | null {
+  return to.kind === 'value' ? to.text : null;
+}
+
+function redirectAddress({environment}: RuleRun, packet: Packet): string | null {
+  const loopback = packet.family === 'IPv4' ? '127.0.0.1' : '::1';
+  return packet.origin === 'node' ? loopback : (environment.redirectAddress(packet)?.text ?? null);
+}
+
+/** A range of several addresses or ports cannot be told. */
+function rewritten(packet: Packet, address: string | null, port: string): Packet | null {
+  const destination = address === null ? null : parseAddress(address);
+  const toPort = port === '' ? packet.port : Number(port);
+  return destination === null || !Number.isInteger(toPort) ? null : {...packet, destination, port: toPort, rewritten: true};
+}

@@ -1,0 +1,69 @@
+import type {Family} from '../../model/family.ts';
+import type {NftChain, NftRule, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
+import {type ChainResult, startBranch, undecided} from '../branch.ts';
+import type {Outcome} from '../outcome.ts';
+import type {Environment, Packet} from '../packet.ts';
+import {type HookedChain, type HookName, inOrder, routePacket} from '../route-packet.ts';
+import {summarise} from '../summarise.ts';
+import {limitsFor, noteWalk, type WalkLimits} from '../walk-limits.ts';
+import {walkBaseChain} from './walk-nft-chain.ts';
+
+/**
+ * Walks the first packet of a connection through all tables of nftables that see it, in the order of hooks and priorities. The
+ * probabilities of the outcomes add up to 1.
+ */
+export function walkNftPacket(source: NftSource, packet: Packet, environment: Environment): readonly Outcome<NftRule>[] {
+  const limits = limitsFor(source);
+  const tables = tablesOf(source, packet.family);
+  const chains = inOrder(nftChains(tables, environment, limits));
+  const ends = routePacket({chains, environment}, startBranch<NftRule>(packet));
+  noteWalk(source, limits);
+  const cut = tables.find(({declared}) => !declared);
+  return summarise(cut === undefined ? ends : ends.map(end => inDoubt(end, cut)));
+}
+
+function tablesOf({tableSources}: NftSource, family: Family): readonly NftTableSource[] {
+  const own = family === 'IPv4' ? 'ip' : 'ip6';
+  return tableSources.filter(table => (table.family === own || table.family === 'inet') && !('dormant' in table && table.dormant === true));
+}
+
+/** What a base chain after the cut would have done to a packet that got through is not known. */
+function inDoubt(end: ChainResult<NftRule>, {id}: NftTableSource): ChainResult<NftRule> {
+  return end.verdict === 'accept' ? undecided(end, `the dump was cut in table ${id}, and there may be more base chains in it`) : end;
+}
+
+interface BaseChain {
+  readonly table: NftTableSource;
+  readonly chain: NftChain;
+  readonly hook: HookName;
+  readonly priority: number;
+  readonly isNat: boolean;
+}
+
+/** All base chains; of those of one hook and priority the kernel asks the youngest first. */
+function nftChains(tables: readonly NftTableSource[], environment: Environment, limits: WalkLimits): readonly HookedChain<NftRule>[] {
+  const chains = tables.flatMap(table => table.baseChains.flatMap(chain => baseChain(table, chain)));
+  return chains
+    .toReversed()
+    .toSorted((a, b) => a.priority - b.priority)
+    .map(({table, chain, hook, priority, isNat}) => ({
+      ...{hook, isNat},
+      priority: isNat ? natPriority(hook) : priority,
+      walk: branch => walkBaseChain({limits, environment, table, hook}, chain, branch),
+    }));
+}
+
+function baseChain(table: NftTableSource, chain: NftChain): readonly BaseChain[] {
+  const {base} = chain;
+  if (base === null || !isHook(base.hook)) return [];
+  return [{table, chain, hook: base.hook, priority: base.priority, isNat: base.type === 'nat'}];
+}
+
+function isHook(text: string): text is HookName {
+  return text === 'prerouting' || text === 'input' || text === 'forward' || text === 'output' || text === 'postrouting';
+}
+
+/** The kernel asks all chains of address translation in one go, at this priority; their own says only which of them is first. */
+function natPriority(hook: HookName): number {
+  return hook === 'prerouting' || hook === 'output' ? -100 : 100;
+}

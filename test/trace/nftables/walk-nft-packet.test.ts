@@ -1,0 +1,341 @@
+import {describe, expect, test} from 'vitest';
+import type {NftRule} from '../../../src/model/nft-ruleset.ts';
+import {parseNftText} from '../../../src/parse/nft-text.ts';
+import type {Outcome} from '../../../src/trace/outcome.ts';
+import {walkNftPacket} from '../../../src/trace/nftables/walk-nft-packet.ts';
+import {readFixture} from '../../fixtures.ts';
+import {environment, type NodeSetup, packetOf, type Sent} from '../send.ts';
+
+const sent: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};
+const own: Sent = {from: '192.168.1.10', to: '10.96.1.1', port: 80};
+const inward: Sent = {from: '203.0.113.9', to: '192.168.1.10', port: 80};
+
+function outcomes(text: string, packet: Sent, setup: NodeSetup = {}): readonly Outcome<NftRule>[] {
+  const ruleset = parseNftText(text);
+  expect(ruleset.strays).toEqual([]);
+  const ends = walkNftPacket(ruleset, packetOf(packet), environment(setup));
+  expect(ends.reduce((sum, {probability}) => sum + probability, 0)).toBeCloseTo(1, 6);
+  return ends;
+}
+
+/** Each outcome once, with its share: `50 % 10.0.0.1:80 masqueraded`, `DROP`, `passes`. */
+function fate(text: string, packet: Sent = sent, setup: NodeSetup = {}): string {
+  const shares = new Map<string, number>();
+  for (const {verdict, destination, masquerade, probability} of outcomes(text, packet, setup)) {
+    const end = verdict !== 'accept' ? verdict.toUpperCase() : `${destination ?? 'passes'}${masquerade ? ' masqueraded' : ''}`;
+    shares.set(end, (shares.get(end) ?? 0) + probability);
+  }
+  return [...shares]
+    .map(([end, share]) => (share > 0.9999 ? end : `${Math.round(share * 100)} % ${end}`))
+    .sort()
+    .join(', ');
+}
+
+interface Hook {
+  readonly type?: string;
+  readonly hook?: string;
+  readonly priority?: string;
+  readonly policy?: string;
+}
+
+/** A table with one base chain, and whatever else. */
+function table(
+  rules: string,
+  {type = 'filter', hook = 'forward', priority = 'filter', policy = 'accept'}: Hook = {},
+  rest = '',
+  id = 'ip t',
+): string {
+  const lines = rules.split('\n').map(line => `\t\t${line.trim()}\n`);
+  return `table ${id} {\n${rest}\tchain base {\n\t\ttype ${type} hook ${hook} priority ${priority}; policy ${policy};\n${lines.join('')}\t}\n}\n`;
+}
+
+function chain(name: string, rules: string): string {
+  return `\tchain ${name} {\n${rules
+    .split('\n')
+    .map(line => `\t\t${line.trim()}\n`)
+    .join('')}\t}\n`;
+}
+
+const dnat: Hook = {type: 'nat', hook: 'prerouting', priority: 'dstnat'};
+
+describe('verdicts', () => {
+  test.each([
+    ['accept', 'passes'],
+    ['drop', 'DROP'],
+    ['reject', 'REJECT'],
+    ['reject with icmp host-unreachable', 'REJECT'],
+    ['return', 'passes'],
+  ])('%s ends the chain', (verdict, end) => expect(fate(table(`${verdict}\ndrop`))).toBe(end));
+
+  test('a base chain ends in its policy, also by return and goto', () => {
+    const drop: Hook = {policy: 'drop'};
+    expect(fate(table('ip daddr 10.0.0.1 accept', drop))).toBe('DROP');
+    expect(fate(table('return\naccept', drop))).toBe('DROP');
+    expect(fate(table('goto a\naccept', drop, chain('a', 'ip daddr 10.0.0.1 accept')))).toBe('DROP');
+    expect(outcomes(table('return', drop), sent)[0]?.policy).toBe('ip t/base');
+  });
+
+  test('jump comes back, goto to where its own chain was called', () => {
+    const rest = (call: string) => chain('a', `${call} b\naccept`) + chain('b', 'ip daddr 10.0.0.1 drop');
+    expect(fate(table('jump a\ndrop', {}, rest('jump')))).toBe('passes');
+    expect(fate(table('jump a\ndrop', {}, rest('goto')))).toBe('DROP');
+  });
+
+  test('accept ends only its own base chain', () => {
+    const first = table('accept', {priority: '-10'}, '', 'ip a');
+    expect(fate(first + table('drop', {}, '', 'inet b'))).toBe('DROP');
+  });
+
+  test('a table of the other family, and one that is switched off, see nothing', () => {
+    expect(fate(table('drop', {}, '', 'ip6 t'))).toBe('passes');
+    expect(fate(table('drop', {}, '\tflags dormant\n'))).toBe('passes');
+  });
+});
+
+describe('hooks', () => {
+  test.each([
+    ['prerouting', 'DROP', 'passes', 'DROP'],
+    ['input', 'passes', 'passes', 'DROP'],
+    ['forward', 'DROP', 'passes', 'passes'],
+    ['output', 'passes', 'DROP', 'passes'],
+    ['postrouting', 'DROP', 'DROP', 'passes'],
+  ])('%s', (hook, through, out, into) => {
+    const rules = table('drop', {hook});
+    expect([fate(rules, sent), fate(rules, own), fate(rules, inward)]).toEqual([through, out, into]);
+  });
+
+  test('are passed in the order of priorities', () => {
+    const marks = table('meta mark set 0x1', {priority: '5'}, '', 'ip a');
+    expect(fate(marks + table('meta mark 0x1 drop', {priority: '6'}, '', 'ip b'))).toBe('DROP');
+    expect(fate(marks + table('meta mark 0x1 drop', {priority: '4'}, '', 'ip b'))).toBe('passes');
+  });
+
+  // As a kernel 6.18 was seen to do.
+  test('of one priority are passed youngest first', () => {
+    const [marks, drops] = [table('meta mark set 0x1', {}, '', 'ip a'), table('meta mark 0x1 drop', {}, '', 'ip b')];
+    expect(fate(marks + drops)).toBe('passes');
+    expect(fate(drops + marks)).toBe('DROP');
+  });
+
+  // As a kernel 6.18 was seen to do.
+  test('of address translation are all asked at dstnat, in their own order, until one translates', () => {
+    const nat = (id: string, priority: string, to: string) => table(`tcp dport 80 dnat to ${to}`, {...dnat, priority}, '', id);
+    const both = nat('ip a', '-50', '10.0.0.1:81') + nat('ip b', '-60', '10.0.0.2:82');
+    expect(fate(both)).toBe('10.0.0.2:82');
+    expect(fate(both + table('tcp dport 82 drop', {hook: 'prerouting', priority: '-80'}, '', 'ip c'))).toBe('DROP');
+  });
+
+  test('what the node sends to itself comes in again, and is not translated twice', () => {
+    const nat = table('dnat to 10.0.0.1', dnat, '', 'ip a');
+    expect(fate(nat, {...own, to: '192.168.1.10'})).toBe('passes');
+    expect(fate(table('iifname "lo" drop', {hook: 'input'}), {...own, to: '192.168.1.10'})).toBe('DROP');
+  });
+});
+
+describe('conditions', () => {
+  test.each([
+    ['ip daddr 10.96.1.1', true],
+    ['ip daddr != 10.96.1.1', false],
+    ['ip saddr 10.244.0.0/16', true],
+    ['ip saddr 10.244.1.0-10.244.1.4', false],
+    ['ip saddr != { 10.244.0.0/24, 10.244.1.6-10.244.1.9 }', true],
+    ['ip saddr { 10.0.0.1, 10.244.1.5 }', true],
+    ['ip6 daddr != fd00::1', false],
+    ['ip protocol tcp', true],
+    ['meta l4proto { tcp, udp } th dport 80', true],
+    ['meta l4proto 6', true],
+    ['udp dport != 81', false],
+    ['tcp dport { 79, 81-90 }', false],
+    ['tcp dport > 79', true],
+    ['tcp dport <= 79', false],
+    ['tcp flags syn', true],
+    ['tcp flags syn / fin,syn,rst,ack', true],
+    ['tcp flags & (syn|ack) == syn', true],
+    ['tcp flags & (syn|ack) == ack', false],
+    ['ct state new', true],
+    ['ct state established,related', false],
+    ['ct state { established, new }', true],
+    ['ct state vmap { established : accept, new : drop }', true],
+    ['ct status dnat', false],
+    ['ct direction original', true],
+    ['meta nfproto ipv4', true],
+    ['icmp type echo-request', false],
+    ['fib daddr type local', false],
+    ['fib saddr . iif oif missing', false],
+    ['meta mark & 0x00004000 == 0x00000000', true],
+    ['meta pkttype broadcast', false],
+    ['iifname "lo"', false],
+    ['ip daddr . tcp dport { 10.96.1.1 . 80 }', true],
+    ['ip daddr . tcp dport { 10.96.1.1 . 81-90, 10.0.0.0/8 . 79 }', false],
+    ['ip daddr . meta l4proto . th dport @services', true],
+    ['ip daddr @networks', true],
+    ['ip saddr @networks', false],
+    ['ip saddr @all', true],
+  ])('%s: %s', (condition, matches) => {
+    const sets = [
+      '\tset services {\n\t\ttype ipv4_addr . inet_proto . inet_service\n\t\telements = { 10.96.1.2 . tcp . 80,\n 10.96.1.1 . tcp . 80 }\n\t}\n',
+      '\tset networks {\n\t\ttype ipv4_addr\n\t\tflags interval\n\t\telements = { 10.96.0.0/16, 10.0.0.1-10.0.0.9 }\n\t}\n',
+      '\tset all {\n\t\ttype ipv4_addr\n\t\tflags interval\n\t\telements = { 10.0.0.1, * }\n\t}\n',
+    ];
+    const statement = condition.includes('vmap') ? condition : `${condition} drop`;
+    expect(fate(table(statement, {}, sets.join('')))).toBe(matches ? 'DROP' : 'passes');
+  });
+
+  test.each([
+    ['iifname "eth*" drop', {inInterface: 'eth0'}, 'DROP'],
+    ['iifname != "eth0" drop', {inInterface: 'eth0'}, 'passes'],
+    ['iifname { "eth0", "eth1" } drop', {inInterface: 'eth1'}, 'DROP'],
+    ['iifname . ip saddr { "eth1" . 10.244.1.5 } drop', {inInterface: 'eth1'}, 'DROP'],
+    ['oifname "cni0" drop', {outInterface: 'cni0'}, 'DROP'],
+  ])('%s of %j', (rule, interfaces, end) => expect(fate(table(rule), {...sent, ...interfaces})).toBe(end));
+
+  test('the node sends by no interface that it came in on', () => {
+    expect(fate(table('iifname != "eth0" drop', {hook: 'output'}), own)).toBe('DROP');
+    expect(fate(table('iifname "eth0" drop', {hook: 'output'}), own)).toBe('passes');
+  });
+});
+
+describe('what cannot be told', () => {
+  test.each([
+    'ct count 10',
+    'ip ttl 5',
+    'iifname "eth0"',
+    'limit rate 5/second',
+    'socket transparent 1',
+    'tcp sport 1024-2000',
+    'meta skuid 0',
+    'xt match "x"',
+  ])('%s', condition => {
+    expect(fate(table(`${condition} drop`))).toBe('UNDECIDED');
+    expect(outcomes(table(`${condition} drop`), sent)[0]?.reason).toContain(condition);
+    expect(fate(table(`${condition} accept`))).toBe('passes');
+    expect(fate(table(`${condition} counter log prefix "x"`))).toBe('passes');
+    expect(fate(table(`${condition} drop\ndrop`))).toBe('DROP');
+  });
+
+  test('a statement that is not known may do anything, unless the packet ends alike', () => {
+    expect(fate(table('queue to 0'))).toBe('UNDECIDED');
+    expect(fate(table('ip daddr 10.0.0.1 queue to 0'))).toBe('passes');
+    expect(fate(table('xt target "TPROXY"'))).toBe('UNDECIDED');
+  });
+
+  test('of a map with a key that cannot be told all verdicts are tried', () => {
+    expect(fate(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : drop }'))).toBe('UNDECIDED');
+    expect(fate(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : return }'))).toBe('passes');
+    expect(fate(table('dnat ip to jhash ip saddr mod 2 map { 0 : 10.0.0.1, 1 : 10.0.0.2 }', dnat))).toBe('UNDECIDED');
+  });
+
+  test('beside one that can and does not hold it does not matter', () => {
+    expect(fate(table('limit rate 5/second ip daddr 10.0.0.1 drop'))).toBe('passes');
+  });
+
+  test('a dump that was cut may hold more', () => {
+    const text = table('accept') + table('accept', {}, '', 'ip b');
+    expect(fate(text)).toBe('passes');
+    const cut = walkNftPacket(parseNftText(text.slice(0, -10)), packetOf(sent), environment());
+    expect(cut.map(({verdict}) => verdict)).toEqual(['undecided']);
+  });
+});
+
+describe('chance', () => {
+  test('numgen gives equal shares', () => {
+    expect(
+      fate(
+        table(
+          'meta l4proto tcp dnat ip to numgen random mod 4 map { 0 : 10.0.0.1 . 81, 1 : 10.0.0.2 . 82, 2 : 10.0.0.1 . 81, 3 : 10.0.0.3 . 83 }',
+          dnat,
+        ),
+      ),
+    ).toBe('25 % 10.0.0.2:82, 25 % 10.0.0.3:83, 50 % 10.0.0.1:81');
+    expect(fate(table('numgen inc mod 10 vmap { 0-3 : drop, 4 : accept }\nip daddr 10.96.1.1 reject'))).toBe(
+      '10 % passes, 40 % DROP, 50 % REJECT',
+    );
+    expect(fate(table('numgen random mod 10 < 3 drop'))).toBe('30 % DROP, 70 % passes');
+  });
+
+  test('iptables-nft spells its statistic so', () => {
+    expect(fate(table('meta random & 2147483647 < 536870912 drop'))).toBe('25 % DROP, 75 % passes');
+  });
+});
+
+describe('effects', () => {
+  test.each([
+    [
+      'meta mark set meta mark | 0x00004000\nmeta mark & 0x00004000 != 0x00000000 meta mark set meta mark ^ 0x00004000\nmeta mark 0x00000000 drop',
+      'DROP',
+    ],
+    ['ct mark set 0x00000005\nmeta mark set ct mark & 0x00000004 | 0x00000002\nmeta mark 0x00000006 drop', 'DROP'],
+    ['meta mark set 0x1 limit rate 5/second accept\nmeta mark 0x1 drop', 'UNDECIDED'],
+    ['meta priority set 1:2\ntcp option maxseg size set rt mtu\ndrop', 'DROP'],
+    ['ip daddr set 10.0.0.1', 'UNDECIDED'],
+  ])('%s', (rules, end) => expect(fate(table(rules))).toBe(end));
+
+  test('translation', () => {
+    expect(fate(table('dnat to 10.0.0.1', dnat))).toBe('10.0.0.1:80');
+    expect(fate(table('redirect to :8080', dnat))).toBe('192.168.1.10:8080');
+    expect(fate(table('redirect', {...dnat, hook: 'output'}), own)).toBe('127.0.0.1:80');
+    expect(fate(table('dnat ip to tcp dport map { 80 : 10.0.0.1, 81 : 10.0.0.2 }', dnat))).toBe('10.0.0.1:80');
+    expect(fate(table('dnat ip to tcp dport map { 81 : 10.0.0.2 }\ndnat to 10.0.0.3', dnat))).toBe('10.0.0.3:80');
+    expect(fate(table('dnat to 10.0.0.1-10.0.0.9', dnat))).toBe('UNDECIDED');
+    expect(fate(table('masquerade fully-random', {type: 'nat', hook: 'postrouting', priority: 'srcnat'}))).toBe('passes masqueraded');
+  });
+
+  test('what is not tracked is not translated', () => {
+    const untracked = table('notrack', {hook: 'prerouting', priority: 'raw'}, '', 'ip a');
+    expect(fate(untracked + table('dnat to 10.0.0.1', dnat, '', 'ip b'))).toBe('passes');
+    expect(fate(untracked + table('ct state untracked drop', {}, '', 'ip b'))).toBe('DROP');
+  });
+});
+
+describe('a node of kube-proxy 1.36', () => {
+  const dump = readFixture('captures/nftables/1.36/nodes/node-a/nft.txt').toString('utf8');
+  const local = {local: ['172.18.0.11', '10.244.11.1']};
+  const own: Sent = {from: '192.168.1.10', to: '', port: 80};
+
+  // Read from the dump and the reference, not from a walk.
+  test.each<readonly [string, Sent, string]>([
+    [
+      'a pod to a cluster IP',
+      {from: '10.244.11.20', to: '10.96.1.1', port: 80},
+      '33 % 10.244.11.4:8080, 33 % 10.244.11.5:8080, 33 % 10.244.12.4:8080',
+    ],
+    [
+      'from outside to a node port',
+      {from: '198.51.100.9', to: '172.18.0.11', port: 30093},
+      '50 % 10.244.11.9:9153 masqueraded, 50 % 10.244.12.9:9153 masqueraded',
+    ],
+    ['a wrong port of a cluster IP', {from: '10.244.11.20', to: '10.96.1.1', port: 81}, 'REJECT'],
+    ['an address of the range that nobody has', {from: '10.244.11.20', to: '10.96.77.7', port: 80}, 'DROP'],
+    ['a Service without endpoints', {from: '10.244.11.20', to: '10.96.1.14', port: 80}, 'REJECT'],
+    ['a source outside the ranges', {from: '192.0.2.99', to: '203.0.113.13', port: 80}, 'DROP'],
+    ['a node port at 127.0.0.1', {...own, to: '127.0.0.1', port: 30080}, 'passes'],
+  ])('%s', (_, packet, end) => expect(fate(dump, packet, local)).toBe(end));
+
+  test('a pod that reaches itself is masqueraded', () => {
+    expect(fate(dump, {from: '10.244.11.4', to: '10.96.1.1', port: 80}, local)).toContain('33 % 10.244.11.4:8080 masqueraded');
+  });
+
+  test('a client that an affinity set holds comes back', () => {
+    const set = 'affinity-UYYGHSSD-shop/sticky-short/tcp/http__10.244.11.5/8080';
+    const packet: Sent = {from: '10.244.11.20', to: '10.96.1.11', port: 80};
+    expect(fate(dump, packet, local)).toContain('33 % 10.244.11.4:8080');
+    expect(fate(dump, packet, {...local, knownTo: [set]})).toBe('10.244.11.5:8080');
+    const alive = dump.replace(`set ${set} {`, `set ${set} {\n\t\telements = { 10.244.11.20 expires 9m59s996ms }`);
+    expect(fate(alive, packet, local)).toBe('10.244.11.5:8080');
+  });
+
+  test('the rules on the way are told', () => {
+    const [first] = outcomes(dump, {from: '10.244.11.20', to: '10.96.1.2', port: 8000}, local);
+    expect(first?.path.map(rule => `${rule.table} ${rule.chain} ${rule.line > 0}`)).toEqual([
+      ...[
+        'filter-prerouting-pre-dnat',
+        'nat-prerouting',
+        'services',
+        'service-T5JN5A62-shop/unnamed-port/tcp/',
+        'filter-forward',
+        'filter-forward',
+        'nat-postrouting',
+      ].map(name => `ip kube-proxy ${name} true`),
+    ]);
+  });
+});
