@@ -10,6 +10,7 @@ export function diagnose(snapshot: Snapshot, options: DiagnoseOptions): Report {
   const diagnosis = new Diagnosis(snapshot.api, options);
   const wantsNode = options.nodes ?? (() => true);
   for (const name of missingNodes(snapshot).filter(wantsNode)) diagnosis.addUnread({name, ...notInBundle});
+  for (const node of snapshot.unread ?? []) if (wantsNode(node.name)) diagnosis.addUnread(node);
   for (const node of snapshot.nodes) if (wantsNode(node.name)) diagnosis.add(node);
   return diagnosis.report(snapshot.problems);
 }

@@ -48,7 +48,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     return read.items;
   };
   const record = readSnapshotRecord(files.read('snapshot.json'));
-  const nodes = nodeDumps(files, record.nodes);
+  const nodes = nodeDumps(files, record.read);
   const api = {
     services: list<ServiceObject>('api/services.json', serviceShape),
     endpointSlices: list<EndpointSliceObject>('api/endpointslices.json', endpointSliceShape),
@@ -64,10 +64,21 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     );
   }
   const {takenAt} = record;
-  return {origin, api, nodes, problems: [...record.problems, ...problems], ...(takenAt === undefined ? {} : {takenAt})};
+  const unread = record.unread.filter(({name}) => !nodes.some(node => node.name === name && node.files.some(isRuleDump)));
+  return {
+    ...{origin, api, problems: [...record.problems, ...problems]},
+    nodes: nodes.filter(({name}) => !unread.some(node => node.name === name)),
+    ...(unread.length === 0 ? {} : {unread}),
+    ...(takenAt === undefined ? {} : {takenAt}),
+  };
 }
 
-/** `recorded` are nodes that were to be read, also those of which nothing could be. */
+/** Somebody may have put in by hand what could not be read. */
+function isRuleDump(file: string): boolean {
+  return file === 'nft.json' || /^ip6?tables(?:-legacy|-nft)?-save$/.test(file);
+}
+
+/** `recorded` are nodes that were read: one of which there is no file, such as a Windows node, is there too. */
 function nodeDumps(files: BundleFiles, recorded: readonly string[]): readonly NodeDump[] {
   const byNode = new Map<string, string[]>(recorded.map(node => [node, []]));
   for (const path of files.paths) {

@@ -1,4 +1,4 @@
-import type {Problem} from '../model/snapshot.ts';
+import type {Problem, UnreadNode} from '../model/snapshot.ts';
 
 /** What `snapshot.json` of a bundle says: when and with what it was taken, and what could not be read. */
 export interface SnapshotRecord {
@@ -14,7 +14,11 @@ export interface SnapshotRecord {
 }
 
 export interface NodeRecord {
+  /** `partial`: see the problems; `unread`: not one dump of rules is there. */
   readonly status: 'read' | 'partial' | 'unread';
+  /** Of a node that is unread: why, and what to do. */
+  readonly reason?: string;
+  readonly remedy?: string;
   /** How the node was reached, in words. */
   readonly via?: string;
   /** Files that are not there, and why. */
@@ -24,22 +28,49 @@ export interface NodeRecord {
 /** What of `snapshot.json` a later run needs. */
 export interface ReadRecord {
   readonly takenAt?: string;
-  readonly nodes: readonly string[];
+  /** Nodes that were read, also those that have no file. */
+  readonly read: readonly string[];
+  readonly unread: readonly UnreadNode[];
   readonly problems: readonly Problem[];
 }
 
 /** Reads `snapshot.json`. Bundles that were made by hand have none, or an incomplete one: what is not there is nothing. */
 export function readSnapshotRecord(content: Buffer | null): ReadRecord {
-  if (content === null) return {nodes: [], problems: []};
+  if (content === null) return nothing;
   const record = parse(content.toString('utf8'));
   if (typeof record !== 'object' || record === null)
-    return {nodes: [], problems: [{message: 'snapshot.json cannot be read: what failed when the bundle was made is not known'}]};
+    return {...nothing, problems: [{message: 'snapshot.json cannot be read: what failed when the bundle was made is not known'}]};
   const {takenAt, nodes, problems} = record as Readonly<Record<string, unknown>>;
   return {
     ...(typeof takenAt === 'string' ? {takenAt} : {}),
-    nodes: typeof nodes === 'object' && nodes !== null ? Object.keys(nodes) : [],
+    ...readNodes(nodes),
     problems: Array.isArray(problems) ? problems.flatMap(toProblem) : [],
   };
+}
+
+const nothing: ReadRecord = {read: [], unread: [], problems: []};
+
+function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'unread'> {
+  const nodes = Object.entries(asObject(value)).map(
+    ([name, node]) => ({name, ...asObject(node)}) as {name: string; [field: string]: unknown},
+  );
+  return {
+    read: nodes.filter(({status}) => status !== 'unread').map(({name}) => name),
+    unread: nodes
+      .filter(({status}) => status === 'unread')
+      .map(({name, reason, remedy}) => ({name, reason: textOr(reason, notSaid), remedy: textOr(remedy, readAgain)})),
+  };
+}
+
+const notSaid = 'the bundle does not say why';
+const readAgain = 'Read the node in another way, or name the nodes to be looked at with --node.';
+
+function textOr(value: unknown, otherwise: string): string {
+  return typeof value === 'string' && value !== '' ? value : otherwise;
+}
+
+function asObject(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
 }
 
 function parse(text: string): unknown {

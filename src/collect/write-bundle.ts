@@ -16,8 +16,7 @@ export interface BundleContent {
 }
 
 /** A node, and how it was read. */
-export interface BundledNode extends NodeDump, Partial<Omit<NodeRecord, 'via'>> {
-  readonly via?: string | null;
+export interface BundledNode extends NodeDump, Partial<NodeRecord> {
   readonly problems?: readonly Problem[];
 }
 
@@ -71,10 +70,12 @@ function whyNoFolder(name: string): string | null {
   return isSafe ? null : `a node is left out: its name cannot be that of a folder: ${JSON.stringify(name)}`;
 }
 
-function recordOf({status, via, missing, files}: BundledNode): NodeRecord {
+function recordOf({status, reason, remedy, via, missing}: BundledNode): NodeRecord {
   return {
-    status: status ?? (files.length === 0 ? 'unread' : 'read'),
-    ...(via === undefined || via === null ? {} : {via}),
+    status: status ?? 'read',
+    ...(reason === undefined ? {} : {reason}),
+    ...(remedy === undefined ? {} : {remedy}),
+    ...(via === undefined ? {} : {via}),
     ...(missing === undefined || missing.length === 0 ? {} : {missing}),
   };
 }

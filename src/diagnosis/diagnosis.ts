@@ -6,14 +6,14 @@ import {families} from '../model/family.ts';
 import type {Finding} from '../model/finding.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
-import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
+import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
 import {clusterFindings} from './cluster-findings.ts';
 import type {DiagnoseOptions} from './diagnose-options.ts';
 import {diagnoseNode, type NodeResult} from './diagnose-node.ts';
 import {problemFinding} from './problem-finding.ts';
 import {byName, sortFindings} from './sort-findings.ts';
 import {summarise} from './summarise.ts';
-import {type UnreadNode, unreadNode} from './unread-node.ts';
+import {unreadNode} from './unread-node.ts';
 
 /**
  * A diagnosis in the making: nodes are judged one by one, in any order, and only what was found of each is kept. The same API

@@ -1,11 +1,6 @@
+import type {UnreadNode} from '../model/snapshot.ts';
 import type {NodeResult} from './diagnose-node.ts';
 import {problemFinding} from './problem-finding.ts';
-
-export interface UnreadNode {
-  readonly name: string;
-  readonly reason: string;
-  readonly remedy: string;
-}
 
 export function unreadNode({name, reason, remedy}: UnreadNode): NodeResult {
   return {

@@ -9,6 +9,8 @@ export interface Snapshot {
   readonly nodes: readonly NodeDump[];
   /** What could not be read, in words that name the file and what to do. */
   readonly problems: readonly Problem[];
+  /** Nodes that were to be read and could not be, as far as that is known. */
+  readonly unread?: readonly UnreadNode[];
   /** When it was taken (RFC 3339), where that is known. */
   readonly takenAt?: string;
 }
@@ -34,6 +36,13 @@ export interface NodeDump {
   readonly files: readonly string[];
   /** Reads one file; null when it is not there. A dump is read when it is needed and dropped when the node was judged. */
   read(file: string): Buffer | null;
+}
+
+/** A node of which nothing is known that a judgement could rest on. */
+export interface UnreadNode {
+  readonly name: string;
+  readonly reason: string;
+  readonly remedy: string;
 }
 
 export interface Problem {

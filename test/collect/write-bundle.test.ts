@@ -125,9 +125,10 @@ describe('API objects', () => {
 describe('snapshot.json', () => {
   test('says when, by what, from where, and what failed on which node', async () => {
     const path = target('bundle');
-    const problem = {node: 'node-b', message: 'no pod to exec into', remedy: 'Use --transport ssh.'};
+    const problem = {node: 'node-c', message: 'iptables-save: killed', remedy: 'Try again.'};
     const nodes = [
-      node('node-b', {}, {status: 'unread', problems: [problem]}),
+      node('node-b', {}, {status: 'unread', reason: 'no pod to exec into', remedy: 'Use --transport ssh.'}),
+      node('node-c', {}, {status: 'partial', problems: [problem]}),
       node(
         'node-a',
         {'iptables-save': '*nat\nCOMMIT\n'},
@@ -139,25 +140,36 @@ describe('snapshot.json', () => {
       ...record,
       nodes: {
         'node-a': {status: 'read', via: 'exec into x', missing: [{file: 'nft.json', reason: 'nft is not there'}]},
-        'node-b': {status: 'unread'},
+        'node-b': {status: 'unread', reason: 'no pod to exec into', remedy: 'Use --transport ssh.'},
+        'node-c': {status: 'partial'},
       },
       problems: [{message: 'pods: forbidden', isMinor: true}, problem],
     });
   });
 
-  test('what failed is known when the bundle is read', async () => {
+  test('what failed is known when the bundle is read, and a finding', async () => {
     const path = target('bundle.tgz');
-    const problem = {node: 'node-b', message: 'no pod to exec into', remedy: 'Use --transport ssh.'};
-    await writeBundle(
-      path,
-      contentOf({api: {...noObjects, services: []}, nodes: [node('node-b', {}, {problems: [problem]})], problems: []}),
-    );
-    const {nodes, problems, takenAt} = await readBundle(path);
-    expect({nodes: nodes.map(({name, files}) => [name, files]), problems, takenAt}).toEqual({
-      nodes: [['node-b', []]],
+    const why = {reason: 'no pod to exec into', remedy: 'Use --transport ssh.'};
+    const problem = {node: 'node-c', message: 'iptables-save: killed', remedy: 'Try again.'};
+    const nodes = [node('node-b', {sysctls: ''}, {status: 'unread', ...why}), node('node-c', {}, {problems: [problem]})];
+    await writeBundle(path, contentOf({api: {...noObjects, services: []}, nodes, problems: []}));
+    const read = await readBundle(path);
+    expect({...read, nodes: read.nodes.map(({name, files}) => [name, files])}).toMatchObject({
+      nodes: [['node-c', []]],
+      unread: [{name: 'node-b', ...why}],
       problems: [problem],
       takenAt: record.takenAt,
     });
+    expect(report(read).findings).toContainEqual(
+      expect.objectContaining({code: 'ST901', node: 'node-b', message: 'node-b was not checked: no pod to exec into', remedy: why.remedy}),
+    );
+  });
+
+  test('a node that was unread is read where its dump was put in by hand', async () => {
+    const nodes = {'node-b': {status: 'unread', reason: 'no pod to exec into'}};
+    const path = folder.bundle({'nodes/node-b/iptables-save': '*nat\nCOMMIT\n', 'snapshot.json': JSON.stringify({nodes})});
+    const read = await readBundle(path);
+    expect([read.nodes.map(({name}) => name), read.unread]).toEqual([['node-b'], undefined]);
   });
 
   test.each(['', '{', '[]', '{"nodes": 3, "problems": [1, {"message": 2}]}'])('that reads %j does no harm', async text => {
