@@ -56,6 +56,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     nodes: list<NodeObject>('api/nodes.json', nodeShape),
     pods: list<PodObject>('api/pods.json', podShape),
     configMaps: list<ConfigMapObject>('api/configmaps.json', configMapShape),
+    ...record.scope,
   };
   if (nodes.every(node => node.files.length === 0) && api.services === null) {
     const cause = problems.map(({message}) => message).join('; ');

@@ -1,4 +1,4 @@
-import type {Problem, UnreadNode} from '../model/snapshot.ts';
+import type {ApiObjects, Problem, UnreadNode} from '../model/snapshot.ts';
 
 /** What `snapshot.json` of a bundle says: when and with what it was taken, and what could not be read. */
 export interface SnapshotRecord {
@@ -8,6 +8,8 @@ export interface SnapshotRecord {
   /** The context and the server, or the bundle that it was made of; null when that was redacted. */
   readonly origin: string | null;
   readonly redacted: boolean;
+  /** What of the API was read only in part: see `ApiObjects`. Left out when nothing was. */
+  readonly scope?: {readonly namespaces?: readonly string[]; readonly podsOf?: readonly string[]};
   /** All nodes that were to be read, by name. */
   readonly nodes: Readonly<Record<string, NodeRecord>>;
   readonly problems: readonly Problem[];
@@ -32,6 +34,7 @@ export interface ReadRecord {
   readonly read: readonly string[];
   readonly unread: readonly UnreadNode[];
   readonly problems: readonly Problem[];
+  readonly scope: Pick<ApiObjects, 'namespaces' | 'podsOf'>;
 }
 
 /** Reads `snapshot.json`. Bundles that were made by hand have none, or an incomplete one: what is not there is nothing. */
@@ -40,15 +43,16 @@ export function readSnapshotRecord(content: Buffer | null): ReadRecord {
   const record = parse(content.toString('utf8'));
   if (typeof record !== 'object' || record === null)
     return {...nothing, problems: [{message: 'snapshot.json cannot be read: what failed when the bundle was made is not known'}]};
-  const {takenAt, nodes, problems} = record as Readonly<Record<string, unknown>>;
+  const {takenAt, nodes, problems, scope} = record as Readonly<Record<string, unknown>>;
   return {
     ...(typeof takenAt === 'string' ? {takenAt} : {}),
     ...readNodes(nodes),
+    scope: readScope(scope),
     problems: Array.isArray(problems) ? problems.flatMap(toProblem) : [],
   };
 }
 
-const nothing: ReadRecord = {read: [], unread: [], problems: []};
+const nothing: ReadRecord = {read: [], unread: [], problems: [], scope: {}};
 
 function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'unread'> {
   const nodes = Object.entries(asObject(value)).map(
@@ -60,6 +64,13 @@ function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'unread'> {
       .filter(({status}) => status === 'unread')
       .map(({name, reason, remedy}) => ({name, reason: textOr(reason, notSaid), remedy: textOr(remedy, readAgain)})),
   };
+}
+
+function readScope(value: unknown): ReadRecord['scope'] {
+  const {namespaces, podsOf} = asObject(value);
+  const strings = (list: unknown): readonly string[] | null => (Array.isArray(list) ? list.filter(item => typeof item === 'string') : null);
+  const [places, services] = [strings(namespaces), strings(podsOf)];
+  return {...(places === null ? {} : {namespaces: places}), ...(services === null ? {} : {podsOf: new Set(services)})};
 }
 
 const notSaid = 'the bundle does not say why';

@@ -7,7 +7,7 @@ import type {NodeRecord, SnapshotRecord} from './snapshot-record.ts';
 /** What goes into a bundle. */
 export interface BundleContent {
   /** All that is known of it at the start; nodes and problems are added as they come. */
-  readonly record: Omit<SnapshotRecord, 'nodes' | 'problems'>;
+  readonly record: Omit<SnapshotRecord, 'nodes' | 'problems' | 'scope'>;
   readonly api: ApiObjects;
   /** Each is written and dropped before the next one is asked for. */
   readonly nodes: AsyncIterable<BundledNode> | Iterable<BundledNode>;
@@ -52,7 +52,7 @@ async function writeAll(target: BundleTarget, path: string, content: BundleConte
     else problems.push({message: refusal});
     if (refusal === null) nodes.set(node.name, recordOf(node));
   }
-  const record: SnapshotRecord = {...content.record, nodes: sorted(nodes), problems};
+  const record: SnapshotRecord = {...content.record, ...scopeOf(content.api), nodes: sorted(nodes), problems};
   await write('snapshot.json', Buffer.from(`${JSON.stringify(record, null, 2)}\n`));
   return record;
 }
@@ -68,6 +68,11 @@ async function writeNode(node: BundledNode, write: (file: string, bytes: Buffer)
 function whyNoFolder(name: string): string | null {
   const isSafe = /^[^/\\:*?"<>|\p{Cc}]+$/u.test(name) && !/^\.*$/.test(name) && Buffer.byteLength(name) <= 255;
   return isSafe ? null : `a node is left out: its name cannot be that of a folder: ${JSON.stringify(name)}`;
+}
+
+function scopeOf({namespaces, podsOf}: ApiObjects): Pick<SnapshotRecord, 'scope'> {
+  if (namespaces === undefined && podsOf === undefined) return {};
+  return {scope: {...(namespaces === undefined ? {} : {namespaces}), ...(podsOf === undefined ? {} : {podsOf: [...podsOf].sort()})}};
 }
 
 function recordOf({status, reason, remedy, via, missing}: BundledNode): NodeRecord {

@@ -1,8 +1,6 @@
 import {readServicePods} from '../collect/cluster/read-service-pods.ts';
 import {collectNodes} from '../collect/collect-nodes.ts';
 import type {NodeInfo} from '../collect/transport.ts';
-import {removeLeftovers} from '../collect/transports/debug-leftovers.ts';
-import {defaultDebugNamespace} from '../collect/transports/debug.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
@@ -10,6 +8,7 @@ import type {Report} from '../model/report.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
 import {askedScope} from './asked-scope.ts';
 import type {NodeChoice} from './choose-nodes.ts';
+import {clearLeftovers} from './clear-leftovers.ts';
 import type {ParsedConnectionFlags} from './connection-flags.ts';
 import type {ScopeFlags} from './diagnose-options.ts';
 import {Interrupted, unlessInterrupted} from './interruption.ts';
@@ -82,7 +81,7 @@ async function judgeNodes(source: NodeSource, diagnosis: Diagnosis, run: Cluster
     waiting.delete(node.name);
   }
   try {
-    problems.push(...(await clearLeftovers(source, run)));
+    problems.push(...(await clearLeftovers(source.transport, run)));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
     const {transport, concurrency, timeoutMs} = source;
     for await (const node of collectNodes([...waiting.values()], transport, {signal, concurrency, timeoutMs, onProgress})) {
@@ -100,23 +99,4 @@ async function judgeNodes(source: NodeSource, diagnosis: Diagnosis, run: Cluster
 function windowsNodes({nodes}: NodeSource, {api}: Diagnosis): readonly NodeInfo[] {
   const windows = new Set((api.nodes ?? []).filter(isWindows).map(({metadata}) => metadata.name));
   return nodes.filter(({name}) => windows.has(name));
-}
-
-/** Debug pods that a killed run left. That they could not be removed keeps nobody from looking at nodes. */
-async function clearLeftovers({transport}: NodeSource, {cluster, flags}: ClusterRun): Promise<readonly Problem[]> {
-  if (transport.name !== 'debug') return [];
-  const namespace = flags['debug-namespace'] ?? defaultDebugNamespace;
-  try {
-    await removeLeftovers(cluster.api, namespace);
-    return [];
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return [
-      {
-        message: `debug pods of earlier runs could not be looked for: ${reason}`,
-        remedy: `Look for them with: kubectl get pods -n ${namespace} -l app.kubernetes.io/managed-by=svc-trace`,
-        isMinor: true,
-      },
-    ];
-  }
 }

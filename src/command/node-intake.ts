@@ -1,15 +1,24 @@
 import type {CollectedNode} from '../collect/collect-node.ts';
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
-import type {Problem} from '../model/snapshot.ts';
+import type {Problem, UnreadNode} from '../model/snapshot.ts';
 
 /** Gives a node that was read, or could not be, to the diagnosis. Returns what is to be said of a node that was read in part. */
 export function takeNode(node: CollectedNode, diagnosis: Diagnosis): readonly Problem[] {
-  if (node.status === 'unread' && !node.files.includes('nft.json')) {
-    diagnosis.addUnread({name: node.name, reason: node.problems.map(({message}) => message).join('; '), remedy: whatToDo});
-    return [];
-  }
-  diagnosis.add(node);
-  return node.problems.map(problem => ({...problem, remedy: whatToDo}));
+  const unread = asUnread(node);
+  if (unread === null) diagnosis.add(node);
+  else diagnosis.addUnread(unread);
+  return nodeProblems(node);
+}
+
+/** Why nothing can be said of a node; null when something can. */
+export function asUnread({name, status, files, problems}: CollectedNode): UnreadNode | null {
+  if (status !== 'unread' || files.includes('nft.json')) return null;
+  return {name, reason: problems.map(({message}) => message).join('; '), remedy: whatToDo};
+}
+
+/** What could not be read of a node of which something was. */
+export function nodeProblems(node: CollectedNode): readonly Problem[] {
+  return asUnread(node) === null ? node.problems.map(problem => ({...problem, remedy: whatToDo})) : [];
 }
 
 const whatToDo =

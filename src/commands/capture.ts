@@ -1,10 +1,13 @@
 import process from 'node:process';
 import {Flags} from '@oclif/core';
-import {captureOf} from '../command/capture.ts';
+import {type Capture as CapturedBundle, captureOf} from '../command/capture.ts';
+import {captureCluster} from '../command/capture-cluster.ts';
+import {connectionFlags} from '../command/connection-flags.ts';
 import {captureSummary} from '../command/capture-summary.ts';
 import {selectNodes} from '../command/diagnose-options.ts';
 import {outputFlags, sourceFlags} from '../command/flags.ts';
-import {writeCapture} from '../command/write-capture.ts';
+import {transportFlags} from '../command/transport-flags.ts';
+import {isComplete, writeCapture} from '../command/write-capture.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class Capture extends BaseCommand {
@@ -15,6 +18,8 @@ Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, b
   static override examples = ['<%= config.bin %> capture --from bundle -o redacted.tgz --redact'];
   static override flags = {
     ...sourceFlags,
+    ...connectionFlags,
+    ...transportFlags,
     output: Flags.string({
       char: 'o',
       description: 'where to: a directory, or a file that ends in .tgz; what is there is never overwritten',
@@ -29,13 +34,19 @@ Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, b
 
   async run(): Promise<void> {
     const {flags} = await this.parse(Capture);
-    const snapshot = await this.snapshot(flags.from);
-    const {output: path, redact} = flags;
-    const {record, redaction} = await writeCapture(captureOf(snapshot, selectNodes(flags, snapshot)), {
-      path,
-      redact,
-      toolVersion: this.config.version,
-    });
+    const {output: path, redact, from} = flags;
+    const options = {path, redact, toolVersion: this.config.version};
+    const {record, redaction} =
+      from === undefined
+        ? await this.withCluster(flags, async live => writeCapture(await captureCluster({flags, ...live}), options))
+        : await writeCapture(await this.#again(from, flags), options);
     if (!flags.quiet) process.stderr.write(captureSummary(path, record, redaction));
+    if (from === undefined && !isComplete(record)) process.exitCode = 3;
+  }
+
+  /** A bundle that is there. */
+  async #again(from: string, choice: Parameters<typeof selectNodes>[0]): Promise<CapturedBundle> {
+    const snapshot = await this.snapshot(from);
+    return captureOf(snapshot, selectNodes(choice, snapshot));
   }
 }

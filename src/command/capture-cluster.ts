@@ -1,0 +1,65 @@
+import {podShape} from '../collect/api-shapes.ts';
+import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
+import {readCluster} from '../collect/cluster/read-cluster.ts';
+import {collectNodes} from '../collect/collect-nodes.ts';
+import type {KubeApi} from '../collect/kube/kube-api.ts';
+import type {BundledNode} from '../collect/write-bundle.ts';
+import type {PodObject} from '../model/api-objects.ts';
+import type {Problem} from '../model/snapshot.ts';
+import type {Capture} from './capture.ts';
+import {clearLeftovers} from './clear-leftovers.ts';
+import {unlessInterrupted} from './interruption.ts';
+import {asUnread, nodeProblems} from './node-intake.ts';
+import {type ProgressLine, progressText} from './node-progress.ts';
+import {isWindows, type NodeSource, type NodeSourceFlags, nodeSource} from './node-source.ts';
+import type {OpenCluster} from './open-cluster.ts';
+
+export interface CaptureRun {
+  readonly flags: NodeSourceFlags;
+  readonly cluster: OpenCluster;
+  readonly signal: AbortSignal;
+  readonly progress: ProgressLine;
+}
+
+/**
+ * Reads all that the API has of what a diagnosis needs; the chosen nodes are read when they are asked for. Throws a CLIError, a
+ * KubeconfigError or an ApiError, and an Interrupted when the signal is aborted, then or while the nodes are read.
+ */
+export async function captureCluster(run: CaptureRun): Promise<Capture> {
+  const {flags, cluster, signal, progress} = run;
+  const {api} = cluster;
+  progress.say('reading the API');
+  const reading = await unlessInterrupted(readCluster(api, {kind: 'cluster'}), signal);
+  const source = await unlessInterrupted(nodeSource(flags, {api, objects: reading.api.nodes}), signal);
+  const {pods, problems} = await unlessInterrupted(readPods(api), signal);
+  const leftovers = await clearLeftovers(source.transport, {cluster, flags});
+  // Of no Service the pods are known then, but those of kube-proxy are.
+  const known = pods === null ? {pods: source.pods, podsOf: new Set<string>()} : {pods};
+  const windows = new Set((reading.api.nodes ?? []).filter(isWindows).map(({metadata}) => metadata.name));
+  return {
+    origin: cluster.description,
+    takenAt: new Date().toISOString(),
+    api: {...reading.api, ...known},
+    nodes: readNodes(source, windows, run),
+    problems: [...reading.problems, ...source.problems, ...problems, ...leftovers],
+  };
+}
+
+async function readPods(api: KubeApi): Promise<{readonly pods: readonly PodObject[] | null; readonly problems: readonly Problem[]}> {
+  const reader = new ClusterReader(api);
+  const remedy = 'Get the right to list pods of all namespaces; without it the bundle holds those of kube-proxy only.';
+  const pods = await reader.list<PodObject>({path: '/api/v1/pods', shape: podShape, remedy, isMinor: true});
+  return {pods, problems: reader.problems};
+}
+
+async function* readNodes(source: NodeSource, windows: ReadonlySet<string>, {signal, progress}: CaptureRun): AsyncIterable<BundledNode> {
+  const {transport, concurrency, timeoutMs} = source;
+  const linux = source.nodes.filter(({name}) => !windows.has(name));
+  // Nothing of what is looked for is there, and that is known of them.
+  for (const {name} of source.nodes) if (windows.has(name)) yield {name, files: [], read: () => null, status: 'read'};
+  const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
+  for await (const node of collectNodes(linux, transport, {signal, concurrency, timeoutMs, onProgress})) {
+    const {via, ...read} = node;
+    yield {...read, ...asUnread(node), ...(via === null ? {} : {via}), problems: nodeProblems(node)};
+  }
+}
