@@ -1,0 +1,165 @@
+import {existsSync, mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import process from 'node:process';
+import {execa} from 'execa';
+import {afterAll, afterEach, beforeAll, describe, expect, test} from 'vitest';
+import {capturePath} from '../fixtures.ts';
+import type {ApiServer} from '../stand-in/api-server.ts';
+import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+
+const executable = join(import.meta.dirname, '../../bin/run.js');
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'svc-trace-capture-'));
+});
+afterAll(() => rmSync(folder, {recursive: true}));
+
+const open: ApiServer[] = [];
+afterEach(async () => {
+  for (const server of open.splice(0)) await server.close();
+});
+
+async function cluster(...args: Parameters<typeof startBundleCluster>): Promise<ApiServer> {
+  const server = await startBundleCluster(...args);
+  open.push(server);
+  return server;
+}
+
+const svcTrace = (...args: readonly string[]) => execa(process.execPath, [executable, ...args], {reject: false, stdin: 'ignore'});
+
+let counter = 0;
+const target = (name: string): string => join(folder, `${counter++}`, name);
+
+async function checkJson(...args: readonly string[]) {
+  const {stdout} = await svcTrace('check', '-A', '-o', 'json', ...args);
+  return JSON.parse(stdout);
+}
+
+interface Found {
+  readonly code: string;
+  readonly severity: string;
+}
+
+/** How many findings of each code and severity. */
+function countsOf({findings}: {readonly findings: readonly Found[]}): Record<string, number> {
+  return Object.fromEntries(
+    [...Map.groupBy(findings, ({code, severity}) => `${code} ${severity}`)].map(([key, list]) => [key, list.length]),
+  );
+}
+
+describe('capture of a cluster', () => {
+  test.each(['faults/missing-endpoint', 'faults/frozen-node', 'healthy/1.33-iptables'])(
+    '%s: a check of the bundle says what a check of the cluster says',
+    async name => {
+      const {kubeconfig} = await cluster(capturePath(name));
+      const path = target('bundle.tgz');
+      const captured = await svcTrace('capture', '-o', path, '--kubeconfig', kubeconfig);
+      expect(captured).toMatchObject({exitCode: 0, stdout: '', stderr: expect.stringContaining('bundle.tgz: 3 nodes')});
+      expect(await checkJson('--from', path)).toEqual(await checkJson('--kubeconfig', kubeconfig));
+    },
+  );
+
+  test('the dumps are those that the nodes printed, and snapshot.json says how they were reached', async () => {
+    const bundle = capturePath('faults/missing-endpoint');
+    const {kubeconfig, requests} = await cluster(bundle);
+    const path = target('bundle');
+    await svcTrace('capture', '-o', path, '--kubeconfig', kubeconfig);
+    const dump = 'nodes/node-b/iptables-save';
+    expect(readFileSync(join(path, dump))).toEqual(readFileSync(join(bundle, dump)));
+    const {takenAt, tool, origin, redacted, nodes} = JSON.parse(readFileSync(join(path, 'snapshot.json'), 'utf8'));
+    expect({takenAt, tool, origin, redacted}).toEqual({
+      takenAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+      tool: {name: 'svc-trace', version: expect.any(String)},
+      origin: expect.stringContaining('stand-in'),
+      redacted: false,
+    });
+    expect(nodes['node-b']).toMatchObject({status: 'read', via: 'exec into kube-system/kube-proxy-node-b'});
+    expect(requests.filter(request => request.path.includes('/secrets'))).toEqual([]);
+  });
+
+  test('a node that cannot be read is exit 3, and the bundle says why as the cluster did', async () => {
+    const exec = ({node}: {readonly node: string}) => (node === 'node-b' ? {exitCode: 1, stderr: 'permission denied'} : null);
+    const {kubeconfig} = await cluster(capturePath('faults/missing-endpoint'), {exec});
+    const path = target('bundle.tgz');
+    const {exitCode, stderr} = await svcTrace('capture', '-o', path, '--kubeconfig', kubeconfig);
+    expect({exitCode, stderr}).toEqual({exitCode: 3, stderr: expect.stringContaining('3 nodes, 1 of them not read')});
+    const [bundled, live] = [await checkJson('--from', path), await checkJson('--kubeconfig', kubeconfig)];
+    expect(bundled).toEqual(live);
+    expect(bundled.findings).toContainEqual(
+      expect.objectContaining({code: 'ST901', node: 'node-b', message: expect.stringContaining('permission denied')}),
+    );
+  });
+
+  test('pods that may not be listed are exit 0, and nothing is said of pods that were not seen', async () => {
+    const allow = ({resource, namespace, verb}: {resource: string; namespace?: string | null; verb: string}) =>
+      !(resource === 'pods' && verb === 'list' && (namespace ?? '') === '');
+    const {kubeconfig} = await cluster(capturePath('healthy/1.36-iptables'), {allow: allow as never});
+    const path = target('bundle');
+    const {exitCode} = await svcTrace('capture', '-o', path, '--kubeconfig', kubeconfig);
+    const {scope, problems} = JSON.parse(readFileSync(join(path, 'snapshot.json'), 'utf8'));
+    expect({exitCode, scope, problems}).toEqual({
+      exitCode: 0,
+      scope: {podsOf: []},
+      problems: [expect.objectContaining({isMinor: true, message: expect.stringContaining('pods')})],
+    });
+  });
+
+  test('redacted at once: no name is in it, and the findings are the same', async () => {
+    const {kubeconfig} = await cluster(capturePath('faults/frozen-node'));
+    const [plain, redacted] = [target('plain'), target('redacted')];
+    await svcTrace('capture', '-o', plain, '--kubeconfig', kubeconfig);
+    const {exitCode, stderr} = await svcTrace('capture', '-o', redacted, '--redact', '--kubeconfig', kubeconfig);
+    expect({exitCode, stderr}).toEqual({
+      exitCode: 0,
+      stderr: expect.stringMatching(/replaced: \d+ namespaces?, 3\d Services, \d+ pods, 3 nodes/),
+    });
+    expect(countsOf(await checkJson('--from', redacted))).toEqual(countsOf(await checkJson('--from', plain)));
+    const record = readFileSync(join(redacted, 'snapshot.json'), 'utf8');
+    expect(record).not.toMatch(/node-[abc]\b|stand-in|127\.0\.0\.1/);
+    expect(readdirSync(join(redacted, 'nodes'))).toEqual([
+      expect.stringMatching(/^node-[a-z2-7]{10}$/),
+      expect.any(String),
+      expect.any(String),
+    ]);
+  });
+
+  test('only the nodes that were asked for', async () => {
+    const {kubeconfig} = await cluster(capturePath('faults/missing-endpoint'));
+    const path = target('bundle');
+    await svcTrace('capture', '-o', path, '--node', 'node-c', '--kubeconfig', kubeconfig);
+    expect(readdirSync(join(path, 'nodes'))).toEqual(['node-c']);
+  });
+});
+
+describe('capture of a bundle', () => {
+  const bundle = capturePath('faults/missing-endpoint');
+
+  test('writes the same again', async () => {
+    const path = target('again.tgz');
+    const {exitCode, stderr} = await svcTrace('capture', '--from', bundle, '-o', path);
+    expect({exitCode, stderr}).toEqual({exitCode: 0, stderr: `${path}: 3 nodes`});
+    expect(await checkJson('--from', path)).toEqual(await checkJson('--from', bundle));
+  });
+
+  test('does not overwrite anything', async () => {
+    const path = target('once');
+    await svcTrace('capture', '--from', bundle, '-o', path, '--quiet');
+    const {exitCode, stderr} = await svcTrace('capture', '--from', bundle, '-o', path);
+    expect({exitCode, stderr: stderr.replaceAll(/\s+›?\s*/g, ' ')}).toEqual({exitCode: 2, stderr: expect.stringContaining('is not empty')});
+  });
+
+  test('needs a target, and one that it can write', async () => {
+    expect((await svcTrace('capture', '--from', bundle)).exitCode).toBe(2);
+    expect((await svcTrace('capture', '--from', bundle, '-o', '-')).exitCode).toBe(2);
+    expect(existsSync('-')).toBe(false);
+  });
+
+  test('every run of --redact draws other names', async () => {
+    const paths = [target('a'), target('b')];
+    for (const path of paths) await svcTrace('capture', '--from', bundle, '-o', path, '--redact');
+    const [first, second] = paths.map(path => readdirSync(join(path, 'nodes')));
+    expect(first).not.toEqual(second);
+  });
+});
