@@ -1,8 +1,8 @@
 import type {NodeObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {type NodeArgs, parseNodeArgs} from '../parse/k3s-node-args.ts';
-import {once} from './api-index.ts';
 import {type KubeProxyFields, parseArguments} from '../parse/kube-proxy-config.ts';
+import {once} from './api-index.ts';
 
 /**
  * The settings of a kube-proxy that runs inside k3s, from the command lines that k3s and RKE2 write into annotations of the Nodes;
@@ -18,9 +18,15 @@ export function k3sProxyFields(object: NodeObject | undefined, api: ApiObjects):
   return {mode: 'iptables', ...(clusterCIDR === null ? {} : {clusterCIDRs: clusterCIDR.split(',')}), ...handedOn};
 }
 
-/** Whether kube-proxy was switched off for this node: something else serves its Services then. */
-export function disablesKubeProxy(object: NodeObject | undefined): boolean {
-  return nodeArgs(object)?.disablesKubeProxy ?? false;
+/**
+ * Whether k3s or RKE2 runs kube-proxy on this node, by `--disable-kube-proxy` of the servers, which tell the agents; null where this is
+ * neither of them, where no server is seen, and where they do not agree.
+ */
+export function k3sRunsKubeProxy(object: NodeObject | undefined, api: ApiObjects): boolean | null {
+  if (nodeArgs(object) === null) return null;
+  const {disabled} = saidByServers(api.nodes ?? []);
+  const [only] = disabled;
+  return disabled.size !== 1 || only === undefined ? null : !only;
 }
 
 function nodeArgs(object: NodeObject | undefined): NodeArgs | null {
@@ -31,15 +37,19 @@ function nodeArgs(object: NodeObject | undefined): NodeArgs | null {
 
 /** Agents learn it from the servers. Null where no server tells, or the pods of this node show that the default does not count. */
 function clusterCIDROf(object: NodeObject | undefined, api: ApiObjects): string | null {
-  const said = saidByServers(api.nodes ?? []);
-  const [only] = said;
-  if (said.size !== 1 || only === undefined) return null;
+  const {cidrs} = saidByServers(api.nodes ?? []);
+  const [only] = cidrs;
+  if (cidrs.size !== 1 || only === undefined) return null;
   return only ?? (isDefault(object) ? defaultClusterCIDR : null);
 }
 
+/** What the servers say, each thing once. */
 const saidByServers = once((nodes: readonly NodeObject[]) => {
   const servers = nodes.flatMap(node => nodeArgs(node) ?? []).filter(({isServer}) => isServer);
-  return new Set(servers.map(({clusterCIDR}) => clusterCIDR));
+  return {
+    cidrs: new Set(servers.map(({clusterCIDR}) => clusterCIDR)),
+    disabled: new Set(servers.map(({disablesKubeProxy}) => disablesKubeProxy)),
+  };
 });
 
 const defaultClusterCIDR = '10.42.0.0/16';

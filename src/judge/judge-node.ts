@@ -1,4 +1,6 @@
 import {nodeObject} from '../expect/api-index.ts';
+import {k3sRunsKubeProxy} from '../expect/k3s-proxy-fields.ts';
+import {kubeProxyPod} from '../expect/kube-proxy-pod.ts';
 import type {Family} from '../model/family.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
@@ -47,12 +49,20 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
   const object = nodeObject(api, node.name);
   const system = object?.metadata.labels?.['kubernetes.io/os'] ?? object?.status?.nodeInfo?.operatingSystem;
   if (system === 'windows') return 'a Windows node: its Services are not served by iptables';
+  const inK3s = k3sRunsKubeProxy(object, api);
+  if (saysItself({node, config}) || inK3s === true || kubeProxyPod(api, node.name) !== undefined) return null;
   const nat = rulesets.get('IPv4')?.tables.get('nat');
-  if (nat === undefined || config.mode.source === 'proxy-mode' || node.files.includes('kube-proxy-version')) return null;
-  const chains = [...nat.chains.keys()];
+  const chains = [...(nat?.chains.keys() ?? [])];
   if (chains.some(name => name.startsWith('KUBE-SVC-') || name === 'KUBE-SERVICES')) return null;
   if (chains.some(name => name.startsWith('CILIUM_'))) return 'no rules of kube-proxy, and those of Cilium: Cilium serves its Services';
-  return chains.some(name => name.startsWith('OVN-KUBE-'))
-    ? 'no rules of kube-proxy, and those of OVN-Kubernetes, which serves its Services'
+  if (chains.some(name => name.startsWith('OVN-KUBE-')))
+    return 'no rules of kube-proxy, and those of OVN-Kubernetes, which serves its Services';
+  return inK3s === false
+    ? 'no rules of kube-proxy, which is switched off (--disable-kube-proxy): something else serves its Services'
     : null;
+}
+
+/** A running kube-proxy was asked on the node. */
+function saysItself({node, config}: Pick<NodeInput, 'node' | 'config'>): boolean {
+  return config.mode.source === 'proxy-mode' || node.files.includes('kube-proxy-version');
 }

@@ -1,4 +1,4 @@
-import {expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import {isLoud, saying, type Scenario, scenario} from '../scenario.ts';
 
 const place = {code: 'ST903', severity: 'info', node: 'node-b'};
@@ -42,6 +42,40 @@ test('a node that says of itself that kube-proxy runs there, and holds none of i
       .filter(isLoud)
       .map(({code}) => code),
   ).toContain('ST305');
+});
+
+const loud = (given: Scenario) =>
+  given
+    .news()
+    .filter(isLoud)
+    .map(({code}) => code);
+
+test('a node with a pod of kube-proxy and none of its rules is broken, whoever else is there', async () => {
+  const given = await without(':CILIUM_PRE_nat - [0:0]');
+  const pod = {metadata: {name: 'kube-proxy-x7k2p', namespace: 'kube-system'}, spec: {nodeName: 'node-b'}, status: {phase: 'Running'}};
+  given.api(({pods}) => ({pods: [...(pods ?? []), pod]}));
+  expect(loud(given)).toContain('ST305');
+});
+
+describe('a node of k3s', () => {
+  const args = async (server: readonly string[], chain: string): Promise<Scenario> => {
+    const given = await without(chain);
+    const annotated = (words: readonly string[]) => ({'k3s.io/node-args': JSON.stringify(words)});
+    given.nodeObject('node-a', node => ({...node, metadata: {...node.metadata, annotations: annotated(['server', ...server])}}));
+    given.nodeObject('node-b', node => ({...node, metadata: {...node.metadata, annotations: annotated(['agent'])}}));
+    return given;
+  };
+
+  test('whose servers switched kube-proxy off is an info, whatever serves its Services', async () => {
+    const given = await args(['--disable-kube-proxy'], ':NOBODYS - [0:0]');
+    expect(given.news().filter(({node}) => node === 'node-b')).toEqual([
+      {...place, message: saying('switched off', '--disable-kube-proxy')},
+    ]);
+  });
+
+  test('whose servers did not is broken without the rules of its kube-proxy', async () => {
+    expect(loud(await args([], ':CILIUM_PRE_nat - [0:0]'))).toContain('ST305');
+  });
 });
 
 /** node-b without anything of kube-proxy, and with this chain in table nat. */

@@ -1,7 +1,7 @@
 import {readdirSync} from 'node:fs';
 import {load} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
-import {disablesKubeProxy} from '../../src/expect/k3s-proxy-fields.ts';
+import {k3sRunsKubeProxy} from '../../src/expect/k3s-proxy-fields.ts';
 import {kubeProxyPod} from '../../src/expect/kube-proxy-pod.ts';
 import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../src/model/api-objects.ts';
@@ -174,10 +174,15 @@ describe('k3s', () => {
   });
 
   test('says when it runs no kube-proxy', () => {
-    expect(disablesKubeProxy(withArgs(agent, 'server', '--disable-kube-proxy'))).toBe(true);
-    expect(disablesKubeProxy(withArgs(agent, 'server', '--disable-kube-proxy', 'false'))).toBe(false);
-    expect(disablesKubeProxy(agent)).toBe(false);
-    expect(disablesKubeProxy(undefined)).toBe(false);
+    const off = withArgs(server, 'server', '--disable-kube-proxy');
+    const runs = (...nodes: readonly NodeObject[]) => k3sRunsKubeProxy(agent, apiObjects({nodes}));
+    expect(runs(server, agent)).toBe(true);
+    expect(runs(off, agent)).toBe(false);
+    expect(runs(withArgs(server, 'server', '--disable-kube-proxy', 'false'), agent)).toBe(true);
+    // Nobody knows.
+    expect(runs(agent)).toBeNull();
+    expect(runs(off, {...server, metadata: {...server.metadata, name: 'other'}}, agent)).toBeNull();
+    expect(k3sRunsKubeProxy({metadata: {name: 'x'}}, apiObjects({nodes: [server]}))).toBeNull();
   });
 
   test.each(['', '{', '{}', '[1]'])('an annotation that is no list of words (%j) says nothing', text => {
