@@ -10,7 +10,11 @@ export const nodeNotRead: Check<'ST901'> = {
   // Silent where a part of the node was read: what is missing is ST902, and a dump that ends too early is ST506.
   *node({node, status, unread, view, config}) {
     if ((status.kind === 'unread' || status.kind === 'unsupported') && unread.length === 0)
-      yield {node: node.name, message: `${node.name} was not checked: ${status.reason}`};
+      yield {
+        node: node.name,
+        message: `${node.name} was not checked: ${status.reason}`,
+        ...(status.remedy === undefined ? {} : {remedy: status.remedy}),
+      };
     const standIn = status.kind === 'checked' ? view.standIn({version: config.version.value, gates: config.featureGates.value}) : null;
     if (standIn !== null) yield {node: node.name, message: messageOf(node.name, config, standIn), remedy: remedyOf(standIn.read)};
   },

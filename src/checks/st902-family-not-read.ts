@@ -1,3 +1,4 @@
+import {isExcerpt} from '../judge/iptables/excerpt.ts';
 import {garbledRules} from '../judge/iptables/garbled-rules.ts';
 import type {Check} from './check.ts';
 
@@ -12,7 +13,8 @@ export const familyNotRead: Check<'ST902'> = {
     for (const {family, reason} of unread) {
       const ruleset = rulesets.get(family);
       if (ruleset !== undefined && (ruleset.cut !== null || garbledRules(ruleset).length > 0)) continue;
-      yield {node: node.name, family, message: `${family} was not checked on ${node.name}: ${reason}`};
+      const how = ruleset !== undefined && isExcerpt(ruleset) ? 'was checked in part' : 'was not checked';
+      yield {node: node.name, family, message: `${family} ${how} on ${node.name}: ${reason}`};
     }
   },
 };

@@ -5,9 +5,15 @@ import {nodeFacts} from '../expect/node-facts.ts';
 import {askPacket, type PacketAnswer, type PacketQuery} from '../judge/packet-query.ts';
 import {readDumps} from '../judge/iptables/read-dumps.ts';
 import type {PodObject, ServiceObject} from '../model/api-objects.ts';
+import {hangInFrame, isExcerpt} from '../judge/iptables/excerpt.ts';
+import {ClusterView} from '../expect/cluster/cluster-view.ts';
+import {expectRuleset} from '../expect/iptables/expect-ruleset.ts';
+import {inferConfig} from '../expect/iptables/infer-config.ts';
+import {resolveProxyConfig} from '../expect/proxy-config.ts';
+import type {Ruleset} from '../model/ruleset.ts';
 import type {Family} from '../model/family.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
-import type {Snapshot} from '../model/snapshot.ts';
+import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 
 export interface PacketFlags {
   readonly source: string;
@@ -28,8 +34,21 @@ export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: 
       const ruleset = readDumps(node).current.get(query.family);
       if (ruleset === undefined)
         throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through`, {exit: 3});
-      return askPacket(query, {node, ruleset, facts: withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? [])});
+      return askPacket(query, {
+        node,
+        ruleset: inFrame(ruleset, node, snapshot),
+        facts: withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? []),
+      });
     });
+}
+
+/** The rules of an excerpt in the frame in which kube-proxy hangs them. */
+function inFrame(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Ruleset {
+  if (!isExcerpt(ruleset)) return ruleset;
+  const {config} = resolveProxyConfig(node, api, {}, inferConfig(new Map([[ruleset.family, ruleset]])));
+  const view = new ClusterView({...api, services: []});
+  const expected = expectRuleset({view, config, facts: nodeFacts(node, api), family: ruleset.family, ruleset});
+  return hangInFrame(ruleset, expected);
 }
 
 /** Addresses given by hand are all that the node has. */

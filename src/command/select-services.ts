@@ -93,8 +93,11 @@ function unknownService({namespace, name}: WantedService, services: readonly Ser
     .filter(({metadata}) => near.includes(metadata.name))
     .map(({metadata}) => escapeText(`${metadata.namespace ?? 'default'}/${metadata.name}`));
   const where = namespace === undefined ? 'any namespace' : `namespace ${namespace}`;
-  return new Errors.CLIError(`there is no Service ${name} in ${where}${services.length === 0 ? ': no Service could be read at all' : ''}`, {
-    exit: 2,
-    ...(suggestions.length === 0 ? {} : {suggestions: suggestions.slice(0, 3)}),
-  });
+  return new Errors.CLIError(
+    `there is no Service ${name} in ${where}${services.length === 0 ? ': there is a dump and no API objects. Put api/services.json and the endpoints beside it, or ask what its rules do to one packet: svc-trace packet' : ''}`,
+    {
+      exit: 2,
+      ...(suggestions.length === 0 ? {} : {suggestions: suggestions.slice(0, 3)}),
+    },
+  );
 }

@@ -5,6 +5,9 @@ import type {Family} from '../model/family.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {countRules, type Dumps} from './iptables/read-dumps.ts';
+import {describeRules} from './iptables/excerpt.ts';
+import {misnamedChains} from './iptables/misnamed-chains.ts';
+import type {Symptom} from './symptom.ts';
 import type {ModeJudgement, NodeInput, UnreadFamily} from './proxy-mode.ts';
 import {proxyModes} from './proxy-modes.ts';
 
@@ -15,7 +18,9 @@ export interface NodeJudgement extends ModeJudgement {
   readonly backends: Dumps['both'];
 }
 
-export type JudgedStatus = {readonly kind: 'checked'} | {readonly kind: 'unread' | 'unsupported' | 'not-served'; readonly reason: string};
+export type JudgedStatus =
+  | {readonly kind: 'checked'}
+  | {readonly kind: 'unread' | 'unsupported' | 'not-served'; readonly reason: string; readonly remedy?: string};
 
 /** Judges all families of one node, in the mode that its kube-proxy runs in. */
 export function judgeNode(given: NodeInput): NodeJudgement {
@@ -27,8 +32,9 @@ export function judgeNode(given: NodeInput): NodeJudgement {
   const mode = proxyModes.find(({name}) => name === config.mode.value);
   if (mode === undefined)
     return {...base, status: {kind: 'unread', reason: `kube-proxy runs in ${config.mode.value} mode, which is not supported yet`}};
-  const reason = mode.whyUnread(given) ?? unseenObjects(given.api);
-  if (reason !== null) return {...base, status: {kind: 'unread', reason}};
+  const reason = mode.whyUnread(given) ?? unseenObjects(given.api, dumps);
+  if (reason !== null && given.api.services !== null) return {...base, status: {kind: 'unread', reason}};
+  if (reason !== null) return {...base, symptoms: misnamedIn(dumps), status: {kind: 'unread', reason, remedy: howToJudge}};
   const judgement = mode.judge(given);
   return {...held, ...judgement, status: statusOf(judgement.unread)};
 }
@@ -39,9 +45,19 @@ function statusOf(unread: readonly UnreadFamily[]): JudgedStatus {
 }
 
 /** What is not seen is not the same as what is not there: no rule may be called left over or missing for it. */
-function unseenObjects({services, endpointSlices, endpoints}: ApiObjects): string | null {
+function unseenObjects({services, endpointSlices, endpoints}: ApiObjects, {current}: Dumps): string | null {
   const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
-  return unseen === null ? null : `${unseen} were not read, and without them nothing can be expected of its rules`;
+  if (unseen === null) return null;
+  const held = services === null ? [...current.values()].map(describeRules).join(', ') : '';
+  return `${unseen} were not read, and without them nothing can be expected of its rules${held === '' ? '' : `: ${held}`}`;
+}
+
+const howToJudge =
+  'Put the API objects beside the dump (a directory with api/services.json, api/endpointslices.json or api/endpoints.json, and nodes/NAME/iptables-save), or ask what these rules do to one packet: svc-trace packet --from FILE --source IP --destination IP --port PORT --local-address IP.';
+
+/** What the rules alone show to be wrong. */
+function misnamedIn({current}: Dumps): readonly Symptom[] {
+  return [...current].flatMap(([family, ruleset]) => misnamedChains(ruleset.tables.get('nat')?.chains.values() ?? [], family));
 }
 
 /** A node on which nothing of kube-proxy is to be expected; null when kube-proxy serves it. */

@@ -1,14 +1,18 @@
 import type {Family} from '../model/family.ts';
 import type {Backend, Ruleset, StrayLine, Table} from '../model/ruleset.ts';
 import {DumpChain} from './dump-chain.ts';
+import {type ListingCommand, parseListingCommand} from './listing-command.ts';
+import {isElision, markCut, newTable, type OpenTable, tableOf} from './open-table.ts';
+import {fromPastedText} from './pasted-text.ts';
 
 /**
- * Reads what `iptables-save`, `ip6tables-save` (either backend, with or without `-c`) or `iptables -S` printed, in one pass
- * over the bytes. A file may hold several dumps one after another, and foreign lines in between; each dump is one ruleset.
+ * Reads what `iptables-save`, `ip6tables-save` (either backend, with or without `-c`), `iptables -S` or `iptables -L` printed, in
+ * one pass over the bytes. A file may hold several dumps one after another, and foreign lines in between; each dump is one ruleset.
  * `fallback` is the family of a dump whose header does not tell. An input without any rule or chain gives no ruleset.
  */
 export function parseDumps(input: Buffer | string, fallback: Family = 'IPv4'): readonly Ruleset[] {
-  return new DumpReader(typeof input === 'string' ? Buffer.from(input) : input, fallback).read();
+  const bytes = typeof input === 'string' ? Buffer.from(input) : input;
+  return new DumpReader(fromPastedText(bytes) ?? bytes, fallback).read();
 }
 
 const NEWLINE = 0x0a;
@@ -33,6 +37,8 @@ class DumpReader {
   #chain: DumpChain | null = null;
   #chainName: Uint8Array = new Uint8Array();
   #line = 0;
+  /** The command whose output is being read, where it was pasted with it. */
+  #asked: ListingCommand | null = null;
 
   constructor(bytes: Buffer, fallback: Family) {
     this.#bytes = bytes;
@@ -88,9 +94,25 @@ class DumpReader {
     const text = this.#bytes.toString('utf8', start, Math.min(end, start + longestControlLine)).trim();
     if (text === '') return;
     if (first === STAR) return this.#openTable(text.slice(1).trim());
+    if (this.#command(text)) return;
     if (first === HASH) return this.#comment(text);
     if (text === 'COMMIT') return this.#commit();
-    if (!this.#listing(text, start, end)) this.#dump.strays.push({line: this.#line, text});
+    if (this.#listing(text, start, end)) return;
+    if (isElision(text)) this.#currentTable().elided = true;
+    this.#dump.strays.push({line: this.#line, text});
+  }
+
+  /** A command line above its output tells which table and family the listing is of. */
+  #command(text: string): boolean {
+    const command = parseListingCommand(text);
+    if (command === null) return false;
+    this.#closeTable(this.#line - 1);
+    if (this.#dump.tables.get(unnamedTable) !== undefined) this.#nameListing();
+    if (this.#dump.family !== command.family && this.#dump.tables.size > 0) this.#nextDump(command.family, this.#dump.backend, null);
+    this.#dump.family = command.family;
+    this.#asked = command;
+    this.#dump.strays.push({line: this.#line, text});
+    return true;
   }
 
   /** `[12:720] -A CHAIN …`, as `iptables-save -c` prints a rule. */
@@ -114,7 +136,7 @@ class DumpReader {
   #openTable(name: string): void {
     if (this.#dump.tables.has(name)) this.#nextDump(this.#dump.family, this.#dump.backend, this.#dump.toolVersion);
     else this.#closeTable(this.#line - 1);
-    this.#table = {name, chains: new Map(), complete: false, declares: true};
+    this.#table = newTable(name, true);
     this.#dump.tables.set(name, this.#table);
   }
 
@@ -151,10 +173,11 @@ class DumpReader {
       this.#rule(dash, dash + 3, end, false);
       return true;
     }
-    if (kind === 'P' && this.#isListed(name)) this.#nextListing();
+    if (kind === 'P' ? this.#isListed(name) : this.#currentTable().declared.has(name)) this.#nextListing();
     const chain = this.#chainOf(name);
     if (kind === 'P' && policy !== undefined) chain.policy = policy;
-    this.#currentTable().declares = true;
+    this.#currentTable().declared.add(name);
+    if (kind === 'P') this.#currentTable().declares = true;
     return true;
   }
 
@@ -170,14 +193,18 @@ class DumpReader {
     this.#nameListing();
   }
 
-  /** A listing does not say which table it is of; its chains do. An excerpt without declarations counts as incomplete. */
+  /**
+   * A listing does not say which table it is of; the command does, or its chains. A whole one begins with the policies of base
+   * chains: without them, or with rules left out, it is an excerpt, and what it does not hold may well be on the node.
+   */
   #nameListing(): void {
     const table = this.#dump.tables.get(unnamedTable);
     if (table === undefined) return;
     this.#dump.tables.delete(unnamedTable);
-    table.name = tableOf(table.chains);
-    table.complete = table.declares;
-    if (!table.declares) for (const chain of table.chains.values()) chain.complete = false;
+    table.name = this.#asked?.table ?? tableOf(table.chains);
+    table.complete = table.declares && !table.elided && !(this.#asked?.filtered ?? false);
+    this.#asked = null;
+    if (!table.complete) for (const chain of table.chains.values()) chain.complete = false;
     const {tables, family, backend, toolVersion} = this.#dump;
     if (tables.has(table.name)) {
       this.#done.push(this.#dump);
@@ -197,7 +224,7 @@ class DumpReader {
 
   /** The open table; in a listing without table headers, one whose name is found out at the end. */
   #currentTable(): OpenTable {
-    this.#table ??= this.#dump.tables.get(unnamedTable) ?? {name: unnamedTable, chains: new Map(), complete: false, declares: false};
+    this.#table ??= this.#dump.tables.get(unnamedTable) ?? newTable(unnamedTable, false);
     if (this.#table.name === unnamedTable) this.#dump.tables.set(unnamedTable, this.#table);
     return this.#table;
   }
@@ -241,27 +268,10 @@ interface OpenDump {
   readonly strays: StrayLine[];
 }
 
-interface OpenTable {
-  name: string;
-  readonly chains: Map<string, DumpChain>;
-  complete: boolean;
-  /** Chains were declared, as every whole dump or listing does; an excerpt of rules does not. */
-  declares: boolean;
-}
-
 const unnamedTable = '';
 
 function newDump(family: Family, backend: Backend | null, toolVersion: string | null): OpenDump {
   return {family, backend, toolVersion, cut: null, tables: new Map(), strays: []};
-}
-
-/** Chains stand in the order of their declarations, so the dump tells nothing of the chain it ends in and of those after it. */
-function markCut(table: OpenTable, last: DumpChain | null): void {
-  let reached = last === null;
-  for (const chain of table.chains.values()) {
-    if (chain === last) reached = true;
-    if (reached) chain.complete = false;
-  }
 }
 
 function asRuleset(dump: OpenDump): Ruleset {
@@ -278,17 +288,4 @@ function asRuleset(dump: OpenDump): Ruleset {
     hasTable: name => tables.has(name),
     chain: (table, name) => tables.get(table)?.chains.get(name),
   };
-}
-
-function tableOf(chains: ReadonlyMap<string, unknown>): string {
-  const names = [...chains.keys()];
-  if (names.includes('PREROUTING') && names.includes('FORWARD')) return 'mangle';
-  if (
-    names.some(name =>
-      /^(?:PREROUTING|POSTROUTING|KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-.*|KUBE-POSTROUTING|KUBE-MARK-\w+|KUBE-PORTALS-\w+)$/.test(name),
-    )
-  )
-    return 'nat';
-  if (names.some(name => /^(?:FORWARD|INPUT|KUBE-(?:FORWARD|FIREWALL|EXTERNAL-SERVICES|PROXY-FIREWALL))$/.test(name))) return 'filter';
-  return 'nat';
 }

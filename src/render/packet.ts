@@ -44,7 +44,7 @@ function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: 
     lines.push(`${last ? '└─' : '├─'} ${chance}${verdictText(outcome.verdict, style)} ${target}${masquerade ? ', masqueraded' : ''}${why}`);
     const stem = last ? '  ' : '│ ';
     for (const {table, line, text} of path) {
-      const first = `   ${style.dim(escapeText(`${table}:${line}`))} `;
+      const first = `   ${style.dim(line === 0 ? `${escapeText(table)} (assumed)` : escapeText(`${table}:${line}`))} `;
       lines.push(...wrap(escapeText(text), width - stem.length, first).map(part => stem + part));
     }
   }

@@ -27,10 +27,13 @@ function isAnswer({traces}: Report): boolean {
   return traces.length === 0;
 }
 
-function unread({nodes}: Report, style: Style): readonly string[] {
+function unread({nodes, traces}: Report, style: Style): readonly string[] {
+  const traced = new Set(traces.map(({node}) => node));
   return nodes
     .filter(({status}) => status !== 'checked')
-    .map(({name, reason}) => style.yellow(`${escapeText(name)}: not looked at: ${escapeText(reason ?? '')}`));
+    .map(({name, reason}) =>
+      style.yellow(`${escapeText(name)}: ${traced.has(name) ? 'looked at in part' : 'not looked at'}: ${escapeText(reason ?? '')}`),
+    );
 }
 
 function portsOf({traces}: Report): readonly (readonly PortTrace[])[] {

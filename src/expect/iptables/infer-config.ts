@@ -14,7 +14,7 @@ export interface InferredConfig extends KubeProxyFields {
 /** Reads kube-proxy's settings off its rules: most Services agree on them, whatever is wrong with some. */
 export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredConfig {
   const all = [...rulesets.values()];
-  if (!all.some(ruleset => ruleset.chain('nat', 'KUBE-SERVICES') !== undefined)) return {};
+  if (!all.some(holdsServiceRules)) return {};
   const detectors = all.map(ruleset => usualDetector(ruleset));
   const pods = all.map((ruleset, index) => (detectors[index]?.kind === 'all' ? externalDetector(ruleset) : (detectors[index] ?? null)));
   const cidrs = pods.flatMap(detector => (detector?.kind === 'cidr' ? [detector.value] : []));
@@ -107,6 +107,7 @@ function negatesLoopback({options}: Rule): boolean {
 function fingerprint(rulesets: ReadonlyMap<Family, Ruleset>): KubeProxyVersion {
   const all = [...rulesets.values()];
   const six = rulesets.get('IPv6');
+  if (!all.some(ruleset => ruleset.hasTable('filter'))) return guess(minorOfNat(all));
   if (!has(all, 'filter', 'KUBE-PROXY-FIREWALL')) return guess(minorBefore125(all));
   const writesFirewall =
     six === undefined
@@ -116,7 +117,23 @@ function fingerprint(rulesets: ReadonlyMap<Family, Ruleset>): KubeProxyVersion {
   return guess(six !== undefined && (six.chain('nat', 'KUBE-SERVICES')?.text() ?? '').includes('! -d ::1/128') ? 26 : 25);
 }
 
+/** An excerpt may hold the chains of a few Services and no more. */
+function holdsServiceRules(ruleset: Ruleset): boolean {
+  return [...(ruleset.tables.get('nat')?.chains.keys() ?? [])].some(name => name === 'KUBE-SERVICES' || parseChainName(name) !== null);
+}
+
 /** A table that is not in the dump tells nothing: an excerpt of nat alone may be of any version that writes the like. */
+function minorOfNat(all: readonly Ruleset[]): number {
+  const chains = all.flatMap(ruleset => [...(ruleset.tables.get('nat')?.chains.values() ?? [])]);
+  const holds = (role: string, pattern: RegExp): boolean =>
+    chains.some(chain => parseChainName(chain.name)?.role === role && pattern.test(chain.text()));
+  if (holds('SVC', / -> \S+"/)) return 36;
+  if (chains.some(({name}) => ['EXT', 'SVL'].includes(parseChainName(name)?.role ?? ''))) return 36;
+  if (all.some(endsNamesWithColon)) return 18;
+  if (holds('SVC', /-j KUBE-MARK-MASQ/)) return 23;
+  return says(all, 'nat', 'KUBE-SERVICES', '-j KUBE-MARK-MASQ') || says(all, 'nat', 'KUBE-NODEPORTS', '-j KUBE-MARK-MASQ') ? 21 : 36;
+}
+
 function minorBefore125(all: readonly Ruleset[]): number {
   const roles = new Set(
     all.flatMap(ruleset => [...(ruleset.tables.get('nat')?.chains.keys() ?? [])].map(name => parseChainName(name)?.role)),

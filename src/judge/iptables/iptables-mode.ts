@@ -1,5 +1,6 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {Family} from '../../model/family.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
@@ -9,6 +10,7 @@ import {parseIpsetSave} from '../../parse/ipset-save.ts';
 import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptom.ts';
 import type {Expect} from './adapt-expectation.ts';
+import {completeExcerpt, describeRules, describeStrangers, isExcerpt} from './excerpt.ts';
 import {garbledRules} from './garbled-rules.ts';
 import {judgeFamily} from './judge-family.ts';
 import {countRules} from './read-dumps.ts';
@@ -46,22 +48,35 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
       if (ruleset !== null || expect({}).ports.length > 0) unread.push({family, reason: reason ?? 'there is no dump of it'});
       continue;
     }
-    const {symptoms: found, expected} = judgeFamily({expect, actual: ruleset, sets, knowsZone});
-    traces.push(...expected.ports.filter(({port}) => input.traces(port)).map(item => tracePort({item, expected, actual: ruleset})));
+    const excerpt = isExcerpt(ruleset);
+    const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
+    const {symptoms: found, expected} = judgeFamily({expect, actual, sets, knowsZone});
+    traces.push(...expected.ports.filter(({port}) => input.traces(port)).map(item => tracePort({item, expected, actual})));
     if (found.length > 0 && garbledRules(ruleset).length > 0)
       unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});
-    else symptoms.push(...found);
-    if (ruleset.cut === null) judged.push(family);
+    else symptoms.push(...(excerpt ? found.filter(isSeen) : found));
+    if (excerpt) unread.push({family, reason: partly(ruleset, expected)});
+    else if (ruleset.cut === null) judged.push(family);
     else unread.push({family, reason: `the dump ends too early, at line ${ruleset.cut.line} in table ${ruleset.cut.table}`});
   }
   return {families: judged, unread, symptoms, traces, config: input.config, counts: countRules(dumps)};
+}
+
+/** That nothing leads to a chain, or that a rule without effect is not there, may only be that it was not shown. */
+function isSeen({kind, severity}: Symptom): boolean {
+  return kind !== 'orphan-chain' && !(kind === 'missing-rule' && severity === 'info');
+}
+
+function partly(ruleset: Ruleset, expected: ExpectedRuleset): string {
+  const strangers = describeStrangers(ruleset, expected);
+  return `the dump is an excerpt, ${describeRules(ruleset)}: it was judged by what it holds, and all else was taken to be as it should be${strangers}`;
 }
 
 /** Null when the ruleset holds the tables that Services live in. */
 function whyUnreadable(family: Family, ruleset: Ruleset | null): string | null {
   if (ruleset === null) return `there is no ${family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'} of it`;
   const missing = ['nat', 'filter'].filter(table => !ruleset.hasTable(table));
-  if (missing.length === 0 || ruleset.cut !== null) return null;
+  if (missing.length === 0 || ruleset.cut !== null || isExcerpt(ruleset)) return null;
   return `the dump holds no table ${missing.join(' and no table ')}: it is of other tables only, or everything was flushed`;
 }
 

@@ -11,6 +11,7 @@ import {judgeForeign} from './judge-foreign.ts';
 import {judgeFrame} from './judge-frame.ts';
 import {judgePort} from './judge-port.ts';
 import type {PortDifference} from './port-differences.ts';
+import {misnamedChains, withMisnamed} from './misnamed-chains.ts';
 import {leftoverChains} from './leftover-chains.ts';
 import {PortIndex} from './port-index.ts';
 import {ServiceView} from './service-view.ts';
@@ -49,9 +50,12 @@ export function judgeFamily({expect, actual, sets, knowsZone}: FamilyCase): Fami
   const owned = attribute(known, new PortIndex(expected));
   const view = new ServiceView(expected, actual);
   const ports = [...owned.byPort].flatMap(([item, own]) => judgePort({item, differences: own, expected, actual, view}));
+  const strangers = new Set(
+    known.flatMap(({kind, rule}) => (kind === 'extra' ? (actual.chain('nat', rule.target?.name ?? '') ?? []) : [])),
+  );
   return {
     expected,
-    symptoms: [
+    symptoms: withMisnamed(misnamedChains(strangers, expected.family), [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
       ...judgeFrame({expected, actual, differences: owned.rest}),
@@ -61,7 +65,7 @@ export function judgeFamily({expect, actual, sets, knowsZone}: FamilyCase): Fami
       ...staleServices({expected, actual, view, rules: owned.strange}),
       ...broadRules({expected, view, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
       ...leftoverChains(expected, actual, compared),
-    ],
+    ]),
   };
 }
 

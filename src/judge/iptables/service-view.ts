@@ -50,7 +50,7 @@ function isServiceChain(name: string): boolean {
   return /^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|(?:SVC|SVL|EXT|FW|XLB|SEP)-.*)$/.test(name);
 }
 
-export function listChain(like: Chain, rules: readonly Rule[]): Chain {
+export function listChain(like: Pick<Chain, 'table' | 'name' | 'policy' | 'complete'>, rules: readonly Rule[]): Chain {
   return {
     table: like.table,
     name: like.name,

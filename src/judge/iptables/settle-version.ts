@@ -5,6 +5,7 @@ import type {Family} from '../../model/family.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {asExpectation} from './expectation.ts';
+import {isExcerpt} from './excerpt.ts';
 import {servedFamilies} from './served-families.ts';
 
 /** Versions from 1.27 on whose rules look alike and that treat some Services in different ways: the first of each kind. */
@@ -30,7 +31,8 @@ export function settleVersion(input: Input, rulesets: ReadonlyMap<Family, Rulese
   const neighbours = neighboursOf(value);
   if (!value.guessed && neighbours !== null) return settleOnNeighbour(input, rulesets, neighbours);
   if (!value.guessed || (value.minor >= 24 && value.minor < 27)) return {config: input.config, misfit: null};
-  const {best} = bestFit(input, rulesets, [value.minor, ...(value.minor < 24 ? old : lookalikes)]);
+  const all = [...rulesets.values()].some(isExcerpt) ? [...lookalikes, ...old] : value.minor < 24 ? old : lookalikes;
+  const {best} = bestFit(input, rulesets, [value.minor, ...all]);
   return {config: best, misfit: null};
 }
 
@@ -79,7 +81,9 @@ function countDifferences(input: Input, rulesets: ReadonlyMap<Family, Ruleset>):
     const ruleset = rulesets.get(family);
     if (ruleset === undefined) continue;
     const expected = expectRuleset({...input, family, ruleset});
-    differences += compareRulesets(asExpectation(expected), ruleset).differences.length;
+    const found = compareRulesets(asExpectation(expected), ruleset).differences;
+    // What an excerpt does not hold may be on the node.
+    differences += isExcerpt(ruleset) ? found.filter(({kind}) => kind !== 'missing').length : found.length;
   }
   return differences;
 }
