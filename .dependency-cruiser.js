@@ -11,6 +11,7 @@ const layers = {
   checks: ['model', 'parse', 'expect', 'compare', 'trace', 'judge'],
   diagnosis: ['model', 'parse', 'expect', 'compare', 'trace', 'judge', 'checks'],
   render: ['model', 'trace', 'judge', 'checks'],
+  diff: ['model', 'parse', 'expect', 'judge'],
   redact: ['model', 'parse', 'expect'],
 };
 

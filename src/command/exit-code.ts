@@ -1,4 +1,5 @@
 import {type Finding, severities} from '../model/finding.ts';
+import {identityOf} from '../model/finding-identity.ts';
 import type {Report} from '../model/report.ts';
 
 export type FailOn = 'error' | 'warning' | 'info' | 'never';
@@ -9,30 +10,6 @@ export function exitCode(report: Report, failOn: FailOn, known: ReadonlySet<stri
   return report.summary.nodesUnread > 0 || report.summary.verdict === 'incomplete' ? 3 : 0;
 }
 
-function reaches({severity}: Finding, failOn: FailOn): boolean {
+export function reaches({severity}: Finding, failOn: FailOn): boolean {
   return failOn !== 'never' && severities.indexOf(severity) <= severities.indexOf(failOn);
-}
-
-/** What makes a finding the same in two runs: all but the words and the line numbers. */
-export function identityOf({
-  code,
-  node,
-  family,
-  service,
-  port,
-  entry,
-  endpoint,
-}: Omit<Finding, 'severity' | 'name' | 'message' | 'remedy'>): string {
-  return JSON.stringify([
-    code,
-    node ?? null,
-    family ?? null,
-    service?.namespace ?? null,
-    service?.name ?? null,
-    port?.name ?? null,
-    port?.protocol ?? null,
-    entry?.kind ?? null,
-    entry?.address ?? null,
-    endpoint ?? null,
-  ]);
 }

@@ -6,12 +6,12 @@ import {readBundle, UnreadableBundle} from '../collect/read-bundle.ts';
 import type {ClusterFlags, ClusterRun} from '../command/diagnose-cluster.ts';
 import type {ParsedConnectionFlags} from '../command/connection-flags.ts';
 import {diagnoseOptions} from '../command/diagnose-options.ts';
-import {identityOf} from '../command/exit-code.ts';
 import {Interrupted, listenForInterruption} from '../command/interruption.ts';
 import {diagnose} from '../diagnose.ts';
-import type {Finding} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
+import {identityOf} from '../model/finding-identity.ts';
 import type {Snapshot} from '../model/snapshot.ts';
+import {parseCheckReport} from '../parse/check-report.ts';
 import {escapeText} from '../render/escape.ts';
 import type {RenderOptions} from '../render/renderer.ts';
 
@@ -104,20 +104,18 @@ export abstract class BaseCommand extends Command {
   /** The findings of an earlier `check -o json`. Throws a CLIError (exit 2) when the file is none. */
   protected baseline(file: string | undefined): ReadonlySet<string> {
     if (file === undefined) return new Set();
+    const report = parseCheckReport(this.#readFile(file));
+    if (report !== null) return new Set(report.findings.map(identityOf));
+    throw new Errors.CLIError(`cannot use ${file} as a baseline: it is no report. Make one with: check -o json --output-file ${file}`, {
+      exit: 2,
+    });
+  }
+
+  #readFile(file: string): string {
     try {
-      const report = JSON.parse(readFileSync(file, 'utf8')) as {findings: readonly Finding[]};
-      return new Set(
-        report.findings.map(finding =>
-          identityOf(
-            finding.entry === undefined ? finding : {...finding, entry: {...finding.entry, address: finding.entry.address ?? null}},
-          ),
-        ),
-      );
+      return readFileSync(file, 'utf8');
     } catch (error) {
-      throw new Errors.CLIError(
-        `cannot use ${file} as a baseline: ${error instanceof Error ? error.message : String(error)}. Make one with: check -o json --output-file ${file}`,
-        {exit: 2},
-      );
+      throw new Errors.CLIError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
     }
   }
 }

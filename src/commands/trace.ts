@@ -1,6 +1,7 @@
 import {Args, Flags} from '@oclif/core';
 import {connectionFlags} from '../command/connection-flags.ts';
-import {exitCode, type FailOn, identityOf} from '../command/exit-code.ts';
+import {exitCode, type FailOn} from '../command/exit-code.ts';
+import {identityOf} from '../model/finding-identity.ts';
 import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../command/flags.ts';
 import {transportFlags} from '../command/transport-flags.ts';
 import type {Finding} from '../model/finding.ts';

@@ -1,5 +1,6 @@
 import {expect, test} from 'vitest';
-import {exitCode, type FailOn, identityOf} from '../../src/command/exit-code.ts';
+import {exitCode, type FailOn} from '../../src/command/exit-code.ts';
+import {identityOf} from '../../src/model/finding-identity.ts';
 import {findingOf, reportOf, ruleOf, unreadNode} from '../render/report.ts';
 
 const error = findingOf('node-a', 'shop/web');

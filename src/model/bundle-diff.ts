@@ -1,0 +1,62 @@
+import type {Finding, ServiceName} from './finding.ts';
+
+/** What changed between two bundles: `came` is only in the later one, `went` only in the earlier one. */
+export interface BundleDiff {
+  readonly services: readonly ServiceChange[];
+  readonly endpoints: readonly EndpointChange[];
+  readonly nodes: readonly NodeChange[];
+  readonly rules: readonly RulesChange[];
+  readonly findings: readonly FindingChange[];
+  /** What cannot be compared because one side does not hold it, in words. */
+  readonly notCompared: readonly string[];
+}
+
+export type ChangeKind = 'came' | 'went' | 'changed';
+
+/** One field that reads differently; null where it is not set. */
+export interface FieldChange {
+  readonly field: string;
+  readonly before: string | null;
+  readonly after: string | null;
+}
+
+export interface ServiceChange {
+  readonly kind: ChangeKind;
+  readonly service: ServiceName;
+  /** Empty for a Service that came or went. */
+  readonly fields: readonly FieldChange[];
+}
+
+export interface EndpointChange {
+  readonly kind: ChangeKind;
+  readonly service: ServiceName;
+  /** Name and protocol: `http/TCP`; `/TCP` for a port without a name. */
+  readonly port: string;
+  /** `ip:port`. */
+  readonly endpoint: string;
+  readonly pod: string | null;
+  readonly nodeName: string | null;
+  /** `ready`, `terminating`, `not ready`; null on the side that has it not. */
+  readonly before: string | null;
+  readonly after: string | null;
+}
+
+export interface NodeChange {
+  readonly kind: ChangeKind;
+  readonly node: string;
+  readonly fields: readonly FieldChange[];
+}
+
+/** Lines of one chain, set or list of one node that are only on one side. */
+export interface RulesChange {
+  readonly node: string;
+  /** Where: `iptables nat/KUBE-SERVICES`, `ipset KUBE-CLUSTER-IP`. */
+  readonly place: string;
+  readonly came: readonly string[];
+  readonly went: readonly string[];
+}
+
+export interface FindingChange {
+  readonly kind: 'came' | 'went';
+  readonly finding: Finding;
+}

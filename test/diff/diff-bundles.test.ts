@@ -1,0 +1,146 @@
+import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {diffBundles, type Side} from '../../src/diff/diff-bundles.ts';
+import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
+import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
+import {diffRenderers} from '../../src/render/diff.ts';
+import {snapshotOf} from '../fixtures.ts';
+import {hostile, plain} from '../render/report.ts';
+
+const healthy = await snapshotOf('healthy/1.36-iptables');
+
+function sideOf(snapshot: Snapshot): Side {
+  return {snapshot, report: diagnose(snapshot, {toolVersion: '0.0.0'})};
+}
+
+/** The same objects with some of them changed. */
+function withApi(change: (api: ApiObjects) => Partial<ApiObjects>): Snapshot {
+  return {...healthy, api: {...healthy.api, ...change(healthy.api)}};
+}
+
+function editService(name: string, edit: (service: ServiceObject) => ServiceObject): Snapshot {
+  return withApi(({services}) => ({services: (services ?? []).map(service => (service.metadata.name === name ? edit(service) : service))}));
+}
+
+function editSlices(service: string, edit: (slice: EndpointSliceObject) => EndpointSliceObject): Snapshot {
+  return withApi(({endpointSlices}) => ({
+    endpointSlices: (endpointSlices ?? []).map(slice =>
+      slice.metadata.labels?.['kubernetes.io/service-name'] === service ? edit(slice) : slice,
+    ),
+  }));
+}
+
+const nothing = {services: [], endpoints: [], nodes: [], rules: [], findings: [], notCompared: []};
+
+test('a bundle and itself are the same', () => {
+  const diff = diffBundles(sideOf(healthy), sideOf(healthy));
+  expect(diff).toEqual(nothing);
+  expect(diffRenderers.table(diff, plain)).toBe('SAME: nothing that kube-proxy goes by, and none of its rules, changed');
+});
+
+test('a rule that went on one node is shown with its chain, and the finding that came of it', async () => {
+  const diff = diffBundles(sideOf(healthy), sideOf(await snapshotOf('faults/missing-endpoint')));
+  expect(diff.rules).toEqual([
+    {
+      ...{node: 'node-a', place: 'iptables nat/KUBE-SVC-67NZLRHBNDSAWJRO', came: []},
+      went: [expect.stringMatching(/shop\/web:http -> 10\.244\.11\.5:8080.* -j KUBE-SEP-633E3V2HVLGC6BYN$/)],
+    },
+  ]);
+  expect(diff.findings).toMatchObject([{kind: 'came', finding: {code: 'ST202', node: 'node-a', endpoint: '10.244.11.5:8080'}}]);
+});
+
+test('the other way round the finding went', async () => {
+  const {findings, rules} = diffBundles(sideOf(await snapshotOf('faults/missing-endpoint')), sideOf(healthy));
+  expect(findings).toMatchObject([{kind: 'went', finding: {code: 'ST202'}}]);
+  expect(rules[0]?.came).toHaveLength(1);
+});
+
+describe('Services', () => {
+  test('come and go', () => {
+    const without = withApi(({services}) => ({services: (services ?? []).filter(({metadata}) => metadata.name !== 'web')}));
+    const web = {kind: 'went', service: {namespace: 'shop', name: 'web'}, fields: []};
+    expect(diffBundles(sideOf(healthy), sideOf(without)).services).toEqual([web]);
+    expect(diffBundles(sideOf(without), sideOf(healthy)).services).toEqual([{...web, kind: 'came'}]);
+  });
+
+  test('change in the fields that kube-proxy goes by, and in no others', () => {
+    const changed = editService('web', service => ({
+      ...service,
+      metadata: {...service.metadata, resourceVersion: '99', annotations: {a: 'b'}},
+      spec: {...service.spec, internalTrafficPolicy: 'Local', ports: [{name: 'http', port: 81, protocol: 'TCP', targetPort: 8080}]},
+    }));
+    expect(diffBundles(sideOf(healthy), sideOf(changed)).services).toEqual([
+      {
+        ...{kind: 'changed', service: {namespace: 'shop', name: 'web'}},
+        fields: [
+          {field: 'internalTrafficPolicy', before: 'Cluster', after: 'Local'},
+          {field: 'port http/TCP', before: '80 → 8080', after: '81 → 8080'},
+        ],
+      },
+    ]);
+  });
+});
+
+describe('endpoints', () => {
+  test('come, go, and change their state', () => {
+    const changed = editSlices('web', slice => ({
+      ...slice,
+      endpoints: (slice.endpoints ?? []).flatMap(endpoint => {
+        if (endpoint.addresses?.[0] === '10.244.11.4') return [];
+        if (endpoint.addresses?.[0] !== '10.244.11.5') return [endpoint];
+        return [
+          {...endpoint, conditions: {ready: false, serving: true, terminating: true}},
+          {...endpoint, addresses: ['10.244.11.99']},
+        ];
+      }),
+    }));
+    const web = {service: {namespace: 'shop', name: 'web'}, port: 'http/TCP'};
+    expect(diffBundles(sideOf(healthy), sideOf(changed)).endpoints).toMatchObject([
+      {...web, kind: 'went', endpoint: '10.244.11.4:8080', before: 'ready', after: null},
+      {...web, kind: 'changed', endpoint: '10.244.11.5:8080', before: 'ready', after: 'terminating, serving', pod: 'shop/web-2'},
+      {...web, kind: 'came', endpoint: '10.244.11.99:8080', before: null, after: 'ready'},
+    ]);
+  });
+
+  test('that were not read on one side are not called gone', () => {
+    const diff = diffBundles(sideOf(healthy), sideOf(withApi(() => ({endpointSlices: null, endpoints: null}))));
+    expect(diff.endpoints).toEqual([]);
+    expect(diff.notCompared).toEqual(['endpoints were not read on one of the sides']);
+  });
+});
+
+test('of two reports the nodes and the findings are compared', () => {
+  const report = sideOf(healthy).report;
+  const [first] = report.nodes;
+  const other = {...report, nodes: [{...first, settings: {...first?.settings, masqueradeAll: {value: 'true', source: 'flag'}}}]};
+  const diff = diffBundles({snapshot: null, report}, {snapshot: null, report: other as Side['report']});
+  expect(diff.notCompared).toEqual(['a report holds no Services, endpoints and rules']);
+  expect(diff.nodes).toEqual([
+    {kind: 'changed', node: 'node-a', fields: [{field: 'masqueradeAll', before: 'false', after: 'true'}]},
+    {kind: 'went', node: 'node-b', fields: []},
+    {kind: 'went', node: 'node-c', fields: []},
+  ]);
+});
+
+test('the same change on many nodes is shown once', () => {
+  const rules = ['node-a', 'node-b'].map(node => ({node, place: 'iptables nat/X', came: ['-A X -j Y'], went: []}));
+  expect(diffRenderers.table({...nothing, rules}, plain).split('\n')).toEqual([
+    'DIFFERENT: 2 rules on 2 nodes',
+    '',
+    'RULES',
+    'node-a, node-b',
+    '  iptables nat/X',
+    '  + -A X -j Y',
+  ]);
+});
+
+test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (_, name) => {
+  const service = {namespace: name, name};
+  const fields = [{field: name, before: name, after: name}];
+  const diff = {
+    ...{services: [{kind: 'changed', service, fields}], nodes: [{kind: 'changed', node: name, fields}]},
+    endpoints: [{kind: 'came', service, port: name, endpoint: name, pod: name, nodeName: name, before: null, after: name}],
+    ...{rules: [{node: name, place: name, came: [name], went: [name]}], findings: [], notCompared: [name]},
+  } as const;
+  for (const render of Object.values(diffRenderers)) expect(render(diff, plain)).not.toContain(name);
+});
