@@ -9,6 +9,7 @@ import {capturePath} from './fixtures.ts';
 
 const root = join(import.meta.dirname, '..');
 const faulty = capturePath('faults/missing-endpoint');
+const healthy = capturePath('healthy/1.36-iptables');
 const pages = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', ...markdownIn('docs'), ...markdownIn('docs/checks')];
 
 function markdownIn(folder: string): readonly string[] {
@@ -63,6 +64,8 @@ describe('what the README shows', () => {
     symlinkSync(faulty, join(folder, 'bundle'));
     symlinkSync(join(faulty, 'nodes/node-a/iptables-save'), join(folder, 'dump.txt'));
     await create({cwd: faulty, file: join(folder, 'bundle.tgz'), gzip: true}, ['api', 'nodes']);
+    symlinkSync('bundle.tgz', join(folder, 'after.tgz'));
+    await create({cwd: healthy, file: join(folder, 'before.tgz'), gzip: true}, ['api', 'nodes']);
     await run(['check', '-A', '--from', 'bundle', '-o', 'json', '--output-file', 'baseline.json']);
   });
 

@@ -2,6 +2,7 @@ import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {diffBundles, type Side} from '../../src/diff/diff-bundles.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
+import type {BundleDiff} from '../../src/model/bundle-diff.ts';
 import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
 import {diffRenderers} from '../../src/render/diff.ts';
 import {snapshotOf} from '../fixtures.ts';
@@ -136,11 +137,11 @@ test('the same change on many nodes is shown once', () => {
 
 test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (_, name) => {
   const service = {namespace: name, name};
-  const fields = [{field: name, before: name, after: name}];
-  const diff = {
-    ...{services: [{kind: 'changed', service, fields}], nodes: [{kind: 'changed', node: name, fields}]},
+  const changed = {kind: 'changed', fields: [{field: name, before: name, after: name}]} as const;
+  const diff: BundleDiff = {
+    ...{services: [{...changed, service}], nodes: [{...changed, node: name}]},
     endpoints: [{kind: 'came', service, port: name, endpoint: name, pod: name, nodeName: name, before: null, after: name}],
     ...{rules: [{node: name, place: name, came: [name], went: [name]}], findings: [], notCompared: [name]},
-  } as const;
+  };
   for (const render of Object.values(diffRenderers)) expect(render(diff, plain)).not.toContain(name);
 });
