@@ -2,13 +2,16 @@ import type {NodeContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
-import {inferConfig} from '../expect/iptables/infer-config.ts';
+import {inferConfig, type InferredConfig} from '../expect/iptables/infer-config.ts';
+import {inferNftConfig} from '../expect/nftables/infer-nft-config.ts';
 import {addressesProblem, nodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
-import {readDumps} from '../judge/iptables/read-dumps.ts';
+import {type Dumps, readDumps} from '../judge/iptables/read-dumps.ts';
+import {kubeProxyTables, readNft} from '../judge/nftables/read-nft.ts';
 import {judgeNode} from '../judge/judge-node.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Finding} from '../model/finding.ts';
+import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeReport} from '../model/report.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
@@ -38,10 +41,11 @@ export interface NodeSurroundings {
 /** Every stage that a node goes through: its dumps are parsed, held against what is expected, and what differs is judged. */
 export function diagnoseNode(node: NodeDump, {api, view, services, options}: NodeSurroundings): NodeResult {
   const dumps = readDumps(node);
-  const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, inferConfig(dumps.current));
+  const nft = onceAsked(() => readNft(node));
+  const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, seenConfig(dumps.current, nft));
   const facts = nodeFacts(node, api);
   const traced = new Set(options.trace ? services : []);
-  const judged = judgeNode({node, api, view, config, facts, dumps, traces: port => traced.has(port.object)});
+  const judged = judgeNode({node, api, view, config, facts, dumps, nft, traces: port => traced.has(port.object)});
   const judgement = {...judged, symptoms: withinWhatWasRead(judged.symptoms, api)};
   const context: NodeContext = {node, facts, view, ...judgement};
   const findings = checks.flatMap(check =>
@@ -56,6 +60,21 @@ export function diagnoseNode(node: NodeDump, {api, view, services, options}: Nod
     findings: [...findings, ...said].map(detached),
     proxy: {version: judgement.config.version.value, gates: config.featureGates.value},
     traces: judgement.traces.length === 0 ? [] : structuredClone(judgement.traces),
+  };
+}
+
+/** What the node's rules show of its kube-proxy: those of iptables first, which a node of nftables mode may hold for other ends. */
+function seenConfig(rulesets: Dumps['current'], nft: () => NftRuleset | null): InferredConfig {
+  const seen = inferConfig(rulesets);
+  return seen.version === undefined ? inferNftConfig(kubeProxyTables(nft())) : seen;
+}
+
+/** A dump is not parsed before somebody asks, and then once. */
+function onceAsked<T>(make: () => T): () => T {
+  let made: {readonly value: T} | null = null;
+  return () => {
+    made ??= {value: make()};
+    return made.value;
   };
 }
 

@@ -46,17 +46,19 @@ export function resolveProxyConfig(
     return {value: byDefault, source: 'kube-proxy default'};
   };
   const detectLocalMode = pick('detectLocalMode', 'ClusterCIDR');
+  const mode = modeOf(node, pick('mode', 'iptables'), problems);
+  const ofNftables = mode.value === 'nftables';
   const hostname = pick('hostnameOverride', node.name);
   const nodeName = hostname.value.includes('$') ? {value: node.name, source: 'Node'} : hostname;
   const config: ProxyConfig = {
     version: kubeProxyVersion({node, api, object, given: overrides.version, inferred: inferred.version}, problems),
-    mode: modeOf(node, pick('mode', 'iptables'), problems),
+    mode,
     clusterCIDRs: pick('clusterCIDRs', []),
     detectLocalMode: {...detectLocalMode, value: asDetectLocalMode(detectLocalMode.value)},
     bridgeInterface: pick('bridgeInterface', ''),
     interfaceNamePrefix: pick('interfaceNamePrefix', ''),
-    masqueradeAll: pick('masqueradeAll', false),
-    masqueradeBit: pick('masqueradeBit', 14),
+    masqueradeAll: pick(ofNftables ? 'nftMasqueradeAll' : 'masqueradeAll', false),
+    masqueradeBit: pick(ofNftables ? 'nftMasqueradeBit' : 'masqueradeBit', 14),
     localhostNodePorts: pick('localhostNodePorts', true),
     nodePortAddresses: pick('nodePortAddresses', []),
     bindAddress: pick('bindAddress', '0.0.0.0'),
@@ -93,7 +95,7 @@ interface LayersInput {
 }
 
 function layersOf({node, api, object, overrides}: LayersInput, problems: Problem[]): readonly Layer[] {
-  const layers: Layer[] = [{fields: overrides, source: 'flag'}];
+  const layers: Layer[] = [{fields: forAllModes(overrides), source: 'flag'}];
   const take = (source: string, text: string | undefined, parse: (text: string) => KubeProxyFields): void => {
     if (text === undefined || text.trim() === '') return;
     const fields = attempt(() => parse(text));
@@ -114,6 +116,16 @@ function layersOf({node, api, object, overrides}: LayersInput, problems: Problem
   const map = kubeProxyConfigMap(api, pod);
   if (map !== null) take(`ConfigMap ${map.name}`, map.text, parseConfigFile);
   return layers;
+}
+
+/** The user speaks of the mode that kube-proxy runs in, whichever it is. */
+function forAllModes(overrides: ConfigOverrides): KubeProxyFields {
+  const {masqueradeAll, masqueradeBit} = overrides;
+  return {
+    ...overrides,
+    ...(masqueradeAll === undefined ? {} : {nftMasqueradeAll: masqueradeAll}),
+    ...(masqueradeBit === undefined ? {} : {nftMasqueradeBit: masqueradeBit}),
+  };
 }
 
 /** What a bundle's file holds is anybody's text: that it cannot be parsed is data here, not a failure. */

@@ -1,5 +1,6 @@
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {Family} from '../model/family.ts';
+import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
@@ -25,6 +26,8 @@ export interface NodeInput {
   readonly facts: NodeFacts;
   /** The node's iptables, which other modes use as well. */
   readonly dumps: Dumps;
+  /** The node's nftables, parsed when they are first asked for; null when they were not read. */
+  readonly nft: () => NftRuleset | null;
   /** For which Service ports to trace the way of packets. */
   readonly traces: (port: ServicePort) => boolean;
 }

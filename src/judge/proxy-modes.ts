@@ -1,5 +1,6 @@
 import {iptablesMode} from './iptables/iptables-mode.ts';
+import {nftablesMode} from './nftables/nftables-mode.ts';
 import type {ProxyMode} from './proxy-mode.ts';
 
 /** All modes of kube-proxy that can be judged. */
-export const proxyModes: readonly ProxyMode[] = [iptablesMode];
+export const proxyModes: readonly ProxyMode[] = [iptablesMode, nftablesMode];

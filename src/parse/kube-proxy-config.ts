@@ -9,6 +9,9 @@ export interface KubeProxyFields {
   readonly interfaceNamePrefix?: string;
   readonly masqueradeAll?: boolean;
   readonly masqueradeBit?: number;
+  /** The nftables mode has these two of its own. */
+  readonly nftMasqueradeAll?: boolean;
+  readonly nftMasqueradeBit?: number;
   readonly localhostNodePorts?: boolean;
   readonly nodePortAddresses?: readonly string[];
   readonly bindAddress?: string;
@@ -52,6 +55,7 @@ export function parseArguments(args: readonly string[]): KubeProxyFields {
     bridgeInterface: text('pod-bridge-interface'),
     interfaceNamePrefix: text('pod-interface-name-prefix'),
     masqueradeAll: truth(text('masquerade-all')),
+    nftMasqueradeAll: truth(text('masquerade-all')),
     masqueradeBit: text('iptables-masquerade-bit') === undefined ? undefined : Number(text('iptables-masquerade-bit')),
     localhostNodePorts: truth(text('iptables-localhost-nodeports')),
     nodePortAddresses: list(text('nodeport-addresses')),
@@ -77,6 +81,7 @@ type Fields = Readonly<Record<string, unknown>>;
 function fieldsOf(config: Fields): KubeProxyFields {
   const iptables = part(config, 'iptables', 'IPTables');
   const ipvs = part(config, 'ipvs', 'IPVS');
+  const nftables = part(config, 'nftables', 'NFTables');
   const local = part(config, 'detectLocal', 'DetectLocal');
   const linux = part(config, 'linux', 'Linux');
   const conntrack = {...part(config, 'conntrack', 'Conntrack'), ...part(linux, 'conntrack', 'Conntrack')};
@@ -89,6 +94,8 @@ function fieldsOf(config: Fields): KubeProxyFields {
     interfaceNamePrefix: text(local, 'interfaceNamePrefix', 'InterfaceNamePrefix'),
     masqueradeAll: bool(iptables, 'masqueradeAll', 'MasqueradeAll') ?? bool(linux, 'masqueradeAll', 'MasqueradeAll'),
     masqueradeBit: number(iptables, 'masqueradeBit', 'MasqueradeBit'),
+    nftMasqueradeAll: bool(nftables, 'masqueradeAll', 'MasqueradeAll') ?? bool(linux, 'masqueradeAll', 'MasqueradeAll'),
+    nftMasqueradeBit: number(nftables, 'masqueradeBit', 'MasqueradeBit'),
     localhostNodePorts: bool(iptables, 'localhostNodePorts', 'LocalhostNodePorts'),
     nodePortAddresses: stringList(config['nodePortAddresses'] ?? config['NodePortAddresses']),
     bindAddress: text(config, 'bindAddress', 'BindAddress'),

@@ -5,14 +5,17 @@ import {readFixture} from '../fixtures.ts';
 describe('/configz', () => {
   const fromCapture = (name: string) => parseConfigz(readFixture(`captures/${name}/nodes/node-a/configz.json`).toString());
 
+  // The nftables mode has settings of its own, which kube-proxy 1.29 and later show whatever the mode.
+  const ofNftables = {nftMasqueradeAll: false, nftMasqueradeBit: 14};
+
   // kube-proxy before 1.26 has no localhostNodePorts, before 1.29 no tcpBeLiberal, and up to 1.27 detectLocalMode may be empty.
   test.each([
     ['healthy/1.23-iptables', {}],
     ['healthy/1.26-iptables', {localhostNodePorts: true}],
     ['healthy/1.28-iptables', {localhostNodePorts: true, detectLocalMode: 'ClusterCIDR'}],
-    ['healthy/1.30-iptables', {localhostNodePorts: true, detectLocalMode: 'ClusterCIDR', tcpBeLiberal: false}],
-    ['healthy/1.33-iptables', {localhostNodePorts: true, detectLocalMode: 'ClusterCIDR', tcpBeLiberal: false}],
-    ['healthy/1.36-iptables', {localhostNodePorts: true, detectLocalMode: 'ClusterCIDR', tcpBeLiberal: false}],
+    ['healthy/1.30-iptables', {localhostNodePorts: true, detectLocalMode: 'ClusterCIDR', tcpBeLiberal: false, ...ofNftables}],
+    ['healthy/1.33-iptables', {localhostNodePorts: true, detectLocalMode: 'ClusterCIDR', tcpBeLiberal: false, ...ofNftables}],
+    ['healthy/1.36-iptables', {localhostNodePorts: true, detectLocalMode: 'ClusterCIDR', tcpBeLiberal: false, ...ofNftables}],
   ])('of %s is read whatever its shape', (name, more) => {
     expect(fromCapture(name)).toEqual({
       mode: 'iptables',
@@ -50,6 +53,7 @@ describe('/configz', () => {
     });
     expect(parseConfigz(text)).toEqual({
       masqueradeAll: true,
+      nftMasqueradeAll: true,
       tcpBeLiberal: true,
       masqueradeBit: 15,
       localhostNodePorts: false,
@@ -58,6 +62,14 @@ describe('/configz', () => {
       featureGates: {PreferSameTrafficDistribution: false},
       nodePortAddresses: ['10.0.0.0/8'],
     });
+  });
+
+  test.each([
+    ['nftables/1.33', {mode: 'nftables', nftMasqueradeAll: false, nftMasqueradeBit: 14, nodePortAddresses: ['172.18.0.11/32']}],
+    ['nftables/1.36', {mode: 'nftables', nftMasqueradeAll: false, nftMasqueradeBit: 14, nodePortAddresses: ['primary']}],
+    ['nftables/masquerade-all', {masqueradeAll: false, nftMasqueradeAll: true}],
+  ])('of %s shows what the nftables mode has of its own', (name, fields) => {
+    expect(fromCapture(name)).toMatchObject(fields);
   });
 
   test('that is no JSON is an error, and other JSON says nothing', () => {
@@ -143,6 +155,7 @@ describe('the arguments of kube-proxy', () => {
       mode: 'iptables',
       clusterCIDRs: ['10.0.0.0/8', 'fd00::/48'],
       masqueradeAll: true,
+      nftMasqueradeAll: true,
       masqueradeBit: 5,
       localhostNodePorts: false,
       nodePortAddresses: ['10.0.0.0/8', '192.168.0.0/16'],
@@ -166,10 +179,15 @@ describe('the arguments of kube-proxy', () => {
     const script = 'exec kube-proxy --masquerade_all false --cluster-cidr="10.8.0.0/14" --hostname-override "$NODE" \n 2>&1';
     expect(parseArguments(['/bin/sh', '-c', script])).toEqual({
       masqueradeAll: true,
+      nftMasqueradeAll: true,
       clusterCIDRs: ['10.8.0.0/14'],
       hostnameOverride: '$NODE',
     });
-    expect(parseArguments(['--masquerade-all=F', '--cluster-cidr='])).toEqual({masqueradeAll: false, clusterCIDRs: []});
+    expect(parseArguments(['--masquerade-all=F', '--cluster-cidr='])).toEqual({
+      masqueradeAll: false,
+      nftMasqueradeAll: false,
+      clusterCIDRs: [],
+    });
   });
 
   test('but for the hostname count for nothing beside a configuration file', () => {

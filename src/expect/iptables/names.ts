@@ -1,4 +1,4 @@
-import {hash} from 'node:crypto';
+import {hash16} from '../name-hash.ts';
 
 /** Chains of one Service port share 16 characters. Follows `portProtoHash`: sha256 in base32, cut to 16. */
 export function servicePortHash(servicePortName: string, protocol: string): string {
@@ -21,18 +21,4 @@ export function chainName(role: ChainRole, hashText: string): string {
 export function parseChainName(name: string): {readonly role: ChainRole; readonly hash: string} | null {
   const found = /^KUBE-(SVC|SVL|EXT|FW|XLB|SEP)-([A-Z2-7]{16})$/.exec(name);
   return found === null ? null : {role: found[1] as ChainRole, hash: found[2] ?? ''};
-}
-
-const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
-
-function hash16(text: string): string {
-  const digest = hash('sha256', text, 'buffer');
-  let result = '';
-  for (let at = 0; at < 10; at += 5) {
-    // Five bytes are eight characters; two numbers of 20 bits keep the arithmetic within 32 bits.
-    const high = ((digest[at] ?? 0) << 12) | ((digest[at + 1] ?? 0) << 4) | ((digest[at + 2] ?? 0) >> 4);
-    const low = (((digest[at + 2] ?? 0) & 15) << 16) | ((digest[at + 3] ?? 0) << 8) | (digest[at + 4] ?? 0);
-    for (const part of [high, low]) for (let shift = 15; shift >= 0; shift -= 5) result += alphabet[(part >> shift) & 31];
-  }
-  return result;
 }

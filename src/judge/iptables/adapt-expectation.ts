@@ -8,6 +8,7 @@ import type {Rule, Ruleset, Table} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {comparableRule} from '../../parse/comparable-rule.ts';
 import {parseRule} from '../../parse/rule.ts';
+import {describeDetector, nodeNameMismatch, otherDetectorSymptom, zoneUnknown} from '../assumed.ts';
 import type {Symptom} from '../symptom.ts';
 
 /** Builds the expectation anew under an assumption. */
@@ -42,7 +43,7 @@ export function adaptExpectation(expect: Expect, actual: Ruleset, knowsZone = tr
     actual,
     ({endpoints}) => endpoints.local.length > 0,
   );
-  if (nowhere.length >= 2) assume({nodeName: ''}, nodeNameMismatch(expected, nowhere));
+  if (nowhere.length >= 2) assume({nodeName: ''}, nodeNameMismatch(expected.context, nowhere));
   if (!knowsZone) {
     const zone = guessedZone(expected, other => expect({...assumption, zone: other}), actual);
     return {expected: zone === null ? expected : expect({...assumption, zone}), symptoms};
@@ -53,7 +54,7 @@ export function adaptExpectation(expect: Expect, actual: Ruleset, knowsZone = tr
     actual,
     ({all}) => all.some(({zoneHints}) => zoneHints !== null),
   );
-  if (hinted.length >= 1) assume({zone: null}, zoneUnknown(expected, hinted));
+  if (hinted.length >= 1) assume({zone: null}, zoneUnknown(expected.context, hinted));
   return {expected, symptoms};
 }
 
@@ -147,8 +148,7 @@ function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFind
   const found = describeSeen(seen);
   if (configured === found) return null;
   const assumption = seen?.kind === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: detectorOf(seen)};
-  const detail = `the rules of most Services take for pods ${found}, and kube-proxy's settings say ${configured}: it runs with other settings than were read`;
-  return {assumption, symptom: {kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}};
+  return {assumption, symptom: otherDetectorSymptom(family, {found, configured})};
 }
 
 /** Rules that tell pods from others, by which Services are masqueraded at their cluster IPs. */
@@ -180,30 +180,4 @@ function detectorOf(seen: SeenDetector | null): LocalDetector {
 
 function describeSeen(seen: SeenDetector | null): string {
   return describeDetector(seen?.kind === 'all' ? 'all' : detectorOf(seen));
-}
-
-function describeDetector(detector: LocalDetector | 'all'): string {
-  if (detector === 'all') return 'nobody (masqueradeAll)';
-  switch (detector.kind) {
-    case 'cidr':
-      return `clients in ${detector.cidr}`;
-    case 'bridge':
-      return `clients behind ${detector.name}`;
-    case 'prefix':
-      return `clients behind ${detector.name}+`;
-    case 'none':
-      return 'everybody (no masquerade rule)';
-  }
-}
-
-function nodeNameMismatch({family, context}: ExpectedRuleset, ports: readonly PortOnNode[]): Symptom {
-  const names = ports.slice(0, 3).map(({port}) => port.servicePortName);
-  const detail = `none of the endpoints that the API places on ${context.facts.name} is treated as local (${ports.length} Service ports, such as ${names.join(', ')}): its kube-proxy runs under another node name`;
-  return {kind: 'node-name-mismatch', family, port: null, detail, expected: [], actual: []};
-}
-
-function zoneUnknown({family}: ExpectedRuleset, ports: readonly PortOnNode[]): Symptom {
-  const names = ports.slice(0, 3).map(({port}) => port.servicePortName);
-  const detail = `for all Services with topology hints the node uses the endpoints that a node without a zone would use (${ports.length}, such as ${names.join(', ')}): its kube-proxy does not know the node's zone`;
-  return {kind: 'zone-unknown-to-kube-proxy', family, port: null, detail, expected: [], actual: []};
 }

@@ -3,7 +3,6 @@ import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/names.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
-import {contains, parseCidr} from '../../model/address.ts';
 import type {IpSet} from '../../parse/ipset-save.ts';
 import {adaptExpectation, type Expect} from './adapt-expectation.ts';
 import {asExpectation} from './expectation.ts';
@@ -18,6 +17,7 @@ import {ServiceView} from './service-view.ts';
 import {staleServices} from './stale-services.ts';
 import {judgeStrangeRules, type StrangeCase} from './strange-rules.ts';
 import type {Symptom} from '../symptom.ts';
+import {uncoveredPods} from '../uncovered-pods.ts';
 
 export interface FamilyCase {
   /** Builds what is expected, under assumptions where the rules call for them. */
@@ -57,7 +57,7 @@ export function judgeFamily({expect, actual, sets, knowsZone}: FamilyCase): Fami
     expected,
     symptoms: withMisnamed(misnamedChains(strangers, expected.family), [
       ...symptoms,
-      ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
+      ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
       ...judgeFrame({expected, actual, differences: owned.rest}),
       ...ports,
       // Without one of the tables nobody can tell where a packet would have gone.
@@ -72,17 +72,6 @@ export function judgeFamily({expect, actual, sets, knowsZone}: FamilyCase): Fami
 /** What they do to their own Service port is said of it; here it is about all others, where there are any. */
 function broadRules(given: StrangeCase): readonly Symptom[] {
   return given.rules.length === 0 ? [] : [judgeStrangeRules(given)].filter(({severity}) => severity !== 'info');
-}
-
-/** The network by which pods are told apart holds none of the node's own pods. */
-function uncoveredPods({context, family}: ExpectedRuleset): readonly Symptom[] {
-  const {detector, facts} = context;
-  const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
-  const own = facts.podCIDRs.map(text => parseCidr(text)).filter(cidr => cidr !== null && cidr.family === family);
-  if (network === null || own.length === 0 || context.masqueradeAll) return [];
-  if (own.some(cidr => cidr !== null && contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
-  const detail = `clusterCIDR ${network.text} does not hold the pods of this node (${own.map(cidr => cidr?.text ?? '').join(', ')}): their traffic to Services is masqueraded`;
-  return [{kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}];
 }
 
 /** What a cut dump does not show may still be on the node: it is not reported as missing. */

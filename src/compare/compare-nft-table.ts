@@ -1,0 +1,200 @@
+import type {NftChain, NftElement, NftHook, NftSet, NftTable} from '../model/nft-ruleset.ts';
+import type {RuleText} from '../model/ruleset.ts';
+import {nftRule} from '../parse/nft-rule.ts';
+import {compareTexts} from './compare-texts.ts';
+
+/** What a table `kube-proxy` should hold, grouped by owners (Service ports). */
+export interface NftExpectation<Owner> {
+  readonly table: string;
+  readonly owners: readonly Owner[];
+  objectsOf(owner: Owner): NftObjects;
+  /** Chains and sets that all share, and elements that belong to no owner. */
+  readonly frame: readonly ExpectedChain[];
+  readonly frameSets: readonly ExpectedSet[];
+  readonly frameElements: readonly ExpectedElement[];
+}
+
+export interface NftObjects {
+  readonly elements: readonly ExpectedElement[];
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+  readonly sets: readonly ExpectedSet[];
+}
+
+export interface ExpectedChain {
+  readonly name: string;
+  readonly base: NftHook | null;
+  readonly rules: readonly string[];
+}
+
+export interface ExpectedSet extends Pick<NftSet, 'name' | 'keyTypes' | 'valueTypes' | 'flags' | 'timeout'> {}
+
+export interface ExpectedElement extends Pick<NftElement, 'key' | 'value' | 'comment'> {
+  readonly set: string;
+}
+
+/** One way in which a table is not the one expected. */
+export interface NftDifference<Owner> {
+  readonly kind: 'missing' | 'extra' | 'duplicate' | 'reordered';
+  /** A rule, an element of a set or map, the hook of a base chain, or a set with its attributes. */
+  readonly what: 'rule' | 'element' | 'hook' | 'set';
+  /** The chain, set or map. */
+  readonly name: string;
+  readonly rule: RuleText;
+  /** For an element. */
+  readonly key?: string;
+  readonly value?: string | null;
+  readonly comment?: string | null;
+  /** Null when it belongs to all, or to nothing that is expected. */
+  readonly owner: Owner | null;
+}
+
+export interface NftComparison<Owner> {
+  readonly differences: readonly NftDifference<Owner>[];
+  /** Chains that are not expected and hold rules. */
+  readonly strangeChains: readonly NftChain[];
+  /** Sets that are not expected. */
+  readonly strangeSets: readonly NftSet[];
+}
+
+/** Compares a table with what it should hold. Comments make no difference, nor does the order of elements. */
+export function compareNftTable<Owner>(expectation: NftExpectation<Owner>, actual: NftTable): NftComparison<Owner> {
+  return new Comparison(expectation, actual).compare();
+}
+
+class Comparison<Owner> {
+  readonly #expectation: NftExpectation<Owner>;
+  readonly #actual: NftTable;
+  readonly #differences: NftDifference<Owner>[] = [];
+  readonly #chains = new Set<string>();
+  readonly #sets = new Set<string>();
+  /** Keys of shared sets that are right or expected, by set. */
+  readonly #keys = new Map<string, Map<string, 'right' | {readonly element: ExpectedElement; readonly owner: Owner | null}>>();
+  readonly #places = new Map<string, ReadonlyMap<string, number>>();
+
+  constructor(expectation: NftExpectation<Owner>, actual: NftTable) {
+    this.#expectation = expectation;
+    this.#actual = actual;
+  }
+
+  compare(): NftComparison<Owner> {
+    const {frame, frameSets, frameElements, owners} = this.#expectation;
+    for (const {name, base, rules} of frame) {
+      this.#compareHook(name, base);
+      this.#compareChain(name, rules, null);
+    }
+    for (const shape of frameSets) this.#compareSet(shape, null);
+    for (const element of frameElements) this.#noteElement(element, null);
+    for (const owner of owners) this.#compareOwner(owner);
+    for (const {name} of frameSets) this.#compareElements(name);
+    return {
+      differences: this.#differences,
+      strangeChains: [...this.#actual.chains.values()].filter(({name, ruleCount}) => ruleCount > 0 && !this.#chains.has(name)),
+      strangeSets: [...this.#actual.sets.values()].filter(({name}) => !this.#sets.has(name)),
+    };
+  }
+
+  #compareOwner(owner: Owner): void {
+    const {elements, chains, sets} = this.#expectation.objectsOf(owner);
+    for (const [name, rules] of chains) this.#compareChain(name, rules, owner);
+    for (const shape of sets) this.#compareSet(shape, owner);
+    for (const element of elements) this.#noteElement(element, owner);
+  }
+
+  #compareHook(name: string, base: NftHook | null): void {
+    const chain = this.#actual.chains.get(name);
+    if (base === null || (chain === undefined && !this.#actual.complete)) return;
+    const found = chain?.base ?? null;
+    if (found !== null && hookText(found) === hookText(base)) return;
+    this.#note({kind: 'missing', what: 'hook', name, rule: this.#text(name, hookText(base), 0), owner: null});
+    if (found !== null) this.#note({kind: 'extra', what: 'hook', name, rule: this.#text(name, hookText(found), 1), owner: null});
+  }
+
+  #compareChain(name: string, rules: readonly string[], owner: Owner | null): void {
+    this.#chains.add(name);
+    const chain = this.#actual.chains.get(name);
+    if (chain !== undefined && chain.text() === rules.join('\n')) return;
+    const expected = rules.map(text => nftRule({table: this.#actual.id, chain: name, line: 0, text}));
+    const complete = chain === undefined ? this.#actual.complete : chain.complete;
+    for (const {kind, item} of compareTexts(expected, chain?.rules() ?? [], ({body}) => body))
+      if (kind !== 'missing' || complete) this.#note({kind, what: 'rule', name, rule: item, owner});
+  }
+
+  #compareSet(shape: ExpectedSet, owner: Owner | null): void {
+    this.#sets.add(shape.name);
+    const found = this.#actual.sets.get(shape.name);
+    if (found === undefined && !this.#actual.complete) return;
+    if (found !== undefined && shapeText(found) === shapeText(shape)) return;
+    const {name} = shape;
+    this.#note({kind: 'missing', what: 'set', name, rule: this.#text(name, shapeText(shape), 0), owner});
+    if (found !== undefined) this.#note({kind: 'extra', what: 'set', name, rule: this.#text(name, shapeText(found), 1), owner});
+  }
+
+  /** What several owners claim is right when the node holds what one of them wants. */
+  #noteElement(element: ExpectedElement, owner: Owner | null): void {
+    let keys = this.#keys.get(element.set);
+    if (keys === undefined) {
+      keys = new Map();
+      this.#keys.set(element.set, keys);
+    }
+    if (keys.get(element.key) === 'right') return;
+    const found = this.#actual.sets.get(element.set)?.elements.get(element.key);
+    if (found !== undefined && found.value === element.value) keys.set(element.key, 'right');
+    else if (!keys.has(element.key)) keys.set(element.key, {element, owner});
+  }
+
+  #compareElements(set: string): void {
+    const keys = this.#keys.get(set) ?? new Map<string, never>();
+    const found = this.#actual.sets.get(set);
+    const complete = found === undefined ? this.#actual.complete : found.complete;
+    for (const state of keys.values()) {
+      if (state === 'right' || (!complete && found?.elements.get(state.element.key) === undefined)) continue;
+      this.#noteElementDifference('missing', set, state.element, state.owner);
+    }
+    for (const element of found?.elements.values() ?? []) {
+      const state = keys.get(element.key);
+      if (state !== 'right') this.#noteElementDifference('extra', set, element, state?.owner ?? null);
+    }
+  }
+
+  #noteElementDifference(
+    kind: 'missing' | 'extra',
+    set: string,
+    {key, value, comment}: Pick<NftElement, 'key' | 'value' | 'comment'>,
+    owner: Owner | null,
+  ): void {
+    const line = kind === 'missing' ? 0 : this.#placeOf(set, key);
+    this.#note({kind, what: 'element', name: set, rule: this.#text(set, elementText({key, value}), line), key, value, comment, owner});
+  }
+
+  /** The place of an element in the dump, which is all that is known of where it stands. */
+  #placeOf(set: string, key: string): number {
+    let places = this.#places.get(set);
+    if (places === undefined) {
+      places = new Map([...(this.#actual.sets.get(set)?.elements.keys() ?? [])].map((name, index) => [name, index + 1]));
+      this.#places.set(set, places);
+    }
+    return places.get(key) ?? 1;
+  }
+
+  #text(chain: string, text: string, line: number): RuleText {
+    return {table: this.#expectation.table, chain, line, text};
+  }
+
+  #note(difference: NftDifference<Owner>): void {
+    this.#differences.push(difference);
+  }
+}
+
+export function elementText({key, value}: Pick<NftElement, 'key' | 'value'>): string {
+  return value === null ? key : `${key} : ${value}`;
+}
+
+function hookText({type, hook, priority, policy}: NftHook): string {
+  return `type ${type} hook ${hook} priority ${priority}; policy ${policy};`;
+}
+
+function shapeText({keyTypes, valueTypes, flags, timeout}: ExpectedSet): string {
+  const data = valueTypes === null ? '' : ` : ${valueTypes.join(' . ')}`;
+  const more = [...(flags.length === 0 ? [] : [`flags ${flags.join(',')}`]), ...(timeout === null ? [] : [`timeout ${timeout}s`])];
+  return [`type ${keyTypes.join(' . ')}${data}`, ...more].join('; ');
+}

@@ -1,0 +1,57 @@
+import type {Family} from '../../model/family.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {NftTable} from '../../model/nft-ruleset.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endpoints.ts';
+import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
+import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
+import type {LocalDetector} from '../node-context.ts';
+import {ExpectedTable} from './expected-table.ts';
+import {portNames} from './names.ts';
+import {nftContext} from './nft-context.ts';
+import type {NftPort} from './nft-port.ts';
+
+export interface ExpectTableInput {
+  readonly view: ClusterView;
+  readonly config: ProxyConfig;
+  readonly facts: NodeFacts;
+  readonly family: Family;
+  /** Only for what the node alone can tell: which of two Services that claim one address has got it. */
+  readonly table: NftTable | null;
+}
+
+/** What a kube-proxy may take for granted that the API says otherwise of. */
+export interface NftAssumption {
+  readonly nodeName?: string;
+  readonly zone?: string | null;
+  readonly detector?: LocalDetector;
+  readonly masqueradeAll?: boolean;
+  /** For a Service port with endpoints given twice: which of the lists that kube-proxy may have made of them. */
+  readonly picks?: ReadonlyMap<ServicePort, number>;
+}
+
+/** What kube-proxy should have written in one family on one node in nftables mode. */
+export function expectTable({view, config, facts, family, table}: ExpectTableInput, assumption: NftAssumption = {}): ExpectedTable {
+  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const plain = nftContext(family, config, facts);
+  const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = assumption;
+  const zone = assumption.zone === undefined ? config.zone.value : assumption.zone;
+  const topology = {nodeName: assumption.nodeName ?? config.nodeName.value, zone, labels: facts.labels, proxy};
+  return new ExpectedTable(
+    {...plain, detector, masqueradeAll},
+    view.entries(family, proxy).map(entry => nftPort(entry, topology, assumption.picks?.get(entry.port))),
+    (set, key) => table?.sets.get(set)?.elements.get(key)?.value,
+  );
+}
+
+function nftPort({port, set}: PortEntry, topology: NodeTopology, pick = 0): NftPort {
+  const lists = set.ambiguous.size === 0 ? [set.endpoints] : possibleEndpoints(set, topology.nodeName, topology.proxy.version);
+  const all = lists[pick] ?? set.endpoints;
+  const names = portNames(port);
+  return {
+    ...{port, all, names, lists: lists.length, clientList: names.affinity},
+    endpoints: categorizeEndpoints(port, all, topology),
+    isLocal: nodeName => nodeName === topology.nodeName,
+  };
+}

@@ -1,0 +1,145 @@
+import type {Family} from '../../model/family.ts';
+import type {NftChain, NftElement, NftFamily, NftHook, NftRule, NftSet, NftTableSource} from '../../model/nft-ruleset.ts';
+import {nftRule} from '../../parse/nft-rule.ts';
+import type {NodeContext} from '../node-context.ts';
+import {type FrameChain, frameChains} from './frame-chains.ts';
+import {affinitySets, frameSets, nodePortIPs, type SetShape} from './frame-sets.ts';
+import {type NftPort, nftPlan} from './nft-port.ts';
+import {ipWord} from './nft-text.ts';
+import {serviceChains} from './service-chains.ts';
+import {type SharedElement, serviceElements} from './service-elements.ts';
+
+/** All that kube-proxy makes for one Service port. */
+export interface PortObjects {
+  readonly elements: readonly SharedElement[];
+  /** The texts of the rules of its own chains, by name. */
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+  readonly sets: readonly SetShape[];
+}
+
+/**
+ * The table `kube-proxy` that should be on one node in one family. The objects of a Service port are made when they are asked for
+ * and not kept; a walk asks only for those on its way.
+ */
+export class ExpectedTable implements NftTableSource {
+  readonly id: string;
+  readonly family: NftFamily;
+  readonly declared = true;
+  readonly context: NodeContext;
+  readonly ports: readonly NftPort[];
+  readonly baseChains: readonly NftChain[];
+  readonly frame: readonly FrameChain[];
+  readonly frameSets: readonly SetShape[];
+  readonly #chains = new Map<string, NftChain>();
+  readonly #sets = new Map<string, NftSet>();
+  readonly #owners = new Map<string, NftPort>();
+  #elements: ReadonlyMap<string, readonly SharedElement[]> | null = null;
+  /** Of elements that several Service ports claim, the one that the node holds. */
+  readonly #held: (set: string, key: string) => string | null | undefined;
+
+  constructor(context: NodeContext, ports: readonly NftPort[], held: (set: string, key: string) => string | null | undefined) {
+    this.family = ipWord(context.family);
+    this.id = tableId(context.family);
+    this.context = context;
+    this.ports = ports;
+    this.#held = held;
+    this.frame = frameChains(context);
+    this.frameSets = frameSets(context);
+    for (const {name, base, rules} of this.frame) this.#chains.set(name, this.#chain(name, base, rules));
+    this.baseChains = this.frame.flatMap(({name, base}) => (base === null ? [] : (this.#chains.get(name) ?? [])));
+    for (const item of ports) this.#own(item);
+  }
+
+  objectsOf(item: NftPort): PortObjects {
+    const plan = nftPlan(item, this.context);
+    return {elements: serviceElements(plan), chains: serviceChains(plan), sets: affinitySets(plan)};
+  }
+
+  /** The Service port with this part in its names; see `PortNames.base`. */
+  portOfBase(base: string): NftPort | undefined {
+    return this.#owners.get(`service-${base}`);
+  }
+
+  /** The Service port that a chain or an affinity set belongs to. */
+  ownerOf(name: string): NftPort | undefined {
+    return this.#owners.get(name);
+  }
+
+  chain(name: string): NftChain | undefined {
+    const known = this.#chains.get(name);
+    const owner = known === undefined ? this.#owners.get(name) : undefined;
+    if (owner === undefined) return known;
+    for (const [own, rules] of this.objectsOf(owner).chains) this.#chains.set(own, this.#chain(own, null, rules));
+    return this.#chains.get(name);
+  }
+
+  set(name: string): NftSet | undefined {
+    const known = this.#sets.get(name);
+    if (known !== undefined) return known;
+    const owner = this.#owners.get(name);
+    const shapes = owner === undefined ? this.frameSets : this.objectsOf(owner).sets;
+    const shape = shapes.find(one => one.name === name);
+    if (shape === undefined) return undefined;
+    const made = this.#set(shape);
+    this.#sets.set(name, made);
+    return made;
+  }
+
+  #own(item: NftPort): void {
+    const {names, endpoints, port} = item;
+    for (const name of [names.service, names.local, names.external, names.firewall]) this.#owners.set(name, item);
+    for (const endpoint of endpoints.reachable) {
+      this.#owners.set(names.endpoint(endpoint), item);
+      if (port.affinitySeconds !== null) this.#owners.set(names.affinity(endpoint), item);
+    }
+  }
+
+  #chain(name: string, base: NftHook | null, rules: readonly string[]): NftChain {
+    return textChain({table: this.id, name, base}, rules);
+  }
+
+  #set({name, keyTypes, valueTypes, flags, timeout}: SetShape): NftSet {
+    const elements = new Map<string, NftElement>();
+    for (const {key, value, comment} of this.#sharedElements().get(name) ?? []) {
+      const before = elements.get(key);
+      if (before === undefined || this.#held(name, key) === value) elements.set(key, {key, value, comment, expires: null});
+    }
+    const plain = {size: null, comment: null, complete: true, dynamic: timeout !== null};
+    return {table: this.id, name, keyTypes, valueTypes, flags, timeout, ...plain, elements};
+  }
+
+  /** The elements of all Service ports: only a walk asks for them. */
+  #sharedElements(): ReadonlyMap<string, readonly SharedElement[]> {
+    if (this.#elements !== null) return this.#elements;
+    const shared = new Map<string, SharedElement[]>();
+    const add = (element: SharedElement): void => {
+      const list = shared.get(element.set);
+      if (list === undefined) shared.set(element.set, [element]);
+      else list.push(element);
+    };
+    for (const item of this.ports) serviceElements(nftPlan(item, this.context)).forEach(add);
+    for (const key of nodePortIPs(this.context) ?? []) add({set: 'nodeport-ips', key, value: null, comment: null});
+    this.#elements = shared;
+    return shared;
+  }
+}
+
+export function tableId(family: Family): string {
+  return `${ipWord(family)} kube-proxy`;
+}
+
+/** A chain that is given by the texts of its rules, or a rule that is only expected. */
+export function textChain(
+  {table, name, base}: {readonly table: string; readonly name: string; readonly base: NftHook | null},
+  texts: readonly string[],
+): NftChain {
+  let rules: readonly NftRule[] | null = null;
+  return {
+    ...{table, name, base},
+    comment: null,
+    ruleCount: texts.length,
+    complete: true,
+    text: () => texts.join('\n'),
+    rules: () => (rules ??= texts.map(text => nftRule({table, chain: name, line: 0, text}))),
+  };
+}

@@ -1,0 +1,45 @@
+import {hostCidr, parseAddress, parseCidr} from '../../model/address.ts';
+import type {Family} from '../../model/family.ts';
+import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import {isLoopback, localDetector, type NodeContext} from '../node-context.ts';
+import {defaultNodePortAddresses, dropsInvalid} from './versions.ts';
+
+/** What one family's nftables rules on one node depend on. */
+export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts): NodeContext {
+  const version = config.version.value;
+  return {
+    ...{family, version, facts},
+    gates: config.featureGates.value,
+    nodePortCIDRs: nodePortCIDRs(family, config, facts),
+    // In this mode node ports never answer on loopback addresses.
+    localhostNodePorts: false,
+    excludesLoopback: true,
+    detector: localDetector(family, config, facts),
+    masqueradeAll: config.masqueradeAll.value,
+    mark: `0x${(2 ** config.masqueradeBit.value).toString(16).padStart(8, '0')}`,
+    invalidDrop: dropsInvalid(version) && !config.tcpBeLiberal.value,
+    nodeIP: nodeIP(family, config, facts),
+    clearsMark: true,
+    nfacct: false,
+  };
+}
+
+/** A family without a CIDR of its own gets all addresses. Follows `platformApplyDefaults` and `NewNodePortAddresses`. */
+function nodePortCIDRs(family: Family, config: ProxyConfig, facts: NodeFacts): readonly string[] | null {
+  const given = config.nodePortAddresses.value;
+  const byDefault = given.length === 0 ? defaultNodePortAddresses(config.version.value) : null;
+  const own = nodeIP(family, config, facts);
+  if (byDefault === 'node-ip') return [hostCidr(own, family)];
+  if (byDefault === 'primary' || given[0] === 'primary') return isLoopback(own) ? null : [hostCidr(own, family)];
+  const parsed = given.map(text => parseCidr(text)).filter(cidr => cidr?.family === family);
+  if (parsed.length === 0 || parsed.some(cidr => cidr?.prefix === 0)) return null;
+  return parsed.map(cidr => cidr?.text ?? '');
+}
+
+/** What kube-proxy takes for the node's address: its bindAddress before the Node's, the loopback address where there is none. */
+function nodeIP(family: Family, config: ProxyConfig, facts: NodeFacts): string {
+  const bind = parseAddress(config.bindAddress.value);
+  if (bind !== null && bind.value !== 0n && bind.family === family) return bind.text;
+  return hostIP(facts, family) ?? (family === 'IPv4' ? '127.0.0.1' : '::1');
+}

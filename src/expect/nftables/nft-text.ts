@@ -1,0 +1,53 @@
+import type {Family} from '../../model/family.ts';
+import {mergeAddresses} from '../../parse/nft-address-list.ts';
+import type {LocalDetector, NodeContext} from '../node-context.ts';
+import {matchesInterfaceName} from './versions.ts';
+
+/** Pieces of rules in the spelling of `nft list ruleset`. */
+
+/** `ip` or `ip6`. */
+export function ipWord(family: Family): 'ip' | 'ip6' {
+  return family === 'IPv4' ? 'ip' : 'ip6';
+}
+
+export function comment(text: string): string {
+  return ` comment "${text}"`;
+}
+
+export function setsMark({mark}: NodeContext): string {
+  return `meta mark set meta mark | ${mark}`;
+}
+
+/** The match for traffic of this node's pods, or for all other; null when kube-proxy cannot tell. */
+export function detects({family, detector, version}: NodeContext, local: boolean): string | null {
+  const not = local ? '' : '!= ';
+  const link = matchesInterfaceName(version) ? 'iifname' : 'iif';
+  return matchOf(detector, {not, link, word: ipWord(family)});
+}
+
+function matchOf(
+  detector: LocalDetector,
+  {not, link, word}: {readonly not: string; readonly link: string; readonly word: string},
+): string | null {
+  switch (detector.kind) {
+    case 'cidr':
+      return `${word} saddr ${not}${prefixText(detector.cidr)}`;
+    case 'bridge':
+      return `${link} ${not}"${detector.name}"`;
+    case 'prefix':
+      return `${link} ${not}"${detector.name}*"`;
+    case 'none':
+      return null;
+  }
+}
+
+/** A network, without the prefix when it is one host. */
+export function prefixText(cidr: string): string {
+  return cidr.replace(/^([^:]*)\/32$/, '$1').replace(/\/128$/, '');
+}
+
+/** A list of networks as nft lists it: sorted, overlapping and adjacent ones merged; braces unless one was written. */
+export function addressList(networks: readonly string[]): string {
+  const texts = mergeAddresses(networks) ?? networks;
+  return networks.length === 1 ? (texts[0] ?? '') : `{ ${texts.join(', ')} }`;
+}

@@ -1,0 +1,52 @@
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+
+/** What differs between the versions of kube-proxy in nftables mode: one function for each difference. */
+
+/** The first with an nftables mode. */
+export const oldestNftMinor = 29;
+
+/** 1.30: packets to ports that a cluster IP does not have are refused, in cluster-ips-check. */
+export function checksClusterIPs(version: KubeProxyVersion): boolean {
+  return version.minor >= 30;
+}
+
+/** 1.30: endpoints-check was split into one check of Services and one of node ports. */
+export function splitsEndpointsCheck(version: KubeProxyVersion): boolean {
+  return version.minor >= 30;
+}
+
+/** 1.30: a map firewall-ips and a chain for each Service port took the place of the sets firewall and firewall-allow. */
+export function hasFirewallChains(version: KubeProxyVersion): boolean {
+  return version.minor >= 30;
+}
+
+/** Up to 1.29 a chain drops INVALID packets in forwarding, unless nf_conntrack_tcp_be_liberal was set. */
+export function dropsInvalid(version: KubeProxyVersion): boolean {
+  return version.minor <= 29;
+}
+
+/** 1.33: the filter hooks run at priority 0, and those that must see the original destination in chains of their own. */
+export function hasPreDNATChains(version: KubeProxyVersion): boolean {
+  return version.minor >= 33;
+}
+
+/** 1.36: cluster-IP traffic is marked once for all, DNAT stands in the Service's chain, and hairpin-connections tells hairpins. */
+export function rewritesInServiceChain(version: KubeProxyVersion): boolean {
+  return version.minor >= 36;
+}
+
+/** Up to 1.33 the rule that marks cluster-IP traffic asks for protocol and port as well. */
+export function marksByPort(version: KubeProxyVersion): boolean {
+  return version.minor <= 33;
+}
+
+/** 1.33: interfaces of pods are matched by name, not by index. */
+export function matchesInterfaceName(version: KubeProxyVersion): boolean {
+  return version.minor >= 33;
+}
+
+/** 1.31: without nodePortAddresses, node ports answer on the Node's own addresses; 1.30 took the one of each family, 1.29 all. */
+export function defaultNodePortAddresses(version: KubeProxyVersion): 'primary' | 'node-ip' | 'all' {
+  if (version.minor >= 31) return 'primary';
+  return version.minor === 30 ? 'node-ip' : 'all';
+}

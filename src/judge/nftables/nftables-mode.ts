@@ -1,0 +1,60 @@
+import {nodeObject} from '../../expect/api-index.ts';
+import {expectTable} from '../../expect/nftables/expect-table.ts';
+import {tableId} from '../../expect/nftables/expected-table.ts';
+import {oldestNftMinor} from '../../expect/nftables/versions.ts';
+import {families, type Family} from '../../model/family.ts';
+import type {NftRuleset} from '../../model/nft-ruleset.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
+import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import type {Symptom} from '../symptom.ts';
+import type {ExpectNft} from './adapt-nft.ts';
+import {judgeNftFamily} from './judge-nft-family.ts';
+import {settleNftVersion} from './settle-nft-version.ts';
+import {traceNftPort} from './trace-nft-port.ts';
+
+/** A table of its own for each family, with maps from addresses to chains. */
+export const nftablesMode: ProxyMode = {
+  name: 'nftables',
+  whyUnread({config: {version}, nft, node}) {
+    if (version.value.minor < oldestNftMinor && version.value.guessed === undefined)
+      return `kube-proxy ${version.value.text} has no nftables mode: 1.${oldestNftMinor} is the first that has`;
+    const ruleset = nft();
+    if (ruleset === null)
+      return node.files.includes('nft.json')
+        ? 'its nft.json is empty: the command failed, or everything was flushed'
+        : 'it has no nft.json';
+    return ruleset.tables.size === 0 && ruleset.strays.length > 0 ? 'its nft.json is not what "nft -j list ruleset" prints' : null;
+  },
+  judge(input) {
+    const ruleset = input.nft();
+    if (ruleset === null) throw new Error('nftables mode is judged by a dump of nftables');
+    return judgeFamilies({...input, config: settleNftVersion(input, ruleset)}, ruleset);
+  },
+};
+
+function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
+  const judged: Family[] = [];
+  const unread: UnreadFamily[] = [];
+  const symptoms: Symptom[] = [];
+  const traces: PortTrace[] = [];
+  const knowsZone = input.config.zone.source === 'flag' || nodeObject(input.api, input.node.name) !== undefined;
+  for (const family of families) {
+    const actual = ruleset.tables.get(tableId(family)) ?? null;
+    const expect: ExpectNft = assumption => expectTable({...input, family, table: actual}, assumption);
+    if (actual === null && ruleset.cut !== null) {
+      if (expect({}).ports.length > 0) unread.push({family, reason: cutReason(ruleset.cut)});
+      continue;
+    }
+    const {symptoms: found, expected} = judgeNftFamily({expect, ruleset, actual, knowsZone});
+    symptoms.push(...found);
+    traces.push(...expected.ports.filter(({port}) => input.traces(port)).map(item => traceNftPort({item, expected, ruleset})));
+    if (actual?.complete === false && ruleset.cut !== null) unread.push({family, reason: cutReason(ruleset.cut)});
+    else judged.push(family);
+  }
+  const counts = {rules: ruleset.ruleCount, chains: ruleset.chainCount};
+  return {families: judged, unread, symptoms, traces, config: input.config, counts};
+}
+
+function cutReason({table, line}: {readonly table: string; readonly line: number}): string {
+  return `the dump ends too early, at line ${line} in table ${table}`;
+}

@@ -1,0 +1,59 @@
+import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
+import type {NftChain, NftFamily, NftSet, NftTable, NftTableSource} from '../../model/nft-ruleset.ts';
+
+/**
+ * The actual chains and elements of Services in a frame that is as it should be: what kube-proxy's Service rules do, whatever is
+ * wrong with the hooks around them. The frame is judged by itself, so that one broken hook is one finding and not one for every
+ * Service.
+ */
+export class ServiceView implements NftTableSource {
+  readonly id: string;
+  readonly family: NftFamily;
+  readonly baseChains: readonly NftChain[];
+  readonly declared: boolean;
+  readonly #expected: ExpectedTable;
+  readonly #actual: NftTable;
+  readonly #frame: ReadonlySet<string>;
+
+  constructor(expected: ExpectedTable, actual: NftTable) {
+    this.id = expected.id;
+    this.family = expected.family;
+    this.baseChains = expected.baseChains;
+    this.declared = actual.declared;
+    this.#expected = expected;
+    this.#actual = actual;
+    this.#frame = new Set(expected.frame.map(({name}) => name));
+  }
+
+  chain(name: string): NftChain | undefined {
+    return (this.#frame.has(name) ? this.#expected : this.#actual).chain(name);
+  }
+
+  set(name: string): NftSet | undefined {
+    if (name === 'nodeport-ips') return this.#expected.set(name);
+    const found = this.#actual.set(name);
+    if (found !== undefined) return found;
+    const shape = this.#expected.set(name);
+    return shape === undefined ? undefined : {...shape, elements: new Map(), complete: this.#actual.complete};
+  }
+}
+
+/** A table with some of its chains in another form; undefined takes a chain away. */
+export function withChains(table: NftTableSource, chains: ReadonlyMap<string, NftChain | undefined>): NftTableSource {
+  const added = [...chains].flatMap(([name, chain]) =>
+    chain !== undefined && chain.base !== null && !table.baseChains.some(base => base.name === name) ? [chain] : [],
+  );
+  const kept = table.baseChains.flatMap(chain => (chains.has(chain.name) ? asBase(chains.get(chain.name)) : [chain]));
+  return {
+    id: table.id,
+    family: table.family,
+    declared: table.declared,
+    baseChains: [...kept, ...added],
+    chain: name => (chains.has(name) ? chains.get(name) : table.chain(name)),
+    set: name => table.set(name),
+  };
+}
+
+function asBase(chain: NftChain | undefined): readonly NftChain[] {
+  return chain === undefined || chain.base === null ? [] : [chain];
+}
