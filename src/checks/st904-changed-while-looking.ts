@@ -29,7 +29,7 @@ export const changedWhileLooking: Check<'ST904'> = {
 };
 
 /** Seconds that kube-proxy may take for a change: its minSyncPeriod, a sync of a big node, and the watch before it. */
-const settling = 15;
+export const settling = 15;
 
 /** When the node was read, in milliseconds since 1970, by its own clock; null when it does not say. */
 function readAt({node}: NodeContext): number | null {

@@ -7,6 +7,7 @@ const metadata: Shape = {
   fields: {
     ...{name: 'string', namespace: 'string', labels: names, annotations: names},
     ...{creationTimestamp: 'string', deletionTimestamp: 'string', resourceVersion: 'string'},
+    managedFields: {list: {fields: {time: 'string'}}},
   },
 };
 

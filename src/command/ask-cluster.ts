@@ -9,6 +9,7 @@ import {canonicalAddress} from '../model/address.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import type {Snapshot} from '../model/snapshot.ts';
 import {escapeText} from '../render/escape.ts';
+import {clearLeftovers} from './clear-leftovers.ts';
 import type {ClusterRun} from './diagnose-cluster.ts';
 import {unlessInterrupted} from './interruption.ts';
 import {progressText} from './node-progress.ts';
@@ -36,6 +37,7 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   const snapshot: Snapshot = {origin: cluster.description, api: objects, nodes: [], problems: []};
   packetQuery(flags, snapshot);
   const {nodes, transport, concurrency, timeoutMs} = await unlessInterrupted(nodeSource(flags, {api, objects: objects.nodes}), signal);
+  await clearLeftovers(transport, {cluster, flags});
   if (nodes.length === 0) throw new Errors.CLIError('no node is known: name one with --node', {exit: 3});
   const answers: PacketAnswer[] = [];
   const unread: string[] = [];

@@ -1,23 +1,23 @@
 import {readServicePods} from '../collect/cluster/read-service-pods.ts';
-import {collectNodes} from '../collect/collect-nodes.ts';
-import type {NodeInfo} from '../collect/transport.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Report} from '../model/report.ts';
-import type {ApiObjects, Problem} from '../model/snapshot.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
 import {askedScope} from './asked-scope.ts';
 import type {NodeChoice} from './choose-nodes.ts';
 import {clearLeftovers} from './clear-leftovers.ts';
+import type {Clock} from './clock.ts';
 import type {ParsedConnectionFlags} from './connection-flags.ts';
 import type {ScopeFlags} from './diagnose-options.ts';
 import {Interrupted, unlessInterrupted} from './interruption.ts';
 import {judgingOptions, type ParsedJudgingFlags} from './judging-options.ts';
-import {takeNode} from './node-intake.ts';
-import {type ProgressLine, progressText} from './node-progress.ts';
-import {isWindows, type NodeSource, nodeSource} from './node-source.ts';
+import type {ProgressLine} from './node-progress.ts';
+import {type NodeSource, nodeSource} from './node-source.ts';
+import {NodeJudging} from './node-judging.ts';
 import type {OpenCluster} from './open-cluster.ts';
 import {readAsked} from './read-asked.ts';
+import {lookAgain} from './second-look.ts';
 import type {ParsedTransportFlags} from './transport-flags.ts';
 
 export type ClusterFlags = ScopeFlags & ParsedConnectionFlags & ParsedTransportFlags & NodeChoice & ParsedJudgingFlags;
@@ -30,6 +30,7 @@ export interface ClusterRun {
   readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'known' | 'trace'>;
   readonly signal: AbortSignal;
   readonly progress: ProgressLine;
+  readonly clock: Clock;
 }
 
 /**
@@ -38,7 +39,7 @@ export interface ClusterRun {
  * Interrupted before there is anything to report.
  */
 export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
-  const {flags, cluster, signal, progress} = run;
+  const {flags, cluster, signal, progress, clock} = run;
   const {api} = cluster;
   const input = {
     names: run.names,
@@ -47,14 +48,28 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
     selector: flags.selector,
   };
   progress.say('reading the API');
-  const asked = await unlessInterrupted(readAsked(api, askedScope(input), input), signal);
+  const readAt = clock.now();
+  const scope = askedScope(input);
+  const asked = await unlessInterrupted(readAsked(api, scope, input), signal);
   const source = await unlessInterrupted(nodeSource(flags, {api, objects: asked.api.nodes}), signal);
   const services = (asked.api.services ?? []).filter(asked.selection.selects);
   const {pods, podsOf} = await unlessInterrupted(readServicePods(api, withoutEndpoints(services, asked.api)), signal);
   const objects = {...asked.api, pods: [...(source.pods ?? []), ...pods], podsOf};
   const diagnosis = new Diagnosis(objects, {...asked.selection, ...judgingOptions(flags), ...run.options, ...sampleOf(source)});
-  const problems = [...asked.problems, ...source.problems, ...(await judgeNodes(source, diagnosis, run))];
-  return diagnosis.report(problems);
+  const nodes = new NodeJudging(source, diagnosis, {signal, progress, clock});
+  const leftovers = await clearLeftovers(source.transport, run);
+  try {
+    await nodes.judge(source.nodes.map(({name}) => name));
+    await lookAgain({
+      ...{diagnosis, api, scope, readAt, signal, clock, nodeReadAt: nodes.readAt},
+      readNodes: names => nodes.judge(names),
+      say: text => progress.say(text),
+    });
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error;
+    nodes.giveUp(error.message);
+  }
+  return diagnosis.report([...asked.problems, ...source.problems, ...leftovers, ...nodes.problems]);
 }
 
 function sampleOf({sample}: NodeSource): Pick<DiagnoseOptions, 'sample'> {
@@ -70,33 +85,4 @@ function withoutEndpoints(services: readonly ServiceObject[], {endpointSlices, e
     ...(endpoints ?? []).filter(({subsets}) => (subsets ?? []).length > 0).map(({metadata}) => `${metadata.namespace}/${metadata.name}`),
   ]);
   return services.filter(({metadata}) => !withSome.has(`${metadata.namespace}/${metadata.name}`));
-}
-
-async function judgeNodes(source: NodeSource, diagnosis: Diagnosis, run: ClusterRun): Promise<readonly Problem[]> {
-  const {signal, progress} = run;
-  const problems: Problem[] = [];
-  const waiting = new Map(source.nodes.map(node => [node.name, node]));
-  for (const node of windowsNodes(source, diagnosis)) {
-    diagnosis.add({name: node.name, files: [], read: () => null});
-    waiting.delete(node.name);
-  }
-  try {
-    problems.push(...(await clearLeftovers(source.transport, run)));
-    const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
-    const {transport, concurrency, timeoutMs} = source;
-    for await (const node of collectNodes([...waiting.values()], transport, {signal, concurrency, timeoutMs, onProgress})) {
-      problems.push(...takeNode(node, diagnosis));
-      waiting.delete(node.name);
-    }
-  } catch (error) {
-    if (!(error instanceof Interrupted)) throw error;
-    for (const name of waiting.keys()) diagnosis.addUnread({name, reason: error.message, remedy: 'Let it run to its end.'});
-  }
-  return problems;
-}
-
-/** Named in the report, and not asked for rules that they cannot have. */
-function windowsNodes({nodes}: NodeSource, {api}: Diagnosis): readonly NodeInfo[] {
-  const windows = new Set((api.nodes ?? []).filter(isWindows).map(({metadata}) => metadata.name));
-  return nodes.filter(({name}) => windows.has(name));
 }

@@ -4,6 +4,7 @@ import {ApiError} from '../collect/kube/kube-api.ts';
 import {KubeconfigError} from '../collect/kube/kubeconfig.ts';
 import {readBundle, UnreadableBundle} from '../collect/read-bundle.ts';
 import type {ClusterFlags, ClusterRun} from '../command/diagnose-cluster.ts';
+import {systemClock} from '../command/clock.ts';
 import type {ParsedConnectionFlags} from '../command/connection-flags.ts';
 import {diagnoseOptions} from '../command/diagnose-options.ts';
 import {Interrupted, listenForInterruption} from '../command/interruption.ts';
@@ -39,7 +40,7 @@ export abstract class BaseCommand extends Command {
     }
     // What only a cluster needs takes its time to load.
     const {diagnoseCluster} = await import('../command/diagnose-cluster.ts');
-    return this.withCluster(flags, live => diagnoseCluster({flags, names, options, ...live}));
+    return this.withCluster(flags, live => diagnoseCluster({flags, names, options, clock: systemClock, ...live}));
   }
 
   /** Talks to the cluster that the flags name, until the work is done or somebody interrupts it. */

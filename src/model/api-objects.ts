@@ -10,6 +10,8 @@ export interface ObjectMeta {
   readonly creationTimestamp?: string;
   readonly deletionTimestamp?: string;
   readonly resourceVersion?: string;
+  /** Who changed which fields; a change of the object is one of these at least. */
+  readonly managedFields?: readonly {readonly time?: string}[];
 }
 
 export interface ServiceObject {

@@ -7,9 +7,12 @@ import {usableItems} from '../usable-items.ts';
 export class ClusterReader {
   readonly problems: Problem[] = [];
   readonly #api: KubeApi;
+  readonly #anyFailure: boolean;
 
-  constructor(api: KubeApi) {
+  /** `anyFailure`: that the API server cannot be talked to (any more) is a problem like all others. */
+  constructor(api: KubeApi, {anyFailure = false} = {}) {
     this.#api = api;
+    this.#anyFailure = anyFailure;
   }
 
   /** Null where the list may not be read, or the API server has no such resource. */
@@ -40,7 +43,8 @@ export class ClusterReader {
   }
 
   #keep(error: unknown, {remedy, isMinor}: Pick<Listed, 'remedy' | 'isMinor'>): void {
-    if (!(error instanceof ApiError) || error.status === null || error.status === 401) throw error;
+    if (!(error instanceof ApiError)) throw error;
+    if (!this.#anyFailure && (error.status === null || error.status === 401)) throw error;
     const whatToDo = error.status === 403 ? remedy : 'Try again; what could be read was judged.';
     this.problems.push({message: error.message, remedy: whatToDo, ...(isMinor ? {isMinor: true} : {})});
   }

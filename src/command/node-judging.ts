@@ -1,0 +1,67 @@
+import {collectNodes} from '../collect/collect-nodes.ts';
+import type {NodeInfo, Transport} from '../collect/transport.ts';
+import type {Diagnosis} from '../diagnosis/diagnosis.ts';
+import {nodeObject} from '../expect/api-index.ts';
+import type {Problem} from '../model/snapshot.ts';
+import type {ClusterRun} from './diagnose-cluster.ts';
+import {takeNode} from './node-intake.ts';
+import {progressText} from './node-progress.ts';
+import {isWindows, type NodeSource} from './node-source.ts';
+
+/** Reads nodes and judges each when it is there; keeps when each was read and what could not be. */
+export class NodeJudging {
+  /** When the reading of a node began, in milliseconds since 1970. */
+  readonly readAt = new Map<string, number>();
+  readonly #source: NodeSource;
+  readonly #diagnosis: Diagnosis;
+  readonly #run: Pick<ClusterRun, 'signal' | 'progress' | 'clock'>;
+  readonly #problems = new Map<string, readonly Problem[]>();
+  readonly #judged = new Set<string>();
+
+  constructor(source: NodeSource, diagnosis: Diagnosis, run: Pick<ClusterRun, 'signal' | 'progress' | 'clock'>) {
+    this.#source = source;
+    this.#diagnosis = diagnosis;
+    this.#run = run;
+  }
+
+  get problems(): readonly Problem[] {
+    return [...this.#problems].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, problems]) => problems);
+  }
+
+  /** Rejects with an Interrupted when the signal is aborted; what was judged until then stays. */
+  async judge(names: readonly string[]): Promise<void> {
+    const {signal, progress} = this.#run;
+    const {concurrency, timeoutMs} = this.#source;
+    const wanted = new Set(names);
+    const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#isNamedOnly(name));
+    const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
+    for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress})) {
+      this.#problems.set(node.name, takeNode(node, this.#diagnosis));
+      this.#judged.add(node.name);
+    }
+  }
+
+  /** Of nodes that were not come to. */
+  giveUp(reason: string): void {
+    for (const {name} of this.#source.nodes)
+      if (!this.#judged.has(name)) this.#diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end.'});
+  }
+
+  /** A Windows node is named in the report, and not asked for rules that it cannot have. */
+  #isNamedOnly(name: string): boolean {
+    const object = nodeObject(this.#diagnosis.api, name);
+    if (object === undefined || !isWindows(object)) return false;
+    this.#diagnosis.add({name, files: [], read: () => null});
+    this.#judged.add(name);
+    return true;
+  }
+
+  #timed(): Transport {
+    const {transport} = this.#source;
+    const open = (node: NodeInfo, signal: AbortSignal) => {
+      this.readAt.set(node.name, this.#run.clock.now());
+      return transport.open(node, signal);
+    };
+    return {name: transport.name, open};
+  }
+}

@@ -1,0 +1,123 @@
+import {changedWhileLooking, settling} from '../checks/st904-changed-while-looking.ts';
+import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
+import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
+import {readServices} from '../collect/cluster/read-cluster.ts';
+import type {KubeApi} from '../collect/kube/kube-api.ts';
+import type {Diagnosis} from '../diagnosis/diagnosis.ts';
+import {toFinding} from '../diagnosis/to-finding.ts';
+import type {Finding} from '../model/finding.ts';
+import {identityOf} from '../model/finding-identity.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
+import type {Clock} from './clock.ts';
+import {unlessInterrupted} from './interruption.ts';
+import {ServiceHistory} from './service-history.ts';
+
+export interface SecondLook {
+  readonly diagnosis: Diagnosis;
+  readonly api: KubeApi;
+  /** What was read of the API. */
+  readonly scope: ClusterScope;
+  /** When the API was read, in milliseconds since 1970. */
+  readonly readAt: number;
+  /** When the reading of each node began. */
+  readonly nodeReadAt: ReadonlyMap<string, number>;
+  /** Reads these nodes again and judges them. */
+  readonly readNodes: (names: readonly string[]) => Promise<void>;
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  readonly say: (text: string) => void;
+}
+
+/**
+ * Looks again at what may be a matter of timing before it is called a finding: the API is read once more, and where a Service changed
+ * meanwhile, or too shortly before a node was read for its kube-proxy to have followed, the node is read and judged again. What is
+ * then found is a finding; what comes and goes is ST904. Findings by a part of the Services only are judged again by all of them.
+ */
+export async function lookAgain(look: SecondLook): Promise<void> {
+  const {diagnosis, clock} = look;
+  const history = new ServiceHistory(diagnosis.api, look.readAt);
+  let firstFound: ReadonlyMap<string, number> = new Map();
+  for (let looks = 1; ; looks++) {
+    const found = findingsOfServices(look);
+    if (found.length === 0) return;
+    const known = firstFound;
+    firstFound = new Map(found.map(finding => [identityOf(finding), known.get(identityOf(finding)) ?? readTime(look, finding)] as const));
+    const objects = await readAgain(look);
+    history.update(objects, clock.now());
+    const widened = diagnosis.api.namespaces !== undefined && objects.namespaces === undefined;
+    const isYoung = (finding: Finding): boolean => {
+      const since = Math.min(history.stableSince(keyOf(finding)), firstFound.get(identityOf(finding)) ?? Infinity);
+      return readTime(look, finding) - since < settlingMs;
+    };
+    const doubtful = found.filter(isYoung);
+    if (doubtful.length === 0 && !widened) return;
+    if (looks === mostLooks) return unsettled(doubtful, diagnosis);
+    const pause = Math.max(0, ...doubtful.map(finding => history.stableSince(keyOf(finding)) + settlingMs - clock.now()));
+    await wait(Math.min(pause, settlingMs), look);
+    diagnosis.renew(pause > 0 ? await readAgain(look) : objects);
+    await look.readNodes(namesOf(widened ? found : doubtful));
+  }
+}
+
+const settlingMs = settling * 1000;
+const mostLooks = 4;
+
+/** Of the nodes that were judged: errors and warnings about what is programmed for a Service. */
+function findingsOfServices({diagnosis, nodeReadAt}: SecondLook): readonly NodeFinding[] {
+  return [...nodeReadAt.keys()]
+    .flatMap(node => diagnosis.findingsOn(node))
+    .filter(
+      (finding): finding is NodeFinding => /^ST2|^ST508/.test(finding.code) && finding.severity !== 'info' && finding.service !== undefined,
+    );
+}
+
+type NodeFinding = Finding & Required<Pick<Finding, 'node' | 'service'>>;
+
+function keyOf({service}: Finding): string {
+  return `${service?.namespace}/${service?.name}`;
+}
+
+function readTime({nodeReadAt}: SecondLook, {node}: Finding): number {
+  return nodeReadAt.get(node ?? '') ?? 0;
+}
+
+function namesOf(findings: readonly Finding[]): readonly string[] {
+  return [...new Set(findings.flatMap(({node}) => node ?? []))].sort();
+}
+
+/** Only what can have changed: of all Services, for that tells more; where those may not be read, of those that were read before. */
+async function readAgain({api, scope, diagnosis, signal, say}: SecondLook): Promise<ApiObjects> {
+  say('reading the API again');
+  const {namespaces, ...rest} = diagnosis.api;
+  const all = await unlessInterrupted(readServices({kind: 'cluster'}, new ClusterReader(api, {anyFailure: true})), signal);
+  if (isThere(all)) return {...rest, ...all};
+  if (scope.kind === 'cluster' || namespaces === undefined) return diagnosis.api;
+  const asBefore = await unlessInterrupted(readServices(scope, new ClusterReader(api, {anyFailure: true})), signal);
+  return isThere(asBefore) ? {...rest, ...asBefore, namespaces} : diagnosis.api;
+}
+
+function isThere({services, endpointSlices, endpoints}: Pick<ApiObjects, 'services' | 'endpointSlices' | 'endpoints'>): boolean {
+  return services !== null && (endpointSlices !== null || endpoints !== null);
+}
+
+async function wait(milliseconds: number, {say, signal, clock}: SecondLook): Promise<void> {
+  if (milliseconds <= 0) return;
+  say('waiting for kube-proxy to follow the latest changes');
+  await unlessInterrupted(clock.sleep(milliseconds, signal), signal);
+}
+
+/** What came and went in every look is not known to be wrong. */
+function unsettled(doubtful: readonly Finding[], diagnosis: Diagnosis): void {
+  const identities = new Set(doubtful.map(identityOf));
+  for (const node of namesOf(doubtful)) {
+    const services = new Map(doubtful.filter(finding => finding.node === node).map(finding => [keyOf(finding), finding]));
+    const said = [...services].map(([key, {service}]) =>
+      toFinding(changedWhileLooking, {
+        node,
+        ...(service === undefined ? {} : {service}),
+        message: `${key} kept changing while ${node} was looked at, ${mostLooks} times: what differs there may be only that`,
+      }),
+    );
+    diagnosis.revise(node, findings => [...findings.filter(finding => !identities.has(identityOf(finding))), ...said]);
+  }
+}
