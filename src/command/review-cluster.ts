@@ -4,12 +4,17 @@ import type {AccessReport} from '../model/access.ts';
 import type {ParsedConnectionFlags} from './connection-flags.ts';
 import {openCluster} from './open-cluster.ts';
 
+export interface AccessFlags extends ParsedConnectionFlags {
+  readonly 'all-namespaces': boolean;
+}
+
 /** Asks the cluster of these flags for each permission. Rejects with an ApiError when it gives no answer. */
-export async function reviewCluster(flags: ParsedConnectionFlags, scope: AccessScope, userAgent: string): Promise<AccessReport> {
+export async function reviewCluster(flags: AccessFlags, by: Omit<AccessScope, 'namespace'>, userAgent: string): Promise<AccessReport> {
   const {api, description, ...cluster} = openCluster(flags, userAgent);
   try {
-    const permissions = await reviewAccess(api, permissionsFor(scope));
-    return {cluster: description, transport: scope.transport, namespace: scope.namespace, permissions};
+    const namespace = flags['all-namespaces'] ? null : cluster.namespace;
+    const permissions = await reviewAccess(api, permissionsFor({...by, namespace}));
+    return {cluster: description, transport: by.transport, namespace, permissions};
   } finally {
     cluster[Symbol.dispose]();
   }

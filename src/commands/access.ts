@@ -12,13 +12,13 @@ import {BaseCommand} from './base-command.ts';
 export default class Access extends BaseCommand {
   static override summary = 'Say which permissions a transport needs, and whether you have them';
   static override description =
-    `Asks the API server for each permission (SelfSubjectAccessReview) and prints the smallest Role that grants them all. Nothing else is read, and nothing is changed.
+    `Asks the API server for each permission (SelfSubjectAccessReview) and prints the smallest Role that grants them all: for the Services of the namespace that kubectl would take, or of -n, or of all (-A, which capture needs). Nothing else is read, and nothing is changed.
 Exit codes: 0 everything that is needed is allowed, 1 something is missing, 2 wrong use, 3 the API server gives no answer.`;
   static override examples = [
-    '<%= config.bin %> access',
+    '<%= config.bin %> access -A',
     '<%= config.bin %> access --transport debug -n shop',
     '<%= config.bin %> access --transport exec --as system:serviceaccount:ci:gate',
-    '<%= config.bin %> access -o role | kubectl apply -f -',
+    '<%= config.bin %> access -A -o role | kubectl apply -f -',
   ];
   static override flags = {
     namespace: scopeFlags.namespace,
@@ -39,12 +39,11 @@ Exit codes: 0 everything that is needed is allowed, 1 something is missing, 2 wr
 
   async run(): Promise<void> {
     const {flags} = await this.parse(Access);
-    const scope = {
+    const by = {
       transport: flags.transport === 'auto' ? automatic : (flags.transport as TransportName),
-      namespace: flags['all-namespaces'] ? null : (flags.namespace ?? null),
       debugNamespace: flags['debug-namespace'] ?? defaultDebugNamespace,
     };
-    const report = await reviewCluster(flags, scope, `svc-trace/${this.config.version}`);
+    const report = await reviewCluster(flags, by, `svc-trace/${this.config.version}`);
     const render = accessRenderers[flags.output as keyof typeof accessRenderers];
     this.print(render(report, this.renderOptions({...flags, quiet: false, verbose: false})), flags['output-file']);
     process.exitCode = missing(report).length === 0 ? 0 : 1;

@@ -1,9 +1,15 @@
+import {mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {loadAll} from 'js-yaml';
-import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {afterAll, beforeAll, describe, expect, onTestFinished, test} from 'vitest';
+import {allowedBy} from '../collect/access/roles.ts';
+import {capturePath} from '../fixtures.ts';
 import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';
+import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import type {ResourceRequest} from '../stand-in/resources.ts';
 
 const executable = join(import.meta.dirname, '../../bin/run.js');
 
@@ -25,7 +31,7 @@ function access(...args: readonly string[]) {
 describe('access', () => {
   test('ends with 0 for somebody who may do everything, and asks for nothing but reviews', async () => {
     server.requests.length = 0;
-    const {stdout, stderr, exitCode} = await access();
+    const {stdout, stderr, exitCode} = await access('-A');
     expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 0});
     expect(stdout).toMatch(/^You may do everything that is needed for --transport exec \(context "stand-in" at /);
     expect(new Set(server.requests.map(({method, resource}) => `${method} ${resource?.resource}`))).toEqual(
@@ -37,7 +43,7 @@ describe('access', () => {
     const runs = await Promise.all(['table', 'json', 'yaml', 'role'].map(format => access('--token', 'weak', '-n', 'shop', '-o', format)));
     expect(runs.map(({exitCode}) => exitCode)).toEqual([1, 1, 1, 1]);
     expect(runs[0]?.stdout).toMatch(
-      /^4 of 10 permissions are missing for .*: list nodes, list pods, get pods\/exec, create pods\/exec\.$/m,
+      /^4 of 11 permissions are missing for .*: list nodes, list pods, get pods\/exec, create pods\/exec\.$/m,
     );
     expect(loadAll(runs[3]?.stdout ?? '')).toHaveLength(3);
   });
@@ -48,13 +54,17 @@ describe('access', () => {
     expect(JSON.parse(stdout)).toMatchObject({transport, allowed: true});
   });
 
+  test('without -n and -A means the namespace of the context', async () => {
+    expect(JSON.parse((await access('-o', 'json')).stdout).namespace).toBe('default');
+  });
+
   test('-A goes before -n', async () => {
     const {stdout} = await access('-A', '-n', 'shop', '-o', 'json');
     expect(JSON.parse(stdout).namespace).toBeNull();
   });
 
   test('takes the namespace for debug pods', async () => {
-    const {stdout} = await access('--transport', 'debug', '--debug-namespace', 'tools', '-o', 'role');
+    const {stdout} = await access('-A', '--transport', 'debug', '--debug-namespace', 'tools', '-o', 'role');
     expect(loadAll(stdout).map(role => (role as {metadata: {namespace?: string}}).metadata.namespace)).toEqual([
       undefined,
       'kube-system',
@@ -74,5 +84,43 @@ describe('access', () => {
   test('ends with 2 for wrong use', async () => {
     expect((await access('--context', 'nope')).exitCode).toBe(2);
     expect((await access('--transport', 'pigeon')).exitCode).toBe(2);
+  });
+});
+
+describe('the Role that access prints', () => {
+  const bundle = capturePath('healthy/1.36-iptables');
+  const scopes: readonly (readonly string[])[] = [['-A'], ['-n', 'shop']];
+  const commands: readonly (readonly [only: string | null, ...args: string[]])[] = [
+    [null, 'check', '-n', 'shop', '--skip', 'ST101'],
+    [null, 'check', 'shop/web', 'shop/empty', '--skip', 'ST101'],
+    [null, 'trace', 'shop/web'],
+    [null, 'packet', '--source', 'shop/web-1', '--destination', 'shop/web', '--node', 'node-a'],
+    ['-A', 'check', '-A', '--skip', 'ST101'],
+    ['-A', 'capture', '--output', 'bundle.tgz'],
+  ];
+
+  test.each(scopes)('with %s is enough for what it is for', async (...scope) => {
+    const refused: string[] = [];
+    let allow: ReturnType<typeof allowedBy> = () => true;
+    const decide = (request: ResourceRequest, {name}: {readonly name: string}): boolean => {
+      const allowed = name === 'admin' || allow(request);
+      if (!allowed) refused.push(`${request.verb} ${request.resource}/${request.subresource} in ${request.namespace}`);
+      return allowed;
+    };
+    const cluster = await startBundleCluster(bundle, {tokens: {weak: {user: 'ann'}}, allow: decide});
+    const folder = mkdtempSync(join(tmpdir(), 'svc-trace-access-'));
+    onTestFinished(async () => {
+      rmSync(folder, {recursive: true});
+      await cluster.close();
+    });
+    const run = (...args: readonly string[]) =>
+      execa(process.execPath, [executable, ...args], {reject: false, stdin: 'ignore', cwd: folder, env: {KUBECONFIG: cluster.kubeconfig}});
+    allow = allowedBy((await run('access', ...scope, '-o', 'role')).stdout);
+    expect((await run('access', ...scope, '--token', 'weak')).exitCode).toBe(0);
+    for (const [only, ...args] of commands) {
+      if (only !== null && !scope.includes(only)) continue;
+      const {stderr, exitCode} = await run(...args, '--token', 'weak', '--no-progress');
+      expect({args, refused, exitCode, stderr: args[0] === 'capture' ? '' : stderr}).toEqual({args, refused: [], exitCode: 0, stderr: ''});
+    }
   });
 });

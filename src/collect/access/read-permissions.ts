@@ -30,14 +30,11 @@ export function readPermissions(namespace: string | null, podsNeeded: boolean): 
 
 const services = {group: '', resource: 'services', purpose: 'the Services', needed: true} as const;
 
-/** The right to list the pods of kube-system is asked for anyway. */
 function podsOfServices(namespace: string | null): readonly Permission[] {
-  if (namespace === 'kube-system') return [];
+  const pods = {group: '', resource: 'pods', namespace, needed: false} as const;
   return [
-    {
-      ...{verb: 'list', group: '', resource: 'pods', namespace, needed: false},
-      ...{purpose: 'why a Service has no endpoints', without: 'ST101 does not say which pods are not ready'},
-    },
+    {...pods, verb: 'list', purpose: 'why a Service has no endpoints', without: 'ST101 does not say which pods are not ready'},
+    {...pods, verb: 'get', purpose: 'packet --source pod/NAME', without: 'packet takes addresses only'},
   ];
 }
 

@@ -21,6 +21,7 @@ test.each(['ssh', 'docker', 'local'] as const)('%s needs the API for reading onl
     'list nodes (all)',
     'list pods kube-system',
     'list pods (all)',
+    'get pods (all)',
     'get configmaps/kube-proxy kube-system',
     'get configmaps/kube-proxy-config kube-system',
   ]);

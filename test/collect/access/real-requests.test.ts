@@ -59,6 +59,7 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
   const {podsOf} = await readServicePods(api, cluster.api.services ?? []);
   const problems = [...cluster.problems, ...named.problems, ...agents.problems].map(({message}) => message);
   if (podsOf.size === 0) problems.push('no pods of Services');
+  await api.get('/api/v1/namespaces/shop/pods/web-1').catch((error: unknown) => problems.push(String(error)));
   const files = transport === 'exec' || transport === 'debug' ? await collected() : [];
   return {server, problems, files};
 
