@@ -21,7 +21,7 @@ clientConnection: {kubeconfig: /var/lib/kube-proxy/proxy.kubeconfig}
 }
 
 /** As `ip -j address` prints them. */
-function interfaces(node: ClusterNode): unknown[] {
+export function interfaces(node: ClusterNode): unknown[] {
   return [
     {
       ifindex: 1,

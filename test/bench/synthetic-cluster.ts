@@ -4,6 +4,7 @@ import {writeEndpointSlices, writeNodes, writeServices} from './api-objects.ts';
 import {buildCluster} from './build-cluster.ts';
 import type {ClusterSize} from './cluster-size.ts';
 import {dumpLines} from './dump.ts';
+import type {Cluster} from './model.ts';
 import {writeNodeFiles} from './node-files.ts';
 import {writeText} from './text-file.ts';
 
@@ -18,11 +19,7 @@ import {writeText} from './text-file.ts';
  */
 export function writeCluster(dir: string, size: ClusterSize): void {
   const cluster = buildCluster(size);
-  const api = join(dir, 'api');
-  mkdirSync(api, {recursive: true});
-  writeServices(join(api, 'services.json'), cluster);
-  writeEndpointSlices(join(api, 'endpointslices.json'), cluster);
-  writeNodes(join(api, 'nodes.json'), cluster);
+  writeApiObjects(dir, cluster);
   for (const node of cluster.nodes) {
     const nodeDir = join(dir, 'nodes', node.name);
     mkdirSync(nodeDir, {recursive: true});
@@ -30,4 +27,12 @@ export function writeCluster(dir: string, size: ClusterSize): void {
     writeText(join(nodeDir, 'iptables-save'), dumpLines(cluster, node, 'IPv4'));
     writeText(join(nodeDir, 'ip6tables-save'), dumpLines(cluster, node, 'IPv6'));
   }
+}
+
+export function writeApiObjects(dir: string, cluster: Cluster): void {
+  const api = join(dir, 'api');
+  mkdirSync(api, {recursive: true});
+  writeServices(join(api, 'services.json'), cluster);
+  writeEndpointSlices(join(api, 'endpointslices.json'), cluster);
+  writeNodes(join(api, 'nodes.json'), cluster);
 }

@@ -78,7 +78,8 @@ export async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
-function newKey(file: string): void {
+/** A pair of keys without a passphrase: `file` and `file.pub`. */
+export function newKey(file: string): void {
   spawnSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', file]);
 }
 

@@ -17,8 +17,9 @@ export class Namespace implements AsyncDisposable {
     this.#agent = agent;
   }
 
-  static async open(): Promise<Namespace> {
-    const agent = spawn('unshare', ['--net', process.execPath, join(import.meta.dirname, 'agent.ts')], {
+  /** `program` is what runs inside, given to Node.js: it sends a message when it is ready, and ends when it is let go of. */
+  static async open(program: readonly string[] = [join(import.meta.dirname, 'agent.ts')]): Promise<Namespace> {
+    const agent = spawn('unshare', ['--net', process.execPath, ...program], {
       env: environment,
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
@@ -32,9 +33,15 @@ export class Namespace implements AsyncDisposable {
     return this.#agent.pid ?? 0;
   }
 
+  /** What goes before a command that is to run inside. */
+  get enter(): readonly [string, ...string[]] {
+    return ['nsenter', `--net=/proc/${this.pid}/ns/net`];
+  }
+
   /** Runs a command inside and gives what it prints. Throws with what it said when it fails. */
   run(command: string, args: readonly string[], input = ''): string {
-    const {status, stdout, stderr, error} = spawnSync('nsenter', [`--net=/proc/${this.pid}/ns/net`, command, ...args], {
+    const [nsenter, ...options] = this.enter;
+    const {status, stdout, stderr, error} = spawnSync(nsenter, [...options, command, ...args], {
       ...{input, env: environment, encoding: 'utf8'},
       maxBuffer: 1 << 28,
     });

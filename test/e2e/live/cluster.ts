@@ -1,0 +1,110 @@
+import {cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {createConnection, createServer, type Server} from 'node:net';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import process from 'node:process';
+import {capturePath} from '../../fixtures.ts';
+import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
+import {bundleObjects} from '../../stand-in/bundle-objects.ts';
+import type {ExecCommand, ExecReply, StandInNode} from '../../stand-in/exec.ts';
+import type {StoredObject} from '../../stand-in/object-store.ts';
+import {writeDocker} from './docker-program.ts';
+import {kubeProxyPods} from '../../stand-in/kube-proxy-pods.ts';
+import {LiveNode} from './live-node.ts';
+import {makeSshAccess, type SshAccess} from './ssh-access.ts';
+import {writeProgram} from './write-program.ts';
+
+/** What `describeWith` is to be told for tests with a cluster. */
+export const clusterNeeds = 'root netns nsenter ip sysctl curl conntrack ssh sshd ssh-keygen iptables-save ip6tables-save'.split(' ');
+
+/** A captured cluster come to life: an API server, and nodes that are network namespaces of this machine. */
+export class LiveCluster implements AsyncDisposable {
+  /** Holds a folder for TMPDIR (`tmp`) and one with programs for PATH (`bin`). Gone with the cluster. */
+  readonly folder: string;
+  readonly nodes: readonly LiveNode[];
+  readonly api: ApiServer;
+  readonly ssh: SshAccess;
+  readonly #capture: string;
+  readonly #gate: Server;
+
+  private constructor(parts: Pick<LiveCluster, 'folder' | 'nodes' | 'api' | 'ssh'> & {readonly capture: string; readonly gate: Server}) {
+    this.folder = parts.folder;
+    this.nodes = parts.nodes;
+    this.api = parts.api;
+    this.ssh = parts.ssh;
+    this.#capture = parts.capture;
+    this.#gate = parts.gate;
+  }
+
+  /** A capture of which each node's rules can be loaded into any kernel. */
+  static async open(name = 'healthy/1.30-iptables'): Promise<LiveCluster> {
+    const capture = capturePath(name);
+    const folder = mkdtempSync(join(tmpdir(), 'svc-trace-live-'));
+    for (const sub of ['bin', 'node-bin', 'tmp']) mkdirSync(join(folder, sub));
+    const standIns: Record<string, StandInNode> = {};
+    const api = await startApiServer(apiOptions(capture, standIns));
+    const forward = {port: Number(new URL(api.url).port), socket: join(folder, 'api')};
+    const gate = await openGate(forward);
+    const path = `${folder}/node-bin:${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`;
+    const names = readdirSync(join(capture, 'nodes')).sort();
+    const nodes = await Promise.all(names.map(node => LiveNode.open(node, join(capture, 'nodes', node), forward)));
+    for (const {name: node, enter} of nodes) standIns[node] = {enter, path};
+    const version = readFileSync(join(capture, 'nodes', names[0] ?? '', 'kube-proxy-version'), 'utf8').trim();
+    writeProgram(join(folder, 'node-bin/kube-proxy'), `echo "Kubernetes ${version}"`);
+    writeDocker(join(folder, 'bin'), nodes, path);
+    const ssh = makeSshAccess(join(folder, 'ssh'), nodes, join(folder, 'node-bin'));
+    return new LiveCluster({folder, nodes, api, ssh, capture, gate});
+  }
+
+  node(name: string): LiveNode {
+    const found = this.nodes.find(node => node.name === name);
+    if (found === undefined) throw new Error(`there is no node ${name}`);
+    return found;
+  }
+
+  /** Every node holds the rules that were captured again. */
+  heal(): void {
+    for (const node of this.nodes) node.heal();
+  }
+
+  /** What `--from` reads, with the rules that the kernels hold now. */
+  bundle(): string {
+    const folder = mkdtempSync(join(this.folder, 'bundle-'));
+    cpSync(this.#capture, folder, {recursive: true});
+    for (const node of this.nodes) {
+      for (const [file, dump] of Object.entries(node.dumps())) writeFileSync(join(folder, 'nodes', node.name, file), dump);
+    }
+    return folder;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.nodes.map(node => node[Symbol.asyncDispose]()));
+    await this.api.close();
+    await new Promise(resolve => this.#gate.close(resolve));
+    rmSync(this.folder, {recursive: true, force: true});
+  }
+}
+
+/** The API server of a capture, with a kube-proxy on every node, whose commands run there; so do those of debug pods. */
+function apiOptions(capture: string, nodes: Readonly<Record<string, StandInNode>>): ApiServerOptions {
+  const objects = bundleObjects(capture);
+  const pods = [...(objects['pods'] ?? []), ...kubeProxyPods(objects['nodes'] as readonly StoredObject[])];
+  return {objects: {...objects, pods}, nodes, exec: entered};
+}
+
+/** A debug pod enters the namespaces of the node's first process. Here every command of a node is on the node already. */
+function entered({argv}: ExecCommand): ExecReply | null {
+  return argv[0] === 'nsenter' ? {argv: argv.slice(argv.indexOf('--') + 1)} : null;
+}
+
+/** Where the nodes' way to the API server comes out. */
+async function openGate({port, socket}: {readonly port: number; readonly socket: string}): Promise<Server> {
+  const gate = createServer(incoming => {
+    const outgoing = createConnection(port, '127.0.0.1');
+    incoming.on('error', () => outgoing.destroy()).on('close', () => outgoing.destroy());
+    outgoing.on('error', () => incoming.destroy()).on('close', () => incoming.destroy());
+    incoming.pipe(outgoing).pipe(incoming);
+  });
+  await new Promise<void>(resolve => gate.listen(socket, resolve));
+  return gate;
+}

@@ -1,0 +1,116 @@
+import {mkdtempSync, readdirSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {describe, expect, onTestFinished, test} from 'vitest';
+import type {ApiServer} from '../../stand-in/api-server.ts';
+import type {Fault} from '../../stand-in/faults.ts';
+import {startReplay} from './replay.ts';
+import {svcTrace} from './svc-trace.ts';
+
+const capture = 'healthy/1.36-iptables';
+
+interface Stage {
+  readonly stage: string;
+  readonly transport: 'exec' | 'debug';
+  /** What holds the run up there. */
+  readonly faults: readonly Fault[];
+  /** Whether it has got there. */
+  readonly reached: (server: ApiServer) => boolean;
+}
+
+const execs = (server: ApiServer, program: RegExp) => server.requests.filter(({argv}) => program.test(argv.join(' '))).length;
+const debugPods = (server: ApiServer) => server.store.all('pods').filter(({metadata}) => metadata.name.startsWith('svc-trace-'));
+
+const stages: readonly Stage[] = [
+  {
+    stage: 'Services are listed',
+    transport: 'exec',
+    faults: [{kind: 'hang', match: /\/services\?/}],
+    reached: server => server.requests.some(({path}) => path.endsWith('/services')),
+  },
+  {
+    stage: 'it is asked to come back later',
+    transport: 'exec',
+    faults: [{kind: 'status', status: 429, retryAfter: 30, match: /\/services\?/}],
+    reached: server => server.requests.some(({path}) => path.endsWith('/services')),
+  },
+  {
+    stage: 'nodes are opened',
+    transport: 'exec',
+    faults: [{kind: 'hang', match: /command=--version/}],
+    reached: server => execs(server, /^iptables-save --version$/) === 3,
+  },
+  {
+    stage: 'nodes are read',
+    transport: 'exec',
+    faults: [{kind: 'hang', match: /command=ip6tables-save/}],
+    reached: server => execs(server, /^ip6tables-save$/) === 3,
+  },
+  {
+    stage: 'debug pods are made',
+    transport: 'debug',
+    faults: [{kind: 'slow', delay: 1500, match: /^POST .*\/pods/}],
+    reached: server => server.requests.filter(({method}) => method === 'POST').length === 3,
+  },
+  {
+    stage: 'debug pods are pending',
+    transport: 'debug',
+    faults: [],
+    reached: server =>
+      debugPods(server).length === 3 && server.requests.some(({method, path}) => method === 'GET' && path.includes('/pods/svc-trace-')),
+  },
+  {
+    stage: 'nodes are read by debug pods',
+    transport: 'debug',
+    faults: [{kind: 'hang', match: /command=ip6tables-save/}],
+    reached: server => execs(server, /ip6tables-save$/) === 3,
+  },
+];
+
+async function start({stage, faults}: Pick<Stage, 'stage' | 'faults'>): Promise<{readonly server: ApiServer; readonly temporary: string}> {
+  const startDelay = stage.endsWith('pending') ? 3_600_000 : 0;
+  const server = await startReplay(capture, {faults, pods: {startDelay}});
+  const temporary = mkdtempSync(join(tmpdir(), 'svc-trace-interrupt-'));
+  onTestFinished(async () => {
+    await server.close();
+    rmSync(temporary, {recursive: true});
+  });
+  return {server, temporary};
+}
+
+const check = ['check', '-A', '-o', 'json'];
+
+describe.each(['SIGINT', 'SIGTERM'] as const)('%s', signal => {
+  test.each(stages)('while $stage ($transport) leaves nothing behind', async given => {
+    const {server, temporary} = await start(given);
+    const running = svcTrace([...check, '--transport', given.transport], {kubeconfig: server.kubeconfig, temporary});
+    await expect.poll(() => given.reached(server), {timeout: 20_000}).toBe(true);
+    running.kill(signal);
+    const {exitCode, stdout, stderr} = await running;
+    expect({exitCode, stdout}).toEqual({exitCode: 130, stdout: ''});
+    expect(stderr).toMatch(/interrupted/i);
+    expect(stderr).not.toMatch(/\n {4}at /);
+    expect(debugPods(server)).toEqual([]);
+    expect(server.streams()).toBe(0);
+    expect(readdirSync(temporary)).toEqual([]);
+  });
+});
+
+test('pods of a run that was killed are removed by the next', async () => {
+  let pending = true;
+  const server = await startReplay(capture, {pods: {startDelay: 0, statusOf: () => (pending ? {phase: 'Pending'} : null)}});
+  onTestFinished(() => server.close());
+  const options = {kubeconfig: server.kubeconfig};
+  const killed = svcTrace([...check, '--transport', 'debug'], options);
+  await expect.poll(() => debugPods(server).length, {timeout: 20_000}).toBe(3);
+  killed.kill('SIGKILL');
+  await killed;
+  const left = debugPods(server).map(({metadata}) => metadata.name);
+  expect(left).toHaveLength(3);
+  pending = false;
+  const {exitCode} = await svcTrace([...check, '--transport', 'debug'], options);
+  expect(exitCode).toBe(0);
+  expect(debugPods(server)).toEqual([]);
+  const deleted = server.requests.filter(({method}) => method === 'DELETE').map(({resource}) => resource?.name);
+  expect(deleted).toEqual(expect.arrayContaining(left));
+});

@@ -1,0 +1,112 @@
+import {existsSync, readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import type {Family} from '../../../src/model/family.ts';
+import {loadRules} from '../kernel/load-rules.ts';
+import {Namespace} from '../kernel/namespace.ts';
+import type {NodeServers} from './node-servers.ts';
+
+const dumps = [
+  {family: 'IPv4', file: 'iptables-save'},
+  {family: 'IPv6', file: 'ip6tables-save'},
+] as const satisfies readonly {readonly family: Family; readonly file: string}[];
+
+/**
+ * A node that is a network namespace: with the addresses of a captured node, its rules loaded into the kernel, and somebody who
+ * answers at kube-proxy's ports as its kube-proxy did.
+ */
+export class LiveNode implements AsyncDisposable {
+  readonly name: string;
+  readonly #namespace: Namespace;
+  /** What was captured of the node. */
+  readonly #folder: string;
+
+  private constructor(name: string, namespace: Namespace, folder: string) {
+    this.name = name;
+    this.#namespace = namespace;
+    this.#folder = folder;
+  }
+
+  static async open(name: string, folder: string, forward: NodeServers['forward']): Promise<LiveNode> {
+    const servers: NodeServers = {answers: answersOf(folder), forward};
+    const program = [join(import.meta.dirname, 'node-servers.ts'), JSON.stringify(servers)];
+    const node = new LiveNode(name, await Namespace.open(program), folder);
+    node.#namespace.ip(linkCommands(readCaptured(folder, 'addresses.json') ?? '[]'));
+    for (const line of (readCaptured(folder, 'sysctls') ?? '').split('\n')) node.#setSysctl(line);
+    node.heal();
+    return node;
+  }
+
+  /** What goes before a command that is to run on the node. */
+  get enter(): readonly [string, ...string[]] {
+    return this.#namespace.enter;
+  }
+
+  /** Runs a command on the node and gives what it prints. Throws with what it said when it fails. */
+  run(command: string, ...args: readonly string[]): string {
+    return this.#namespace.run(command, args);
+  }
+
+  /** Gives it the rules that were captured, whatever it holds now. */
+  heal(): void {
+    for (const {family, file} of dumps) {
+      const dump = readCaptured(this.#folder, file);
+      if (dump === null) continue;
+      const backend = dump.split('\n', 1)[0]?.includes('nf_tables') ? 'nft' : 'legacy';
+      const {leftOut} = loadRules(this.#namespace, backend, {family, dump});
+      if (leftOut.length > 0)
+        throw new Error(`this kernel does not know ${leftOut.join(' and ')}: the rules of ${this.name} cannot be loaded`);
+    }
+  }
+
+  /** What the kernel holds now, by the name that it has in a bundle. */
+  dumps(): Readonly<Record<string, string>> {
+    return Object.fromEntries(dumps.map(({family, file}) => [file, this.run(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')]));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#namespace[Symbol.asyncDispose]();
+  }
+
+  #setSysctl(line: string): void {
+    const [name = '', value = ''] = line.split(' = ');
+    if (name.startsWith('net.ipv4.')) this.#namespace.run('sysctl', ['-q', '-w', `${name}=${value}`]);
+  }
+}
+
+function answersOf(folder: string): NodeServers['answers'] {
+  const answers = (paths: Readonly<Record<string, string>>) =>
+    Object.fromEntries(
+      Object.entries(paths).flatMap(([path, file]) => {
+        const body = readCaptured(folder, file);
+        return body === null ? [] : [[path, body]];
+      }),
+    );
+  return {
+    10249: answers({'/proxyMode': 'proxy-mode', '/configz': 'configz.json', '/metrics': 'metrics'}),
+    10256: answers({'/healthz': 'healthz.json'}),
+  };
+}
+
+interface Link {
+  readonly ifname: string;
+  readonly addr_info: readonly {readonly local: string; readonly prefixlen: number; readonly scope: string}[];
+}
+
+/** An interface is one end of a pair, both of which are on the node: not every kernel has dummy interfaces. */
+function linkCommands(addresses: string): string {
+  const links = (JSON.parse(addresses) as readonly Link[]).filter(({ifname}) => ifname !== 'lo');
+  return links
+    .flatMap(({ifname, addr_info}, index) => [
+      `link add ${ifname} type veth peer name far-end-${index}`,
+      `link set ${ifname} up`,
+      ...addr_info
+        .filter(({scope}) => scope === 'global')
+        .map(({local, prefixlen}) => `address add ${local}/${prefixlen} dev ${ifname}${local.includes(':') ? ' nodad' : ''}`),
+    ])
+    .join('\n');
+}
+
+function readCaptured(folder: string, file: string): string | null {
+  const path = join(folder, file);
+  return existsSync(path) ? readFileSync(path, 'utf8') : null;
+}

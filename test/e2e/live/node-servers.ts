@@ -1,0 +1,48 @@
+import {execFileSync} from 'node:child_process';
+import {createServer as createHttpServer} from 'node:http';
+import {createConnection, createServer, type Server} from 'node:net';
+import process from 'node:process';
+
+/** What listens on 127.0.0.1 of a node. */
+export interface NodeServers {
+  /** By port, then by path: what kube-proxy answers. */
+  readonly answers: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** A port that leads out of the network namespace, to a UNIX socket: sockets on disk know no namespaces. */
+  readonly forward: {readonly port: number; readonly socket: string};
+}
+
+// This file is the program that runs in the namespace of a node, until the test that started it lets go of it.
+if (process.send !== undefined && process.argv[1] === import.meta.filename) {
+  process.on('disconnect', () => process.exit());
+  execFileSync('ip', ['link', 'set', 'lo', 'up']);
+  await serve(JSON.parse(process.argv[2] ?? '') as NodeServers);
+  process.send({done: null});
+}
+
+async function serve({answers, forward}: NodeServers): Promise<void> {
+  const kubeProxy = Object.entries(answers).map(([port, paths]) => listening(httpServer(paths), Number(port)));
+  await Promise.all([...kubeProxy, listening(forwarder(forward.socket), forward.port)]);
+}
+
+function httpServer(paths: Readonly<Record<string, string>>): Server {
+  return createHttpServer(({url = ''}, response) => {
+    const body = paths[url];
+    response.writeHead(body === undefined ? 404 : 200, {'content-type': 'text/plain; charset=utf-8'});
+    response.end(body ?? '404 page not found\n');
+  });
+}
+
+function forwarder(path: string): Server {
+  return createServer(socket => {
+    const other = createConnection(path);
+    socket.on('error', () => other.destroy()).on('close', () => other.destroy());
+    other.on('error', () => socket.destroy()).on('close', () => socket.destroy());
+    socket.pipe(other).pipe(socket);
+  });
+}
+
+function listening(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject).listen(port, '127.0.0.1', resolve);
+  });
+}

@@ -1,0 +1,52 @@
+import {existsSync, readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {capturePath} from '../../fixtures.ts';
+import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
+import {bundleObjects} from '../../stand-in/bundle-objects.ts';
+import type {ExecCommand, ExecReply} from '../../stand-in/exec.ts';
+import type {ObjectLists, StoredObject} from '../../stand-in/object-store.ts';
+import {kubeProxyPods} from '../../stand-in/kube-proxy-pods.ts';
+
+/** An API server whose kube-proxy pods answer with what was captured of their node: for tests of what goes wrong on the way. */
+export function startReplay(name: string, options: Omit<ApiServerOptions, 'objects' | 'nodes'> = {}): Promise<ApiServer> {
+  const capture = capturePath(name);
+  const exec = (command: ExecCommand) => options.exec?.(command) ?? replay(join(capture, 'nodes', command.node), command.argv);
+  return startApiServer({...options, objects: replayedObjects(capture), exec});
+}
+
+function replayedObjects(capture: string): ObjectLists {
+  const objects = bundleObjects(capture);
+  return {...objects, pods: [...(objects['pods'] ?? []), ...kubeProxyPods(objects['nodes'] as readonly StoredObject[])]};
+}
+
+/** What a command of a node printed. The node has no other programs than those of which something was captured. */
+function replay(folder: string, argv: readonly string[]): ExecReply {
+  const command = argv[0] === 'nsenter' ? argv.slice(argv.indexOf('--') + 1) : argv;
+  if (command.join(' ') === 'iptables-save --version') return {stdout: 'iptables-save v1.8.9 (nf_tables)\n'};
+  const file = join(folder, fileOf(command));
+  if (!existsSync(file)) return {argv: ['no-such-program']};
+  const content = readFileSync(file);
+  return {stdout: command[0] === 'kube-proxy' ? `Kubernetes ${content.toString('utf8')}` : content};
+}
+
+function fileOf(argv: readonly string[]): string {
+  const [program = ''] = argv;
+  if (program === 'curl') return byUrl[argv.at(-1) ?? ''] ?? 'none';
+  return byProgram[program] ?? 'none';
+}
+
+const byProgram: Readonly<Record<string, string>> = {
+  'iptables-save': 'iptables-save',
+  'ip6tables-save': 'ip6tables-save',
+  iptables: 'iptables-version',
+  ip: 'addresses.json',
+  sysctl: 'sysctls',
+  'kube-proxy': 'kube-proxy-version',
+};
+
+const byUrl: Readonly<Record<string, string>> = {
+  'http://127.0.0.1:10249/proxyMode': 'proxy-mode',
+  'http://127.0.0.1:10249/configz': 'configz.json',
+  'http://127.0.0.1:10249/metrics': 'metrics',
+  'http://127.0.0.1:10256/healthz': 'healthz.json',
+};

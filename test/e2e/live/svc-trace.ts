@@ -1,0 +1,48 @@
+import {join} from 'node:path';
+import process from 'node:process';
+import {execa} from 'execa';
+
+export const executable = join(import.meta.dirname, '../../../bin/run.js');
+
+export interface SvcTraceOptions {
+  readonly kubeconfig: string;
+  /** Goes before PATH. */
+  readonly bin?: string;
+  readonly temporary?: string;
+  /** What goes before the command, such as what enters a network namespace. */
+  readonly enter?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Runs what is built, as a user would who has a kubeconfig, away from a terminal. Whoever waits for it gets its output and exit code. */
+export function svcTrace(args: readonly string[], {kubeconfig, bin, temporary, enter = [], env = {}}: SvcTraceOptions) {
+  const [program = '', ...rest] = [...enter, process.execPath, executable, ...args];
+  const {PATH = ''} = process.env;
+  return execa(program, rest, {
+    env: {
+      ...{PATH: `${bin === undefined ? '' : `${bin}:`}${PATH}:/usr/sbin:/sbin`, HOME: '/nonexistent', KUBECONFIG: kubeconfig},
+      ...(temporary === undefined ? {} : {TMPDIR: temporary}),
+      ...env,
+    },
+    extendEnv: false,
+    reject: false,
+    stdin: 'ignore',
+  });
+}
+
+/** The JSON of `check -o json`, as far as the tests look at it. */
+export interface CheckReport {
+  readonly summary: Readonly<Record<string, unknown>> & {
+    readonly verdict: string;
+    readonly nodesChecked: number;
+    readonly nodesUnread: number;
+  };
+  readonly nodes: readonly {readonly name: string; readonly status: string; readonly reason?: string}[];
+  readonly findings: readonly {
+    readonly code: string;
+    readonly node?: string;
+    readonly service?: {readonly namespace: string; readonly name: string};
+    readonly endpoint?: string;
+    readonly message: string;
+  }[];
+}

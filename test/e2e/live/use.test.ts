@@ -1,0 +1,90 @@
+import {spawnSync} from 'node:child_process';
+import {join} from 'node:path';
+import process from 'node:process';
+import {execa} from 'execa';
+import {afterAll, afterEach, beforeAll, expect, test} from 'vitest';
+import {capturePath} from '../../fixtures.ts';
+import {describeWith} from '../../require.ts';
+import {chainOf, deleteRules} from './breakages.ts';
+import {clusterNeeds, LiveCluster} from './cluster.ts';
+import {type CheckReport, executable, svcTrace} from './svc-trace.ts';
+import {writeProgram} from './write-program.ts';
+
+const capture = 'healthy/1.30-iptables';
+
+describeWith(clusterNeeds, 'a live cluster', () => {
+  let cluster: LiveCluster;
+  beforeAll(async () => {
+    cluster = await LiveCluster.open(capture);
+  });
+  afterAll(() => cluster?.[Symbol.asyncDispose]());
+  afterEach(() => {
+    cluster.heal();
+    cluster.api.requests.length = 0;
+  });
+
+  const run = (...args: readonly string[]) => svcTrace(args, {kubeconfig: cluster.api.kubeconfig});
+  /** The nodes whose rules were read. */
+  const nodesRead = () =>
+    new Set(
+      cluster.api.requests
+        .filter(({argv}) => argv.join(' ') === 'iptables-save')
+        .map(({resource}) => resource?.name.replace('kube-proxy-', '')),
+    ).size;
+  const loseEndpoint = (node: string) =>
+    deleteRules(cluster.node(node), chainOf(cluster.node(node), 'shop/web:http'), rule => rule.includes('-> 10.244.11.5:8080'));
+
+  test('packet follows what the kernel of a node holds now', async () => {
+    const question = ['packet', '--node', 'node-a', '--source', '10.244.12.20', '--destination', 'shop/web', '-o', 'json'];
+    const whole = JSON.parse((await run(...question)).stdout);
+    expect(whole).toEqual(JSON.parse((await run(...question, '--from', capturePath(capture))).stdout));
+    expect(nodesRead()).toBe(1);
+    loseEndpoint('node-a');
+    const {outcomes} = JSON.parse((await run(...question)).stdout) as {outcomes: readonly {destination: string}[]};
+    expect(outcomes.map(({destination}) => destination)).toEqual(['10.244.11.4:8080', '10.244.12.4:8080']);
+  });
+
+  test('trace shows what is missing where', async () => {
+    loseEndpoint('node-c');
+    const {stdout, stderr, exitCode} = await run('trace', 'web', '-n', 'shop');
+    expect(stdout).toMatch(/0% 10\.244\.11\.5:8080 {2}shop\/web-2 on node-a, ready {2}missing$/m);
+    expect(stdout).toMatch(/^ST202 error {2}missing-endpoint {2}node-c$/m);
+    expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 1});
+  });
+
+  test.each<[readonly string[], readonly string[]]>([
+    [['--node', 'node-b'], ['node-b']],
+    [
+      ['--node', 'node-a', '--node', 'node-c'],
+      ['node-a', 'node-c'],
+    ],
+    [['--node-selector', 'topology.kubernetes.io/zone=zone-1'], ['node-a']],
+  ])('%j reads these nodes and no others', async (flags, nodes) => {
+    const {stdout, exitCode} = await run('check', '-A', '-o', 'json', ...flags);
+    const report = JSON.parse(stdout) as CheckReport;
+    expect(report.nodes.map(({name}) => name)).toEqual(nodes);
+    expect(nodesRead()).toBe(nodes.length);
+    expect(exitCode).toBe(0);
+  });
+
+  test('--sample reads so many nodes', async () => {
+    const {stdout, exitCode} = await run('check', '-A', '-o', 'json', '--sample', '2');
+    expect((JSON.parse(stdout) as CheckReport).summary).toMatchObject({nodesChecked: 2, nodesUnread: 0});
+    expect(nodesRead()).toBe(2);
+    expect(exitCode).toBe(0);
+  });
+
+  // Where there is a kubectl; it runs plugins alike everywhere.
+  const kubectl = process.env['SVC_TRACE_KUBECTL'] ?? (spawnSync('kubectl', ['version', '--client']).status === 0 ? 'kubectl' : undefined);
+  const testWithKubectl = kubectl === undefined ? () => {} : test;
+  testWithKubectl('kubectl runs it as a plugin, with the same kubeconfig, output and exit code', async () => {
+    loseEndpoint('node-b');
+    const bin = join(cluster.folder, 'bin');
+    writeProgram(join(bin, 'kubectl-svc_trace'), `exec ${process.execPath} ${executable} "$@"`);
+    const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: cluster.api.kubeconfig, HOME: '/nonexistent'};
+    const plugin = await execa(kubectl ?? '', ['svc-trace', 'web', '-n', 'shop'], {env, extendEnv: false, reject: false, stdin: 'ignore'});
+    const own = await run('web', '-n', 'shop');
+    expect(plugin.stdout).toContain('ST202');
+    expect({stdout: plugin.stdout, exitCode: plugin.exitCode}).toEqual({stdout: own.stdout, exitCode: 1});
+  });
+});
