@@ -1,18 +1,20 @@
 import process from 'node:process';
 
-/** The signals that end a run, with the exit code that a shell expects of it. */
-const exitCodes = {SIGINT: 130, SIGTERM: 143} as const;
+/** The signals that end a run. */
+const signals = ['SIGINT', 'SIGTERM'] as const;
 
 /** Somebody wants the run to end. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted';
-  readonly exitCode: number;
+  /** Whichever signal it was: it says that what was made on the cluster is gone. */
+  readonly exitCode = interrupted;
 
-  constructor(signal: keyof typeof exitCodes) {
+  constructor(signal: (typeof signals)[number]) {
     super(`interrupted (${signal})`);
-    this.exitCode = exitCodes[signal];
   }
 }
+
+const interrupted = 130;
 
 /**
  * Turns the first SIGINT or SIGTERM into an abort with an Interrupted, so that what was made on the cluster can be cleaned up; a
@@ -20,10 +22,10 @@ export class Interrupted extends Error {
  */
 export function listenForInterruption(): {readonly signal: AbortSignal; close(): void} {
   const stop = new AbortController();
-  const handlers = Object.entries(exitCodes).map(([name, exitCode]) => {
+  const handlers = signals.map(name => {
     const handler = () => {
-      if (stop.signal.aborted) process.exit(exitCode);
-      stop.abort(new Interrupted(name as keyof typeof exitCodes));
+      if (stop.signal.aborted) process.exit(interrupted);
+      stop.abort(new Interrupted(name));
     };
     process.on(name, handler);
     return {name, handler};

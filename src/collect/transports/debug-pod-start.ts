@@ -22,7 +22,7 @@ function createRemedy({status, message}: ApiError): string {
   if (/violates PodSecurity/i.test(message)) {
     return ' (the namespace does not allow privileged pods; choose one that does with --debug-namespace, or use --transport ssh)';
   }
-  if (status === 403) return ' (debug pods need the verbs create, get and delete on pods; "kubectl svc-trace access" prints a Role)';
+  if (status === 403) return ' (debug pods need the verbs create, get and delete on pods)';
   return status === 404 ? ' (choose a namespace that is there with --debug-namespace)' : '';
 }
 

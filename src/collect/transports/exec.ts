@@ -27,13 +27,19 @@ async function hasTools(api: KubeApi, target: ExecTarget, signal: AbortSignal): 
     if (error instanceof CommandFailed && error.exitCode !== null) return !isMissing(error);
     if (error instanceof CommandFailed && isMissing(error)) return false;
     if (error instanceof ApiError && error.status === 404) return false;
-    throw new Unreachable(`cannot exec into ${target.namespace}/${target.pod}: ${messageOf(error)}${execRemedy(error)}`, {cause: error});
+    throw new Unreachable(`${whatFailed(target, messageOf(error))}${execRemedy(error)}`, {cause: error});
   }
+}
+
+/** An API server that refuses says itself what it was asked for. */
+function whatFailed({namespace, pod}: ExecTarget, reason: string): string {
+  const what = `exec into ${namespace}/${pod}`;
+  return reason.includes(what) ? reason : `cannot ${what}: ${reason}`;
 }
 
 function execRemedy(error: unknown): string {
   if (!(error instanceof ApiError) || error.status !== 403) return '';
-  return ' (exec needs the verbs get and create on pods/exec in that namespace; "kubectl svc-trace access" prints a Role; --transport ssh needs none)';
+  return ' (exec needs the verbs get and create on pods/exec in that namespace; --transport ssh needs none)';
 }
 
 /** Runs commands in a container of a pod. */

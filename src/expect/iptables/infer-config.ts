@@ -16,7 +16,7 @@ export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredCon
   const all = [...rulesets.values()];
   if (!all.some(holdsServiceRules)) return {};
   const detectors = all.map(ruleset => usualDetector(ruleset));
-  const pods = all.map((ruleset, index) => (detectors[index]?.kind === 'all' ? externalDetector(ruleset) : (detectors[index] ?? null)));
+  const pods = all.map((ruleset, index) => podDetector(ruleset, detectors[index] ?? null));
   const cidrs = pods.flatMap(detector => (detector?.kind === 'cidr' ? [detector.value] : []));
   const link = pods.find(detector => detector?.kind === 'interface')?.value;
   return {
@@ -57,7 +57,11 @@ function detectorOf({options}: Rule): SeenDetector {
   return link === undefined ? {kind: 'all', value: ''} : {kind: 'interface', value: link};
 }
 
-/** With masqueradeAll, pods are told from others only where external traffic is cut short to all endpoints. */
+/** With masqueradeAll, and in a dump that was cut, pods are told from others only where external traffic is cut short to all endpoints. */
+function podDetector(ruleset: Ruleset, usual: SeenDetector | null): SeenDetector | null {
+  return usual === null || usual.kind === 'all' ? externalDetector(ruleset) : usual;
+}
+
 function externalDetector(ruleset: Ruleset): SeenDetector | null {
   for (const chain of ruleset.tables.get('nat')?.chains.values() ?? []) {
     const role = parseChainName(chain.name)?.role;

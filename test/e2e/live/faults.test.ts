@@ -1,20 +1,32 @@
-import {existsSync, readFileSync} from 'node:fs';
+import {copyFileSync, existsSync, mkdtempSync, readFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {describe, expect, onTestFinished, test} from 'vitest';
 import {capturePath} from '../../fixtures.ts';
 import type {ApiServer} from '../../stand-in/api-server.ts';
 import {certificateFile} from '../../stand-in/certificates.ts';
-import type {ExecCommand} from '../../stand-in/exec.ts';
+import type {ExecCommand, ExecReply} from '../../stand-in/exec.ts';
+import type {Fault} from '../../stand-in/faults.ts';
 import type {ResourceRequest} from '../../stand-in/resources.ts';
-import {startReplay} from './replay.ts';
+import {type ReplayOptions, startReplay} from './replay.ts';
 import {type CheckReport, svcTrace} from './svc-trace.ts';
 
 // An endpoint of shop/web is missing on node-a; node-b and node-c are well.
 const capture = 'faults/missing-endpoint';
+const healthy = 'healthy/1.36-iptables';
 const lostEndpoint = {code: 'ST202', node: 'node-a', endpoint: '10.244.11.5:8080'};
 
-async function start(options: Parameters<typeof startReplay>[1] = {}): Promise<ApiServer> {
-  const server = await startReplay(capture, options);
+/** Where nothing listens. */
+async function gone(): Promise<ApiServer> {
+  const server = await startReplay(capture);
+  const kubeconfig = join(mkdtempSync(join(tmpdir(), 'svc-trace-gone-')), 'kubeconfig');
+  copyFileSync(server.kubeconfig, kubeconfig);
+  await server.close();
+  return {...server, kubeconfig};
+}
+
+async function start(options: ReplayOptions = {}, name = capture): Promise<ApiServer> {
+  const server = await startReplay(name, options);
   onTestFinished(() => server.close());
   return server;
 }
@@ -27,10 +39,6 @@ interface Ran {
 
 async function run(server: ApiServer, args: readonly string[]): Promise<Ran> {
   const {stdout, stderr, exitCode} = await svcTrace(args, {kubeconfig: server.kubeconfig});
-  if (process.env['SHOW']) {
-    const t = expect.getState().currentTestName;
-    console.log(t, exitCode, stderr, stdout.startsWith('{') ? JSON.stringify({s: JSON.parse(stdout).summary.verdict, n: JSON.parse(stdout).nodes?.map((n: {name: string; status: string; reason: string}) => [n.name, n.status, n.reason]), f: JSON.parse(stdout).findings.filter((f: {code: string}) => !/^ST1/.test(f.code)).map((f: {code: string; node: string; message: string; remedy: string}) => [f.code, f.node, f.message, f.remedy])}, null, 1) : stdout);
-  }
   return {stdout, stderr, exitCode};
 }
 
@@ -43,18 +51,57 @@ async function report(server: ApiServer, ...args: readonly string[]): Promise<Ch
 }
 
 describe('an API server that cannot be used ends the run with exit code 3, with what to do', () => {
-  test.each<{readonly what: string; readonly options?: Parameters<typeof startReplay>[1]; readonly args?: readonly string[]; readonly isGone?: boolean; readonly says: RegExp}>([
-    {what: 'it is not there', isGone: true, says: /nothing listens at 127\.0\.0\.1:\d+ \(ECONNREFUSED\)\. Is the cluster running.*context "stand-in"/},
-    {what: 'it does not answer in time', options: {faults: [{kind: 'hang', match: /services\?/}]}, args: ['--request-timeout', '1s'], says: /cannot list services: 127\.0\.0\.1:\d+ did not answer in time.*--request-timeout/},
-    {what: 'it does not accept the token any more', options: {tokens: {old: {user: 'ann', expired: true}}}, args: ['--token', 'old'], says: /401 Unauthorized.*The token has expired, was revoked/},
-    {what: 'its certificate is for another name', options: {certificate: 'elsewhere'}, says: /certificate of 127\.0\.0\.1:\d+ is for another name.*--tls-server-name/},
-    {what: 'its certificate is of another authority', args: ['--certificate-authority', certificateFile('other-ca.crt')], says: /from an authority that the kubeconfig does not trust/},
-    {what: 'it has too much to do for ever', options: {faults: [{kind: 'status', status: 429, retryAfter: 0, match: /services\?/}]}, says: /too much to do \(429 Too Many Requests.*--concurrency/},
-    {what: 'it lists no Services to this user', options: {allow: denied('list', 'services')}, says: /not allowed to list services.*cannot list resource "services"/},
-    {what: 'it lists no EndpointSlices to this user', options: {allow: denied('list', 'endpointslices')}, says: /not allowed to list endpointslices/},
+  test.each<{
+    readonly what: string;
+    readonly options?: ReplayOptions;
+    readonly args?: readonly string[];
+    readonly isGone?: boolean;
+    readonly says: RegExp;
+  }>([
+    {
+      what: 'it is not there',
+      isGone: true,
+      says: /nothing listens at 127\.0\.0\.1:\d+ \(ECONNREFUSED\)\. Is the cluster running.*context "stand-in"/,
+    },
+    {
+      what: 'it does not answer in time',
+      options: {faults: [{kind: 'hang', match: /services\?/}]},
+      args: ['--request-timeout', '1s'],
+      says: /cannot list services: 127\.0\.0\.1:\d+ did not answer in time.*--request-timeout/,
+    },
+    {
+      what: 'it does not accept the token any more',
+      options: {tokens: {old: {user: 'ann', expired: true}}},
+      args: ['--token', 'old'],
+      says: /401 Unauthorized.*The token has expired, was revoked/,
+    },
+    {
+      what: 'its certificate is for another name',
+      options: {certificate: 'elsewhere'},
+      says: /certificate of 127\.0\.0\.1:\d+ is for another name.*--tls-server-name/,
+    },
+    {
+      what: 'its certificate is of another authority',
+      args: ['--certificate-authority', certificateFile('other-ca.crt')],
+      says: /from an authority that the kubeconfig does not trust/,
+    },
+    {
+      what: 'it has too much to do for ever',
+      options: {faults: [{kind: 'status', status: 429, retryAfter: 0, match: /services\?/}]},
+      says: /too much to do \(429 Too Many Requests.*--concurrency/,
+    },
+    {
+      what: 'it lists no Services to this user',
+      options: {allow: denied('list', 'services')},
+      says: /not allowed to list services.*cannot list resource "services"/,
+    },
+    {
+      what: 'it lists no EndpointSlices to this user',
+      options: {allow: denied('list', 'endpointslices')},
+      says: /not allowed to list endpointslices/,
+    },
   ])('$what', async ({options, args = [], isGone, says}) => {
-    const server = await start(options);
-    if (isGone) await server.close();
+    const server = isGone ? await gone() : await start(options);
     const {stdout, stderr, exitCode} = await check(server, ...args);
     expect({exitCode, told: unwrapped(`${stdout}\n${stderr}`)}).toEqual({exitCode: 3, told: expect.stringMatching(says)});
     expect(stderr).not.toMatch(/\n {4}at /);
@@ -62,13 +109,19 @@ describe('an API server that cannot be used ends the run with exit code 3, with 
 });
 
 describe('an API server that can be used in the end loses nothing', () => {
-  test.each<{readonly what: string; readonly options: Parameters<typeof startReplay>[1]}>([
-    {what: 'it has too much to do for now', options: {faults: [{kind: 'status', status: 429, retryAfter: 1, times: 1, match: /services\?/}]}},
+  test.each<{readonly what: string; readonly options: ReplayOptions}>([
+    {
+      what: 'it has too much to do for now',
+      options: {faults: [{kind: 'status', status: 429, retryAfter: 1, times: 1, match: /services\?/}]},
+    },
     {what: 'it is starting', options: {faults: [{kind: 'status', status: 503, times: 2, match: /nodes\?/}]}},
     {what: 'it breaks an answer off', options: {faults: [{kind: 'truncate', times: 1, match: /endpointslices\?/}]}},
     {what: 'a page expires', options: {faults: [{kind: 'expire-continue', times: 1}]}},
     {what: 'it closes a stream half way', options: {faults: [{kind: 'cut-exec', after: 1000, times: 1, match: dumpOf('node-a')}]}},
-    {what: 'it closes a stream half way as if it were well', options: {faults: [{kind: 'cut-exec', after: 1000, clean: true, times: 1, match: dumpOf('node-a')}]}},
+    {
+      what: 'it closes a stream half way as if it were well',
+      options: {faults: [{kind: 'cut-exec', after: 1000, clean: true, times: 1, match: dumpOf('node-a')}]},
+    },
   ])('$what', async ({options}) => {
     const server = await start(options);
     // So many that they do not fit on a page.
@@ -81,38 +134,105 @@ describe('an API server that can be used in the end loses nothing', () => {
   });
 });
 
-describe('rights that are lacking are said, and what can be looked at is', () => {
-  test('list nodes: the nodes are those that kube-proxy runs on', async () => {
-    await report(await start({allow: denied('list', 'nodes')}));
-  });
-  test('list pods', async () => {
-    await report(await start({allow: denied('list', 'pods')}));
-  });
-  test('get configmaps', async () => {
-    await report(await start({allow: denied('get', 'configmaps')}));
-  });
-  test('create pods/exec', async () => {
-    await report(await start({allow: denied('create', 'pods', 'exec')}));
-  });
-  test('create pods', async () => {
-    await report(await start({allow: denied('create', 'pods')}), '--transport', 'debug');
-  });
-  test('delete pods', async () => {
-    await report(await start({allow: denied('delete', 'pods')}), '--transport', 'debug');
+interface Right {
+  readonly right: Parameters<typeof denied>;
+  readonly transport?: string;
+  readonly says: RegExp;
+  readonly exitCode: number;
+  readonly unread: number;
+}
+
+describe('a right that is lacking is named, and what can be looked at is looked at', () => {
+  test.each<Right>([
+    // The nodes are those that kube-proxy runs on then. There may be more.
+    {right: ['list', 'nodes'], says: /not allowed to list nodes/, exitCode: 3, unread: 0},
+    {right: ['list', 'pods'], says: /not allowed to list pods in namespace kube-system/, exitCode: 3, unread: 3},
+    {right: ['get', 'configmaps'], says: /not allowed to get kube-proxy of configmaps/, exitCode: 0, unread: 0},
+    {right: ['create', 'pods', 'exec'], says: /not allowed to exec into .*the verbs get and create on pods\/exec/, exitCode: 3, unread: 3},
+    {
+      right: ['create', 'pods'],
+      transport: 'debug',
+      says: /not allowed to create pods.*the verbs create, get and delete/,
+      exitCode: 3,
+      unread: 3,
+    },
+    {right: ['get', 'pods'], transport: 'debug', says: /not allowed to get svc-trace-\S+ of pods/, exitCode: 3, unread: 3},
+    {
+      right: ['delete', 'pods'],
+      transport: 'debug',
+      says: /svc-trace-\S+: could not be cleaned up: not allowed to delete/,
+      exitCode: 3,
+      unread: 0,
+    },
+  ])('$right by $transport', async ({right, transport = 'exec', says, exitCode, unread}) => {
+    const server = await start({allow: denied(...right), pods: {startDelay: 0}}, healthy);
+    const lacking = await report(server, '--transport', transport);
+    expect(lacking.findings.filter(({code, service}) => service !== undefined && !code.startsWith('ST1'))).toEqual([]);
+    expect(lacking.findings.filter(({code}) => code === 'ST901').map(({message}) => message)).toContainEqual(expect.stringMatching(says));
+    expect({exitCode: lacking.exitCode, unread: lacking.summary.nodesUnread}).toEqual({exitCode, unread});
   });
 });
 
 describe('a node that cannot be read takes nothing from the others', () => {
-  test.each<{readonly what: string; readonly options: Parameters<typeof startReplay>[1]; readonly args?: readonly string[]}>([
-    {what: 'it hangs for ever when it is opened', options: {faults: [{kind: 'hang', match: /node-b\/exec.*command=--version/}]}, args: ['--node-timeout', '2s']},
-    {what: 'it hangs for ever in the middle', options: {faults: [{kind: 'hang', match: dumpOf('node-b')}]}, args: ['--node-timeout', '2s']},
-    {what: 'its stream is always closed half way', options: {faults: [{kind: 'cut-exec', after: 1000, match: dumpOf('node-b')}]}},
-    {what: 'its kubelet is not reached', options: {faults: [{kind: 'status', status: 502, message: 'error dialing backend: dial tcp 172.18.0.12:10250: connect: no route to host', match: /node-b\/exec/}]}},
-    {what: 'its dump is cut off', options: {exec: cutDump}},
-    {what: 'its kube-proxy has no iptables', options: {exec: ({node}) => (node === 'node-b' ? {argv: ['no-such-program']} : null)}},
-    {what: 'its pod is gone meanwhile', options: {faults: [{kind: 'status', status: 404, message: 'pods "kube-proxy-node-b" not found', match: /node-b\/exec/}]}},
-  ])('$what', async ({options, args = []}) => {
-    await report(await start(options), ...args);
+  const open = /node-b\/exec.*command=--version/;
+  const any = /node-b\/exec/;
+  const noRoute = 'error dialing backend: dial tcp 172.18.0.12:10250: connect: no route to host';
+  test.each<{
+    readonly what: string;
+    readonly faults?: readonly Fault[];
+    readonly exec?: (command: ExecCommand) => ExecReply | null;
+    readonly args?: readonly string[];
+    readonly says: RegExp;
+  }>([
+    {
+      what: 'it hangs for ever when it is opened',
+      faults: [{kind: 'hang', match: open}],
+      args: ['--node-timeout', '2s'],
+      says: /no answer within 2 s/,
+    },
+    {
+      what: 'it hangs for ever in the middle',
+      faults: [{kind: 'hang', match: dumpOf('node-b')}],
+      args: ['--node-timeout', '2s'],
+      says: /no answer within 2 s: iptables-save not read/,
+    },
+    {
+      what: 'its stream is always closed half way',
+      faults: [{kind: 'cut-exec', after: 1000, match: dumpOf('node-b')}],
+      says: /the connection was closed \(1006\).*not complete/,
+    },
+    {
+      what: 'its kubelet is not reached',
+      faults: [{kind: 'status', status: 502, message: noRoute, match: any}],
+      says: /the API server does not reach the kubelet of that node: error dialing backend/,
+    },
+    {what: 'its dump is cut off', exec: cutDump, says: /iptables-save ended before its last COMMIT, twice/},
+    {
+      what: 'its kube-proxy has no iptables',
+      exec: ({node}) => (node === 'node-b' ? {argv: ['no-such-program']} : null),
+      says: /no iptables-save in kube-system\/kube-proxy-node-b.*--transport debug or --transport ssh/,
+    },
+    {
+      what: 'its pod is gone meanwhile',
+      faults: [{kind: 'status', status: 404, message: 'pods "kube-proxy-node-b" not found', match: any}],
+      says: /no iptables-save in kube-system\/kube-proxy-node-b/,
+    },
+  ])('$what', async ({faults = [], exec = () => null, args = [], says}) => {
+    const {findings, nodes, exitCode} = await report(await start({faults, exec}), ...args);
+    expect(nodes.map(({status}) => status)).toEqual(['checked', 'unread', 'checked']);
+    expect(findings.filter(({node}) => node === 'node-a')).toEqual([expect.objectContaining(lostEndpoint)]);
+    expect(findings.filter(({node}) => node === 'node-c')).toEqual([]);
+    const ofNode = findings.filter(({node}) => node === 'node-b');
+    expect(ofNode.map(({message}) => message)).toContainEqual(expect.stringMatching(says));
+    // Nothing but that it was not read.
+    expect(ofNode.filter(({code}) => !/^ST9|^ST506$/.test(code))).toEqual([]);
+    expect(exitCode).toBe(1);
+  });
+
+  test('and the exit code says so when nothing else is wrong', async () => {
+    const server = await start({faults: [{kind: 'hang', match: any}]}, healthy);
+    const {exitCode, summary} = await report(server, '--node-timeout', '1s');
+    expect({exitCode, verdict: summary.verdict}).toEqual({exitCode: 3, verdict: 'incomplete'});
   });
 });
 
@@ -126,12 +246,18 @@ function cutDump({node, argv}: ExecCommand): {readonly stdout: Buffer} | null {
 describe('what a cluster says of itself is not believed', () => {
   const escapes = '\u001b]0;pwned\u0007\u001b[31m';
 
-  test.each(['ssh', 'docker', 'debug', 'exec'])('a node whose name is an option is not given to %s', async transport => {
+  test.each(['ssh', 'docker', 'debug'])('a node whose name is an option is not given to %s', async transport => {
     const server = await start();
-    const pwned = join('/tmp', `svc-trace-pwned-${process.pid}`);
-    server.store.put('nodes', {metadata: {name: `-oProxyCommand=touch ${pwned}`}, status: {addresses: [{type: 'InternalIP', address: '-oProxyCommand=x'}]}});
-    await report(server, '--transport', transport, '--node', `-oProxyCommand=touch ${pwned}`);
+    const pwned = join(tmpdir(), `svc-trace-pwned-${process.pid}`);
+    const name = `-oProxyCommand=touch ${pwned}`;
+    server.store.put('nodes', {metadata: {name, labels: {odd: 'yes'}}, status: {addresses: [{type: 'InternalIP', address: '127.0.0.1'}]}});
+    const {nodes, exitCode} = await report(server, '--transport', transport, '--node-selector', 'odd=yes');
+    expect(nodes).toEqual([
+      expect.objectContaining({name, status: 'unread', reason: expect.stringContaining('none that Kubernetes allows')}),
+    ]);
+    expect(exitCode).toBe(3);
     expect(existsSync(pwned)).toBe(false);
+    expect(server.requests.filter(({method}) => method === 'POST')).toEqual([]);
   });
 
   test.each(['table', 'wide', 'json', 'yaml'])('names and messages full of escape codes are harmless in %s', async format => {
@@ -141,7 +267,16 @@ describe('what a cluster says of itself is not believed', () => {
       tokens: {odd: {user: `ann${escapes}`}},
     });
     server.store.put('nodes', {metadata: {name: `node-${escapes}`}});
-    server.store.put('services', {metadata: {name: `web${escapes}`, namespace: 'shop'}, spec: {type: 'ClusterIP', clusterIP: '10.96.7.7', clusterIPs: ['10.96.7.7'], ipFamilies: ['IPv4'], ports: [{name: `p${escapes}`, port: 80, protocol: 'TCP'}]}});
+    server.store.put('services', {
+      metadata: {name: `web${escapes}`, namespace: 'shop'},
+      spec: {
+        type: 'ClusterIP',
+        clusterIP: '10.96.7.7',
+        clusterIPs: ['10.96.7.7'],
+        ipFamilies: ['IPv4'],
+        ports: [{name: `p${escapes}`, port: 80, protocol: 'TCP'}],
+      },
+    });
     const {stdout, stderr} = await check(server, '-v', '-o', format, '--token', 'odd');
     // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
     expect(`${stdout}${stderr}`).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);

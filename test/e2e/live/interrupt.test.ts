@@ -49,7 +49,7 @@ const stages: readonly Stage[] = [
   {
     stage: 'debug pods are made',
     transport: 'debug',
-    faults: [{kind: 'slow', delay: 1500, match: /^POST .*\/pods/}],
+    faults: [{kind: 'slow', delay: 700, match: /^POST .*\/pods/}],
     reached: server => server.requests.filter(({method}) => method === 'POST').length === 3,
   },
   {
@@ -87,9 +87,14 @@ describe.each(['SIGINT', 'SIGTERM'] as const)('%s', signal => {
     await expect.poll(() => given.reached(server), {timeout: 20_000}).toBe(true);
     running.kill(signal);
     const {exitCode, stdout, stderr} = await running;
-    expect({exitCode, stdout}).toEqual({exitCode: 130, stdout: ''});
-    expect(stderr).toMatch(/interrupted/i);
-    expect(stderr).not.toMatch(/\n {4}at /);
+    expect(exitCode).toBe(130);
+    // Once nodes are read there is something to report.
+    if (given.stage.startsWith('nodes') || given.stage.startsWith('debug')) {
+      expect(stderr).toBe('');
+      expect(JSON.parse(stdout)).toMatchObject({summary: {verdict: 'incomplete', nodesChecked: 0, nodesUnread: 3}});
+    } else {
+      expect({stdout, stderr}).toEqual({stdout: '', stderr: `interrupted (${signal})`});
+    }
     expect(debugPods(server)).toEqual([]);
     expect(server.streams()).toBe(0);
     expect(readdirSync(temporary)).toEqual([]);

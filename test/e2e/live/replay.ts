@@ -7,8 +7,10 @@ import type {ExecCommand, ExecReply} from '../../stand-in/exec.ts';
 import type {ObjectLists, StoredObject} from '../../stand-in/object-store.ts';
 import {kubeProxyPods} from '../../stand-in/kube-proxy-pods.ts';
 
+export type ReplayOptions = Omit<ApiServerOptions, 'objects' | 'nodes'>;
+
 /** An API server whose kube-proxy pods answer with what was captured of their node: for tests of what goes wrong on the way. */
-export function startReplay(name: string, options: Omit<ApiServerOptions, 'objects' | 'nodes'> = {}): Promise<ApiServer> {
+export function startReplay(name: string, options: ReplayOptions = {}): Promise<ApiServer> {
   const capture = capturePath(name);
   const exec = (command: ExecCommand) => options.exec?.(command) ?? replay(join(capture, 'nodes', command.node), command.argv);
   return startApiServer({...options, objects: replayedObjects(capture), exec});

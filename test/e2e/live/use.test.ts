@@ -74,6 +74,18 @@ describeWith(clusterNeeds, 'a live cluster', () => {
     expect(exitCode).toBe(0);
   });
 
+  test.each([
+    ['a key that no node takes', {key: 'stranger'}, /Permission denied.*none of your keys; choose the user with --ssh-user/],
+    ['a host key that has changed', {known: 'known-otherwise'}, /host key is not the one that is known.*ssh-keygen -R 172\.18\.0\.11/],
+    ['a host key that is not known', {known: 'known-nobody'}, /host key is not known here.*accept-new/],
+  ] as const)('%s is said for every node, and no node counts as well', async (_, keys, says) => {
+    const {stdout, exitCode} = await run('check', '-A', '-o', 'json', ...cluster.ssh.flags(keys));
+    const {nodes} = JSON.parse(stdout) as CheckReport;
+    expect(nodes.map(({status}) => status)).toEqual(['unread', 'unread', 'unread']);
+    expect(nodes[0]?.reason).toMatch(says);
+    expect(exitCode).toBe(3);
+  });
+
   // Where there is a kubectl; it runs plugins alike everywhere.
   const kubectl = process.env['SVC_TRACE_KUBECTL'] ?? (spawnSync('kubectl', ['version', '--client']).status === 0 ? 'kubectl' : undefined);
   const testWithKubectl = kubectl === undefined ? () => {} : test;

@@ -29,6 +29,14 @@ describe('the rules of a node show', () => {
     expect(inferConfig(await rulesetsOf(name))).toMatchObject(settings);
   });
 
+  test('how they tell pods from others, also where the dump was cut before the Services', async () => {
+    const [node] = (await snapshotOf('healthy/1.36-iptables')).nodes;
+    const whole = node?.read('iptables-save')?.toString('utf8') ?? '';
+    const cut = whole.slice(0, whole.indexOf('\n-A KUBE-SEP-'));
+    const rulesets = new Map(parseDumps(Buffer.from(cut)).map(ruleset => [ruleset.family, ruleset]));
+    expect(inferConfig(rulesets)).toMatchObject({clusterCIDRs: ['10.244.0.0/16'], masqueradeAll: false});
+  });
+
   test.each(captureNames('healthy', 'eras'))('an era that its version is of: %s', async name => {
     const minor = inferConfig(await rulesetsOf(name)).version?.minor ?? 0;
     const actual = Number(/1\.(\d+)/.exec(name)?.[1]);
