@@ -48,7 +48,12 @@ function add(set: OpenSet | undefined, element: string[], {line, exception}: {re
 
 /** An element in one spelling: addresses in canonical form, the length of a single host left out. */
 export function memberText(element: readonly string[]): string {
-  return element.map(part => canonicalAddress(part) ?? networkText(part)).join(',');
+  return element.map(part => (isPort(part) ? part : (canonicalAddress(part) ?? networkText(part)))).join(',');
+}
+
+/** `80` or `tcp:80`. */
+function isPort(part: string): boolean {
+  return /^(?:[a-z0-9-]*[g-z][a-z0-9-]*:)?\d+$/.test(part);
 }
 
 function networkText(part: string): string {

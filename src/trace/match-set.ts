@@ -66,6 +66,7 @@ function matchPart(part: string, value: string, side: string, packet: Packet): b
 }
 
 function matchAddress(value: string, address: Address): boolean | null {
+  if (value === address.text) return true;
   const [low, high] = value.split('-').map(text => parseAddress(text));
   if (low !== null && low !== undefined && high !== null && high !== undefined)
     return low.value <= address.value && address.value <= high.value;

@@ -1,8 +1,13 @@
-import type {Family} from '../../model/family.ts';
+import {setName} from '../../expect/ipvs/set-names.ts';
+import {sparesOtherInterfaces} from '../../expect/ipvs/versions.ts';
+import {familyOf} from '../../model/address.ts';
+import {families} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import type {ServicePort} from '../../model/service-port.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import type {VirtualServer} from '../../model/virtual-server.ts';
-import {type IpSet, parseIpsetSave} from '../../parse/ipset-save.ts';
+import {type IpSet, memberText, parseIpsetSave} from '../../parse/ipset-save.ts';
 import {parseIpvsadm} from '../../parse/ipvsadm-save.ts';
 import {parseIpvsDevice} from '../../parse/kube-ipvs0.ts';
 import {parseNodeAddresses} from '../../parse/node-addresses.ts';
@@ -72,20 +77,20 @@ function readBound(node: NodeDump): Read<readonly string[]> {
 }
 
 /**
- * The node without kube-ipvs0: its own addresses. Where its interfaces were not read, addresses on which most node ports have
- * virtual servers are its own as well, since kube-proxy looked at the interfaces.
+ * The node without kube-ipvs0: its own addresses. Where its interfaces were not read, virtual servers tell of them, since
+ * kube-proxy looked at the interfaces: addresses on which most node ports answer, and those of load balancers that it did not
+ * bind to kube-ipvs0.
  */
-export function hostFacts(facts: NodeFacts, state: IpvsState, nodePorts: ReadonlySet<number>): NodeFacts {
+export function hostFacts(facts: NodeFacts, state: IpvsState, ports: readonly ServicePort[], version: KubeProxyVersion): NodeFacts {
   const bound = new Set(state.bound ?? []);
   if (facts.allAddresses) return {...facts, addresses: facts.addresses.filter(address => !bound.has(address))};
+  const nodePorts = new Set(ports.flatMap(({nodePort}) => (nodePort === 0 ? [] : [nodePort])));
   const seen = addressesWithNodePorts(state, nodePorts).filter(address => !bound.has(address));
-  const primary = (['IPv4', 'IPv6'] as const).flatMap(family => facts.hostIPs.find(address => isOf(address, family)) ?? []);
+  const primary = families.flatMap(family => facts.hostIPs.find(address => familyOf(address) === family) ?? []);
+  const rest = facts.addresses.filter(address => !facts.hostIPs.includes(address));
+  const spared = sparesOtherInterfaces(version) ? sparedAddresses(state, ports) : [];
   // What else the Node object names, such as an external address, may be on no interface.
-  return {...facts, addresses: [...new Set([...primary, ...seen, ...facts.addresses.filter(address => !facts.hostIPs.includes(address))])]};
-}
-
-function isOf(address: string, family: Family): boolean {
-  return address.includes(':') === (family === 'IPv6');
+  return {...facts, addresses: [...new Set([...primary, ...seen, ...spared, ...rest])]};
 }
 
 function addressesWithNodePorts({servers}: IpvsState, nodePorts: ReadonlySet<number>): readonly string[] {
@@ -97,4 +102,15 @@ function addressesWithNodePorts({servers}: IpvsState, nodePorts: ReadonlySet<num
     else found.add(port);
   }
   return [...ports].filter(([, found]) => found.size * 2 >= nodePorts.size).map(([address]) => address);
+}
+
+/** External addresses with virtual servers that neither kube-ipvs0 bears nor KUBE-IPVS-IPS holds: another interface has them. */
+function sparedAddresses({servers, bound, sets}: IpvsState, ports: readonly ServicePort[]): readonly string[] {
+  if (servers === null || bound === null || sets === null) return [];
+  const external = new Set(ports.flatMap(({externalIPs, loadBalancerVIPs}) => [...externalIPs, ...loadBalancerVIPs]));
+  const kept = new Set([
+    ...bound,
+    ...families.flatMap(family => sets.get(setName('KUBE-IPVS-IPS', family))?.elements.map(element => memberText(element)) ?? []),
+  ]);
+  return servers.map(({address}) => address).filter(address => external.has(address) && !kept.has(address));
 }

@@ -20,7 +20,7 @@ describe.each(captureNames('ipvs'))('a healthy node holds what is expected: %s',
     const state = readIpvsState(node);
     expect(state.problems).toEqual([]);
     const {config} = resolveProxyConfig(node, api, {});
-    const facts = hostFacts(nodeFacts(node, api), state, new Set());
+    const facts = hostFacts(nodeFacts(node, api), state, [], config.version.value);
     const expected = expectIpvs({view: new ClusterView(api), config, facts, family, bound: state.bound ?? []});
 
     const servers = (state.servers ?? []).filter(server => server.family === family);

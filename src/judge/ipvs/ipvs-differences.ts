@@ -1,0 +1,147 @@
+import {compareMembers, compareServers, type ServerDifference} from '../../compare/compare-ipvs.ts';
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import {type SetRole, setName, setTypes} from '../../expect/ipvs/set-names.ts';
+import type {ExpectedServer} from '../../expect/ipvs/virtual-servers.ts';
+import {familyOf} from '../../model/address.ts';
+import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
+import type {IpvsState} from './ipvs-state.ts';
+
+/** An element that is missing from a set, or that should not be in it. */
+export interface MemberDifference {
+  readonly kind: 'missing' | 'extra';
+  readonly role: SetRole;
+  readonly set: string;
+  readonly member: string;
+  readonly line: number;
+}
+
+/** In what one Service port's share of a node's IPVS differs. */
+export interface PortDifferences {
+  readonly missingServers: readonly ExpectedServer[];
+  readonly servers: readonly (ServerDifference & {readonly of: ExpectedServer})[];
+  readonly members: readonly MemberDifference[];
+  readonly missingAddresses: readonly string[];
+}
+
+/** How one family of a node's IPVS differs from what is expected, by the Service ports that it concerns. */
+export interface IpvsDifferences {
+  readonly byPort: ReadonlyMap<ServedPort, PortDifferences>;
+  /** What is expected: of a server that several Services claim, the one that is there. */
+  readonly settled: ReadonlyMap<string, ExpectedServer>;
+  readonly extraServers: readonly VirtualServer[];
+  readonly extraAddresses: readonly string[];
+  /** Elements that belong to no Service port. */
+  readonly extraMembers: readonly MemberDifference[];
+  readonly missingAddresses: readonly string[];
+  /** Sets that are not there, or are of another type. */
+  readonly wrongSets: readonly {readonly set: string; readonly found: string | null; readonly wanted: string}[];
+}
+
+type OpenPort = {-readonly [Name in keyof PortDifferences]: PortDifferences[Name][number][]};
+
+export function compareIpvs(expected: ExpectedIpvs, state: IpvsState): IpvsDifferences {
+  const {family} = expected.context;
+  const byPort = new Map<ServedPort, OpenPort>();
+  const of = (owner: ServedPort): OpenPort => {
+    const known = byPort.get(owner) ?? {missingServers: [], servers: [], members: [], missingAddresses: []};
+    byPort.set(owner, known);
+    return known;
+  };
+  const actual = new Map((state.servers ?? []).filter(server => server.family === family).map(server => [serverKey(server), server]));
+  const settled = settle(expected, actual);
+  for (const [key, wanted] of settled) {
+    const found = actual.get(key);
+    const difference = found === undefined ? null : compareServers(wanted.server, found);
+    if (found === undefined)
+      for (const {owner, entry} of expected.servers.get(key) ?? []) of(owner).missingServers.push({...wanted, owner, entry});
+    else if (difference !== null) of(wanted.owner).servers.push({...difference, of: wanted});
+  }
+  const owners = new MemberOwners(expected);
+  const extraMembers: MemberDifference[] = [];
+  for (const {difference, wantedBy} of memberDifferences(expected, state)) {
+    const concerned = wantedBy ?? owners.of(difference);
+    for (const owner of concerned) of(owner).members.push(difference);
+    if (concerned.length === 0) extraMembers.push(difference);
+  }
+  const bound = new Set((state.bound ?? [...expected.bound.keys()]).filter(address => familyOf(address) === family));
+  const missingAddresses = [...expected.bound.keys()].filter(address => !bound.has(address));
+  for (const address of missingAddresses) for (const owner of expected.bound.get(address) ?? []) of(owner).missingAddresses.push(address);
+  for (const owner of expected.ports) if (expected.outFilter(owner).length > 0) of(owner);
+  return {
+    ...{byPort, settled, extraMembers, missingAddresses},
+    extraServers: [...actual].filter(([key]) => !settled.has(key)).map(([, server]) => server),
+    extraAddresses: [...bound].filter(address => !expected.bound.has(address)),
+    wrongSets: wrongSets(expected, state),
+  };
+}
+
+/** Of several Services that claim one address and port, kube-proxy may have come to any last. */
+function settle(expected: ExpectedIpvs, actual: ReadonlyMap<string, VirtualServer>): ReadonlyMap<string, ExpectedServer> {
+  const settled = new Map<string, ExpectedServer>();
+  for (const [key, claims] of expected.servers) {
+    const found = actual.get(key);
+    const fitting = found === undefined ? undefined : claims.find(({server}) => compareServers(server, found) === null);
+    const chosen = fitting ?? claims[0];
+    if (chosen !== undefined) settled.set(key, chosen);
+  }
+  return settled;
+}
+
+interface AttributedMember {
+  readonly difference: MemberDifference;
+  /** For a missing element. */
+  readonly wantedBy: readonly ServedPort[] | null;
+}
+
+function* memberDifferences({members, context: {family}}: ExpectedIpvs, {sets}: IpvsState): Iterable<AttributedMember> {
+  if (sets === null) return;
+  for (const [role, wanted] of members) {
+    const set = setName(role, family);
+    const {missing, extra} = compareMembers(new Set(wanted.keys()), sets.get(set));
+    for (const member of missing) yield {difference: {kind: 'missing', role, set, member, line: 0}, wantedBy: wanted.get(member) ?? []};
+    for (const {member, line} of extra) yield {difference: {kind: 'extra', role, set, member, line}, wantedBy: null};
+  }
+}
+
+function wrongSets({members, context: {family}}: ExpectedIpvs, {sets}: IpvsState): IpvsDifferences['wrongSets'] {
+  if (sets === null) return [];
+  return [...members.keys()].flatMap(role => {
+    const set = setName(role, family);
+    const found = sets.get(set)?.type ?? null;
+    return found === setTypes[role] ? [] : [{set, found, wanted: setTypes[role]}];
+  });
+}
+
+/** Finds the Service ports that an element which is not expected names. */
+class MemberOwners {
+  readonly #expected: ExpectedIpvs;
+  readonly #endpoints = new Map<string, ServedPort[]>();
+  readonly #nodePorts = new Map<string, ServedPort[]>();
+
+  constructor(expected: ExpectedIpvs) {
+    this.#expected = expected;
+    for (const owner of expected.ports) {
+      const {protocol, nodePort} = owner.port;
+      if (nodePort !== 0) add(this.#nodePorts, `${protocol} ${nodePort}`, owner);
+      for (const {address, port} of owner.all) add(this.#endpoints, `${protocol} ${joinHostPort(address, port)}`, owner);
+    }
+  }
+
+  of({role, member}: MemberDifference): readonly ServedPort[] {
+    const [first = '', second = ''] = member.split(',');
+    if (role === 'KUBE-IPVS-IPS') return this.#expected.bound.get(first) ?? [];
+    const nodePort = /^KUBE-NODE-PORT-(?:LOCAL-)?(TCP|UDP)$/.exec(role);
+    if (nodePort !== null) return this.#nodePorts.get(`${nodePort[1]} ${first}`) ?? [];
+    const [protocol = '', port = ''] = second.split(':');
+    const key = `${protocol.toUpperCase()} ${joinHostPort(first, Number(port))}`;
+    if (role === 'KUBE-LOOP-BACK') return this.#endpoints.get(key) ?? [];
+    return (this.#expected.servers.get(key) ?? []).map(({owner}) => owner);
+  }
+}
+
+function add(map: Map<string, ServedPort[]>, key: string, owner: ServedPort): void {
+  const list = map.get(key);
+  if (list === undefined) map.set(key, [owner]);
+  else if (list.at(-1) !== owner) list.push(owner);
+}

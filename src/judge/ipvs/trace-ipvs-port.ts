@@ -1,0 +1,37 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {IpvsContext} from '../../expect/ipvs/ipvs-context.ts';
+import type {Rule} from '../../model/ruleset.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
+import {traceServedPort} from '../trace-served-port.ts';
+import {fateOn, type IpvsSides} from './ipvs-sides.ts';
+
+export interface IpvsTraceInput {
+  readonly item: ServedPort;
+  readonly context: IpvsContext;
+  readonly sides: IpvsSides;
+}
+
+/** The way of a packet to its virtual server, and on to its real servers. */
+export function traceIpvsPort({item, context, sides}: IpvsTraceInput): PortTrace {
+  return traceServedPort<Rule>({
+    ...{item, context},
+    walk: packet => ({should: fateOn(sides.expected, packet), does: fateOn(sides.whole, packet)}),
+    stepsOf: path =>
+      path.filter(isVirtualServer).map(({table, chain, line, text}) => ({table, chain, line, text, to: `virtual server ${chain}`})),
+    pickOf: path => path.find(isRealServer) ?? null,
+    rewriteOf: path => path.find(isRealServer) ?? null,
+  });
+}
+
+function isVirtualServer({table, text}: Rule): boolean {
+  return table === 'ipvs' && !isOfRealServer(text);
+}
+
+function isRealServer({table, text}: Rule): boolean {
+  return table === 'ipvs' && isOfRealServer(text);
+}
+
+/** As ipvsadm-save spells it, or the list of ipvsadm. */
+function isOfRealServer(text: string): boolean {
+  return text.startsWith('-a ') || text.startsWith('->');
+}
