@@ -7,6 +7,7 @@ import {parseIpsetSave} from '../parse/ipset-save.ts';
 import type {Outcome} from '../trace/outcome.ts';
 import {walkPacket} from '../trace/walk-packet.ts';
 import {environmentOf} from './environment.ts';
+import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {packetOf} from './probes.ts';
 
 /** A packet that somebody asks about. */
@@ -36,7 +37,9 @@ export interface PacketNode {
 /** Walks the packet through the rules that the node really holds. A source that is the node's own starts on the node. */
 export function askPacket(query: PacketQuery, {node, facts, ruleset}: PacketNode): PacketAnswer {
   const sets = parseIpsetSave(node.read('ipset-save')?.toString('utf8') ?? '');
-  const environment = environmentOf(facts, {sets, strict: true});
+  const {servers, bound} = readIpvsState(node);
+  const local = facts.allAddresses ? facts : {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
+  const environment = environmentOf(local, {sets, servers: servers ?? [], strict: true});
   const source = parseAddress(query.source);
   const own = source !== null && environment.isLocal(source) === true && query.inInterface === null;
   const packet = packetOf(query, {

@@ -76,7 +76,10 @@ function addressMutants(node: NodeDump): readonly IpvsMutant[] {
     content: JSON.stringify([{...device, addr_info: infos.filter(info => info.local !== local)}]),
   }));
   const more = {family: 'inet', local: '10.96.77.77', prefixlen: 32, scope: 'global'};
-  return [...without, {file, change: 'added', before: '', place: more.local, content: JSON.stringify([{...device, addr_info: [...infos, more]}])}];
+  return [
+    ...without,
+    {file, change: 'added', before: '', place: more.local, content: JSON.stringify([{...device, addr_info: [...infos, more]}])},
+  ];
 }
 
 function read(node: NodeDump, file: string): string {

@@ -53,8 +53,15 @@ export class IpvsSense implements RuleSense<Rule> {
   policyOf({destinations}: Fate): 'Cluster' | 'Local' | null {
     if (this.#local.size === 0 || this.#cluster.size === 0 || sameNames(this.#local, this.#cluster)) return null;
     const reached = new Set(destinations.keys());
-    if (sameNames(reached, this.#local)) return 'Local';
+    if (sameNames(reached, this.#local)) return this.#mayBeLocal() ? 'Local' : null;
     return sameNames(reached, this.#cluster) ? 'Cluster' : null;
+  }
+
+  /** Where no policy is Local and one endpoint alone is missing, that is what it is. */
+  #mayBeLocal(): boolean {
+    const {port} = this.#given.item;
+    const marked = this.#given.differences.members.some(({role, kind}) => kind === 'extra' && role.includes('-LOCAL'));
+    return port.externalPolicyLocal || port.internalPolicyLocal || marked || this.#cluster.size - this.#local.size > 1;
   }
 
   misdirected(): ReadonlyMap<string, Misdirected<Rule>> {
@@ -66,7 +73,7 @@ export class IpvsSense implements RuleSense<Rule> {
     const wrong = this.#otherForwarding(trial);
     if (wrong.length > 0) return wrong;
     if (trial.actual.destinations.size > 0) return [];
-    return [...this.#exhausted(trial), ...this.#notTakenIn(trial), ...this.#keptOff(trial)].slice(0, 64);
+    return [...this.#exhausted(trial), ...this.#notTakenIn(trial), ...this.#refusedBySet(trial), ...this.#keptOff(trial)].slice(0, 64);
   }
 
   /** Forwarded in another way than by masquerading: what arrives at the pod is not addressed to it. */
@@ -108,6 +115,18 @@ export class IpvsSense implements RuleSense<Rule> {
     const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are not taken in by the node: kube-ipvs0 does not bear the address`;
     const evidence = {expected: [addressEvidence(address, 0)], actual: []};
     return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence}, key: `entry ${entryText(entry)}`}];
+  }
+
+  /** Its virtual server is there, and the set that lets its packets past KUBE-IPVS-FILTER lacks its address and port. */
+  #refusedBySet(trial: Trial): readonly KeyedSymptom<Rule>[] {
+    const {packet, entry, source} = trial.probe;
+    const kept = trial.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
+    if (!kept || this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) return [];
+    const {expected, actual} = this.#ofMembers(trial);
+    const [missing] = expected;
+    if (missing === undefined) return [];
+    const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are refused by KUBE-IPVS-FILTER, because ${missing.chain} lacks the address and port`;
+    return [{symptom: {kind: 'unexpected-reject', severity: 'error', entry, detail, expected, actual}, key: `refused ${entryText(entry)}`}];
   }
 
   /** Its virtual server is gone, and its address is not: new connections are refused by KUBE-IPVS-FILTER, as those to any other port of it. */

@@ -30,6 +30,8 @@ export function judgeIpvsPort({item, differences, expected, sides, nodeName}: Ip
   const serverCount = [...expected.servers.values()].flat().filter(({owner}) => owner === item).length;
   const sense = new IpvsSense({item, differences, sides, serverCount, nodeName});
   judgeFates({item, trials, sense, symptoms});
+  // What is refused for want of an element is masqueraded by the same element.
+  if (symptoms.has('unexpected-reject')) symptoms.drop('masquerade-mismatch');
   judgeSettings(item, differences, symptoms);
   judgeHealthCheck(item, differences, symptoms);
   judgeOwnPorts(differences, symptoms);

@@ -13,10 +13,16 @@ export interface NodeWide {
 
 /** What befell many Services for one cause is one finding: a set that was emptied, another scheduler. */
 export function mergeByNode(symptoms: readonly Symptom<Rule>[], given: NodeWide): readonly Symptom<Rule>[] {
-  return emptiedSets(given).reduce<readonly Symptom<Rule>[]>(
-    (left, set) => mergeAlike(left, {of: symptom => isOfSet(symptom, set), words: `ipset ${set} holds nothing, so `}),
-    mergeAlike(symptoms, {of: ({kind, detail}) => kind === 'uneven-balance' && detail.startsWith('connections are spread by '), words: ''}),
-  );
+  const isScheduler = ({kind, detail}: Symptom<Rule>): boolean =>
+    kind === 'uneven-balance' && detail.startsWith('connections are spread by ');
+  return emptiedSets(given).reduce<readonly Symptom<Rule>[]>(mergeOfSet, mergeAlike(symptoms, {of: isScheduler, words: ''}));
+}
+
+/** Where some Services suffer, that it does nothing to others is not said. */
+function mergeOfSet(symptoms: readonly Symptom<Rule>[], set: string): readonly Symptom<Rule>[] {
+  const loud = symptoms.some(symptom => isOfSet(symptom, set) && symptom.severity !== 'info');
+  const kept = loud ? symptoms.filter(symptom => !isOfSet(symptom, set) || symptom.severity !== 'info') : symptoms;
+  return mergeAlike(kept, {of: symptom => isOfSet(symptom, set), words: `ipset ${set} holds nothing, so `});
 }
 
 function emptiedSets({expected, state}: NodeWide): readonly string[] {

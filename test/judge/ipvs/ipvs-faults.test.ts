@@ -1,0 +1,320 @@
+import {describe, expect, test} from 'vitest';
+import {captureNames, snapshotOf} from '../../fixtures.ts';
+import {findingsOf, isLoud, type Said, saying, type Scenario, scenario} from '../../scenario.ts';
+
+const node = 'node-a';
+
+describe.each(captureNames('ipvs'))('the healthy node of %s', name => {
+  test('has no finding', async () => {
+    const found = findingsOf(await snapshotOf(name), {nodes: wanted => wanted === node});
+    expect(found.filter(finding => finding.node !== undefined || (isLoud(finding) && !finding.code.startsWith('ST1')))).toEqual([]);
+  });
+});
+
+async function broken(change: (given: Scenario) => void): Promise<readonly Said[]> {
+  const given = await scenario('ipvs/1.36');
+  change(given);
+  return given.news({nodes: name => name === node});
+}
+
+const at = {node, family: 'IPv4'};
+const servers = (given: Scenario) => given.rules(node, 'ipvsadm-save');
+const sets = (given: Scenario) => given.rules(node, 'ipset-save');
+
+function addServer(given: Scenario, ...lines: readonly string[]): void {
+  given.file(node, 'ipvsadm-save', `${servers(given)}${lines.join('\n')}\n`);
+}
+
+function device(given: Scenario, change: (addresses: readonly string[]) => readonly string[]): void {
+  const [link] = JSON.parse(given.rules(node, 'kube-ipvs0.json').toString()) as readonly {addr_info: readonly {local: string}[]}[];
+  const changed = change((link?.addr_info ?? []).map(({local}) => local)).map(local => ({local}));
+  given.file(node, 'kube-ipvs0.json', JSON.stringify([{...link, addr_info: changed}]));
+}
+
+describe('a virtual server', () => {
+  test('of a Service that has no other is a Service that is not programmed', async () => {
+    const found = await broken(given => servers(given).deleteAll('10.96.1.1:80 '));
+    expect(found).toEqual([
+      {
+        ...{...at, code: 'ST201', severity: 'error', subject: 'shop/web:http', message: saying('shop/web:http', 'knows nothing of it')},
+        expected: [
+          '-A -t 10.96.1.1:80 -s rr',
+          '-a -t 10.96.1.1:80 -r 10.244.11.4:8080 -m -w 1',
+          '-a -t 10.96.1.1:80 -r 10.244.11.5:8080 -m -w 1',
+          '-a -t 10.96.1.1:80 -r 10.244.12.4:8080 -m -w 1',
+        ],
+      },
+    ]);
+  });
+
+  test('of one entry among several is a missing entry', async () => {
+    const found = await broken(given => servers(given).deleteAll('172.18.0.11:30080 '));
+    expect(found).toEqual([
+      expect.objectContaining({...at, code: 'ST206', severity: 'error', subject: 'shop/nodeport:http', entry: 'node port 30080'}),
+    ]);
+  });
+
+  test('of a Service without endpoints does not refuse any more when it is gone', async () => {
+    const found = await broken(given => servers(given).delete('-A -t 10.96.1.15:80 '));
+    expect(found.map(({code, severity, subject}) => [code, severity, subject])).toEqual([['ST212', 'error', 'shop/empty-lb:http']]);
+  });
+
+  test('that kube-proxy made for a Service that is gone still answers', async () => {
+    const found = await broken(given => given.deleteService('shop/web'));
+    expect(found.filter(({code}) => code.startsWith('ST2')).map(({code, severity, message}) => [code, severity, message])).toEqual([
+      ['ST205', 'error', saying('still answers at 10.96.1.1:80/TCP: the API has no such Service')],
+    ]);
+  });
+
+  test('of somebody else’s is no fault', async () => {
+    const found = await broken(given => addServer(given, '-A -t 192.0.2.99:80 -s rr', '-a -t 192.0.2.99:80 -r 10.1.1.1:80 -m -w 1'));
+    expect(found.map(({code, severity}) => [code, severity])).toEqual([['ST216', 'info']]);
+  });
+
+  test('inside excludeCIDRs is nobody’s business', async () => {
+    const found = await broken(given => {
+      addServer(given, '-A -t 192.0.2.99:80 -s rr', '-a -t 192.0.2.99:80 -r 10.1.1.1:80 -m -w 1');
+      const config = given.rules(node, 'configz.json').toString();
+      given.file(node, 'configz.json', config.replace('"excludeCIDRs":null', '"excludeCIDRs":["192.0.2.0/24"]'));
+    });
+    expect(found).toEqual([]);
+  });
+
+  test('with another timeout, or none, is a matter of session affinity', async () => {
+    const found = await broken(given => servers(given).replace(['-A -t 172.18.0.11:30087 '], '-p 600', '-p 60'));
+    expect(found).toEqual([
+      {
+        ...{...at, code: 'ST209', severity: 'warning', subject: 'shop/sticky-short:http'},
+        message: saying('session affinity of 60 s is programmed: ClientIP for 600 s is configured'),
+        expected: ['-A -t 172.18.0.11:30087 -s rr -p 600'],
+        actual: [expect.stringContaining(': -A -t 172.18.0.11:30087 -s rr -p 60')],
+      },
+    ]);
+  });
+
+  test('that are all scheduled in another way are one finding', async () => {
+    const found = await broken(given => servers(given).replaceAll(' -s rr', ' -s sh'));
+    expect(found.map(({code, severity, family, message}) => [code, severity, family, message])).toEqual([
+      ['ST208', 'warning', 'IPv4', saying('connections are spread by sh, and kube-proxy is set to rr (', 'Service ports')],
+      ['ST208', 'warning', 'IPv6', saying('connections are spread by sh, and kube-proxy is set to rr')],
+    ]);
+  });
+
+  test('that are all gone are a node without rules', async () => {
+    const found = await broken(given => given.file(node, 'ipvsadm-save', ''));
+    expect(found.map(({code, severity, family}) => [code, severity, family])).toEqual([
+      ['ST305', 'error', 'IPv4'],
+      ['ST305', 'error', 'IPv6'],
+    ]);
+  });
+});
+
+describe('a real server', () => {
+  const one = '-a -t 10.96.1.1:80 -r 10.244.11.4:8080 ';
+
+  test('that is gone is a missing endpoint', async () => {
+    const found = await broken(given => servers(given).delete(one));
+    expect(found).toEqual([
+      {
+        ...{...at, code: 'ST202', severity: 'error', subject: 'shop/web:http', endpoint: '10.244.11.4:8080'},
+        message: saying('endpoint 10.244.11.4:8080 (pod shop/web-1 on node-a) gets no traffic'),
+        expected: ['-a -t 10.96.1.1:80 -r 10.244.11.4:8080 -m -w 1'],
+        actual: expect.arrayContaining([expect.stringContaining('-A -t 10.96.1.1:80 -s rr')]),
+      },
+    ]);
+  });
+
+  test('of weight 0 that should be used is one as well', async () => {
+    const found = await broken(given => servers(given).replace([one], '-w 1', '-w 0'));
+    expect(found.map(({code, endpoint}) => [code, endpoint])).toEqual([['ST202', '10.244.11.4:8080']]);
+  });
+
+  test('of weight 0 that should not be there is waiting for its connections to end', async () => {
+    expect(await broken(given => servers(given).insertAfter([one], '-a -t 10.96.1.1:80 -r 10.244.11.77:8080 -m -w 0'))).toEqual([]);
+  });
+
+  test('that takes connections and is no endpoint is stale', async () => {
+    const found = await broken(given => servers(given).insertAfter([one], '-a -t 10.96.1.1:80 -r 10.244.11.77:8080 -m -w 1'));
+    expect(found).toEqual([
+      {
+        ...{...at, code: 'ST203', severity: 'error', subject: 'shop/web:http', endpoint: '10.244.11.77:8080'},
+        message: saying('25% of the traffic goes to 10.244.11.77:8080, which is no endpoint of the Service'),
+        actual: [expect.stringContaining('-r 10.244.11.77:8080 -m -w 1')],
+      },
+    ]);
+  });
+
+  test('of another weight is uneven only by a scheduler that heeds weights', async () => {
+    const heavier = (given: Scenario): unknown => servers(given).replace([one], '-w 1', '-w 5');
+    expect((await broken(heavier)).map(({code, severity}) => [code, severity])).toEqual([['ST208', 'info']]);
+    const weighted = await scenario('ipvs/1.36');
+    heavier(weighted);
+    servers(weighted).replaceAll(' -s rr', ' -s wrr');
+    weighted.file(node, 'configz.json', weighted.rules(node, 'configz.json').toString().replace('"scheduler":"rr"', '"scheduler":"wrr"'));
+    expect(weighted.news({nodes: name => name === node})).toEqual([
+      expect.objectContaining({code: 'ST208', severity: 'warning', subject: 'shop/web:http', message: saying('10.244.11.4:8080 71.4%')}),
+    ]);
+  });
+
+  test('that is not masqueraded to gets packets that are not addressed to it', async () => {
+    const found = await broken(given => servers(given).replace([one], ' -m ', ' -g '));
+    expect(found.map(({code, severity, endpoint}) => [code, severity, endpoint])).toEqual([['ST204', 'error', '10.244.11.4:8080']]);
+  });
+
+  test('beside those of the node under Local policy spread traffic as for Cluster', async () => {
+    const found = await broken(given =>
+      servers(given).insertAfter(['-A -t 172.18.0.11:30087 '], '-a -t 172.18.0.11:30087 -r 10.244.12.4:8080 -m -w 1'),
+    );
+    expect(found.map(({code, subject, message}) => [code, subject, message])).toEqual([
+      ['ST207', 'shop/sticky-short:http', saying('to its node port 30087 are spread as for Cluster policy, and should be as for Local')],
+    ]);
+  });
+});
+
+describe('kube-ipvs0', () => {
+  test('without an address does not take in what arrives for it', async () => {
+    const found = await broken(given => device(given, addresses => addresses.filter(address => address !== '10.96.1.1')));
+    expect(found).toEqual([
+      {
+        ...{...at, code: 'ST206', severity: 'error', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
+        message: saying('are not taken in by the node: kube-ipvs0 does not bear the address'),
+        expected: ['10.96.1.1/32'],
+      },
+    ]);
+  });
+
+  test('without any is one finding for each family', async () => {
+    const found = await broken(given => device(given, () => []));
+    expect(found.map(({code, severity, family, message}) => [code, severity, family, message])).toEqual([
+      ['ST301', 'error', 'IPv4', saying('kube-ipvs0', 'none of the 38 addresses')],
+      ['ST301', 'error', 'IPv6', saying('kube-ipvs0', 'none of the 2 addresses')],
+    ]);
+  });
+
+  test('with an address that no Service has keeps its packets', async () => {
+    const found = await broken(given => device(given, addresses => [...addresses, '10.96.77.77']));
+    expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
+      ['ST205', 'warning', saying('still bears 10.96.77.77')],
+    ]);
+  });
+});
+
+describe('an ipset', () => {
+  test('that lacks a cluster IP refuses it', async () => {
+    const found = await broken(given => sets(given).delete('KUBE-CLUSTER-IP 10.96.1.1,tcp:80'));
+    expect(found).toEqual([
+      {
+        ...{...at, code: 'ST213', severity: 'error', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
+        message: saying('refused by KUBE-IPVS-FILTER, because KUBE-CLUSTER-IP lacks'),
+        expected: ['add KUBE-CLUSTER-IP 10.96.1.1,tcp:80'],
+      },
+    ]);
+  });
+
+  test.each([
+    ['KUBE-LOOP-BACK 10.244.11.4,tcp:8080', 'ST211', 'error'],
+    ['KUBE-NODE-PORT-TCP 30080', 'ST211', 'error'],
+    ['KUBE-NODE-PORT-LOCAL-TCP 30081', 'ST211', 'warning'],
+    ['KUBE-LOAD-BALANCER-FW 203.0.113.13', 'ST210', 'error'],
+    ['KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.13,tcp:80,198.51.100.0/24', 'ST210', 'error'],
+    ['KUBE-HEALTH-CHECK-NODE-PORT 32100', 'ST219', 'warning'],
+    ['KUBE-IPVS-IPS 10.96.1.1', 'ST217', 'warning'],
+  ])('without %s is %s', async (element, code, severity) => {
+    const found = await broken(given => {
+      const line = sets(given)
+        .toString()
+        .split('\n')
+        .find(text => text === `add ${element}` || text.startsWith(`add ${element},`));
+      given.file(node, 'ipset-save', sets(given).toString().replace(`${line}\n`, ''));
+    });
+    expect(new Set(found.map(finding => `${finding.code} ${finding.severity}`))).toEqual(new Set([`${code} ${severity}`]));
+  });
+
+  test('that lost all its elements is one finding of each kind', async () => {
+    const found = await broken(given => sets(given).deleteAll('add KUBE-LOOP-BACK '));
+    expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
+      ['ST211', 'error', saying('ipset KUBE-LOOP-BACK holds nothing, so packets from endpoint', 'Service ports, such as')],
+    ]);
+  });
+
+  test('of another type stops kube-proxy', async () => {
+    const found = await broken(given => sets(given).replace(['create KUBE-EXTERNAL-IP-LOCAL '], 'hash:ip,port', 'hash:ip'));
+    expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
+      ['ST216', 'error', saying('KUBE-EXTERNAL-IP-LOCAL is of type hash:ip')],
+    ]);
+  });
+});
+
+describe('the iptables frame', () => {
+  test.each([
+    [['-A PREROUTING', 'KUBE-SERVICES'], 'ST301', 'error'],
+    [['-A OUTPUT', 'KUBE-SERVICES'], 'ST301', 'error'],
+    [['-A POSTROUTING', 'KUBE-POSTROUTING'], 'ST302', 'error'],
+    [['-A INPUT', 'KUBE-PROXY-FIREWALL'], 'ST301', 'error'],
+    [['-A INPUT', 'KUBE-IPVS-FILTER'], 'ST301', 'warning'],
+    [['-A OUTPUT', 'KUBE-IPVS-OUT-FILTER'], 'ST301', 'error'],
+    [['-A KUBE-MARK-MASQ'], 'ST302', 'error'],
+    [['-A KUBE-POSTROUTING', 'requiring SNAT'], 'ST302', 'error'],
+    [['-A KUBE-POSTROUTING', 'hairpin'], 'ST211', 'error'],
+    [['-A KUBE-SERVICES', 'addrtype --dst-type LOCAL -j KUBE-NODE-PORT'], 'ST211', 'error'],
+    [['-A KUBE-SOURCE-RANGES-FIREWALL', '-j DROP'], 'ST210', 'error'],
+    [['-A KUBE-SOURCE-RANGES-FIREWALL', '-j RETURN'], 'ST210', 'error'],
+    [['-A KUBE-IPVS-FILTER', 'KUBE-CLUSTER-IP'], 'ST213', 'error'],
+    [['-A KUBE-IPVS-FILTER', 'REJECT'], 'ST217', 'warning'],
+    [['-A KUBE-IPVS-OUT-FILTER'], 'ST210', 'error'],
+    [['-A KUBE-NODE-PORT', 'health check'], 'ST219', 'warning'],
+    [['-A KUBE-SERVICES -s 127.0.0.0/8'], 'ST217', 'info'],
+  ])('without %j is %s', async (words, code, severity) => {
+    const found = await broken(given => given.rules(node).delete(...words));
+    expect(found.map(finding => [finding.code, finding.severity])).toEqual([[code, severity]]);
+  });
+
+  test('that was flushed in table nat is one finding', async () => {
+    const found = await broken(given => given.rules(node).deleteAll('KUBE-LOAD-BALANCER', '-A KUBE-S'));
+    expect(found.length).toBeGreaterThan(0);
+    const flushed = await broken(given => {
+      const [filter] = given.rules(node).toString().split('*nat');
+      given.file(
+        node,
+        'iptables-save',
+        `${filter}*nat\n:PREROUTING ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n`,
+      );
+    });
+    expect(flushed.map(({code, severity}) => [code, severity])).toEqual([['ST305', 'error']]);
+  });
+
+  test('that tells pods by another network is one finding', async () => {
+    const found = await broken(given => given.rules(node).replace(['! -s 10.244.0.0/16'], '10.244.0.0/16', '10.200.0.0/16'));
+    expect(found.map(({code, message}) => [code, message])).toEqual([
+      ['ST504', saying('clients in 10.200.0.0/16', 'clients in 10.244.0.0/16')],
+    ]);
+  });
+
+  test('lacks rules for a set that the node has not filled yet: that is said of the Service', async () => {
+    const found = await broken(given => {
+      sets(given).deleteAll('add KUBE-EXTERNAL-IP ');
+      given.rules(node).deleteAll('-A KUBE-SERVICES', '--match-set KUBE-EXTERNAL-IP ');
+    });
+    expect(found.map(({message}) => message).join()).not.toContain('nat/KUBE-SERVICES');
+    expect(found.length).toBeGreaterThan(0);
+  });
+});
+
+describe('what was not read', () => {
+  test.each([
+    ['ipvsadm-save', 'its virtual servers were not read'],
+    ['ipset-save', 'its ipsets were not read'],
+    ['kube-ipvs0.json', 'the addresses of kube-ipvs0 were not read'],
+    ['iptables-save', 'there is no iptables-save of it'],
+  ])('%s leaves the node unread, and nothing is called missing for it', async (file, reason) => {
+    const found = await broken(given => given.file(node, file, null));
+    expect(found.filter(({code}) => !code.startsWith('ST9'))).toEqual([]);
+    expect(found.map(({message}) => message).join()).toContain(reason);
+  });
+
+  test.each(['ipvsadm-save', 'ipset-save'])('a %s that ends in half a line is said to', async file => {
+    const found = await broken(given => given.file(node, file, given.rules(node, file).toString().slice(0, -30)));
+    expect(found.filter(({code}) => !code.startsWith('ST9'))).toEqual([]);
+    expect(found.map(({message}) => message).join()).toContain(`its ${file} ends too early`);
+  });
+});
