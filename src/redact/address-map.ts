@@ -78,8 +78,8 @@ export class AddressMap {
   /** Link-local addresses may be made of the interface's hardware address: `ff:fe` in the middle tells. */
   #withoutMac(value: bigint): bigint {
     if (value >> 118n !== 0x3fan || ((value >> 24n) & 0xffffn) !== 0xfffen) return value;
-    const low = this.#hash.bytes('interface', value.toString(16)).readUIntBE(0, 6);
-    const fresh = (BigInt(low >> 24) << 40n) | (0xfffen << 24n) | BigInt(low & 0xffffff);
+    const drawn = BigInt(`0x${this.#hash.bytes('interface', value.toString(16)).toString('hex', 0, 6)}`);
+    const fresh = ((drawn >> 24n) << 40n) | (0xfffen << 24n) | (drawn & 0xffffffn);
     return ((value >> 64n) << 64n) | fresh;
   }
 

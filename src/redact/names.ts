@@ -44,9 +44,10 @@ export class Names {
     return this.#add(key, kind);
   }
 
-  /** The new name of a text that was replaced before; null for others. */
+  /** The new name of what was replaced before as the name of an object; null for others, for mere words may be anything. */
   known(text: string): string | null {
-    return this.#known.get(text.toLowerCase()) ?? null;
+    const name = this.#known.get(text.toLowerCase());
+    return name === undefined || name.startsWith(`${beginnings.word}-`) ? null : name;
   }
 
   counts(): ReadonlyMap<NameKind, number> {

@@ -56,7 +56,15 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
       endpoints: {
         list: {
           fields: {
-            ...{addresses: {list: 'address'}, conditions: 'kept', hostname: 'word', nodeName: 'node', targetRef, zone: 'word'},
+            ...{
+              addresses: {list: 'address'},
+              conditions: 'kept',
+              hostname: 'word',
+              nodeName: 'node',
+              targetRef,
+              zone: 'word',
+              topology: labels,
+            },
             hints: {fields: {forZones: {list: {fields: {name: 'word'}}}, forNodes: {list: {fields: {name: 'node'}}}}},
           },
         },

@@ -1,0 +1,190 @@
+import {describe, expect, test} from 'vitest';
+import {parseArguments, parseConfigFile, parseConfigz} from '../../src/parse/kube-proxy-config.ts';
+import {redactArguments, redactConfigText, redactConfigz} from '../../src/redact/redact-config.ts';
+import {redactFile} from '../../src/redact/redact-file.ts';
+import {Redaction} from '../../src/redact/redaction.ts';
+import {Replacements} from '../../src/redact/replacements.ts';
+
+const replacements = new Replacements('key');
+const node = replacements.names.replace('node-a', 'node');
+const network = replacements.addresses.replace('203.0.113.0/24') ?? '';
+
+describe('settings of kube-proxy', () => {
+  const config = {mode: 'ipvs', hostnameOverride: 'Node-A', clusterCIDR: '10.244.0.0/16,203.0.113.0/24', bindAddress: '0.0.0.0'};
+  const expected = {mode: 'ipvs', hostnameOverride: node, clusterCIDRs: ['10.244.0.0/16', network], bindAddress: '0.0.0.0'};
+
+  test('in a file keep what matters', () => {
+    const text = redactConfigText(
+      `# for acme\n${JSON.stringify({...config, clientConnection: {kubeconfig: '/home/acme/config'}})}`,
+      replacements,
+    );
+    expect(parseConfigFile(text)).toMatchObject(expected);
+    expect(text).not.toMatch(/acme|node-a/i);
+  });
+
+  test('of /configz too', () => {
+    expect(parseConfigz(redactConfigz(JSON.stringify({'kubeproxy.config.k8s.io': config}), replacements))).toMatchObject(expected);
+  });
+
+  test.each([
+    ['flags', ['--hostname-override=node-a', '--cluster-cidr=10.244.0.0/16,203.0.113.0/24', '--proxy-mode=ipvs', '--bind-address=0.0.0.0']],
+    [
+      'flags and values apart',
+      [
+        '--hostname-override',
+        'node-a',
+        '--cluster-cidr',
+        '10.244.0.0/16,203.0.113.0/24',
+        '--proxy-mode',
+        'ipvs',
+        '--bind-address',
+        '0.0.0.0',
+      ],
+    ],
+    [
+      'a script',
+      [
+        'exec /opt/acme/kube-proxy --hostname-override="node-a" --cluster-cidr=10.244.0.0/16,203.0.113.0/24 --proxy-mode=ipvs --bind-address=0.0.0.0 1>>/var/log/acme.log 2>&1',
+      ],
+    ],
+  ])('on a command line: %s', (_, args) => {
+    const fresh = redactArguments(args, replacements);
+    expect(parseArguments(fresh)).toMatchObject(expected);
+    expect(fresh.join(' ')).not.toMatch(/acme|node-a\b|203\.0\.113/);
+  });
+
+  test('that name a variable keep it', () => {
+    expect(redactArguments(['--hostname-override=$(NODE_NAME)', '--masquerade-all', '--config=/etc/acme.conf'], replacements)).toEqual([
+      '--hostname-override=$(NODE_NAME)',
+      '--masquerade-all',
+      expect.stringMatching(/^--config=name-/),
+    ]);
+  });
+});
+
+describe('a file that cannot be read', () => {
+  test.each(['configz.json', 'kube-proxy-config.yaml', 'addresses.json', 'healthz.json'])('%s can be read as little afterwards', file => {
+    const text = redactFile(file, Buffer.from('{"acme": [secret'), replacements)?.toString() ?? '';
+    expect(text).not.toContain('acme');
+    expect(() => JSON.parse(text)).toThrow(SyntaxError);
+    expect(() => parseConfigFile(text)).toThrow();
+  });
+
+  test.each(['proxy-mode', 'kube-proxy-version', 'iptables-version'])('%s holds no word of somebody else', file => {
+    expect(redactFile(file, Buffer.from('acme\n'), replacements)?.toString()).toBe('redacted\n');
+  });
+
+  test('nor is a file kept that no bundle has', () => {
+    expect(redactFile('notes.txt', Buffer.from('acme'), replacements)).toBe(null);
+    expect(redactFile('constructor', Buffer.from('acme'), replacements)).toBe(null);
+  });
+});
+
+test('metrics keep their families and versions, and lose the labels that name somebody', () => {
+  const text = 'kubeproxy_x{ip_family="IPv4",node="node-a"} 1\nkubernetes_build_info{git_version="v1.33.2"} 1\n';
+  expect(redactFile('metrics', Buffer.from(text), replacements)?.toString()).toBe(text.replace('node-a', node));
+});
+
+test('ipsets keep their form, and lose names, comments and public addresses', () => {
+  const text =
+    'create acme hash:ip,port family inet hashsize 1024\nadd acme 203.0.113.0/24,tcp:80 timeout 30 comment "shop/web:http"\nadd KUBE-NODE-PORT-TCP 30080\n';
+  expect(redactFile('ipset-save', Buffer.from(text), replacements)?.toString()).toMatch(
+    new RegExp(
+      `^create (set-\\w+) hash:ip,port family inet hashsize 1024\\nadd \\1 ${network},tcp:80 timeout 30 comment "ns-\\w+/svc-\\w+:http"\\nadd KUBE-NODE-PORT-TCP 30080\\n$`,
+    ),
+  );
+});
+
+describe('messages', () => {
+  const redaction = new Redaction('key');
+  const metadata = {name: 'kube-proxy-x7k2p', namespace: 'kube-system'};
+  redaction.objects({
+    services: null,
+    endpointSlices: null,
+    endpoints: null,
+    nodes: [{metadata: {name: 'node-a'}}],
+    pods: [{metadata}],
+    configMaps: null,
+  });
+
+  test.each([
+    [
+      'exec into kube-system/kube-proxy-x7k2p: iptables-save: not found',
+      /^exec into kube-system\/kube-proxy-[a-z2-7]{10}: iptables-save: not found$/,
+    ],
+    [
+      'connect to api.acme.example:6443 (203.0.113.9) refused',
+      /^connect to name-\w+\.name-\w+\.name-\w+:6443 \((?!203\.0\.113)[\d.]+\) refused$/,
+    ],
+    [
+      'nodes/node-a/addresses.json is not what "ip -j addr" prints',
+      /^nodes\/node-[a-z2-7]{10}\/addresses\.json is not what "ip -j addr" prints$/,
+    ],
+    [
+      'api/services.json: item 3 is left out: its spec.ports[0].port is no number',
+      /^api\/services\.json: item 3 is left out: its spec\.ports\[0\]\.port is no number$/,
+    ],
+  ])('%s', (message, expected) => {
+    expect(redaction.problem({message}).message).toMatch(expected);
+  });
+});
+
+describe('nftables', () => {
+  const redactNft = (objects: readonly object[]) =>
+    JSON.parse(redactFile('nft.json', Buffer.from(JSON.stringify({nftables: objects})), replacements)?.toString() ?? '').nftables;
+
+  test('names of chains are made of the new names, and jumps follow', () => {
+    const name = 'endpoint-PYVDIVAD-acme/web/tcp/http__203.0.113.9/80';
+    const [{chain}, {rule}] = redactNft([
+      {chain: {family: 'ip', table: 'kube-proxy', name}},
+      {rule: {family: 'ip', table: 'kube-proxy', chain: 'services', expr: [{goto: {target: name}}]}},
+    ]);
+    expect(chain.name).toMatch(/^endpoint-[A-Z2-7]{8}-ns-\w+\/svc-\w+\/tcp\/http__(?!203\.0\.113)[\d.]+\/80$/);
+    expect(rule.expr[0].goto.target).toBe(chain.name);
+  });
+
+  test('a range of public addresses becomes the networks that it was', () => {
+    const range = {range: ['203.0.113.0', '203.0.114.255']};
+    const [{rule}] = redactNft([
+      {
+        rule: {
+          family: 'ip',
+          table: 'kube-proxy',
+          chain: 'firewall-x',
+          expr: [
+            {match: {op: '!=', left: {payload: {field: 'saddr'}}, right: {set: [range, '10.0.0.1', {range: ['10.0.0.5', '10.0.0.9']}]}}},
+          ],
+        },
+      },
+    ]);
+    const second = replacements.addresses.replace('203.0.114.0/24') ?? '';
+    const prefix = (text: string) => ({prefix: {addr: text.split('/')[0], len: 24}});
+    expect(rule.expr[0].match.right.set).toEqual([prefix(network), prefix(second), '10.0.0.1', {range: ['10.0.0.5', '10.0.0.9']}]);
+  });
+
+  test('endpoints with public addresses stand in their order again', () => {
+    const addresses = ['5.9.0.1', '5.9.0.2', '5.9.0.3', '5.9.0.4', '5.9.0.5'];
+    const data = {set: addresses.map((address, number) => [number, {concat: [address, 80]}])};
+    const [{rule}] = redactNft([
+      {
+        rule: {
+          family: 'ip',
+          table: 'kube-proxy',
+          chain: 'service-x',
+          expr: [{dnat: {family: 'ip', addr: {map: {key: {numgen: {mode: 'random', mod: 5}}, data}}}}],
+        },
+      },
+    ]);
+    const fresh = rule.expr[0].dnat.addr.map.data.set;
+    const ordered = addresses.map(address => `${replacements.addresses.replace(address)}:80`).sort();
+    expect(fresh.map(([, {concat}]: [number, {concat: unknown[]}]) => concat.join(':'))).toEqual(ordered);
+    expect(fresh.map(([number]: [number]) => number)).toEqual([0, 1, 2, 3, 4]);
+  });
+
+  test('as text', () => {
+    const text = 'elements = { 203.0.113.9 . tcp . 80 comment "acme/web:http" : goto service-2QRHZV4L-acme/web/tcp/http }\niifname "eth0"';
+    expect(redactFile('nft.json', Buffer.from(text), replacements)?.toString()).toMatch(
+      /^elements = \{ (?!203\.0\.113)[\d.]+ \. tcp \. 80 comment "ns-\w+\/svc-\w+:http" : goto service-[A-Z2-7]{8}-ns-\w+\/svc-\w+\/tcp\/http \}\niifname "eth0"$/,
+    );
+  });
+});
