@@ -42,7 +42,7 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
           ...{externalIPs: {list: 'address'}, loadBalancerIP: 'address', loadBalancerSourceRanges: {list: 'address'}},
           ...{loadBalancerClass: 'word', allocateLoadBalancerNodePorts: 'kept', externalName: 'word', selector: labels},
           ...{externalTrafficPolicy: 'kept', internalTrafficPolicy: 'kept', trafficDistribution: 'kept', healthCheckNodePort: 'kept'},
-          ...{sessionAffinity: 'kept', sessionAffinityConfig: 'kept', publishNotReadyAddresses: 'kept'},
+          ...{sessionAffinity: 'kept', sessionAffinityConfig: 'kept', publishNotReadyAddresses: 'kept', topologyKeys: {list: labelKey}},
         },
       },
       status: {
@@ -127,12 +127,18 @@ function podFields(containers: Treatment): Treatment {
 }
 
 /** Labels whose keys are those of Kubernetes or of no one in particular keep them; their values are replaced as names are. */
-function labels(value: unknown, {names}: Replacements): unknown {
+function labels(value: unknown, replacements: Replacements): unknown {
+  const {names} = replacements;
   const entries = Object.entries(asObject(value)).map(([key, text]) => [
-    isCommonKey(key) ? key : names.replace(key),
+    labelKey(key, replacements),
     isCommonValue(key, text) ? text : names.replace(String(text)),
   ]);
   return Object.fromEntries(entries);
+}
+
+function labelKey(key: unknown, {names}: Replacements): string {
+  const text = String(key);
+  return text === '*' || isCommonKey(text) ? text : names.replace(text);
 }
 
 function isCommonKey(key: string): boolean {

@@ -1,10 +1,12 @@
+import {fromPastedText} from '../parse/pasted-text.ts';
 import {learnDump} from './learn-dump.ts';
 import type {Replacements} from './replacements.ts';
 import {redactRuleLine} from './rule-line.ts';
 import {sortedOrder} from './sorted-order.ts';
 
-/** A dump of `iptables-save` or `iptables -S`. It is gone through twice: the names of chains can only be told by all of its rules. */
-export function redactDump(dump: Buffer, replacements: Replacements): Buffer {
+/** A dump of `iptables-save` or `iptables -S`; a listing of `iptables -L` becomes one. It is gone through twice: the names of chains can only be told by all of its rules. */
+export function redactDump(given: Buffer, replacements: Replacements): Buffer {
+  const dump = fromPastedText(given) ?? given;
   learnDump(linesOf(dump), replacements.chains);
   const out: Buffer[] = [];
   let part: string[] = [];
