@@ -15,7 +15,7 @@ export const scopeFlags = {
 /** Which nodes, and where their dumps come from. */
 export const sourceFlags = {
   from: Flags.string({
-    description: 'read a bundle (directory, .tgz, a bare iptables-save dump, or - for standard input)',
+    description: 'read a bundle (directory, .tgz, a bare dump of iptables-save or nft, or - for standard input)',
     helpValue: 'BUNDLE',
     helpGroup: 'NODES',
   }),

@@ -2,14 +2,16 @@ import {Errors} from '@oclif/core';
 import {canonicalAddress, familyOf} from '../model/address.ts';
 import {clusterIPOf} from '../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../expect/node-facts.ts';
-import {askPacket, type PacketAnswer, type PacketQuery} from '../judge/packet-query.ts';
+import {askPacket, type PacketAnswer, type PacketQuery, type PacketRules} from '../judge/packet-query.ts';
 import {readDumps} from '../judge/iptables/read-dumps.ts';
+import {readNft} from '../judge/nftables/read-nft.ts';
 import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import {hangInFrame, isExcerpt} from '../judge/iptables/excerpt.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../expect/iptables/expect-ruleset.ts';
 import {inferConfig} from '../expect/iptables/infer-config.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
+import {tablesOf} from '../trace/nftables/walk-nft-packet.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 import type {Family} from '../model/family.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
@@ -31,15 +33,19 @@ export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: 
   return snapshot.nodes
     .filter(({name}) => chosen(name))
     .map(node => {
-      const ruleset = readDumps(node).current.get(query.family);
-      if (ruleset === undefined)
-        throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through`, {exit: 3});
-      return askPacket(query, {
-        node,
-        ruleset: inFrame(ruleset, node, snapshot),
-        facts: withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? []),
-      });
+      const rules = packetRules(node, query.family, snapshot);
+      return askPacket(query, {node, rules, facts: withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? [])});
     });
+}
+
+/** All that the node holds for a family. Throws a CLIError (exit 3) when that is nothing. */
+function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): PacketRules {
+  const iptables = readDumps(node).current.get(family);
+  const nft = readNft(node);
+  if (iptables !== undefined) return {iptables: inFrame(iptables, node, snapshot), nft};
+  if (nft === null || tablesOf(nft, family).length === 0)
+    throw new Errors.CLIError(`node ${node.name} has no ${family} dump to walk the packet through`, {exit: 3});
+  return {iptables: null, nft};
 }
 
 /** The rules of an excerpt in the frame in which kube-proxy hangs them. */

@@ -12,7 +12,7 @@ import {BaseCommand, type LiveFlags} from './base-command.ts';
 export default class Packet extends BaseCommand {
   static override summary = "Show what a node's real rules do to one packet";
   static override description =
-    "Walks the first packet of a connection through raw, mangle, nat and filter as the kernel does, and prints each outcome with its probability, whether it is masqueraded, and the rules it went through.\nWith a bare dump in place of a bundle no API objects are needed; --local-address then says which addresses are the node's.";
+    "Walks the first packet of a connection through raw, mangle, nat and filter, and through all tables of nftables, as the kernel does, and prints each outcome with its probability, whether it is masqueraded, and the rules it went through.\nWith a bare dump in place of a bundle no API objects are needed; --local-address then says which addresses are the node's.";
   static override examples = [
     '<%= config.bin %> packet --from ./bundle --node node-a --source 10.244.11.20 --destination shop/web',
     '<%= config.bin %> packet --from iptables-save.txt --source 203.0.113.9 --destination 192.0.2.11 --port 30080 --local-address 192.0.2.11',

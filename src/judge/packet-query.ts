@@ -1,10 +1,14 @@
 import {parseAddress} from '../model/address.ts';
 import type {Family} from '../model/family.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
-import type {Ruleset} from '../model/ruleset.ts';
+import type {NftRuleset} from '../model/nft-ruleset.ts';
+import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {parseIpsetSave} from '../parse/ipset-save.ts';
+import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import type {Outcome} from '../trace/outcome.ts';
+import type {Environment, Packet} from '../trace/packet.ts';
+import {walkNode} from '../trace/walk-node.ts';
 import {walkPacket} from '../trace/walk-packet.ts';
 import {environmentOf} from './environment.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
@@ -25,17 +29,22 @@ export interface PacketQuery {
 export interface PacketAnswer {
   readonly node: string;
   readonly query: PacketQuery;
-  readonly outcomes: readonly Outcome[];
+  readonly outcomes: readonly Outcome<RuleText>[];
 }
 
 export interface PacketNode {
   readonly node: NodeDump;
   readonly facts: NodeFacts;
-  readonly ruleset: Ruleset;
+  readonly rules: PacketRules;
 }
 
+/** What a node holds of iptables in one family, and of nftables. */
+export type PacketRules =
+  | {readonly iptables: Ruleset; readonly nft: NftRuleset | null}
+  | {readonly iptables: null; readonly nft: NftRuleset};
+
 /** Walks the packet through the rules that the node really holds. A source that is the node's own starts on the node. */
-export function askPacket(query: PacketQuery, {node, facts, ruleset}: PacketNode): PacketAnswer {
+export function askPacket(query: PacketQuery, {node, facts, rules}: PacketNode): PacketAnswer {
   const sets = parseIpsetSave(node.read('ipset-save')?.toString('utf8') ?? '');
   const {servers, bound} = readIpvsState(node);
   const local = facts.allAddresses ? facts : {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
@@ -48,7 +57,7 @@ export function askPacket(query: PacketQuery, {node, facts, ruleset}: PacketNode
     port: query.port,
     from: {kind: own ? 'node' : 'other', interface: query.inInterface},
   });
-  const undecided: Outcome = {
+  const undecided: Outcome<RuleText> = {
     verdict: 'undecided',
     destination: null,
     probability: 1,
@@ -56,12 +65,18 @@ export function askPacket(query: PacketQuery, {node, facts, ruleset}: PacketNode
     path: [],
     reason: 'the source or the destination is no address',
   };
-  return {node: node.name, query, outcomes: packet === null ? [undecided] : mergeOutcomes(walkPacket(ruleset, packet, environment))};
+  return {node: node.name, query, outcomes: packet === null ? [undecided] : mergeOutcomes(walkRules(rules, packet, environment))};
+}
+
+/** Walks a packet through all that a node holds. */
+export function walkRules({iptables, nft}: PacketRules, packet: Packet, environment: Environment): readonly Outcome<RuleText>[] {
+  if (iptables === null) return walkNftPacket(nft, packet, environment);
+  return nft === null ? walkPacket(iptables, packet, environment) : walkNode({iptables, nft}, packet, environment);
 }
 
 /** Ways that end alike and pass the same rules are one outcome. */
-function mergeOutcomes(outcomes: readonly Outcome[]): readonly Outcome[] {
-  const merged = new Map<string, Outcome>();
+function mergeOutcomes(outcomes: readonly Outcome<RuleText>[]): readonly Outcome<RuleText>[] {
+  const merged = new Map<string, Outcome<RuleText>>();
   for (const outcome of outcomes) {
     const key = JSON.stringify([
       outcome.verdict,

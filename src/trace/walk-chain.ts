@@ -1,5 +1,5 @@
 import {parseAddress} from '../model/address.ts';
-import type {Chain, ChainSource, Rule} from '../model/ruleset.ts';
+import type {Chain, ChainSource, Rule, RuleText} from '../model/ruleset.ts';
 import {markChange, splitHostPort} from '../parse/comparable-rule.ts';
 import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from './branch.ts';
 import {candidateRules} from './chain-index.ts';
@@ -12,37 +12,40 @@ export interface WalkContext extends WalkLimits {
   readonly environment: Environment;
 }
 
-/** Walks a packet through one chain of one table, into the chains that it calls. A base chain ends in its policy. */
-export function walkChain(
+/**
+ * Walks a packet through one chain of one table, into the chains that it calls. A base chain ends in its policy. On its way the packet
+ * may have met rules of other kinds (`R`).
+ */
+export function walkChain<R extends RuleText>(
   context: WalkContext,
   table: string,
   chain: Chain,
-  start: Branch,
+  start: Branch<R | Rule>,
   above: Call | null = null,
-): readonly ChainResult[] {
+): readonly ChainResult<R | Rule>[] {
   const call = enterChain(context, chain, above);
   if (typeof call === 'string') return [undecided(start, call)];
   const {done, live} = passRules(context, candidateRules(chain, start.packet), start, (rule, branch, out) =>
-    step(context, {table, rule, branch, call}, out),
+    step<R>(context, {table, rule, branch, call}, out),
   );
   for (const branch of live) done.push(atEnd(chain, branch));
   return done;
 }
 
-function atEnd(chain: Chain, branch: Branch): ChainResult {
+function atEnd<R extends RuleText>(chain: Chain, branch: Branch<R>): ChainResult<R> {
   if (!chain.complete) return undecided(branch, `the dump was cut before the end of chain ${chain.name}`);
   if (chain.policy === null) return {...branch, verdict: 'return'};
   return {...branch, verdict: chain.policy === 'DROP' ? 'drop' : 'accept', policy: `${chain.table}/${chain.name}`};
 }
 
-interface Step {
+interface Step<R extends RuleText> {
   readonly table: string;
   readonly rule: Rule;
-  readonly branch: Branch;
+  readonly branch: Branch<R | Rule>;
   readonly call: Call;
 }
 
-function step(context: WalkContext, at: Step, out: Outlets): void {
+function step<R extends RuleText>(context: WalkContext, at: Step<R>, out: Outlets<R | Rule>): void {
   const {branch, rule} = at;
   const likelihood = matchRule(rule, branch.packet, context.environment);
   if (likelihood === 0) {
@@ -50,7 +53,7 @@ function step(context: WalkContext, at: Step, out: Outlets): void {
     return;
   }
   if (likelihood === null) {
-    suppose({rule, branch, follow: (supposed, trial) => take(context, {...at, branch: supposed}, trial)}, out);
+    suppose({rule, branch, follow: (supposed, trial) => take<R>(context, {...at, branch: supposed}, trial)}, out);
     return;
   }
   if (likelihood < 1) out.next.push({...branch, probability: branch.probability * (1 - likelihood)});
@@ -58,7 +61,7 @@ function step(context: WalkContext, at: Step, out: Outlets): void {
 }
 
 /** The rule matches: do what its target says. */
-function take(context: WalkContext, {table, rule, branch, call}: Step, out: Outlets): void {
+function take<R extends RuleText>(context: WalkContext, {table, rule, branch, call}: Step<R>, out: Outlets<R | Rule>): void {
   const taken = {...branch, path: {rule, before: branch.path}};
   const target = rule.target;
   if (target === null) {
@@ -67,7 +70,7 @@ function take(context: WalkContext, {table, rule, branch, call}: Step, out: Outl
   }
   const called = context.rules.chain(table, target.name);
   if (called !== undefined && called.policy === null) {
-    for (const result of walkChain(context, table, called, taken, call)) {
+    for (const result of walkChain<R>(context, table, called, taken, call)) {
       if (result.verdict !== 'return') out.done.push(result);
       else if (target.goto) out.done.push(result);
       else out.next.push(result);

@@ -81,12 +81,12 @@ export interface PassedRules<R extends RuleText> {
   readonly live: readonly Branch<R>[];
 }
 
-/** Takes a packet through rules, one after another. */
-export function passRules<R extends RuleText>(
+/** Takes a packet through rules, one after another. On its way it may have met rules of other kinds (`R`). */
+export function passRules<T extends R, R extends RuleText>(
   limits: WalkLimits,
-  rules: readonly R[],
+  rules: readonly T[],
   start: Branch<R>,
-  step: (rule: R, branch: Branch<R>, out: Outlets<R>) => void,
+  step: (rule: T, branch: Branch<R>, out: Outlets<R>) => void,
 ): PassedRules<R> {
   const done: ChainResult<R>[] = [];
   let live: readonly Branch<R>[] = [start];

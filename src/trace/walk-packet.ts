@@ -1,4 +1,4 @@
-import type {ChainSource} from '../model/ruleset.ts';
+import type {ChainSource, Rule, RuleText} from '../model/ruleset.ts';
 import {realServerRule, sendTo, serverRule, sharesOf} from './balance.ts';
 import {type Branch, type ChainResult, startBranch} from './branch.ts';
 import type {Outcome} from './outcome.ts';
@@ -14,10 +14,15 @@ import {limitsFor, noteWalk} from './walk-limits.ts';
  */
 export function walkPacket(rules: ChainSource, packet: Packet, environment: Environment): readonly Outcome[] {
   const context: WalkContext = {rules, environment, ...limitsFor(rules)};
-  const chains = inOrder(hooks.map(place => hookedChain(context, place)));
+  const chains = inOrder(iptablesChains<Rule>(context));
   const ends = routePacket({chains, environment, balance: end => balance(environment, end)}, startBranch(packet));
   noteWalk(rules, context);
   return summarise(ends);
+}
+
+/** All base chains of iptables, as parts of a way on which there may be rules of other kinds (`R`). */
+export function iptablesChains<R extends RuleText>(context: WalkContext): readonly HookedChain<R | Rule>[] {
+  return hooks.map(place => hookedChain<R>(context, place));
 }
 
 interface Place {
@@ -40,16 +45,21 @@ function places(table: string, priority: number, names: readonly HookName[]): re
   return names.map(hook => ({table, hook, priority}));
 }
 
-function hookedChain(context: WalkContext, {table, hook, priority}: Place): HookedChain {
-  return {hook, priority, isNat: table === 'nat', walk: branch => passBaseChain(context, table, hook.toUpperCase(), branch)};
+function hookedChain<R extends RuleText>(context: WalkContext, {table, hook, priority}: Place): HookedChain<R | Rule> {
+  return {hook, priority, isNat: table === 'nat', walk: branch => passBaseChain<R>(context, table, hook.toUpperCase(), branch)};
 }
 
-function passBaseChain(context: WalkContext, table: string, name: string, branch: Branch): readonly ChainResult[] {
+function passBaseChain<R extends RuleText>(
+  context: WalkContext,
+  table: string,
+  name: string,
+  branch: Branch<R | Rule>,
+): readonly ChainResult<R | Rule>[] {
   const chain = context.rules.chain(table, name);
   if (chain === undefined) return [{...branch, verdict: 'accept'}];
   // RETURN from a base chain ends in its policy.
   const verdict = chain.policy === 'DROP' ? 'drop' : 'accept';
-  return walkChain(context, table, chain, branch).map(result =>
+  return walkChain<R>(context, table, chain, branch).map(result =>
     result.verdict === 'return' ? {...result, verdict, policy: `${table}/${name}`} : result,
   );
 }

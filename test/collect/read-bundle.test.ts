@@ -95,7 +95,7 @@ describe('a bare dump', () => {
     ['bytes', Buffer.from(Array.from({length: 4096}, (_, index) => (index * 7919) % 256))],
   ])('that is %s is refused as neither bundle nor dump', async (_, content) => {
     const path = join(folder.bundle({file: content}), 'file');
-    await expect(readBundle(path)).rejects.toThrow('is neither a bundle nor an iptables-save dump');
+    await expect(readBundle(path)).rejects.toThrow('is neither a bundle nor a dump of iptables-save or nft');
   });
 });
 

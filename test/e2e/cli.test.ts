@@ -273,7 +273,7 @@ describe('exit codes', () => {
     ['no cluster', ['check', '-A', '--kubeconfig', '/nowhere'], '/nowhere'],
     ['a bundle that is not there', ['check', '--from', '/nowhere'], 'cannot read the bundle /nowhere'],
     ['a folder that is no bundle', ['check', '--from', root], 'is no bundle: it has neither api/services.json nor'],
-    ['a file that is no dump', ['check', '--from', join(root, 'LICENSE')], 'is neither a bundle nor an iptables-save dump'],
+    ['a file that is no dump', ['check', '--from', join(root, 'LICENSE')], 'is neither a bundle nor a dump of iptables-save or nft'],
     ['a code that there is not', ['check', '--only', 'ST999', '--from', faulty], 'there is no finding code ST999'],
     ['a selector that cannot be read', ['check', '-l', 'a=(', '--from', faulty], 'is no label selector'],
     ['a version that is none', ['check', '--kube-proxy-version', 'new', '--from', faulty], 'is no version of kube-proxy'],
@@ -378,7 +378,7 @@ describe('bundles of every kind', () => {
 
   test('a pipe that holds nothing of use is wrong use', async () => {
     const {stderr, exitCode} = await svcTrace(['check', '--from', '-'], {input: 'hello\n'});
-    expect(unwrapped(stderr)).toContain('- is neither a bundle nor an iptables-save dump');
+    expect(unwrapped(stderr)).toContain('- is neither a bundle nor a dump of iptables-save or nft');
     expect(exitCode).toBe(2);
   });
 

@@ -1,6 +1,7 @@
 import {parseAddress} from '../../model/address.ts';
 import type {NftRule, NftTableSource} from '../../model/nft-ruleset.ts';
 import type {NftExpression, NftStatement, NftVerdict} from '../../model/nft-statement.ts';
+import type {RuleText} from '../../model/ruleset.ts';
 import {parseNftVerdict} from '../../parse/nft-statements.ts';
 import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from '../branch.ts';
 import type {Environment, Packet} from '../packet.ts';
@@ -8,27 +9,27 @@ import type {HookName} from '../route-packet.ts';
 import {choose, elementsOf, type Evaluation, matchLikelihood, numberOf} from './evaluate.ts';
 
 /** A rule where it is run. */
-export interface RuleRun {
+export interface RuleRun<R extends RuleText> {
   readonly rule: NftRule;
   readonly table: NftTableSource;
   readonly hook: HookName;
   readonly environment: Environment;
   /** Walks a chain that the rule calls; `return` when it comes to its end. */
-  call(chain: string, branch: Branch<NftRule>): readonly ChainResult<NftRule>[];
+  call(chain: string, branch: Branch<R | NftRule>): readonly ChainResult<R | NftRule>[];
 }
 
 /** Runs a rule on a packet: its statements from left to right, up to the first that does not hold. */
-export function runRule(run: RuleRun, branch: Branch<NftRule>, out: Outlets<NftRule>): void {
+export function runRule<R extends RuleText>(run: RuleRun<R>, branch: Branch<R | NftRule>, out: Outlets<R | NftRule>): void {
   runFrom(run, 0, branch, out);
 }
 
-function runFrom(run: RuleRun, start: number, from: Branch<NftRule>, out: Outlets<NftRule>): void {
+function runFrom<R extends RuleText>(run: RuleRun<R>, start: number, from: Branch<R | NftRule>, out: Outlets<R | NftRule>): void {
   const statements = run.rule.statements();
   let branch = from;
   for (let at = start; at < statements.length; at++) {
     const statement = statements[at];
     if (statement === undefined) break;
-    const rest = (next: Branch<NftRule>, outlets: Outlets<NftRule>): void => runFrom(run, at + 1, next, outlets);
+    const rest = (next: Branch<R | NftRule>, outlets: Outlets<R | NftRule>): void => runFrom(run, at + 1, next, outlets);
     const result = runStatement(run, statement, {branch, isLast: isLast(statements, at), rest, out});
     if (result === null) return;
     branch = result;
@@ -41,16 +42,16 @@ function isLast(statements: readonly NftStatement[], at: number): boolean {
   return statements.slice(at + 1).every(({kind}) => kind === 'passive');
 }
 
-interface StatementRun {
-  readonly branch: Branch<NftRule>;
+interface StatementRun<R extends RuleText> {
+  readonly branch: Branch<R | NftRule>;
   readonly isLast: boolean;
   /** The statements after this one. */
-  rest(branch: Branch<NftRule>, out: Outlets<NftRule>): void;
-  readonly out: Outlets<NftRule>;
+  rest(branch: Branch<R | NftRule>, out: Outlets<R | NftRule>): void;
+  readonly out: Outlets<R | NftRule>;
 }
 
 /** The branch that goes on to the next statement; null when none does. */
-function runStatement(run: RuleRun, statement: NftStatement, at: StatementRun): Branch<NftRule> | null {
+function runStatement<R extends RuleText>(run: RuleRun<R>, statement: NftStatement, at: StatementRun<R>): Branch<R | NftRule> | null {
   const {branch, out} = at;
   switch (statement.kind) {
     case 'passive':
@@ -76,7 +77,11 @@ function runStatement(run: RuleRun, statement: NftStatement, at: StatementRun): 
   }
 }
 
-function runMatch(run: RuleRun, statement: NftStatement & {readonly kind: 'match'}, at: StatementRun): Branch<NftRule> | null {
+function runMatch<R extends RuleText>(
+  run: RuleRun<R>,
+  statement: NftStatement & {readonly kind: 'match'},
+  at: StatementRun<R>,
+): Branch<R | NftRule> | null {
   const {branch, out} = at;
   const likelihood = matchLikelihood(statement, evaluation(run, branch));
   if (likelihood === 1) return branch;
@@ -85,7 +90,7 @@ function runMatch(run: RuleRun, statement: NftStatement & {readonly kind: 'match
   return likelihood === 0 ? null : {...branch, probability: branch.probability * likelihood};
 }
 
-function supposeRest({rule}: RuleRun, {branch, rest, out}: StatementRun): null {
+function supposeRest<R extends RuleText>({rule}: RuleRun<R>, {branch, rest, out}: StatementRun<R>): null {
   suppose({rule, branch, follow: rest}, out);
   return null;
 }
@@ -94,7 +99,7 @@ function supposeRest({rule}: RuleRun, {branch, rest, out}: StatementRun): null {
 const isCondition = /^(?:limit|quota|socket|osf|rt|meta|ct|ip6?|tcp option|sctp chunk|xt match) /;
 
 /** What is not known is a condition, if only because something follows; at the end of a rule it may do anything. */
-function runUnknown(run: RuleRun, text: string, at: StatementRun): null {
+function runUnknown<R extends RuleText>(run: RuleRun<R>, text: string, at: StatementRun<R>): null {
   if (!at.isLast || isCondition.test(text)) return supposeRest(run, at);
   const {branch, out} = at;
   suppose(
@@ -104,26 +109,26 @@ function runUnknown(run: RuleRun, text: string, at: StatementRun): null {
   return null;
 }
 
-function evaluation({table, hook, environment}: RuleRun, {packet}: Branch<NftRule>): Evaluation {
+function evaluation<R extends RuleText>({table, hook, environment}: RuleRun<R>, {packet}: Branch<R | NftRule>): Evaluation {
   return {table, hook, environment, packet};
 }
 
 /** The rule is one that the packet matched. */
-function taken({rule}: RuleRun, branch: Branch<NftRule>): Branch<NftRule> {
+function taken<R extends RuleText>({rule}: RuleRun<R>, branch: Branch<R | NftRule>): Branch<R | NftRule> {
   return branch.path?.rule === rule ? branch : {...branch, path: {rule, before: branch.path}};
 }
 
-function end(out: Outlets<NftRule>, branch: Branch<NftRule>, verdict: ChainVerdict): null {
+function end<R extends RuleText>(out: Outlets<R | NftRule>, branch: Branch<R | NftRule>, verdict: ChainVerdict): null {
   out.done.push({...branch, verdict});
   return null;
 }
 
 /** `meta mark set …`. Other fields that are set do not matter here, but for addresses and ports. */
-function assign(
-  run: RuleRun,
+function assign<R extends RuleText>(
+  run: RuleRun<R>,
   {target, value}: NftStatement & {readonly kind: 'assign'},
-  {branch, out}: StatementRun,
-): Branch<NftRule> | null {
+  {branch, out}: StatementRun<R>,
+): Branch<R | NftRule> | null {
   const marked = taken(run, branch);
   const field = target === 'meta mark' ? 'mark' : target === 'ct mark' ? 'connectionMark' : null;
   if (field === null) {
@@ -137,7 +142,12 @@ function assign(
   return null;
 }
 
-function follow(run: RuleRun, verdict: NftVerdict, branch: Branch<NftRule>, out: Outlets<NftRule>): Branch<NftRule> | null {
+function follow<R extends RuleText>(
+  run: RuleRun<R>,
+  verdict: NftVerdict,
+  branch: Branch<R | NftRule>,
+  out: Outlets<R | NftRule>,
+): Branch<R | NftRule> | null {
   switch (verdict.kind) {
     case 'accept':
     case 'drop':
@@ -159,12 +169,12 @@ function follow(run: RuleRun, verdict: NftVerdict, branch: Branch<NftRule>, out:
 }
 
 /** The verdict under the key, or on to the next rule. */
-function runVerdictMap(run: RuleRun, {key, map}: NftStatement & {readonly kind: 'vmap'}, at: StatementRun): null {
+function runVerdictMap<R extends RuleText>(run: RuleRun<R>, {key, map}: NftStatement & {readonly kind: 'vmap'}, at: StatementRun<R>): null {
   const {branch, out} = at;
   const found = choose(key, map, evaluation(run, branch));
   if (found === null) {
     const verdicts = [...new Set(elementsOf(map, evaluation(run, branch)).map(({value}) => value ?? ''))];
-    const tryAll = (supposed: Branch<NftRule>, trial: Outlets<NftRule>): void => {
+    const tryAll = (supposed: Branch<R | NftRule>, trial: Outlets<R | NftRule>): void => {
       if (verdicts.length === 0) trial.done.push(undecided(taken(run, supposed), 'what the map holds is not known'));
       for (const verdict of verdicts) give(run, verdict, {...at, branch: supposed, out: trial});
     };
@@ -176,7 +186,7 @@ function runVerdictMap(run: RuleRun, {key, map}: NftStatement & {readonly kind: 
   return null;
 }
 
-function give(run: RuleRun, verdict: string, {branch, out, rest}: StatementRun): void {
+function give<R extends RuleText>(run: RuleRun<R>, verdict: string, {branch, out, rest}: StatementRun<R>): void {
   const next = follow(run, parseNftVerdict(verdict), taken(run, branch), out);
   if (next !== null) rest(next, out);
 }
@@ -184,7 +194,7 @@ function give(run: RuleRun, verdict: string, {branch, out, rest}: StatementRun):
 type NatStatement = NftStatement & {readonly kind: 'nat'};
 
 /** A translated packet leaves its base chain. */
-function translate(run: RuleRun, statement: NatStatement, at: StatementRun): null {
+function translate<R extends RuleText>(run: RuleRun<R>, statement: NatStatement, at: StatementRun<R>): null {
   const {out} = at;
   const branch = taken(run, at.branch);
   if (statement.action === 'snat' || statement.action === 'masquerade')
@@ -205,7 +215,7 @@ interface Targets {
   readonly rest: number;
 }
 
-function targetsOf(run: RuleRun, {action, to, port}: NatStatement, branch: Branch<NftRule>): Targets | null {
+function targetsOf<R extends RuleText>(run: RuleRun<R>, {action, to, port}: NatStatement, branch: Branch<R | NftRule>): Targets | null {
   const {packet} = branch;
   const portText = port?.kind === 'value' ? port.text : port === null ? '' : null;
   if (portText === null) return null;
@@ -232,7 +242,7 @@ function addressText(to: NftExpression): string | null {
   return to.kind === 'value' ? to.text : null;
 }
 
-function redirectAddress({environment}: RuleRun, packet: Packet): string | null {
+function redirectAddress<R extends RuleText>({environment}: RuleRun<R>, packet: Packet): string | null {
   const loopback = packet.family === 'IPv4' ? '127.0.0.1' : '::1';
   return packet.origin === 'node' ? loopback : (environment.redirectAddress(packet)?.text ?? null);
 }

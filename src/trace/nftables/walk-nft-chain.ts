@@ -1,4 +1,5 @@
 import type {NftChain, NftRule, NftTableSource} from '../../model/nft-ruleset.ts';
+import type {RuleText} from '../../model/ruleset.ts';
 import {type Branch, type ChainResult, undecided} from '../branch.ts';
 import type {Environment} from '../packet.ts';
 import type {HookName} from '../route-packet.ts';
@@ -13,20 +14,30 @@ export interface NftWalk {
 }
 
 /** Walks a packet through one base chain and the chains that it calls; at its end stands its policy. */
-export function walkBaseChain(walk: NftWalk, chain: NftChain, start: Branch<NftRule>): readonly ChainResult<NftRule>[] {
+export function walkBaseChain<R extends RuleText>(
+  walk: NftWalk,
+  chain: NftChain,
+  start: Branch<R | NftRule>,
+): readonly ChainResult<R | NftRule>[] {
   const policy = chain.base?.policy ?? 'accept';
-  return walkNftChain(walk, chain, start, null).map(result =>
+  return walkNftChain<R>(walk, chain, start, null).map(result =>
     result.verdict === 'return' ? {...result, verdict: policy, policy: `${chain.table}/${chain.name}`} : result,
   );
 }
 
-function walkNftChain(walk: NftWalk, chain: NftChain, start: Branch<NftRule>, above: Call | null): readonly ChainResult<NftRule>[] {
+function walkNftChain<R extends RuleText>(
+  walk: NftWalk,
+  chain: NftChain,
+  start: Branch<R | NftRule>,
+  above: Call | null,
+): readonly ChainResult<R | NftRule>[] {
   const {limits, environment, table, hook} = walk;
   const entered = enterChain(limits, chain, above);
   if (typeof entered === 'string') return [undecided(start, entered)];
-  const call = (name: string, branch: Branch<NftRule>): readonly ChainResult<NftRule>[] => callChain(walk, name, branch, entered);
+  const call = (name: string, branch: Branch<R | NftRule>): readonly ChainResult<R | NftRule>[] =>
+    callChain<R>(walk, name, branch, entered);
   const {done, live} = passRules(limits, chain.rules(), start, (rule, branch, out) =>
-    runRule({rule, table, hook, environment, call}, branch, out),
+    runRule<R>({rule, table, hook, environment, call}, branch, out),
   );
   for (const branch of live)
     done.push(
@@ -36,8 +47,13 @@ function walkNftChain(walk: NftWalk, chain: NftChain, start: Branch<NftRule>, ab
 }
 
 /** In a kernel a chain that is called is there. Where it is not, the packet comes back, and the broken jump is found by its structure. */
-function callChain(walk: NftWalk, name: string, branch: Branch<NftRule>, above: Call): readonly ChainResult<NftRule>[] {
+function callChain<R extends RuleText>(
+  walk: NftWalk,
+  name: string,
+  branch: Branch<R | NftRule>,
+  above: Call,
+): readonly ChainResult<R | NftRule>[] {
   const chain = walk.table.chain(name);
-  if (chain !== undefined) return walkNftChain(walk, chain, branch, above);
+  if (chain !== undefined) return walkNftChain<R>(walk, chain, branch, above);
   return [walk.table.declared ? {...branch, verdict: 'return'} : undecided(branch, `the dump was cut before chain ${name}`)];
 }

@@ -1,5 +1,6 @@
 import type {Family} from '../../model/family.ts';
 import type {NftChain, NftRule, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
+import type {RuleText} from '../../model/ruleset.ts';
 import {type ChainResult, startBranch, undecided} from '../branch.ts';
 import type {Outcome} from '../outcome.ts';
 import type {Environment, Packet} from '../packet.ts';
@@ -15,21 +16,27 @@ import {walkBaseChain} from './walk-nft-chain.ts';
 export function walkNftPacket(source: NftSource, packet: Packet, environment: Environment): readonly Outcome<NftRule>[] {
   const limits = limitsFor(source);
   const tables = tablesOf(source, packet.family);
-  const chains = inOrder(nftChains(tables, environment, limits));
+  const chains = inOrder(nftChains<NftRule>({tables, environment, limits}));
   const ends = routePacket({chains, environment}, startBranch<NftRule>(packet));
   noteWalk(source, limits);
-  const cut = tables.find(({declared}) => !declared);
-  return summarise(cut === undefined ? ends : ends.map(end => inDoubt(end, cut)));
+  return summarise(doubtCut(ends, tables));
 }
 
-function tablesOf({tableSources}: NftSource, family: Family): readonly NftTableSource[] {
+/** The tables that packets of a family pass. */
+export function tablesOf({tableSources}: NftSource, family: Family): readonly NftTableSource[] {
   const own = family === 'IPv4' ? 'ip' : 'ip6';
   return tableSources.filter(table => (table.family === own || table.family === 'inet') && !('dormant' in table && table.dormant === true));
 }
 
-/** What a base chain after the cut would have done to a packet that got through is not known. */
-function inDoubt(end: ChainResult<NftRule>, {id}: NftTableSource): ChainResult<NftRule> {
-  return end.verdict === 'accept' ? undecided(end, `the dump was cut in table ${id}, and there may be more base chains in it`) : end;
+/** What a base chain after the end of a dump that was cut would have done to a packet that got through is not known. */
+export function doubtCut<R extends RuleText>(
+  ends: readonly ChainResult<R>[],
+  tables: readonly NftTableSource[],
+): readonly ChainResult<R>[] {
+  const cut = tables.find(({declared}) => !declared);
+  if (cut === undefined) return ends;
+  const reason = `the dump was cut in table ${cut.id}, and there may be more base chains in it`;
+  return ends.map(end => (end.verdict === 'accept' ? undecided(end, reason) : end));
 }
 
 interface BaseChain {
@@ -40,8 +47,17 @@ interface BaseChain {
   readonly isNat: boolean;
 }
 
-/** All base chains; of those of one hook and priority the kernel asks the youngest first. */
-function nftChains(tables: readonly NftTableSource[], environment: Environment, limits: WalkLimits): readonly HookedChain<NftRule>[] {
+export interface NftWay {
+  readonly tables: readonly NftTableSource[];
+  readonly environment: Environment;
+  readonly limits: WalkLimits;
+}
+
+/**
+ * All base chains, as parts of a way on which there may be rules of other kinds (`R`). Of those of one hook and priority the kernel
+ * asks the youngest first.
+ */
+export function nftChains<R extends RuleText>({tables, environment, limits}: NftWay): readonly HookedChain<R | NftRule>[] {
   const chains = tables.flatMap(table => table.baseChains.flatMap(chain => baseChain(table, chain)));
   return chains
     .toReversed()
@@ -49,7 +65,7 @@ function nftChains(tables: readonly NftTableSource[], environment: Environment, 
     .map(({table, chain, hook, priority, isNat}) => ({
       ...{hook, isNat},
       priority: isNat ? natPriority(hook) : priority,
-      walk: branch => walkBaseChain({limits, environment, table, hook}, chain, branch),
+      walk: branch => walkBaseChain<R>({limits, environment, table, hook}, chain, branch),
     }));
 }
 

@@ -1,21 +1,19 @@
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
 import {environmentOf} from '../../../src/judge/environment.ts';
-import {askPacket, type PacketAnswer, type PacketNode} from '../../../src/judge/packet-query.ts';
+import {askPacket, type PacketAnswer, type PacketNode, walkRules} from '../../../src/judge/packet-query.ts';
 import {packetOf} from '../../../src/judge/probes.ts';
-import {type Family, families} from '../../../src/model/family.ts';
-import type {Ruleset} from '../../../src/model/ruleset.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
-import {walkPacket} from '../../../src/trace/walk-packet.ts';
 import {answerText, predictionOf, type Prediction, type Trial} from './compare.ts';
 import {Lab, type PlacedFlow} from './lab.ts';
-import {type BackendName, type Loaded, loadRules, onlyRuleset} from './load-rules.ts';
+import {type BackendName, loadIptables, type RulesUnderTest} from './load-rules.ts';
+import {loadNft} from './load-nft.ts';
 import {type Destination, portsOfNode, type Question, type QuestionsInput, questionsOf, strayQuestions} from './questions.ts';
 import {flowsFor} from './shares.ts';
 
 export interface ExperimentSettings {
   readonly snapshot: Snapshot;
   readonly node: string;
-  readonly backend: BackendName;
+  readonly backend: BackendName | 'nftables';
   /** The node's interface to its pods; when it is given, questions say by which interface a packet comes in. */
   readonly podInterface?: string;
   /** Addresses that the node has besides its own, as a load balancer may put its address on the nodes. */
@@ -31,8 +29,8 @@ export class Experiment implements AsyncDisposable {
   readonly addresses: string;
   readonly #input: QuestionsInput;
   readonly #lab: Lab;
-  readonly #nodes: ReadonlyMap<Family, PacketNode>;
-  readonly #loaded: ReadonlyMap<Family, Loaded>;
+  readonly #node: Omit<PacketNode, 'rules'>;
+  readonly #loaded: RulesUnderTest;
 
   static async open(settings: ExperimentSettings): Promise<Experiment> {
     const {snapshot, node: name, podInterface = 'cni0', addresses = []} = settings;
@@ -52,15 +50,9 @@ export class Experiment implements AsyncDisposable {
     const captured = snapshot.nodes.find(node => node.name === name);
     if (captured === undefined) throw new Error(`the capture has no ${name}`);
     const node: NodeDump = {...captured, read: file => (file === 'addresses.json' ? Buffer.from(this.addresses) : captured.read(file))};
-    const dumps = families.map(family => ({
-      family,
-      dump: node.read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')?.toString() ?? '',
-    }));
-    const facts = nodeFacts(node, snapshot.api);
-    this.#nodes = new Map(dumps.map(({family, dump}) => [family, {node, facts, ruleset: onlyRuleset(dump, family)}]));
-    lab.node.run('ipset', ['restore'], node.read('ipset-save')?.toString() ?? '');
-    this.#loaded = new Map(dumps.map(given => [given.family, loadRules(lab.node, backend, given)]));
-    this.leftOut = [...new Set([...this.#loaded.values()].flatMap(({leftOut}) => leftOut))];
+    this.#node = {node, facts: nodeFacts(node, snapshot.api)};
+    this.#loaded = backend === 'nftables' ? loadNft(lab.node, node) : loadIptables(lab.node, backend, node);
+    this.leftOut = this.#loaded.leftOut;
     this.#input = {...{api: snapshot.api, number, addresses}, podInterface: podInterface ?? null};
     this.questions = questionsOf(this.#input);
   }
@@ -74,14 +66,13 @@ export class Experiment implements AsyncDisposable {
     return strayQuestions(this.#input, destinations);
   }
 
-  /** What the node's dump holds of a family, all of it. */
-  dump = (family: Family): PacketNode => known(this.#nodes, family);
-
-  /** What the kernel holds of a family, read back. */
-  loaded = (family: Family): Ruleset => known(this.#loaded, family).ruleset;
+  /** What was loaded, and what the kernel holds of it, read back: the same. */
+  get read(): RulesUnderTest['read'] {
+    return this.#loaded.read;
+  }
 
   ask({query}: Question): PacketAnswer {
-    return askPacket(query, this.dump(query.family));
+    return askPacket(query, {...this.#node, rules: this.#loaded.rules(query.family)});
   }
 
   /** Sends so many packets that no outcome can be missed by chance, if questions with the same answer are taken together. */
@@ -102,7 +93,7 @@ export class Experiment implements AsyncDisposable {
   async tryTwice(questions: readonly Question[]): Promise<readonly (readonly [first: Trial, second: Trial])[]> {
     const done: (readonly [Trial, Trial])[] = [];
     for (let left = questions; left.length > 0; ) {
-      await this.#lab.node.forgetClients();
+      await this.#loaded.forgetClients();
       const round = chooseClients(left);
       const asked = round.map(({question, sources}) => ({question, sources, prediction: predictionOf(this.ask(question))}));
       const [first, second] = [await this.#send(asked), await this.#send(asked)];
@@ -125,11 +116,11 @@ export class Experiment implements AsyncDisposable {
   #askAgain(question: Question, fate: string): Prediction {
     const {from, query} = question;
     const ways = this.ask(question).outcomes.filter(outcome => predictionOf({outcomes: [outcome]}).has(fate));
-    const knownTo = new Set(ways.flatMap(({path}) => path.map(({chain}) => chain)));
-    const {ruleset, facts} = this.dump(query.family);
+    const knownTo = new Set(ways.flatMap(({path}) => path.flatMap(this.#loaded.listsOf)));
     const packet = packetOf(query, {...query, from: {kind: from === 'node' ? 'node' : 'other', interface: query.inInterface}});
     if (packet === null) throw new Error(`${query.source} or ${query.destination} is no address`);
-    return predictionOf({outcomes: walkPacket(ruleset, packet, environmentOf(facts, {knownTo, strict: true}))});
+    const environment = environmentOf(this.#node.facts, {knownTo, strict: true});
+    return predictionOf({outcomes: walkRules(this.#loaded.rules(query.family), packet, environment)});
   }
 
   async #send(asked: readonly (Omit<Trial, 'sent'> & {readonly sources: readonly string[]})[]): Promise<readonly Trial[]> {
@@ -146,12 +137,6 @@ export class Experiment implements AsyncDisposable {
   #flow({from, query: {protocol, destination, port}}: Question, source: string): PlacedFlow {
     return {from, source, sourcePort: this.#lab.freshPort(), protocol: protocol === 'TCP' ? 'tcp' : 'udp', destination, port};
   }
-}
-
-function known<T>(byFamily: ReadonlyMap<Family, T>, family: Family): T {
-  const found = byFamily.get(family);
-  if (found === undefined) throw new Error(`there is no ${family} dump`);
-  return found;
 }
 
 /**
