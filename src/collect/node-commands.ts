@@ -63,6 +63,9 @@ export const firstCommands: readonly NodeCommand[] = [
 /** What is worth reading after that, by what was found. */
 export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly NodeCommand[] {
   const commands = [...otherBackend('iptables', read), ...otherBackend('ip6tables', read)];
+  // Tables of others matter where kube-proxy uses nftables. Elsewhere this would list all of iptables-nft once more, which takes long.
+  if (holds(read, 'proxy-mode', 'nftables') || holds(read, 'nft.json', '"kube-proxy"'))
+    commands.push({file: 'nft-ruleset.json', ways: [{commands: [['nft', '-j', 'list', 'ruleset']]}]});
   const hasIpvs =
     holds(read, 'addresses.json', '"kube-ipvs0"') || holds(read, 'proxy-mode', 'ipvs') || dumpHolds(read, 'KUBE-LOAD-BALANCER');
   if (hasIpvs) {

@@ -12,7 +12,7 @@ export function takeNode(node: CollectedNode, diagnosis: Diagnosis): readonly Pr
 
 /** Why nothing can be said of a node; null when something can. */
 export function asUnread({name, status, files, problems}: CollectedNode): UnreadNode | null {
-  if (status !== 'unread' || files.includes('nft.json')) return null;
+  if (status !== 'unread' || files.some(file => /^nft(?:-ruleset)?\.json$/.test(file))) return null;
   return {name, reason: problems.map(({message}) => message).join('; '), remedy: whatToDo};
 }
 

@@ -7,7 +7,7 @@ import {describe, expect, test} from 'vitest';
 import {readBundle, UnreadableBundle} from '../../src/collect/read-bundle.ts';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
-import {capturePath, snapshotOf} from '../fixtures.ts';
+import {capturePath, fixture, snapshotOf} from '../fixtures.ts';
 import {findingsOf} from '../scenario.ts';
 import {filesOf, TestFolder} from './bundle.ts';
 
@@ -86,6 +86,11 @@ describe('a bare dump', () => {
 
   test('of ip6tables-save is known by its header', async () => {
     expect((await readBundle(join(capture, 'nodes/node-a/ip6tables-save'))).nodes[0]?.files).toEqual(['ip6tables-save']);
+  });
+
+  test.each(['txt', 'json'])('of nft is known by how it starts: %s', async type => {
+    const snapshot = await readBundle(fixture(`captures/nftables/1.36/nodes/node-a/nft.${type}`));
+    expect(snapshot.nodes.map(({name, files}) => ({name, files}))).toEqual([{name: `nft.${type}`, files: ['nft.json']}]);
   });
 
   test.each([

@@ -150,6 +150,19 @@ describe('packet', () => {
     expect(JSON.parse(piped.stdout).outcomes).toEqual(JSON.parse(file.stdout).outcomes);
   });
 
+  test('walks nftables too, from a bundle and from what nft printed', async () => {
+    const bundle = capturePath('nftables/1.36');
+    const own = ['--local-address', '172.18.0.11', '--local-address', '10.244.11.1'];
+    const to = ['--source', '10.244.12.20', '--destination', '10.96.1.2', '--port', '8000', '-o', 'json'];
+    const runs = await Promise.all([
+      svcTrace(['packet', '--from', bundle, '--node', 'node-a', ...to]),
+      ...['json', 'txt'].map(type => svcTrace(['packet', '--from', join(bundle, `nodes/node-a/nft.${type}`), ...own, ...to])),
+      svcTrace(['packet', '--from', '-', ...own, ...to], {input: readFileSync(join(bundle, 'nodes/node-a/nft.txt'))}),
+    ]);
+    const destinations = runs.map(({stdout}) => JSON.parse(stdout).outcomes.map(({destination}: {destination: string}) => destination));
+    expect(destinations).toEqual(runs.map(() => ['10.244.11.4:8080', '10.244.11.5:8080', '10.244.12.4:8080']));
+  });
+
   test.each([
     ['a destination that there is not', ['--source', '10.0.0.1', '--destination', 'shop/nope'], 'neither an address nor a Service'],
     ['a source that there is not', ['--source', 'pod/nope', '--destination', 'shop/web'], 'neither an address nor a pod'],
