@@ -1,4 +1,4 @@
-import type {NftRuleset} from '../../model/nft-ruleset.ts';
+import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {parseNftDump} from '../../parse/nft-dump.ts';
 
@@ -13,4 +13,9 @@ export function readNft(node: NodeDump): NftRuleset | null {
 
 function isBlank(content: Buffer): boolean {
   return content.length < 1024 && content.toString('utf8').trim() === '';
+}
+
+/** kube-proxy's tables: `ip kube-proxy` and `ip6 kube-proxy`. */
+export function kubeProxyTables(ruleset: NftRuleset | null): readonly NftTable[] {
+  return ['ip kube-proxy', 'ip6 kube-proxy'].flatMap(id => ruleset?.tables.get(id) ?? []);
 }

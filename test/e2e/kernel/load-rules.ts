@@ -39,13 +39,13 @@ export function loadIptables(node: Namespace, backend: BackendName, {read}: Node
   };
 }
 
-interface Loaded {
+export interface Loaded {
   readonly held: Ruleset;
   readonly leftOut: readonly string[];
 }
 
 /** Loads a dump into the kernel with the tool of a backend, and reads it back. */
-function loadRules(node: Namespace, backend: BackendName, {family, dump}: {readonly family: Family; readonly dump: string}): Loaded {
+export function loadRules(node: Namespace, backend: BackendName, {family, dump}: {readonly family: Family; readonly dump: string}): Loaded {
   const tool = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${backend}`;
   // Counting objects of nfacct would have to be made first, with a tool that few machines have. Matching, they change nothing.
   let text = dump.replace(/ -m nfacct --nfacct-name {1,2}\S+/g, '');
