@@ -1,4 +1,5 @@
 import type {Problem} from '../model/snapshot.ts';
+import {type Gaps, noGaps} from './gaps.ts';
 import type {Shape} from './object-shape.ts';
 import {usableItems} from './usable-items.ts';
 
@@ -6,6 +7,7 @@ export interface ApiList<T> {
   /** Null when the file is not there or cannot be read at all. */
   readonly items: readonly T[] | null;
   readonly problems: readonly Problem[];
+  readonly gaps: Gaps;
 }
 
 /** Reads a list as `kubectl get -o json` prints it. Items that have no name or not the shape are left out and said. */
@@ -14,18 +16,23 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
   content: Buffer | null,
   shape: Shape,
 ): ApiList<T> {
-  if (content === null) return {items: null, problems: []};
+  if (content === null) return {items: null, problems: [], gaps: noGaps};
   const parsed = parseJson(content.toString('utf8'));
   if (parsed instanceof Error)
     return {
       items: null,
+      gaps: noGaps,
       problems: [
         {message: `${file} is not valid JSON: ${parsed.message}. Was the file cut off? Write it again with: kubectl get … -A -o json`},
       ],
     };
   const list = itemsOf(parsed);
   if (list === null)
-    return {items: null, problems: [{message: `${file} holds no list: it has no "items". Write it with: kubectl get … -A -o json`}]};
+    return {
+      items: null,
+      gaps: noGaps,
+      problems: [{message: `${file} holds no list: it has no "items". Write it with: kubectl get … -A -o json`}],
+    };
   const usable = usableItems<T>(file, list, shape);
   const problems = [...usable.problems];
   const more = continuation(parsed);
@@ -33,7 +40,7 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
     problems.push({
       message: `${file} is only the first page of a longer list (metadata.continue is set): what is missing here may be on the next page`,
     });
-  return {items: usable.items, problems};
+  return {items: usable.items, problems, gaps: {leftOut: usable.leftOut, isCut: more}};
 }
 
 function parseJson(text: string): unknown {

@@ -6,7 +6,8 @@ import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, podShape,
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 import {archiveFiles, type BundleFiles, directoryFiles, isDirectory} from './bundle-files.ts';
 import type {Shape} from './object-shape.ts';
-import {readApiList} from './read-api-list.ts';
+import {acrossGaps} from './gaps.ts';
+import {type ApiList, readApiList} from './read-api-list.ts';
 import {readSnapshotRecord} from './snapshot-record.ts';
 
 /** A bundle that cannot be used at all; the message says what was tried and what to do. */
@@ -42,22 +43,25 @@ async function readAll(stream: Readable): Promise<Buffer> {
 
 function snapshotOf(origin: string, files: BundleFiles): Snapshot {
   const problems: Problem[] = [];
-  const list = <T extends {readonly metadata: {readonly name: string}}>(file: string, shape: Shape): readonly T[] | null => {
+  const list = <T extends {readonly metadata: {readonly name: string}}>(file: string, shape: Shape): ApiList<T> => {
     const read = readApiList<T>(file, files.read(file), shape);
     problems.push(...read.problems);
-    return read.items;
+    return read;
   };
   const record = readSnapshotRecord(files.read('snapshot.json'));
   const nodes = nodeDumps(files, record.read);
-  const api = {
-    services: list<ServiceObject>('api/services.json', serviceShape),
-    endpointSlices: list<EndpointSliceObject>('api/endpointslices.json', endpointSliceShape),
-    endpoints: list<EndpointsObject>('api/endpoints.json', endpointsShape),
-    nodes: list<NodeObject>('api/nodes.json', nodeShape),
-    pods: list<PodObject>('api/pods.json', podShape),
-    configMaps: list<ConfigMapObject>('api/configmaps.json', configMapShape),
+  const services = list<ServiceObject>('api/services.json', serviceShape);
+  const endpointSlices = list<EndpointSliceObject>('api/endpointslices.json', endpointSliceShape);
+  const endpoints = list<EndpointsObject>('api/endpoints.json', endpointsShape);
+  const objects = {
+    ...{services: services.items, endpointSlices: endpointSlices.items, endpoints: endpoints.items},
+    nodes: list<NodeObject>('api/nodes.json', nodeShape).items,
+    pods: list<PodObject>('api/pods.json', podShape).items,
+    configMaps: list<ConfigMapObject>('api/configmaps.json', configMapShape).items,
     ...record.scope,
   };
+  const api = acrossGaps(objects, {services: services.gaps, endpointSlices: endpointSlices.gaps, endpoints: endpoints.gaps});
+  problems.push(...[...(api.unsure ?? [])].map(name => ({message: `${name} was not judged: not all of its endpoints could be read`})));
   if (nodes.every(node => node.files.length === 0) && api.services === null) {
     const cause = problems.map(({message}) => message).join('; ');
     throw new UnreadableBundle(

@@ -9,7 +9,7 @@ export interface SnapshotRecord {
   readonly origin: string | null;
   readonly redacted: boolean;
   /** What of the API was read only in part: see `ApiObjects`. Left out when nothing was. */
-  readonly scope?: {readonly namespaces?: readonly string[]; readonly podsOf?: readonly string[]};
+  readonly scope?: {readonly namespaces?: readonly string[]; readonly podsOf?: readonly string[]; readonly unsure?: readonly string[]};
   /** All nodes that were to be read, by name. */
   readonly nodes: Readonly<Record<string, NodeRecord>>;
   readonly problems: readonly Problem[];
@@ -34,7 +34,7 @@ export interface ReadRecord {
   readonly read: readonly string[];
   readonly unread: readonly UnreadNode[];
   readonly problems: readonly Problem[];
-  readonly scope: Pick<ApiObjects, 'namespaces' | 'podsOf'>;
+  readonly scope: Pick<ApiObjects, 'namespaces' | 'podsOf' | 'unsure'>;
 }
 
 /** Reads `snapshot.json`. Bundles that were made by hand have none, or an incomplete one: what is not there is nothing. */
@@ -67,10 +67,14 @@ function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'unread'> {
 }
 
 function readScope(value: unknown): ReadRecord['scope'] {
-  const {namespaces, podsOf} = asObject(value);
+  const {namespaces, podsOf, unsure} = asObject(value);
   const strings = (list: unknown): readonly string[] | null => (Array.isArray(list) ? list.filter(item => typeof item === 'string') : null);
-  const [places, services] = [strings(namespaces), strings(podsOf)];
-  return {...(places === null ? {} : {namespaces: places}), ...(services === null ? {} : {podsOf: new Set(services)})};
+  const [places, services, doubtful] = [strings(namespaces), strings(podsOf), strings(unsure)];
+  return {
+    ...(places === null ? {} : {namespaces: places}),
+    ...(services === null ? {} : {podsOf: new Set(services)}),
+    ...(doubtful === null ? {} : {unsure: new Set(doubtful)}),
+  };
 }
 
 const notSaid = 'the bundle does not say why';

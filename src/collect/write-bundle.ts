@@ -70,9 +70,13 @@ function whyNoFolder(name: string): string | null {
   return isSafe ? null : `a node is left out: its name cannot be that of a folder: ${JSON.stringify(name)}`;
 }
 
-function scopeOf({namespaces, podsOf}: ApiObjects): Pick<SnapshotRecord, 'scope'> {
-  if (namespaces === undefined && podsOf === undefined) return {};
-  return {scope: {...(namespaces === undefined ? {} : {namespaces}), ...(podsOf === undefined ? {} : {podsOf: [...podsOf].sort()})}};
+function scopeOf({namespaces, podsOf, unsure}: ApiObjects): Pick<SnapshotRecord, 'scope'> {
+  const scope = {
+    ...(namespaces === undefined ? {} : {namespaces}),
+    ...(podsOf === undefined ? {} : {podsOf: [...podsOf].sort()}),
+    ...(unsure === undefined ? {} : {unsure: [...unsure].sort()}),
+  };
+  return Object.keys(scope).length === 0 ? {} : {scope};
 }
 
 function recordOf({status, reason, remedy, via, missing}: BundledNode): NodeRecord {

@@ -114,7 +114,7 @@ interface Cluster {
 
 function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): Cluster {
   const all = api.services ?? [];
-  const services = all.filter(selects);
+  const services = all.filter(service => selects(service) && !api.unsure?.has(keyOf(service)));
   return {api, view: new ClusterView(api), services, asked: new Set(services.map(keyOf)), existing: new Set(all.map(keyOf))};
 }
 

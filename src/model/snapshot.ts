@@ -25,6 +25,8 @@ export interface ApiObjects {
   readonly configMaps: readonly ConfigMapObject[] | null;
   /** The namespaces whose Services were all read; left out when those of all namespaces were. What is not in the lists may be there. */
   readonly namespaces?: readonly string[];
+  /** Services, as `namespace/name`, of whose endpoints some could not be read: nothing is said of what is programmed for them. */
+  readonly unsure?: ReadonlySet<string>;
   /** The Services, as `namespace/name`, whose pods were looked for; left out when all pods were. */
   readonly podsOf?: ReadonlySet<string>;
 }

@@ -70,11 +70,13 @@ export class Redaction {
     };
   }
 
-  #scope({namespaces, podsOf}: ApiObjects): Pick<ApiObjects, 'namespaces' | 'podsOf'> {
+  #scope({namespaces, podsOf, unsure}: ApiObjects): Pick<ApiObjects, 'namespaces' | 'podsOf' | 'unsure'> {
     const {names, chains} = this.#replacements;
+    const services = (known: ReadonlySet<string>) => new Set([...known].flatMap(service => chains.servicePort(service) ?? []));
     return {
       ...(namespaces === undefined ? {} : {namespaces: namespaces.map(name => names.replace(name, 'namespace'))}),
-      ...(podsOf === undefined ? {} : {podsOf: new Set([...podsOf].flatMap(service => chains.servicePort(service) ?? []))}),
+      ...(podsOf === undefined ? {} : {podsOf: services(podsOf)}),
+      ...(unsure === undefined ? {} : {unsure: services(unsure)}),
     };
   }
 
