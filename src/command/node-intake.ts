@@ -13,7 +13,9 @@ export function takeNode(node: CollectedNode, diagnosis: Diagnosis): readonly Pr
 /** Why nothing can be said of a node; null when something can. */
 export function asUnread({name, status, files, problems}: CollectedNode): UnreadNode | null {
   if (status !== 'unread' || files.some(file => /^nft(?:-ruleset)?\.json$/.test(file))) return null;
-  return {name, reason: problems.map(({message}) => message).join('; '), remedy: whatToDo};
+  // Commands run side by side: which of them fails first is chance.
+  const reasons = problems.map(({message}) => message).sort();
+  return {name, reason: reasons.join('; '), remedy: whatToDo};
 }
 
 /** What could not be read of a node of which something was. */
