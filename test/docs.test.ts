@@ -6,6 +6,8 @@ import {execa} from 'execa';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {capturePath} from './fixtures.ts';
+import type {ApiServer} from './stand-in/api-server.ts';
+import {startBundleCluster} from './stand-in/bundle-cluster.ts';
 
 const root = join(import.meta.dirname, '..');
 const faulty = capturePath('faults/missing-endpoint');
@@ -58,8 +60,10 @@ function anchorsOf(page: string): readonly string[] {
 
 describe('what the README shows', () => {
   let folder: string;
+  let server: ApiServer;
 
   beforeAll(async () => {
+    server = await startBundleCluster(faulty);
     folder = mkdtempSync(join(tmpdir(), 'svc-trace-readme-'));
     symlinkSync(faulty, join(folder, 'bundle'));
     symlinkSync(join(faulty, 'nodes/node-a/iptables-save'), join(folder, 'dump.txt'));
@@ -69,10 +73,13 @@ describe('what the README shows', () => {
     await run(['check', '-A', '--from', 'bundle', '-o', 'json', '--output-file', 'baseline.json']);
   });
 
-  afterAll(() => rmSync(folder, {recursive: true}));
+  afterAll(async () => {
+    rmSync(folder, {recursive: true});
+    await server.close();
+  });
 
   function run(args: readonly string[]) {
-    const env = {COLUMNS: '100', NO_COLOR: undefined, FORCE_COLOR: undefined};
+    const env = {COLUMNS: '100', NO_COLOR: undefined, FORCE_COLOR: undefined, KUBECONFIG: server.kubeconfig};
     return execa(process.execPath, [join(root, 'bin/run.js'), ...args], {cwd: folder, env, stdin: 'ignore', reject: false});
   }
 

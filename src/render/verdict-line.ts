@@ -5,7 +5,11 @@ import type {Style} from './style.ts';
 /** The first line of every output for people: it answers the question. */
 export function verdictLine(report: Report, style: Style): string {
   const known = report.findings.filter(finding => finding.known && finding.severity !== 'info').length;
-  return verdictOf(report, style) + (known === 0 ? '' : style.dim(`; ${known} known from the baseline`));
+  return verdictOf(report, style) + sampleOf(report.summary) + (known === 0 ? '' : style.dim(`; ${known} known from the baseline`));
+}
+
+function sampleOf({sampledFrom}: Summary): string {
+  return sampledFrom === undefined ? '' : `; only a sample of the ${count(sampledFrom, 'node')} was looked at`;
 }
 
 function verdictOf(report: Report, style: Style): string {
