@@ -1,5 +1,10 @@
-import {heldModes} from '../judge/held-modes.ts';
-import type {Check} from './check.ts';
+import {tableId} from '../expect/nftables/expected-table.ts';
+import {type HeldMode, heldModes} from '../judge/held-modes.ts';
+import {type LeftoverCase, type LeftoverEffect, leftoverEffect} from '../judge/leftover-effect.ts';
+import {families} from '../model/family.ts';
+import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
+import {walkPacket} from '../trace/walk-packet.ts';
+import type {Check, NodeContext} from './check.ts';
 
 export const otherModeLeftovers: Check<'ST502'> = {
   code: 'ST502',
@@ -8,13 +13,36 @@ export const otherModeLeftovers: Check<'ST502'> = {
   summary: 'Rules or virtual servers of a proxy mode that is not running',
   remedy:
     'Clean up on this node: run kube-proxy --cleanup with the image and flags of its kube-proxy and start it again, or reboot the node.',
-  *node({node, config, rulesets}) {
+  *node(context) {
+    const {node, config, rulesets} = context;
     const said = config.mode.value;
     const held = heldModes(node, rulesets);
     if (!held.some(({mode}) => mode === said)) return;
     for (const {mode, sign} of held) {
       if (mode === said || (mode === 'iptables' && said === 'ipvs')) continue;
-      yield {node: node.name, message: `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign}`};
+      const effect = effectOf(context, mode);
+      const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign}`;
+      yield effect === null
+        ? {node: node.name, message}
+        : {node: node.name, message: `${message}; ${effect.text}`, severity: effect.severity};
     }
   },
 };
+
+/** What rules that were left in iptables or nftables do to packets of Services; null when nothing, or when it was not looked at. */
+function effectOf({rulesets, nft, view, facts, config}: NodeContext, mode: HeldMode['mode']): LeftoverEffect | null {
+  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  for (const family of families) {
+    const table = mode === 'nftables' ? nft()?.tables.get(tableId(family)) : undefined;
+    const ruleset = mode === 'iptables' ? rulesets.get(family) : undefined;
+    const walk: LeftoverCase['walk'] = (packet, environment) =>
+      table !== undefined
+        ? walkNftPacket({tableSources: [table]}, packet, environment)
+        : ruleset !== undefined
+          ? walkPacket(ruleset, packet, environment)
+          : [];
+    const effect = leftoverEffect({entries: view.entries(family, proxy), facts, walk});
+    if (effect !== null) return effect;
+  }
+  return null;
+}

@@ -61,6 +61,12 @@ export function compareNftTable<Owner>(expectation: NftExpectation<Owner>, actua
   return new Comparison(expectation, actual).compare();
 }
 
+/** An element that is not on the node, and all that it is missing for. */
+interface Claim<Owner> {
+  readonly element: ExpectedElement;
+  readonly owners: (Owner | null)[];
+}
+
 class Comparison<Owner> {
   readonly #expectation: NftExpectation<Owner>;
   readonly #actual: NftTable;
@@ -68,7 +74,7 @@ class Comparison<Owner> {
   readonly #chains = new Set<string>();
   readonly #sets = new Set<string>();
   /** Keys of shared sets that are right or expected, by set. */
-  readonly #keys = new Map<string, Map<string, 'right' | {readonly element: ExpectedElement; readonly owner: Owner | null}>>();
+  readonly #keys = new Map<string, Map<string, 'right' | Claim<Owner>>>();
   readonly #places = new Map<string, ReadonlyMap<string, number>>();
 
   constructor(expectation: NftExpectation<Owner>, actual: NftTable) {
@@ -139,20 +145,25 @@ class Comparison<Owner> {
     if (keys.get(element.key) === 'right') return;
     const found = this.#actual.sets.get(element.set)?.elements.get(element.key);
     if (found !== undefined && found.value === element.value) keys.set(element.key, 'right');
-    else if (!keys.has(element.key)) keys.set(element.key, {element, owner});
+    else {
+      const claim = keys.get(element.key);
+      if (claim === undefined) keys.set(element.key, {element, owners: [owner]});
+      else if (claim !== 'right') claim.owners.push(owner);
+    }
   }
 
   #compareElements(set: string): void {
-    const keys = this.#keys.get(set) ?? new Map<string, never>();
+    const keys = this.#keys.get(set) ?? new Map<string, 'right' | Claim<Owner>>();
     const found = this.#actual.sets.get(set);
     const complete = found === undefined ? this.#actual.complete : found.complete;
     for (const state of keys.values()) {
       if (state === 'right' || (!complete && found?.elements.get(state.element.key) === undefined)) continue;
-      this.#noteElementDifference('missing', set, state.element, state.owner);
+      for (const owner of state.owners) this.#noteElementDifference('missing', set, state.element, owner);
     }
     for (const element of found?.elements.values() ?? []) {
       const state = keys.get(element.key);
-      if (state !== 'right') this.#noteElementDifference('extra', set, element, state?.owner ?? null);
+      if (state === 'right') continue;
+      for (const owner of state?.owners ?? [null]) this.#noteElementDifference('extra', set, element, owner);
     }
   }
 

@@ -52,5 +52,6 @@ const ipvsChains = new Set([
 
 function holdsNftables(node: NodeDump): boolean {
   const text = node.read('nft.json')?.toString('utf8') ?? '';
-  return /"table"\s*:\s*\{[^}]*"name"\s*:\s*"kube-proxy"/.test(text);
+  if (/"table"\s*:\s*\{[^}]*"name"\s*:\s*"kube-proxy"/.test(text)) return true;
+  return /^table ip6? kube-proxy \{/m.test(node.read('nft.txt')?.toString('utf8') ?? '');
 }

@@ -16,6 +16,7 @@ export interface NodeJudgement extends ModeJudgement {
   /** The node's iptables, in whatever mode kube-proxy runs. */
   readonly rulesets: ReadonlyMap<Family, Ruleset>;
   readonly backends: Dumps['both'];
+  readonly nft: NodeInput['nft'];
 }
 
 export type JudgedStatus =
@@ -25,7 +26,7 @@ export type JudgedStatus =
 /** Judges all families of one node, in the mode that its kube-proxy runs in. */
 export function judgeNode(given: NodeInput): NodeJudgement {
   const {dumps, config} = given;
-  const held = {rulesets: dumps.current, backends: dumps.both};
+  const held = {rulesets: dumps.current, backends: dumps.both, nft: given.nft};
   const base = {...held, families: [], unread: [], symptoms: [], traces: [], config, counts: countRules(dumps)};
   const other = servedByOther(given, dumps.current);
   if (other !== null) return {...base, status: {kind: 'not-served', reason: other}};

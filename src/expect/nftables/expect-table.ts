@@ -17,7 +17,7 @@ export interface ExpectTableInput {
   readonly config: ProxyConfig;
   readonly facts: NodeFacts;
   readonly family: Family;
-  /** Only for what the node alone can tell: which of two Services that claim one address has got it. */
+  /** Only for what the node alone can tell: which of two Services that claim one address has got it, and its addresses where no Node tells them. */
   readonly table: NftTable | null;
 }
 
@@ -34,7 +34,8 @@ export interface NftAssumption {
 /** What kube-proxy should have written in one family on one node in nftables mode. */
 export function expectTable({view, config, facts, family, table}: ExpectTableInput, assumption: NftAssumption = {}): ExpectedTable {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
-  const plain = nftContext(family, config, facts);
+  const seen = table?.sets.get('nodeport-ips');
+  const plain = nftContext(family, config, facts, seen === undefined ? null : [...seen.elements.keys()]);
   const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = assumption;
   const zone = assumption.zone === undefined ? config.zone.value : assumption.zone;
   const topology = {nodeName: assumption.nodeName ?? config.nodeName.value, zone, labels: facts.labels, proxy};

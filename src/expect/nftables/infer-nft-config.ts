@@ -1,7 +1,7 @@
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {InferredConfig} from '../iptables/infer-config.ts';
-import {describeSeen, seenDetector} from './seen-detector.ts';
+import {describeSeen, seenDetector, shortCutDetector} from './seen-detector.ts';
 import {parseNftName} from './names.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy-config.ts';
 
@@ -32,16 +32,6 @@ function interfaceFields(detector: Described): KubeProxyFields {
   if (detector === null || detector === 'all') return {};
   if (detector.kind === 'bridge') return {detectLocalMode: 'BridgeInterface', bridgeInterface: detector.name};
   return detector.kind === 'prefix' ? {detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: detector.name} : {};
-}
-
-/** With masqueradeAll, pods are told from others only where external traffic is cut short to all endpoints. */
-function shortCutDetector(table: NftTable): Described {
-  for (const chain of table.chains.values()) {
-    if (parseNftName(chain.name)?.role !== 'external') continue;
-    const match = /^(.*?) goto service-\S+ comment "short-circuit pod traffic"/m.exec(chain.text())?.[1];
-    if (match !== undefined) return describeSeen({kind: 'match', text: match.replace(/^(\S+(?: saddr)?) /, '$1 != ')});
-  }
-  return null;
 }
 
 function masqueradeBit(tables: readonly NftTable[]): number {

@@ -5,13 +5,13 @@ import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {isLoopback, localDetector, type NodeContext} from '../node-context.ts';
 import {defaultNodePortAddresses, dropsInvalid} from './versions.ts';
 
-/** What one family's nftables rules on one node depend on. */
-export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts): NodeContext {
+/** What one family's nftables rules on one node depend on. `seen` are the addresses of node ports in its table, null without such a set. */
+export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts, seen: readonly string[] | null): NodeContext {
   const version = config.version.value;
   return {
     ...{family, version, facts},
     gates: config.featureGates.value,
-    nodePortCIDRs: nodePortCIDRs(family, config, facts),
+    nodePortCIDRs: nodePortCIDRs(family, config, {facts, seen}),
     // In this mode node ports never answer on loopback addresses.
     localhostNodePorts: false,
     excludesLoopback: true,
@@ -25,11 +25,19 @@ export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts
   };
 }
 
+interface Seen {
+  readonly facts: NodeFacts;
+  readonly seen: readonly string[] | null;
+}
+
 /** A family without a CIDR of its own gets all addresses. Follows `platformApplyDefaults` and `NewNodePortAddresses`. */
-function nodePortCIDRs(family: Family, config: ProxyConfig, facts: NodeFacts): readonly string[] | null {
+function nodePortCIDRs(family: Family, config: ProxyConfig, {facts, seen}: Seen): readonly string[] | null {
   const given = config.nodePortAddresses.value;
   const byDefault = given.length === 0 ? defaultNodePortAddresses(config.version.value) : null;
   const own = nodeIP(family, config, facts);
+  const isOwn = byDefault === 'primary' || byDefault === 'node-ip' || given[0] === 'primary';
+  // Where the Node was not read, its addresses are those that its kube-proxy took for them.
+  if (isOwn && facts.hostIPs.length === 0 && isLoopback(own)) return seen?.map(address => hostCidr(address, family)) ?? null;
   if (byDefault === 'node-ip') return [hostCidr(own, family)];
   if (byDefault === 'primary' || given[0] === 'primary') return isLoopback(own) ? null : [hostCidr(own, family)];
   const parsed = given.map(text => parseCidr(text)).filter(cidr => cidr?.family === family);

@@ -61,3 +61,13 @@ export function describeSeen(seen: SeenDetector): LocalDetector | 'all' {
   const parsed = cidr === undefined ? null : parseCidr(cidr);
   return parsed === null ? {kind: 'none'} : {kind: 'cidr', cidr: parsed.text};
 }
+
+/** How pods are told where external traffic is cut short to all endpoints, which masqueradeAll does not change; null when nowhere. */
+export function shortCutDetector(table: NftTable): LocalDetector | 'all' | null {
+  for (const chain of table.chains.values()) {
+    if (parseNftName(chain.name)?.role !== 'external') continue;
+    const match = /^(.*?) goto service-\S+ comment "short-circuit pod traffic"/m.exec(chain.text())?.[1];
+    if (match !== undefined) return describeSeen({kind: 'match', text: match.replace(/^(\S+(?: saddr)?) /, '$1 != ')});
+  }
+  return null;
+}

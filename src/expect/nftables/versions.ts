@@ -50,3 +50,8 @@ export function defaultNodePortAddresses(version: KubeProxyVersion): 'primary' |
   if (version.minor >= 31) return 'primary';
   return version.minor === 30 ? 'node-ip' : 'all';
 }
+
+/** 1.33 to 1.35: at its start kube-proxy keeps the endpoint chains that it finds, even those that the one before it had emptied. */
+export function mayKeepEmptyChains(version: KubeProxyVersion): boolean {
+  return version.minor >= 33 && version.minor <= 35;
+}

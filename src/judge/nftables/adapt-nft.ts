@@ -1,7 +1,7 @@
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {NftAssumption} from '../../expect/nftables/expect-table.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
-import {describeSeen, seenDetector} from '../../expect/nftables/seen-detector.ts';
+import {describeSeen, seenDetector, shortCutDetector} from '../../expect/nftables/seen-detector.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {nftRule} from '../../parse/nft-rule.ts';
@@ -130,6 +130,9 @@ function otherDetector(
   const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
   const found = describeSeen(seen);
   if (configured === describeDetector(found)) return null;
+  // Where other rules tell pods as configured, it is that one rule which is wrong.
+  const cut = shortCutDetector(actual);
+  if (cut !== null && found !== 'all' && describeDetector(cut) === configured) return null;
   const assumption: NftAssumption = found === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: found};
   const symptom = otherDetectorSymptom(family === 'ip' ? 'IPv4' : 'IPv6', {found: describeDetector(found), configured});
   return {assumption, symptom};

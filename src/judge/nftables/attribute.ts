@@ -10,6 +10,8 @@ export interface AttributedNft {
   /** Elements that belong to no Service port that is expected. */
   readonly strange: readonly NftPortDifference[];
   readonly frame: readonly NftPortDifference[];
+  /** The other side of what is said of Services: the address of a stale one, the hairpins of stale endpoints. */
+  readonly isExplained: (difference: NftPortDifference) => boolean;
 }
 
 /** Gives each difference to the Service ports that it may concern: by its owner, the chain it leads to, its address and port. */
@@ -31,7 +33,12 @@ export function attribute(differences: readonly NftPortDifference[], expected: E
     if (foreign) strange.push(difference);
     else frame.push(difference);
   }
-  return {byPort, strange, frame};
+  const stale = new Set(strange.map(({key = ''}) => key.split(' . ')[0]));
+  const isExplained = ({what, kind, name, key = ''}: NftPortDifference): boolean =>
+    what === 'element' &&
+    kind === 'extra' &&
+    ((name === 'cluster-ips' && stale.has(key)) || (name === 'hairpin-connections' && byPort.size + strange.length > 0));
+  return {byPort, strange, frame, isExplained};
 }
 
 function isOfServices(difference: NftPortDifference): boolean {

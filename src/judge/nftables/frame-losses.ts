@@ -21,14 +21,17 @@ export function lossOfChain(name: string, missing: readonly NftPortDifference[],
   const targets = missing.map(({rule}) => /(?:vmap @|jump |@)([\w-]+)/.exec(rule.text)?.[1] ?? '').filter(text => text !== '');
   const hook = missing.some(({what}) => what === 'hook');
   const [target = ''] = targets;
+  const marks = missing.some(({rule}) => rule.text.includes('@cluster-ips') && rule.text.includes('mark set'));
   const state =
-    found === undefined
-      ? `the chain ${name} is not there`
-      : hook
-        ? `the chain ${name} hangs at another place`
-        : target === ''
-          ? `a rule of ${name} is missing`
-          : `${target} is not reached from ${name}`;
+    marks && targets.length === 1
+      ? 'the rule of services that marks traffic to cluster IPs is missing, or another one'
+      : found === undefined
+        ? `the chain ${name} is not there`
+        : hook
+          ? `the chain ${name} hangs at another place`
+          : target === ''
+            ? `a rule of ${name} is missing`
+            : `${target} is not reached from ${name}`;
   return {what: state, ...meaningOf(name, targets)};
 }
 

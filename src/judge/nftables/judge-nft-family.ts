@@ -8,6 +8,7 @@ import {attribute} from './attribute.ts';
 import {judgeNftForeign} from './judge-nft-foreign.ts';
 import {judgeNftFrame} from './judge-nft-frame.ts';
 import {judgeNftPort} from './judge-nft-port.ts';
+import {mergeEmptyChains} from './merge-empty-chains.ts';
 import {leftoverNftChains} from './leftover-nft-chains.ts';
 import {asNftExpectation} from './nft-expectation.ts';
 import {ServiceView} from './service-view.ts';
@@ -44,8 +45,11 @@ export function judgeNftFamily({expect, ruleset, actual, knowsZone}: NftFamilyCa
     symptoms: [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
-      ...judgeNftFrame({...given, differences: owned.frame, strangeChains: compared.strangeChains}),
-      ...[...owned.byPort].flatMap(([item, differences]) => judgeNftPort({...given, item, differences})),
+      ...judgeNftFrame({...given, differences: owned.frame, isExplained: owned.isExplained, strangeChains: compared.strangeChains}),
+      ...mergeEmptyChains(
+        expected,
+        [...owned.byPort].flatMap(([item, differences]) => judgeNftPort({...given, item, differences})),
+      ),
       ...judgeNftForeign({...given, ruleset}),
       ...staleNftServices(given, owned.strange),
       ...leftoverNftChains(given, compared.strangeChains),

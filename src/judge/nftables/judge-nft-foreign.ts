@@ -32,7 +32,7 @@ export function judgeNftForeign(given: NftForeignCase): readonly Symptom[] {
     }
   }
   return [...found.values()].flatMap(({found: one, items}) =>
-    isSpecific(one, foreign, items) ? items.map(item => ofPort(one, item)) : [ofNode(one, items, expected.context.family)],
+    isSpecific(one, foreign, items) ? items.map(item => ofPort(one, item)) : [ofNode(one, alike(items, given), expected.context.family)],
   );
 }
 
@@ -42,6 +42,13 @@ function portsToTry({expected}: NftForeignCase, foreign: ForeignText): readonly 
   const byShape = new Map(expected.ports.toReversed().map(item => [shapeOf(item, facts.hostIPs), item]));
   const named = expected.ports.filter(item => namesPort(foreign, addressesProbed(item, expected.context))).slice(0, mostNamed);
   return [...new Set([...named, ...byShape.values()])];
+}
+
+/** All Service ports of the shapes that were tried. */
+function alike(items: readonly NftPort[], {expected}: NftForeignCase): readonly NftPort[] {
+  const {hostIPs} = expected.context.facts;
+  const shapes = new Set(items.map(item => shapeOf(item, hostIPs)));
+  return expected.ports.filter(item => shapes.has(shapeOf(item, hostIPs)));
 }
 
 /** More Service ports than this that a rule names are not tried one by one. */

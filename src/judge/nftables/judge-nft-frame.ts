@@ -17,13 +17,15 @@ export interface NftFrameCase extends NftCase {
   /** Differences that belong to no Service port. */
   readonly differences: readonly NftPortDifference[];
   readonly strangeChains: readonly NftChain[];
+  /** What hangs together with Services that differ is said with them. */
+  readonly isExplained: (difference: NftPortDifference) => boolean;
 }
 
 /** What is wrong with the rules that all Services hang in: hooks, lookups, masquerading, node-port addresses, checks. */
 export function judgeNftFrame(given: NftFrameCase): readonly Symptom[] {
   const byChain = new Map<string, NftPortDifference[]>();
   for (const difference of given.differences) {
-    if (isLegitimate(difference)) continue;
+    if (isLegitimate(difference) || given.isExplained(difference)) continue;
     byChain.set(difference.name, [...(byChain.get(difference.name) ?? []), difference]);
   }
   return [

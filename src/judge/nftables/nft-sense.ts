@@ -67,9 +67,21 @@ export class NftSense implements RuleSense<RuleText> {
     const named = item.endpoints.reachable.find(endpoint => item.names.endpoint(endpoint) === chain);
     if (named !== undefined) return named.hostPort;
     if (item.all.some(({hostPort}) => hostPort === destination)) return null;
+    const replaced = this.#replacedIn(chain, destination);
+    if (replaced !== null) return replaced;
     const address = destination.replace(/:\d+$/, '');
     const left = item.endpoints.reachable.filter(({hostPort}) => hostPort.replace(/:\d+$/, '') === address);
     return left.find(({hostPort}) => !fate.destinations.has(hostPort))?.hostPort ?? null;
+  }
+
+  /** kube-proxy writes endpoints in order. Where one was put in the place of another out of order, it is that one's address that is wrong. */
+  #replacedIn(chain: string, destination: string): string | null {
+    const {actual, expected} = this.#case;
+    const found = endpointsIn(actual.chain(chain)?.rules() ?? []);
+    const should = endpointsIn(expected.chain(chain)?.rules() ?? []);
+    const off = should.filter((hostPort, at) => found[at] !== hostPort);
+    if (found.length !== should.length || off.length !== 1 || !found.includes(destination)) return null;
+    return found.join() === found.toSorted().join() ? null : (off[0] ?? null);
   }
 
   special(trial: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] {
@@ -254,6 +266,14 @@ export class NftSense implements RuleSense<RuleText> {
     const protocol = this.#case.item.port.protocol.toLowerCase();
     return `${address === null ? '' : `${address} . `}${protocol} . ${port}`;
   }
+}
+
+/** The endpoints of a rule that sends packets to one of them by chance, in its order. */
+function endpointsIn(rules: readonly RuleText[]): readonly string[] {
+  const text = rules.find(rule => rule.text.includes(' dnat '))?.text ?? '';
+  return [...text.matchAll(/\d+ : (\S+) \. (\d+)/g)].map(([, address = '', port = '']) =>
+    address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
+  );
 }
 
 const endpointChecks: ReadonlySet<string> = new Set(['service-endpoints-check', 'nodeport-endpoints-check', 'endpoints-check']);

@@ -57,3 +57,16 @@ export function withChains(table: NftTableSource, chains: ReadonlyMap<string, Nf
 function asBase(chain: NftChain | undefined): readonly NftChain[] {
   return chain === undefined || chain.base === null ? [] : [chain];
 }
+
+/** A table in which one set holds other elements. */
+export function withSet(table: NftTableSource, name: string, set: NftSet | undefined): NftTableSource {
+  const {id, family, declared, baseChains} = table;
+  return {
+    id,
+    family,
+    declared,
+    baseChains,
+    chain: wanted => table.chain(wanted),
+    set: wanted => (wanted === name ? set : table.set(wanted)),
+  };
+}

@@ -7,7 +7,7 @@ import {sourceNames} from '../sources.ts';
 import type {Symptom} from '../symptom.ts';
 import {frameProbes} from './frame-probes.ts';
 import type {NftCase, NftPortDifference} from './nft-case.ts';
-import {withChains} from './service-view.ts';
+import {withChains, withSet} from './service-view.ts';
 import {changedProbes, type TableChange} from './table-effect.ts';
 
 /** More Service ports than this are not tried one by one. */
@@ -25,7 +25,8 @@ export function judgeStrangeNftRules(given: NftCase, differences: readonly NftPo
   const duplicate = differences.every(({kind}) => kind === 'duplicate');
   const found = actual.chain(first.name);
   const table = first.what === 'rule' && found !== undefined ? withChains(view, new Map([[first.name, found]])) : view;
-  const changes = changedProbes({expected, table, other: view}, probesOf(given));
+  const other = first.what === 'element' ? withSet(view, first.name, expected.set(first.name)) : view;
+  const changes = changedProbes({expected, table, other}, probesOf(given));
   const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};
   const lost = changes.filter(change => change.lost);
   const items = [...new Set(lost.map(({item}) => item))];

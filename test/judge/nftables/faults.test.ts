@@ -1,0 +1,292 @@
+/** What goes wrong in nftables mode is found under the code that it has in every mode. */
+import {describe, expect, test} from 'vitest';
+import {nftScenario, replaced, shortNews, withRules} from '../../nft-scenario.ts';
+
+const web = 'shop/web/tcp/http';
+const marks = 'meta mark set meta mark | 0x00004000';
+const balanced = 'numgen random mod 3 map { 0 : 10.244.11.4 . 8080, 1 : 10.244.11.5 . 8080, 2 : 10.244.12.4 . 8080 }';
+const ofWeb = (by: string) => withRules(`service-KHN6ECMT-${web}`, `meta l4proto tcp dnat ip to ${by}`);
+
+describe('a Service port', () => {
+  test.each<[what: string, change: (ruleset: string) => string, found: readonly string[]]>([
+    ['without its only entry is not programmed', replaced(/10\.96\.1\.1 \. tcp \. 80 : goto \S+,\s+/, ''), ['ST201 error shop/web:http']],
+    [
+      'without one of its entries lacks that one',
+      replaced(/tcp \. 30080 : goto \S+,\s+/, ''),
+      ['ST206 error shop/nodeport:http node port 30080'],
+    ],
+    [
+      'that leaves out an endpoint misses it',
+      ofWeb('numgen random mod 2 map { 0 : 10.244.11.4 . 8080, 1 : 10.244.12.4 . 8080 }'),
+      ['ST202 error shop/web:http 10.244.11.5:8080'],
+    ],
+    [
+      'that sends to an endpoint of yesterday misses one and has a stale one',
+      ofWeb('numgen random mod 3 map { 0 : 10.244.11.3 . 8080, 1 : 10.244.11.5 . 8080, 2 : 10.244.12.4 . 8080 }'),
+      ['ST202 error shop/web:http 10.244.11.4:8080', 'ST203 error shop/web:http 10.244.11.3:8080'],
+    ],
+    [
+      'with an address out of order, which kube-proxy never writes, has that address wrong',
+      ofWeb('numgen random mod 3 map { 0 : 10.244.99.9 . 8080, 1 : 10.244.11.5 . 8080, 2 : 10.244.12.4 . 8080 }'),
+      ['ST204 error shop/web:http 10.244.11.4:8080'],
+    ],
+    [
+      'with another port has a wrong address',
+      ofWeb('numgen random mod 3 map { 0 : 10.244.11.4 . 8081, 1 : 10.244.11.5 . 8080, 2 : 10.244.12.4 . 8080 }'),
+      ['ST204 error shop/web:http 10.244.11.4:8080'],
+    ],
+    [
+      'may be balanced unevenly',
+      ofWeb('numgen random mod 4 map { 0 : 10.244.11.4 . 8080, 1 : 10.244.11.5 . 8080, 2 : 10.244.12.4 . 8080, 3 : 10.244.11.4 . 8080 }'),
+      ['ST208 warning shop/web:http'],
+    ],
+    ['may lead to an empty chain', withRules(`service-KHN6ECMT-${web}`), ['ST214 error shop/web:http cluster IP 10.96.1.1:80']],
+    [
+      'may lack the rule that leads on to its endpoints',
+      withRules('external-6HDZL72K-shop/nodeport/tcp/http', `${marks} comment "masquerade"`),
+      ['ST206 error shop/nodeport:http node port 30080'],
+    ],
+    [
+      'with a Local policy may be spread as for Cluster',
+      withRules(
+        'external-5C7MGBTD-shop/nodeport-local/tcp/http',
+        `${marks} comment "masquerade"`,
+        'goto service-5C7MGBTD-shop/nodeport-local/tcp/http',
+      ),
+      ['ST207 error shop/nodeport-local:http node port 30081'],
+    ],
+    [
+      'may have open source ranges',
+      withRules('firewall-MS7URUV6-shop/lb-ranges/tcp/http'),
+      ['ST210 error shop/lb-ranges:http load-balancer IP 203.0.113.13:80'],
+    ],
+    [
+      'may lose the address in its source ranges',
+      replaced('{ 198.51.100.0/24, 203.0.113.0/28 }', '203.0.113.0/28'),
+      ['ST210 error shop/lb-ranges:http load-balancer IP 203.0.113.13:80'],
+    ],
+    ['may remember clients for another time', replaced('timeout 10m', 'timeout 20m'), ['ST209 warning shop/sticky-short:http']],
+    [
+      'may not remember clients',
+      replaced(/\t\tip saddr @affinity-\S+ goto endpoint-\w+-shop\/sticky\/\S+\n/g, ''),
+      ['ST209 warning shop/sticky:http'],
+    ],
+    [
+      'may leave its external traffic unmasqueraded',
+      withRules('external-6HDZL72K-shop/nodeport/tcp/http', 'goto service-6HDZL72K-shop/nodeport/tcp/http'),
+      ['ST211 error shop/nodeport:http node port 30080'],
+    ],
+    [
+      'with endpoints may be refused',
+      replaced(/10\.96\.1\.1 \. tcp \. 80 : goto \S+,/, '10.96.1.1 . tcp . 80 : drop,'),
+      ['ST213 error shop/web:http cluster IP 10.96.1.1:80'],
+    ],
+    [
+      'with a refusal that nobody reaches is told so',
+      replaced(
+        'elements = { 10.96.1.14 . tcp',
+        'elements = { 10.96.1.1 . tcp . 80 comment "shop/web:http" : goto reject-chain, 10.96.1.14 . tcp',
+      ),
+      ['ST213 info shop/web:http'],
+    ],
+    [
+      'of a Service without endpoints may hang at an address that is no cluster IP',
+      replaced(/203\.0\.113\.15 \. tcp \. 80 comment "shop\/empty-lb:http" : goto reject-chain,\s+/, ''),
+      ['ST212 error shop/empty-lb:http load-balancer IP 203.0.113.15:80'],
+    ],
+    [
+      'may have a stranger’s rule in its chain',
+      replaced(
+        `\t\tmeta l4proto tcp dnat ip to ${balanced}\n\t}\n\n\tchain external-MS7`,
+        `\t\tdnat to 10.9.9.9:80\n\t\tmeta l4proto tcp dnat ip to ${balanced}\n\t}\n\n\tchain external-MS7`,
+      ),
+      ['ST216 error shop/lb-ranges:http cluster IP 10.96.1.7:80'],
+    ],
+    [
+      'may still answer where the API has it no more',
+      replaced('tcp . 30080 : goto', 'tcp . 31999 : goto external-6HDZL72K-shop/nodeport/tcp/http, tcp . 30080 : goto'),
+      ['ST205 error shop/nodeport:http'],
+    ],
+  ])('%s', async (_, change, found) => {
+    expect(shortNews(await nftScenario(change))).toEqual(found);
+  });
+
+  test('of every Service of an endpoint lacks hairpins when its element is gone', async () => {
+    const news = shortNews(await nftScenario(replaced('10.244.11.6 . 10.244.11.6 . tcp . 8080,', '')));
+    expect(news).toEqual([
+      'ST211 error shop/both-local:http 10.244.11.6:8080',
+      'ST211 error shop/internal-local:http 10.244.11.6:8080',
+      'ST211 error shop/lb-local:http 10.244.11.6:8080',
+      'ST211 error shop/nodeport-local:http 10.244.11.6:8080',
+    ]);
+  });
+
+  test('that the API does not have still answers on every node', async () => {
+    const whole = await nftScenario();
+    whole.deleteService('shop/sticky');
+    whole.deleteSlices('shop/sticky');
+    expect(shortNews(whole)).toEqual(Array.from({length: 3}, () => 'ST205 error shop/sticky'));
+  });
+});
+
+describe('before 1.36 endpoints have chains', () => {
+  test('one that sends elsewhere has a wrong address', async () => {
+    const whole = await nftScenario(replaced('dnat to 192.0.2.10:5432', 'dnat to 192.0.2.66:5432'), '1.33');
+    expect(shortNews(whole)).toEqual(['ST204 error shop/manual:db 192.0.2.10:5432']);
+  });
+
+  test('one that is empty is a broken jump', async () => {
+    const whole = await nftScenario(withRules(`endpoint-GXDMGVDY-${web}__10.244.11.4/8080`), '1.33');
+    expect(shortNews(whole)).toEqual(['ST214 error shop/web:http 10.244.11.4:8080']);
+  });
+
+  test('when a kube-proxy that took over left all of them empty, that is one finding a family', async () => {
+    const whole = await nftScenario(ruleset => ruleset.replace(/(chain endpoint-\S+ \{\n)[^}]*?(\n\t\})/g, '$1$2'), '1.33');
+    expect(shortNews(whole)).toEqual(['ST214 error', 'ST214 error IPv6']);
+  });
+
+  test('one that does not mark its own connections breaks hairpins', async () => {
+    const whole = await nftScenario(
+      withRules(`endpoint-GXDMGVDY-${web}__10.244.11.4/8080`, 'meta l4proto tcp dnat to 10.244.11.4:8080'),
+      '1.33',
+    );
+    expect(shortNews(whole)).toEqual(['ST211 error shop/web:http 10.244.11.4:8080']);
+  });
+});
+
+describe('the frame', () => {
+  test.each<[what: string, change: (ruleset: string) => string, found: readonly string[]]>([
+    ['without a table holds no rules', replaced(/^table ip kube-proxy \{[\s\S]*?^\}\n/m, ''), ['ST305 error']],
+    ['may not be hooked for arriving packets', withRules('nat-prerouting'), ['ST301 error']],
+    ['may not be hooked for the node’s own packets', withRules('nat-output'), ['ST301 error']],
+    ['may not look for cluster IPs', replaced(/\t\tip daddr \. meta l4proto \. th dport vmap @service-ips\n/, ''), ['ST301 error']],
+    [
+      'may not look for node ports',
+      replaced(/\t\tip daddr @nodeport-ips meta l4proto \. th dport vmap @service-nodeports\n/, ''),
+      ['ST304 error'],
+    ],
+    ['may have lost the node’s address', replaced('elements = { 172.18.0.11 }', 'elements = { 172.18.0.77 }'), ['ST304 error']],
+    ['may not masquerade', withRules('nat-postrouting'), ['ST302 error']],
+    ['may not honour the mark', replaced(/\t\tmeta mark & .* masquerade fully-random\n/, ''), ['ST302 error']],
+    ['may not check source ranges', withRules('filter-prerouting-pre-dnat'), ['ST301 error']],
+    ['may not refuse what has no endpoints', withRules('service-endpoints-check'), ['ST301 error']],
+    ['may not reject', withRules('reject-chain'), ['ST212 error']],
+    ['may not refuse unused ports of cluster IPs', withRules('cluster-ips-check'), ['ST217 warning']],
+    [
+      'may tell pods in another way than configured',
+      ruleset => ruleset.replaceAll(/(?<match>ip saddr(?: !=)? )10\.244\.0\.0\/16/g, '$<match>10.99.0.0/16'),
+      ['ST504 warning'],
+    ],
+    [
+      'may mark the wrong traffic to cluster IPs',
+      replaced('ip saddr != 10.244.0.0/16 meta mark', 'ip saddr != 10.99.0.0/16 meta mark'),
+      ['ST302 warning'],
+    ],
+    ['may drop everything', replaced('\tchain services {\n', '\tchain services {\n\t\tdrop\n'), ['ST216 error']],
+    [
+      'may drop one Service',
+      replaced('\tchain services {\n', '\tchain services {\n\t\tip daddr 10.96.1.1 tcp dport 80 drop\n'),
+      ['ST213 error shop/web:http cluster IP 10.96.1.1:80'],
+    ],
+    [
+      'may take one Service elsewhere',
+      replaced('\tchain services {\n', '\tchain services {\n\t\tip daddr 10.96.1.1 tcp dport 80 dnat to 10.9.9.9:80\n'),
+      ['ST216 error shop/web:http cluster IP 10.96.1.1:80'],
+    ],
+    [
+      'may take an endpoint for a cluster IP, and refuse what is sent to it',
+      replaced('elements = { 10.96.0.1, 10.96.0.10', 'elements = { 10.96.0.1, 10.244.12.6, 10.96.0.10'),
+      ['ST213 error shop/sleepy-published:http cluster IP 10.96.1.19:80'],
+    ],
+    ['may drop a network that holds endpoints', replaced('ip daddr 10.96.0.0/16 drop', 'ip daddr 10.244.0.0/16 drop'), ['ST216 error']],
+    [
+      'may hold chains that nothing reaches',
+      replaced('\tchain reject-chain {', '\tchain service-AAAABBBB-shop/old/tcp/http {\n\t\tdrop\n\t}\n\n\tchain reject-chain {'),
+      ['ST215 info'],
+    ],
+  ])('%s', async (_, change, found) => {
+    expect(shortNews(await nftScenario(change))).toEqual(found);
+  });
+});
+
+describe('tables of somebody else', () => {
+  const before = (table: string) => (ruleset: string) => `${table}\n${ruleset}`;
+  const chain = (name: string, hook: string, ...rules: readonly string[]): string =>
+    `table inet other {\n\tchain ${name} {\n\t\ttype ${hook};\n${rules.map(rule => `\t\t${rule}\n`).join('')}\t}\n}`;
+
+  test.each<[what: string, table: string, found: readonly string[]]>([
+    [
+      'that take a node port',
+      chain('pre', 'nat hook prerouting priority -110; policy accept', 'tcp dport 30080 dnat ip to 10.1.1.1:80'),
+      ['ST401 error shop/nodeport:http node port 30080'],
+    ],
+    [
+      'that drop one cluster IP',
+      chain('pre', 'filter hook prerouting priority -300; policy accept', 'ip daddr 10.96.1.1 tcp dport 80 drop'),
+      ['ST402 error shop/web:http cluster IP 10.96.1.1:80'],
+    ],
+    [
+      'whose policy drops what is forwarded',
+      chain('fwd', 'filter hook forward priority 0; policy drop', 'ct state established accept'),
+      ['ST303 error', 'ST303 error IPv6'],
+    ],
+    [
+      'with a match that nobody knows',
+      chain('pre', 'filter hook prerouting priority -300; policy accept', 'osf name "Linux" drop'),
+      ['ST403 warning', 'ST403 warning IPv6'],
+    ],
+    ['that accept on input', chain('in', 'filter hook input priority 0; policy accept', 'tcp dport 22 accept'), []],
+    [
+      'that masquerade what leaves the cluster',
+      chain('post', 'nat hook postrouting priority srcnat; policy accept', 'ip saddr 10.244.0.0/16 ip daddr != 10.244.0.0/16 masquerade'),
+      [],
+    ],
+  ])('%s', async (_, table, found) => {
+    expect(shortNews(await nftScenario(before(table)))).toEqual(found);
+  });
+});
+
+describe('legitimate differences stay silent', () => {
+  test.each<[what: string, change: (ruleset: string) => string]>([
+    [
+      'empty chains of endpoints that are gone',
+      replaced('\tchain reject-chain {', `\tchain endpoint-GXDMGVDY-${web}__10.244.11.4/8080 {\n\t}\n\n\tchain reject-chain {`),
+    ],
+    ['clients that are remembered', replaced('timeout 10m\n', 'timeout 10m\n\t\telements = { 10.9.9.1 expires 9m59s996ms }\n')],
+    ['no rule for unallocated cluster IPs', replaced(/\t\tip daddr 10\.96\.0\.0\/16 drop.*\n/, '')],
+    ['that rule for two networks', replaced('ip daddr 10.96.0.0/16 drop', 'ip daddr { 10.96.0.0/16, 10.112.0.0/16 } drop')],
+    ['an address of the node that is gone', replaced('elements = { 172.18.0.11 }', 'elements = { 172.18.0.11, 172.18.0.77 }')],
+    [
+      'chains that an upgrade left',
+      replaced(
+        '\tchain nat-output {',
+        '\tchain filter-prerouting {\n\t\ttype filter hook prerouting priority dstnat - 10; policy accept;\n\t\tct state new jump firewall-check\n\t}\n\n\tchain mark-for-masquerade {\n\t\tmeta mark set meta mark | 0x00004000\n\t}\n\n\tchain nat-output {',
+      ),
+    ],
+    ['a ruleset without comments', ruleset => ruleset.replace(/ comment "[^"]*"/g, '').replace(/\t+comment "[^"]*"\n/g, '')],
+  ])('%s', async (_, change) => {
+    expect(shortNews(await nftScenario(change))).toEqual([]);
+  });
+
+  test('one Service of two that claim an address has got it, whichever', async () => {
+    const whole = await nftScenario();
+    whole.service('shop/lb-no-nodeport', service => ({...service, status: {loadBalancer: {ingress: [{ip: '203.0.113.10'}]}}}));
+    const found = shortNews(whole).filter(text => !text.includes('lb-no-nodeport'));
+    expect(found).toEqual([]);
+  });
+});
+
+describe('a kube-proxy that does not know its zone', () => {
+  test('is one finding, as in every mode', async () => {
+    const all = 'numgen random mod 3 map { 0 : 10.244.11.4 . 8080, 1 : 10.244.11.5 . 8080, 2 : 10.244.12.4 . 8080 }';
+    const whole = await nftScenario(withRules('service-WMVSO7CT-shop/zonal/tcp/http', `meta l4proto tcp dnat ip to ${all}`));
+    expect(shortNews(whole)).toEqual(['ST509 warning']);
+  });
+});
+
+describe('a dump that breaks off', () => {
+  test('leaves the node unread, and nothing is missing for it', async () => {
+    const whole = await nftScenario(ruleset => ruleset.slice(0, 9000));
+    expect(shortNews(whole)).toEqual(['ST902 warning', 'ST902 warning IPv6']);
+  });
+});
