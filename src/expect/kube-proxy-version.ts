@@ -1,5 +1,5 @@
 import type {NodeObject} from '../model/api-objects.ts';
-import {type KubeProxyVersion, newestKnownMinor, type Setting} from '../model/proxy-config.ts';
+import {type KubeProxyVersion, newestKnownMinor, type Setting, seenInRules} from '../model/proxy-config.ts';
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {kubeProxyContainer, kubeProxyPod} from './kube-proxy-pod.ts';
 
@@ -33,7 +33,7 @@ export function kubeProxyVersion({node, api, object, given, inferred}: VersionIn
     if (value !== null) return {value, source: sourceOf(name, value)};
     if (!weak) problems.push({node: node.name, message: `${name}: "${text.trim().split('\n', 1)[0] ?? ''}" is no version of kube-proxy`});
   }
-  if (inferred !== undefined) return {value: inferred, source: "seen in the node's rules"};
+  if (inferred !== undefined) return {value: inferred, source: seenInRules};
   return {
     value: {text: 'unknown', minor: newestKnownMinor, patch: 0, guessed: true},
     source: 'not found: judged by the newest known rules',

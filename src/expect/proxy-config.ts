@@ -1,6 +1,6 @@
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import type {NodeObject} from '../model/api-objects.ts';
-import type {DetectLocalMode, ProxyConfig, Setting} from '../model/proxy-config.ts';
+import {type DetectLocalMode, type ProxyConfig, type Setting, seenInRules} from '../model/proxy-config.ts';
 import {type KubeProxyFields, parseArguments, parseConfigFile, parseConfigz} from '../parse/kube-proxy-config.ts';
 import {nodeObject} from './api-index.ts';
 import type {InferredConfig} from './iptables/infer-config.ts';
@@ -79,8 +79,6 @@ function tellsSettings({fields, source}: Layer): boolean {
 }
 
 const argumentsOfK3s = 'arguments of k3s in the Node';
-
-const seenInRules = "seen in the node's rules";
 
 interface Layer {
   readonly fields: KubeProxyFields;

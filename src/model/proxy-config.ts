@@ -4,6 +4,9 @@ export interface Setting<T> {
   readonly source: string;
 }
 
+/** The source of a setting that nothing but the node's rules tells. */
+export const seenInRules = "seen in the node's rules";
+
 export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
 
 /** The settings of one node's kube-proxy that change its rules. */

@@ -2,7 +2,7 @@ import {nodeObject} from '../../expect/api-index.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {Family} from '../../model/family.ts';
-import {oldestKnownMinor} from '../../model/proxy-config.ts';
+import {oldestKnownMinor, seenInRules} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
@@ -51,6 +51,11 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
     const excerpt = isExcerpt(ruleset);
     const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
     const {symptoms: found, expected} = judgeFamily({expect, actual, sets, knowsZone});
+    const doubt = found.length === 0 ? null : whyDoubtful(input);
+    if (doubt !== null) {
+      unread.push({family, reason: doubt});
+      continue;
+    }
     traces.push(...expected.ports.filter(({port}) => input.traces(port)).map(item => tracePort({item, expected, actual})));
     if (found.length > 0 && garbledRules(ruleset).length > 0)
       unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});
@@ -60,6 +65,18 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
     else unread.push({family, reason: `the dump ends too early, at line ${ruleset.cut.line} in table ${ruleset.cut.table}`});
   }
   return {families: judged, unread, symptoms, traces, config: input.config, counts: countRules(dumps)};
+}
+
+/**
+ * Settings that were read off a dump of which a part is missing may be others: what does not fit them is no finding. Null when
+ * something else tells them, or nothing is missing.
+ */
+function whyDoubtful({config, dumps}: NodeInput): string | null {
+  const cut = [...dumps.current.values()].find(ruleset => ruleset.cut !== null)?.cut ?? null;
+  const {version, clusterCIDRs, masqueradeAll, masqueradeBit} = config;
+  const isGuess = version.value.guessed === true || [clusterCIDRs, masqueradeAll, masqueradeBit].some(({source}) => source === seenInRules);
+  if (cut === null || !isGuess) return null;
+  return `a dump ends too early, at line ${cut.line} in table ${cut.table}, and kube-proxy's settings are not known but from the rules: what is there is not judged`;
 }
 
 /** That nothing leads to a chain, or that a rule without effect is not there, may only be that it was not shown. */
