@@ -1,7 +1,9 @@
 import {tableId} from '../expect/nftables/expected-table.ts';
 import {type HeldMode, heldModes} from '../judge/held-modes.ts';
+import {type Leftover, leftoverLocalChains, leftoverPortals} from '../judge/leftover-modes.ts';
 import {type LeftoverCase, type LeftoverEffect, leftoverEffect} from '../judge/leftover-effect.ts';
 import {families} from '../model/family.ts';
+import type {Observation} from '../model/finding.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import {walkPacket} from '../trace/walk-packet.ts';
 import type {Check, NodeContext} from './check.ts';
@@ -17,9 +19,14 @@ export const otherModeLeftovers: Check<'ST502'> = {
     const {node, config, rulesets} = context;
     const said = config.mode.value;
     const held = heldModes(node, rulesets);
+    for (const ruleset of rulesets.values()) {
+      const local = leftoverLocalChains(ruleset, config.version.value);
+      const portals = said === 'userspace' || !held.some(({mode}) => mode === said) ? null : leftoverPortals(ruleset);
+      for (const leftover of [local, portals]) if (leftover !== null) yield observationOf(node.name, leftover);
+    }
     if (!held.some(({mode}) => mode === said)) return;
     for (const {mode, sign} of held) {
-      if (mode === said || (mode === 'iptables' && said === 'ipvs')) continue;
+      if (mode === said || mode === 'userspace' || (mode === 'iptables' && said === 'ipvs')) continue;
       const effect = effectOf(context, mode);
       const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign}`;
       yield effect === null
@@ -45,4 +52,8 @@ function effectOf({rulesets, nft, view, facts, config}: NodeContext, mode: HeldM
     if (effect !== null) return effect;
   }
   return null;
+}
+
+function observationOf(node: string, {family, message, catches, rules}: Leftover): Observation {
+  return {node, family, message, actual: rules, ...(catches ? {severity: 'error'} : {})};
 }

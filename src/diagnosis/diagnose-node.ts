@@ -66,7 +66,7 @@ export function diagnoseNode(node: NodeDump, {api, view, services, options}: Nod
 /** What the node's rules show of its kube-proxy: those of iptables first, which a node of nftables mode may hold for other ends. */
 function seenConfig(rulesets: Dumps['current'], nft: () => NftRuleset | null): InferredConfig {
   const seen = inferConfig(rulesets);
-  return seen.version === undefined ? inferNftConfig(kubeProxyTables(nft())) : seen;
+  return Object.keys(seen).length === 0 ? inferNftConfig(kubeProxyTables(nft())) : seen;
 }
 
 /** A dump is not parsed before somebody asks, and then once. */

@@ -4,7 +4,7 @@ import type {NodeDump} from '../model/snapshot.ts';
 
 /** A proxy mode of which the kernel holds something, and by what it shows. */
 export interface HeldMode {
-  readonly mode: 'iptables' | 'ipvs' | 'nftables';
+  readonly mode: 'iptables' | 'ipvs' | 'nftables' | 'userspace';
   readonly sign: string;
 }
 
@@ -14,6 +14,8 @@ export function heldModes(node: NodeDump, rulesets: ReadonlyMap<Family, Ruleset>
   const all = [...rulesets.values()];
   const services = all.reduce((sum, ruleset) => sum + countChains(ruleset, /^KUBE-(?:SVC|SVL|EXT)-/), 0);
   if (services > 0) held.push({mode: 'iptables', sign: `${services} chains of Services in iptables`});
+  const portals = all.reduce((sum, ruleset) => sum + countChains(ruleset, /^KUBE-(?:PORTALS|NODEPORT)-(?:CONTAINER|HOST)$/), 0);
+  if (portals > 0) held.push({mode: 'userspace', sign: `${portals} chains of portals in iptables`});
   const ipvs = ipvsSigns(node, all);
   if (ipvs.length > 0) held.push({mode: 'ipvs', sign: ipvs.join(', ')});
   if (holdsNftables(node)) held.push({mode: 'nftables', sign: 'the nftables table kube-proxy'});

@@ -37,7 +37,9 @@ export function tableOf(chains: ReadonlyMap<string, unknown>): string {
   if (names.includes('PREROUTING') && names.includes('FORWARD')) return 'mangle';
   if (
     names.some(name =>
-      /^(?:PREROUTING|POSTROUTING|KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-.*|KUBE-POSTROUTING|KUBE-MARK-\w+|KUBE-PORTALS-\w+)$/.test(name),
+      /^(?:PREROUTING|POSTROUTING|KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-.*|KUBE-POSTROUTING|KUBE-MARK-\w+|KUBE-(?:PORTALS|NODEPORT)-(?:CONTAINER|HOST))$/.test(
+        name,
+      ),
     )
   )
     return 'nat';

@@ -35,3 +35,68 @@ test('an IPVS that was asked and holds nothing stays silent', async () => {
   given.file('node-b', 'kube-ipvs0.json', '[]');
   expect(given.news()).toEqual([]);
 });
+
+const portals = [
+  '-A KUBE-PORTALS-CONTAINER -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http" -m tcp --dport 80 -j REDIRECT --to-ports 36463',
+  '-A KUBE-PORTALS-HOST -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http" -m tcp --dport 80 -j DNAT --to-destination 172.18.0.12:36463',
+];
+
+test('portals of the userspace mode behind KUBE-SERVICES are a warning that says what they still do', async () => {
+  const given = await scenario();
+  const rules = given.rules('node-b');
+  for (const chain of ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST']) rules.declare('nat', chain);
+  rules.append('nat', '-A PREROUTING -j KUBE-PORTALS-CONTAINER');
+  for (const rule of portals) rules.append('nat', rule);
+  expect(given.news({only: new Set(['ST502'])})).toEqual([
+    expect.objectContaining({
+      ...place,
+      message: saying(
+        'userspace mode left 2 rules',
+        'KUBE-PORTALS-CONTAINER, KUBE-PORTALS-HOST',
+        'of shop/web:http',
+        'packets that KUBE-SERVICES does not take',
+      ),
+    }),
+  ]);
+});
+
+test('portals before KUBE-SERVICES are an error: they catch packets', async () => {
+  const given = await scenario();
+  const rules = given.rules('node-b');
+  for (const chain of ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST']) rules.declare('nat', chain);
+  rules.insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -j KUBE-PORTALS-CONTAINER');
+  for (const rule of portals) rules.append('nat', rule);
+  expect(given.news({only: new Set(['ST502'])})).toEqual([
+    expect.objectContaining({...place, severity: 'error', message: saying('KUBE-PORTALS-CONTAINER come before KUBE-SERVICES')}),
+  ]);
+});
+
+test('chains KUBE-XLB of years ago are reported where kube-proxy does not remove them', async () => {
+  for (const [capture, reported] of [
+    ['healthy/1.36-iptables', true],
+    ['healthy/1.26-iptables', false],
+  ] as const) {
+    const given = await scenario(capture);
+    const rules = given.rules('node-b');
+    rules.declare('nat', 'KUBE-XLB-67NZLRHBNDSAWJRO');
+    rules.append('nat', '-A KUBE-XLB-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http" -j KUBE-SVC-67NZLRHBNDSAWJRO');
+    const said = given.news().map(({code, severity, message}) => [code, severity, message]);
+    expect(said, capture).toEqual([
+      reported
+        ? ['ST502', 'warning', saying('1 chain KUBE-XLB-', 'cannot be deleted')]
+        : ['ST215', 'info', saying('KUBE-XLB-67NZLRHBNDSAWJRO')],
+    ]);
+  }
+});
+
+test('what an older kubelet left stays silent', async () => {
+  const given = await scenario();
+  const rules = given.rules('node-b');
+  rules.declare('nat', 'KUBE-MARK-DROP');
+  rules.append('nat', '-A KUBE-MARK-DROP -j MARK --set-xmark 0x8000/0x8000');
+  rules.append(
+    'filter',
+    '-A KUBE-FIREWALL -m comment --comment "kubernetes firewall for dropping marked packets" -m mark --mark 0x8000/0x8000 -j DROP',
+  );
+  expect(given.news()).toEqual([]);
+});

@@ -14,7 +14,7 @@ export interface InferredConfig extends KubeProxyFields {
 /** Reads kube-proxy's settings off its rules: most Services agree on them, whatever is wrong with some. */
 export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredConfig {
   const all = [...rulesets.values()];
-  if (!all.some(holdsServiceRules)) return {};
+  if (!all.some(holdsServiceRules)) return all.some(holdsPortals) ? {mode: 'userspace'} : {};
   const detectors = all.map(ruleset => usualDetector(ruleset));
   const pods = all.map((ruleset, index) => podDetector(ruleset, detectors[index] ?? null));
   const cidrs = pods.flatMap(detector => (detector?.kind === 'cidr' ? [detector.value] : []));
@@ -120,6 +120,12 @@ function fingerprint(rulesets: ReadonlyMap<Family, Ruleset>): KubeProxyVersion {
   if (writesFirewall || says(all, 'filter', 'KUBE-FORWARD', 'nfacct')) return guess(36);
   return guess(six !== undefined && (six.chain('nat', 'KUBE-SERVICES')?.text() ?? '').includes('! -d ::1/128') ? 26 : 25);
 }
+
+function holdsPortals(ruleset: Ruleset): boolean {
+  return portals.some(name => (ruleset.chain('nat', name)?.ruleCount ?? 0) > 0);
+}
+
+const portals = ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST', 'KUBE-NODEPORT-CONTAINER', 'KUBE-NODEPORT-HOST'];
 
 /** An excerpt may hold the chains of a few Services and no more. */
 function holdsServiceRules(ruleset: Ruleset): boolean {

@@ -279,6 +279,11 @@ export function knowsReadyEndpointsOnly(version: KubeProxyVersion): boolean {
   return version.minor <= 20;
 }
 
+/** Up to 1.27 kube-proxy deletes KUBE-XLB chains that it does not need; later ones do not know them. */
+export function deletesLocalChains(version: KubeProxyVersion): boolean {
+  return version.minor <= 27;
+}
+
 /** 1.21: kube-proxy serves both families (gate IPv6DualStack, off before); up to then that of its node's address alone. */
 export function servesBothFamilies(version: KubeProxyVersion, gates: Gates): boolean {
   return version.minor >= 23 || gate(gates, 'IPv6DualStack', version.minor >= 21);

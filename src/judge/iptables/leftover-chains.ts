@@ -1,5 +1,6 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/names.ts';
+import {deletesLocalChains} from '../../expect/iptables/versions.ts';
 import type {Chain, Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptom.ts';
 
@@ -18,7 +19,7 @@ export function leftoverChains(
   if (nat === undefined) return [];
   const leftovers: Chain[] = [];
   for (const chain of nat.chains.values())
-    if (!expectedChains.has(chain) && parseChainName(chain.name) !== null && chain.ruleCount > 0) leftovers.push(chain);
+    if (!expectedChains.has(chain) && isOfServices(chain, expected) && chain.ruleCount > 0) leftovers.push(chain);
   if (leftovers.length === 0) return [];
   const reached = reachable(actual, changedChains, leftovers);
   const orphans = leftovers.filter(chain => !reached.has(chain.name));
@@ -26,6 +27,12 @@ export function leftoverChains(
   const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
   const detail = `${orphans.length} ${orphans.length === 1 ? 'chain' : 'chains'} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
   return [{kind: 'orphan-chain', family: expected.family, port: null, detail, expected: [], actual: rules}];
+}
+
+/** KUBE-XLB chains that this kube-proxy does not remove are ST502. */
+function isOfServices({name}: Chain, {context}: ExpectedRuleset): boolean {
+  const role = parseChainName(name)?.role;
+  return role !== undefined && (role !== 'XLB' || deletesLocalChains(context.version));
 }
 
 /** Names of leftover chains that some chain in use leads to. Chains that read as expected lead to expected ones only. */

@@ -65,6 +65,7 @@ describe('a difference between versions', () => {
     keepsAddressSpelling: [30, versions.keepsAddressSpelling],
     sortsWithinSlice: [30, versions.sortsWithinSlice],
     mergesByAddress: [21, versions.mergesByAddress],
+    deletesLocalChains: [27, versions.deletesLocalChains],
     endsUnnamedPortWithColon: [19, versions.endsUnnamedPortWithColon],
     excludesBridgedExternalIPs: [20, versions.excludesBridgedExternalIPs],
     knowsReadyEndpointsOnly: [20, versions.knowsReadyEndpointsOnly],

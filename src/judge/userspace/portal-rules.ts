@@ -1,0 +1,50 @@
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+
+/** Where packets of one kind of client are led to kube-proxy: for an address, and for a port of the node. */
+export interface PortalChain {
+  readonly name: string;
+  readonly hook: 'PREROUTING' | 'OUTPUT';
+  readonly kind: 'address' | 'nodePort';
+}
+
+/** The chains of the userspace mode. Those of PREROUTING are for pods and other hosts, those of OUTPUT for the node itself. */
+export const portalChains: readonly PortalChain[] = [
+  {name: 'KUBE-PORTALS-CONTAINER', hook: 'PREROUTING', kind: 'address'},
+  {name: 'KUBE-PORTALS-HOST', hook: 'OUTPUT', kind: 'address'},
+  {name: 'KUBE-NODEPORT-CONTAINER', hook: 'PREROUTING', kind: 'nodePort'},
+  {name: 'KUBE-NODEPORT-HOST', hook: 'OUTPUT', kind: 'nodePort'},
+];
+
+/** A rule that leads the packets of one entry to a port on which kube-proxy listens. */
+export interface PortalRule {
+  readonly rule: Rule;
+  readonly chain: PortalChain;
+  /** Null for a node port. */
+  readonly address: string | null;
+  readonly port: number;
+  /** `tcp` or `udp`. */
+  readonly protocol: string;
+  /** What the comment calls the Service port, without the colon at its end. */
+  readonly servicePortName: string;
+  /** The port of kube-proxy; null when the rule does not lead to one. */
+  readonly proxyPort: number | null;
+}
+
+export function portalRules(ruleset: Ruleset): readonly PortalRule[] {
+  return portalChains.flatMap(chain => (ruleset.chain('nat', chain.name)?.rules() ?? []).map(rule => portalRule(rule, chain)));
+}
+
+function portalRule(rule: Rule, chain: PortalChain): PortalRule {
+  const option = (flag: string): string | undefined => rule.options.find(other => other.flag === flag && !other.negated)?.values[0];
+  const inMatch = (flag: string): string =>
+    rule.matches.flatMap(({options}) => options).find(other => other.flag === flag)?.values[0] ?? '';
+  const to = rule.target?.options.find(({flag}) => flag === '--to-ports' || flag === '--to-destination')?.values[0];
+  const proxyPort = Number(to?.split(':').at(-1));
+  return {
+    ...{rule, chain, protocol: option('-p') ?? ''},
+    address: option('-d')?.replace(/\/(?:32|128)$/, '') ?? null,
+    port: Number(inMatch('--dport')),
+    servicePortName: inMatch('--comment').replace(/:$/, ''),
+    proxyPort: Number.isInteger(proxyPort) && proxyPort > 0 ? proxyPort : null,
+  };
+}

@@ -1,0 +1,28 @@
+import type {Entry} from '../../model/entry.ts';
+import type {EntryTrace, PortTrace} from '../../model/service-trace.ts';
+import {leadsIn, type Portal} from './portal.ts';
+
+/** The way to kube-proxy by every entry of a Service port, as far as rules tell it. */
+export function tracePortals({port, entries, rules}: Portal, node: string): PortTrace {
+  const trace = (entry: Entry): EntryTrace => {
+    const found =
+      rules.find(rule => rule.chain.hook === 'PREROUTING' && leadsIn(rule, entry, port)) ?? rules.find(rule => leadsIn(rule, entry, port));
+    const base = {entry, from: found?.chain.hook === 'OUTPUT' ? 'the node itself' : 'a pod of this node', endpoints: []};
+    if (found === undefined) return {...base, mark: 'missing', steps: [], end: {verdict: 'passed', rule: null}};
+    const {table, chain, line, text} = found.rule;
+    const reason = `kube-proxy, on port ${found.proxyPort ?? 'unknown'}, picks the endpoint`;
+    return {
+      ...base,
+      mark: 'ok',
+      steps: [{table, chain, line, text, to: `${found.rule.target?.name ?? ''} ${found.proxyPort ?? ''}`.trim()}],
+      end: {verdict: 'undecided', rule: found.rule, reason},
+    };
+  };
+  return {
+    node,
+    family: port.family,
+    service: {namespace: port.namespace, name: port.service},
+    port: {name: port.portName, protocol: port.protocol, port: port.port},
+    entries: entries.map(trace),
+  };
+}

@@ -1,0 +1,41 @@
+import type {Family} from '../../model/family.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import {countRules} from '../iptables/read-dumps.ts';
+import type {ModeJudgement, NodeInput, ProxyMode} from '../proxy-mode.ts';
+import {judgePortals} from './judge-portals.ts';
+import {portalOf} from './portal.ts';
+import {type PortalRule, portalRules} from './portal-rules.ts';
+import {tracePortals} from './trace-portals.ts';
+
+/**
+ * kube-proxy's mode up to 1.1, and where it was asked for until 1.25: rules lead packets to a port of kube-proxy itself, which picks
+ * the endpoint. Which one that is no rule tells, so a node in this mode is never found to be all well.
+ */
+export const userspaceMode: ProxyMode = {
+  name: 'userspace',
+  whyUnread: ({dumps}) => (dumps.current.has('IPv4') ? null : 'it has no iptables-save'),
+  judge,
+};
+
+const family: Family = 'IPv4';
+
+function judge(input: NodeInput): ModeJudgement {
+  const {config, dumps, view} = input;
+  const ruleset = dumps.current.get(family);
+  const base = {families: [], config, counts: countRules(dumps)};
+  if (ruleset === undefined) return {...base, unread: [], symptoms: [], traces: []};
+  const rules = portalRules(ruleset);
+  const entries = view.entries(family, {version: config.version.value, gates: config.featureGates.value});
+  const portals = entries.map(({port}) => portalOf(port, rules));
+  return {
+    ...base,
+    unread: [{family, reason: whatIsNotSeen(rules, ruleset)}],
+    symptoms: judgePortals({portals, rules, ruleset}),
+    traces: portals.filter(({port}) => input.traces(port)).map(portal => tracePortals(portal, input.node.name)),
+  };
+}
+
+function whatIsNotSeen(rules: readonly PortalRule[], ruleset: Ruleset): string {
+  const part = ruleset.tables.get('nat')?.complete === true ? '' : ' The dump is an excerpt besides.';
+  return `in userspace mode kube-proxy itself picks the endpoints, and no rule tells which: ${rules.length} rules that lead to its ports were checked, and nothing behind them.${part}`;
+}
