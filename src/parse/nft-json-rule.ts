@@ -46,12 +46,19 @@ const writers: Readonly<Record<string, Writer>> = {
 
 function matchText({op, left, right}: JsonObject): string {
   const [name, operands] = onlyEntry(left);
-  const [masked, mask] = listOf(operands);
+  const [masked, masks] = listOf(operands);
+  const mask = flagList(masks);
   const negation = op === '!=' ? '!=' : '';
   if (name === '&' && Array.isArray(mask))
-    return words([expressionText(masked), negation, `${expressionText(right)} / ${expressionText(mask)}`]);
+    return words([expressionText(masked), negation, `${expressionText(flagList(right))} / ${expressionText(mask)}`]);
   const isPlain = op === 'in' || (op === '==' && !isBinary(name));
   return words([expressionText(left), isPlain ? '' : textOf(op), expressionText(right, stylesOf(left))]);
+}
+
+/** Flags are a list, or in newer versions `{"|": […]}`. */
+function flagList(value: Json | undefined): Json | undefined {
+  const [name, flags] = onlyEntry(value);
+  return name === '|' ? flags : value;
 }
 
 function natText(action: string, {family, addr, port, flags}: JsonObject): string {

@@ -55,12 +55,24 @@ export function canonicalNftRule(listed: string): string {
   const text = listed.trim().replace(/\s*# handle \d+$/, '');
   if (!isSpecial.test(text)) return text;
   const {body, comment} = splitComment(text);
-  const tokens = canonicalTokens(nftTokens(body));
+  const tokens = canonicalTokens(nftTokens(body.replace(maskedFlags, oldFlags)));
   return joinNftTokens(tokens) + (comment === null ? '' : ` comment "${comment}"`);
 }
 
 /** What nft 1.0.6 does not print of a rule without counters. A word too many costs only time. */
-const isSpecial = /\s\s|\t|\n|counter packets| used |\b(?:and|or|xor)\b|addr \. port|mark.*0x|(?:addr|=) \{|^mark /;
+const isSpecial = /\s\s|\t|\n|counter packets| used |\b(?:and|or|xor)\b|addr \. port|mark.*0x|(?:addr|=) \{|^mark |flags & \(/;
+
+/** `tcp flags & (fin | syn) == syn`, which older versions spell `tcp flags syn / fin,syn`. */
+const maskedFlags = /\btcp flags & \(([\w |]+)\) (==|!=) (\w+(?: ?\| ?\w+)*)/g;
+
+function oldFlags(_: string, mask: string, operator: string, flags: string): string {
+  const list = (text: string): string =>
+    text
+      .split('|')
+      .map(flag => flag.trim())
+      .join(',');
+  return `tcp flags ${operator === '!=' ? '!= ' : ''}${list(flags)} / ${list(mask)}`;
+}
 
 const symbols: Readonly<Record<string, string>> = {and: '&', or: '|', xor: '^'};
 /** After these a name stands, which may be any word. */

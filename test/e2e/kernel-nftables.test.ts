@@ -1,6 +1,10 @@
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {snapshotOf} from '../fixtures.ts';
+import {readFixture, snapshotOf} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
+import {scenario} from '../scenario.ts';
+import type {Destination} from './kernel/questions.ts';
 import {disagreements, pooledShares, type Trial} from './kernel/compare.ts';
 import {Experiment, type ExperimentSettings} from './kernel/experiment.ts';
 
@@ -47,4 +51,29 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'packet say
       expect(twice.flatMap(trials => experiment.strayed(trials))).toEqual([]);
     });
   });
+
+  describe.each([
+    {title: 'tables that are not of kube-proxy', file: 'nft.json', other: 'kernel/other-rules.nft'},
+    {title: 'rules of iptables', file: 'iptables-save', other: 'kernel/beside-nft.iptables-save'},
+  ])('beside $title', ({file, other}) => {
+    test('every packet ends where packet says, in the shares it says', async () => {
+      const given = await scenario('nftables/1.36');
+      const kubeProxy = readFixture('captures/nftables/1.36/nodes/node-a/nft.txt').toString('utf8');
+      const text = readFileSync(join(import.meta.dirname, other), 'utf8');
+      given.file('node-a', 'nft.json', file === 'nft.json' ? kubeProxy + text : kubeProxy);
+      if (file !== 'nft.json') given.file('node-a', file, text);
+      await using experiment = await Experiment.open({snapshot: given.snapshot(), node: 'node-a', backend, podInterface: 'cni0'});
+      const services = experiment.questions.filter(({sticky, from, query}) => !sticky && (from !== 'node' || query.family === 'IPv4'));
+      const trials = await experiment.try([...services, ...experiment.questionsAbout(otherDestinations)]);
+      expect([...trials.flatMap(disagreements), ...pooledShares(trials)]).toEqual([]);
+      expect(experiment.read.map(({held}) => held)).toEqual(experiment.read.map(({given: loaded}) => loaded));
+    });
+  });
 });
+
+/** To what packets are sent to try the other rules. */
+const otherDestinations: readonly Destination[] = [
+  ...[32, 33, 35, 42].flatMap(host => [80, 443, 1001, 1002, 8000, 8010, 8011].map(port => ({address: `203.0.113.${host}`, port}))),
+  {address: '203.0.113.35', port: 81, protocol: 'UDP'},
+  {address: '172.18.0.11', port: 30_082},
+];

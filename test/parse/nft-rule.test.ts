@@ -101,6 +101,8 @@ test.each([
   ['ip saddr { 10.0.1.0/24, 10.0.0.0/24, 10.0.2.7 } accept', 'ip saddr { 10.0.0.0/23, 10.0.2.7 } accept'],
   ['counter packets 1 bytes 2 drop comment "counter packets 1 bytes 2"', 'counter drop comment "counter packets 1 bytes 2"'],
   ['\tct  state new # handle 7', 'ct state new'],
+  ['tcp flags & (fin | syn | rst | ack) == syn drop', 'tcp flags syn / fin,syn,rst,ack drop'],
+  ['tcp flags & (fin|syn) != fin|syn drop', 'tcp flags != fin,syn / fin,syn drop'],
 ])('%s reads %s', (listed, canonical) => expect(canonicalNftRule(listed)).toBe(canonical));
 
 test.each([

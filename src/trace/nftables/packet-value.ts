@@ -7,6 +7,8 @@ export interface PacketAt {
   readonly packet: Packet;
   readonly environment: Environment;
   readonly hook: HookName;
+  /** That of the base chain. */
+  readonly priority: number;
 }
 
 /** What a selector finds in a packet. */
@@ -50,13 +52,14 @@ const readers: Readonly<Record<string, Reader>> = {
   iif: (_, at) => inInterface(at),
   oifname: (_, at) => outInterface(at),
   oif: (_, at) => outInterface(at),
-  ct: (words, at) => connectionValue(words, at.packet),
+  ct: connectionValue,
   fib: fibValue,
   numgen: ([, , count = '', , first = '0']) => ({kind: 'random', first: Number(first), count: Number(count)}),
 };
 
 function networkField(field: string, packet: Packet): PacketValue {
-  if (field === 'saddr') return {kind: 'address', address: packet.source};
+  // Which address a masqueraded packet has now is not known.
+  if (field === 'saddr') return packet.masquerade ? unknown : {kind: 'address', address: packet.source};
   if (field === 'daddr') return {kind: 'address', address: packet.destination};
   if (field === 'protocol' || field === 'nexthdr') return protocolValue(packet);
   return field === 'version' ? {kind: 'number', value: packet.family === 'IPv4' ? 4 : 6} : unknown;
@@ -110,9 +113,20 @@ function outInterface({packet, hook, environment}: PacketAt): PacketValue {
   return {kind: 'interface', name: packet.outInterface ?? (toItself ? 'lo' : null), side: 'out'};
 }
 
+/** Connection tracking comes in at this priority; before it, every packet is invalid. */
+const trackingPriority = -200;
+
+export function isBeforeTracking({hook, priority}: Pick<PacketAt, 'hook' | 'priority'>): boolean {
+  return (hook === 'prerouting' || hook === 'output') && priority <= trackingPriority;
+}
+
 /** The first packet of a connection is new, and translated once its address was rewritten. */
-function connectionValue(words: readonly string[], packet: Packet): PacketValue {
+function connectionValue(words: readonly string[], at: PacketAt): PacketValue {
   const key = words.join(' ');
+  const {packet} = at;
+  // On the loopback interface it brings its connection along.
+  if (isBeforeTracking(at) && !packet.untracked && packet.inInterface !== 'lo')
+    return key === 'state' ? {kind: 'flags', flags: ['invalid'], unsure: []} : none;
   if (key === 'state') return {kind: 'flags', flags: [packet.untracked ? 'untracked' : 'new'], unsure: []};
   if (packet.untracked) return none;
   if (key === 'status')
@@ -133,6 +147,7 @@ function fibValue(words: readonly string[], {packet, environment}: PacketAt): Pa
   const result = words.at(-1);
   // A sane routing table is taken for granted: the packet came in where its answers will leave.
   if (result !== 'type') return words[0] === 'saddr' ? {kind: 'word', words: ['exists']} : unknown;
+  if (words[0] === 'saddr' && packet.masquerade) return unknown;
   const address = words[0] === 'saddr' ? packet.source : packet.destination;
   const local = environment.isLocal(address);
   // Whether it is one of that interface's addresses is not known.

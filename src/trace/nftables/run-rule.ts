@@ -6,6 +6,7 @@ import {parseNftVerdict} from '../../parse/nft-statements.ts';
 import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from '../branch.ts';
 import type {Environment, Packet} from '../packet.ts';
 import type {HookName} from '../route-packet.ts';
+import {isBeforeTracking} from './packet-value.ts';
 import {choose, elementsOf, type Evaluation, matchLikelihood, numberOf} from './evaluate.ts';
 
 /** A rule where it is run. */
@@ -13,6 +14,7 @@ export interface RuleRun<R extends RuleText> {
   readonly rule: NftRule;
   readonly table: NftTableSource;
   readonly hook: HookName;
+  readonly priority: number;
   readonly environment: Environment;
   /** Walks a chain that the rule calls; `return` when it comes to its end. */
   call(chain: string, branch: Branch<R | NftRule>): readonly ChainResult<R | NftRule>[];
@@ -65,7 +67,8 @@ function runStatement<R extends RuleText>(run: RuleRun<R>, statement: NftStateme
     case 'set':
       return taken(run, branch);
     case 'notrack':
-      return {...taken(run, branch), packet: {...branch.packet, untracked: true}};
+      // Later it is too late.
+      return isBeforeTracking(run) ? {...taken(run, branch), packet: {...branch.packet, untracked: true}} : branch;
     case 'reject':
       return end(out, taken(run, branch), 'reject');
     case 'nat':
@@ -109,8 +112,8 @@ function runUnknown<R extends RuleText>(run: RuleRun<R>, text: string, at: State
   return null;
 }
 
-function evaluation<R extends RuleText>({table, hook, environment}: RuleRun<R>, {packet}: Branch<R | NftRule>): Evaluation {
-  return {table, hook, environment, packet};
+function evaluation<R extends RuleText>({table, hook, priority, environment}: RuleRun<R>, {packet}: Branch<R | NftRule>): Evaluation {
+  return {table, hook, priority, environment, packet};
 }
 
 /** The rule is one that the packet matched. */

@@ -11,6 +11,7 @@ export interface NftWalk {
   readonly environment: Environment;
   readonly table: NftTableSource;
   readonly hook: HookName;
+  readonly priority: number;
 }
 
 /** Walks a packet through one base chain and the chains that it calls; at its end stands its policy. */
@@ -31,13 +32,13 @@ function walkNftChain<R extends RuleText>(
   start: Branch<R | NftRule>,
   above: Call | null,
 ): readonly ChainResult<R | NftRule>[] {
-  const {limits, environment, table, hook} = walk;
+  const {limits, environment, table, hook, priority} = walk;
   const entered = enterChain(limits, chain, above);
   if (typeof entered === 'string') return [undecided(start, entered)];
   const call = (name: string, branch: Branch<R | NftRule>): readonly ChainResult<R | NftRule>[] =>
     callChain<R>(walk, name, branch, entered);
   const {done, live} = passRules(limits, chain.rules(), start, (rule, branch, out) =>
-    runRule<R>({rule, table, hook, environment, call}, branch, out),
+    runRule<R>({rule, table, hook, priority, environment, call}, branch, out),
   );
   for (const branch of live)
     done.push(

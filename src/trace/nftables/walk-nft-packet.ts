@@ -65,7 +65,7 @@ export function nftChains<R extends RuleText>({tables, environment, limits}: Nft
     .map(({table, chain, hook, priority, isNat}) => ({
       ...{hook, isNat},
       priority: isNat ? natPriority(hook) : priority,
-      walk: branch => walkBaseChain<R>({limits, environment, table, hook}, chain, branch),
+      walk: branch => walkBaseChain<R>({limits, environment, table, hook, priority}, chain, branch),
     }));
 }
 

@@ -1,27 +1,29 @@
 import type {NftRuleset} from '../../../src/model/nft-ruleset.ts';
 import type {NodeDump} from '../../../src/model/snapshot.ts';
+import {parseDumps} from '../../../src/parse/iptables-save.ts';
+import {parseNftDump} from '../../../src/parse/nft-dump.ts';
 import {formatNftRuleset} from '../../../src/parse/nft-format.ts';
-import {parseNftJson} from '../../../src/parse/nft-json.ts';
-import {parseNftText} from '../../../src/parse/nft-text.ts';
 import type {RulesUnderTest} from './load-rules.ts';
 import type {Namespace} from './namespace.ts';
 
-/** Loads what a node holds of nftables into the kernel, as our own text of it. */
+/** Loads what a node holds of nftables into the kernel, as our own text of it; beside iptables, if there is such a dump. */
 export function loadNft(node: Namespace, {read}: NodeDump): RulesUnderTest {
-  const nft = parseNftJson(read('nft.json') ?? '');
-  const foreign = read('nft.txt');
-  const given = nft.tables.size > 0 || foreign === null ? nft : parseNftText(foreign);
-  node.run('nft', ['-f', '-'], formatNftRuleset(given));
-  const lists = [...given.tables.values()].flatMap(({id, sets}) =>
-    [...sets.keys()].filter(isAffinity).map(name => `flush set ${id} ${name}\n`),
+  const dump = read('iptables-save')?.toString() ?? null;
+  if (dump !== null) node.run('iptables-nft-restore', [], dump);
+  const [iptables] = parseDumps(dump ?? '', 'IPv4');
+  const nft = parseNftDump(read('nft.json') ?? Buffer.alloc(0));
+  node.run('nft', ['-f', '-'], formatNftRuleset(nft));
+  const held = [
+    ['list', 'ruleset'],
+    ['-j', 'list', 'ruleset'],
+  ].map(args => parseNftDump(Buffer.from(node.run('nft', args))));
+  const lists = [...nft.tables.values()].flatMap(({id, sets}) =>
+    [...sets.keys()].filter(name => name.startsWith('affinity-')).map(name => `flush set ${id} ${name}\n`),
   );
   return {
     leftOut: [],
-    rules: () => ({iptables: null, nft: given}),
-    read: [
-      {given: comparable(given), held: comparable(parseNftText(node.run('nft', ['list', 'ruleset'])))},
-      {given: comparable(given), held: comparable(parseNftJson(node.run('nft', ['-j', 'list', 'ruleset'])))},
-    ],
+    rules: family => (iptables === undefined || family === 'IPv6' ? {iptables: null, nft} : {iptables, nft}),
+    read: held.map(ruleset => ({given: comparable(nft), held: comparable(ruleset)})),
     forgetClients: async () => {
       node.run('nft', ['-f', '-'], lists.join(''));
     },
@@ -29,21 +31,19 @@ export function loadNft(node: Namespace, {read}: NodeDump): RulesUnderTest {
   };
 }
 
-function isAffinity(name: string): boolean {
-  return name.startsWith('affinity-');
-}
-
-/** All that nft tells in both forms. The order of elements is the kernel's. */
+/** All that nft tells in both forms, without the tables of iptables. The order of elements is the kernel's. */
 function comparable({tables, strays}: NftRuleset): object {
   return {
     strays,
-    tables: [...tables.values()].map(({id, chains, sets}) => ({
-      id,
-      chains: [...chains.values()].map(chain => ({name: chain.name, base: chain.base, text: chain.text()})),
-      sets: [...sets.values()].map(({dynamic: _, elements, ...set}) => ({
-        ...set,
-        elements: [...elements.values()].sort((a, b) => (a.key < b.key ? -1 : 1)),
+    tables: [...tables.values()]
+      .filter(({id}) => !/^ip (?:raw|mangle|nat|filter)$/.test(id))
+      .map(({id, chains, sets}) => ({
+        id,
+        chains: [...chains.values()].map(chain => ({name: chain.name, base: chain.base, text: chain.text()})),
+        sets: [...sets.values()].map(({dynamic: _, elements, ...set}) => ({
+          ...set,
+          elements: [...elements.values()].sort((a, b) => (a.key < b.key ? -1 : 1)),
+        })),
       })),
-    })),
   };
 }

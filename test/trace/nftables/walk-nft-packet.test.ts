@@ -280,6 +280,22 @@ describe('effects', () => {
     expect(fate(table('masquerade fully-random', {type: 'nat', hook: 'postrouting', priority: 'srcnat'}))).toBe('passes masqueraded');
   });
 
+  // As a kernel 6.18 was seen to do.
+  test('before connection tracking every packet is invalid, and after it notrack is too late', () => {
+    const raw: Hook = {hook: 'prerouting', priority: 'raw'};
+    expect(fate(table('ct state new drop', raw))).toBe('passes');
+    expect(fate(table('ct state invalid drop', raw))).toBe('DROP');
+    expect(fate(table('ct state invalid drop', {hook: 'prerouting', priority: '-199'}))).toBe('passes');
+    const late = table('notrack', {hook: 'prerouting', priority: 'mangle'}, '', 'ip a');
+    expect(fate(late + table('dnat to 10.0.0.1', dnat, '', 'ip b'))).toBe('10.0.0.1:80');
+  });
+
+  test('which source a masqueraded packet has is not known', () => {
+    const nat = table('masquerade', {type: 'nat', hook: 'postrouting', priority: 'srcnat'}, '', 'ip a');
+    expect(fate(nat + table('ip saddr 10.244.1.5 drop', {hook: 'postrouting', priority: '99'}, '', 'ip b'))).toBe('DROP');
+    expect(fate(nat + table('ip saddr 10.244.1.5 drop', {hook: 'postrouting', priority: '101'}, '', 'ip b'))).toBe('UNDECIDED');
+  });
+
   test('what is not tracked is not translated', () => {
     const untracked = table('notrack', {hook: 'prerouting', priority: 'raw'}, '', 'ip a');
     expect(fate(untracked + table('dnat to 10.0.0.1', dnat, '', 'ip b'))).toBe('passes');
