@@ -59,6 +59,8 @@ async function readNamed(api: KubeApi, flags: PacketFlags): Promise<Snapshot['ap
     readCluster(api, {kind: 'services', services}),
     canonicalAddress(source) === null ? readPod(api, source, namespace ?? 'default') : [],
   ]);
+  if (service !== null && reading.api.services === null)
+    throw new Errors.CLIError(escapeText(reading.problems.map(({message}) => message).join('; ')), {exit: 3});
   return {...reading.api, pods};
 }
 

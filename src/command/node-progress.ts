@@ -10,15 +10,22 @@ export interface ProgressLine {
 }
 
 /** A line that moves, on a terminal only: logs and pipes stay as they are. */
-export function progressLine(wanted: boolean): ProgressLine {
-  if (!wanted || process.stderr.isTTY !== true) return {say: () => {}, close: () => {}};
-  const line = spinner({stream: process.stderr});
+export function progressLine(wanted: boolean, stream: NodeJS.WriteStream = process.stderr): ProgressLine {
+  if (!wanted || stream.isTTY !== true) return {say: () => {}, close: () => {}};
+  // Its own way with signals is to end the process, before anything is cleaned up.
+  const line = spinner({stream, handleSignals: false});
+  // The cursor, which it hides, comes back however the process ends.
+  const restore = () => void line.stop();
+  process.on('exit', restore);
   return {
     say: text => {
       line.text = text;
       line.start();
     },
-    close: () => void line.clear().stop(),
+    close: () => {
+      line.clear().stop();
+      process.off('exit', restore);
+    },
   };
 }
 
