@@ -1,4 +1,4 @@
-import {copyFileSync, existsSync, mkdtempSync, readFileSync} from 'node:fs';
+import {copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {describe, expect, onTestFinished, test} from 'vitest';
@@ -19,7 +19,9 @@ const lostEndpoint = {code: 'ST202', node: 'node-a', endpoint: '10.244.11.5:8080
 /** Where nothing listens. */
 async function gone(): Promise<ApiServer> {
   const server = await startReplay(capture);
-  const kubeconfig = join(mkdtempSync(join(tmpdir(), 'svc-trace-gone-')), 'kubeconfig');
+  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-gone-'));
+  onTestFinished(() => rmSync(folder, {recursive: true}));
+  const kubeconfig = join(folder, 'kubeconfig');
   copyFileSync(server.kubeconfig, kubeconfig);
   await server.close();
   return {...server, kubeconfig};

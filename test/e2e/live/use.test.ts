@@ -1,8 +1,9 @@
 import {spawnSync} from 'node:child_process';
+import {existsSync, readdirSync, readFileSync, rmSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
-import {afterAll, afterEach, beforeAll, expect, test} from 'vitest';
+import {afterAll, afterEach, beforeAll, expect, onTestFinished, test} from 'vitest';
 import {capturePath} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
 import {chainOf, deleteRules} from './breakages.ts';
@@ -86,6 +87,22 @@ describeWith(clusterNeeds, 'a live cluster', () => {
     expect(exitCode).toBe(3);
   });
 
+  test('Ctrl-C while nodes are read by ssh leaves no connection behind', async () => {
+    const program = join(cluster.folder, 'node-bin/ip6tables-save');
+    const reached = join(cluster.folder, 'reached');
+    const temporary = join(cluster.folder, 'tmp');
+    writeProgram(program, `touch ${reached}; exec sleep 30`);
+    onTestFinished(() => rmSync(program));
+    const running = svcTrace(['check', '-A', '-o', 'json', ...cluster.ssh.flags()], {kubeconfig: cluster.api.kubeconfig, temporary});
+    await expect.poll(() => existsSync(reached), {timeout: 20_000}).toBe(true);
+    running.kill('SIGINT');
+    const {exitCode, stdout} = await running;
+    expect(exitCode).toBe(130);
+    expect(JSON.parse(stdout)).toMatchObject({summary: {verdict: 'incomplete', nodesUnread: 3}});
+    expect(readdirSync(temporary)).toEqual([]);
+    await expect.poll(() => commandLines().filter(line => line.includes(temporary)), {timeout: 20_000}).toEqual([]);
+  });
+
   // Where there is a kubectl; it runs plugins alike everywhere.
   const kubectl = process.env['SVC_TRACE_KUBECTL'] ?? (spawnSync('kubectl', ['version', '--client']).status === 0 ? 'kubectl' : undefined);
   const testWithKubectl = kubectl === undefined ? () => {} : test;
@@ -100,3 +117,16 @@ describeWith(clusterNeeds, 'a live cluster', () => {
     expect({stdout: plugin.stdout, exitCode: plugin.exitCode}).toEqual({stdout: own.stdout, exitCode: 1});
   });
 });
+
+/** Of every process of this machine. */
+function commandLines(): readonly string[] {
+  return readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .map(id => {
+      try {
+        return readFileSync(`/proc/${id}/cmdline`, 'utf8');
+      } catch {
+        return '';
+      }
+    });
+}
