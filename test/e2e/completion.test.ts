@@ -1,4 +1,3 @@
-import {spawnSync} from 'node:child_process';
 import {mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {createServer, type Server} from 'node:net';
 import {tmpdir} from 'node:os';
@@ -10,6 +9,7 @@ import {checks} from '../../src/checks/index.ts';
 import {capturePath} from '../fixtures.ts';
 import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';
 import {bundleObjects} from '../stand-in/bundle-objects.ts';
+import {kubectl, testWithKubectl} from '../kubectl.ts';
 
 const root = join(import.meta.dirname, '../..');
 const bundle = capturePath('healthy/1.36-iptables');
@@ -133,11 +133,7 @@ describe('kubectl_complete-svc_trace', () => {
   });
 });
 
-// Where there is a kubectl. It finds executables alike everywhere since 1.26.
-const kubectl = process.env['SVC_TRACE_KUBECTL'] ?? (spawnSync('kubectl', ['version', '--client']).status === 0 ? 'kubectl' : undefined);
-const testWithKubectl = kubectl === undefined ? () => {} : test;
-const run = (...args: readonly string[]) =>
-  execa(kubectl ?? '', [...args], {env: environment, extendEnv: false, reject: false, stdin: 'ignore'});
+const run = (...args: readonly string[]) => execa(kubectl, [...args], {env: environment, extendEnv: false, reject: false, stdin: 'ignore'});
 
 describe('a plugin of kubectl', () => {
   test('is two executables, as the package installs them', async () => {

@@ -11,6 +11,7 @@ import {type ApiServer, type LoggedRequest, startApiServer} from '../../stand-in
 import {certificate, certificateFile} from '../../stand-in/certificates.ts';
 import {folderWith, kubeconfig} from './files.ts';
 import {startProxy, startSocks} from './proxies.ts';
+import {kubectl as anyKubectl, testWithKubectl} from '../../kubectl.ts';
 
 // Holds this client against what kubectl 1.36 did with the same kubeconfigs and flags, which is recorded.
 // SVC_TRACE_KUBECTL=kubectl npx vitest run test/collect/kube/kubectl.test.ts holds the recording, and the stand-in, against a real kubectl;
@@ -45,7 +46,7 @@ async function start(): Promise<ApiServer> {
 
 describe('as kubectl does it', () => {
   const run = (args: readonly string[], environment: NodeJS.ProcessEnv) =>
-    execa(kubectl ?? '', [...args], {
+    execa(kubectl ?? anyKubectl, [...args], {
       env: {PATH: process.env['PATH'], HOME: '/nonexistent', ...environment} as Record<string, string>,
       extendEnv: false,
       reject: false,
@@ -261,7 +262,6 @@ describe('as kubectl does it', () => {
     expect(toldTo()).toEqual(theirs);
   });
 
-  const testWithKubectl = kubectl === undefined ? () => {} : test;
   testWithKubectl('the stand-in answers kubectl: get, exec, exit codes', async () => {
     const server = await start();
     const environment = {KUBECONFIG: server.kubeconfig};

@@ -1,4 +1,3 @@
-import {spawnSync} from 'node:child_process';
 import {existsSync, readdirSync, readFileSync, rmSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
@@ -10,6 +9,7 @@ import {chainOf, deleteRules} from './breakages.ts';
 import {clusterNeeds, LiveCluster} from './cluster.ts';
 import {type CheckReport, executable, svcTrace} from './svc-trace.ts';
 import {writeProgram} from './write-program.ts';
+import {kubectl, testWithKubectl} from '../../kubectl.ts';
 
 const capture = 'healthy/1.30-iptables';
 
@@ -103,15 +103,12 @@ describeWith(clusterNeeds, 'a live cluster', () => {
     await expect.poll(() => commandLines().filter(line => line.includes(temporary)), {timeout: 20_000}).toEqual([]);
   });
 
-  // Where there is a kubectl; it runs plugins alike everywhere.
-  const kubectl = process.env['SVC_TRACE_KUBECTL'] ?? (spawnSync('kubectl', ['version', '--client']).status === 0 ? 'kubectl' : undefined);
-  const testWithKubectl = kubectl === undefined ? () => {} : test;
   testWithKubectl('kubectl runs it as a plugin, with the same kubeconfig, output and exit code', async () => {
     loseEndpoint('node-b');
     const bin = join(cluster.folder, 'bin');
     writeProgram(join(bin, 'kubectl-svc_trace'), `exec ${process.execPath} ${executable} "$@"`);
     const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: cluster.api.kubeconfig, HOME: '/nonexistent'};
-    const plugin = await execa(kubectl ?? '', ['svc-trace', 'web', '-n', 'shop'], {env, extendEnv: false, reject: false, stdin: 'ignore'});
+    const plugin = await execa(kubectl, ['svc-trace', 'web', '-n', 'shop'], {env, extendEnv: false, reject: false, stdin: 'ignore'});
     const own = await run('web', '-n', 'shop');
     expect(plugin.stdout).toContain('ST202');
     expect({stdout: plugin.stdout, exitCode: plugin.exitCode}).toEqual({stdout: own.stdout, exitCode: 1});
