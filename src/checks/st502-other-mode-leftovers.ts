@@ -2,8 +2,11 @@ import {tableId} from '../expect/nftables/expected-table.ts';
 import {type HeldMode, heldModes} from '../judge/held-modes.ts';
 import {type Leftover, leftoverLocalChains, leftoverPortals} from '../judge/leftover-modes.ts';
 import {type LeftoverCase, type LeftoverEffect, leftoverEffect} from '../judge/leftover-effect.ts';
+import {serverEvidence} from '../judge/ipvs/evidence.ts';
+import {catchingServers} from '../judge/ipvs/leftover-servers.ts';
 import {families} from '../model/family.ts';
 import type {Observation} from '../model/finding.ts';
+import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import {walkPacket} from '../trace/walk-packet.ts';
 import type {Check, NodeContext} from './check.ts';
@@ -26,15 +29,33 @@ export const otherModeLeftovers: Check<'ST502'> = {
     }
     if (!held.some(({mode}) => mode === said)) return;
     for (const {mode, sign} of held) {
-      if (mode === said || mode === 'userspace' || (mode === 'iptables' && said === 'ipvs')) continue;
-      const effect = effectOf(context, mode);
+      if (mode === said || mode === 'userspace') continue;
       const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign}`;
+      if (mode === 'ipvs') {
+        yield {node: node.name, message, ...effectOfServers(message, catchingServers(context))};
+        continue;
+      }
+      // Under IPVS mode the walks of packets tell what such rules refuse.
+      const effect = said === 'ipvs' ? null : effectOf(context, mode);
       yield effect === null
         ? {node: node.name, message}
         : {node: node.name, message: `${message}; ${effect.text}`, severity: effect.severity};
     }
   },
 };
+
+/** As long as another mode translates packets first, what IPVS holds does nothing; it answers where no Service is any more. */
+function effectOfServers(message: string, catching: readonly VirtualServer[]): Partial<Observation> {
+  const [first] = catching;
+  if (first === undefined) return {};
+  const reals = first.realServers.map(({hostPort}) => hostPort).slice(0, 3);
+  const more = catching.length > 1 ? ` (and ${catching.length - 1} more like it)` : '';
+  return {
+    severity: 'error',
+    message: `${message}; packets to ${joinHostPort(first.address, first.port)}, which no Service has, are still sent to ${reals.join(', ')}${more}`,
+    actual: catching.slice(0, 3).flatMap(serverEvidence).slice(0, 6),
+  };
+}
 
 /** What rules that were left in iptables or nftables do to packets of Services; null when nothing, or when it was not looked at. */
 function effectOf({rulesets, nft, view, facts, config}: NodeContext, mode: HeldMode['mode']): LeftoverEffect | null {

@@ -4,6 +4,7 @@ import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
 import {inferConfig, type InferredConfig} from '../expect/iptables/infer-config.ts';
 import {inferNftConfig} from '../expect/nftables/infer-nft-config.ts';
+import {inferIpvsConfig} from '../expect/ipvs/infer-ipvs-config.ts';
 import {addressesProblem, nodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
 import {type Dumps, readDumps} from '../judge/iptables/read-dumps.ts';
@@ -65,6 +66,8 @@ export function diagnoseNode(node: NodeDump, {api, view, services, options}: Nod
 
 /** What the node's rules show of its kube-proxy: those of iptables first, which a node of nftables mode may hold for other ends. */
 function seenConfig(rulesets: Dumps['current'], nft: () => NftRuleset | null): InferredConfig {
+  const ipvs = inferIpvsConfig(rulesets);
+  if (ipvs !== null) return ipvs;
   const seen = inferConfig(rulesets);
   return Object.keys(seen).length === 0 ? inferNftConfig(kubeProxyTables(nft())) : seen;
 }

@@ -65,7 +65,16 @@ export function askPacket(query: PacketQuery, {node, facts, rules}: PacketNode):
     path: [],
     reason: 'the source or the destination is no address',
   };
-  return {node: node.name, query, outcomes: packet === null ? [undecided] : mergeOutcomes(walkRules(rules, packet, environment))};
+  if (packet === null) return {node: node.name, query, outcomes: [undecided]};
+  const outcomes = mergeOutcomes(walkRules(rules, packet, environment));
+  const unseen = servers === null && rules.iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
+  return {node: node.name, query, outcomes: unseen ? outcomes.map(asUnseen) : outcomes};
+}
+
+/** The node's iptables are those of IPVS mode, and its virtual servers were not read. */
+function asUnseen(outcome: Outcome<RuleText>): Outcome<RuleText> {
+  if (outcome.verdict !== 'accept' || outcome.destination !== null) return outcome;
+  return {...outcome, verdict: 'undecided', reason: 'kube-proxy runs in IPVS mode, and the virtual servers of the node were not read'};
 }
 
 /** Walks a packet through all that a node holds. */

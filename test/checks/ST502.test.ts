@@ -100,3 +100,19 @@ test('what an older kubelet left stays silent', async () => {
   );
   expect(given.news()).toEqual([]);
 });
+test('a virtual server of a Service that is gone, whose address the node still has, takes packets', async () => {
+  const given = await scenario('faults/ipvs-leftovers');
+  given.deleteService('shop/web');
+  for (const text of given.rules('node-a').lines('shop/web:http')) given.rules('node-a').delete(text);
+  const found = given.said({nodes: name => name === 'node-a', only: new Set(['ST502'])});
+  expect(found).toEqual([
+    {
+      ...{code: 'ST502', severity: 'error', node: 'node-a'},
+      message: saying(
+        'ipvs mode left something behind',
+        'packets to 10.96.1.1:80, which no Service has, are still sent to 10.244.11.4:8080',
+      ),
+      actual: expect.arrayContaining([expect.stringContaining('-A -t 10.96.1.1:80 -s rr')]),
+    },
+  ]);
+});

@@ -7,6 +7,7 @@ import {addressEvidence} from './evidence.ts';
 import {compareIpvs, type IpvsDifferences} from './ipvs-differences.ts';
 import {type IpvsSides, sidesOf} from './ipvs-sides.ts';
 import type {IpvsState} from './ipvs-state.ts';
+import {judgeIpvsForeign} from './judge-ipvs-foreign.ts';
 import {judgeIpvsFrame} from './judge-ipvs-frame.ts';
 import {judgeIpvsPort} from './judge-ipvs-port.ts';
 import {mergeByNode} from './merge-by-node.ts';
@@ -53,6 +54,7 @@ export function judgeIpvsFamily({expect, state, ruleset, nodeName: configured, k
     ...(device === null ? [] : [device]),
     ...wrongSets(expected, differences),
     ...(ruleset === null ? [] : judgeIpvsFrame({expected, ruleset, sides, sets: state.sets, nodeName})),
+    ...(ruleset === null ? [] : judgeIpvsForeign({expected, ruleset, sides})),
     ...mergeByNode(ports, {expected, differences, state}),
     ...staleServers({expected, differences, state}),
   ]);

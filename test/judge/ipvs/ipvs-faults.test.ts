@@ -318,3 +318,58 @@ describe('what was not read', () => {
     expect(found.map(({message}) => message).join()).toContain(`its ${file} ends too early`);
   });
 });
+
+describe('rules of others', () => {
+  test('that drop all that comes in are said to', async () => {
+    const found = await broken(given => given.rules(node).policy('filter', 'INPUT', 'DROP'));
+    expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
+      ['ST402', 'error', saying('are dropped because no rule accepts them and the policy of filter/INPUT is DROP (', 'Service ports')],
+    ]);
+  });
+
+  test('that drop one Service’s packets are said of it', async () => {
+    const found = await broken(given => given.rules(node).append('filter', '-A INPUT -d 10.96.1.1/32 -j DROP'));
+    expect(found.map(({code, subject, actual}) => [code, subject, actual])).toEqual([
+      ['ST402', 'shop/web:http', [expect.stringContaining('-A INPUT -d 10.96.1.1/32 -j DROP')]],
+    ]);
+  });
+
+  test('that send packets elsewhere are said to', async () => {
+    const found = await broken(given =>
+      given.rules(node).insertBefore(['-A PREROUTING'], '-A PREROUTING -d 10.96.1.1/32 -p tcp -j DNAT --to-destination 10.9.9.9:80'),
+    );
+    expect(found.map(({code, subject}) => [code, subject])).toEqual([['ST401', 'shop/web:http']]);
+  });
+
+  test('that let packets pass are nobody’s business', async () => {
+    expect(await broken(given => given.rules(node).append('filter', '-A INPUT -s 10.0.0.0/8 -j ACCEPT'))).toEqual([]);
+  });
+
+  test('that iptables mode left behind may refuse packets', async () => {
+    const found = await broken(given => {
+      const rules = given.rules(node);
+      rules.declare('filter', 'KUBE-EXTERNAL-SERVICES');
+      rules.append('filter', '-A INPUT -m conntrack --ctstate NEW -j KUBE-EXTERNAL-SERVICES');
+      rules.append(
+        'filter',
+        '-A KUBE-EXTERNAL-SERVICES -d 203.0.113.14/32 -p tcp -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable',
+      );
+    });
+    expect(found.map(({code, severity, subject, message}) => [code, severity, subject, message])).toEqual([
+      [
+        'ST213',
+        'error',
+        'shop/lb-no-nodeport:http',
+        saying('refused by a rule that iptables mode left behind in filter/KUBE-EXTERNAL-SERVICES'),
+      ],
+    ]);
+  });
+});
+
+describe('settings that nothing tells', () => {
+  test('are read off the frame', async () => {
+    const given = await scenario('ipvs/1.36');
+    for (const file of ['configz.json', 'kube-proxy-config.yaml', 'proxy-mode', 'kube-proxy-version']) given.file(node, file, null);
+    expect(given.news({nodes: name => name === node})).toEqual([]);
+  });
+});

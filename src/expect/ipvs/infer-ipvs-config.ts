@@ -1,0 +1,56 @@
+import type {Family} from '../../model/family.ts';
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import {parseChainName} from '../iptables/names.ts';
+import type {InferredConfig} from '../iptables/infer-config.ts';
+
+/** What the iptables frame of IPVS mode shows of the kube-proxy that wrote it; null on a node that does not run in this mode. */
+export function inferIpvsConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredConfig | null {
+  const all = [...rulesets.values()];
+  const services = all.filter(ruleset => ruleset.chain('nat', 'KUBE-SERVICES')?.text().includes('-j KUBE-NODE-PORT'));
+  // Where chains of Services are in use, those of IPVS are what is left of it.
+  if (services.length === 0 || all.some(holdsServiceChains)) return null;
+  const masquerade = all.map(
+    ruleset =>
+      /^-A KUBE-SERVICES (?:! -([si]) (\S+) )?.*CLUSTER-IP (\S+) -j KUBE-MARK-MASQ$/m.exec(
+        ruleset.chain('nat', 'KUBE-SERVICES')?.text() ?? '',
+      ) ?? null,
+  );
+  const cidrs = masquerade.flatMap(found => (found?.[1] === 's' ? [found[2] ?? ''] : []));
+  const link = masquerade.find(found => found?.[1] === 'i')?.[2];
+  const mark = /--set-xmark (0x[0-9a-f]+)/.exec(all.map(ruleset => ruleset.chain('nat', 'KUBE-MARK-MASQ')?.text() ?? '').join('\n'));
+  return {
+    mode: 'ipvs',
+    clusterCIDRs: cidrs,
+    ...(link === undefined ? {} : linkFields(link)),
+    masqueradeAll: masquerade.some(found => found !== null && found[1] === undefined && found[3] === 'dst,dst'),
+    masqueradeBit: mark === null ? 14 : Math.log2(Number(mark[1])),
+    version: fingerprint(all),
+  };
+}
+
+function holdsServiceChains(ruleset: Ruleset): boolean {
+  const services = ruleset.chain('nat', 'KUBE-SERVICES')?.rules() ?? [];
+  return services.some(({target}) => parseChainName(target?.name ?? '') !== null);
+}
+
+function linkFields(link: string): InferredConfig {
+  return link.endsWith('+')
+    ? {detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: link.slice(0, -1)}
+    : {detectLocalMode: 'BridgeInterface', bridgeInterface: link};
+}
+
+/** The newest version that writes such a frame. */
+function fingerprint(rulesets: readonly Ruleset[]): KubeProxyVersion {
+  const filter = (chain: string): string => rulesets.map(ruleset => ruleset.chain('filter', chain)?.text() ?? '').join('\n');
+  const has = (chain: string): boolean => rulesets.some(ruleset => ruleset.chain('filter', chain) !== undefined);
+  if (filter('KUBE-IPVS-FILTER').includes('EXTERNAL-IP-LOCAL')) return minor(36);
+  if (has('KUBE-IPVS-OUT-FILTER')) return minor(29);
+  if (filter('KUBE-IPVS-FILTER').includes('HEALTH-CHECK')) return minor(28);
+  if (has('KUBE-IPVS-FILTER')) return minor(27);
+  return has('KUBE-PROXY-FIREWALL') ? minor(25) : minor(23);
+}
+
+function minor(number: number): KubeProxyVersion {
+  return {text: `about v1.${number}`, minor: number, patch: 0, guessed: true};
+}
