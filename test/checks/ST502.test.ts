@@ -100,6 +100,7 @@ test('what an older kubelet left stays silent', async () => {
   );
   expect(given.news()).toEqual([]);
 });
+
 test('a virtual server of a Service that is gone, whose address the node still has, takes packets', async () => {
   const given = await scenario('faults/ipvs-leftovers');
   given.deleteService('shop/web');
