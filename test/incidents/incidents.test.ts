@@ -16,6 +16,8 @@ interface Incident {
   readonly loud: readonly string[];
   readonly quiet?: readonly string[];
   readonly options?: Partial<DiagnoseOptions>;
+  /** The capture that is changed, when it is not the usual one. */
+  readonly capture?: string;
 }
 
 /** Only what the API objects alone tell. */
@@ -378,6 +380,17 @@ const incidents: readonly Incident[] = [
     loud: [],
     quiet: ['ST218'],
   },
+  {
+    id: 'F41',
+    title: 'a real server of an endpoint that is gone, and the virtual server of a Service that is gone',
+    change: given => {
+      given.slices('shop/nodeport', without('10.244.11.5'));
+      given.deleteService('shop/web');
+    },
+    loud: ['ST203', 'ST205'],
+    options: {nodes: name => name === 'node-a', skip: new Set(['ST101'])},
+    capture: 'ipvs/1.36',
+  },
   ...['shop/headless', 'shop/alias', 'shop/other-proxy'].map(
     (name): Incident => ({
       id: 'F42',
@@ -391,8 +404,8 @@ const incidents: readonly Incident[] = [
 ];
 
 describe('incidents', () => {
-  test.each(incidents)('$id: $title', async ({change, loud, quiet = [], options}) => {
-    const given = await scenario();
+  test.each(incidents)('$id: $title', async ({change, loud, quiet = [], options, capture}) => {
+    const given = await scenario(capture);
     change(given);
     const found = given.news(options);
     const codes = (list: typeof found): readonly string[] => [...new Set(list.map(({code}) => code))].sort();
