@@ -3,6 +3,7 @@ import type {Family} from '../../src/model/family.ts';
 import {seededRandom} from '../bench/random.ts';
 import {laboratory} from './laboratory.ts';
 import {runIpvsMutants} from './run-ipvs.ts';
+import {runNftMutants} from './run-nftables.ts';
 import {describe, Tally} from './tally.ts';
 
 /** The dumps that are changed, and how many of their mutants are tried: all of them when there is no number. */
@@ -42,5 +43,5 @@ for (const [capture, family, node, sample] of dumps) {
   all.merge(tally);
 }
 process.stdout.write(`all dumps\n${all}\n`);
-const missed = await runIpvsMutants(wanted);
+const missed = (await runIpvsMutants(wanted)) + (await runNftMutants(wanted));
 if (all.failures.length > 0 || missed > 0) process.exitCode = 1;

@@ -20,7 +20,12 @@ export function attribute(differences: readonly NftPortDifference[], expected: E
   const strange: NftPortDifference[] = [];
   const frame: NftPortDifference[] = [];
   let index: EntryIndex | null = null;
+  const listed = new Set<string>();
   for (const difference of differences) {
+    // All ports of a Service have its cluster IP, and it is said of one.
+    const {name, kind, key = ''} = difference;
+    if (name === 'cluster-ips' && listed.has(`${kind} ${key}`)) continue;
+    if (name === 'cluster-ips') listed.add(`${kind} ${key}`);
     const foreign = difference.owner === null && isOfServices(difference);
     if (foreign) index ??= entryIndex(expected);
     const owners = difference.owner !== null ? [difference.owner] : foreign ? concerned(difference, expected, index ?? new Map()) : [];

@@ -13,7 +13,9 @@ export function judgeLeft({item, differences}: NftPortCase, symptoms: SymptomLis
   const left = differences.filter(({rule}) => !said.has(rule));
   const refusals = left.filter(difference => difference.kind === 'extra' && isRefusal(difference));
   for (const {rule} of refusals) leftRefusal(rule, item.endpoints.hasAny, symptoms);
-  const rest = left.filter(difference => !refusals.includes(difference));
+  const unlisted = left.filter(({kind, name}) => kind === 'missing' && name === 'cluster-ips');
+  if (unlisted.length > 0) leftUnlisted(unlisted, symptoms);
+  const rest = left.filter(difference => !refusals.includes(difference) && !unlisted.includes(difference));
   for (const kind of ['missing', 'extra', 'duplicate', 'reordered'] as const)
     leftGroup(
       kind,
@@ -27,6 +29,12 @@ function leftRefusal(rule: RuleText, hasAny: boolean, symptoms: SymptomList<Rule
     ? 'a rule refuses or drops its packets although it has endpoints; no packet reaches it as long as the nat rules are in place'
     : 'a rule refuses or drops its packets in another way than kube-proxy does';
   symptoms.say({kind: 'unexpected-reject', severity: 'info', detail, expected: [], actual: [rule]}, `left ${rule.text}`);
+}
+
+/** None of its own packets asks for it. */
+function leftUnlisted(unlisted: readonly NftPortDifference[], symptoms: SymptomList<RuleText>): void {
+  const detail = 'its cluster IP is not in cluster-ips: connections to ports that it does not have are not refused';
+  symptoms.say({kind: 'missing-rule', severity: 'info', detail, expected: unlisted.map(({rule}) => rule), actual: []}, 'unlisted');
 }
 
 interface Left {

@@ -1,0 +1,83 @@
+import {diagnose} from '../../src/diagnose.ts';
+import {nodeFacts} from '../../src/expect/node-facts.ts';
+import type {NodeContext} from '../../src/expect/node-context.ts';
+import {environmentOf} from '../../src/judge/environment.ts';
+import {probesFor} from '../../src/judge/probes.ts';
+import type {Family} from '../../src/model/family.ts';
+import type {Finding} from '../../src/model/finding.ts';
+import type {NftRuleset} from '../../src/model/nft-ruleset.ts';
+import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import {parseNftText} from '../../src/parse/nft-text.ts';
+import {walkNftPacket} from '../../src/trace/nftables/walk-nft-packet.ts';
+import type {Packet} from '../../src/trace/packet.ts';
+import {expectedTable} from '../nft-expectation.ts';
+import {isLoud} from '../scenario.ts';
+import {type NftMutation, nftMutations} from './nft-mutations.ts';
+
+interface Sent {
+  readonly packet: Packet;
+  readonly facts: NodeContext['facts'];
+}
+
+/** One healthy node of nftables mode: its mutants are held against what becomes of the packets of all Services. */
+export class NftLaboratory {
+  readonly mutations: readonly NftMutation[];
+  readonly #snapshot: Snapshot;
+  readonly #node: NodeDump;
+  readonly #packets: readonly Sent[];
+  readonly #before: readonly string[];
+
+  constructor(snapshot: Snapshot, name: string) {
+    const node = snapshot.nodes.find(one => one.name === name);
+    if (node === undefined) throw new Error(`there is no node ${name}`);
+    this.#snapshot = snapshot;
+    this.#node = node;
+    const text = node.read('nft.txt')?.toString() ?? '';
+    this.mutations = nftMutations(text);
+    this.#packets = (['IPv4', 'IPv6'] as const).flatMap(family => this.#packetsOf(family));
+    this.#before = this.#fates(parseNftText(text));
+  }
+
+  /** Null when the mutant is found, as loudly as it deserves: loud when a packet fares differently, and only then. */
+  failure({kind, place, text}: NftMutation): string | null {
+    const found = this.#findings(text);
+    const fates = this.#fates(parseNftText(text));
+    const changes = fates.some((fate, at) => fate !== this.#before[at]);
+    const loud = found.some(isLoud);
+    // Which service networks there are is not known, so nothing can be said of the rule about them.
+    if (found.length === 0 && !changes && place.includes('unallocated ClusterIPs')) return null;
+    if (found.length > 0 && (loud || !changes)) return null;
+    return `${kind} of ${place}: ${changes ? 'packets fare differently' : 'no packet fares differently'}; ${found.map(({code, severity}) => `${severity} ${code}`).join(', ')}`;
+  }
+
+  #packetsOf(family: Family): readonly Sent[] {
+    const {api} = this.#snapshot;
+    const table = expectedTable({api, node: this.#node, family});
+    const facts = nodeFacts(this.#node, api);
+    return table.ports.flatMap(item =>
+      probesFor({item, context: table.context, hairpins: item.endpoints.reachable.slice(0, 3)})
+        .filter(({knownTo}) => knownTo.size === 0)
+        .map(({packet}) => ({packet, facts})),
+    );
+  }
+
+  #fates(ruleset: NftRuleset): readonly string[] {
+    return this.#packets.map(({packet, facts}) => {
+      const outcomes = walkNftPacket(ruleset, packet, environmentOf(facts));
+      const ends = outcomes.map(
+        ({verdict, destination, masquerade, probability}) => `${verdict} ${destination} ${masquerade} ${probability.toFixed(5)}`,
+      );
+      return ends.sort().join('; ');
+    });
+  }
+
+  #findings(text: string): readonly Finding[] {
+    const content = Buffer.from(text);
+    const node = {
+      ...this.#node,
+      read: (file: string) => (file === 'nft.txt' ? content : file === 'nft.json' ? null : this.#node.read(file)),
+    };
+    const {findings} = diagnose({...this.#snapshot, nodes: [node]}, {toolVersion: '0.0.0', nodes: name => name === node.name});
+    return findings.filter(({code}) => /^ST[2345]/.test(code));
+  }
+}
