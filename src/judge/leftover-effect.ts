@@ -34,7 +34,8 @@ export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEf
     if (outcomes.every(({verdict, destination}) => verdict === 'undecided' || (verdict === 'accept' && destination === null))) continue;
     caught.push(entry);
     const usable = new Set(entry.set.endpoints.filter(({ready, terminating}) => ready || terminating).map(({hostPort}) => hostPort));
-    if (usable.size > 0 && outcomes.some(({destination}) => destination === null || !usable.has(destination))) wrong.push(entry);
+    const astray = outcomes.some(({destination}) => (destination === null ? !entry.port.internalPolicyLocal : !usable.has(destination)));
+    if (usable.size > 0 && astray) wrong.push(entry);
   }
   const [first] = wrong.length > 0 ? wrong : caught;
   if (first === undefined) return null;

@@ -117,3 +117,35 @@ test('a virtual server of a Service that is gone, whose address the node still h
     },
   ]);
 });
+
+test('what is left of iptables mode on a node of nftables mode is told with what it does', async () => {
+  const [nft, iptables] = [await scenario('nftables/1.36'), await snapshotOf('healthy/1.36-iptables')];
+  const rules =
+    iptables.nodes
+      .find(({name}) => name === 'node-b')
+      ?.read('iptables-save')
+      ?.toString() ?? '';
+  nft.file('node-b', 'iptables-save', rules);
+  expect(nft.news({only: new Set(['ST502'])})).toEqual([
+    {...place, message: saying('runs in nftables mode, and iptables mode left something behind', 'it still takes packets of', 'such as')},
+  ]);
+  nft.file('node-b', 'iptables-save', rules.replaceAll('--to-destination 10.244.11.4:8080', '--to-destination 10.244.99.9:8080'));
+  expect(nft.news({only: new Set(['ST502'])})).toEqual([
+    {...place, severity: 'error', message: saying('it still takes packets of', 'to no endpoint of theirs')},
+  ]);
+});
+
+test('what is left of nftables mode on a node of iptables mode is told with what it does', async () => {
+  const [given, nft] = [await scenario(), await snapshotOf('nftables/1.36')];
+  given.file(
+    'node-b',
+    'nft.json',
+    nft.nodes
+      .find(({name}) => name === 'node-b')
+      ?.read('nft.json')
+      ?.toString() ?? '',
+  );
+  expect(given.news({only: new Set(['ST502'])})).toEqual([
+    {...place, message: saying('runs in iptables mode, and nftables mode left something behind', 'it still takes packets of')},
+  ]);
+});

@@ -28,3 +28,11 @@ test('an older kube-proxy that does not say its mode stays silent', async () => 
   given.file('node-b', 'proxy-mode', null);
   expect(given.news()).toEqual([]);
 });
+
+test('a kube-proxy that says iptables over a table of nftables mode is reported', async () => {
+  const given = await scenario('nftables/1.36');
+  given.file('node-b', 'proxy-mode', 'iptables');
+  expect(given.news({only: new Set(['ST503'])})).toEqual([
+    expect.objectContaining({code: 'ST503', node: 'node-b', message: saying('says iptables mode', 'nftables')}),
+  ]);
+});
