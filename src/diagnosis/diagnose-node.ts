@@ -20,6 +20,7 @@ import type {DiagnoseOptions} from './diagnose-options.ts';
 import {nodeReport} from './node-report.ts';
 import {problemFinding} from './problem-finding.ts';
 import {toFinding} from './to-finding.ts';
+import {tracedPorts} from './traced-ports.ts';
 import {withinWhatWasRead} from './within-what-was-read.ts';
 
 /** What is kept of a node when its dumps are dropped. */
@@ -45,8 +46,7 @@ export function diagnoseNode(node: NodeDump, {api, view, services, options}: Nod
   const nft = onceAsked(() => readNft(node));
   const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, seenConfig(dumps.current, nft));
   const facts = nodeFacts(node, api);
-  const traced = new Set(options.trace ? services : []);
-  const judged = judgeNode({node, api, view, config, facts, dumps, nft, traces: port => traced.has(port.object)});
+  const judged = judgeNode({node, api, view, config, facts, dumps, nft, traces: tracedPorts(services, options.trace ?? false)});
   const judgement = {...judged, symptoms: withinWhatWasRead(judged.symptoms, api)};
   const context: NodeContext = {node, facts, view, ...judgement};
   const findings = checks.flatMap(check =>

@@ -16,8 +16,8 @@ export interface DiagnoseOptions {
   readonly nodes?: (name: string) => boolean;
   /** Set when the nodes are a sample of this many. */
   readonly sample?: {readonly of: number};
-  /** Trace the way of packets to the selected Services. */
-  readonly trace?: boolean;
+  /** Trace the way of packets to the selected Services; `faulty`: on each node only to those of which something was found there. */
+  readonly trace?: boolean | 'faulty';
   /** Only these codes, when there are any. */
   readonly only?: ReadonlySet<string>;
   readonly skip?: ReadonlySet<string>;

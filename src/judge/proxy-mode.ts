@@ -28,8 +28,8 @@ export interface NodeInput {
   readonly dumps: Dumps;
   /** The node's nftables, parsed when they are first asked for; null when they were not read. */
   readonly nft: () => NftRuleset | null;
-  /** For which Service ports to trace the way of packets. */
-  readonly traces: (port: ServicePort) => boolean;
+  /** For which Service ports to trace the way of packets, by what was found of their family. */
+  readonly traces: (port: ServicePort, found: readonly Symptom[]) => boolean;
 }
 
 export interface ModeJudgement {

@@ -1,8 +1,8 @@
 import type {Finding, ServiceName, Severity} from '../model/finding.ts';
 import {severities} from '../model/finding.ts';
 import type {NodeReport, Report} from '../model/report.ts';
-import {escapeText} from './escape.ts';
 import {findingTexts} from './finding-text.ts';
+import {markup} from './markup.ts';
 import type {Renderer} from './renderer.ts';
 import {styleOf} from './style.ts';
 
@@ -121,15 +121,7 @@ function caseLines(suite: string, {name, findings, failed, skipped}: JudgedCase)
   return lines.length === 0 ? [`${open}/>`] : [`${open}>`, ...lines, '    </testcase>'];
 }
 
-/** For attributes and text. Characters that XML cannot hold at all are spelled out; line ends stay. */
+/** For attributes and text; line ends stay. */
 function xml(text: string): string {
-  return text
-    .split('\n')
-    .map(escapeText)
-    .join('\n')
-    .replace(/[\ud800-\udfff\ufffe\uffff]/gu, character => `\\u${character.charCodeAt(0).toString(16)}`)
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;');
+  return text.split('\n').map(markup).join('\n');
 }

@@ -3,9 +3,11 @@ import type {RuleText} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace} from '../model/service-trace.ts';
 import {escapeText} from './escape.ts';
 import {findingTexts, nodeList} from './finding-text.ts';
+import {chooseEndpoints, groupNodes, portsOf, shareOf} from './group-traces.ts';
 import type {Report} from '../model/report.ts';
 import type {Renderer} from './renderer.ts';
 import {type Style, styleOf} from './style.ts';
+import {endText, percent, portName, portNumber, shouldBe} from './trace-words.ts';
 import {verdictLine} from './verdict-line.ts';
 import {visibleLength} from './wrap.ts';
 
@@ -13,7 +15,9 @@ import {visibleLength} from './wrap.ts';
 export const tree: Renderer = (report, options) => {
   const style = styleOf(options.color);
   const loud = options.verbose ? report.findings : report.findings.filter(({severity}) => severity !== 'info' || isAnswer(report));
-  const trees = options.quiet ? [] : portsOf(report).map(traces => portTree(traces, {style, width: options.width, all: options.verbose}));
+  const trees = options.quiet
+    ? []
+    : portsOf(report.traces).map(traces => portTree(traces, {style, width: options.width, all: options.verbose}));
   return [
     verdictLine(report, style),
     ...trees,
@@ -36,15 +40,6 @@ function unread({nodes, traces}: Report, style: Style): readonly string[] {
     );
 }
 
-function portsOf({traces}: Report): readonly (readonly PortTrace[])[] {
-  const ports = new Map<string, PortTrace[]>();
-  for (const trace of traces) {
-    const key = `${trace.service.namespace}/${trace.service.name} ${trace.port.name} ${trace.port.protocol} ${trace.port.port}`;
-    ports.set(key, [...(ports.get(key) ?? []), trace]);
-  }
-  return [...ports.values()];
-}
-
 interface TreeOptions {
   readonly style: Style;
   readonly width: number;
@@ -55,22 +50,10 @@ interface TreeOptions {
 function portTree(traces: readonly PortTrace[], options: TreeOptions): string {
   const [first] = traces;
   if (first === undefined) return '';
-  const {service, port} = first;
-  const title = `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`;
   const groups = groupNodes(traces);
-  const lines = [`${options.style.bold(escapeText(title))}  port ${port.port}/${port.protocol}`];
+  const lines = [`${options.style.bold(escapeText(portName(first)))}  ${portNumber(first)}`];
   for (const [index, group] of groups.entries()) lines.push(...nodeTree(group, index === groups.length - 1, options));
   return lines.join('\n');
-}
-
-/** Nodes whose traces differ in nothing but line numbers. */
-function groupNodes(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {
-  const groups = new Map<string, PortTrace[]>();
-  for (const trace of traces) {
-    const key = JSON.stringify([trace.family, trace.entries], (name, value: unknown) => (name === 'line' ? undefined : value));
-    groups.set(key, [...(groups.get(key) ?? []), trace]);
-  }
-  return [...groups.values()];
 }
 
 function nodeTree(group: readonly PortTrace[], last: boolean, options: TreeOptions): readonly string[] {
@@ -125,17 +108,12 @@ function hang(
 
 /** Every endpoint with something wrong; of those that are as they should be, a few when they are many. */
 function endpointLines({endpoints}: EntryTrace, {style, all}: TreeOptions): readonly Line[] {
-  const fine = endpoints.filter(({mark}) => mark === 'ok');
-  const few = new Set(all || fine.length <= manyEndpoints ? fine : fine.slice(0, fewEndpoints));
-  const shown = endpoints.filter(endpoint => endpoint.mark !== 'ok' || few.has(endpoint));
+  const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
   const lines = shown.map(endpoint => endpointLine(endpoint, style));
-  if (few.size === fine.length) return lines;
-  const share = fine.slice(few.size).reduce((sum, endpoint) => sum + endpoint.share, 0);
-  return [...lines, [`${sign('ok', style)} ${percent(share)} ${fine.length - few.size} more endpoints, as they should be; -v shows them`]];
+  if (hidden.length === 0) return lines;
+  const share = percent(shareOf(hidden)).padStart(5);
+  return [...lines, [`${sign('ok', style)} ${share} ${hidden.length} more endpoints, as they should be; -v shows them`]];
 }
-
-const manyEndpoints = 12;
-const fewEndpoints = 5;
 
 function endpointLine(endpoint: EndpointTrace, style: Style): Line {
   const {hostPort, mark, share, masquerade, pod, nodeName, state, rewrite} = endpoint;
@@ -144,30 +122,18 @@ function endpointLine(endpoint: EndpointTrace, style: Style): Line {
       ? style.red('no endpoint of the Service')
       : `${escapeText(pod ?? 'no pod')}${nodeName === null ? '' : ` on ${escapeText(nodeName)}`}, ${state}`;
   return [
-    `${sign(mark, style)} ${percent(share)} ${escapeText(hostPort)}`,
+    `${sign(mark, style)} ${percent(share).padStart(5)} ${escapeText(hostPort)}`,
     `  ${owner}${masquerade ? ', masqueraded' : ''}`,
     ...(mark === 'ok' ? [] : [`  ${style.red(shouldBe(endpoint))}`]),
     ...(rewrite === null ? [] : [`  ${style.dim(escapeText(rewrite.chain))}${lineOf(rewrite, style)}`]),
   ];
 }
 
-/** The word for what is wrong, or the share that should be. */
-function shouldBe({mark, share, expectedShare}: EndpointTrace): string {
-  if (mark !== 'wrong' || expectedShare === null || percent(expectedShare) === percent(share)) return mark;
-  return `should be ${percent(expectedShare).trim()}`;
-}
-
 function endLine({end, mark}: EntryTrace, style: Style): readonly Line[] {
   if (end === null || (end.verdict === 'passed' && mark === 'ok')) return [];
-  const words = {
-    rejected: 'refused (REJECT)',
-    dropped: 'dropped (DROP)',
-    undecided: `cannot be told: ${end.reason ?? ''}`,
-    passed: 'not rewritten: no rule takes it',
-  };
   const {rule} = end;
   const where = rule === null ? [] : [`  ${style.dim(escapeText(`${rule.table}/${rule.chain}`))}${lineOf(rule, style)}`];
-  return [[`${sign(mark, style)} ${escapeText(words[end.verdict])}`, ...(mark === 'ok' ? [] : [`  ${style.red('wrong')}`]), ...where]];
+  return [[`${sign(mark, style)} ${escapeText(endText(end))}`, ...(mark === 'ok' ? [] : [`  ${style.red('wrong')}`]), ...where]];
 }
 
 function sign(mark: Mark, style: Style): string {
@@ -176,8 +142,4 @@ function sign(mark: Mark, style: Style): string {
 
 function lineOf({line}: RuleText, style: Style): string {
   return line > 0 ? style.dim(`:${line}`) : '';
-}
-
-function percent(share: number): string {
-  return `${(Math.round(share * 1000) / 10).toString().padStart(4)}%`;
 }

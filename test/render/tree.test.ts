@@ -1,20 +1,8 @@
 import {describe, expect, test} from 'vitest';
-import {diagnose} from '../../src/diagnose.ts';
-import type {Report} from '../../src/model/report.ts';
-import type {EndpointTrace, EntryTrace, PortTrace} from '../../src/model/service-trace.ts';
+import type {EndpointTrace, EntryTrace} from '../../src/model/service-trace.ts';
 import {tree} from '../../src/render/tree.ts';
-import {snapshotOf} from '../fixtures.ts';
-import {findingOf, hostile, numbered, plain, reportOf, ruleOf, unreadNode} from './report.ts';
-
-async function traced(capture: string, service: string, node?: string): Promise<Report> {
-  return diagnose(await snapshotOf(capture), {
-    toolVersion: '0.0.0',
-    trace: true,
-    byName: true,
-    selects: ({metadata}) => `${metadata.namespace}/${metadata.name}` === service,
-    nodes: name => node === undefined || name === node,
-  });
-}
+import {hostile, numbered, plain, reportOf} from './report.ts';
+import {endpoint, entry, reportFullOf, trace, traced} from './traces.ts';
 
 /** The tree alone, without verdict and findings. */
 function treeOf(text: string): string {
@@ -79,32 +67,6 @@ test('-q leaves the verdict and the findings', async () => {
 });
 
 describe('made-up traces', () => {
-  const endpoint: EndpointTrace = {
-    ...{
-      hostPort: '10.0.0.1:80',
-      mark: 'ok',
-      share: 1,
-      expectedShare: 1,
-      masquerade: false,
-      pod: 'shop/web-1',
-      nodeName: 'node-a',
-      state: 'ready',
-    },
-    ...{pick: ruleOf('', 1), rewrite: {...ruleOf('', 2), chain: 'KUBE-SEP-A'}},
-  };
-  const entry: EntryTrace = {
-    ...{entry: {kind: 'clusterIP', address: '10.96.0.1', port: 80}, from: 'a pod', mark: 'ok', steps: [], endpoints: [endpoint], end: null},
-  };
-  const trace: PortTrace = {
-    ...{
-      node: 'node-a',
-      family: 'IPv4',
-      service: {namespace: 'shop', name: 'web'},
-      port: {name: '', protocol: 'TCP', port: 80},
-      entries: [entry],
-    },
-  };
-
   test('of hundreds of endpoints a few are shown, and each that is not as it should be', () => {
     const endpoints = numbered('10.0.0', 300).map(
       (hostPort, index): EndpointTrace => ({...endpoint, hostPort, share: 1 / 300, mark: index === 250 ? 'stale' : 'ok'}),
@@ -134,18 +96,7 @@ describe('made-up traces', () => {
   });
 
   test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (_, name) => {
-    const rule = {...ruleOf(name, 3), table: name, chain: name, target: {name, goto: false, options: []}};
-    const evil: EntryTrace = {
-      ...{entry: {kind: 'externalIP', address: name, port: 80}, from: 'outside', mark: 'wrong', steps: [{...rule, to: name}]},
-      endpoints: [{...endpoint, hostPort: name, pod: name, nodeName: name, rewrite: rule}],
-      end: {verdict: 'undecided', rule, reason: name},
-    };
-    const report = reportOf({
-      nodes: [name, unreadNode(`${name} 2`, name)],
-      services: [`shop/${name}`],
-      findings: [findingOf(name, `shop/${name}`)],
-      traces: [{...trace, node: name, service: {namespace: name, name}, port: {...trace.port, name}, entries: [evil]}],
-    });
+    const report = reportFullOf(name);
     const text = tree(report, {...plain, verbose: true});
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
     expect(text.replaceAll('\n', '')).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069]/);

@@ -56,7 +56,7 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
       unread.push({family, reason: doubt});
       continue;
     }
-    traces.push(...expected.ports.filter(({port}) => input.traces(port)).map(item => tracePort({item, expected, actual})));
+    traces.push(...expected.ports.filter(({port}) => input.traces(port, found)).map(item => tracePort({item, expected, actual})));
     if (found.length > 0 && garbledRules(ruleset).length > 0)
       unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});
     else symptoms.push(...(excerpt ? found.filter(isSeen) : found));

@@ -44,9 +44,8 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
     symptoms.push(...judgement.symptoms);
     if (reasons.length === 0) judged.push(family);
     const {expected, sides} = judgement;
-    traces.push(
-      ...expected.ports.filter(({port}) => input.traces(port)).map(item => traceIpvsPort({item, context: expected.context, sides})),
-    );
+    const wanted = expected.ports.filter(({port}) => input.traces(port, judgement.symptoms));
+    traces.push(...wanted.map(item => traceIpvsPort({item, context: expected.context, sides})));
   }
   return {families: judged, unread, symptoms, traces, config, counts: countsOf(input, state)};
 }

@@ -47,7 +47,7 @@ function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
     }
     const {symptoms: found, expected} = judgeNftFamily({expect, ruleset, actual, knowsZone});
     symptoms.push(...found);
-    traces.push(...expected.ports.filter(({port}) => input.traces(port)).map(item => traceNftPort({item, expected, ruleset})));
+    traces.push(...expected.ports.filter(({port}) => input.traces(port, found)).map(item => traceNftPort({item, expected, ruleset})));
     if (actual?.complete === false && ruleset.cut !== null) unread.push({family, reason: cutReason(ruleset.cut)});
     else judged.push(family);
   }

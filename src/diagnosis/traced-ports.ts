@@ -1,0 +1,28 @@
+import type {NodeInput} from '../judge/proxy-mode.ts';
+import type {Symptom} from '../judge/symptom.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
+import type {DiagnoseOptions} from './diagnose-options.ts';
+
+/** Which Service ports of a node are traced. Of faulty Services no more than a report has room for: traces take memory on every node. */
+export function tracedPorts(services: readonly ServiceObject[], trace: NonNullable<DiagnoseOptions['trace']>): NodeInput['traces'] {
+  const asked = new Set(trace === false ? [] : services);
+  if (trace !== 'faulty') return port => asked.has(port.object);
+  const faulty = oncePerFamily(found => new Set(faultyServices(found).slice(0, mostServices)));
+  return (port, found) => asked.has(port.object) && faulty(found).has(`${port.namespace}/${port.service}`);
+}
+
+const mostServices = 24;
+
+function faultyServices(found: readonly Symptom[]): readonly string[] {
+  const loud = found.filter(({severity}) => severity !== 'info');
+  return [...new Set(loud.flatMap(({port}) => (port === null ? [] : [`${port.namespace}/${port.service}`])))];
+}
+
+/** Every port of a family asks with the same list. */
+function oncePerFamily<T>(make: (found: readonly Symptom[]) => T): (found: readonly Symptom[]) => T {
+  let last: {readonly found: readonly Symptom[]; readonly made: T} | null = null;
+  return found => {
+    if (last?.found !== found) last = {found, made: make(found)};
+    return last.made;
+  };
+}

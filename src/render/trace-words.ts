@@ -1,0 +1,31 @@
+import type {EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
+
+/** `namespace/name:port`, as kube-proxy names a Service port. Not escaped. */
+export function portName({service, port}: PortTrace): string {
+  return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`;
+}
+
+export function portNumber({port}: PortTrace): string {
+  return `port ${port.port}/${port.protocol}`;
+}
+
+/** The word for what is wrong with an endpoint, or the share that should be. */
+export function shouldBe({mark, share, expectedShare}: EndpointTrace): string {
+  if (mark !== 'wrong' || expectedShare === null || percent(expectedShare) === percent(share)) return mark;
+  return `should be ${percent(expectedShare)}`;
+}
+
+/** How a way ends that leads to no endpoint. Not escaped. */
+export function endText({verdict, reason}: NonNullable<EntryTrace['end']>): string {
+  const words = {
+    rejected: 'refused (REJECT)',
+    dropped: 'dropped (DROP)',
+    undecided: `cannot be told: ${reason ?? ''}`,
+    passed: 'not rewritten: no rule takes it',
+  };
+  return words[verdict];
+}
+
+export function percent(share: number): string {
+  return `${Math.round(share * 1000) / 10}%`;
+}

@@ -1,0 +1,54 @@
+import {diagnose} from '../../src/diagnose.ts';
+import type {Report} from '../../src/model/report.ts';
+import type {EndpointTrace, EntryTrace, PortTrace} from '../../src/model/service-trace.ts';
+import {snapshotOf} from '../fixtures.ts';
+import {findingOf, reportOf, ruleOf, unreadNode} from './report.ts';
+
+/** What `trace` says of one Service of a capture. */
+export async function traced(capture: string, service: string, node?: string): Promise<Report> {
+  return diagnose(await snapshotOf(capture), {
+    toolVersion: '0.0.0',
+    trace: true,
+    byName: true,
+    selects: ({metadata}) => `${metadata.namespace}/${metadata.name}` === service,
+    nodes: name => node === undefined || name === node,
+  });
+}
+
+export const endpoint: EndpointTrace = {
+  ...{hostPort: '10.0.0.1:80', mark: 'ok', share: 1, expectedShare: 1, masquerade: false},
+  ...{pod: 'shop/web-1', nodeName: 'node-a', state: 'ready'},
+  ...{pick: ruleOf('', 1), rewrite: {...ruleOf('', 2), chain: 'KUBE-SEP-A'}},
+};
+
+export const entry: EntryTrace = {
+  ...{entry: {kind: 'clusterIP', address: '10.96.0.1', port: 80}, from: 'a pod', mark: 'ok', steps: [], endpoints: [endpoint], end: null},
+};
+
+export const trace: PortTrace = {
+  ...{node: 'node-a', family: 'IPv4', service: {namespace: 'shop', name: 'web'}, port: {name: '', protocol: 'TCP', port: 80}},
+  entries: [entry],
+};
+
+/** A report in which everything that can come from a cluster is this text. */
+export function reportFullOf(text: string): Report {
+  const rule = {...ruleOf(text, 3), table: text, chain: text};
+  const evil: EntryTrace = {
+    ...{entry: {kind: 'externalIP', address: text, port: 80}, from: 'outside', mark: 'wrong', steps: [{...rule, to: text}]},
+    endpoints: [
+      {...endpoint, hostPort: text, pod: text, nodeName: text, rewrite: {...rule, chain: `${text} 2`}},
+      {...endpoint, hostPort: `${text} 3`, mark: 'stale', state: null},
+    ],
+    end: {verdict: 'undecided', rule, reason: text},
+  };
+  const finding = findingOf(text, `shop/${text}`, {
+    ...{message: text, remedy: text, endpoint: text, port: {name: text, protocol: 'TCP', port: 80}},
+    ...{expected: [rule], actual: [rule]},
+  });
+  return reportOf({
+    nodes: [text, unreadNode(`${text} 2`, text)],
+    services: [`shop/${text}`],
+    findings: [finding],
+    traces: [{...trace, node: text, service: {namespace: 'shop', name: text}, port: {...trace.port, name: text}, entries: [evil]}],
+  });
+}
