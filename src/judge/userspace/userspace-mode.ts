@@ -27,11 +27,12 @@ function judge(input: NodeInput): ModeJudgement {
   const rules = portalRules(ruleset);
   const entries = view.entries(family, {version: config.version.value, gates: config.featureGates.value});
   const portals = entries.map(({port}) => portalOf(port, rules));
+  const symptoms = judgePortals({portals, rules, ruleset});
   return {
     ...base,
     unread: [{family, reason: whatIsNotSeen(rules, ruleset)}],
-    symptoms: judgePortals({portals, rules, ruleset}),
-    traces: portals.filter(({port}) => input.traces(port)).map(portal => tracePortals(portal, input.node.name)),
+    symptoms,
+    traces: portals.filter(({port}) => input.traces(port, symptoms)).map(portal => tracePortals(portal, input.node.name)),
   };
 }
 
