@@ -12,11 +12,22 @@ export function matchRule(rule: Rule, packet: Packet, environment: Environment):
     likelihood = both(likelihood, matchOption(option, packet, environment));
     if (likelihood === 0) return 0;
   }
+  const seen = rule.table === 'raw' ? beforeTracking(packet) : packet;
   for (const match of rule.matches) {
-    likelihood = both(likelihood, matchExtension(match, packet, environment));
+    likelihood = both(likelihood, matchExtension(match, seen, environment));
     if (likelihood === 0) return 0;
   }
   return likelihood;
+}
+
+/** Connection tracking comes in after raw, but for a packet that the node has sent to itself: that one has a state already. */
+function beforeTracking(packet: Packet): MatchedPacket {
+  return packet.inInterface === 'lo' || packet.untracked ? packet : {...packet, stateless: true};
+}
+
+/** To a packet without a state conntrack says INVALID. */
+interface MatchedPacket extends Packet {
+  readonly stateless?: true;
 }
 
 function both(a: Likelihood, b: Likelihood): Likelihood {
@@ -166,15 +177,16 @@ function maskedEquals(text: string, mark: number): boolean {
   return (mark & Number(mask)) >>> 0 === Number(value);
 }
 
-function conntrackOption(option: RuleOption, packet: Packet): Likelihood {
+function conntrackOption(option: RuleOption, packet: MatchedPacket): Likelihood {
   if (option.flag === '--ctstate') return truth(hasState(option.values[0] ?? '', packet));
   if (option.flag === '--ctdir') return truth(option.values[0] === 'ORIGINAL');
   return null;
 }
 
 /** A new connection is NEW, and DNAT once its destination was rewritten. */
-function hasState(text: string, packet: Packet): boolean {
+function hasState(text: string, packet: MatchedPacket): boolean {
   const states = text.split(',');
+  if (packet.stateless) return states.includes('INVALID');
   if (packet.untracked) return states.includes('UNTRACKED');
   return states.includes('NEW') || (packet.rewritten && states.includes('DNAT'));
 }

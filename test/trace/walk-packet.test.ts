@@ -339,6 +339,14 @@ describe('connections that are not tracked', () => {
     const filter = '-A FORWARD -m conntrack --ctstate UNTRACKED -j DROP';
     expect(flow(ruleset({raw: '-A PREROUTING -j NOTRACK', filter}), sent)).toBe('DROP');
   });
+
+  test('has no state before connection tracking comes in: to rules of raw it is INVALID, to all later ones NEW', () => {
+    const drop = (state: string) => `-A PREROUTING -m conntrack --ctstate ${state} -j DROP`;
+    expect(flow(ruleset({raw: drop('INVALID')}), sent)).toBe('DROP');
+    expect(flow(ruleset({raw: drop('NEW')}), sent)).toBe('passes');
+    expect(flow(ruleset({mangle: drop('INVALID')}), sent)).toBe('passes');
+    expect(flow(ruleset({mangle: drop('NEW')}), sent)).toBe('DROP');
+  });
 });
 
 describe('targets', () => {
