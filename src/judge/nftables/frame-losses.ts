@@ -21,6 +21,8 @@ export function lossOfChain(name: string, missing: readonly NftPortDifference[],
   const targets = missing.map(({rule}) => /(?:vmap @|jump |@)([\w-]+)/.exec(rule.text)?.[1] ?? '').filter(text => text !== '');
   const hook = missing.some(({what}) => what === 'hook');
   const [target = ''] = targets;
+  const set = missing.find(({what}) => what === 'set');
+  if (set !== undefined) return {what: `${name} is not declared as "${set.rule.text}"`, ...meaningOf(name, targets)};
   const marks = missing.some(({rule}) => rule.text.includes('@cluster-ips') && rule.text.includes('mark set'));
   const state =
     marks && targets.length === 1

@@ -55,9 +55,10 @@ function leftGroup(kind: NftPortDifference['kind'], group: readonly NftPortDiffe
 }
 
 function countText(group: readonly NftPortDifference[]): string {
-  const noun = group.every(({what}) => what === 'element') ? 'element' : 'rule';
+  const kinds = new Set(group.map(({what}) => what));
+  const noun = kinds.size > 1 || kinds.has('hook') ? 'rule' : ([...kinds][0] ?? 'rule');
   if (group.length > 1) return `${group.length} ${noun}s`;
-  return noun === 'element' ? 'an element' : 'a rule';
+  return noun === 'element' ? 'an element' : `a ${noun}`;
 }
 
 function wordsOf(kind: NftPortDifference['kind']): readonly [SymptomKind, string] {
