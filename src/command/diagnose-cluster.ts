@@ -1,9 +1,7 @@
-import {readServicePods} from '../collect/cluster/read-service-pods.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
-import type {ServiceObject} from '../model/api-objects.ts';
 import type {Report} from '../model/report.ts';
-import type {ApiObjects} from '../model/snapshot.ts';
+import type {Problem} from '../model/snapshot.ts';
 import {askedScope} from './asked-scope.ts';
 import type {NodeChoice} from './choose-nodes.ts';
 import {clearLeftovers} from './clear-leftovers.ts';
@@ -17,8 +15,11 @@ import {type NodeSource, nodeSource} from './node-source.ts';
 import {NodeJudging} from './node-judging.ts';
 import type {OpenCluster} from './open-cluster.ts';
 import {readAsked} from './read-asked.ts';
-import {lookAgain} from './second-look.ts';
+import {lookAgain, withdraw} from './second-look.ts';
+import {podsWithoutEndpoints} from './service-pods.ts';
 import type {ParsedTransportFlags} from './transport-flags.ts';
+import type {WaitLimit} from './wait-limit.ts';
+import {WaitUntilClean} from './wait-until-clean.ts';
 
 export type ClusterFlags = ScopeFlags & ParsedConnectionFlags & ParsedTransportFlags & NodeChoice & ParsedJudgingFlags;
 
@@ -31,6 +32,8 @@ export interface ClusterRun {
   readonly signal: AbortSignal;
   readonly progress: ProgressLine;
   readonly clock: Clock;
+  /** Look again until nothing that fails is left, or the time is up. */
+  readonly wait?: WaitLimit | undefined;
 }
 
 /**
@@ -53,36 +56,40 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const asked = await unlessInterrupted(readAsked(api, scope, input), signal);
   const source = await unlessInterrupted(nodeSource(flags, {api, objects: asked.api.nodes}), signal);
   const services = (asked.api.services ?? []).filter(asked.selection.selects);
-  const {pods, podsOf} = await unlessInterrupted(readServicePods(api, withoutEndpoints(services, asked.api)), signal);
+  const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
   const objects = {...asked.api, pods: [...(source.pods ?? []), ...pods], podsOf};
   const diagnosis = new Diagnosis(objects, {...asked.selection, ...judgingOptions(flags), ...run.options, ...sampleOf(source)});
   const nodes = new NodeJudging(source, diagnosis, {signal, progress, clock});
   const leftovers = await clearLeftovers(source.transport, run);
+  const report = (more: readonly Problem[]): Report =>
+    diagnosis.report(distinct([...asked.problems, ...source.problems, ...leftovers, ...nodes.problems, ...more]));
+  const wait =
+    run.wait === undefined
+      ? null
+      : new WaitUntilClean({...{run, diagnosis, nodes, scope, input, report}, limit: run.wait, startedAt: readAt});
   try {
     await nodes.judge(source.nodes.map(({name}) => name));
-    await lookAgain({
-      ...{diagnosis, api, scope, readAt, signal, clock, nodeReadAt: nodes.readAt},
-      readNodes: names => nodes.judge(names),
-      say: text => progress.say(text),
-    });
+    if (wait === null)
+      withdraw(
+        await lookAgain({
+          ...{diagnosis, api, scope, readAt, signal, clock, nodeReadAt: nodes.readAt},
+          readNodes: names => nodes.judge(names),
+          say: text => progress.say(text),
+        }),
+        diagnosis,
+      );
+    else await wait.run();
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     nodes.giveUp(error.message);
   }
-  return diagnosis.report([...asked.problems, ...source.problems, ...leftovers, ...nodes.problems]);
+  return wait?.report() ?? report([]);
+}
+
+function distinct(problems: readonly Problem[]): readonly Problem[] {
+  return [...new Map(problems.map(problem => [JSON.stringify(problem), problem])).values()];
 }
 
 function sampleOf({sample}: NodeSource): Pick<DiagnoseOptions, 'sample'> {
   return sample === undefined ? {} : {sample};
-}
-
-/** Only of these the pods say more than the slices. */
-function withoutEndpoints(services: readonly ServiceObject[], {endpointSlices, endpoints}: ApiObjects): readonly ServiceObject[] {
-  const withSome = new Set([
-    ...(endpointSlices ?? [])
-      .filter(slice => (slice.endpoints ?? []).length > 0)
-      .map(({metadata}) => `${metadata.namespace}/${metadata.labels?.['kubernetes.io/service-name']}`),
-    ...(endpoints ?? []).filter(({subsets}) => (subsets ?? []).length > 0).map(({metadata}) => `${metadata.namespace}/${metadata.name}`),
-  ]);
-  return services.filter(({metadata}) => !withSome.has(`${metadata.namespace}/${metadata.name}`));
 }

@@ -12,7 +12,7 @@ import {isWindows, type NodeSource} from './node-source.ts';
 export class NodeJudging {
   /** When the reading of a node began, in milliseconds since 1970. */
   readonly readAt = new Map<string, number>();
-  readonly #source: NodeSource;
+  #source: NodeSource;
   readonly #diagnosis: Diagnosis;
   readonly #run: Pick<ClusterRun, 'signal' | 'progress' | 'clock'>;
   readonly #problems = new Map<string, readonly Problem[]>();
@@ -26,6 +26,21 @@ export class NodeJudging {
 
   get problems(): readonly Problem[] {
     return [...this.#problems].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, problems]) => problems);
+  }
+
+  /** Nodes of which not all could be read. */
+  get partlyRead(): ReadonlySet<string> {
+    return new Set([...this.#problems].flatMap(([name, problems]) => (problems.every(({isMinor}) => isMinor) ? [] : [name])));
+  }
+
+  /** Those by which nodes are reached. */
+  get pods(): NodeSource['pods'] {
+    return this.#source.pods;
+  }
+
+  /** The same nodes, by other ways: pods come and go. */
+  reachBy(source: NodeSource): void {
+    this.#source = source;
   }
 
   /** Rejects with an Interrupted when the signal is aborted; what was judged until then stays. */

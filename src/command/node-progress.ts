@@ -5,13 +5,17 @@ import type {CollectProgress} from '../collect/collect-nodes.ts';
 /** Says on stderr how far a run is. */
 export interface ProgressLine {
   say(text: string): void;
+  /** Writes a line that stays, in logs too. */
+  note(text: string): void;
   /** Takes the line away. */
   close(): void;
 }
 
-/** A line that moves, on a terminal only: logs and pipes stay as they are. */
+/** A line that moves, on a terminal only: in logs and pipes there are only lines that stay. */
 export function progressLine(wanted: boolean, stream: NodeJS.WriteStream = process.stderr): ProgressLine {
-  if (!wanted || stream.isTTY !== true) return {say: () => {}, close: () => {}};
+  if (!wanted) return {say: () => {}, note: () => {}, close: () => {}};
+  const note = (text: string): void => void stream.write(`${text}\n`);
+  if (stream.isTTY !== true) return {say: () => {}, note, close: () => {}};
   // Its own way with signals is to end the process, before anything is cleaned up.
   const line = spinner({stream, handleSignals: false});
   // The cursor, which it hides, comes back however the process ends.
@@ -21,6 +25,10 @@ export function progressLine(wanted: boolean, stream: NodeJS.WriteStream = proce
     say: text => {
       line.text = text;
       line.start();
+    },
+    note: text => {
+      line.clear().stop();
+      note(text);
     },
     close: () => {
       line.clear().stop();

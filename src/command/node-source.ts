@@ -32,14 +32,14 @@ export interface NodeSource {
  */
 export async function nodeSource(
   flags: NodeSourceFlags,
-  cluster: {readonly api: KubeApi; readonly objects: readonly NodeObject[] | null},
+  cluster: {readonly api: KubeApi; readonly objects: readonly NodeObject[] | null; readonly anyFailure?: boolean},
 ): Promise<NodeSource> {
-  const {api, objects} = cluster;
+  const {api, objects, anyFailure} = cluster;
   const timeoutMs = nodeTimeout(flags['node-timeout']);
   const transport = transportOf(flags, api, timeoutMs);
   const windows = new Set((objects ?? []).filter(isWindows).map(({metadata}) => metadata.name));
   const wanted = objects === null ? (flags.node ?? null) : chooseNodes(flags, objects).names;
-  const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !windows.has(name)) ?? null);
+  const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !windows.has(name)) ?? null, {anyFailure});
   const {names, ...sample} = chooseNodes(flags, objects ?? nodesOfPods(flags.node ?? [], pods ?? []));
   const nodes = nodeInfos(names, objects ?? [], pods ?? []);
   return {transport, nodes, concurrency: flags.concurrency, timeoutMs, pods, ...sample, problems};

@@ -25,21 +25,24 @@ export interface SecondLook {
   readonly readNodes: (names: readonly string[]) => Promise<void>;
   readonly signal: AbortSignal;
   readonly clock: Clock;
+  /** How long kube-proxy may take to follow a change, in milliseconds. */
+  readonly settlingMs?: number;
   readonly say: (text: string) => void;
 }
 
 /**
  * Looks again at what may be a matter of timing before it is called a finding: the API is read once more, and where a Service changed
  * meanwhile, or too shortly before a node was read for its kube-proxy to have followed, the node is read and judged again. What is
- * then found is a finding; what comes and goes is ST904. Findings by a part of the Services only are judged again by all of them.
+ * then found is a finding. Findings by a part of the Services only are judged again by all of them. Resolves to the findings that
+ * came and went in every look; what is not in it stands.
  */
-export async function lookAgain(look: SecondLook): Promise<void> {
-  const {diagnosis, clock} = look;
+export async function lookAgain(look: SecondLook): Promise<readonly Finding[]> {
+  const {diagnosis, clock, settlingMs = settling * 1000} = look;
   const history = new ServiceHistory(diagnosis.api, look.readAt);
   let firstFound: ReadonlyMap<string, number> = new Map();
   for (let looks = 1; ; looks++) {
     const found = findingsOfServices(look);
-    if (found.length === 0) return;
+    if (found.length === 0) return [];
     const known = firstFound;
     firstFound = new Map(found.map(finding => [identityOf(finding), known.get(identityOf(finding)) ?? readTime(look, finding)] as const));
     const objects = await readAgain(look);
@@ -50,8 +53,8 @@ export async function lookAgain(look: SecondLook): Promise<void> {
       return readTime(look, finding) - since < settlingMs;
     };
     const doubtful = found.filter(isYoung);
-    if (doubtful.length === 0 && !widened) return;
-    if (looks === mostLooks) return unsettled(doubtful, diagnosis);
+    if (doubtful.length === 0 && !widened) return [];
+    if (looks === mostLooks) return doubtful;
     const pause = Math.max(0, ...doubtful.map(finding => history.stableSince(keyOf(finding)) + settlingMs - clock.now()));
     await wait(Math.min(pause, settlingMs), look);
     diagnosis.renew(pause > 0 ? await readAgain(look) : objects);
@@ -59,7 +62,6 @@ export async function lookAgain(look: SecondLook): Promise<void> {
   }
 }
 
-const settlingMs = settling * 1000;
 const mostLooks = 4;
 
 /** Of the nodes that were judged: errors and warnings about what is programmed for a Service. */
@@ -96,7 +98,8 @@ async function readAgain({api, scope, diagnosis, signal, say}: SecondLook): Prom
   return isThere(asBefore) ? {...rest, ...asBefore, namespaces} : diagnosis.api;
 }
 
-function isThere({services, endpointSlices, endpoints}: Pick<ApiObjects, 'services' | 'endpointSlices' | 'endpoints'>): boolean {
+/** Without slices or Endpoints no node can be judged. */
+export function isThere({services, endpointSlices, endpoints}: Pick<ApiObjects, 'services' | 'endpointSlices' | 'endpoints'>): boolean {
   return services !== null && (endpointSlices !== null || endpoints !== null);
 }
 
@@ -106,8 +109,8 @@ async function wait(milliseconds: number, {say, signal, clock}: SecondLook): Pro
   await unlessInterrupted(clock.sleep(milliseconds, signal), signal);
 }
 
-/** What came and went in every look is not known to be wrong. */
-function unsettled(doubtful: readonly Finding[], diagnosis: Diagnosis): void {
+/** What came and went in every look is not known to be wrong: ST904 takes its place. */
+export function withdraw(doubtful: readonly Finding[], diagnosis: Diagnosis): void {
   const identities = new Set(doubtful.map(identityOf));
   for (const node of namesOf(doubtful)) {
     const services = new Map(doubtful.filter(finding => finding.node === node).map(finding => [keyOf(finding), finding]));

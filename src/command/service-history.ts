@@ -1,3 +1,4 @@
+import type {ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import type {ObjectMeta} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 
@@ -49,13 +50,14 @@ function covers({namespaces, standings}: Reading, key: string): boolean {
   return namespaces === undefined || standings.has(key) || namespaces.includes(key.split('/', 1)[0] ?? '');
 }
 
-interface Standing {
+export interface Standing {
   /** Another one whenever the Service or one of its slices is another. */
   readonly print: string;
   readonly changedAt: number;
 }
 
-function standingsOf({services, endpointSlices, endpoints}: ApiObjects): ReadonlyMap<string, Standing> {
+/** By `namespace/name`. */
+export function standingsOf({services, endpointSlices, endpoints}: ServiceObjects): ReadonlyMap<string, Standing> {
   const standings = new Map<string, Standing>();
   const add = (key: string, metadata: ObjectMeta): void => {
     const known = standings.get(key);

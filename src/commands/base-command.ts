@@ -8,6 +8,7 @@ import {systemClock} from '../command/clock.ts';
 import type {ParsedConnectionFlags} from '../command/connection-flags.ts';
 import {diagnoseOptions} from '../command/diagnose-options.ts';
 import {Interrupted, listenForInterruption} from '../command/interruption.ts';
+import type {WaitLimit} from '../command/wait-limit.ts';
 import {diagnose} from '../diagnose.ts';
 import type {Report} from '../model/report.ts';
 import {identityOf} from '../model/finding-identity.ts';
@@ -33,14 +34,14 @@ export abstract class BaseCommand extends Command {
   }
 
   /** What `check` and `trace` tell: of the bundle that `--from` names, or else of the cluster. Sets the exit code when it was interrupted. */
-  protected async report(flags: ReportFlags, names: readonly string[], options: ReportOptions): Promise<Report> {
+  protected async report(flags: ReportFlags, names: readonly string[], options: ReportOptions, wait?: WaitLimit): Promise<Report> {
     if (flags.from !== undefined) {
       const snapshot = await this.snapshot(flags.from);
       return diagnose(snapshot, {...diagnoseOptions(flags, names, snapshot), ...options});
     }
     // What only a cluster needs takes its time to load.
     const {diagnoseCluster} = await import('../command/diagnose-cluster.ts');
-    return this.withCluster(flags, live => diagnoseCluster({flags, names, options, clock: systemClock, ...live}));
+    return this.withCluster(flags, live => diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live}));
   }
 
   /** Talks to the cluster that the flags name, until the work is done or somebody interrupts it. */

@@ -4,6 +4,7 @@ import {exitCode, type FailOn} from '../command/exit-code.ts';
 import {identityOf} from '../model/finding-identity.ts';
 import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../command/flags.ts';
 import {transportFlags} from '../command/transport-flags.ts';
+import {waitLimit} from '../command/wait-limit.ts';
 import type {Finding} from '../model/finding.ts';
 import {renderers} from '../render/index.ts';
 import {BaseCommand} from './base-command.ts';
@@ -16,6 +17,7 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
   static override examples = [
     '<%= config.bin %> check -A --from bundle.tgz',
     '<%= config.bin %> check shop/web --from ./bundle -o json',
+    '<%= config.bin %> check shop/web --wait 2m',
     '<%= config.bin %> check -n shop -l tier=web --fail-on warning --from ./bundle',
   ];
   static override strict = false;
@@ -30,6 +32,11 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
     ...settingFlags,
     ...outputFlags,
     ...judgingFlags,
+    wait: Flags.string({
+      description: 'check again until nothing reaches --fail-on and nothing is unread, or this time is up (60s, 2m)',
+      helpValue: 'DURATION',
+      helpGroup: 'JUDGING',
+    }),
     output: Flags.string({char: 'o', description: 'output format', options: Object.keys(renderers), default: 'table', helpGroup: 'OUTPUT'}),
   };
 
@@ -37,7 +44,7 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
     const {flags, argv} = await this.parse(Check);
     const known = this.baseline(flags.baseline);
     const options = {toolVersion: this.config.version, known: (finding: Finding) => known.has(identityOf(finding))};
-    const report = await this.report(flags, argv as string[], options);
+    const report = await this.report(flags, argv as string[], options, waitLimit(flags));
     const render = renderers[flags.output as keyof typeof renderers];
     this.print(render(report, this.renderOptions(flags)), flags['output-file']);
     process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn, known);

@@ -13,6 +13,28 @@ export interface Report {
   readonly services: readonly ServiceName[];
   /** The way of packets to each port, where it was asked for. */
   readonly traces: readonly PortTrace[];
+  /** Set when it was waited for the nodes, by `--wait`. */
+  readonly wait?: WaitReport;
+}
+
+/** How long nodes took to be as they should be. Seconds are counted from the start of the run. */
+export interface WaitReport {
+  readonly limitSeconds: number;
+  readonly seconds: number;
+  /** How often was looked. */
+  readonly looks: number;
+  /** Nothing that fails was left, and nothing unread. */
+  readonly clean: boolean;
+  /** Those that kube-proxy serves, in the order of their names. */
+  readonly nodes: readonly NodeWait[];
+}
+
+export interface NodeWait {
+  readonly name: string;
+  /** At which look the node was as it should be for the Services as they are now, from 1; left out when it never was. */
+  readonly look?: number;
+  /** When that look at the node began. */
+  readonly seconds?: number;
 }
 
 export interface Summary {

@@ -15,8 +15,8 @@ export function toJson(value: object): string {
 }
 
 export function reportObject(report: Report): object {
-  const {tool, summary, nodes, findings} = report;
-  return {schemaVersion, tool, summary, nodes, findings: findings.map(findingObject)};
+  const {tool, summary, wait, nodes, findings} = report;
+  return {schemaVersion, tool, summary, wait, nodes, findings: findings.map(findingObject)};
 }
 
 export function findingObject(finding: Finding): object {

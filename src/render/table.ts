@@ -5,6 +5,7 @@ import {matrix} from './matrix.ts';
 import type {Renderer, RenderOptions} from './renderer.ts';
 import {type Style, styleOf} from './style.ts';
 import {count, verdictLine} from './verdict-line.ts';
+import {waitSection} from './wait-section.ts';
 
 /** The verdict, Services against nodes, and the findings with their evidence. Harmless findings are only counted. */
 export const table: Renderer = (report, options) => sections(report, options, false);
@@ -19,6 +20,7 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   const parts = [verdictLine(report, style)];
   if (!options.quiet && report.nodes.length > 0)
     parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all}));
+  if (report.wait !== undefined) parts.push(waitSection(report.wait, {style, all}));
   parts.push(...findingTexts(loud, {style, width, most: all ? Infinity : 20}));
   if (options.verbose) parts.push(settings(report, style));
   const hidden = report.findings.length - loud.length;

@@ -54,7 +54,7 @@ async function diagnose(server: ApiServer, {names = [], flags = {}, signal, toke
     ...{flags: all, names, cluster, clock: handClock},
     options: {toolVersion: '0.0.0'},
     signal: signal ?? new AbortController().signal,
-    progress: {say: () => {}, close: () => {}},
+    progress: {say: () => {}, note: () => {}, close: () => {}},
   };
   try {
     return await diagnoseCluster(run);

@@ -1,9 +1,9 @@
 import process from 'node:process';
 import {expect, test} from 'vitest';
-import {progressLine, progressText} from '../../src/command/node-progress.ts';
+import {type ProgressLine, progressLine, progressText} from '../../src/command/node-progress.ts';
 
 /** What a progress line writes on a terminal, or away from one. */
-function written(isTTY: boolean, wanted: boolean, use: () => void = () => {}): string {
+function written(isTTY: boolean, wanted: boolean, use: (line: ProgressLine) => void = () => {}): string {
   let text = '';
   const terminal = {
     isTTY,
@@ -15,7 +15,7 @@ function written(isTTY: boolean, wanted: boolean, use: () => void = () => {}): s
   };
   const line = progressLine(wanted, terminal as unknown as NodeJS.WriteStream);
   line.say('reading the API');
-  use();
+  use(line);
   line.close();
   return text;
 }
@@ -27,6 +27,13 @@ test('it says on a terminal how far it is', () => {
 test('logs and pipes stay as they are, and so does a terminal when it is not wanted', () => {
   expect(written(false, true)).toBe('');
   expect(written(true, false)).toBe('');
+});
+
+test('a line that stays is written to logs too, and to a terminal under no other', () => {
+  const use = (line: ProgressLine) => line.note('node-a: as it should be');
+  expect(written(false, true, use)).toBe('node-a: as it should be\n');
+  expect(written(true, true, use)).toContain('node-a: as it should be\n');
+  expect(written(false, false, use)).toBe('');
 });
 
 test('it leaves signals to those who clean up', () => {

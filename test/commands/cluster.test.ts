@@ -83,6 +83,32 @@ test('with --from nobody is asked who one is', async () => {
   expect(exitCode).toBe(1);
 });
 
+describe('--wait', () => {
+  const asked = ['check', '-n', 'shop', 'web', '-o', 'json'];
+
+  test('a bundle is nothing to wait for', async () => {
+    const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '60s', '--from', bundle]);
+    expect(unwrapped(stderr)).toContain('the bundle that --from names does not change');
+    expect({exitCode, stdout}).toEqual({exitCode: 2, stdout: ''});
+  });
+
+  test('says on standard error how it goes, and ends with 1 when the time is up', async () => {
+    const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '10ms']);
+    expect(stderr).toBe('2 of 3 nodes as they should be at the first look; not yet: node-a');
+    expect(exitCode).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({wait: {limitSeconds: 0.01, clean: false}});
+    expect((await svcTrace([...asked, '--wait', '10ms', '-q'])).stderr).toBe('');
+  });
+
+  test('interrupted while it waits, it prints what it found and ends with 130', async () => {
+    const run = svcTrace([...asked, '--wait', '10m']);
+    run.stderr.once('data', () => run.kill('SIGINT'));
+    const {stdout, exitCode} = await run;
+    expect(exitCode).toBe(130);
+    expect(JSON.parse(stdout)).toMatchObject({summary: {verdict: 'findings', errors: 1}, wait: {limitSeconds: 600, clean: false}});
+  });
+});
+
 test('an interrupted run prints what it found and ends with 130', async () => {
   const hanging = await startBundleCluster(bundle, {faults: [{kind: 'hang', match: /kube-proxy-node-b\/exec/}]});
   try {

@@ -11,7 +11,7 @@ import {json} from '../../src/render/json.ts';
 import {yaml} from '../../src/render/yaml.ts';
 import {captureNames, capturePath, fixture, snapshotOf} from '../fixtures.ts';
 import {scenario} from '../scenario.ts';
-import {plain} from './report.ts';
+import {plain, reportOf} from './report.ts';
 
 const schema: object = JSON.parse(readFileSync(join(import.meta.dirname, '../../docs/check.schema.json'), 'utf8'));
 const ajv = new Ajv2020({allErrors: true, strictTypes: false, strictRequired: false});
@@ -73,6 +73,15 @@ function sortKey({severity, code, service, port, node}: Finding): string {
 }
 
 describe('reports of other shapes', () => {
+  test('one that was waited for', () => {
+    const nodes = [{name: 'node-a', look: 2, seconds: 1.5}, {name: 'node-b'}];
+    const wait = {limitSeconds: 60, seconds: 60.1, looks: 14, clean: false, nodes};
+    const report: unknown = JSON.parse(json(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], wait}), plain));
+    validate(report);
+    expect(validate.errors).toBeNull();
+    expect(report).toMatchObject({wait});
+  });
+
   test('a bare dump', async () => {
     const text = reportJson(await readBundle(fixture('kube-proxy-example-1.36.iptables-save')));
     validate(JSON.parse(text));

@@ -9,8 +9,9 @@ export function reportOf(given: {
   readonly services: readonly string[];
   readonly findings?: readonly Finding[];
   readonly traces?: Report['traces'];
+  readonly wait?: Report['wait'];
 }): Report {
-  const {services, findings = [], traces = []} = given;
+  const {services, findings = [], traces = [], wait} = given;
   const nodes = given.nodes.map(node => (typeof node === 'string' ? checkedNode(node) : node));
   const count = (severity: string): number => findings.filter(finding => finding.severity === severity).length;
   const unread = nodes.filter(({status}) => status === 'unread').length;
@@ -23,6 +24,7 @@ export function reportOf(given: {
     },
     ...{nodes, findings, traces},
     services: services.map(serviceName),
+    ...(wait === undefined ? {} : {wait}),
   };
 }
 

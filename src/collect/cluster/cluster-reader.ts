@@ -10,7 +10,7 @@ export class ClusterReader {
   readonly #anyFailure: boolean;
 
   /** `anyFailure`: that the API server cannot be talked to (any more) is a problem like all others. */
-  constructor(api: KubeApi, {anyFailure = false} = {}) {
+  constructor(api: KubeApi, {anyFailure = false}: {readonly anyFailure?: boolean | undefined} = {}) {
     this.#api = api;
     this.#anyFailure = anyFailure;
   }

@@ -14,10 +14,14 @@ export interface PodsReading {
 /**
  * The pods by which nodes are reached and kube-proxy's settings are known: kube-proxy's, by their labels; for nodes without one also
  * what else runs in kube-system and in the namespaces of CNI agents. `nodes` are the names of the nodes that are of interest; null
- * when they are not known, so that the pods have to tell.
+ * when they are not known, so that the pods have to tell. `anyFailure` is that of ClusterReader.
  */
-export async function readAgentPods(api: KubeApi, nodes: readonly string[] | null): Promise<PodsReading> {
-  const reader = new ClusterReader(api);
+export async function readAgentPods(
+  api: KubeApi,
+  nodes: readonly string[] | null,
+  options: {readonly anyFailure?: boolean | undefined} = {},
+): Promise<PodsReading> {
+  const reader = new ClusterReader(api, options);
   const labelled = joined(await Promise.all(proxySelectors.map(labelSelector => listPods(reader, 'kube-system', {labelSelector}))));
   const lacking = nodes === null ? null : withoutAgent(nodes, labelled ?? []);
   if (labelled === null || lacking?.length === 0) return {pods: labelled, problems: distinct(reader.problems)};

@@ -12,7 +12,7 @@ export interface ServicePods {
 
 /** The pods that these Services select. Those of a Service whose pods may not be listed are left out: they only make a message fuller. */
 export async function readServicePods(api: KubeApi, services: readonly ServiceObject[]): Promise<ServicePods> {
-  const reader = new ClusterReader(api);
+  const reader = new ClusterReader(api, {anyFailure: true});
   const limit = pLimit(8);
   const podsOf = new Set<string>();
   const lists = services.slice(0, mostServices).map(({metadata, spec}) =>

@@ -1,0 +1,42 @@
+import type {NodeWait, WaitReport} from '../model/report.ts';
+import {escapeText} from './escape.ts';
+import type {Style} from './style.ts';
+import {plainTable} from './plain-table.ts';
+import {count} from './verdict-line.ts';
+
+export interface WaitSectionOptions {
+  readonly style: Style;
+  /** Every node in a line of its own. */
+  readonly all: boolean;
+}
+
+/** How long the nodes took: those that are not there yet first, then the slowest. */
+export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitReport, {style, all}: WaitSectionOptions): string {
+  const head = clean
+    ? style.green(`AS IT SHOULD BE after ${secondsText(seconds)}`)
+    : style.red(`NOT AS IT SHOULD BE after ${secondsText(seconds)}`);
+  const loud = nodes.filter(({look}) => all || look !== 1).toSorted((a, b) => slowness(b) - slowness(a));
+  const shown = all ? loud : loud.slice(0, mostRows);
+  const rest = nodes.filter(({look}) => look === 1).length;
+  return [
+    `${head} (--wait ${secondsText(limitSeconds)}, ${count(looks, 'look')})`,
+    ...(shown.length === 0 ? [] : [plainTable(['NODE', 'CONVERGED'], shown.map(row))]),
+    ...(loud.length > shown.length ? [style.dim(`${loud.length - shown.length} more nodes; -o wide shows them`)] : []),
+    ...(all || rest === 0 ? [] : [style.dim(`${count(rest, 'node')} from the first look on`)]),
+  ].join('\n');
+}
+
+const mostRows = 20;
+
+function row({name, look, seconds}: NodeWait): readonly string[] {
+  return [escapeText(name), seconds === undefined ? 'not yet' : look === 1 ? 'from the first look on' : `after ${secondsText(seconds)}`];
+}
+
+/** `3.2 s`, `60 s`. */
+export function secondsText(seconds: number): string {
+  return `${Number(seconds.toFixed(1))} s`;
+}
+
+function slowness({seconds}: NodeWait): number {
+  return seconds ?? Number.MAX_VALUE;
+}
