@@ -3,6 +3,6 @@
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 19)) process.stdout.write(':4\n');
 else {
-  const {completeMain} = await import('../dist/complete/main.js');
+  const {completeMain} = await import('../dist/complete.js');
   await completeMain(process.argv.slice(2), import.meta.url);
 }

@@ -1,7 +1,8 @@
-import {readFileSync} from 'node:fs';
 import {fileURLToPath} from 'node:url';
-import {Config, handle, type Interfaces, run, settings} from '@oclif/core';
+import {handle, run, settings} from '@oclif/core';
 import {valueFlags, withCommand} from './command-line.ts';
+import {commandModules} from './command-modules.ts';
+import {oclifOptions} from './oclif-options.ts';
 
 /**
  * Runs the command line and sets the exit code.
@@ -11,31 +12,18 @@ import {valueFlags, withCommand} from './command-line.ts';
 export async function main(argv: readonly string[], url: string): Promise<void> {
   if (argv[0] === '__complete') return (await import('./complete/main.ts')).completeMain(argv.slice(1), url);
   try {
-    // dist/ holds what the sources were when they were built; oclif must not go looking for TypeScript next to it.
+    // Node.js runs the sources as they are; oclif must not look for something that compiles them.
     settings.enableAutoTranspile = false;
-    const config = await Config.load(loadOptions(fileURLToPath(new URL('..', url))));
-    const args = withCommand(argv, config.commandIDs, valueFlags);
+    const args = withCommand(argv, Object.keys(commandModules), valueFlags);
     // With a wrong flag or argument oclif shows the help of the command it finds here.
     process.argv.splice(2, Infinity, ...args);
-    await run(args, config);
+    await run(args, await oclifOptions(fileURLToPath(new URL('..', url))));
     await flush();
   } catch (error) {
     // oclif ends the process, and what a pipe has not taken yet would be lost.
     await flush();
     await handle(withExitCode(error));
   }
-}
-
-/** Started from the sources (`bin/dev.js`), the commands are those of the sources too. */
-function loadOptions(root: string): Interfaces.Options {
-  if (!import.meta.url.endsWith('.ts')) return {root};
-  const pjson = JSON.parse(readFileSync(`${root}/package.json`, 'utf8'));
-  const commands = {strategy: 'pattern', target: './src/commands', globPatterns: sourcePatterns(pjson.oclif.commands.globPatterns)};
-  return {root, ignoreManifest: true, pjson: {...pjson, oclif: {...pjson.oclif, commands}}};
-}
-
-function sourcePatterns(patterns: readonly string[]): string[] {
-  return patterns.map(pattern => pattern.replace(/\.js$/, '.ts'));
 }
 
 /** Resolves when stdout has taken everything written so far, or is gone: a reader that has seen enough (`| head`) is no error. */

@@ -1,10 +1,18 @@
-// Writes oclif.manifest.json for the package: with it, oclif need not load every command to know its flags.
-// It is never kept in a checkout, where it would hide a new command or flag.
-import {writeFileSync} from 'node:fs';
 import {join} from 'node:path';
-import {Plugin} from '@oclif/core';
+import {type Command, type Interfaces, Plugin, settings} from '@oclif/core';
+import {oclifOptions} from '../src/oclif-options.ts';
 
-const root = join(import.meta.dirname, '..');
-const plugin = new Plugin({errorOnManifestCreate: true, ignoreManifest: true, isRoot: true, name: 'kubectl-svc-trace', root, type: 'core'});
-await plugin.load();
-writeFileSync(join(root, 'oclif.manifest.json'), `${JSON.stringify(plugin.manifest, null, 2)}\n`);
+/** What oclif knows of the commands once it has loaded them all: with it written down, it need load none but the one that is run. */
+export async function commandManifest(): Promise<Interfaces.Manifest> {
+  settings.enableAutoTranspile = false;
+  const root = join(import.meta.dirname, '..');
+  const plugin = new Plugin({...(await oclifOptions(root)), root, errorOnManifestCreate: true, isRoot: true, type: 'core'});
+  await plugin.load();
+  const commands = Object.entries(plugin.manifest.commands).map(([id, command]) => [id, withoutPlace(command)] as const);
+  return {...plugin.manifest, commands: Object.fromEntries(commands.sort(([a], [b]) => (a < b ? -1 : 1)))};
+}
+
+/** Where the source lies is of no use to those who have the bundle. */
+function withoutPlace(command: Command.Cached): Command.Cached {
+  return {...command, isESM: undefined, relativePath: undefined};
+}

@@ -1,5 +1,5 @@
-import {readFileSync} from 'node:fs';
 import {Args, Command} from '@oclif/core';
+import {packageFile} from '../package-file.ts';
 
 export default class Completion extends Command {
   static override summary = 'Print the script that completes commands, flags and names in a shell';
@@ -16,6 +16,6 @@ export default class Completion extends Command {
 
   async run(): Promise<void> {
     const {args} = await this.parse(Completion);
-    process.stdout.write(readFileSync(new URL(`../../completion/svc-trace.${args.shell}`, import.meta.url), 'utf8'));
+    process.stdout.write(packageFile(`completion/svc-trace.${args.shell}`));
   }
 }

@@ -1,7 +1,7 @@
-import {readFileSync} from 'node:fs';
 import {Args, Command, Errors} from '@oclif/core';
 import {checks} from '../checks/index.ts';
 import {closest} from '../command/closest.ts';
+import {packageFile} from '../package-file.ts';
 
 export default class Explain extends Command {
   static override summary = 'Explain a finding code: what it means, how to see it yourself, what to do';
@@ -22,6 +22,6 @@ export default class Explain extends Command {
     const known = checks.map(check => check.code as string);
     if (!known.includes(code))
       throw new Errors.CLIError(`there is no finding code ${args.code}`, {exit: 2, suggestions: [...closest(code, known)]});
-    process.stdout.write(readFileSync(new URL(`../../docs/checks/${code}.md`, import.meta.url), 'utf8'));
+    process.stdout.write(packageFile(`docs/checks/${code}.md`));
   }
 }

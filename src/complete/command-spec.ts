@@ -1,5 +1,4 @@
-import {existsSync, readFileSync} from 'node:fs';
-import {join} from 'node:path';
+import {builtManifest, isBuilt} from '../built-manifest.ts';
 
 /** What completion needs to know of a command: a part of what oclif knows of it. */
 export interface CommandSpec {
@@ -29,15 +28,11 @@ export interface ArgumentSpec {
   readonly options?: readonly string[] | undefined;
 }
 
-/** The commands of the package in this folder. The published package has them in a file; in a checkout they are all loaded. */
+/** The commands of the package in this folder. Of those that were built it is written down; from the sources they are all loaded. */
 export async function commandSpecs(root: string): Promise<readonly CommandSpec[]> {
-  const manifest = join(root, 'oclif.manifest.json');
-  if (existsSync(manifest)) return Object.values((JSON.parse(readFileSync(manifest, 'utf8')) as Manifest).commands);
+  if (isBuilt) return Object.values(builtManifest().commands) as readonly CommandSpec[];
   const {Config, settings} = await import('@oclif/core');
+  const {oclifOptions} = await import('../oclif-options.ts');
   settings.enableAutoTranspile = false;
-  return (await Config.load({root})).commands as readonly CommandSpec[];
-}
-
-interface Manifest {
-  readonly commands: Readonly<Record<string, CommandSpec>>;
+  return (await Config.load(await oclifOptions(root))).commands as readonly CommandSpec[];
 }

@@ -1,0 +1,13 @@
+import type {Command} from '@oclif/core';
+
+/** Every command by its name. Each is loaded when it is run: none pays for what another one needs. */
+export const commandModules: Readonly<Record<string, () => Promise<{readonly default: Command.Class}>>> = {
+  access: () => import('./commands/access.ts'),
+  capture: () => import('./commands/capture.ts'),
+  check: () => import('./commands/check.ts'),
+  completion: () => import('./commands/completion.ts'),
+  diff: () => import('./commands/diff.ts'),
+  explain: () => import('./commands/explain.ts'),
+  packet: () => import('./commands/packet.ts'),
+  trace: () => import('./commands/trace.ts'),
+};

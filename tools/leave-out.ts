@@ -1,0 +1,26 @@
+import type {Plugin} from 'esbuild';
+
+/**
+ * What oclif finds commands, plugins, settings and compilers with, in a program where all of that is settled by the build
+ * (src/built-plugin.ts). It would be loaded at every start.
+ */
+const unused = ['lilconfig', 'minimatch', 'semver', 'tinyglobby', 'typescript'];
+
+/** Leaves packages out of the bundle that it has no use for. Should one be used after all, that fails loudly. */
+export const leaveOut: Plugin = {
+  name: 'leave-out',
+  setup(build) {
+    build.onResolve({filter: new RegExp(`^(${unused.join('|')})$`)}, ({path}) => ({path, namespace: 'left-out'}));
+    build.onLoad({filter: /.*/, namespace: 'left-out'}, ({path}) => ({contents: failingModule(path)}));
+  },
+};
+
+/** `__esModule` is what the importing side asks for, before anything is used. */
+function failingModule(name: string): string {
+  return `module.exports = new Proxy({}, {
+    get(_, member) {
+      if (member === '__esModule') return true;
+      throw new Error('${name} is not part of this program: ' + String(member));
+    },
+  });`;
+}
