@@ -6,12 +6,16 @@ import type {Plugin} from 'esbuild';
  */
 const unused = ['lilconfig', 'minimatch', 'semver', 'tinyglobby', 'typescript'];
 
+/** oclif asks at every start whether Linux runs under Windows, and says no more of it than "wsl" in place of "linux". */
+const answered: Readonly<Record<string, string>> = {'wsl-utils': 'export const isWsl = false;'};
+
 /** Leaves packages out of the bundle that it has no use for. Should one be used after all, that fails loudly. */
 export const leaveOut: Plugin = {
   name: 'leave-out',
   setup(build) {
-    build.onResolve({filter: new RegExp(`^(${unused.join('|')})$`)}, ({path}) => ({path, namespace: 'left-out'}));
-    build.onLoad({filter: /.*/, namespace: 'left-out'}, ({path}) => ({contents: failingModule(path)}));
+    const names = [...unused, ...Object.keys(answered)];
+    build.onResolve({filter: new RegExp(`^(${names.join('|')})$`)}, ({path}) => ({path, namespace: 'left-out'}));
+    build.onLoad({filter: /.*/, namespace: 'left-out'}, ({path}) => ({contents: answered[path] ?? failingModule(path)}));
   },
 };
 

@@ -1,6 +1,5 @@
 import {existsSync, readdirSync, readFileSync, statSync} from 'node:fs';
 import {join, relative} from 'node:path';
-import {Parser} from 'tar';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 
 /** The files of a bundle, whatever holds them. Paths are relative to the bundle, with forward slashes. */
@@ -19,6 +18,7 @@ export function directoryFiles(root: string): BundleFiles {
 
 /** Reads a tar archive, gzipped or not, whole. A single top folder, as `tar czf x.tgz bundle/` makes it, is left out. */
 export async function archiveFiles(content: Buffer): Promise<BundleFiles> {
+  const {Parser} = await import('tar');
   const files = new Map<string, Buffer>();
   const parser = new Parser({
     strict: true,

@@ -1,5 +1,4 @@
 import {existsSync, readdirSync, statSync} from 'node:fs';
-import {archiveTarget} from './archive-target.ts';
 import type {BundleTarget} from './bundle-target.ts';
 import {directoryTarget} from './directory-target.ts';
 
@@ -14,7 +13,9 @@ export async function openTarget(path: string): Promise<BundleTarget> {
   const isArchive = /\.(?:tgz|tar\.gz)$/.test(path);
   refuseExisting(path, isArchive);
   try {
-    return isArchive ? await archiveTarget(path) : await directoryTarget(path);
+    if (!isArchive) return await directoryTarget(path);
+    const {archiveTarget} = await import('./archive-target.ts');
+    return await archiveTarget(path);
   } catch (error) {
     throw new UnwritableTarget(`cannot write to ${path}: ${error instanceof Error ? error.message : String(error)}`, {cause: error});
   }

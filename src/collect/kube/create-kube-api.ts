@@ -6,7 +6,6 @@ import {type Asked, noAnswer, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';
 import type {ApiConnection} from './connection.ts';
 import type {Credential} from './credentials.ts';
-import {execOverWebSocket} from './exec-stream.ts';
 import {ApiError, type ExecTarget, type KubeApi, type ListResult} from './kube-api.ts';
 import {listPages} from './list-pages.ts';
 import {retryDelay} from './retry-delay.ts';
@@ -68,6 +67,7 @@ class HttpKubeApi implements KubeApi {
     const anySignal = AbortSignal.any([signal, this.#closing.signal]);
     let stdout = Buffer.alloc(0) as Buffer;
     await this.#retrying({method: 'POST', path}, anySignal, async credential => {
+      const {execOverWebSocket} = await import('./exec-stream.ts');
       const outcome = await execOverWebSocket({url, argv, signal: anySignal, timeout: this.#requestTimeout, ...this.#via(credential)});
       if (outcome.kind === 'answer') return outcome.response;
       stdout = outcome.stdout;

@@ -1,5 +1,4 @@
 import process from 'node:process';
-import {execa} from 'execa';
 import {bearer, type ClientCertificate, type Credential, type Credentials} from './credentials.ts';
 import {ApiError} from './kube-api.ts';
 import type {ExecConfig} from './kubeconfig.ts';
@@ -60,6 +59,7 @@ async function runPlugin(config: ExecConfig, options: PluginOptions): Promise<Pl
   const {command = '', apiVersion = ''} = config;
   const interactive = isInteractive(config, options);
   const spec = {...(config.provideClusterInfo ? {cluster: options.cluster} : {}), interactive};
+  const {execa} = await import('execa');
   const result = await execa(command, config.args ?? [], {
     env: {
       ...options.environment,

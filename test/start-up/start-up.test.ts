@@ -1,0 +1,75 @@
+import {mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {create} from 'tar';
+import {afterAll, beforeAll, describe, expect, onTestFinished, test} from 'vitest';
+import {commandModules} from '../../src/command-modules.ts';
+import {commandManifest} from '../../tools/manifest.ts';
+import {capturePath} from '../fixtures.ts';
+import type {ApiServer} from '../stand-in/api-server.ts';
+import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {loadedBy} from './loaded-packages.ts';
+
+const root = join(import.meta.dirname, '../..');
+const bundle = capturePath('faults/missing-endpoint');
+
+/** What oclif is made of; every command is one of its. */
+const oclif = `@oclif/core ansi-escapes ansi-regex ansi-styles ansis clean-stack cli-spinners color-convert color-name debug ejs emoji-regex
+  escape-string-regexp get-package-type has-flag indent-string is-fullwidth-code-point ms string-width strip-ansi supports-color
+  widest-line wordwrap wrap-ansi`;
+
+/** js-yaml reads kube-proxy's configuration. */
+const judging = `${oclif} ipaddr.js js-yaml`;
+const table = 'cli-table3 @colors/colors';
+const cluster = 'p-limit yocto-queue yocto-spinner yoctocolors';
+
+describe('a command loads only the packages that it uses', () => {
+  let server: ApiServer;
+  beforeAll(async () => {
+    server = await startBundleCluster(bundle);
+  });
+  afterAll(() => server.close());
+
+  test.each([
+    ['run.js', '--version', oclif],
+    ['run.js', '--help', oclif],
+    ['run.js', 'check --help', `${judging} ${table}`],
+    ['run.js', 'completion bash', oclif],
+    ['run.js', 'explain ST202', `${oclif} ipaddr.js`],
+    ['run.js', `check -A --from ${bundle}`, `${judging} ${table}`],
+    ['run.js', `trace shop/web --from ${bundle}`, judging],
+    ['run.js', `packet --from ${bundle} --node node-a --source 10.244.11.9 --destination shop/web --port 80`, judging],
+    ['run.js', `diff ${bundle} ${bundle}`, `${judging} ${table}`],
+    ['run.js', 'access -A', `${oclif} ipaddr.js js-yaml ${cluster}`],
+    ['run.js', 'check -A --no-progress', `${judging} ${table} ${cluster} ws`],
+    ['complete.js', 'ch', ''],
+    ['complete.js', 'check --output ta', ''],
+    ['complete.js', 'explain ST', 'ipaddr.js'],
+  ] as const)('%s %s', async (bin, line, allowed) => {
+    const {packages, files} = await loadedBy(bin, line.split(' '), {KUBECONFIG: server.kubeconfig});
+    expect(files).toContain(bin === 'run.js' ? 'main.js' : 'complete.js');
+    const permitted = allowed.split(/\s+/);
+    expect([...packages].filter(name => !permitted.includes(name))).toEqual([]);
+  });
+
+  test('what unpacks archives is loaded for an archive alone', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-trace-archive-'));
+    onTestFinished(() => rmSync(folder, {recursive: true}));
+    const file = join(folder, 'bundle.tgz');
+    await create({file, gzip: true, cwd: bundle}, ['api', 'nodes']);
+    const {packages} = await loadedBy('run.js', ['check', '--from', file]);
+    expect(packages).toContain('tar');
+  });
+});
+
+describe('what is known of the commands without loading them', () => {
+  test('is what the sources say', async () => {
+    const built = JSON.parse(readFileSync(join(root, 'dist/oclif.manifest.json'), 'utf8'));
+    expect(built).toEqual(JSON.parse(JSON.stringify(await commandManifest())));
+  });
+
+  test('each command of the sources has its module, and no other', () => {
+    const files = readdirSync(join(root, 'src/commands')).map(file => file.replace(/\.ts$/, ''));
+    expect(Object.keys(commandModules)).toEqual(files.filter(name => name !== 'base-command').sort());
+  });
+});
