@@ -4,6 +4,7 @@ import {readCluster} from '../collect/cluster/read-cluster.ts';
 import {collectNodes} from '../collect/collect-nodes.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import type {BundledNode} from '../collect/write-bundle.ts';
+import {whyNoRules} from '../model/node-without-rules.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import type {Problem} from '../model/snapshot.ts';
 import type {Capture} from './capture.ts';
@@ -11,7 +12,7 @@ import {clearLeftovers} from './clear-leftovers.ts';
 import {unlessInterrupted} from './interruption.ts';
 import {asUnread, nodeProblems} from './node-intake.ts';
 import {type ProgressLine, progressText} from './node-progress.ts';
-import {isWindows, type NodeSource, type NodeSourceFlags, nodeSource} from './node-source.ts';
+import {type NodeSource, type NodeSourceFlags, nodeSource} from './node-source.ts';
 import type {OpenCluster} from './open-cluster.ts';
 
 export interface CaptureRun {
@@ -35,12 +36,12 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   const leftovers = await clearLeftovers(source.transport, {cluster, flags});
   // Of no Service the pods are known then, but those of kube-proxy are.
   const known = pods === null ? {pods: source.pods, podsOf: new Set<string>()} : {pods};
-  const windows = new Set((reading.api.nodes ?? []).filter(isWindows).map(({metadata}) => metadata.name));
+  const without = new Set((reading.api.nodes ?? []).filter(object => whyNoRules(object) !== null).map(({metadata}) => metadata.name));
   return {
     origin: cluster.description,
     takenAt: new Date().toISOString(),
     api: {...reading.api, ...known},
-    nodes: readNodes(source, windows, run),
+    nodes: readNodes(source, without, run),
     problems: [...reading.problems, ...source.problems, ...problems, ...leftovers],
   };
 }
@@ -52,13 +53,13 @@ async function readPods(api: KubeApi): Promise<{readonly pods: readonly PodObjec
   return {pods, problems: reader.problems};
 }
 
-async function* readNodes(source: NodeSource, windows: ReadonlySet<string>, {signal, progress}: CaptureRun): AsyncIterable<BundledNode> {
+async function* readNodes(source: NodeSource, without: ReadonlySet<string>, {signal, progress}: CaptureRun): AsyncIterable<BundledNode> {
   const {transport, concurrency, timeoutMs} = source;
-  const linux = source.nodes.filter(({name}) => !windows.has(name));
+  const readable = source.nodes.filter(({name}) => !without.has(name));
   // Nothing of what is looked for is there, and that is known of them.
-  for (const {name} of source.nodes) if (windows.has(name)) yield {name, files: [], read: () => null, status: 'read'};
+  for (const {name} of source.nodes) if (without.has(name)) yield {name, files: [], read: () => null, status: 'read'};
   const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
-  for await (const node of collectNodes(linux, transport, {signal, concurrency, timeoutMs, onProgress})) {
+  for await (const node of collectNodes(readable, transport, {signal, concurrency, timeoutMs, onProgress})) {
     const {via, ...read} = node;
     yield {...read, ...asUnread(node), ...(via === null ? {} : {via}), problems: nodeProblems(node)};
   }

@@ -2,11 +2,12 @@ import {collectNodes} from '../collect/collect-nodes.ts';
 import type {NodeInfo, Transport} from '../collect/transport.ts';
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {nodeObject} from '../expect/api-index.ts';
+import {whyNoRules} from '../model/node-without-rules.ts';
 import type {Problem} from '../model/snapshot.ts';
 import type {ClusterRun} from './diagnose-cluster.ts';
 import {takeNode} from './node-intake.ts';
 import {progressText} from './node-progress.ts';
-import {isWindows, type NodeSource} from './node-source.ts';
+import type {NodeSource} from './node-source.ts';
 
 /** Reads nodes and judges each when it is there; keeps when each was read and what could not be. */
 export class NodeJudging {
@@ -62,10 +63,10 @@ export class NodeJudging {
       if (!this.#judged.has(name)) this.#diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end.'});
   }
 
-  /** A Windows node is named in the report, and not asked for rules that it cannot have. */
+  /** A node that can have no rules is named in the report, and not asked for rules. */
   #isNamedOnly(name: string): boolean {
     const object = nodeObject(this.#diagnosis.api, name);
-    if (object === undefined || !isWindows(object)) return false;
+    if (object === undefined || whyNoRules(object) === null) return false;
     this.#diagnosis.add({name, files: [], read: () => null});
     this.#judged.add(name);
     return true;

@@ -5,6 +5,7 @@ import type {KubeApi} from '../collect/kube/kube-api.ts';
 import {parseTimeout} from '../collect/kube/parse-timeout.ts';
 import type {NodeInfo, Transport} from '../collect/transport.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
+import {whyNoRules} from '../model/node-without-rules.ts';
 import type {Problem} from '../model/snapshot.ts';
 import {type ChosenNodes, chooseNodes, type NodeChoice} from './choose-nodes.ts';
 import {type ParsedTransportFlags, transportOf} from './transport-flags.ts';
@@ -37,17 +38,12 @@ export async function nodeSource(
   const {api, objects, anyFailure} = cluster;
   const timeoutMs = nodeTimeout(flags['node-timeout']);
   const transport = transportOf(flags, api, timeoutMs);
-  const windows = new Set((objects ?? []).filter(isWindows).map(({metadata}) => metadata.name));
+  const without = new Set((objects ?? []).filter(object => whyNoRules(object) !== null).map(({metadata}) => metadata.name));
   const wanted = objects === null ? (flags.node ?? null) : chooseNodes(flags, objects).names;
-  const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !windows.has(name)) ?? null, {anyFailure});
+  const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !without.has(name)) ?? null, {anyFailure});
   const {names, ...sample} = chooseNodes(flags, objects ?? nodesOfPods(flags.node ?? [], pods ?? []));
   const nodes = nodeInfos(names, objects ?? [], pods ?? []);
   return {transport, nodes, concurrency: flags.concurrency, timeoutMs, pods, ...sample, problems};
-}
-
-/** Nothing of what is looked for runs there. */
-export function isWindows({metadata, status}: NodeObject): boolean {
-  return (metadata.labels?.['kubernetes.io/os'] ?? status?.nodeInfo?.operatingSystem) === 'windows';
 }
 
 function nodeTimeout(text: string): number {

@@ -2,6 +2,7 @@ import {nodeObject} from '../expect/api-index.ts';
 import {k3sRunsKubeProxy} from '../expect/k3s-proxy-fields.ts';
 import {kubeProxyPod} from '../expect/kube-proxy-pod.ts';
 import type {Family} from '../model/family.ts';
+import {whyNoRules} from '../model/node-without-rules.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {countRules, type Dumps} from './iptables/read-dumps.ts';
@@ -64,8 +65,8 @@ function misnamedIn({current}: Dumps): readonly Symptom[] {
 /** A node on which nothing of kube-proxy is to be expected; null when kube-proxy serves it. */
 function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Family, Ruleset>): string | null {
   const object = nodeObject(api, node.name);
-  const system = object?.metadata.labels?.['kubernetes.io/os'] ?? object?.status?.nodeInfo?.operatingSystem;
-  if (system === 'windows') return 'a Windows node: its Services are not served by iptables';
+  const never = object === undefined ? null : whyNoRules(object);
+  if (never !== null) return never;
   const inK3s = k3sRunsKubeProxy(object, api);
   if (saysItself({node, config}) || inK3s === true || kubeProxyPod(api, node.name) !== undefined) return null;
   const nat = rulesets.get('IPv4')?.tables.get('nat');

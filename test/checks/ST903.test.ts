@@ -11,14 +11,15 @@ test.each([
   expect(given.news()).toEqual([{...place, message: saying('no rules of kube-proxy', name)}]);
 });
 
-test('a Windows node has no iptables, and is an info', async () => {
+test.each([
+  ['Windows', {'kubernetes.io/os': 'windows'}],
+  ['Fargate', {'eks.amazonaws.com/compute-type': 'fargate'}],
+  ['virtual', {type: 'virtual-kubelet'}],
+])('a %s node has no rules of kube-proxy, and is an info', async (kind, labels) => {
   const given = await scenario();
-  given.nodeObject('node-b', node => ({
-    ...node,
-    metadata: {...node.metadata, labels: {...node.metadata.labels, 'kubernetes.io/os': 'windows'}},
-  }));
+  given.nodeObject('node-b', node => ({...node, metadata: {...node.metadata, labels: {...node.metadata.labels, ...labels}}}));
   for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);
-  expect(given.news()).toEqual([{...place, message: saying('a Windows node')}]);
+  expect(given.news()).toEqual([{...place, message: saying(`a ${kind} node`)}]);
 });
 
 test('a node with rules of kube-proxy and of Cilium beside them is judged', async () => {
