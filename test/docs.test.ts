@@ -12,7 +12,15 @@ import {startBundleCluster} from './stand-in/bundle-cluster.ts';
 const root = join(import.meta.dirname, '..');
 const faulty = capturePath('faults/missing-endpoint');
 const healthy = capturePath('healthy/1.36-iptables');
-const pages = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', ...markdownIn('docs'), ...markdownIn('docs/checks')];
+const pages = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'SECURITY.md',
+  ...markdownIn('docs'),
+  ...markdownIn('docs/ci'),
+  ...markdownIn('docs/checks'),
+];
 
 function markdownIn(folder: string): readonly string[] {
   return readdirSync(join(root, folder))
