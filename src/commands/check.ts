@@ -43,7 +43,11 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(Check);
     const known = this.baseline(flags.baseline);
-    const options = {toolVersion: this.config.version, known: (finding: Finding) => known.has(identityOf(finding))};
+    const options = {
+      toolVersion: this.config.version,
+      known: (finding: Finding) => known.has(identityOf(finding)),
+      ...(flags.output === 'html' ? {trace: 'faulty' as const} : {}),
+    };
     const report = await this.report(flags, argv as string[], options, waitLimit(flags));
     const render = renderers[flags.output as keyof typeof renderers];
     this.print(render(report, this.renderOptions(flags)), flags['output-file']);

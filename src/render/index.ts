@@ -1,4 +1,5 @@
 import {github} from './github.ts';
+import {html} from './html.ts';
 import {json} from './json.ts';
 import {junit} from './junit.ts';
 import {markdown} from './markdown.ts';
@@ -9,6 +10,6 @@ import {table, wide} from './table.ts';
 import {yaml} from './yaml.ts';
 
 /** The output formats of `check`. A new format is one file and one line here. */
-export const renderers = {table, wide, json, yaml, junit, sarif, github, markdown, prometheus} as const satisfies Readonly<
+export const renderers = {table, wide, json, yaml, junit, sarif, github, markdown, html, prometheus} as const satisfies Readonly<
   Record<string, Renderer>
 >;

@@ -1,0 +1,26 @@
+import {markup} from '../markup.ts';
+
+/** Text that is HTML already. */
+export interface Html {
+  readonly html: string;
+}
+
+type Value = string | number | Html | readonly Html[];
+
+/** HTML from a template: whatever is put in is escaped, unless it is HTML itself. */
+export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
+  return {html: strings.map((string, index) => `${index === 0 ? '' : textOf(values[index - 1] ?? '')}${string}`).join('')};
+}
+
+/** HTML that was made elsewhere, of escaped parts. */
+export function made(text: string): Html {
+  return {html: text};
+}
+
+export const nothing: Html = {html: ''};
+
+function textOf(value: Value): string {
+  if (typeof value === 'string') return markup(value);
+  if (typeof value === 'number') return String(value);
+  return 'html' in value ? value.html : value.map(part => part.html).join('\n');
+}

@@ -1,0 +1,101 @@
+import type {Report} from '../../model/report.ts';
+import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from '../matrix-cells.ts';
+import {count} from '../verdict-line.ts';
+import type {ListedFinding} from './finding-list.ts';
+import {type Html, html, nothing} from './html.ts';
+import type {NodeRanges} from './node-ranges.ts';
+
+/** Services against nodes, each cell with a link to what was found. Nodes that fare alike share a column when they are many. */
+export function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: NodeRanges): Html {
+  const cells = new MatrixCells(report.findings);
+  const groups = nodeGroups(report, cells);
+  const shown = groups.slice(0, mostColumns);
+  const {rows, hidden, fine} = serviceRows(report, cells, {few: 12, most: mostRows});
+  if (shown.length === 0 || (rows.length === 0 && !shown.some(group => cells.hasOwn(group)))) return nothing;
+  const notes = [
+    ...(hidden > 0 ? [`${count(hidden, 'more Service')} with findings; left out`] : []),
+    ...(groups.length > shown.length ? [`${count(groups.length - shown.length, 'more group')} of nodes; left out`] : []),
+  ];
+  const links = linksOf(listed);
+  const found = foundByService(report);
+  const own = shown.some(group => cells.hasOwn(group))
+    ? [
+        rowHtml(
+          '(the node itself)',
+          found.get('') ?? '',
+          shown.map(group => cellHtml(cells.ofNode(group), links(group, cells.ofNode(group)))),
+        ),
+      ]
+    : [];
+  return html`<section id="matrix"><h2>Services and nodes</h2>
+<div class="scroll" tabindex="0" role="region" aria-label="Services and nodes"><table>
+<thead><tr><th scope="col">Service</th>${shown.map(group => columnHtml(group, ranges))}</tr></thead>
+<tbody>
+${own}
+${withFindingsFirst(rows, found).map(service =>
+  rowHtml(
+    service,
+    found.get(service) ?? '',
+    shown.map(group => {
+      const cell = cells.ofService(group, service);
+      return cellHtml(cell, links(group, cell));
+    }),
+  ),
+)}
+</tbody></table></div>
+${notes.map(note => html`<p class="note">${note}</p>`)}
+${fine.length === 0 ? nothing : fineHtml(fine, fineText(report, cells, fine.length))}
+</section>`;
+}
+
+function withFindingsFirst(rows: readonly string[], found: ReadonlyMap<string, string>): readonly string[] {
+  return [...rows.filter(service => found.has(service)), ...rows.filter(service => !found.has(service))];
+}
+
+/** Services of which there is nothing to say, by name alone. */
+function fineHtml(services: readonly string[], title: string): Html {
+  const rest = services.length > mostNames ? `, and ${services.length - mostNames} more` : '';
+  return html`<details><summary>${title}</summary><div>${services.slice(0, mostNames).join(', ')}${rest}</div></details>`;
+}
+
+const mostNames = 2000;
+const mostColumns = 30;
+const mostRows = 300;
+
+function columnHtml(group: NodeGroup, ranges: NodeRanges): Html {
+  const {nodes} = group;
+  const names = nodes.slice(0, 20).join(', ') + (nodes.length > 20 ? `, and ${nodes.length - 20} more` : '');
+  const title = nodes.length === 1 ? (nodes[0] ?? '') : count(nodes.length, 'node');
+  return html`<th scope="col" title="${names}" data-nodes="${ranges.of(nodes)}">${title}</th>`;
+}
+
+function rowHtml(service: string, found: string, cells: readonly Html[]): Html {
+  return html`<tr data-service="${service}" data-found="${found}"><th scope="row">${service}</th>${cells}</tr>`;
+}
+
+function cellHtml({text, severity}: Cell, link: string | null): Html {
+  return html`<td class="${severity}">${link === null ? text : html`<a href="#${link}">${text}</a>`}</td>`;
+}
+
+/** Where the finding of a cell is listed; null when there was no room for it. */
+function linksOf(listed: readonly ListedFinding[]): (group: NodeGroup, cell: Cell) => string | null {
+  const byPlace = new Map<string, ListedFinding[]>();
+  const keyOf = ({code, service}: ListedFinding['finding']): string => JSON.stringify([code, service ?? null]);
+  for (const item of listed) byPlace.set(keyOf(item.finding), [...(byPlace.get(keyOf(item.finding)) ?? []), item]);
+  return ({nodes}, {finding}) => {
+    if (finding === undefined) return null;
+    return (byPlace.get(keyOf(finding)) ?? []).find(item => item.nodes.includes(nodes[0] ?? ''))?.id ?? null;
+  };
+}
+
+/** For the filters: what was found of each Service on any node, as `severity:code`. */
+function foundByService({findings}: Report): ReadonlyMap<string, string> {
+  const found = new Map<string, Set<string>>();
+  for (const {service, severity, code, node} of findings) {
+    if (node === undefined) continue;
+    const key = service === undefined ? '' : `${service.namespace}/${service.name}`;
+    const own = found.get(key) ?? new Set();
+    found.set(key, own.add(`${severity}:${code}`));
+  }
+  return new Map([...found].map(([key, codes]) => [key, [...codes].join(' ')]));
+}

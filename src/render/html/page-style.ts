@@ -1,0 +1,65 @@
+import {graphStyle} from '../graph-style.ts';
+
+const own = `
+:root { --warn: #8a5a00; --warn-box: #fff4d6; --info: #0b5cad; --good-box: #e8f6ec; --edge: #d0d7de; color-scheme: light dark }
+@media (prefers-color-scheme: dark) {
+  :root { --warn: #e3b341; --warn-box: #33270a; --info: #79b8ff; --good-box: #12261a; --edge: #30363d }
+}
+* { box-sizing: border-box }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.5 system-ui, 'DejaVu Sans', sans-serif }
+main, footer { max-width: 1280px; margin: 0 auto; padding: 0 20px }
+header { max-width: 1240px; width: calc(100% - 40px); margin: 20px auto 0; padding: 10px 20px; border-left: 8px solid var(--good); border-radius: 6px; background: var(--good-box) }
+header.error { border-color: var(--bad); background: var(--bad-box) }
+header.warning { border-color: var(--warn); background: var(--warn-box) }
+h1 { font-size: 20px; margin: 0; overflow-wrap: anywhere }
+h2 { font-size: 17px; margin: 28px 0 8px }
+h3 { font-size: 14px; margin: 14px 0 4px }
+a { color: var(--info) }
+:focus-visible { outline: 3px solid var(--info); outline-offset: 2px }
+.counts { display: flex; flex-wrap: wrap; gap: 10px; padding: 0; margin: 16px 0; list-style: none }
+.counts li { border: 1px solid var(--edge); border-radius: 6px; padding: 6px 14px }
+.counts b { font-size: 18px }
+.error b, b.error { color: var(--bad) }
+.warning b, b.warning { color: var(--warn) }
+form { display: flex; flex-wrap: wrap; gap: 10px 18px; align-items: center; padding: 12px 14px; border: 1px solid var(--edge); border-radius: 6px; background: var(--box) }
+form[hidden] { display: none }
+fieldset { border: 0; padding: 0; margin: 0; display: flex; gap: 12px }
+form label { display: flex; gap: 5px; align-items: center }
+input, select, button { font: inherit; color: inherit; background: var(--ground); border: 1px solid var(--line); border-radius: 4px; padding: 3px 8px }
+.scroll { overflow-x: auto; border: 1px solid var(--edge); border-radius: 6px }
+table { border-collapse: collapse; font-size: 14px }
+.scroll > table { min-width: 100% }
+th, td { text-align: left; padding: 4px 12px; border-bottom: 1px solid var(--edge); white-space: nowrap; unicode-bidi: isolate }
+thead th { background: var(--box); max-width: 260px; overflow: hidden; text-overflow: ellipsis }
+tbody tr:last-child > * { border-bottom: 0 }
+tbody th { font-weight: normal }
+td.error { background: var(--bad-box); font-weight: bold }
+td.error, td.error a { color: var(--bad) }
+td.warning { background: var(--warn-box) }
+td.warning, td.warning a { color: var(--warn) }
+td.ok { color: var(--good) }
+td.unknown, .note { color: var(--soft) }
+details { border: 1px solid var(--edge); border-radius: 6px; margin: 8px 0 }
+summary { cursor: pointer; padding: 8px 12px; overflow-wrap: anywhere }
+details > div { padding: 2px 16px 14px; border-top: 1px solid var(--edge) }
+.finding.error { border-left: 5px solid var(--bad) }
+.finding.warning { border-left: 5px solid var(--warn) }
+.finding.info { border-left: 5px solid var(--info) }
+code, pre { font: 13px/1.5 ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; unicode-bidi: isolate }
+pre { margin: 4px 0; padding: 8px 12px; background: var(--box); border-radius: 4px; white-space: pre-wrap; overflow-wrap: anywhere }
+figure { margin: 12px 0 }
+figcaption { font-weight: bold; margin-bottom: 4px }
+svg { display: block }
+footer { color: var(--soft); padding: 20px; font-size: 13px }
+@media print {
+  form, .note.screen { display: none }
+  details::details-content { content-visibility: visible; display: block }
+  details, tr, figure { break-inside: avoid }
+  .scroll { overflow: visible; border: 0 }
+  svg { max-width: 100%; height: auto }
+  thead th { max-width: none }
+}
+`;
+
+/** The look of a page: light and dark, on a screen and on paper. */
+export const style = graphStyle + own;

@@ -1,0 +1,53 @@
+import {createHash} from 'node:crypto';
+import type {Report} from '../../model/report.ts';
+import {styleOf} from '../style.ts';
+import {verdictLine} from '../verdict-line.ts';
+import {type Html, html, made} from './html.ts';
+import {script} from './script.ts';
+import {style} from './page-style.ts';
+
+/**
+ * A page that stands alone: it loads nothing, sends nothing, and runs no script and applies no style but its own, which the browser is
+ * told by their hashes.
+ */
+export function page(report: Report, title: string, body: readonly Html[]): string {
+  const {tool} = report;
+  const verdict = verdictLine(report, styleOf(false));
+  return html`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<title>${title}: ${verdict}</title>
+<style>${made(style)}</style>
+</head>
+<body>
+<header class="${toneOf(report)}"><h1>${verdict}</h1></header>
+<main>
+${body}
+</main>
+<footer>${tool.name} ${tool.version}</footer>
+<script>${made(script)}</script>
+</body>
+</html>`.html;
+}
+
+const policy = [
+  "default-src 'none'",
+  `style-src ${hashOf(style)}`,
+  `script-src ${hashOf(script)}`,
+  "base-uri 'none'",
+  "form-action 'none'",
+].join('; ');
+
+function hashOf(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}
+
+function toneOf({summary}: Report): string {
+  if (summary.errors > 0) return 'error';
+  return summary.verdict === 'ok' && summary.warnings === 0 ? 'ok' : 'warning';
+}

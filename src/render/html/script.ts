@@ -1,0 +1,60 @@
+/**
+ * What the page does where scripts run: filters, and opens all that is folded when it is printed. It reads the page alone: nodes by
+ * their place in the table of nodes, as ranges such as `0-3 7`.
+ */
+export const script = `
+'use strict';
+const all = selector => [...document.querySelectorAll(selector)];
+const form = document.getElementById('filters');
+if (form !== null) {
+  const nodes = all('#nodes tbody th').map(cell => cell.textContent.toLowerCase());
+  const findings = all('.finding');
+  const rows = all('#matrix tbody tr');
+  const columns = all('#matrix thead th[data-nodes]');
+  const ways = all('.way');
+  const isOnNode = (element, text) => text === '' || (element.dataset.nodes || '').split(' ').some(range => {
+    if (range === '') return false;
+    const [first, last = first] = range.split('-').map(Number);
+    for (let at = first; at <= last; at++) if (nodes[at].includes(text)) return true;
+    return false;
+  });
+  const apply = () => {
+    const given = new FormData(form);
+    const severities = given.getAll('severity');
+    const code = given.get('code');
+    const service = given.get('service').trim().toLowerCase();
+    const node = given.get('node').trim().toLowerCase();
+    const isOfService = element => (element.dataset.service || '').toLowerCase().includes(service);
+    const isFiltered = code !== '' || severities.length < form.querySelectorAll('[name=severity]').length;
+    for (const finding of findings)
+      finding.hidden = !(severities.includes(finding.dataset.severity) && (code === '' || finding.dataset.code === code)
+        && isOfService(finding) && isOnNode(finding, node));
+    for (const row of rows)
+      row.hidden = !isOfService(row) || (isFiltered && !row.dataset.found.split(' ').some(found => {
+        const [severity, found_code] = found.split(':');
+        return severities.includes(severity) && (code === '' || code === found_code);
+      }));
+    for (const column of columns) {
+      const isHidden = !isOnNode(column, node);
+      column.hidden = isHidden;
+      for (const row of rows) row.cells[column.cellIndex].hidden = isHidden;
+    }
+    for (const way of ways) way.hidden = !isOfService(way);
+    const shown = findings.filter(finding => !finding.hidden).length;
+    document.getElementById('shown').textContent = 'Showing ' + shown + ' of ' + findings.length + ' findings';
+  };
+  form.addEventListener('input', apply);
+  form.addEventListener('submit', event => event.preventDefault());
+  form.addEventListener('reset', () => queueMicrotask(apply));
+  form.hidden = false;
+  apply();
+}
+let opened = [];
+addEventListener('beforeprint', () => {
+  opened = all('details:not([open])');
+  for (const details of opened) details.open = true;
+});
+addEventListener('afterprint', () => {
+  for (const details of opened) details.open = false;
+});
+`;
