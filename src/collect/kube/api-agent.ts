@@ -7,7 +7,10 @@ import type {ClientCertificate} from './credentials.ts';
 import {openTunnel} from './tunnel.ts';
 
 /** The agent that keeps connections to the API server open and brings them up: TLS, client certificate, proxy. */
-export function apiAgent({server, trust, proxy}: ApiConnection, certificate: ClientCertificate | null): http.Agent {
+export function apiAgent(
+  {server, trust, proxy}: Pick<ApiConnection, 'server' | 'trust' | 'proxy'>,
+  certificate: ClientCertificate | null,
+): http.Agent {
   // Used last, used next: with little to do one connection stays in use and the others time out.
   const pool = {keepAlive: true, scheduling: 'lifo'} as const;
   if (server.protocol === 'http:') return proxy === null ? new http.Agent(pool) : new PlainTunnelAgent(proxy, pool);

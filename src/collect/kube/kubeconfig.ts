@@ -33,6 +33,8 @@ export interface User {
   readonly 'as-user-extra'?: Readonly<Record<string, readonly string[]>> | null;
   readonly 'auth-provider'?: {readonly name: string; readonly config?: Readonly<Record<string, string>> | null} | null;
   readonly exec?: ExecConfig | null;
+  /** The file that the user stands in; not a field of it. */
+  readonly origin?: string;
 }
 
 /** A credential plugin: a program that prints an ExecCredential. */

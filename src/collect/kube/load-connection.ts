@@ -10,7 +10,8 @@ import {impersonationHeaders} from './impersonation.ts';
 import {inClusterContext, serviceAccountFolder} from './in-cluster.ts';
 import {type Cluster, KubeconfigError} from './kubeconfig.ts';
 import {type LoadedKubeconfig, loadKubeconfig} from './load-kubeconfig.ts';
-import {pemOf, userCredentials} from './user-credentials.ts';
+import {pemOf} from './pem.ts';
+import {userCredentials} from './user-credentials.ts';
 
 /** What a kubeconfig is read in. */
 export interface Surroundings {

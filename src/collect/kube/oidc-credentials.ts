@@ -1,38 +1,87 @@
 import {bearer, type ClientCertificate, type Credentials} from './credentials.ts';
 import {ApiError} from './kube-api.ts';
 import {KubeconfigError, type User} from './kubeconfig.ts';
+import {type OidcClient, refreshOidcToken} from './refresh-oidc-token.ts';
+import {writeAuthProvider} from './write-auth-provider.ts';
 
-type AuthProvider = NonNullable<User['auth-provider']>;
+export interface OidcUser {
+  readonly name: string;
+  /** Its `auth-provider` is set; `origin` is the file that new tokens are written to. */
+  readonly user: User;
+  readonly certificate: ClientCertificate | null;
+  readonly environment: NodeJS.ProcessEnv;
+}
 
 /**
- * The OIDC token that kubectl keeps in the kubeconfig, for as long as it is valid. It is not renewed here: an issuer may hand out
- * a new refresh token with each renewal, and only what writes it back into the kubeconfig may ask for one.
+ * The OIDC token that stands in the kubeconfig. When it has expired, it is renewed with the refresh token and written back, as an
+ * issuer may take each refresh token only once. Follows client-go's oidc plugin.
  */
-export function oidcCredentials({name, config}: AuthProvider, certificate: ClientCertificate | null): Credentials {
-  if (name !== 'oidc') {
-    throw new KubeconfigError(
-      `the kubeconfig uses the auth-provider "${name}", which kubectl has dropped as well. Use the credential plugin that took its place${
-        replacements[name] ?? ''
-      }.`,
-    );
-  }
-  const token = config?.['id-token'] ?? '';
+export function oidcCredentials({name, user, certificate, environment}: OidcUser): Credentials {
+  const provider = user['auth-provider'];
+  if (provider?.name !== 'oidc') throw new KubeconfigError(droppedProvider(provider?.name ?? ''));
+  let config: OidcConfig = provider.config ?? {};
+  let renewal: Promise<OidcConfig> | null = null;
   return {
     description: 'the OIDC token in the kubeconfig',
     async current() {
-      if (isExpired(token, Date.now())) {
-        throw new ApiError(
-          `the OIDC token in the kubeconfig ${token === '' ? 'is missing' : 'has expired'}. Let kubectl renew it (kubectl get --raw /version), or log in again.`,
-          {status: null, reason: 'Unauthorized'},
-        );
+      if (isExpired(config['id-token'] ?? '', Date.now())) {
+        renewal ??= renewed(config, {userName: name, origin: user.origin, environment}).finally(() => {
+          renewal = null;
+        });
+        config = await renewal;
       }
-      return {authorization: bearer(token), certificate};
+      return {authorization: bearer(config['id-token'] ?? ''), certificate};
     },
     renew: async () => false,
   };
 }
 
+type OidcConfig = Readonly<Record<string, string>>;
+
+function droppedProvider(name: string): string {
+  return `the kubeconfig uses the auth-provider "${name}", which kubectl has dropped as well. Use the credential plugin that took its place${
+    replacements[name] ?? ''
+  }.`;
+}
+
 const replacements: Readonly<Record<string, string>> = {gcp: ': gke-gcloud-auth-plugin', azure: ': kubelogin'};
+
+interface Renewal {
+  readonly userName: string;
+  readonly origin: string | undefined;
+  readonly environment: NodeJS.ProcessEnv;
+}
+
+/** Rejects with an ApiError that says what to do. */
+async function renewed(config: OidcConfig, {userName, origin, environment}: Renewal): Promise<OidcConfig> {
+  try {
+    const {idToken, refreshToken} = await refreshOidcToken(clientOf(config), environment);
+    const tokens = {'id-token': idToken, ...(refreshToken === null ? {} : {'refresh-token': refreshToken})};
+    if (origin !== undefined) writeAuthProvider(origin, {userName, config: tokens});
+    return {...config, ...tokens};
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const state = config['id-token'] ? 'has expired' : 'is missing';
+    throw new ApiError(`the OIDC token in the kubeconfig ${state}, and could not be renewed: ${reason}. Log in again.`, {
+      ...{status: null, reason: 'Unauthorized', cause: error},
+    });
+  }
+}
+
+function clientOf(config: OidcConfig): OidcClient {
+  const required = (field: string): string => config[field] || missing(field);
+  return {
+    refreshToken: required('refresh-token'),
+    issuer: required('idp-issuer-url'),
+    clientId: required('client-id'),
+    clientSecret: config['client-secret'] ?? '',
+    authority: {file: config['idp-certificate-authority'], data: config['idp-certificate-authority-data']},
+  };
+}
+
+function missing(field: string): never {
+  throw new Error(`its auth-provider has no ${field}`);
+}
 
 /** Ten seconds early, as client-go's oidc plugin does. A token that is no JWT is left to the API server to judge. */
 function isExpired(token: string, now: number): boolean {

@@ -8,7 +8,7 @@ export function readKubeconfigFile(path: string): Kubeconfig | null {
   const text = contentOf(path);
   if (text === null) return null;
   try {
-    return isBlank(text) ? emptyKubeconfig : kubeconfigOf(load(text, {schema: CORE_SCHEMA}), dirname(resolve(path)));
+    return isBlank(text) ? emptyKubeconfig : kubeconfigOf(load(text, {schema: CORE_SCHEMA}), resolve(path));
   } catch (error) {
     throw new KubeconfigError(`cannot use the kubeconfig ${path}: ${error instanceof Error ? error.message : String(error)}`, {
       cause: error,
@@ -30,7 +30,8 @@ function isBlank(text: string): boolean {
   return text.split('\n').every(line => /^\s*(?:#|$)/.test(line));
 }
 
-function kubeconfigOf(document: unknown, folder: string): Kubeconfig {
+function kubeconfigOf(document: unknown, path: string): Kubeconfig {
+  const folder = dirname(path);
   if (document === undefined || document === null) return emptyKubeconfig;
   const file = mapping(document, 'the file');
   const currentContext = file['current-context'] ?? '';
@@ -38,7 +39,7 @@ function kubeconfigOf(document: unknown, folder: string): Kubeconfig {
   return {
     currentContext,
     clusters: named(file, 'clusters', 'cluster', cluster => clusterOf(cluster, folder)),
-    users: named(file, 'users', 'user', user => userOf(user, folder)),
+    users: named(file, 'users', 'user', user => ({...userOf(user, folder), origin: path})),
     contexts: named(file, 'contexts', 'context', context => context as Context),
   };
 }

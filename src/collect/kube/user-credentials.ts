@@ -1,8 +1,8 @@
-import {readFileSync} from 'node:fs';
 import {bearer, type ClientCertificate, type Credentials, fixedCredentials} from './credentials.ts';
 import {execCredentials, type PluginSurroundings} from './exec-credentials.ts';
-import {KubeconfigError, type User} from './kubeconfig.ts';
+import type {User} from './kubeconfig.ts';
 import {oidcCredentials} from './oidc-credentials.ts';
+import {pemOf} from './pem.ts';
 import {tokenFileCredentials} from './token-file-credentials.ts';
 
 export interface NamedUser {
@@ -21,7 +21,7 @@ export function userCredentials({name, user}: NamedUser, plugin: PluginSurroundi
     return fixedCredentials(`the password${whose}`, {authorization: `Basic ${password}`, certificate});
   }
   if (user.exec) return execCredentials(user.exec, {...plugin, certificate});
-  if (user['auth-provider']) return oidcCredentials(user['auth-provider'], certificate);
+  if (user['auth-provider']) return oidcCredentials({name, user, certificate, environment: plugin.environment});
   if (certificate !== null) return fixedCredentials(`the client certificate${whose}`, {authorization: null, certificate});
   return fixedCredentials(name === '' ? 'no credentials' : `user "${name}", who has no credentials in the kubeconfig`, {
     authorization: null,
@@ -33,15 +33,4 @@ function clientCertificate(user: User): ClientCertificate | null {
   const cert = pemOf(user['client-certificate-data'], user['client-certificate'], 'client certificate');
   const key = pemOf(user['client-key-data'], user['client-key'], 'client key');
   return cert === null || key === null ? null : {cert, key};
-}
-
-/** Text given in base64 or in a file; null where neither is. Throws KubeconfigError when the file cannot be read. */
-export function pemOf(data: string | undefined, file: string | undefined, what: string): string | null {
-  if (data) return Buffer.from(data, 'base64').toString('utf8');
-  if (!file) return null;
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new KubeconfigError(`cannot read the ${what} ${file}: ${error instanceof Error ? error.message : String(error)}`, {cause: error});
-  }
 }

@@ -190,8 +190,8 @@ describe('an OIDC token', () => {
     expect((await credentialsIn(folder).current()).authorization).toBe(`Bearer ${token}`);
   });
 
-  test('that has expired says how to have it renewed', async () => {
-    await expect(credentialsIn(oidc({exp: 1}).folder).current()).rejects.toThrow(/has expired. Let kubectl renew it/);
+  test('that has expired, and cannot be renewed, says what is missing', async () => {
+    await expect(credentialsIn(oidc({exp: 1}).folder).current()).rejects.toThrow(/has expired.*no refresh-token.*Log in again/);
   });
 });
 

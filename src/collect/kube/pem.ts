@@ -1,0 +1,13 @@
+import {readFileSync} from 'node:fs';
+import {KubeconfigError} from './kubeconfig.ts';
+
+/** Text given in base64 or in a file; null where neither is. Throws KubeconfigError when the file cannot be read. */
+export function pemOf(data: string | undefined, file: string | undefined, what: string): string | null {
+  if (data) return Buffer.from(data, 'base64').toString('utf8');
+  if (!file) return null;
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new KubeconfigError(`cannot read the ${what} ${file}: ${error instanceof Error ? error.message : String(error)}`, {cause: error});
+  }
+}
