@@ -1,14 +1,18 @@
+import {pictureHeading} from './picture-heading.ts';
 import type {Renderer} from './renderer.ts';
 import {type GraphArrow, type GraphBox, type TraceGraph, traceGraphs} from './trace-graph.ts';
 
 /** A graph for Graphviz: `dot -Tsvg`, `dot -Tpdf`. A cluster for each port and group of nodes that fare alike. */
-export const dot: Renderer = ({traces}, {verbose}) =>
+export const dot: Renderer = (report, {verbose}) =>
   [
     'digraph trace {',
-    '  graph [rankdir=LR, fontname="sans-serif", labeljust=l, color=gray];',
+    '  graph [rankdir=LR, fontname="sans-serif", labeljust=l, labelloc=t, color=gray];',
+    `  label="${pictureHeading(report)
+      .map(line => `${escaped(line)}\\l`)
+      .join('')}";`,
     '  node [shape=box, fontname="monospace", fontsize=11];',
     '  edge [fontname="sans-serif", fontsize=10];',
-    ...traceGraphs(traces, {all: verbose}).flatMap((graph, index) => cluster(graph, index + 1)),
+    ...traceGraphs(report.traces, {all: verbose}).flatMap((graph, index) => cluster(graph, index + 1)),
     '}',
   ].join('\n');
 

@@ -6,6 +6,7 @@ export const graphStyle = `
 }
 text { fill: var(--ink); font: 12px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; text-anchor: middle }
 text.title { font: bold 14px system-ui, 'DejaVu Sans', sans-serif; text-anchor: start }
+text.heading { font: 13px system-ui, 'DejaVu Sans', sans-serif; text-anchor: start }
 text.label { fill: var(--soft); font: 11px system-ui, 'DejaVu Sans', sans-serif; text-anchor: start }
 rect { fill: var(--box); stroke: var(--line) }
 rect.ground { fill: var(--ground); stroke: none }

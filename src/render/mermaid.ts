@@ -1,11 +1,13 @@
+import {pictureHeading} from './picture-heading.ts';
 import type {Renderer} from './renderer.ts';
 import {type GraphArrow, type GraphBox, type TraceGraph, traceGraphs} from './trace-graph.ts';
 
 /** A flowchart as GitHub, GitLab and many wikis draw it: a subgraph for each port and group of nodes that fare alike. */
-export const mermaid: Renderer = ({traces}, {verbose}) =>
+export const mermaid: Renderer = (report, {verbose}) =>
   [
     'flowchart LR',
-    ...traceGraphs(traces, {all: verbose}).flatMap((graph, index) => subgraph(graph, `g${index + 1}`)),
+    `  heading["${pictureHeading(report).map(quoted).join('<br/>')}"]`,
+    ...traceGraphs(report.traces, {all: verbose}).flatMap((graph, index) => subgraph(graph, `g${index + 1}`)),
     '  classDef fault fill:#fde8e8,stroke:#c62828,stroke-width:2px,stroke-dasharray:5 3,color:#7f1d1d',
   ].join('\n');
 

@@ -7,7 +7,7 @@ import {isUnsafe} from '../../src/render/escape.ts';
 import {mermaid} from '../../src/render/mermaid.ts';
 import {svg} from '../../src/render/svg.ts';
 import {describeWith} from '../require.ts';
-import {hostile, plain} from './report.ts';
+import {hostile, plain, unreadNode} from './report.ts';
 import {reportFullOf, traced} from './traces.ts';
 
 const texts: Readonly<Record<string, string>> = {
@@ -17,9 +17,17 @@ const texts: Readonly<Record<string, string>> = {
   markup: `</text></title></style><script>alert('1')</script> ]]> & "x" onload="y"`,
 };
 
+test.each([mermaid, dot, svg])('a picture says what is wrong with a node as a whole, and what was not looked at', async render => {
+  const report = await traced('faults/no-prerouting-hook', 'shop/web');
+  const text = render({...report, nodes: [...report.nodes, unreadNode('node-x', 'no answer')]}, plain);
+  expect(text).toContain('✗ ST301 error services-chain-not-hooked on node-b: ');
+  expect(text).toContain('node-x: no answer');
+});
+
 describe('mermaid', () => {
   const statements = [
     /^flowchart LR$/,
+    /^ {2}heading\["[^"]*"\]$/,
     /^ {2}subgraph g\d+\["[^"]*"\]$/,
     /^ {4}direction LR$/,
     /^ {4}g\d+b\d+(\(\[|\[|\(|\{\{)"[^"]*"(\]\)|\]|\)|\}\})(:::fault)?$/,

@@ -6,7 +6,7 @@ import {type Html, html, nothing} from './html.ts';
 export function nodesHtml({nodes}: Report): Html {
   if (nodes.length === 0) return nothing;
   return html`<section><h2>Nodes</h2>
-<details><summary>${count(nodes.length, 'node')}</summary>
+<details${nodes.some(({status}) => status !== 'checked') ? html` open` : nothing}><summary>${count(nodes.length, 'node')}</summary>
 <div id="nodes"><div class="scroll" tabindex="0" role="region" aria-label="Nodes"><table>
 <thead><tr><th scope="col">Node</th><th scope="col">status</th><th scope="col">mode</th><th scope="col">kube-proxy</th><th scope="col">rules</th><th scope="col">remark</th></tr></thead>
 <tbody>

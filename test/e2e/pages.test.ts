@@ -1,0 +1,41 @@
+import {mkdtempSync, readFileSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import process from 'node:process';
+import {execa} from 'execa';
+import {afterAll, beforeAll, expect, test} from 'vitest';
+import {capturePath} from '../fixtures.ts';
+
+const bin = join(import.meta.dirname, '../../bin/run.js');
+const from = capturePath('faults/missing-endpoint');
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'svc-trace-pages-'));
+});
+
+afterAll(() => rmSync(folder, {recursive: true}));
+
+function run(...args: readonly string[]) {
+  return execa(process.execPath, [bin, ...args, '--from', from], {reject: false, stdin: 'ignore'});
+}
+
+test('check writes a page with the way of packets to the Service that has a finding, and no other', async () => {
+  const file = join(folder, 'report.html');
+  const {stdout, stderr, exitCode} = await run('check', '-A', '-o', 'html', '--output-file', file);
+  expect({stdout, stderr, exitCode}).toEqual({stdout: '', stderr: '', exitCode: 1});
+  const page = readFileSync(file, 'utf8');
+  expect([...page.matchAll(/<figcaption>(.*?)<\/figcaption>/g)].map(([, title]) => title)).toEqual(['shop/web:http port 80/TCP on node-a']);
+});
+
+test.each([
+  ['mermaid', /^flowchart LR\n {2}heading\["FAULTY: 1 error/],
+  ['dot', /^digraph trace \{\n/],
+  ['svg', /^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" /],
+  ['html', /^<!DOCTYPE html>\n/],
+])('trace prints %s', async (format, start) => {
+  const {stdout, stderr, exitCode} = await run('trace', 'shop/web', '-o', format);
+  expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 1});
+  expect(stdout).toMatch(start);
+  expect(stdout).toContain('10.244.11.5:8080 missing');
+});
