@@ -67,6 +67,7 @@ export function proxyConfig(plain: Partial<PlainConfig> = {}): ProxyConfig {
     tcpBeLiberal: false,
     featureGates: {},
     ipvsScheduler: '',
+    ipvsStrictARP: false,
     ipvsExcludeCIDRs: [],
     zone: 'zone-1',
     ...plain,

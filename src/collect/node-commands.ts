@@ -27,7 +27,13 @@ export const firstCommands: readonly NodeCommand[] = [
   {file: 'addresses.json', ways: [{commands: [['ip', '-j', 'addr']]}]},
   {
     file: 'sysctls',
-    ways: sysctlWays(['net.ipv4.ip_forward', 'net.ipv4.conf.all.route_localnet', 'net.netfilter.nf_conntrack_tcp_be_liberal']),
+    ways: sysctlWays([
+      'net.ipv4.ip_forward',
+      'net.ipv4.conf.all.route_localnet',
+      'net.ipv4.conf.all.arp_ignore',
+      'net.ipv4.conf.all.arp_announce',
+      'net.netfilter.nf_conntrack_tcp_be_liberal',
+    ]),
   },
   {
     file: 'conntrack',

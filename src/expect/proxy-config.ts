@@ -66,6 +66,7 @@ export function resolveProxyConfig(
     tcpBeLiberal: liberalOf(node, pick('tcpBeLiberal', false)),
     featureGates: pick('featureGates', {}),
     ipvsScheduler: pick('ipvsScheduler', ''),
+    ipvsStrictARP: strictArpOf(node, pick('ipvsStrictARP', false)),
     ipvsExcludeCIDRs: pick('ipvsExcludeCIDRs', []),
     zone: zoneOf(object, overrides),
   };
@@ -156,6 +157,14 @@ function asDetectLocalMode(mode: string): DetectLocalMode {
 function liberalOf(node: NodeDump, configured: Setting<boolean>): Setting<boolean> {
   const sysctl = /nf_conntrack_tcp_be_liberal\s*=\s*(\d)/.exec(node.read('sysctls')?.toString('utf8') ?? '');
   return sysctl === null ? configured : {value: sysctl[1] !== '0', source: 'sysctls'};
+}
+
+/** kube-proxy sets the sysctls, and what they are now is what counts. */
+function strictArpOf(node: NodeDump, configured: Setting<boolean>): Setting<boolean> {
+  const sysctls = node.read('sysctls')?.toString('utf8') ?? '';
+  const ignore = /conf\.all\.arp_ignore\s*=\s*(\d)/.exec(sysctls)?.[1];
+  const announce = /conf\.all\.arp_announce\s*=\s*(\d)/.exec(sysctls)?.[1];
+  return ignore === undefined || announce === undefined ? configured : {value: ignore === '1' && announce === '2', source: 'sysctls'};
 }
 
 function zoneOf(object: NodeObject | undefined, overrides: ConfigOverrides): Setting<string | null> {

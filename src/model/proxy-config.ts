@@ -30,6 +30,8 @@ export interface ProxyConfig {
   readonly featureGates: Setting<Readonly<Record<string, boolean>>>;
   /** How IPVS mode spreads connections; empty is kube-proxy's default, `rr`. */
   readonly ipvsScheduler: Setting<string>;
+  /** Without it every node answers ARP for the addresses of all Services, which announcers such as MetalLB cannot work with. */
+  readonly ipvsStrictARP: Setting<boolean>;
   /** Networks in which IPVS mode touches no virtual server. */
   readonly ipvsExcludeCIDRs: Setting<readonly string[]>;
   /** Null when the Node has no zone label. */

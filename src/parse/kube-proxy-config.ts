@@ -19,6 +19,7 @@ export interface KubeProxyFields {
   readonly tcpBeLiberal?: boolean;
   readonly featureGates?: Readonly<Record<string, boolean>>;
   readonly ipvsScheduler?: string;
+  readonly ipvsStrictARP?: boolean;
   readonly ipvsExcludeCIDRs?: readonly string[];
 }
 
@@ -63,13 +64,19 @@ export function parseArguments(args: readonly string[]): KubeProxyFields {
     hostnameOverride: text('hostname-override'),
     tcpBeLiberal: truth(text('conntrack-tcp-be-liberal')),
     ipvsScheduler: text('ipvs-scheduler'),
+    ipvsStrictARP: truth(text('ipvs-strict-arp')),
     ipvsExcludeCIDRs: list(text('ipvs-exclude-cidrs')),
     featureGates: gatesOf(Object.fromEntries((list(text('feature-gates')) ?? []).map(pair => pair.split('=')))),
   });
 }
 
 /** These take no value but after `=`. */
-const switches: ReadonlySet<string> = new Set(['masquerade-all', 'iptables-localhost-nodeports', 'conntrack-tcp-be-liberal']);
+const switches: ReadonlySet<string> = new Set([
+  'masquerade-all',
+  'iptables-localhost-nodeports',
+  'conntrack-tcp-be-liberal',
+  'ipvs-strict-arp',
+]);
 
 /** The words of a script, as far as kube-proxy's are quoted at all. */
 function shellWords(script: string): readonly string[] {
@@ -102,6 +109,7 @@ function fieldsOf(config: Fields): KubeProxyFields {
     hostnameOverride: text(config, 'hostnameOverride', 'HostnameOverride'),
     tcpBeLiberal: bool(conntrack, 'tcpBeLiberal', 'TCPBeLiberal'),
     ipvsScheduler: text(ipvs, 'scheduler', 'Scheduler'),
+    ipvsStrictARP: bool(ipvs, 'strictARP', 'StrictARP'),
     ipvsExcludeCIDRs: stringList(ipvs['excludeCIDRs'] ?? ipvs['ExcludeCIDRs']),
     featureGates: gatesOf(part(config, 'featureGates', 'FeatureGates')),
   });

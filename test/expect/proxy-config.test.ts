@@ -61,6 +61,7 @@ describe('the settings of a kube-proxy', () => {
         nodeName: byDefault('node-a'),
         tcpBeLiberal: byDefault(false),
         ipvsScheduler: byDefault(''),
+        ipvsStrictARP: byDefault(false),
         ipvsExcludeCIDRs: byDefault([]),
         featureGates: byDefault({}),
         zone: {value: null, source: 'label of the Node'},
@@ -223,6 +224,16 @@ describe('the zone', () => {
 });
 
 describe('nf_conntrack_tcp_be_liberal', () => {
+  test('strictARP is what the sysctls say, whatever is configured; without them, what is configured', () => {
+    const config = {'kube-proxy-config.yaml': 'mode: ipvs\nipvs: {strictARP: true}\n'};
+    const arp = (ignore: number, announce: number) => ({
+      sysctls: `net.ipv4.conf.all.arp_ignore = ${ignore}\nnet.ipv4.conf.all.arp_announce = ${announce}\n`,
+    });
+    expect(configOf(config).ipvsStrictARP).toEqual({value: true, source: 'kube-proxy-config.yaml'});
+    expect(configOf({...config, ...arp(0, 0)}).ipvsStrictARP).toEqual({value: false, source: 'sysctls'});
+    expect(configOf({...config, ...arp(1, 2)}).ipvsStrictARP).toEqual({value: true, source: 'sysctls'});
+  });
+
   test('is what the kernel says, whoever set it', () => {
     const liberal = (value: number) => ({sysctls: `net.ipv4.ip_forward = 1\nnet.netfilter.nf_conntrack_tcp_be_liberal = ${value}\n`});
     expect(configOf(liberal(1)).tcpBeLiberal).toEqual({value: true, source: 'sysctls'});

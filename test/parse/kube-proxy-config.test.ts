@@ -20,6 +20,7 @@ describe('/configz', () => {
     expect(fromCapture(name)).toEqual({
       mode: 'iptables',
       clusterCIDRs: ['10.244.0.0/16'],
+      ipvsStrictARP: false,
       masqueradeAll: false,
       masqueradeBit: 14,
       bindAddress: '0.0.0.0',

@@ -90,7 +90,7 @@ describe('one node', () => {
     const node = await collect(
       new FakeNode({
         'kube-proxy --version': 'Kubernetes v1.36.2\n',
-        'grep -H  /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/all/route_localnet /proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal':
+        'grep -H  /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/all/route_localnet /proc/sys/net/ipv4/conf/all/arp_ignore /proc/sys/net/ipv4/conf/all/arp_announce /proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal':
           '/proc/sys/net/ipv4/ip_forward:1\n/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal:0\n',
         'wget -q -O - -T 5 http://127.0.0.1:10249/proxyMode': 'iptables',
         'wget -q -O - -T 5 http://127.0.0.1:10249/configz': '404 page not found\n',
