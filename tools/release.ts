@@ -1,0 +1,93 @@
+// `npm run release`: builds all that a release consists of into release/ (docs/release.md). Both halves can be run alone, since between
+// them macOS executables are signed, on a Mac: `npm run release -- compile` and `npm run release -- pack`.
+import {createHash} from 'node:crypto';
+import {chmodSync, copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join, resolve} from 'node:path';
+import process from 'node:process';
+import {parseArgs} from 'node:util';
+import packageJson from '../package.json' with {type: 'json'};
+import {pack} from './release/archive.ts';
+import {compile, executablePath} from './release/compile.ts';
+import {krewManifest} from './release/krew-manifest.ts';
+import {packNpm} from './release/npm-package.ts';
+import {archiveName, executableName, type Platform, platformName, platforms} from './release/platforms.ts';
+import {releaseNotes} from './release/release-notes.ts';
+import {root, run} from './release/run.ts';
+import {sbom} from './release/sbom.ts';
+import {thirdPartyLicenses} from './release/third-party.ts';
+
+const {values, positionals} = parseArgs({
+  allowPositionals: true,
+  options: {output: {type: 'string', default: join(root, 'release')}, platform: {type: 'string', multiple: true}},
+});
+const {version} = packageJson;
+const output = resolve(values.output);
+const executables = join(output, 'executables');
+const chosen = platforms.filter(platform => values.platform?.includes(platformName(platform)) ?? true);
+const time = buildTime();
+
+const [half] = positionals;
+if (half === undefined || half === 'compile') {
+  rmSync(output, {recursive: true, force: true});
+  run(process.execPath, ['tools/build.ts']);
+  say(`compiling ${chosen.map(platformName).join(', ')}`);
+  await compile(executables, chosen);
+}
+if (half === undefined || half === 'pack') {
+  say('packing');
+  packNpm(output);
+  for (const platform of chosen) await packExecutable(platform);
+  writeFileSync(join(output, `svc-trace_v${version}.cdx.json`), sbom(time));
+  writeFileSync(join(output, 'release-notes.md'), releaseNotes(text('CHANGELOG.md'), version));
+  const sums = new Map(released().map(name => [name, sumOf(name)]));
+  writeFileSync(join(output, 'checksums.txt'), [...sums].map(([name, sum]) => `${sum}  ${name}\n`).join(''));
+  // Part of the platforms is for trying it out; a manifest is for a release.
+  if (chosen.length === platforms.length)
+    writeFileSync(join(output, 'krew-manifest.yaml'), krewManifest(text('krew-manifest.yaml'), version, sums));
+}
+
+async function packExecutable(platform: Platform): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-pack-'));
+  const put = (name: string, write: (path: string) => void, mode: number) => {
+    write(join(folder, name));
+    chmodSync(join(folder, name), mode);
+  };
+  try {
+    put(executableName(platform), path => copyFileSync(executablePath(executables, platform), path), 0o755);
+    const completer = platform.os === 'windows' ? 'kubectl_complete-svc_trace.cmd' : 'kubectl_complete-svc_trace';
+    put(completer, path => copyFileSync(join(root, 'tools/release', completer), path), 0o755);
+    for (const name of ['LICENSE', 'README.md', 'CHANGELOG.md']) put(name, path => copyFileSync(join(root, name), path), 0o644);
+    put('THIRD-PARTY-LICENSES.txt', path => writeFileSync(path, thirdPartyLicenses()), 0o644);
+    for (const name of readdirSync(join(root, 'completion'))) put(name, path => copyFileSync(join(root, 'completion', name), path), 0o644);
+    await pack({folder, files: readdirSync(folder), archive: join(output, archiveName(platform, version)), time});
+  } finally {
+    rmSync(folder, {recursive: true});
+  }
+}
+
+/** What is offered for download, sorted. */
+function released(): readonly string[] {
+  return readdirSync(output)
+    .filter(name => /\.(?:tgz|tar\.gz|zip|cdx\.json)$/.test(name))
+    .sort();
+}
+
+function sumOf(name: string): string {
+  return createHash('sha256')
+    .update(readFileSync(join(output, name)))
+    .digest('hex');
+}
+
+/** That of the commit, so that everybody who builds it gets the same: https://reproducible-builds.org/docs/source-date-epoch */
+function buildTime(): Date {
+  return new Date(Number(process.env['SOURCE_DATE_EPOCH'] ?? run('git', ['log', '-1', '--format=%ct'])) * 1000);
+}
+
+function text(path: string): string {
+  return readFileSync(join(root, path), 'utf8');
+}
+
+function say(what: string): void {
+  process.stderr.write(`${what}\n`);
+}

@@ -1,0 +1,1 @@
+@"%~dp0kubectl-svc_trace.exe" __complete %*
