@@ -7,6 +7,8 @@ const report = process.env['SVC_TRACE_TEST_REPORT'];
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    // These need a release (vitest.package.config.ts).
+    exclude: ['test/package/**'],
     // What a command prints must reach the test that captures it, not the reporter.
     disableConsoleIntercept: true,
     testTimeout: 60_000,

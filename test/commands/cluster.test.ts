@@ -1,13 +1,12 @@
 import {readFileSync, writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
-import process from 'node:process';
 import {execa} from 'execa';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {svcTraceCommand} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import type {ApiServer} from '../stand-in/api-server.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
 
-const executable = join(import.meta.dirname, '../../bin/run.js');
 const bundle = capturePath('faults/missing-endpoint');
 let server: ApiServer;
 
@@ -19,7 +18,7 @@ afterAll(() => server.close());
 /** Runs what is built, as a user would, away from a terminal. */
 function svcTrace(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   const clean = {NO_COLOR: undefined, FORCE_COLOR: undefined, COLUMNS: undefined, KUBECONFIG: server.kubeconfig, ...env};
-  return execa(process.execPath, [executable, ...args], {reject: false, stdin: 'ignore', env: clean});
+  return execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore', env: clean});
 }
 
 const unwrapped = (text: string): string => text.replaceAll(/\s*›\s*/g, ' ').replaceAll(/\s+/g, ' ');

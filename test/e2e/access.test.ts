@@ -1,17 +1,15 @@
 import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
-import process from 'node:process';
 import {execa} from 'execa';
 import {loadAll} from 'js-yaml';
 import {afterAll, beforeAll, describe, expect, onTestFinished, test} from 'vitest';
 import {allowedBy} from '../collect/access/roles.ts';
+import {svcTraceCommand} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
 import type {ResourceRequest} from '../stand-in/resources.ts';
-
-const executable = join(import.meta.dirname, '../../bin/run.js');
 
 let server: ApiServer;
 beforeAll(async () => {
@@ -25,7 +23,7 @@ afterAll(() => server.close());
 
 function access(...args: readonly string[]) {
   const env = {NO_COLOR: undefined, FORCE_COLOR: undefined, KUBECONFIG: server.kubeconfig};
-  return execa(process.execPath, [executable, 'access', ...args], {reject: false, stdin: 'ignore', env});
+  return execa(...svcTraceCommand(['access', ...args]), {reject: false, stdin: 'ignore', env});
 }
 
 describe('access', () => {
@@ -114,7 +112,7 @@ describe('the Role that access prints', () => {
       await cluster.close();
     });
     const run = (...args: readonly string[]) =>
-      execa(process.execPath, [executable, ...args], {reject: false, stdin: 'ignore', cwd: folder, env: {KUBECONFIG: cluster.kubeconfig}});
+      execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore', cwd: folder, env: {KUBECONFIG: cluster.kubeconfig}});
     allow = allowedBy((await run('access', ...scope, '-o', 'role')).stdout);
     expect((await run('access', ...scope, '--token', 'weak')).exitCode).toBe(0);
     for (const [only, ...args] of commands) {

@@ -1,14 +1,12 @@
 import {existsSync, mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
-import process from 'node:process';
 import {execa} from 'execa';
 import {afterAll, afterEach, beforeAll, describe, expect, test} from 'vitest';
+import {svcTraceCommand} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import type {ApiServer} from '../stand-in/api-server.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
-
-const executable = join(import.meta.dirname, '../../bin/run.js');
 
 let folder: string;
 beforeAll(() => {
@@ -27,7 +25,7 @@ async function cluster(...args: Parameters<typeof startBundleCluster>): Promise<
   return server;
 }
 
-const svcTrace = (...args: readonly string[]) => execa(process.execPath, [executable, ...args], {reject: false, stdin: 'ignore'});
+const svcTrace = (...args: readonly string[]) => execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore'});
 
 let counter = 0;
 const target = (name: string): string => join(folder, `${counter++}`, name);

@@ -8,10 +8,10 @@ import {load} from 'js-yaml';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {checks} from '../../src/checks/index.ts';
+import {executable, svcTraceCommand} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 
 const root = join(import.meta.dirname, '../..');
-const executable = join(root, 'bin/run.js');
 const faulty = capturePath('faults/missing-endpoint');
 const skewed = capturePath('faults/skewed-balance');
 const harmless = capturePath('faults/leftover-reject');
@@ -31,7 +31,7 @@ interface RunOptions {
 /** Runs what is built, as a user would, away from a terminal. */
 function svcTrace(args: readonly string[], {env = {}, input}: RunOptions = {}) {
   const clean = {NO_COLOR: undefined, FORCE_COLOR: undefined, COLUMNS: undefined, ...env};
-  return execa(process.execPath, [executable, ...args], {
+  return execa(...svcTraceCommand(args), {
     reject: false,
     env: clean,
     ...(input === undefined ? {stdin: 'ignore'} : {input}),

@@ -6,12 +6,12 @@ import process from 'node:process';
 import {execa} from 'execa';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {checks} from '../../src/checks/index.ts';
+import {completer, executable} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';
 import {bundleObjects} from '../stand-in/bundle-objects.ts';
 import {kubectl, testWithKubectl} from '../kubectl.ts';
 
-const root = join(import.meta.dirname, '../..');
 const bundle = capturePath('healthy/1.36-iptables');
 
 let folder: string;
@@ -24,11 +24,11 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'svc-trace-plugin-'));
   mkdirSync(join(folder, 'bin'));
   for (const [name, file] of [
-    ['kubectl-svc_trace', 'run.js'],
-    ['kubectl_complete-svc_trace', 'complete.js'],
-    ['svc-trace', 'run.js'],
+    ['kubectl-svc_trace', executable],
+    ['kubectl_complete-svc_trace', completer],
+    ['svc-trace', executable],
   ] as const)
-    symlinkSync(join(root, 'bin', file), join(folder, 'bin', name));
+    symlinkSync(file, join(folder, 'bin', name));
   const namespaces = ['default', 'infra', 'shop'].map(name => ({metadata: {name}}));
   server = await startApiServer({objects: {...bundleObjects(bundle), namespaces}});
   silent = createServer(socket => socket.on('error', () => {}));

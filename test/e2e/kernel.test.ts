@@ -6,6 +6,7 @@ import process from 'node:process';
 import {execa} from 'execa';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import type {PacketAnswer} from '../../src/judge/packet-query.ts';
+import {svcTraceCommand} from '../executable.ts';
 import {capturePath, snapshotOf} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
 import {scenario} from '../scenario.ts';
@@ -122,7 +123,6 @@ function expectSameRules({read, leftOut}: Experiment): void {
 async function printed(trial: Trial, args: readonly string[]): Promise<Trial> {
   const {source, destination, port, protocol} = trial.question.query;
   const packet = ['--source', source, '--destination', destination, '--port', String(port), '--protocol', protocol];
-  const program = join(import.meta.dirname, '../../bin/run.js');
-  const {stdout} = await execa(process.execPath, [program, 'packet', ...args, ...packet, '-o', 'json']);
+  const {stdout} = await execa(...svcTraceCommand(['packet', ...args, ...packet, '-o', 'json']));
   return {...trial, prediction: predictionOf(JSON.parse(stdout) as Pick<PacketAnswer, 'outcomes'>)};
 }

@@ -5,7 +5,7 @@ import {root, run} from './run.ts';
 
 interface Bom {
   serialNumber?: string;
-  metadata: {timestamp?: string};
+  metadata: {timestamp?: string; component?: object};
   components: {name: string}[];
 }
 
@@ -17,7 +17,10 @@ export function sbom(time: Date): string {
     ...{description: 'the runtime in the executables', purl: `pkg:npm/bun@${bunVersion}`, licenses: [{license: {id: 'MIT'}}]},
   };
   const components = [...bom.components, bun].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
-  const metadata = {...bom.metadata, timestamp: time.toISOString()};
+  const {name, version} = packageJson;
+  // npm gives it the name of the folder.
+  const component = {...bom.metadata.component, type: 'application', name, purl: `pkg:npm/${name}@${version}`};
+  const metadata = {...bom.metadata, component, timestamp: time.toISOString()};
   return `${JSON.stringify({...bom, serialNumber: serialNumber(components), metadata, components}, null, 2)}\n`;
 }
 

@@ -1,8 +1,6 @@
-import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
-
-export const executable = join(import.meta.dirname, '../../../bin/run.js');
+import {startSvcTrace} from '../../executable.ts';
 
 export interface SvcTraceOptions {
   readonly kubeconfig: string;
@@ -16,7 +14,7 @@ export interface SvcTraceOptions {
 
 /** Runs what is built, as a user would who has a kubeconfig, away from a terminal. Whoever waits for it gets its output and exit code. */
 export function svcTrace(args: readonly string[], {kubeconfig, bin, temporary, enter = [], env = {}}: SvcTraceOptions) {
-  const [program = '', ...rest] = [...enter, process.execPath, executable, ...args];
+  const [program = '', ...rest] = [...enter, ...startSvcTrace, ...args];
   const {PATH = ''} = process.env;
   return execa(program, rest, {
     env: {

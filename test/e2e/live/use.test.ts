@@ -3,11 +3,12 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {afterAll, afterEach, beforeAll, expect, onTestFinished, test} from 'vitest';
+import {startSvcTrace} from '../../executable.ts';
 import {capturePath} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
 import {chainOf, deleteRules} from './breakages.ts';
 import {clusterNeeds, LiveCluster} from './cluster.ts';
-import {type CheckReport, executable, svcTrace} from './svc-trace.ts';
+import {type CheckReport, svcTrace} from './svc-trace.ts';
 import {writeProgram} from './write-program.ts';
 import {kubectl, testWithKubectl} from '../../kubectl.ts';
 
@@ -106,7 +107,7 @@ describeWith(clusterNeeds, 'a live cluster', () => {
   testWithKubectl('kubectl runs it as a plugin, with the same kubeconfig, output and exit code', async () => {
     loseEndpoint('node-b');
     const bin = join(cluster.folder, 'bin');
-    writeProgram(join(bin, 'kubectl-svc_trace'), `exec ${process.execPath} ${executable} "$@"`);
+    writeProgram(join(bin, 'kubectl-svc_trace'), `exec ${startSvcTrace.join(' ')} "$@"`);
     const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: cluster.api.kubeconfig, HOME: '/nonexistent'};
     const plugin = await execa(kubectl, ['svc-trace', 'web', '-n', 'shop'], {env, extendEnv: false, reject: false, stdin: 'ignore'});
     const own = await run('web', '-n', 'shop');

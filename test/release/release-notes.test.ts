@@ -1,0 +1,27 @@
+import {expect, test} from 'vitest';
+import {releaseNotes} from '../../tools/release/release-notes.ts';
+
+const changelog = `# Changelog
+
+## [Unreleased]
+
+### Added
+
+- b
+
+## [1.0.0] - 2026-01-02
+
+- a
+
+[Unreleased]: https://example.com/x
+[1.0.0]: https://example.com/y
+`;
+
+test('the notes of a release are its section of the changelog', () => {
+  expect(releaseNotes(changelog, '1.0.0')).toBe('- a\n');
+});
+
+test('before it has one, they are what is not released', () => {
+  expect(releaseNotes(changelog, '1.1.0')).toBe('### Added\n\n- b\n');
+  expect(() => releaseNotes('# Changelog\n', '1.0.0')).toThrow('CHANGELOG.md has no section for 1.0.0');
+});
