@@ -1,0 +1,68 @@
+import {existsSync, readdirSync, readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import process from 'node:process';
+import {execa} from 'execa';
+import {load} from 'js-yaml';
+import {describe, expect, test} from 'vitest';
+import packageJson from '../../package.json' with {type: 'json'};
+
+interface Step {
+  readonly uses?: string;
+  readonly run?: string;
+}
+
+interface Workflow {
+  readonly on: unknown;
+  readonly permissions: Readonly<Record<string, string>>;
+  readonly jobs: Readonly<
+    Record<string, {readonly 'runs-on': string; readonly needs?: string | readonly string[]; readonly steps: readonly Step[]}>
+  >;
+}
+
+const root = join(import.meta.dirname, '../..');
+const folder = join(root, '.github/workflows');
+
+describe.each(readdirSync(folder))('.github/workflows/%s', name => {
+  const workflow = load(readFileSync(join(folder, name), 'utf8')) as Workflow;
+  const jobs = Object.values(workflow.jobs);
+  const steps = jobs.flatMap(job => job.steps);
+  const scripts = steps.flatMap(({run}) => run ?? []).join('\n');
+
+  test('says when it runs, may only read unless a job asks for more, and every job has a place and steps', () => {
+    expect(workflow.on).toBeTruthy();
+    expect(workflow.permissions).toEqual({contents: 'read'});
+    for (const job of jobs) expect(job).toMatchObject({'runs-on': expect.any(String), steps: expect.any(Array)});
+  });
+
+  test('has steps that either use an action of a fixed version or run something', () => {
+    for (const {uses, run} of steps) {
+      expect([uses, run].filter(Boolean)).toHaveLength(1);
+      if (uses !== undefined) expect(uses).toMatch(/^[\w-]+\/[\w-]+@v\d/);
+    }
+  });
+
+  test('needs jobs that there are', () => {
+    expect(Object.keys(workflow.jobs)).toEqual(expect.arrayContaining(jobs.flatMap(({needs}) => needs ?? [])));
+  });
+
+  test('runs scripts and files that there are', () => {
+    const named = [...scripts.matchAll(/npm run ([\w:]+)/g)].map(([, script]) => script);
+    expect(Object.keys(packageJson.scripts)).toEqual(expect.arrayContaining(named));
+    const files = [...scripts.matchAll(/(?<=[\s'"])((?:tools|test|bin|\.ci)\/[\w./-]+|vitest[\w.]+\.ts)/g)].map(([, file = '']) => file);
+    expect(files.length).toBeGreaterThan(0);
+    expect(files.filter(file => !existsSync(join(root, file)))).toEqual([]);
+  });
+});
+
+describe('the version', () => {
+  const checkVersion = (tag: string) => execa(process.execPath, [join(root, 'tools/release/check-version.ts'), tag], {reject: false});
+
+  test('that is tagged must be that of the package, of the manifest for krew and of a section of the changelog', async () => {
+    const {stderr, exitCode} = await checkVersion('v999.0.0');
+    expect(stderr.split('\n')).toEqual(
+      ['package.json', 'krew-manifest.yaml', 'CHANGELOG.md'].map(file => `${file} does not name version v999.0.0`),
+    );
+    expect(exitCode).toBe(1);
+    expect((await checkVersion(`v${packageJson.version}`)).stderr).not.toMatch(/package\.json|krew-manifest/);
+  });
+});

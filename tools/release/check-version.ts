@@ -1,0 +1,20 @@
+// `node tools/release/check-version.ts v1.2.3`: fails unless everything that names the version names this one.
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import process from 'node:process';
+import packageJson from '../../package.json' with {type: 'json'};
+import {root} from './run.ts';
+
+const tag = process.argv[2] ?? '';
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+const named: Readonly<Record<string, boolean>> = {
+  'package.json': `v${packageJson.version}` === tag,
+  'krew-manifest.yaml': read('krew-manifest.yaml').includes(`\n  version: ${tag}\n`),
+  'CHANGELOG.md': read('CHANGELOG.md').includes(`\n## [${tag.slice(1)}] - `),
+};
+
+for (const [file, isNamed] of Object.entries(named)) {
+  if (isNamed) continue;
+  process.stderr.write(`${file} does not name version ${tag}\n`);
+  process.exitCode = 1;
+}
