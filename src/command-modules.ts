@@ -10,4 +10,5 @@ export const commandModules: Readonly<Record<string, () => Promise<{readonly def
   explain: () => import('./commands/explain.ts'),
   packet: () => import('./commands/packet.ts'),
   trace: () => import('./commands/trace.ts'),
+  watch: () => import('./commands/watch.ts'),
 };

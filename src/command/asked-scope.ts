@@ -1,5 +1,6 @@
 import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
 import type {ServiceName} from '../model/finding.ts';
+import type {ClusterRun} from './diagnose-cluster.ts';
 import {parseServiceName, type SelectionInput} from './select-services.ts';
 
 /**
@@ -14,6 +15,11 @@ export function askedScope(input: SelectionInput): ClusterScope {
   if (placed.length > 0) return {kind: 'services', services: placed};
   if (input.allNamespaces || input.namespace === undefined) return {kind: 'cluster'};
   return {kind: 'namespaces', namespaces: [input.namespace]};
+}
+
+/** What a run on a cluster asks for. Without -n or -A it is the namespace of the context. */
+export function askedInput({flags, names, cluster}: Pick<ClusterRun, 'flags' | 'names' | 'cluster'>): SelectionInput {
+  return {names, namespace: cluster.namespace, allNamespaces: flags['all-namespaces'] ?? false, selector: flags.selector};
 }
 
 /** More Services than this are read by the lists of their namespaces. */

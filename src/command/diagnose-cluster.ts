@@ -2,7 +2,7 @@ import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
 import type {Report} from '../model/report.ts';
 import type {Problem} from '../model/snapshot.ts';
-import {askedScope} from './asked-scope.ts';
+import {askedInput, askedScope} from './asked-scope.ts';
 import type {NodeChoice} from './choose-nodes.ts';
 import {clearLeftovers} from './clear-leftovers.ts';
 import type {Clock} from './clock.ts';
@@ -44,12 +44,7 @@ export interface ClusterRun {
 export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const {flags, cluster, signal, progress, clock} = run;
   const {api} = cluster;
-  const input = {
-    names: run.names,
-    namespace: cluster.namespace,
-    allNamespaces: flags['all-namespaces'] ?? false,
-    selector: flags.selector,
-  };
+  const input = askedInput(run);
   progress.say('reading the API');
   const readAt = clock.now();
   const scope = askedScope(input);

@@ -1,5 +1,5 @@
 import type {ServiceObjects} from '../collect/cluster/read-cluster.ts';
-import type {ObjectMeta} from '../model/api-objects.ts';
+import type {ObjectMeta, ServiceObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 
 /** Since when Services and their slices are as they are, as far as several readings of the API show. Times are milliseconds since 1970. */
@@ -35,6 +35,13 @@ export class ServiceHistory {
   }
 }
 
+/** Another text whenever one of these Services, or a slice of it, is another. */
+export function printOf(services: readonly ServiceObject[], objects: ServiceObjects): string {
+  const standings = standingsOf(objects);
+  const keys = services.map(({metadata}) => `${metadata.namespace}/${metadata.name}`).sort();
+  return JSON.stringify(keys.map(key => [key, standings.get(key)?.print]));
+}
+
 interface Reading {
   readonly readAt: number;
   readonly namespaces: readonly string[] | undefined;
@@ -50,14 +57,14 @@ function covers({namespaces, standings}: Reading, key: string): boolean {
   return namespaces === undefined || standings.has(key) || namespaces.includes(key.split('/', 1)[0] ?? '');
 }
 
-export interface Standing {
+interface Standing {
   /** Another one whenever the Service or one of its slices is another. */
   readonly print: string;
   readonly changedAt: number;
 }
 
 /** By `namespace/name`. */
-export function standingsOf({services, endpointSlices, endpoints}: ServiceObjects): ReadonlyMap<string, Standing> {
+function standingsOf({services, endpointSlices, endpoints}: ServiceObjects): ReadonlyMap<string, Standing> {
   const standings = new Map<string, Standing>();
   const add = (key: string, metadata: ObjectMeta): void => {
     const known = standings.get(key);

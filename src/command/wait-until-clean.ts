@@ -17,7 +17,7 @@ import type {NodeJudging} from './node-judging.ts';
 import {nodeSource} from './node-source.ts';
 import {isThere, lookAgain, withdraw} from './second-look.ts';
 import {type SelectionInput, selectServices} from './select-services.ts';
-import {standingsOf} from './service-history.ts';
+import {printOf} from './service-history.ts';
 import {podsWithoutEndpoints} from './service-pods.ts';
 import type {WaitLimit} from './wait-limit.ts';
 import {cleanTexts, firstLookText} from './wait-progress.ts';
@@ -62,7 +62,7 @@ export class WaitUntilClean {
     this.#convergence = new Convergence({startedAt, limit: limit.milliseconds, failOn: limit.failOn});
     this.#part = namespaces === undefined ? {} : {namespaces};
     this.#readAt = startedAt;
-    this.#print = printOf(diagnosis);
+    this.#print = printOf(diagnosis.services, diagnosis.api);
     this.#latest = waiting.report([]);
   }
 
@@ -153,7 +153,7 @@ export class WaitUntilClean {
     if (await unlessInterrupted(this.#readServices(), run.signal)) {
       if (this.#latest.nodes.some(({status}) => status === 'unread')) await unlessInterrupted(this.#findNodes(), run.signal);
       this.#readAt = began;
-      const print = printOf(diagnosis);
+      const print = printOf(diagnosis.services, diagnosis.api);
       if (print !== this.#print) this.#convergence.restart();
       this.#print = print;
       await nodes.judge(this.#convergence.pending);
@@ -200,10 +200,3 @@ function nameOf({metadata}: ServiceObject): string {
 /** In milliseconds: between looks, and after one that took longer. */
 const longestPause = 5000;
 const longestRest = 15_000;
-
-/** Another one whenever the Services that were asked for, or their slices, are others. */
-function printOf({api, services}: Diagnosis): string {
-  const standings = standingsOf(api);
-  const keys = services.map(nameOf).sort();
-  return JSON.stringify(keys.map(key => [key, standings.get(key)?.print]));
-}
