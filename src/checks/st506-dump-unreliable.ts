@@ -6,8 +6,14 @@ export const dumpUnreliable: Check<'ST506'> = {
   name: 'dump-unreliable',
   severity: 'warning',
   summary: 'The dump shows signs of a reader older than its writer, or is cut short',
-  remedy: 'Read the node again, with the iptables that belongs to its kube-proxy (run iptables-save inside the kube-proxy container).',
-  *node({node, rulesets}) {
+  remedy: 'Read the node again, with the tools that belong to its kube-proxy (run iptables-save or nft inside the kube-proxy container).',
+  *node({node, rulesets, config, nft}) {
+    const cut = config.mode.value === 'nftables' ? (nft()?.cut ?? null) : null;
+    if (cut !== null) {
+      // A dump in JSON is all one line.
+      const where = cut.line > 1 ? `at line ${cut.line}, ` : '';
+      yield {node: node.name, message: `the dump of nftables ends ${where}inside table ${cut.table}: what should follow is not judged`};
+    }
     for (const [family, ruleset] of rulesets) {
       if (ruleset.cut !== null) {
         const message = `the ${family} dump ends at line ${ruleset.cut.line}, inside table ${ruleset.cut.table}: what should follow is not judged`;

@@ -1,5 +1,6 @@
 import {isExcerpt} from '../judge/iptables/excerpt.ts';
 import {garbledRules} from '../judge/iptables/garbled-rules.ts';
+import type {NodeDump} from '../model/snapshot.ts';
 import type {Check} from './check.ts';
 
 export const familyNotRead: Check<'ST902'> = {
@@ -9,12 +10,26 @@ export const familyNotRead: Check<'ST902'> = {
   summary: 'A family or table that is needed is missing from the dump',
   remedy: 'Collect both iptables-save and ip6tables-save of the node, with all tables.',
   // Silent where the dump is there and cannot be relied on, which is ST506.
-  *node({node, unread, rulesets}) {
+  *node({node, unread, rulesets, config, status, nft}) {
+    const isNft = config.mode.value === 'nftables';
     for (const {family, reason} of unread) {
       const ruleset = rulesets.get(family);
+      if (isNft && (nft()?.cut ?? null) !== null) continue;
       if (ruleset !== undefined && (ruleset.cut !== null || garbledRules(ruleset).length > 0)) continue;
       const how = ruleset !== undefined && isExcerpt(ruleset) ? 'was checked in part' : 'was not checked';
       yield {node: node.name, family, message: `${family} ${how} on ${node.name}: ${reason}`};
     }
+    const unseen = isNft && status.kind === 'checked' ? unseenIptables(node) : [];
+    if (unseen.length > 0) {
+      const message = `there is no ${unseen.join(' and no ')} of ${node.name}: whether rules of others in iptables drop or take packets of Services was not looked at`;
+      yield {node: node.name, severity: 'info', message};
+    }
   },
 };
+
+/** kube-proxy in nftables mode needs no iptables, but others on the node may use it. A dump may also say that there are no rules. */
+function unseenIptables({files}: NodeDump): readonly string[] {
+  return ['iptables', 'ip6tables']
+    .filter(tool => !files.some(file => file.startsWith(tool) && file.endsWith('-save')))
+    .map(tool => `${tool}-save`);
+}

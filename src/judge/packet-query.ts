@@ -80,7 +80,7 @@ function asUnseen(outcome: Outcome<RuleText>): Outcome<RuleText> {
 /** Walks a packet through all that a node holds. */
 export function walkRules({iptables, nft}: PacketRules, packet: Packet, environment: Environment): readonly Outcome<RuleText>[] {
   if (iptables === null) return walkNftPacket(nft, packet, environment);
-  return nft === null ? walkPacket(iptables, packet, environment) : walkNode({iptables, nft}, packet, environment);
+  return nft === null ? walkPacket(iptables, packet, environment) : walkNode({iptables: [iptables], nft}, packet, environment);
 }
 
 /** Ways that end alike and pass the same rules are one outcome. */

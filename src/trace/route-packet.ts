@@ -11,6 +11,8 @@ export interface HookPlace {
   readonly priority: number;
   /** Address translation, which is asked once for a connection, and not at all for packets that are not tracked. */
   readonly isNat: boolean;
+  /** Chains of address translation have one priority, and are asked in the order of these. */
+  readonly natOrder?: number;
 }
 
 export interface HookedChain<R extends RuleText = Rule> extends HookPlace {
@@ -31,7 +33,7 @@ export type HookedChains<R extends RuleText = Rule> = ReadonlyMap<HookName, read
 
 export function inOrder<R extends RuleText>(chains: readonly HookedChain<R>[]): HookedChains<R> {
   return Map.groupBy(
-    chains.toSorted((a, b) => a.priority - b.priority),
+    chains.toSorted((a, b) => a.priority - b.priority || (a.natOrder ?? a.priority) - (b.natOrder ?? b.priority)),
     ({hook}) => hook,
   );
 }

@@ -1,5 +1,5 @@
 import type {NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
-import type {ChainSource, Rule} from '../model/ruleset.ts';
+import type {Rule, Ruleset} from '../model/ruleset.ts';
 import {startBranch} from './branch.ts';
 import {doubtCut, nftChains, tablesOf} from './nftables/walk-nft-packet.ts';
 import type {Outcome} from './outcome.ts';
@@ -12,24 +12,37 @@ import {limitsFor, noteWalk} from './walk-limits.ts';
 
 /** A node that holds rules of both kinds, as one in nftables mode whose network plugin uses iptables. */
 export interface NodeRules {
-  readonly iptables: ChainSource;
+  /** Of one family; of both backends where both are in use. */
+  readonly iptables: readonly Ruleset[];
   readonly nft: NftSource;
+  /** Whose base chains were made later, which no dump tells. Those of nftables, unless it is said. */
+  readonly younger?: 'nft' | 'iptables';
 }
 
 /**
- * Walks the first packet of a connection through all rules of a node, in the order of hooks and priorities. Where the two have base
- * chains of one priority, those of nftables are taken for the younger ones, which the kernel asks first.
+ * Walks the first packet of a connection through all rules of a node, in the order of hooks and priorities. Of base chains of one
+ * priority the kernel asks the younger ones first.
  */
-export function walkNode({iptables, nft}: NodeRules, packet: Packet, environment: Environment): readonly Outcome<Rule | NftRule>[] {
-  const context: WalkContext = {rules: iptables, environment, ...limitsFor(nft)};
-  const tables = tablesOf(nft, packet.family).filter(table => !isOfIptables(table));
-  const chains = inOrder([...nftChains<Rule>({tables, environment, limits: context}), ...iptablesChains<NftRule>(context)]);
+export function walkNode(
+  {iptables, nft, younger = 'nft'}: NodeRules,
+  packet: Packet,
+  environment: Environment,
+): readonly Outcome<Rule | NftRule>[] {
+  const contexts = iptables.map((rules): WalkContext => ({rules, environment, ...limitsFor(rules)}));
+  const limits = limitsFor(nft);
+  const tables = tablesOf(nft, packet.family).filter(table => !isIn(table, iptables));
+  const ofNft = nftChains<Rule>({tables, environment, limits});
+  const ofIptables = contexts.flatMap(context => iptablesChains<NftRule>(context));
+  const chains = inOrder(younger === 'nft' ? [...ofNft, ...ofIptables] : [...ofIptables, ...ofNft]);
   const ends = routePacket({chains, environment}, startBranch<Rule | NftRule>(packet));
-  noteWalk(nft, context);
+  noteWalk(nft, limits);
+  for (const context of contexts) noteWalk(context.rules, context);
   return summarise(doubtCut(ends, tables));
 }
 
-/** The tables of iptables-nft, which its own dump tells more of. */
-function isOfIptables({id, baseChains}: NftTableSource): boolean {
-  return /^ip6? (?:raw|mangle|nat|filter|security)$/.test(id) && baseChains.every(({name}) => /^[A-Z]+$/.test(name));
+/** A table of iptables-nft that the dump of iptables holds too, and tells more of. */
+function isIn({id, baseChains}: NftTableSource, iptables: readonly Ruleset[]): boolean {
+  const name = /^ip6? (raw|mangle|nat|filter|security)$/.exec(id)?.[1];
+  if (name === undefined || !baseChains.every(chain => /^[A-Z]+$/.test(chain.name))) return false;
+  return iptables.some(({backend, tables}) => backend !== 'legacy' && tables.has(name));
 }

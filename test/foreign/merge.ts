@@ -35,14 +35,15 @@ export async function scenarioWith({name, capture}: ForeignRules): Promise<Scena
   const given = new Scenario(await snapshotOf(capture));
   given.rules('node-a').become(new EditableDump(mergedDump(name)));
   given.file('node-a', 'ipset-save', ipsets(name));
-  const extra = companion(name, 'interface.json');
-  if (extra !== null) given.file('node-a', 'addresses.json', withInterface(capture, extra));
+  given.file('node-a', 'addresses.json', addressesWith(name, capture));
   return given;
 }
 
-function withInterface(capture: string, extra: string): string {
+/** The interfaces of node-a of a capture, with the one that the program makes. */
+export function addressesWith(name: string, capture: string): string {
+  const extra = companion(name, 'interface.json');
   const known: unknown[] = JSON.parse(readFixture(`captures/${capture}/nodes/node-a/addresses.json`).toString());
-  return JSON.stringify([...known, JSON.parse(extra)]);
+  return JSON.stringify(extra === null ? known : [...known, JSON.parse(extra)]);
 }
 
 function companion(name: string, suffix: string): string | null {

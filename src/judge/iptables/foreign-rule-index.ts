@@ -1,5 +1,5 @@
-import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
 import {parseAddress} from '../../model/address.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {Environment} from '../../trace/packet.ts';
@@ -27,10 +27,10 @@ export class ForeignRuleIndex {
   }
 
   /** In the order of the ruleset. */
-  concerning(item: PortOnNode, expected: ExpectedRuleset, environment: Environment): readonly Rule[] {
+  concerning(item: ServedPort, context: NodeContext, environment: Environment): readonly Rule[] {
     if (this.#narrow.length === 0) return [];
     const found = new Set<ForeignRule>();
-    for (const target of this.#entryTargets(item, expected, environment)) {
+    for (const target of this.#entryTargets(item, context, environment)) {
       for (const rule of this.#narrow) if (!found.has(rule) && concerns(rule.conditions, target)) found.add(rule);
     }
     for (const {address, port} of item.endpoints.reachable) {
@@ -42,7 +42,7 @@ export class ForeignRuleIndex {
     return this.#narrow.filter(rule => found.has(rule)).map(({rule}) => rule);
   }
 
-  #entryTargets(item: PortOnNode, {context}: ExpectedRuleset, environment: Environment): readonly Target[] {
+  #entryTargets(item: ServedPort, context: NodeContext, environment: Environment): readonly Target[] {
     return entriesOf(item.port, context).flatMap(entry =>
       addressesOf(entry, context).flatMap(address => targetOf(address, entry.port, item, environment) ?? []),
     );
@@ -51,7 +51,7 @@ export class ForeignRuleIndex {
 
 type Target = Parameters<typeof concerns>[1];
 
-function targetOf(text: string, port: number, {port: {protocol}}: PortOnNode, environment: Environment): Target | null {
+function targetOf(text: string, port: number, {port: {protocol}}: ServedPort, environment: Environment): Target | null {
   const address = parseAddress(text);
   return address === null ? null : {address, port, protocol: protocol.toLowerCase(), local: environment.isLocal(address) === true};
 }

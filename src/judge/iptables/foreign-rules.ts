@@ -30,6 +30,11 @@ export function foreignRules(ruleset: Ruleset): readonly ForeignRule[] {
   return found;
 }
 
+/** Whether packets that no rule lets through are dropped somewhere. */
+export function dropsByDefault(ruleset: Ruleset): boolean {
+  return ['INPUT', 'FORWARD', 'OUTPUT'].some(name => ruleset.chain('filter', name)?.policy === 'DROP');
+}
+
 const anything: Conditions = {destinations: [], local: null, protocol: null, ports: []};
 
 const stages = [

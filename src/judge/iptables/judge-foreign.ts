@@ -1,7 +1,5 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import type {NodeContext} from '../../expect/node-context.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {entryText} from '../../model/entry.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
@@ -11,8 +9,8 @@ import type {Environment} from '../../trace/packet.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import {walkPacket} from '../../trace/walk-packet.ts';
 import {environmentOf} from '../environment.ts';
-import {ForeignRuleIndex} from './foreign-rule-index.ts';
-import {type ForeignRule, foreignRules, isHookedChain, isKubeProxyChain, isPolicyChain} from './foreign-rules.ts';
+import {groupPorts, smallest} from './foreign-groups.ts';
+import {dropsByDefault, foreignRules, isHookedChain, isKubeProxyChain, isPolicyChain} from './foreign-rules.ts';
 import {type Probe, probesFor} from '../probes.ts';
 import type {ServiceView} from './service-view.ts';
 import {sourceNames} from '../sources.ts';
@@ -52,11 +50,6 @@ export function judgeForeign({expected, actual, view, sets}: ForeignCase): reado
   return [...[...ofAll.values()].map(({found, ports}) => ofNode(found, ports)), ...symptoms];
 }
 
-/** The one that costs the least to walk. */
-function smallest(ports: readonly PortOnNode[]): readonly PortOnNode[] {
-  return ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length).slice(0, 1);
-}
-
 function note(ofAll: Map<string, {found: Found; ports: PortOnNode[]}>, found: Found, ports: readonly PortOnNode[]): void {
   const known = ofAll.get(keyOf(found));
   if (known === undefined) ofAll.set(keyOf(found), {found, ports: [...ports]});
@@ -70,70 +63,6 @@ function mergeAlike(all: readonly Found[]): readonly Found[] {
 
 function keyOf({kind, rule}: Found): string {
   return `${kind} ${rule === null ? '' : `${rule.table}/${rule.chain} ${rule.line}`}`;
-}
-
-function dropsByDefault(actual: Ruleset): boolean {
-  return ['INPUT', 'FORWARD', 'OUTPUT'].some(name => actual.chain('filter', name)?.policy === 'DROP');
-}
-
-/** Service ports that the same foreign rules may concern and that have entries of the same kinds. */
-interface Group {
-  readonly ports: PortOnNode[];
-  /** The rules that name an address or port of theirs. */
-  readonly rules: readonly Rule[];
-}
-
-interface Grouped {
-  readonly groups: readonly Group[];
-  /** Rules that are about particular Services: they are said of each of them, all others of the node. */
-  readonly specific: ReadonlySet<Rule>;
-}
-
-/** A rule that concerns more Service ports than this, or more than half of them, is about the node. */
-const mostNamed = 50;
-
-function groupPorts(expected: ExpectedRuleset, rules: readonly ForeignRule[], environment: Environment): Grouped {
-  const index = new ForeignRuleIndex(rules);
-  const groups = new Map<string, Group>();
-  const counts = new Map<Rule, number>();
-  for (const item of expected.ports) {
-    const concerned = index.concerning(item, expected, environment);
-    for (const rule of concerned) counts.set(rule, (counts.get(rule) ?? 0) + 1);
-    const key = `${concerned.map(({table, chain, line}) => `${table}/${chain}/${line}`).join()} ${shapeOf(item, expected.context)}`;
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, {ports: [item], rules: concerned});
-    else group.ports.push(item);
-  }
-  const most = Math.max(1, Math.min(mostNamed, expected.ports.length / 2));
-  return {groups: [...groups.values()], specific: new Set([...counts].filter(([, count]) => count <= most).map(([rule]) => rule))};
-}
-
-function shapeOf({port, endpoints}: PortOnNode, {facts}: NodeContext): string {
-  const {protocol, externalPolicyLocal, internalPolicyLocal, nodePort, loadBalancerVIPs, externalIPs} = port;
-  return [
-    protocol,
-    externalPolicyLocal,
-    internalPolicyLocal,
-    nodePort !== 0,
-    loadBalancerVIPs.length > 0,
-    externalIPs.length > 0,
-    endpoints.hasAny,
-    endpoints.local.length > 0,
-    // What is sent to the node's own addresses passes INPUT, and FORWARD may let through what is sent to pods alone.
-    ...new Set(
-      endpoints.reachable
-        .map(({address}) => (facts.hostIPs.includes(address) ? 'own' : isPod(address, facts.podCIDRs) ? 'pod' : ''))
-        .sort(),
-    ),
-  ].join();
-}
-
-function isPod(text: string, podCIDRs: readonly string[]): boolean {
-  const address = parseAddress(text);
-  return podCIDRs.some(network => {
-    const cidr = parseCidr(network);
-    return address !== null && cidr !== null && contains(cidr, address);
-  });
 }
 
 /** What is wrong with one entry from one source, and the rule that does it. */

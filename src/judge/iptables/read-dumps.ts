@@ -35,6 +35,13 @@ export function readDumps(node: NodeDump): Dumps {
   return {current, both};
 }
 
+/** All that the kernel holds of a family, as far as it was read: both backends where both are in use. */
+export function allOf({current, both}: Dumps, family: Family): readonly Ruleset[] {
+  const pair = both.find(one => one.family === family);
+  const one = current.get(family);
+  return pair !== undefined ? [pair.nft, pair.legacy] : one === undefined ? [] : [one];
+}
+
 export function countRules({current}: Dumps): {readonly rules: number; readonly chains: number} {
   const all = [...current.values()];
   return {rules: all.reduce((sum, {ruleCount}) => sum + ruleCount, 0), chains: all.reduce((sum, {chainCount}) => sum + chainCount, 0)};

@@ -8,8 +8,6 @@ import {nodePortAddresses} from '../entries.ts';
 export interface ForeignText {
   readonly words: ReadonlySet<string>;
   readonly networks: readonly Cidr[];
-  /** Rules that name an address or a port: `table chain text`. */
-  readonly naming: ReadonlySet<string>;
 }
 
 /** Null when no other table of the family lies on the way of packets. */
@@ -21,24 +19,19 @@ export function foreignText(ruleset: NftRuleset, own: NftTable): ForeignText | n
   if (tables.length === 0) return null;
   const words = new Set<string>();
   const networks: Cidr[] = [];
-  const naming = new Set<string>();
-  const note = (text: string): boolean => {
+  const note = (text: string): void => {
     const found = text.match(/[0-9a-f.:]+(?:\/\d+)?/g) ?? [];
-    const names = found.filter(word => isName(word));
-    for (const word of names) {
+    for (const word of found.filter(isName)) {
       const cidr = word.includes('/') ? parseCidr(word) : null;
       if (cidr === null) words.add(word);
       else if (networks.length < mostNetworks) networks.push(cidr);
     }
-    return names.length > 0;
   };
   for (const {chains, sets} of tables) {
-    for (const chain of chains.values())
-      for (const rule of chain.rules())
-        if (note(rule.body) || rule.body.includes('@')) naming.add(`${rule.table} ${rule.chain} ${rule.text}`);
+    for (const chain of chains.values()) for (const {body} of chain.rules()) note(body);
     for (const set of sets.values()) for (const {key} of set.elements.values()) note(key);
   }
-  return {words, networks, naming};
+  return {words, networks};
 }
 
 const mostNetworks = 200;

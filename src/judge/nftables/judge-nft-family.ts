@@ -5,7 +5,7 @@ import type {Symptom} from '../symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
 import {adaptNft, type ExpectNft} from './adapt-nft.ts';
 import {attribute} from './attribute.ts';
-import {judgeNftForeign} from './judge-nft-foreign.ts';
+import {judgeNftForeign, type NftForeignCase} from './judge-nft-foreign.ts';
 import {judgeNftFrame} from './judge-nft-frame.ts';
 import {judgeNftPort} from './judge-nft-port.ts';
 import {mergeEmptyChains} from './merge-empty-chains.ts';
@@ -17,6 +17,8 @@ import {staleNftServices} from './stale-nft-services.ts';
 export interface NftFamilyCase {
   readonly expect: ExpectNft;
   readonly ruleset: NftRuleset;
+  /** The node's iptables and ipsets, which others may use. */
+  readonly beside: Pick<NftForeignCase, 'iptables' | 'sets'>;
   /** Null when the node has no table of kube-proxy in this family. */
   readonly actual: NftTable | null;
   /** False when the Node object was not read: then its zone is one more thing that the rules have to show. */
@@ -30,7 +32,7 @@ export interface NftFamilyJudgement {
 }
 
 /** Everything that is wrong with one family's table on one node. A healthy node costs one comparison and no walk. */
-export function judgeNftFamily({expect, ruleset, actual, knowsZone}: NftFamilyCase): NftFamilyJudgement {
+export function judgeNftFamily({expect, ruleset, beside, actual, knowsZone}: NftFamilyCase): NftFamilyJudgement {
   const plain = expect({});
   if (actual === null || holdsNoServices(plain, actual))
     return {expected: plain, symptoms: servesAny(plain) ? [noServiceRules(plain, actual)] : []};
@@ -50,7 +52,7 @@ export function judgeNftFamily({expect, ruleset, actual, knowsZone}: NftFamilyCa
         expected,
         [...owned.byPort].flatMap(([item, differences]) => judgeNftPort({...given, item, differences})),
       ),
-      ...judgeNftForeign({...given, ruleset}),
+      ...judgeNftForeign({...given, ...beside, ruleset}),
       ...staleNftServices(given, owned.strange),
       ...leftoverNftChains(given, compared.strangeChains),
     ],

@@ -4,12 +4,16 @@ import {tableId} from '../../expect/nftables/expected-table.ts';
 import {oldestNftMinor} from '../../expect/nftables/versions.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
+import {parseIpsetSave} from '../../parse/ipset-save.ts';
 import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptom.ts';
 import type {ExpectNft} from './adapt-nft.ts';
+import {allOf} from '../iptables/read-dumps.ts';
 import {judgeNftFamily} from './judge-nft-family.ts';
 import {settleNftVersion} from './settle-nft-version.ts';
+import {unwalkedChains} from './unwalked-chains.ts';
 import {traceNftPort} from './trace-nft-port.ts';
 
 /** A table of its own for each family, with maps from addresses to chains. */
@@ -38,23 +42,36 @@ function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
   const knowsZone = input.config.zone.source === 'flag' || nodeObject(input.api, input.node.name) !== undefined;
+  const sets = parseIpsetSave(input.node.read('ipset-save')?.toString('utf8') ?? '');
   for (const family of families) {
+    const iptables = allOf(input.dumps, family);
     const actual = ruleset.tables.get(tableId(family)) ?? null;
     const expect: ExpectNft = assumption => expectTable({...input, family, table: actual}, assumption);
     if (actual === null && ruleset.cut !== null) {
       if (expect({}).ports.length > 0) unread.push({family, reason: cutReason(ruleset.cut)});
       continue;
     }
-    const {symptoms: found, expected} = judgeNftFamily({expect, ruleset, actual, knowsZone});
+    const {symptoms: found, expected} = judgeNftFamily({expect, ruleset, beside: {iptables, sets}, actual, knowsZone});
     symptoms.push(...found);
     traces.push(...expected.ports.filter(({port}) => input.traces(port, found)).map(item => traceNftPort({item, expected, ruleset})));
-    if (actual?.complete === false && ruleset.cut !== null) unread.push({family, reason: cutReason(ruleset.cut)});
-    else judged.push(family);
+    const reason = whyPartly(ruleset, iptables);
+    if (reason === null) judged.push(family);
+    else unread.push({family, reason});
   }
   const counts = {rules: ruleset.ruleCount, chains: ruleset.chainCount};
+  const first = judged[0] ?? unread[0]?.family;
+  if (first !== undefined) symptoms.push(...unwalkedChains(ruleset, first));
   return {families: judged, unread, symptoms, traces, config: input.config, counts};
 }
 
+/** What stands before the end of a dump that was cut is judged; what should follow may drop or take packets of either family. */
+function whyPartly({cut}: NftRuleset, iptables: readonly Ruleset[]): string | null {
+  if (cut !== null) return cutReason(cut);
+  const beside = iptables.find(ruleset => ruleset.cut !== null)?.cut ?? null;
+  return beside === null ? null : `iptables: ${cutReason(beside)}`;
+}
+
+/** A dump in JSON is all one line. */
 function cutReason({table, line}: {readonly table: string; readonly line: number}): string {
-  return `the dump ends too early, at line ${line} in table ${table}`;
+  return `the dump ends too early, ${line > 1 ? `at line ${line} ` : ''}in table ${table}`;
 }

@@ -10,7 +10,8 @@ export class ServiceView implements NftTableSource {
   readonly id: string;
   readonly family: NftFamily;
   readonly baseChains: readonly NftChain[];
-  readonly declared: boolean;
+  /** All base chains are there: they are those of the frame. */
+  readonly declared = true;
   readonly #expected: ExpectedTable;
   readonly #actual: NftTable;
   readonly #frame: ReadonlySet<string>;
@@ -19,14 +20,14 @@ export class ServiceView implements NftTableSource {
     this.id = expected.id;
     this.family = expected.family;
     this.baseChains = expected.baseChains;
-    this.declared = actual.declared;
     this.#expected = expected;
     this.#actual = actual;
     this.#frame = new Set(expected.frame.map(({name}) => name));
   }
 
   chain(name: string): NftChain | undefined {
-    return (this.#frame.has(name) ? this.#expected : this.#actual).chain(name);
+    if (this.#frame.has(name)) return this.#expected.chain(name);
+    return this.#actual.chain(name) ?? (this.#actual.declared ? undefined : unread(this.id, name));
   }
 
   set(name: string): NftSet | undefined {
@@ -36,6 +37,11 @@ export class ServiceView implements NftTableSource {
     const shape = this.#expected.set(name);
     return shape === undefined ? undefined : {...shape, elements: new Map(), complete: this.#actual.complete};
   }
+}
+
+/** A chain that may stand behind the end of a dump that was cut. */
+function unread(table: string, name: string): NftChain {
+  return {table, name, base: null, comment: null, ruleCount: 0, complete: false, text: () => '', rules: () => []};
 }
 
 /** A table with some of its chains in another form; undefined takes a chain away. */

@@ -59,14 +59,11 @@ export interface NftWay {
  */
 export function nftChains<R extends RuleText>({tables, environment, limits}: NftWay): readonly HookedChain<R | NftRule>[] {
   const chains = tables.flatMap(table => table.baseChains.flatMap(chain => baseChain(table, chain)));
-  return chains
-    .toReversed()
-    .toSorted((a, b) => a.priority - b.priority)
-    .map(({table, chain, hook, priority, isNat}) => ({
-      ...{hook, isNat},
-      priority: isNat ? natPriority(hook) : priority,
-      walk: branch => walkBaseChain<R>({limits, environment, table, hook, priority}, chain, branch),
-    }));
+  return chains.toReversed().map(({table, chain, hook, priority, isNat}) => ({
+    ...{hook, isNat, natOrder: priority},
+    priority: isNat ? natPriority(hook) : priority,
+    walk: branch => walkBaseChain<R>({limits, environment, table, hook, priority}, chain, branch),
+  }));
 }
 
 function baseChain(table: NftTableSource, chain: NftChain): readonly BaseChain[] {

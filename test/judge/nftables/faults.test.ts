@@ -1,11 +1,14 @@
 /** What goes wrong in nftables mode is found under the code that it has in every mode. */
 import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../../src/diagnose.ts';
 import {nftScenario, replaced, shortNews, withRules} from '../../nft-scenario.ts';
 
 const web = 'shop/web/tcp/http';
 const marks = 'meta mark set meta mark | 0x00004000';
 const balanced = 'numgen random mod 3 map { 0 : 10.244.11.4 . 8080, 1 : 10.244.11.5 . 8080, 2 : 10.244.12.4 . 8080 }';
 const ofWeb = (by: string) => withRules(`service-KHN6ECMT-${web}`, `meta l4proto tcp dnat ip to ${by}`);
+
+const inFront = (table: string) => (ruleset: string) => `${table}\n${ruleset}`;
 
 describe('a Service port', () => {
   test.each<[what: string, change: (ruleset: string) => string, found: readonly string[]]>([
@@ -210,7 +213,6 @@ describe('the frame', () => {
 });
 
 describe('tables of somebody else', () => {
-  const before = (table: string) => (ruleset: string) => `${table}\n${ruleset}`;
   const chain = (name: string, hook: string, ...rules: readonly string[]): string =>
     `table inet other {\n\tchain ${name} {\n\t\ttype ${hook};\n${rules.map(rule => `\t\t${rule}\n`).join('')}\t}\n}`;
 
@@ -242,7 +244,7 @@ describe('tables of somebody else', () => {
       [],
     ],
   ])('%s', async (_, table, found) => {
-    expect(shortNews(await nftScenario(before(table)))).toEqual(found);
+    expect(shortNews(await nftScenario(inFront(table)))).toEqual(found);
   });
 });
 
@@ -284,9 +286,141 @@ describe('a kube-proxy that does not know its zone', () => {
   });
 });
 
+describe('the usual tables of others are no finding to act on', () => {
+  const flannel = `table ip flannel-ipv4 {
+	chain forward {
+		type filter hook forward priority filter; policy accept;
+		ip saddr 10.244.0.0/16 accept
+		ip daddr 10.244.0.0/16 accept
+	}
+	chain postrtg {
+		type nat hook postrouting priority srcnat; policy accept;
+		meta mark & 0x00004000 == 0x00004000 return
+		ip saddr 10.244.11.0/24 ip daddr 10.244.0.0/16 return
+		ip saddr 10.244.0.0/16 ip daddr 10.244.11.0/24 return
+		ip saddr != 10.244.11.0/24 ip daddr 10.244.0.0/16 return
+		ip saddr 10.244.0.0/16 ip daddr != 224.0.0.0/4 masquerade fully-random
+		ip saddr != 10.244.0.0/16 ip daddr 10.244.0.0/16 masquerade fully-random
+	}
+}`;
+  const firewalld = `table inet firewalld {
+	chain filter_INPUT {
+		type filter hook input priority filter + 10; policy accept;
+		ct state { established, related } accept
+		ct status dnat accept
+		iifname "lo" accept
+		ct state invalid drop
+		jump filter_INPUT_ZONES
+		reject with icmpx admin-prohibited
+	}
+	chain filter_FORWARD {
+		type filter hook forward priority filter + 10; policy accept;
+		ct state { established, related } accept
+		ct status dnat accept
+		iifname "lo" accept
+		ct state invalid drop
+		jump filter_FORWARD_ZONES
+		reject with icmpx admin-prohibited
+	}
+	chain filter_INPUT_ZONES {
+		ip saddr { 10.244.0.0/16, 172.18.0.0/16, 198.18.0.0/15 } accept
+	}
+	chain filter_FORWARD_ZONES {
+		ip saddr 10.244.0.0/16 accept
+	}
+}`;
+  const calico = `table ip calico {
+	map filter-cali-fw-dispatch {
+		type ifname : verdict
+		elements = { "cali1234567890a" : goto filter-cali-fw-cali1234567890a }
+	}
+	chain filter-FORWARD {
+		type filter hook forward priority filter; policy accept;
+		counter jump filter-cali-FORWARD
+	}
+	chain filter-cali-FORWARD {
+		meta mark & 0x00010000 == 0x00010000 counter accept
+		iifname "cali*" counter jump filter-cali-from-wl-dispatch
+		oifname "cali*" counter jump filter-cali-to-wl-dispatch
+	}
+	chain filter-cali-from-wl-dispatch {
+		iifname vmap @filter-cali-fw-dispatch
+		counter drop
+	}
+	chain filter-cali-fw-cali1234567890a {
+		ct state invalid counter drop
+		counter drop
+	}
+	chain filter-cali-to-wl-dispatch {
+		counter drop
+	}
+	chain nat-POSTROUTING {
+		type nat hook postrouting priority srcnat; policy accept;
+		ip saddr 10.244.0.0/16 ip daddr != 10.244.0.0/16 counter masquerade fully-random
+	}
+}`;
+  const policies = `table inet kindnet-network-policies {
+	set podips-v4 {
+		type ipv4_addr
+		elements = { 10.244.11.4 }
+	}
+	chain postrouting {
+		type filter hook postrouting priority srcnat - 5; policy accept;
+		ct state established,related accept
+		ip daddr @podips-v4 queue flags bypass to 102
+	}
+}`;
+  test.each(Object.entries({flannel, firewalld, calico, policies}))('%s', async (_, table) => {
+    expect(shortNews(await nftScenario(inFront(table))).filter(text => !text.includes(' info'))).toEqual([]);
+  });
+});
+
+describe('chains that no walk comes to', () => {
+  test.each<[what: string, table: string]>([
+    [
+      'of a device',
+      'table netdev guard {\n\tchain in {\n\t\ttype filter hook ingress device "eth0" priority 0; policy accept;\n\t\tip saddr 198.51.100.0/24 drop\n\t}\n}',
+    ],
+    ['of a bridge', 'table bridge guard {\n\tchain fwd {\n\t\ttype filter hook forward priority 0; policy drop;\n\t}\n}'],
+    [
+      'of ARP',
+      'table arp guard {\n\tchain in {\n\t\ttype filter hook input priority 0; policy accept;\n\t\tarp operation request drop\n\t}\n}',
+    ],
+  ])('%s are said to be none that were looked at, when they drop', async (_, table) => {
+    expect(shortNews(await nftScenario(inFront(table)))).toEqual(['ST403 info']);
+  });
+
+  test('are not spoken of when they let everything through', async () => {
+    const counting = 'table bridge count {\n\tchain fwd {\n\t\ttype filter hook forward priority 0; policy accept;\n\t\tcounter\n\t}\n}';
+    expect(shortNews(await nftScenario(inFront(counting)))).toEqual([]);
+  });
+});
+
 describe('a dump that breaks off', () => {
   test('leaves the node unread, and nothing is missing for it', async () => {
     const whole = await nftScenario(ruleset => ruleset.slice(0, 9000));
-    expect(shortNews(whole)).toEqual(['ST902 warning', 'ST902 warning IPv6']);
+    expect(shortNews(whole)).toEqual(['ST506 warning']);
+    expect(diagnose(whole.snapshot(), {toolVersion: '0'}).nodes[0]).toMatchObject({name: 'node-a', status: 'unread'});
+  });
+
+  test('is judged up to there, in its own table and in those before it', async () => {
+    const lacks = ofWeb('numgen random mod 2 map { 0 : 10.244.11.4 . 8080, 1 : 10.244.12.4 . 8080 }');
+    const until = (text: string) => (ruleset: string) => ruleset.slice(0, ruleset.indexOf(text));
+    const found = ['ST202 error shop/web:http 10.244.11.5:8080', 'ST506 warning'];
+    expect(shortNews(await nftScenario(ruleset => until('table ip6 kube-proxy')(lacks(ruleset)).slice(0, -20)))).toEqual(found);
+    expect(shortNews(await nftScenario(ruleset => `${lacks(ruleset)}table inet other {\n\tchain `))).toEqual(found);
+  });
+
+  test('takes nothing from what another dump tells of kube-proxy’s tables', async () => {
+    const whole = await nftScenario(replaced(/10\.96\.1\.1 \. tcp \. 80 : goto \S+,\s+/, ''));
+    const drops =
+      'table inet other {\n\tchain pre {\n\t\ttype filter hook prerouting priority -300;\n\t\tip daddr 10.96.1.4 tcp dport 80 drop\n\t}\n}\n';
+    whole.file('node-a', 'nft-ruleset.json', `${drops}table ip kube-proxy {\n\tset cluster-ips {\n`);
+    const name = whole.snapshot().api.services?.find(({spec}) => spec?.clusterIP === '10.96.1.4')?.metadata.name;
+    expect(shortNews(whole)).toEqual([
+      'ST201 error shop/web:http',
+      expect.stringMatching(new RegExp(`^ST402 error shop/${name}:\\S* cluster IP 10\\.96\\.1\\.4:80$`)),
+      'ST506 warning',
+    ]);
   });
 });

@@ -28,12 +28,12 @@ describe.each([29, 30, 31, 33, 34, 35, 36])('kube-proxy 1.%i in nftables mode', 
   });
 });
 
-/** The node holds what is expected of it in nftables mode, and no iptables. */
+/** The node holds what is expected of it in nftables mode, and nothing in iptables. */
 function inNftablesMode(snapshot: Snapshot): Snapshot {
   const nodes = snapshot.nodes.map(node => {
     const ruleset = families.map(family => nftText(expectedTable({api: snapshot.api, node, family}))).join('\n');
-    const files = [...node.files.filter(file => !file.endsWith('-save')), 'nft.txt', 'proxy-mode'];
-    const own: Readonly<Record<string, string>> = {'nft.txt': ruleset, 'proxy-mode': 'nftables'};
+    const own: Readonly<Record<string, string>> = {'nft.txt': ruleset, 'proxy-mode': 'nftables', 'iptables-save': '', 'ip6tables-save': ''};
+    const files = [...node.files.filter(file => !file.endsWith('-save')), ...Object.keys(own)];
     return {
       name: node.name,
       files,
