@@ -1,6 +1,7 @@
 import {fileURLToPath} from 'node:url';
 import {handle, run, settings} from '@oclif/core';
 import {valueFlags, withCommand} from './command-line.ts';
+import {shortError} from './command/short-error.ts';
 import {commandModules} from './command-modules.ts';
 import {oclifOptions} from './oclif-options.ts';
 
@@ -15,14 +16,14 @@ export async function main(argv: readonly string[], url: string): Promise<void> 
     // Node.js runs the sources as they are; oclif must not look for something that compiles them.
     settings.enableAutoTranspile = false;
     const args = withCommand(argv, Object.keys(commandModules), valueFlags);
-    // With a wrong flag or argument oclif shows the help of the command it finds here.
+    // oclif looks here for the command at hand.
     process.argv.splice(2, Infinity, ...args);
     await run(args, await oclifOptions(fileURLToPath(new URL('..', url))));
     await flush();
   } catch (error) {
     // oclif ends the process, and what a pipe has not taken yet would be lost.
     await flush();
-    await handle(withExitCode(error));
+    await handle(shortError(withExitCode(error)));
   }
 }
 
