@@ -282,7 +282,7 @@ describe('exit codes', () => {
 
   test.each([
     ['a flag that there is not', ['check', '--nope', '--from', faulty], 'Nonexistent flag: --nope'],
-    ['a mistyped flag', ['check', '--skpi', 'ST101', '--from', faulty], '* --skip'],
+    ['a mistyped flag', ['check', '--skpi', 'ST101', '--from', faulty], 'Try this: --skip'],
     ['a format that there is not', ['check', '-o', 'xml', '--from', faulty], 'Expected --output=xml to be one of: table, wide, json, yaml'],
     ['no cluster', ['check', '-A', '--kubeconfig', '/nowhere'], '/nowhere'],
     ['a bundle that is not there', ['check', '--from', '/nowhere'], 'cannot read the bundle /nowhere'],
