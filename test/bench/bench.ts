@@ -12,6 +12,7 @@ import type {ClusterSize} from './cluster-size.ts';
 import {type Cost, type Measured, measure, run} from './measure.ts';
 import {type Results, resultsTable, type SizeResult} from './results-table.ts';
 import {measureStages} from './stages.ts';
+import {measureStartUp, startUpTable} from './start-up.ts';
 import {growthExponent, medianCost} from './statistics.ts';
 
 const FLOOR = fileURLToPath(new URL('floor.mjs', import.meta.url));
@@ -23,6 +24,7 @@ interface Options {
   repeat: number;
   floorOnly: boolean;
   json: boolean;
+  startup: boolean;
 }
 
 /** A bundle on the disk, and what each run on it cost. */
@@ -46,6 +48,8 @@ function readOptions(): Options {
       // The machine's own figures, where there is no product to run yet.
       'floor-only': {type: 'boolean', default: false},
       json: {type: 'boolean', default: false},
+      // Nothing but what it costs to start.
+      startup: {type: 'boolean', default: false},
     },
   });
   return {
@@ -59,6 +63,7 @@ function readOptions(): Options {
     repeat: wholeNumber('repeat', values.repeat, 1),
     floorOnly: values['floor-only'],
     json: values.json,
+    startup: values.startup,
   };
 }
 
@@ -177,6 +182,11 @@ function progress(text: string): void {
 
 async function main(): Promise<void> {
   const options = readOptions();
+  if (options.startup) {
+    const results = measureStartUp(Math.max(options.repeat, 11));
+    process.stdout.write(`${options.json ? JSON.stringify(results, null, 2) : startUpTable(results)}\n`);
+    return;
+  }
   const temp = mkdtempSync(join(tmpdir(), 'svc-trace-bench-'));
   const remove = () => rmSync(temp, {recursive: true, force: true});
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
