@@ -41,12 +41,12 @@ export function measureStartUp(rounds: number): readonly StartUp[] {
 export function startUpTable(results: readonly StartUp[]): string {
   const [node] = results;
   const other = results.find(({name}) => name.startsWith('kubectl'));
-  const ratio = (value: number, unit: StartUp | undefined) => (unit === undefined ? '-' : (value / unit.median).toFixed(2)).padStart(10);
+  const ratio = (value: number, unit: StartUp | undefined) => (unit === undefined ? '-' : (value / unit.median).toFixed(2)).padStart(12);
   const rows = results.map(
     ({name, median: middle, least}) =>
       `${name.padEnd(44)}${middle.toFixed(0).padStart(8)}${least.toFixed(0).padStart(8)}${ratio(middle, node)}${ratio(middle, other)}`,
   );
-  const heading = `${''.padEnd(44)}${'CPU ms'.padStart(8)}${'least'.padStart(8)}${'/ node'.padStart(10)}${'/ kubectl'.padStart(10)}`;
+  const heading = `${''.padEnd(44)}${'CPU ms'.padStart(8)}${'least'.padStart(8)}${'/ node'.padStart(12)}${'/ kubectl'.padStart(12)}`;
   return [heading, ...rows].join('\n');
 }
 
