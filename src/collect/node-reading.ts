@@ -143,7 +143,8 @@ export class NodeReading {
 
   result(): CollectedNode {
     const dumps = [...this.#asked.values()].filter(({isDump}) => isDump === true);
-    const hasDump = dumps.some(({file}) => this.files.has(file));
+    // A node whose kube-proxy uses nftables may have no iptables at all.
+    const hasDump = this.files.has('nft.json') || dumps.some(({file}) => this.files.has(file));
     const messages = hasDump ? this.#problems : [...this.#problems, ...this.#unsupported];
     const isUnread = this.via === null || (dumps.length > 0 && !hasDump);
     const {files} = this;

@@ -46,8 +46,10 @@ export class LiveNode implements AsyncDisposable {
     return this.#namespace.run(command, args);
   }
 
-  /** Gives it the rules that were captured, whatever it holds now. */
+  /** Gives it the rules that were captured, whatever it holds now. Those of nftables are all that it holds then. */
   heal(): void {
+    const nft = readCaptured(this.#folder, 'nft.txt');
+    if (nft !== null) this.#namespace.run('nft', ['-f', '-'], `flush ruleset\n${nft}`);
     for (const {family, file} of dumps) {
       const dump = readCaptured(this.#folder, file);
       if (dump === null) continue;
@@ -60,7 +62,10 @@ export class LiveNode implements AsyncDisposable {
 
   /** What the kernel holds now, by the name that it has in a bundle. */
   dumps(): Readonly<Record<string, string>> {
-    return Object.fromEntries(dumps.map(({family, file}) => [file, this.run(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')]));
+    const iptables = Object.fromEntries(dumps.map(({file}) => [file, this.run(file)]));
+    return existsSync(join(this.#folder, 'nft.txt'))
+      ? {...iptables, 'nft-ruleset.json': this.run('nft', '-j', 'list', 'ruleset')}
+      : iptables;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,0 +1,62 @@
+import {join} from 'node:path';
+import {afterAll, beforeAll, expect, test} from 'vitest';
+import {capturePath} from '../../fixtures.ts';
+import {describeWith} from '../../require.ts';
+import {clusterNeeds, LiveCluster} from './cluster.ts';
+import {type CheckReport, svcTrace} from './svc-trace.ts';
+
+const capture = 'nftables/1.36';
+
+describeWith([...clusterNeeds, 'nft'], 'check of a live cluster in nftables mode', () => {
+  let cluster: LiveCluster;
+  beforeAll(async () => {
+    cluster = await LiveCluster.open(capture);
+  });
+  afterAll(() => cluster?.[Symbol.asyncDispose]());
+
+  async function check(...args: readonly string[]): Promise<{readonly report: CheckReport; readonly exitCode: number | undefined}> {
+    const {api, folder} = cluster;
+    const options = {kubeconfig: api.kubeconfig, bin: join(folder, 'bin'), temporary: join(folder, 'tmp')};
+    const {stdout, stderr, exitCode} = await svcTrace(['check', '-A', '-o', 'json', ...args], options);
+    expect(stderr).toBe('');
+    return {report: JSON.parse(stdout) as CheckReport, exitCode};
+  }
+
+  test('by exec and ssh nothing is found on healthy nodes, as in what was captured of them', async () => {
+    // Of the captured nodes nobody read what they hold of iptables, and that is said.
+    const skip = ['--skip', 'ST902'];
+    const [exec, ssh, captured] = await Promise.all([
+      check('--transport', 'exec', ...skip),
+      check(...cluster.ssh.flags(), ...skip),
+      check('--from', capturePath(capture), ...skip),
+    ]);
+    expect(exec).toEqual(captured);
+    expect(ssh).toEqual(captured);
+    expect(exec.exitCode).toBe(0);
+    expect(exec.report.findings.filter(({node}) => node !== undefined)).toEqual([]);
+    expect(exec.report.summary).toMatchObject({errors: 0, nodesChecked: 3, nodesUnread: 0});
+  });
+
+  test('what was done to one node by hand is found on that node', async () => {
+    cluster.node('node-a').run('nft', 'delete element ip kube-proxy service-ips { 10.96.1.1 . tcp . 80 }');
+    const chain = 'chain inet guard before { type filter hook prerouting priority raw; policy accept; }';
+    for (const command of ['table inet guard', chain, 'rule inet guard before ip daddr 10.96.1.1 tcp dport 80 drop'])
+      cluster.node('node-b').run('nft', `add ${command}`);
+    cluster.node('node-c').run('iptables', ...'-t raw -A PREROUTING -d 10.96.1.1 -p tcp --dport 80 -j DROP'.split(' '));
+    const [exec, ssh, bundle] = await Promise.all([
+      check('--transport', 'exec'),
+      check(...cluster.ssh.flags()),
+      check('--from', cluster.bundle()),
+    ]);
+    expect(exec.report.findings.filter(({node}) => node !== undefined)).toEqual([
+      expect.objectContaining({code: 'ST201', node: 'node-a', service: web}),
+      expect.objectContaining({code: 'ST402', node: 'node-b', service: web, message: expect.stringContaining('a pod of this node')}),
+      expect.objectContaining({code: 'ST402', node: 'node-c', service: web, message: expect.stringContaining('a pod of this node')}),
+    ]);
+    expect(exec.exitCode).toBe(1);
+    expect(ssh).toEqual(exec);
+    expect(bundle.report.findings).toEqual(exec.report.findings);
+  });
+});
+
+const web = {namespace: 'shop', name: 'web'};
