@@ -245,6 +245,36 @@ function cutDump({node, argv}: ExecCommand): {readonly stdout: Buffer} | null {
   return {stdout: dump.subarray(0, dump.length / 2)};
 }
 
+describe('nodes in nftables mode', () => {
+  const nodes = join(capturePath('nftables/1.36'), 'nodes');
+  const nft = (node: string): Buffer => readFileSync(join(nodes, node, 'nft.json'));
+  /** nft is all they have: no iptables. The captured dump holds both of kube-proxy's tables, and no others are there. */
+  const onlyNft =
+    (ruleset: (node: string) => Buffer = nft) =>
+    ({node, argv}: ExecCommand): ExecReply | null => {
+      const [program, , ...what] = argv;
+      if (program !== 'nft') return null;
+      if (what.includes('ip6')) return {stderr: 'Error: No such file or directory', exitCode: 1};
+      return {stdout: what.includes('ruleset') ? ruleset(node) : nft(node)};
+    };
+
+  test('are read where they have no iptables, and that is said', async () => {
+    const {findings, nodes: all, exitCode} = await report(await start({exec: onlyNft()}, 'nftables/1.36'));
+    expect(all.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
+    const ofNodes = findings.filter(({node}) => node !== undefined);
+    expect(ofNodes.map(({code, node}) => `${code} ${node}`)).toEqual(['ST902 node-a', 'ST902 node-b', 'ST902 node-c']);
+    expect(exitCode).toBe(0);
+  });
+
+  test('one whose ruleset breaks off is checked as far as it was read, and counts as unread', async () => {
+    const half = (node: string) => (node === 'node-b' ? nft(node).subarray(0, nft(node).length / 2) : nft(node));
+    const {findings, nodes: all, exitCode} = await report(await start({exec: onlyNft(half)}, 'nftables/1.36'), '--skip', 'ST902');
+    expect(all.map(({status}) => status)).toEqual(['checked', 'unread', 'checked']);
+    expect(findings.filter(({node}) => node !== undefined)).toEqual([expect.objectContaining({code: 'ST506', node: 'node-b'})]);
+    expect(exitCode).toBe(3);
+  });
+});
+
 describe('what a cluster says of itself is not believed', () => {
   const escapes = '\u001b]0;pwned\u0007\u001b[31m';
 
