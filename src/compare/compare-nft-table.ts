@@ -108,7 +108,7 @@ class Comparison<Owner> {
 
   #compareHook(name: string, base: NftHook | null): void {
     const chain = this.#actual.chains.get(name);
-    if (base === null || (chain === undefined && !this.#actual.complete)) return;
+    if (base === null || !(chain ?? this.#actual).complete) return;
     const found = chain?.base ?? null;
     if (found !== null && hookText(found) === hookText(base)) return;
     this.#note({kind: 'missing', what: 'hook', name, rule: this.#text(name, hookText(base), 0), owner: null});
@@ -128,7 +128,7 @@ class Comparison<Owner> {
   #compareSet(shape: ExpectedSet, owner: Owner | null): void {
     this.#sets.add(shape.name);
     const found = this.#actual.sets.get(shape.name);
-    if (found === undefined && !this.#actual.complete) return;
+    if (!(found ?? this.#actual).complete) return;
     if (found !== undefined && shapeText(found) === shapeText(shape)) return;
     const {name} = shape;
     this.#note({kind: 'missing', what: 'set', name, rule: this.#text(name, shapeText(shape), 0), owner});

@@ -38,6 +38,9 @@ class TextReader {
   #state: State = {kind: 'outside'};
   #line = 0;
 
+  /** The first words of a table of which no more is there. */
+  #tornTable: string | null = null;
+
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
   }
@@ -49,7 +52,7 @@ class TextReader {
       this.#line++;
       const text = withoutHandle(this.#bytes.toString('utf8', start, end).trim());
       // A last line without a newline may be half a line.
-      if (newline < 0 && this.#state.kind !== 'outside' && !text.endsWith('}')) this.#tornOff(text);
+      if (newline < 0 && this.#mayBeTorn(text)) this.#tornOff(text);
       else if (text !== '' && !text.startsWith('#')) this.#take(text, start, end);
       start = end + 1;
     }
@@ -170,14 +173,20 @@ class TextReader {
     this.#strays.push({line: this.#line, text});
   }
 
+  #mayBeTorn(text: string): boolean {
+    return this.#state.kind === 'outside' ? /^table .*[^{]$/.test(text) : text !== '}';
+  }
+
   #tornOff(text: string): void {
-    if (text !== '') this.#stray(text);
+    if (text === '') return;
+    this.#stray(text);
+    if (this.#state.kind === 'outside') this.#tornTable = text.slice('table '.length);
   }
 
   /** What is still open was cut. */
   #finish(): NftRuleset['cut'] {
     const state = this.#state;
-    if (state.kind === 'outside') return null;
+    if (state.kind === 'outside') return this.#tornTable === null ? null : {table: this.#tornTable, line: this.#line};
     Object.assign(state.table, {complete: false, declared: false});
     if (state.kind === 'chain') state.chain.complete = false;
     if (state.kind === 'set' || state.kind === 'elements') state.set.complete = false;

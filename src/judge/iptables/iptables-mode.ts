@@ -2,11 +2,12 @@ import {nodeObject} from '../../expect/api-index.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {Family} from '../../model/family.ts';
-import {oldestKnownMinor, seenInRules} from '../../model/proxy-config.ts';
+import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {parseIpsetSave} from '../../parse/ipset-save.ts';
+import {cutReason, whyDoubtful} from '../cut-settings.ts';
 import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptom.ts';
 import type {Expect} from './adapt-expectation.ts';
@@ -40,6 +41,7 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
   const traces: PortTrace[] = [];
   const knowsZone = input.config.zone.source === 'flag' || nodeObject(input.api, input.node.name) !== undefined;
   const sets = parseIpsetSave(input.node.read('ipset-save')?.toString('utf8') ?? '');
+  const cut = [...dumps.current.values()].find(ruleset => ruleset.cut !== null)?.cut ?? null;
   for (const family of servedFamilies(input, dumps.current)) {
     const ruleset = dumps.current.get(family) ?? null;
     const expect: Expect = assumption => expectRuleset({...input, family, ruleset}, assumption);
@@ -51,7 +53,7 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
     const excerpt = isExcerpt(ruleset);
     const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
     const {symptoms: found, expected} = judgeFamily({expect, actual, sets, knowsZone});
-    const doubt = found.length === 0 ? null : whyDoubtful(input);
+    const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
     if (doubt !== null) {
       unread.push({family, reason: doubt});
       continue;
@@ -62,21 +64,9 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
     else symptoms.push(...(excerpt ? found.filter(isSeen) : found));
     if (excerpt) unread.push({family, reason: partly(ruleset, expected)});
     else if (ruleset.cut === null) judged.push(family);
-    else unread.push({family, reason: `the dump ends too early, at line ${ruleset.cut.line} in table ${ruleset.cut.table}`});
+    else unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
   }
   return {families: judged, unread, symptoms, traces, config: input.config, counts: countRules(dumps)};
-}
-
-/**
- * Settings that were read off a dump of which a part is missing may be others: what does not fit them is no finding. Null when
- * something else tells them, or nothing is missing.
- */
-function whyDoubtful({config, dumps}: NodeInput): string | null {
-  const cut = [...dumps.current.values()].find(ruleset => ruleset.cut !== null)?.cut ?? null;
-  const {version, clusterCIDRs, masqueradeAll, masqueradeBit} = config;
-  const isGuess = version.value.guessed === true || [clusterCIDRs, masqueradeAll, masqueradeBit].some(({source}) => source === seenInRules);
-  if (cut === null || !isGuess) return null;
-  return `a dump ends too early, at line ${cut.line} in table ${cut.table}, and kube-proxy's settings are not known but from the rules: what is there is not judged`;
 }
 
 /** That nothing leads to a chain, or that a rule without effect is not there, may only be that it was not shown. */

@@ -7,11 +7,13 @@ import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {parseIpsetSave} from '../../parse/ipset-save.ts';
+import {cutReason, whyDoubtful} from '../cut-settings.ts';
 import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptom.ts';
 import type {ExpectNft} from './adapt-nft.ts';
 import {allOf} from '../iptables/read-dumps.ts';
 import {judgeNftFamily} from './judge-nft-family.ts';
+import {kubeProxyTables} from './read-nft.ts';
 import {settleNftVersion} from './settle-nft-version.ts';
 import {unwalkedChains} from './unwalked-chains.ts';
 import {traceNftPort} from './trace-nft-port.ts';
@@ -48,10 +50,15 @@ function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
     const actual = ruleset.tables.get(tableId(family)) ?? null;
     const expect: ExpectNft = assumption => expectTable({...input, family, table: actual}, assumption);
     if (actual === null && ruleset.cut !== null) {
-      if (expect({}).ports.length > 0) unread.push({family, reason: cutReason(ruleset.cut)});
+      if (expect({}).ports.length > 0) unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
       continue;
     }
     const {symptoms: found, expected} = judgeNftFamily({expect, ruleset, beside: {iptables, sets}, actual, knowsZone});
+    const doubt = found.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
+    if (doubt !== null) {
+      unread.push({family, reason: doubt});
+      continue;
+    }
     symptoms.push(...found);
     traces.push(...expected.ports.filter(({port}) => input.traces(port, found)).map(item => traceNftPort({item, expected, ruleset})));
     const reason = whyPartly(ruleset, iptables);
@@ -64,14 +71,15 @@ function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
   return {families: judged, unread, symptoms, traces, config: input.config, counts};
 }
 
-/** What stands before the end of a dump that was cut is judged; what should follow may drop or take packets of either family. */
-function whyPartly({cut}: NftRuleset, iptables: readonly Ruleset[]): string | null {
-  if (cut !== null) return cutReason(cut);
-  const beside = iptables.find(ruleset => ruleset.cut !== null)?.cut ?? null;
-  return beside === null ? null : `iptables: ${cutReason(beside)}`;
+/** Where kube-proxy's own tables end too early; null when they are whole, or there are none. */
+function cutWithin(ruleset: NftRuleset): NftRuleset['cut'] {
+  const own = kubeProxyTables(ruleset);
+  return own.length === families.length && own.every(({complete}) => complete) ? null : ruleset.cut;
 }
 
-/** A dump in JSON is all one line. */
-function cutReason({table, line}: {readonly table: string; readonly line: number}): string {
-  return `the dump ends too early, ${line > 1 ? `at line ${line} ` : ''}in table ${table}`;
+/** What stands before the end of a dump that was cut is judged; what should follow may drop or take packets of either family. */
+function whyPartly({cut}: NftRuleset, iptables: readonly Ruleset[]): string | null {
+  if (cut !== null) return `the dump ${cutReason(cut)}`;
+  const beside = iptables.find(ruleset => ruleset.cut !== null)?.cut ?? null;
+  return beside === null ? null : `the dump of iptables ${cutReason(beside)}`;
 }

@@ -1,0 +1,22 @@
+import {type ProxyConfig, seenInRules} from '../model/proxy-config.ts';
+
+/** Where a dump ends too early. */
+export interface Cut {
+  readonly table: string;
+  readonly line: number;
+}
+
+/** What stands behind `the dump`. One in JSON is all one line. */
+export function cutReason({table, line}: Cut): string {
+  return `ends too early, ${line > 1 ? `at line ${line} ` : ''}in table ${table}`;
+}
+
+/**
+ * Settings that were read off a dump of which a part is missing may be others: what does not fit them is no finding. Null when
+ * something else tells them, or nothing is missing.
+ */
+export function whyDoubtful({version, clusterCIDRs, masqueradeAll, masqueradeBit}: ProxyConfig, cut: Cut | null): string | null {
+  const isGuess = version.value.guessed === true || [clusterCIDRs, masqueradeAll, masqueradeBit].some(({source}) => source === seenInRules);
+  if (cut === null || !isGuess) return null;
+  return `a dump ${cutReason(cut)}, and kube-proxy's settings are not known but from the rules: what is there is not judged`;
+}
