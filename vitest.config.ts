@@ -7,6 +7,8 @@ const report = process.env['SVC_TRACE_TEST_REPORT'];
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    // By default one core is left alone, which on a machine with two means that nothing runs side by side.
+    maxWorkers: '100%',
     // These need a release (vitest.package.config.ts).
     exclude: ['test/package/**'],
     // What a command prints must reach the test that captures it, not the reporter.
