@@ -42,15 +42,8 @@ export const connectionFlags = {
 };
 
 /** What oclif makes of `connectionFlags`, with `-n`. */
-export interface ParsedConnectionFlags {
-  readonly kubeconfig?: string | undefined;
-  readonly context?: string | undefined;
-  readonly cluster?: string | undefined;
-  readonly user?: string | undefined;
-  readonly namespace?: string | undefined;
-  readonly server?: string | undefined;
-  readonly token?: string | undefined;
-  readonly as?: string | undefined;
+export interface ParsedConnectionFlags
+  extends Pick<ConnectionFlags, 'kubeconfig' | 'context' | 'cluster' | 'user' | 'namespace' | 'server' | 'token' | 'as'> {
   readonly 'as-group'?: readonly string[] | undefined;
   readonly 'as-uid'?: string | undefined;
   readonly 'as-user-extra'?: readonly string[] | undefined;

@@ -1,6 +1,7 @@
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import type {NodeObject} from '../model/api-objects.ts';
 import {type DetectLocalMode, type ProxyConfig, type Setting, seenInRules} from '../model/proxy-config.ts';
+import {attempt} from '../parse/attempt.ts';
 import {type KubeProxyFields, parseArguments, parseConfigFile, parseConfigz} from '../parse/kube-proxy-config.ts';
 import {nodeObject} from './api-index.ts';
 import type {InferredConfig} from './iptables/infer-config.ts';
@@ -125,16 +126,6 @@ function forAllModes(overrides: ConfigOverrides): KubeProxyFields {
     ...(masqueradeAll === undefined ? {} : {nftMasqueradeAll: masqueradeAll}),
     ...(masqueradeBit === undefined ? {} : {nftMasqueradeBit: masqueradeBit}),
   };
-}
-
-/** What a bundle's file holds is anybody's text: that it cannot be parsed is data here, not a failure. */
-function attempt<T>(parse: () => T): T | Error {
-  try {
-    return parse();
-  } catch (error) {
-    if (error instanceof Error) return error;
-    throw error;
-  }
 }
 
 /** What the running kube-proxy says of itself goes before its configuration; an empty mode is iptables on Linux. */

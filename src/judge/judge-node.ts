@@ -34,10 +34,15 @@ export function judgeNode(given: NodeInput): NodeJudgement {
   const mode = proxyModes.find(({name}) => name === config.mode.value);
   if (mode === undefined)
     return {...base, status: {kind: 'unread', reason: `kube-proxy runs in ${config.mode.value} mode, which is not supported yet`}};
-  const reason = mode.whyUnread(given) ?? unseenObjects(given.api, dumps);
-  if (reason !== null && given.api.services !== null) return {...base, status: {kind: 'unread', reason}};
-  if (reason !== null) return {...base, symptoms: misnamedIn(dumps), status: {kind: 'unread', reason, remedy: howToJudge}};
-  const judgement = mode.judge(given);
+  const unseen = unseenObjects(given.api, dumps);
+  const prepared = mode.prepare(given);
+  const ready = 'whyUnread' in prepared || unseen === null ? prepared : {whyUnread: unseen};
+  if ('whyUnread' in ready) {
+    const {whyUnread: reason} = ready;
+    if (given.api.services !== null) return {...base, status: {kind: 'unread', reason}};
+    return {...base, symptoms: misnamedIn(dumps), status: {kind: 'unread', reason, remedy: howToJudge}};
+  }
+  const judgement = ready.judge();
   return {...held, ...judgement, status: statusOf(judgement.unread)};
 }
 

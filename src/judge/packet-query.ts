@@ -4,7 +4,7 @@ import type {NodeFacts} from '../model/node-facts.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
-import {parseIpsetSave} from '../parse/ipset-save.ts';
+import {ipsetsOf} from './node-input.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import type {Outcome} from '../trace/outcome.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
@@ -45,7 +45,7 @@ export type PacketRules =
 
 /** Walks the packet through the rules that the node really holds. A source that is the node's own starts on the node. */
 export function askPacket(query: PacketQuery, {node, facts, rules}: PacketNode): PacketAnswer {
-  const sets = parseIpsetSave(node.read('ipset-save')?.toString('utf8') ?? '');
+  const sets = ipsetsOf(node);
   const {servers, bound} = readIpvsState(node);
   const local = facts.allAddresses ? facts : {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
   const environment = environmentOf(local, {sets, servers: servers ?? [], strict: true});

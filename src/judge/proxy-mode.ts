@@ -13,10 +13,12 @@ import type {Symptom} from './symptom.ts';
 export interface ProxyMode {
   /** As in kube-proxy's `--proxy-mode`. */
   readonly name: string;
-  /** Why a node cannot be judged: no dump of it, or a version that is not known. Null when it can. */
-  whyUnread(input: NodeInput): string | null;
-  judge(input: NodeInput): ModeJudgement;
+  /** Reads what the judgement of a node rests on, once. */
+  prepare(input: NodeInput): PreparedNode;
 }
+
+/** Why a node cannot be judged (no dump of it, or a version that is not known), or how it is. */
+export type PreparedNode = {readonly whyUnread: string} | {judge(): ModeJudgement};
 
 export interface NodeInput {
   readonly node: NodeDump;

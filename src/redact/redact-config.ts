@@ -1,4 +1,5 @@
 import {dump, load} from 'js-yaml';
+import {attempt} from '../parse/attempt.ts';
 import {readJson} from '../parse/json-text.ts';
 import type {Replacements} from './replacements.ts';
 import {treatAddress} from './treatment.ts';
@@ -66,14 +67,4 @@ function redactSetting(text: string, name: string, replacements: Replacements): 
     .split(',')
     .map(part => (part === 'primary' ? part : treatAddress(part, replacements)))
     .join(',');
-}
-
-/** What a bundle's file holds is anybody's text: that it cannot be parsed is data here, not a failure. */
-function attempt<T>(parse: () => T): T | Error {
-  try {
-    return parse();
-  } catch (error) {
-    if (error instanceof Error) return error;
-    throw error;
-  }
 }

@@ -3,6 +3,7 @@ import {escapeText} from './escape.ts';
 import {place, schemaVersion, toJson} from './json.ts';
 import type {RenderOptions} from './renderer.ts';
 import {type Style, styleOf} from './style.ts';
+import {percent} from './trace-words.ts';
 import {wrap} from './wrap.ts';
 import {toYaml} from './yaml.ts';
 
@@ -39,7 +40,7 @@ function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: 
     const last = index === outcomes.length - 1;
     const {probability, destination, masquerade, path, reason} = outcome;
     const target = destination === null ? 'not rewritten' : destination;
-    const chance = probability > 0.999999 ? '' : `${Math.round(probability * 1000) / 10}% `;
+    const chance = probability > 0.999999 ? '' : `${percent(probability)} `;
     const why = reason === undefined ? '' : `: ${escapeText(reason)}`;
     lines.push(`${last ? '└─' : '├─'} ${chance}${verdictText(outcome.verdict, style)} ${target}${masquerade ? ', masqueraded' : ''}${why}`);
     const stem = last ? '  ' : '│ ';

@@ -2,12 +2,11 @@ import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import type {ServicePort} from '../../model/service-port.ts';
+import type {Assumption} from '../assumption.ts';
 import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endpoints.ts';
 import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
 import {ExpectedRuleset} from './expected-ruleset.ts';
-import type {LocalDetector} from '../node-context.ts';
 import {nodeContext, type Seen} from './iptables-context.ts';
 import type {PortOnNode} from './service-rules.ts';
 
@@ -18,16 +17,6 @@ export interface ExpectInput {
   readonly family: Family;
   /** Only for what the node alone can tell, such as whether the kernel counts with nfacct. */
   readonly ruleset: Ruleset | null;
-}
-
-/** What a kube-proxy may take for granted that the API says otherwise of. */
-export interface Assumption {
-  readonly nodeName?: string;
-  readonly zone?: string | null;
-  readonly detector?: LocalDetector;
-  readonly masqueradeAll?: boolean;
-  /** For a Service port with endpoints given twice: which of the lists that kube-proxy may have made of them. */
-  readonly picks?: ReadonlyMap<ServicePort, number>;
 }
 
 /** What kube-proxy should have written in one family on one node. */

@@ -1,5 +1,5 @@
+import type {Assumption} from '../assumption.ts';
 import type {Family} from '../../model/family.ts';
-import type {ServicePort} from '../../model/service-port.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {serverKey} from '../../model/virtual-server.ts';
@@ -39,15 +39,7 @@ export interface ExpectIpvsInput {
   readonly bound: readonly string[];
 }
 
-/** What a kube-proxy may take for granted that the API says otherwise of. */
-export interface IpvsAssumption {
-  readonly nodeName?: string;
-  readonly zone?: string | null;
-  /** For a Service port with endpoints given twice: which of the lists that kube-proxy may have made of them. */
-  readonly picks?: ReadonlyMap<ServicePort, number>;
-}
-
-export function expectIpvs(given: ExpectIpvsInput, assumption: IpvsAssumption = {}): ExpectedIpvs {
+export function expectIpvs(given: ExpectIpvsInput, assumption: Assumption = {}): ExpectedIpvs {
   const {view, config, facts, family} = given;
   const context = ipvsContext(family, config, facts, given.bound);
   const proxy = {version: config.version.value, gates: config.featureGates.value};

@@ -1,12 +1,11 @@
+import type {Assumption} from '../assumption.ts';
 import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
-import type {ServicePort} from '../../model/service-port.ts';
 import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endpoints.ts';
 import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
-import type {LocalDetector} from '../node-context.ts';
 import {ExpectedTable} from './expected-table.ts';
 import {portNames} from './names.ts';
 import {nftContext} from './nft-context.ts';
@@ -21,18 +20,8 @@ export interface ExpectTableInput {
   readonly table: NftTable | null;
 }
 
-/** What a kube-proxy may take for granted that the API says otherwise of. */
-export interface NftAssumption {
-  readonly nodeName?: string;
-  readonly zone?: string | null;
-  readonly detector?: LocalDetector;
-  readonly masqueradeAll?: boolean;
-  /** For a Service port with endpoints given twice: which of the lists that kube-proxy may have made of them. */
-  readonly picks?: ReadonlyMap<ServicePort, number>;
-}
-
 /** What kube-proxy should have written in one family on one node in nftables mode. */
-export function expectTable({view, config, facts, family, table}: ExpectTableInput, assumption: NftAssumption = {}): ExpectedTable {
+export function expectTable({view, config, facts, family, table}: ExpectTableInput, assumption: Assumption = {}): ExpectedTable {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
   const seen = table?.sets.get('nodeport-ips');
   const plain = nftContext(family, config, facts, seen === undefined ? null : [...seen.elements.keys()]);

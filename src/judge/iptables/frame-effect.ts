@@ -1,9 +1,9 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
 import {walkPacket} from '../../trace/walk-packet.ts';
 import {environmentOf} from '../environment.ts';
+import {shapeOf} from '../port-shape.ts';
 import {packetOf, probesFor} from '../probes.ts';
 import {sourcesFor} from '../sources.ts';
 import {type Fate, sameFate} from '../fate.ts';
@@ -81,20 +81,4 @@ export class FrameEffect {
     const from = {kind: 'node', interface: null};
     return port === undefined ? [] : [packetOf(port, {source: address, destination: address, port: port.nodePort, from}) ?? []].flat();
   }
-}
-
-/** All that decides which rules of the frame a Service port's packets meet. */
-function shapeOf({port, endpoints}: PortOnNode, hostIPs: readonly string[]): string {
-  return [
-    port.protocol,
-    port.externalPolicyLocal,
-    port.internalPolicyLocal,
-    port.nodePort !== 0,
-    port.loadBalancerVIPs.length > 0,
-    port.externalIPs.length > 0,
-    port.sourceRanges.length > 0,
-    endpoints.hasAny,
-    endpoints.local.length > 0,
-    endpoints.reachable.some(({address}) => hostIPs.includes(address)),
-  ].join();
 }

@@ -1,4 +1,3 @@
-import {nodeObject} from '../../expect/api-index.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {Family} from '../../model/family.ts';
@@ -6,8 +5,8 @@ import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
-import {parseIpsetSave} from '../../parse/ipset-save.ts';
 import {cutReason, whyDoubtful} from '../cut-settings.ts';
+import {ipsetsOf, knowsZone} from '../node-input.ts';
 import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptom.ts';
 import type {Expect} from './adapt-expectation.ts';
@@ -22,15 +21,17 @@ import {tracePort} from './trace-port.ts';
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
 export const iptablesMode: ProxyMode = {
   name: 'iptables',
-  whyUnread(input) {
+  prepare(input) {
     const {config, dumps, node, api} = input;
     const {version} = config;
     if (version.value.minor < oldestKnownMinor)
-      return `kube-proxy ${version.value.text} is older than 1.${oldestKnownMinor}, the oldest whose rules are known`;
-    if (dumps.current.size === 0) return whyEmpty(node);
-    return api.services === null ? null : settleVersion(input, dumps.current).misfit;
+      return {whyUnread: `kube-proxy ${version.value.text} is older than 1.${oldestKnownMinor}, the oldest whose rules are known`};
+    if (dumps.current.size === 0) return {whyUnread: whyEmpty(node)};
+    // Without Services no version can be told from another.
+    const settled = api.services === null ? {config, misfit: null} : settleVersion(input, dumps.current);
+    if (settled.misfit !== null) return {whyUnread: settled.misfit};
+    return {judge: () => judgeFamilies({...input, config: settled.config})};
   },
-  judge: input => judgeFamilies({...input, config: settleVersion(input, input.dumps.current).config}),
 };
 
 function judgeFamilies(input: NodeInput): ModeJudgement {
@@ -39,8 +40,7 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
   const unread: UnreadFamily[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
-  const knowsZone = input.config.zone.source === 'flag' || nodeObject(input.api, input.node.name) !== undefined;
-  const sets = parseIpsetSave(input.node.read('ipset-save')?.toString('utf8') ?? '');
+  const sets = ipsetsOf(input.node);
   const cut = [...dumps.current.values()].find(ruleset => ruleset.cut !== null)?.cut ?? null;
   for (const family of servedFamilies(input, dumps.current)) {
     const ruleset = dumps.current.get(family) ?? null;
@@ -52,7 +52,7 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
     }
     const excerpt = isExcerpt(ruleset);
     const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
-    const {symptoms: found, expected} = judgeFamily({expect, actual, sets, knowsZone});
+    const {symptoms: found, expected} = judgeFamily({expect, actual, sets, knowsZone: knowsZone(input)});
     const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
     if (doubt !== null) {
       unread.push({family, reason: doubt});

@@ -1,7 +1,9 @@
-import {expectIpvs, type IpvsAssumption} from '../../expect/ipvs/expected-ipvs.ts';
+import type {Assumption} from '../../expect/assumption.ts';
+import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
+import {knowsZone} from '../node-input.ts';
 import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptom.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
@@ -11,35 +13,36 @@ import {traceIpvsPort} from './trace-ipvs-port.ts';
 /** kube-proxy with the kernel's IPVS: a virtual server for each address and port of a Service, ipsets, and a fixed frame of iptables rules. */
 export const ipvsMode: ProxyMode = {
   name: 'ipvs',
-  whyUnread({config: {version}, node}) {
+  prepare(input) {
+    const {version} = input.config;
     if (version.value.minor < oldestKnownMinor)
-      return `kube-proxy ${version.value.text} in IPVS mode is older than 1.${oldestKnownMinor}, the oldest whose rules are known in this mode`;
-    const {servers, problems} = readIpvsState(node);
-    return servers === null ? (problems[0] ?? null) : null;
+      return {
+        whyUnread: `kube-proxy ${version.value.text} in IPVS mode is older than 1.${oldestKnownMinor}, the oldest whose rules are known in this mode`,
+      };
+    const state = readIpvsState(input.node);
+    const [problem] = state.servers === null ? state.problems : [];
+    return problem === undefined ? {judge: () => judgeFamilies(input, state)} : {whyUnread: problem};
   },
-  judge: judgeFamilies,
 };
 
 const oldestKnownMinor = 21;
 
-function judgeFamilies(input: NodeInput): ModeJudgement {
-  const {node, view, config, dumps} = input;
-  const state = readIpvsState(node);
+function judgeFamilies(input: NodeInput, state: IpvsState): ModeJudgement {
+  const {view, config, dumps} = input;
   const proxy = {version: config.version.value, gates: config.featureGates.value};
   const ports = families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
   const facts = hostFacts(input.facts, state, ports, config.version.value);
-  const knowsZone = config.zone.source === 'flag' || (input.api.nodes?.some(({metadata}) => metadata.name === node.name) ?? false);
   const judged: Family[] = [];
   const unread: UnreadFamily[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
   for (const family of families) {
     const ruleset = dumps.current.get(family) ?? null;
-    const expect = (assumption: IpvsAssumption) => expectIpvs({view, config, facts, family, bound: state.bound ?? []}, assumption);
+    const expect = (assumption: Assumption) => expectIpvs({view, config, facts, family, bound: state.bound ?? []}, assumption);
     const reasons = [...whyUnreadable(family, ruleset), ...state.problems];
     if (reasons.length > 0 && (ruleset !== null || ports.some(port => port.family === family)))
       unread.push({family, reason: reasons.join('; ')});
-    const given = {expect, state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: config.nodeName.value, knowsZone};
+    const given = {expect, state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: config.nodeName.value, knowsZone: knowsZone(input)};
     const judgement = judgeIpvsFamily(given);
     symptoms.push(...judgement.symptoms);
     if (reasons.length === 0) judged.push(family);

@@ -35,9 +35,10 @@ export function judgeIpvsFamily({expect, state, ruleset, nodeName: configured, k
   const servers = (state.servers ?? []).filter(({family}) => family === plain.context.family);
   const first = compareIpvs(plain, state);
   const differs = [...first.byPort.values()].some(own => own.servers.length + own.members.length > 0);
-  const {expected, nodeName, symptoms} = differs
-    ? adaptIpvs({expect, servers, nodeName: configured, knowsZone})
-    : {expected: plain, nodeName: configured, symptoms: []};
+  const {expected, assumption, symptoms} = differs
+    ? adaptIpvs(expect, servers, knowsZone)
+    : {expected: plain, assumption: {}, symptoms: []};
+  const {nodeName = configured} = assumption;
   const differences = differs ? compareIpvs(expected, state) : first;
   const device = deviceGone(expected, differences);
   const sides = sidesOf({expected, differences, state, ruleset, deviceGone: device !== null});

@@ -1,6 +1,7 @@
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {Packet} from '../../trace/packet.ts';
+import {shapeOf} from '../port-shape.ts';
 import {packetOf, type Probe, probesFor} from '../probes.ts';
 import {sourcesFor} from '../sources.ts';
 
@@ -12,22 +13,6 @@ export function frameProbes({context, ports}: ExpectedTable): readonly {readonly
       .filter(({knownTo}) => knownTo.size === 0)
       .map(probe => ({item, probe})),
   );
-}
-
-/** All that decides which rules of the frame a Service port's packets meet. */
-export function shapeOf({port, endpoints}: NftPort, hostIPs: readonly string[]): string {
-  return [
-    port.protocol,
-    port.externalPolicyLocal,
-    port.internalPolicyLocal,
-    port.nodePort !== 0,
-    port.loadBalancerVIPs.length > 0,
-    port.externalIPs.length > 0,
-    port.sourceRanges.length > 0,
-    endpoints.hasAny,
-    endpoints.local.length > 0,
-    endpoints.reachable.some(({address}) => hostIPs.includes(address)),
-  ].join();
 }
 
 /** Packets to a port that a cluster IP does not have. */

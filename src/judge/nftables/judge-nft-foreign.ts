@@ -15,7 +15,7 @@ import type {Symptom} from '../symptom.ts';
 import {type Found, judgeOutcome} from './foreign-outcome.ts';
 import {namesDestination, type NodeRule} from './foreign-rule.ts';
 import {addressesProbed, foreignText, namesPort} from './foreign-text.ts';
-import {shapeOf} from './frame-probes.ts';
+import {shapeOf} from '../port-shape.ts';
 import type {NftCase} from './nft-case.ts';
 import {nftFate} from './nft-fate.ts';
 

@@ -1,4 +1,3 @@
-import {nodeObject} from '../../expect/api-index.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {tableId} from '../../expect/nftables/expected-table.ts';
 import {oldestNftMinor} from '../../expect/nftables/versions.ts';
@@ -6,8 +5,8 @@ import {families, type Family} from '../../model/family.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
-import {parseIpsetSave} from '../../parse/ipset-save.ts';
 import {cutReason, whyDoubtful} from '../cut-settings.ts';
+import {ipsetsOf, knowsZone} from '../node-input.ts';
 import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptom.ts';
 import type {ExpectNft} from './adapt-nft.ts';
@@ -21,30 +20,27 @@ import {traceNftPort} from './trace-nft-port.ts';
 /** A table of its own for each family, with maps from addresses to chains. */
 export const nftablesMode: ProxyMode = {
   name: 'nftables',
-  whyUnread({config: {version}, nft, node}) {
+  prepare(input) {
+    const {version} = input.config;
     if (version.value.minor < oldestNftMinor && version.value.guessed === undefined)
-      return `kube-proxy ${version.value.text} has no nftables mode: 1.${oldestNftMinor} is the first that has`;
-    const ruleset = nft();
-    if (ruleset === null)
-      return node.files.includes('nft.json')
-        ? 'its nft.json is empty: the command failed, or everything was flushed'
-        : 'it has no nft.json';
-    return ruleset.tables.size === 0 && ruleset.strays.length > 0 ? 'its nft.json is not what "nft -j list ruleset" prints' : null;
-  },
-  judge(input) {
+      return {whyUnread: `kube-proxy ${version.value.text} has no nftables mode: 1.${oldestNftMinor} is the first that has`};
     const ruleset = input.nft();
-    if (ruleset === null) throw new Error('nftables mode is judged by a dump of nftables');
-    return judgeFamilies({...input, config: settleNftVersion(input, ruleset)}, ruleset);
+    if (ruleset === null) return {whyUnread: whyEmpty(input.node)};
+    if (ruleset.tables.size === 0 && ruleset.strays.length > 0) return {whyUnread: 'its nft.json is not what "nft -j list ruleset" prints'};
+    return {judge: () => judgeFamilies({...input, config: settleNftVersion(input, ruleset)}, ruleset)};
   },
 };
+
+function whyEmpty({files}: NodeInput['node']): string {
+  return files.includes('nft.json') ? 'its nft.json is empty: the command failed, or everything was flushed' : 'it has no nft.json';
+}
 
 function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
   const judged: Family[] = [];
   const unread: UnreadFamily[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
-  const knowsZone = input.config.zone.source === 'flag' || nodeObject(input.api, input.node.name) !== undefined;
-  const sets = parseIpsetSave(input.node.read('ipset-save')?.toString('utf8') ?? '');
+  const sets = ipsetsOf(input.node);
   for (const family of families) {
     const iptables = allOf(input.dumps, family);
     const actual = ruleset.tables.get(tableId(family)) ?? null;
@@ -53,7 +49,7 @@ function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
       if (expect({}).ports.length > 0) unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
       continue;
     }
-    const {symptoms: found, expected} = judgeNftFamily({expect, ruleset, beside: {iptables, sets}, actual, knowsZone});
+    const {symptoms: found, expected} = judgeNftFamily({expect, ruleset, beside: {iptables, sets}, actual, knowsZone: knowsZone(input)});
     const doubt = found.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
     if (doubt !== null) {
       unread.push({family, reason: doubt});

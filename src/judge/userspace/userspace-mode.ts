@@ -13,17 +13,17 @@ import {tracePortals} from './trace-portals.ts';
  */
 export const userspaceMode: ProxyMode = {
   name: 'userspace',
-  whyUnread: ({dumps}) => (dumps.current.has('IPv4') ? null : 'it has no iptables-save'),
-  judge,
+  prepare(input) {
+    const ruleset = input.dumps.current.get(family);
+    return ruleset === undefined ? {whyUnread: 'it has no iptables-save'} : {judge: () => judge(input, ruleset)};
+  },
 };
 
 const family: Family = 'IPv4';
 
-function judge(input: NodeInput): ModeJudgement {
+function judge(input: NodeInput, ruleset: Ruleset): ModeJudgement {
   const {config, dumps, view} = input;
-  const ruleset = dumps.current.get(family);
   const base = {families: [], config, counts: countRules(dumps)};
-  if (ruleset === undefined) return {...base, unread: [], symptoms: [], traces: []};
   const rules = portalRules(ruleset);
   const entries = view.entries(family, {version: config.version.value, gates: config.featureGates.value});
   const portals = entries.map(({port}) => portalOf(port, rules));

@@ -26,18 +26,7 @@ export async function startSshd(bin: string): Promise<Sshd> {
   writeFileSync(join(folder, 'known'), knownHost(port, join(folder, 'host.pub')));
   writeFileSync(join(folder, 'known-otherwise'), knownHost(port, join(folder, 'stranger.pub')));
   writeFileSync(join(folder, 'known-nobody'), '');
-  const settings = [
-    `Port ${port}`,
-    'ListenAddress 127.0.0.1',
-    `HostKey ${folder}/host`,
-    `AuthorizedKeysFile ${folder}/authorized`,
-    'PermitRootLogin yes',
-    'PasswordAuthentication no',
-    'KbdInteractiveAuthentication no',
-    'StrictModes no',
-    'PidFile none',
-    `SetEnv PATH=${bin}:/usr/bin:/bin`,
-  ];
+  const settings = [`Port ${port}`, 'ListenAddress 127.0.0.1', ...keySettings(folder), `SetEnv PATH=${bin}:/usr/bin:/bin`];
   writeFileSync(join(folder, 'config'), `${settings.join('\n')}\n`);
   const server = spawn('/usr/sbin/sshd', ['-D', '-f', join(folder, 'config'), '-E', join(folder, 'log')], {stdio: 'ignore'});
   await untilListening(port);
@@ -98,4 +87,17 @@ async function untilListening(port: number): Promise<void> {
     await sleep(50);
   }
   throw new Error(`sshd does not listen on port ${port}`);
+}
+
+/** Settings of an sshd that lets in by the keys of a folder, and by nothing else. */
+export function keySettings(folder: string): readonly string[] {
+  return [
+    `HostKey ${folder}/host`,
+    `AuthorizedKeysFile ${folder}/authorized`,
+    'PermitRootLogin yes',
+    'PasswordAuthentication no',
+    'KbdInteractiveAuthentication no',
+    'StrictModes no',
+    'PidFile none',
+  ];
 }

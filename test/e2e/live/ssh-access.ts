@@ -1,6 +1,6 @@
 import {copyFileSync, mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
-import {newKey, sshOptions} from '../../collect/transports/sshd.ts';
+import {keySettings, newKey, sshOptions} from '../../collect/transports/sshd.ts';
 import type {LiveNode} from './live-node.ts';
 import {writeProgram} from './write-program.ts';
 
@@ -35,13 +35,7 @@ export function makeSshAccess(folder: string, nodes: readonly LiveNode[], bin: s
 
 function settings(folder: string, bin: string): readonly string[] {
   return [
-    `HostKey ${folder}/host`,
-    `AuthorizedKeysFile ${folder}/authorized`,
-    'PermitRootLogin yes',
-    'PasswordAuthentication no',
-    'KbdInteractiveAuthentication no',
-    'StrictModes no',
-    'PidFile none',
+    ...keySettings(folder),
     // No files of the one whose machine this is: a shell would read them for every command.
     `SetEnv PATH=${bin}:/usr/bin:/bin HOME=${folder}`,
   ];

@@ -1,6 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
-import {type Assumption, expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
+import type {Assumption} from '../../../src/expect/assumption.ts';
+import {expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
 import type {EndpointSliceObject, ServiceSpec} from '../../../src/model/api-objects.ts';
 import {apiObjects, endpoint, service, slice} from '../../cluster.ts';
 import {nodeA, type PlainConfig, proxyConfig, serviceRules, version} from '../../kube-proxy.ts';

@@ -1,0 +1,12 @@
+import type {ServicePort} from '../model/service-port.ts';
+import type {LocalDetector} from './node-context.ts';
+
+/** What a kube-proxy may take for granted that the API says otherwise of. */
+export interface Assumption {
+  readonly nodeName?: string;
+  readonly zone?: string | null;
+  readonly detector?: LocalDetector;
+  readonly masqueradeAll?: boolean;
+  /** For a Service port with endpoints given twice: which of the lists that kube-proxy may have made of them. */
+  readonly picks?: ReadonlyMap<ServicePort, number>;
+}
