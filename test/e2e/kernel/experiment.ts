@@ -124,7 +124,10 @@ export class Experiment implements AsyncDisposable {
   }
 
   async #send(asked: readonly (Omit<Trial, 'sent'> & {readonly sources: readonly string[]})[]): Promise<readonly Trial[]> {
-    const flows = asked.flatMap(({question, sources}) => sources.map(source => this.#flow(question, source)));
+    const flows = asked.flatMap(({question, prediction, sources}) => {
+      const isDrawn = prediction.size > 1 && prediction.has('drop');
+      return sources.map(source => ({...this.#flow(question, source), isDrawn}));
+    });
     const sent = await this.#lab.send(flows);
     let next = 0;
     return asked.map(({question, prediction, sources}) => {
@@ -134,7 +137,7 @@ export class Experiment implements AsyncDisposable {
     });
   }
 
-  #flow({from, query: {protocol, destination, port}}: Question, source: string): PlacedFlow {
+  #flow({from, query: {protocol, destination, port}}: Question, source: string): Omit<PlacedFlow, 'isDrawn'> {
     return {from, source, sourcePort: this.#lab.freshPort(), protocol: protocol === 'TCP' ? 'tcp' : 'udp', destination, port};
   }
 }
