@@ -87,6 +87,7 @@ export abstract class BaseCommand extends Command {
       quiet: flags.quiet,
       verbose: flags.verbose,
       failOn: (flags['fail-on'] ?? 'error') as RenderOptions['failOn'],
+      unixTime: systemClock.now() / 1000,
     };
   }
 

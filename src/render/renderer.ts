@@ -11,6 +11,8 @@ export interface RenderOptions {
   readonly verbose: boolean;
   /** From which severity on a run fails, for formats that tell failures from other findings. */
   readonly failOn: Severity | 'never';
+  /** When the run was, in seconds since 1970, for formats that have a place for it. */
+  readonly unixTime?: number;
 }
 
 /** Turns a Report into the text of one output format, without a newline at its end. */

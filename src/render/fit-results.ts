@@ -1,0 +1,52 @@
+import {type Outcome, outcomes, ownResult, type PolicyResult} from './policy-result.ts';
+
+export interface FittedResults {
+  /** The loudest first. */
+  readonly results: readonly PolicyResult[];
+  /** Of all, those that are left out too. */
+  readonly summary: Readonly<Record<Outcome, number>>;
+}
+
+/**
+ * As many results as one object may hold: etcd takes 1.5 MiB by default, of which the object needs some for itself. The loudest
+ * come first, and a result of its own says what is left out.
+ */
+export function fitResults(all: readonly PolicyResult[], most: number = mostBytes): FittedResults {
+  const sorted = all.toSorted((a, b) => outcomes.indexOf(a.result) - outcomes.indexOf(b.result));
+  const fitting = countFitting(sorted, most);
+  const hidden = sorted.slice(fitting);
+  const results = hidden.length === 0 ? sorted : [leftOut(hidden), ...sorted.slice(0, fitting)];
+  return {results, summary: countOutcomes(hidden.length === 0 ? sorted : [leftOut(hidden), ...sorted])};
+}
+
+/** In JSON, which is what the API server stores. */
+const mostBytes = 1_300_000;
+
+function countFitting(results: readonly PolicyResult[], most: number): number {
+  let bytes = 0;
+  const first = results.findIndex(result => {
+    bytes += Buffer.byteLength(JSON.stringify(result)) + timestampBytes;
+    return bytes > most;
+  });
+  return first < 0 ? results.length : first;
+}
+
+/** It is put in later. */
+const timestampBytes = '"timestamp":{"seconds":1700000000,"nanos":0},'.length;
+
+function leftOut(hidden: readonly PolicyResult[]): PolicyResult {
+  const counts = Object.entries(countOutcomes(hidden)).filter(([, number]) => number > 0);
+  const list = counts.map(([outcome, number]) => `${number} ${outcome}`).join(', ');
+  const isHarmless = hidden.every(({result}) => result === 'pass' || result === 'skip');
+  return ownResult(
+    'results-left-out',
+    isHarmless ? 'skip' : 'warn',
+    `there is no room here for ${hidden.length} results (${list}); the summary counts them, and check -o json shows them`,
+  );
+}
+
+function countOutcomes(results: readonly PolicyResult[]): Readonly<Record<Outcome, number>> {
+  const summary = {pass: 0, fail: 0, warn: 0, error: 0, skip: 0};
+  for (const {result} of results) summary[result]++;
+  return summary;
+}
