@@ -1,15 +1,18 @@
-import {createHash} from 'node:crypto';
-import type {Log, ReportingDescriptor, Result} from 'sarif';
+import type {Log, Notification, ReportingDescriptor} from 'sarif';
 import {checks} from '../checks/index.ts';
-import {entryText} from '../model/entry.ts';
-import type {Finding, Severity} from '../model/finding.ts';
-import {escapeText} from './escape.ts';
+import type {Finding} from '../model/finding.ts';
+import type {Report} from '../model/report.ts';
 import {docsOf, toJson} from './json.ts';
 import type {Renderer} from './renderer.ts';
+import {levels, sarifResults} from './sarif-results.ts';
 
-/** SARIF 2.1.0, as code-scanning dashboards read it: a rule for each code that was found, a result for each finding. */
+/**
+ * SARIF 2.1.0, as GitHub code scanning and other dashboards read it: a rule for each code that was found, a result for each finding.
+ * What GitHub calls required is always there.
+ */
 export const sarif: Renderer = report => {
-  const codes = [...new Set(report.findings.map(({code}) => code))].sort();
+  const findings = report.findings.slice(0, mostResults);
+  const codes = [...new Set(findings.map(({code}) => code))].sort();
   const log: Log = {
     $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
     version: '2.1.0',
@@ -22,60 +25,48 @@ export const sarif: Renderer = report => {
             rules: codes.map(ruleOf),
           },
         },
-        invocations: [{executionSuccessful: report.summary.verdict !== 'incomplete' && report.summary.nodesUnread === 0}],
-        results: report.findings.map(finding => resultOf(finding, codes)),
+        columnKind: 'utf16CodeUnits',
+        invocations: [
+          {
+            executionSuccessful: report.summary.verdict !== 'incomplete' && report.summary.nodesUnread === 0,
+            ...notificationsOf(report.findings.slice(mostResults)),
+          },
+        ],
+        results: sarifResults(report, findings, codes),
       },
     ],
   };
   return toJson(log);
 };
 
+/** GitHub refuses a file with more results in a run. The findings come with the worst first. */
+const mostResults = 25_000;
+
 function ruleOf(code: string): ReportingDescriptor {
   const check = checks.find(known => known.code === code);
-  const {name = code, summary = code, remedy = '', severity = 'warning'} = check ?? {};
+  const {name = code, summary = code, remedy = summary, severity = 'warning'} = check ?? {};
   return {
     ...{id: code, name, helpUri: docsOf(code)},
     shortDescription: {text: summary},
+    fullDescription: {text: `${summary}. ${remedy}`},
     help: {text: remedy, markdown: `${remedy}\n\n[${code}](${docsOf(code)})`},
     defaultConfiguration: {level: levels[severity]},
-  };
-}
-
-const levels = {error: 'error', warning: 'warning', info: 'note'} as const satisfies Readonly<Record<Severity, Result.level>>;
-
-function resultOf(finding: Finding, codes: readonly string[]): Result {
-  const {code, severity, message, remedy, known} = finding;
-  return {
-    ...{ruleId: code, ruleIndex: codes.indexOf(code), level: levels[severity]},
-    message: {text: escapeText(`${message}. ${remedy}`)},
-    locations: [{...physicalLocation(finding), logicalLocations: [{fullyQualifiedName: escapeText(placeOf(finding))}]}],
-    partialFingerprints: {
-      'svcTrace/v1': createHash('sha256')
-        .update(`${code}\n${placeOf(finding)}`)
-        .digest('hex')
-        .slice(0, 32),
+    properties: {
+      tags: ['kubernetes', 'kube-proxy'],
+      precision: 'very-high',
+      'problem.severity': {error: 'error', warning: 'warning', info: 'recommendation'}[severity],
     },
-    ...(known ? {suppressions: [{kind: 'external', justification: 'known from the baseline'} as const]} : {}),
   };
 }
 
-/** What a finding is about, without words and line numbers, which change from run to run. */
-function placeOf({node, family, service, port, entry, endpoint}: Finding): string {
-  return [
-    ...(node === undefined ? [] : [`node ${node}`]),
-    ...(family === undefined ? [] : [family]),
-    ...(service === undefined
-      ? []
-      : [`${service.namespace}/${service.name}${port === undefined ? '' : `:${port.name || port.port}/${port.protocol}`}`]),
-    ...(entry === undefined ? [] : [entryText(entry)]),
-    ...(endpoint === undefined ? [] : [endpoint]),
-  ].join(' ');
+function notificationsOf(leftOut: Report['findings']): {toolExecutionNotifications?: Notification[]} {
+  if (leftOut.length === 0) return {};
+  const text = `${leftOut.length} more findings are not in this file, which may hold ${mostResults}: ${byCode(leftOut)}.`;
+  return {toolExecutionNotifications: [{level: 'warning', message: {text}}]};
 }
 
-/** Dashboards want a file and a line: that of the rule in the node's dump, as it is called in a bundle. */
-function physicalLocation({node, family, actual}: Finding): NonNullable<Result['locations']>[number] {
-  const dump = family === 'IPv6' ? 'ip6tables-save' : 'iptables-save';
-  const line = actual?.find(rule => rule.line > 0)?.line;
-  const uri = node === undefined ? 'api/services.json' : `nodes/${encodeURIComponent(node)}/${dump}`;
-  return {physicalLocation: {artifactLocation: {uri}, ...(line === undefined ? {} : {region: {startLine: line}})}};
+function byCode(findings: readonly Finding[]): string {
+  const counts = new Map<string, number>();
+  for (const {code} of findings) counts.set(code, (counts.get(code) ?? 0) + 1);
+  return [...counts].map(([code, count]) => `${count} of ${code}`).join(', ');
 }

@@ -28,8 +28,18 @@ export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitRe
 
 const mostRows = 20;
 
-function row({name, look, seconds}: NodeWait): readonly string[] {
-  return [escapeText(name), seconds === undefined ? 'not yet' : look === 1 ? 'from the first look on' : `after ${secondsText(seconds)}`];
+function row(wait: NodeWait): readonly string[] {
+  return [escapeText(wait.name), convergedText(wait)];
+}
+
+function convergedText({look, seconds}: NodeWait): string {
+  if (seconds === undefined) return 'not yet';
+  return look === 1 ? 'from the first look on' : `after ${secondsText(seconds)}`;
+}
+
+/** How long one node took, in a sentence of its own. */
+export function waitText(wait: NodeWait): string {
+  return `as it should be: ${convergedText(wait)}`;
 }
 
 /** `3.2 s`, `60 s`. */
