@@ -11,7 +11,7 @@ import type {ClusterNode, Family} from './model.ts';
 export const POD_CIDR: Record<Family, string> = {IPv4: '10.128.0.0/9', IPv6: 'fd00:10:128::/48'};
 
 /** A node has a /22 of the pods' block: 1,022 pods, in 8,192 nodes. */
-const PODS_PER_NODE = 1022;
+export const PODS_PER_NODE = 1022;
 export const MOST_NODES = 8192;
 
 const SERVICE_BASE = ipv4(10, 96, 0, 0);

@@ -7,7 +7,7 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
-import {assertClean} from './clean-report.ts';
+import {assertClean} from './right-report.ts';
 import type {LiveClusterReady} from './live-cluster.ts';
 import {type Cost, measure} from './measure.ts';
 
@@ -35,7 +35,7 @@ async function measureNodes(nodes: number): Promise<Round> {
   const cluster = fork(CLUSTER, [JSON.stringify({...size, nodes})]);
   try {
     const ready = await readyOf(cluster);
-    const measured = await measure([PRODUCT, 'check', '-A', '-o', 'json', '--kubeconfig', ready.kubeconfig], temp);
+    const measured = await measure([process.execPath, PRODUCT, 'check', '-A', '-o', 'json', '--kubeconfig', ready.kubeconfig], temp);
     assertClean(measured, ready.nodes);
     return {...ready, cost: measured};
   } finally {

@@ -1,67 +1,78 @@
 import {spawn} from 'node:child_process';
-import {closeSync, existsSync, openSync, readFileSync, rmSync} from 'node:fs';
+import {closeSync, openSync, readFileSync, rmSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 
 export interface Cost {
-  /** User and system time of the process and its threads. */
-  cpuSeconds: number;
-  wallSeconds: number;
-  /** The most memory it held at one time. */
-  peakMebibytes: number;
+  /** User and system time of the process, its threads, and the processes that it waited for. */
+  readonly cpuSeconds: number;
+  readonly wallSeconds: number;
+  /** The most memory that the process itself held at one time; NaN where there is no /proc. */
+  readonly peakMebibytes: number;
 }
 
 export interface Measured extends Cost {
-  exitCode: number;
-  stdout: string;
+  readonly exitCode: number;
+  readonly stdout: string;
 }
 
-const PRELOAD = new URL('usage-preload.mjs', import.meta.url).href;
-
-/** Runs a Node program to its end and says what it took. The output goes through files in `dir`. */
-export async function measure(args: readonly string[], dir: string): Promise<Measured> {
-  const outputFile = join(dir, 'stdout');
-  const usageFile = join(dir, 'usage.json');
-  rmSync(usageFile, {force: true});
-  const started = performance.now();
-  const exitCode = await run(['--import', PRELOAD, ...args], outputFile, {
-    BENCH_USAGE_FILE: usageFile,
-  });
-  const wallSeconds = (performance.now() - started) / 1_000;
-  if (!existsSync(usageFile)) {
-    throw new Error(`node ${args.join(' ')} ended with exit code ${exitCode} before it could be measured`);
-  }
-  const usage = JSON.parse(readFileSync(usageFile, 'utf8')) as {
-    cpuMicroseconds: number;
-    peakKibibytes: number;
-  };
-  return {
-    cpuSeconds: usage.cpuMicroseconds / 1_000_000,
-    wallSeconds,
-    peakMebibytes: usage.peakKibibytes / 1_024,
-    exitCode,
-    stdout: readFileSync(outputFile, 'utf8'),
-  };
-}
-
-/** Runs a Node program; its standard output goes to a file, so that no pipe makes it wait. */
-export async function run(args: readonly string[], outputFile: string, extraEnv: Record<string, string> = {}): Promise<number> {
-  const output = openSync(outputFile, 'w');
-  // The caller's options to Node would change what is measured.
-  const env = {...process.env, ...extraEnv, NODE_OPTIONS: ''};
+/**
+ * Runs a program to its end and says what it took, seen from outside, so that whatever it is written in is measured alike. Its output
+ * goes through a file in `dir`, so that no pipe makes it wait; what it says on stderr is passed on.
+ */
+export async function measure(command: readonly string[], dir: string): Promise<Measured> {
+  const files = {stdout: join(dir, 'stdout'), pid: join(dir, 'pid'), times: join(dir, 'times')};
+  for (const file of Object.values(files)) rmSync(file, {force: true});
+  const output = openSync(files.stdout, 'w');
+  // The caller's options to Node.js would change what is measured.
+  const env = {...process.env, NODE_OPTIONS: '', PID_FILE: files.pid, TIMES_FILE: files.times};
+  const peak = watchPeak(files.pid);
   try {
-    const child = spawn(process.execPath, args, {env, stdio: ['ignore', output, 'inherit']});
-    return await new Promise<number>((resolve, reject) => {
-      child.once('error', reject);
-      child.once('exit', (code, signal) => {
-        if (code === null) {
-          reject(new Error(`node ${args.join(' ')} was ended by ${signal}`));
-        } else {
-          resolve(code);
-        }
-      });
-    });
+    const exitCode = await exitOf(spawn('bash', ['-c', timing, 'bash', ...command], {env, stdio: ['ignore', output, 'inherit']}));
+    const [user = Number.NaN, system = Number.NaN, real = Number.NaN] = readFileSync(files.times, 'utf8').trim().split(/\s+/).map(Number);
+    const stdout = readFileSync(files.stdout, 'utf8');
+    return {cpuSeconds: user + system, wallSeconds: real, peakMebibytes: peak.stop(), exitCode, stdout};
   } finally {
+    peak.stop();
     closeSync(output);
+  }
+}
+
+/** The shell counts what its child used, whatever that is; the child is the program itself, and writes down its number first. */
+const timing = `
+TIMEFORMAT='%3U %3S %3R'
+exec 3>&2 2>"$TIMES_FILE"
+time { (echo "\${BASHPID-}" >"$PID_FILE"; exec "$@" 2>&3 3>&-); }
+`;
+
+function exitOf(child: ReturnType<typeof spawn>): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code, signal) => (code === null ? reject(new Error(`the shell was ended by ${signal}`)) : resolve(code)));
+  });
+}
+
+/** Linux keeps the peak as long as the process lives: what grew after the last look, some milliseconds before the end, is missed. */
+function watchPeak(pidFile: string): {stop(): number} {
+  let peak = Number.NaN;
+  const timer = setInterval(() => {
+    peak = peakOf(pidFile) ?? peak;
+  }, 10);
+  return {
+    stop() {
+      clearInterval(timer);
+      return peak;
+    },
+  };
+}
+
+/** In mebibytes; undefined before the process is there, and when it has ended. */
+function peakOf(pidFile: string): number | undefined {
+  try {
+    const status = readFileSync(`/proc/${readFileSync(pidFile, 'utf8').trim()}/status`, 'utf8');
+    const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1];
+    return kibibytes === undefined ? undefined : Number(kibibytes) / 1024;
+  } catch {
+    return undefined;
   }
 }

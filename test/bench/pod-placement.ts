@@ -27,7 +27,9 @@ export interface Placement {
  * all endpoints are remote ones.
  */
 export function podPlacement(size: ClusterSize, random: Random): Placement {
-  const needed = Math.ceil((size.services * size.endpoints) / PODS_ON_A_NODE);
+  const wanted = Math.ceil((size.services * size.endpoints) / PODS_ON_A_NODE);
+  // Past the most nodes there can be, each has more pods.
+  const needed = Math.min(wanted, MOST_NODES - size.nodes);
   const count = size.nodes + Math.max(3, needed);
   if (count > MOST_NODES) {
     throw new RangeError(`${count} nodes would be needed and ${MOST_NODES} are the most`);

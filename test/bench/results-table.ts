@@ -1,73 +1,33 @@
-import type {Cost} from './measure.ts';
 import type {Stage} from './stages.ts';
+import type {Row, SubjectResult} from './subject.ts';
 
-/** What one bundle cost. Without the product's figures when only the floor was asked for. */
-export interface SizeResult {
-  services: number;
-  endpoints: number;
-  nodes: number;
-  bytes: number;
-  lines: number;
-  floor: Cost;
-  check?: Cost;
-  /** How many floors a check is. */
-  ratio?: {cpu: number; wall: number; memory: number};
+/** A row for each command: the medians, how many floors that is, and how it grows. */
+export function subjectTable({size, bytes, lines, rows}: SubjectResult): string {
+  const {services, endpoints, nodes} = size;
+  const heading = `${count(services)} Services x ${endpoints} endpoints, ${count(nodes)} ${nodes === 1 ? 'node' : 'nodes'}: ${(bytes / 1_000_000).toFixed(1)} MB, ${count(lines)} lines of dump`;
+  const columns = ['CPU s', 'least', 'x floor', 'growth', 'wall s', 'x floor', 'MiB', 'x floor'];
+  return [heading, line('', columns), ...rows.map(rowText)].join('\n');
 }
 
-export interface Results {
-  large: SizeResult;
-  small: SizeResult;
-  /** What `--version` costs: starting, with no work. */
-  startup?: Cost;
-  /** The power of the input's size that each figure of check grows with. */
-  growth?: {cpu: number; wall: number};
-  stages: Stage[];
+function rowText({program, command, median, least, ratio, growth}: Row): string {
+  return line(`${program}: ${command}`, [
+    ...[
+      median.cpuSeconds.toFixed(2),
+      least.cpuSeconds.toFixed(2),
+      ratio.cpuSeconds.toFixed(2),
+      growth === undefined ? '-' : `^${growth.cpu.toFixed(2)}`,
+    ],
+    ...[median.wallSeconds.toFixed(2), ratio.wallSeconds.toFixed(2), median.peakMebibytes.toFixed(0), ratio.peakMebibytes.toFixed(2)],
+  ]);
 }
 
-export function resultsTable(results: Results): string {
-  const lines = [...sizeTable(results.large), '', ...sizeTable(results.small), ''];
-  if (results.startup !== undefined) {
-    const {cpuSeconds, wallSeconds} = results.startup;
-    lines.push(`start-up: ${seconds(cpuSeconds)} CPU, ${seconds(wallSeconds)} wall`);
-  }
-  if (results.growth !== undefined) {
-    const {cpu, wall} = results.growth;
-    lines.push(`growth with the size of the input: CPU ^${cpu.toFixed(2)}, wall ^${wall.toFixed(2)}`);
-  }
-  for (const stage of results.stages) {
-    lines.push(`${stage.name}: ${seconds(stage.seconds)} CPU, ${(stage.seconds / results.large.floor.cpuSeconds).toFixed(2)} x the floor`);
-  }
-  return lines.join('\n').trimEnd();
+function line(name: string, figures: readonly string[]): string {
+  return `  ${name.padEnd(32)}${figures.map(figure => figure.replace('NaN', '-').padStart(9)).join('')}`;
 }
 
-function sizeTable(size: SizeResult): string[] {
-  const {bytes, check, endpoints, floor, lines, nodes, ratio, services} = size;
-  const megabytes = (bytes / 1_000_000).toFixed(1);
-  return [
-    `${count(services)} Services x ${endpoints} endpoints, ${nodes} ${nodes === 1 ? 'node' : 'nodes'}: ${megabytes} MB, ${count(lines)} lines of dump`,
-    cells('', 'floor', 'check', 'check/floor'),
-    row('CPU', seconds, floor.cpuSeconds, check?.cpuSeconds, ratio?.cpu),
-    row('wall', seconds, floor.wallSeconds, check?.wallSeconds, ratio?.wall),
-    row('peak memory', mebibytes, floor.peakMebibytes, check?.peakMebibytes, ratio?.memory),
-  ];
-}
-
-type Text = (value: number) => string;
-
-function row(name: string, text: Text, floor: number, check: number | undefined, ratio: number | undefined): string {
-  return cells(name, text(floor), check === undefined ? '-' : text(check), ratio?.toFixed(2) ?? '-');
-}
-
-function cells(name: string, ...figures: string[]): string {
-  return `  ${name.padEnd(12)}${figures.map(figure => figure.padStart(12)).join('')}`;
-}
-
-function seconds(value: number): string {
-  return `${value.toFixed(2)} s`;
-}
-
-function mebibytes(value: number): string {
-  return `${value.toFixed(0)} MiB`;
+/** Where the time of a check under Node.js goes. */
+export function stagesTable(stages: readonly Stage[]): string {
+  return stages.map(({name, seconds}) => `${name}: ${seconds.toFixed(2)} s CPU`).join('\n');
 }
 
 function count(value: number): string {

@@ -1,9 +1,9 @@
 // `npm run bench -- --startup`: what it costs to start, in units of `node -e 0`, beside kubectl. A ratio can be compared between machines.
 import {spawnSync} from 'node:child_process';
-import {existsSync, readdirSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import {kubectl} from '../kubectl.ts';
+import {programs} from './programs.ts';
 import {median} from './statistics.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -11,11 +11,6 @@ const bundle = join(root, 'test/fixtures/captures/faults/missing-endpoint');
 
 /** What each way to run the program is asked to do. */
 const commandLines = [['--version'], ['--help'], ['check', '--help'], ['explain', 'ST202'], ['check', '-A', '--from', bundle]] as const;
-
-interface Program {
-  readonly name: string;
-  readonly command: readonly string[];
-}
 
 /** CPU time of user and system, in milliseconds: the median and the least. */
 export interface StartUp {
@@ -26,16 +21,16 @@ export interface StartUp {
 
 /** By turns, so that a machine that slows down slows them all. */
 export function measureStartUp(rounds: number): readonly StartUp[] {
-  const programs = [
+  const measured = [
     {name: 'node -e 0', command: [process.execPath, '-e', '0']},
     ...(kubectl === '' ? [] : [{name: 'kubectl version --client', command: [kubectl, 'version', '--client']}]),
-    ...ways().flatMap(({name, command}) =>
+    ...programs().flatMap(({name, command}) =>
       commandLines.map(args => ({name: `${name}: ${args.join(' ').replace(bundle, 'BUNDLE')}`, command: [...command, ...args]})),
     ),
   ];
-  const costs = programs.map((): number[] => []);
-  for (let round = 0; round < rounds; round++) for (const [index, {command}] of programs.entries()) costs[index]?.push(cpuOf(command));
-  return programs.map(({name}, index) => ({name, median: median(costs[index] ?? []), least: Math.min(...(costs[index] ?? []))}));
+  const costs = measured.map((): number[] => []);
+  for (let round = 0; round < rounds; round++) for (const [index, {command}] of measured.entries()) costs[index]?.push(cpuOf(command));
+  return measured.map(({name}, index) => ({name, median: median(costs[index] ?? []), least: Math.min(...(costs[index] ?? []))}));
 }
 
 export function startUpTable(results: readonly StartUp[]): string {
@@ -48,17 +43,6 @@ export function startUpTable(results: readonly StartUp[]): string {
   );
   const heading = `${''.padEnd(44)}${'CPU ms'.padStart(8)}${'least'.padStart(8)}${'/ node'.padStart(12)}${'/ kubectl'.padStart(12)}`;
   return [heading, ...rows].join('\n');
-}
-
-/** The npm package, and the executable where `npm run release` has made one for this machine. */
-function ways(): readonly Program[] {
-  const os = process.platform === 'win32' ? 'windows' : process.platform;
-  const folder = join(root, 'release/executables', `${os}_${process.arch === 'x64' ? 'amd64' : process.arch}`);
-  const file = existsSync(folder) ? readdirSync(folder)[0] : undefined;
-  return [
-    {name: 'Node.js', command: [process.execPath, join(root, 'bin/run.js')]},
-    ...(file === undefined ? [] : [{name: 'executable', command: [join(folder, file)]}]),
-  ];
 }
 
 /** The shell counts what its child used, whatever that is. */

@@ -9,11 +9,20 @@ export function median(values: readonly number[]): number {
 
 /** The median of each figure by itself. */
 export function medianCost(costs: readonly Cost[]): Cost {
-  return {
-    cpuSeconds: median(costs.map(({cpuSeconds}) => cpuSeconds)),
-    wallSeconds: median(costs.map(({wallSeconds}) => wallSeconds)),
-    peakMebibytes: median(costs.map(({peakMebibytes}) => peakMebibytes)),
-  };
+  return eachFigure(figure => median(costs.map(cost => cost[figure])));
+}
+
+export function leastCost(costs: readonly Cost[]): Cost {
+  return eachFigure(figure => Math.min(...costs.map(cost => cost[figure])));
+}
+
+/** How many units each is: pairs are of one round, so that a machine that slows down slows both. */
+export function medianRatio(costs: readonly Cost[], units: readonly Cost[]): Cost {
+  return eachFigure(figure => median(costs.map((cost, round) => cost[figure] / (units[round]?.[figure] ?? Number.NaN))));
+}
+
+function eachFigure(value: (figure: keyof Cost) => number): Cost {
+  return {cpuSeconds: value('cpuSeconds'), wallSeconds: value('wallSeconds'), peakMebibytes: value('peakMebibytes')};
 }
 
 /**

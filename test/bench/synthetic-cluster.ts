@@ -18,7 +18,10 @@ import {writeText} from './text-file.ts';
  * pod would be a finding.
  */
 export function writeCluster(dir: string, size: ClusterSize): void {
-  const cluster = buildCluster(size);
+  writeBundle(dir, buildCluster(size));
+}
+
+export function writeBundle(dir: string, cluster: Cluster): void {
   writeApiObjects(dir, cluster);
   for (const node of cluster.nodes) {
     const nodeDir = join(dir, 'nodes', node.name);

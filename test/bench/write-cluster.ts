@@ -1,12 +1,49 @@
-// `node write-cluster.ts DIR SIZE`: writes a cluster from a process of its own.
-// What a process holds is copied, and charged for, when it starts a child; the
-// one that measures must never have held a cluster itself.
+// `node write-cluster.ts DIR SIZE`: writes the bundles of a cluster from a process of its own, so that what measures never has to hold
+// a cluster itself.
+import {linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync} from 'node:fs';
+import {dirname, join} from 'node:path';
 import process from 'node:process';
+import {buildCluster} from './build-cluster.ts';
+import {chooseTarget} from './choose-target.ts';
 import type {ClusterSize} from './cluster-size.ts';
-import {writeCluster} from './synthetic-cluster.ts';
+import {writeBundle} from './synthetic-cluster.ts';
+import {writeText} from './text-file.ts';
+import type {WrittenBundles} from './written-bundles.ts';
 
-const [dir, size] = process.argv.slice(2);
-if (dir === undefined || size === undefined) {
-  throw new Error('usage: write-cluster.ts DIR SIZE, where SIZE is JSON');
+const [dir, json] = process.argv.slice(2);
+if (dir === undefined || json === undefined) throw new Error('usage: write-cluster.ts DIR SIZE, where SIZE is JSON');
+const size = JSON.parse(json) as ClusterSize;
+const before = join(dir, 'before');
+const after = join(dir, 'after');
+const cluster = buildCluster(size);
+const target = chooseTarget(cluster);
+writeBundle(before, cluster);
+const dump = join('nodes', target.node, 'iptables-save');
+linkFiles(before, after, dump);
+const broken = writeBroken(join(before, dump), join(after, dump), Math.max(1, Math.round(size.services / 100)));
+writeFileSync(
+  join(dir, 'bundles.json'),
+  JSON.stringify({before, after, nodes: cluster.nodes.map(({name}) => name), target, broken} satisfies WrittenBundles),
+);
+
+/** All files but one, without a copy. */
+function linkFiles(from: string, to: string, except: string): void {
+  const files = readdirSync(from, {recursive: true, withFileTypes: true}).filter(entry => entry.isFile());
+  for (const path of files.map(entry => join(entry.parentPath, entry.name).slice(from.length + 1))) {
+    mkdirSync(dirname(join(to, path)), {recursive: true});
+    if (path !== except) linkSync(join(from, path), join(to, path));
+  }
 }
-writeCluster(dir, JSON.parse(size) as ClusterSize);
+
+/** Copies a dump without some of the rules that rewrite to an endpoint, as far from each other as can be. */
+function writeBroken(from: string, to: string, count: number): readonly string[] {
+  const lines = readFileSync(from, 'latin1').trimEnd().split('\n');
+  const rewriting = lines.flatMap((line, index) => (/^-A KUBE-SEP-.* --to-destination /.test(line) ? [index] : []));
+  const step = rewriting.length / count;
+  const missing = new Set(Array.from({length: count}, (_, number) => rewriting[Math.floor(number * step)] ?? 0));
+  writeText(
+    to,
+    lines.filter((_, index) => !missing.has(index)),
+  );
+  return [...missing].map(index => lines[index]?.split(' ').at(-1) ?? '').sort();
+}

@@ -1,0 +1,149 @@
+import {mkdirSync, readFileSync, rmSync} from 'node:fs';
+import {join} from 'node:path';
+import process from 'node:process';
+import {fileURLToPath} from 'node:url';
+import type {ClusterSize} from './cluster-size.ts';
+import {type BenchedCommand, benchedCommands} from './commands.ts';
+import {type Cost, type Measured, measure} from './measure.ts';
+import {type Program, programs} from './programs.ts';
+import {say} from './say.ts';
+import {growthExponent, leastCost, medianCost, medianRatio} from './statistics.ts';
+import type {WrittenBundles} from './written-bundles.ts';
+
+const FLOOR = fileURLToPath(new URL('floor.mjs', import.meta.url));
+const WRITE_CLUSTER = fileURLToPath(new URL('write-cluster.ts', import.meta.url));
+
+/** What is measured on one cluster. */
+export interface Subject {
+  readonly size: ClusterSize;
+  readonly repeat: number;
+  readonly floorOnly: boolean;
+}
+
+/** What one command of one program cost. */
+export interface Row {
+  readonly program: Program['name'] | 'floor';
+  readonly command: string;
+  readonly median: Cost;
+  readonly least: Cost;
+  /** How many floors that is. */
+  readonly ratio: Cost;
+  /** The power of the input's size that it grows with; absent where the cluster is too small to tell. */
+  readonly growth?: {readonly cpu: number; readonly wall: number} | undefined;
+}
+
+export interface SubjectResult extends Contents {
+  readonly size: ClusterSize;
+  readonly rows: readonly Row[];
+}
+
+/** Of one bundle: of its API objects and dumps. */
+export interface Contents {
+  readonly bytes: number;
+  readonly lines: number;
+}
+
+/** A cluster on the disk. */
+export interface Cluster extends Contents {
+  readonly bundles: WrittenBundles;
+}
+
+/** What each thing cost, round by round, by its name. */
+type Costs = Map<string, Cost[]>;
+
+/** All commands on one cluster, and on one that is a quarter of it. */
+export async function measureSubject({size, repeat, floorOnly}: Subject, temp: string): Promise<SubjectResult> {
+  const large = await writeCluster(size, join(temp, 'large'));
+  const small = await writeCluster(quarter(size), join(temp, 'small'));
+  const ways = floorOnly ? [] : programs();
+  const costs = {large: new Map() as Costs, small: new Map() as Costs, start: new Map() as Costs};
+  for (let round = 1; round <= repeat; round++) {
+    say(`round ${round} of ${repeat}`);
+    await measureRound(large, {ways, costs: costs.large, temp});
+    await measureRound(small, {ways, costs: costs.small, temp});
+    await measureStart(ways, costs.start, temp);
+  }
+  for (const name of ['large', 'small']) rmSync(join(temp, name), {recursive: true});
+  const rows = [...costs.large].map(([key, large_]) => {
+    const [program = '', command = ''] = key.split(': ');
+    const units = costs.large.get(floorOf(command)) ?? [];
+    const figures = {median: medianCost(large_), least: leastCost(large_), ratio: medianRatio(large_, units)};
+    const sides = {large, small, costs: {large: figures.median, small: medianCost(costs.small.get(key) ?? [])}};
+    return {
+      ...{program: program as Row['program'], command, ...figures},
+      growth: growth(sides, medianCost(costs.start.get(program) ?? [])),
+    };
+  });
+  return {size, bytes: large.bytes, lines: large.lines, rows};
+}
+
+/** As many Services or, where there are many, nodes. */
+function quarter(size: ClusterSize): ClusterSize {
+  return size.nodes >= 40 ? {...size, nodes: Math.round(size.nodes / 4)} : {...size, services: Math.max(40, Math.round(size.services / 4))};
+}
+
+export async function writeCluster(size: ClusterSize, dir: string): Promise<Cluster> {
+  say(`writing ${size.services} Services x ${size.endpoints} endpoints, ${size.nodes} ${size.nodes === 1 ? 'node' : 'nodes'}`);
+  mkdirSync(dir, {recursive: true});
+  succeeded(await measure([process.execPath, WRITE_CLUSTER, dir, JSON.stringify(size)], dir), 'writing the cluster');
+  const bundles = JSON.parse(readFileSync(join(dir, 'bundles.json'), 'utf8')) as WrittenBundles;
+  const {stdout} = await measureFloor([bundles.before], size.nodes, dir);
+  return {bundles, ...(JSON.parse(stdout) as Contents)};
+}
+
+export async function measureFloor(dirs: readonly string[], nodes: number, temp: string): Promise<Measured> {
+  return succeeded(await measure([process.execPath, FLOOR, String(nodes), ...dirs], temp), 'the floor');
+}
+
+function succeeded(measured: Measured, what: string): Measured {
+  if (measured.exitCode !== 0) throw new Error(`${what} ended with exit code ${measured.exitCode}`);
+  return measured;
+}
+
+interface Round {
+  readonly ways: readonly Program[];
+  readonly costs: Costs;
+  readonly temp: string;
+}
+
+/** The floors and all commands by turns, so that a machine that slows down slows them all. */
+async function measureRound({bundles}: Cluster, {ways, costs, temp}: Round): Promise<void> {
+  for (const [name, dirs] of [[one, [bundles.before]] as const, [two, [bundles.before, bundles.after]] as const])
+    if (ways.length > 0 || name === one) note(costs, `floor: ${name}`, await measureFloor(dirs, bundles.nodes.length, temp));
+  for (const command of benchedCommands)
+    for (const {name, command: program} of ways) {
+      const measured = await measure([...program, ...command.args(bundles)], temp);
+      command.assert(measured, bundles);
+      note(costs, `${name}: ${command.name}`, measured);
+    }
+}
+
+const one = 'of one bundle';
+const two = 'of two';
+
+/** The floor that a command is compared with, by the name of the command. */
+function floorOf(name: string): string {
+  const command: BenchedCommand | undefined = benchedCommands.find(candidate => candidate.name === name);
+  return `floor: ${command === undefined ? name : command.readsBoth ? two : one}`;
+}
+
+async function measureStart(ways: readonly Program[], costs: Costs, temp: string): Promise<void> {
+  note(costs, 'floor', succeeded(await measure([process.execPath, '-e', '0'], temp), 'node'));
+  for (const {name, command} of ways) note(costs, name, succeeded(await measure([...command, '--version'], temp), '--version'));
+}
+
+function note(costs: Costs, key: string, {cpuSeconds, wallSeconds, peakMebibytes}: Cost): void {
+  costs.set(key, [...(costs.get(key) ?? []), {cpuSeconds, wallSeconds, peakMebibytes}]);
+}
+
+interface Sides {
+  readonly large: Contents;
+  readonly small: Contents;
+  readonly costs: {readonly large: Cost; readonly small: Cost};
+}
+
+function growth({large, small, costs}: Sides, startup: Cost): Row['growth'] {
+  const of = (figure: 'cpuSeconds' | 'wallSeconds') =>
+    growthExponent({bytes: large.bytes, seconds: costs.large[figure]}, {bytes: small.bytes, seconds: costs.small[figure]}, startup[figure]);
+  return {cpu: of('cpuSeconds'), wall: of('wallSeconds')};
+}
