@@ -1,4 +1,5 @@
 import type {Finding} from '../model/finding.ts';
+import type {WaitReport} from '../model/report.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import {escapeText} from './escape.ts';
 import {nodeList} from './finding-text.ts';
@@ -7,38 +8,70 @@ import {docsOf} from './json.ts';
 import type {Renderer} from './renderer.ts';
 import {styleOf} from './style.ts';
 import {count, verdictLine} from './verdict-line.ts';
+import {convergedText, secondsText} from './wait-section.ts';
 
 /** For a comment on a pull request: the verdict, a table of the findings, and what each rests on, folded. */
 export const markdown: Renderer = (report, {verbose}) => {
   const loud = report.findings.filter(({severity}) => severity !== 'info' || verbose);
   const groups = groupFindings(loud);
-  const shown = groups.slice(0, most);
+  const shown = thatFit(groups);
   const hidden = [
     ...(groups.length > shown.length ? [`${groups.length - shown.length} more are in the other output formats`] : []),
     ...(loud.length < report.findings.length ? [`${count(report.findings.length - loud.length, 'harmless finding')} not shown`] : []),
   ];
   return [
     `**${prose(verdictLine(report, styleOf(false)))}**`,
-    ...(shown.length === 0 ? [] : [summaryTable(shown), ...shown.map(details)]),
+    ...(report.wait === undefined ? [] : [waitTable(report.wait)]),
+    ...(shown.length === 0 ? [] : [summaryTable(shown), ...shown.map(({text}) => text)]),
     ...(hidden.length === 0 ? [] : [`_${hidden.join('; ')}_`]),
   ].join('\n\n');
 };
 
-/** A comment on GitHub may be 65,536 characters long. */
-const most = 40;
+interface ShownFinding {
+  /** Of the table. */
+  readonly row: string;
+  /** What is folded. */
+  readonly text: string;
+}
 
-function summaryTable(groups: readonly FindingGroup[]): string {
-  const rows = groups.map(({finding, nodes}) => {
-    const {code, name, severity, service, known} = finding;
-    const cells = [
-      severity + (known ? ' (known)' : ''),
-      `[${code}](${docsOf(code)}) ${name}`,
-      prose(serviceText(service)),
-      prose(nodeList(nodes)),
-    ];
-    return `| ${cells.join(' | ')} |`;
+/** A comment on GitHub may be 65,536 characters long. */
+function thatFit(groups: readonly FindingGroup[]): readonly ShownFinding[] {
+  let left = mostLetters;
+  const shown = groups.slice(0, mostFindings).map(group => ({row: tableRow(group), text: details(group)}));
+  const end = shown.findIndex(({row, text}) => {
+    left -= row.length + text.length + 4;
+    return left < 0;
   });
-  return ['| severity | finding | Service | nodes |', '|---|---|---|---|', ...rows].join('\n');
+  return end < 0 ? shown : shown.slice(0, end);
+}
+
+const mostLetters = 60_000;
+const mostFindings = 40;
+
+/** How long nodes took, those first that are not there yet. */
+function waitTable({nodes, seconds, clean}: WaitReport): string {
+  const slow = nodes.filter(({look}) => look !== 1).toSorted((a, b) => (b.seconds ?? Infinity) - (a.seconds ?? Infinity));
+  const head = `${clean ? 'As it should be' : 'Not as it should be'} after ${secondsText(seconds)}.`;
+  if (slow.length === 0) return head;
+  const rows = slow.slice(0, mostNodes).map(wait => `| ${prose(escapeText(wait.name))} | ${convergedText(wait)} |`);
+  const hidden = slow.length > mostNodes ? [`| ${slow.length - mostNodes} more | |`] : [];
+  return [head, '', '| node | as it should be |', '|---|---|', ...rows, ...hidden].join('\n');
+}
+
+const mostNodes = 20;
+
+function summaryTable(shown: readonly ShownFinding[]): string {
+  return ['| severity | finding | Service | nodes |', '|---|---|---|---|', ...shown.map(({row}) => row)].join('\n');
+}
+
+function tableRow({finding: {code, name, severity, service, known}, nodes}: FindingGroup): string {
+  const cells = [
+    severity + (known ? ' (known)' : ''),
+    `[${code}](${docsOf(code)}) ${name}`,
+    prose(serviceText(service)),
+    prose(nodeList(nodes)),
+  ];
+  return `| ${cells.join(' | ')} |`;
 }
 
 function serviceText(service: Finding['service']): string {
@@ -74,7 +107,11 @@ function prose(text: string): string {
   return quiet(html(text)).replace(/[\\`*_{}[\]()#+!|~]/g, '\\$&');
 }
 
-/** No @name calls anybody. */
+/** No @name calls anybody, no address becomes a link and no :name: a picture, which GitHub looks for in the text itself. */
 function quiet(text: string): string {
-  return text.replaceAll('@', '@\u2060');
+  return text
+    .replaceAll('@', '@\u2060')
+    .replaceAll('://', ':\u2060//')
+    .replace(/www(?=\.)/gi, '$&\u2060')
+    .replace(/:(?=[\w+-]+:)/g, ':\u2060');
 }

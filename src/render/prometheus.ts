@@ -11,6 +11,7 @@ export const prometheus: Renderer = report =>
     metric('svc_trace_services', 'Services that were looked at.', [sample({}, report.summary.services)]),
     metric('svc_trace_service_ports', 'Service ports that were looked at.', [sample({}, report.summary.servicePorts)]),
     metric('svc_trace_complete', 'Whether everything asked for could be read (1) or not (0).', [sample({}, isComplete(report) ? 1 : 0)]),
+    ...waitMetrics(report),
     metric('svc_trace_build_info', 'The version of svc-trace.', [sample({version: report.tool.version}, 1)]),
   ]
     .filter(text => text !== '')
@@ -64,6 +65,17 @@ function nodes(report: Report): readonly Sample[] {
 
 function rules(report: Report): readonly Sample[] {
   return report.nodes.filter(({status}) => status === 'checked').map(({name, rules: held}) => sample({node: name}, held));
+}
+
+/** Of a run that waited. */
+function waitMetrics({wait}: Report): readonly string[] {
+  if (wait === undefined) return [];
+  const {clean, nodes: waits} = wait;
+  const converged = waits.flatMap(({name, seconds}) => (seconds === undefined ? [] : [sample({node: name}, seconds)]));
+  return [
+    metric('svc_trace_converged', 'Whether all was as it should be when the wait ended (1) or not (0).', [sample({}, clean ? 1 : 0)]),
+    metric('svc_trace_node_converged_seconds', 'How long a node took to be as it should be; none where it is not yet.', converged),
+  ];
 }
 
 function isComplete({summary}: Report): boolean {

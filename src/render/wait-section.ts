@@ -32,7 +32,8 @@ function row(wait: NodeWait): readonly string[] {
   return [escapeText(wait.name), convergedText(wait)];
 }
 
-function convergedText({look, seconds}: NodeWait): string {
+/** `after 3.2 s`. */
+export function convergedText({look, seconds}: NodeWait): string {
   if (seconds === undefined) return 'not yet';
   return look === 1 ? 'from the first look on' : `after ${secondsText(seconds)}`;
 }

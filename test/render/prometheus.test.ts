@@ -1,6 +1,7 @@
 import parse from 'parse-prometheus-text-format';
-import {expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import {prometheus} from '../../src/render/prometheus.ts';
+import {loud, reports} from './real-reports.ts';
 import {findingOf, plain, reportOf, unreadNode} from './report.ts';
 
 interface Metric {
@@ -15,6 +16,28 @@ function metric(text: string, name: string): Metric['metrics'] {
   expect(found?.type).toBe('GAUGE');
   return found?.metrics ?? [];
 }
+
+describe.each(Object.entries(reports))('a report: %s', (_, make) => {
+  test('is read by a parser of the text format, each sample once, with a finite number', async () => {
+    const report = await make();
+    const text = prometheus(report, loud);
+    const all = parse(`${text}\n`) as readonly Metric[];
+    expect(all.map(({name}) => name)).toEqual([...text.matchAll(/^# TYPE (\S+) gauge$/gm)].map(([, name]) => name));
+    for (const {name, metrics} of all) {
+      expect(name).toMatch(/^svc_trace_[a-z_]+$/);
+      expect(new Set(metrics.map(({labels = {}}) => JSON.stringify(labels))).size).toBe(metrics.length);
+      for (const {value} of metrics) expect(Number.isFinite(Number(value))).toBe(true);
+    }
+    const counted = all.find(({name}) => name === 'svc_trace_findings')?.metrics ?? [];
+    expect(counted.reduce((sum, {value}) => sum + Number(value), 0)).toBe(report.findings.filter(({known}) => !known).length);
+  });
+});
+
+test('a run that waited says how long each node took', async () => {
+  const text = prometheus((await reports['waited for']?.()) ?? reportOf({nodes: [], services: []}), plain);
+  expect(metric(text, 'svc_trace_converged')).toEqual([{value: '0'}]);
+  expect(metric(text, 'svc_trace_node_converged_seconds')).toEqual([{value: '3.25', labels: {node: 'node-a'}}]);
+});
 
 test('findings are counted by code, node and Service, without those that are known', () => {
   const one = findingOf('node-a', 'shop/web');
