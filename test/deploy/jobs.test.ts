@@ -1,0 +1,133 @@
+import {existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import process from 'node:process';
+import {execa} from 'execa';
+import {dump} from 'js-yaml';
+import {describe, expect} from 'vitest';
+import {allowedBy} from '../collect/access/roles.ts';
+import {capturePath} from '../fixtures.ts';
+import {kubectl, testWithKubectl} from '../kubectl.ts';
+import type {LoggedRequest} from '../stand-in/api-server.ts';
+import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {startApplyServer, type AppliedObject} from './apply-server.ts';
+import {built, overlays, type Overlay} from './overlays.ts';
+import {type Container, podsOf} from './pods.ts';
+
+const executable = join(import.meta.dirname, '../../bin/run.js');
+
+describe('the job of cronjob', () => {
+  testWithKubectl('checks the whole cluster with the rights that it is given, and uses all of these', async () => {
+    const objects = await built(overlayNamed('cronjob'));
+    await using cluster = await clusterOf(objects, 'faults/missing-endpoint');
+    const [check] = podsOf(objects)[0]?.containers ?? [];
+    const {exitCode, stdout, stderr} = await runContainer(check, {KUBECONFIG: cluster.kubeconfig});
+    expect({exitCode, stderr}).toEqual({exitCode: 1, stderr: ''});
+    expect(stdout).toMatch(/^FAULTY: 1 error on 1 of 3 nodes/);
+    expect(stdout).not.toContain('ST901');
+    expect(unused(objects, cluster.requests)).toEqual([]);
+  });
+});
+
+describe.each([
+  ['cronjob with OpenReports', '/apis/openreports.io/v1alpha1/namespaces/shop/reports/svc-trace'],
+  ['cronjob with PolicyReports', '/apis/wgpolicyk8s.io/v1alpha2/namespaces/shop/policyreports/svc-trace'],
+])('the job of %s', (name, path) => {
+  testWithKubectl('checks, applies what was found, and ends as the check did', async () => {
+    const objects = await built(overlayNamed(name));
+    await using cluster = await clusterOf(objects, 'faults/missing-endpoint');
+    await using target = await startApplyServer(reportKinds);
+    const folder = mkdtempSync(join(tmpdir(), 'svc-trace-job-'));
+    try {
+      const [pod] = podsOf(objects);
+      const [check, apply] = pod?.initContainers ?? [];
+      const [last] = pod?.containers ?? [];
+      expect((await runContainer(check, {KUBECONFIG: cluster.kubeconfig}, folder)).exitCode).toBe(0);
+      expect(target.applied.size).toBe(0);
+      const done = await runContainer(apply, {KUBECONFIG: target.kubeconfig}, folder, ['--validate=false']);
+      expect({exitCode: done.exitCode, stderr: done.stderr}).toEqual({exitCode: 0, stderr: ''});
+      expect(target.applied.get(path)).toMatchObject({metadata: {name: 'svc-trace', namespace: 'shop'}});
+      expect([...new Set(target.requests.map(request => request.split(' ')[0]))].sort()).toEqual(['GET', 'PATCH']);
+      expect((await runContainer(last, {}, folder)).exitCode).toBe(1);
+    } finally {
+      rmSync(folder, {recursive: true});
+    }
+  });
+
+  testWithKubectl('fails before anything is applied when the check itself was wrong', async () => {
+    const [check] = podsOf(await built(overlayNamed(name)))[0]?.initContainers ?? [];
+    const folder = mkdtempSync(join(tmpdir(), 'svc-trace-job-'));
+    try {
+      const {exitCode} = await runContainer(check, {KUBECONFIG: '/nowhere'}, folder);
+      expect(exitCode).toBe(2);
+      expect(existsSync(join(folder, 'reports.yaml'))).toBe(false);
+      expect(readFileSync(join(folder, 'exit-code'), 'utf8')).toBe('2\n');
+    } finally {
+      rmSync(folder, {recursive: true});
+    }
+  });
+});
+
+const reportKinds = [
+  {apiVersion: 'openreports.io/v1alpha1', kind: 'Report', plural: 'reports', namespaced: true},
+  {apiVersion: 'openreports.io/v1alpha1', kind: 'ClusterReport', plural: 'clusterreports', namespaced: false},
+  {apiVersion: 'wgpolicyk8s.io/v1alpha2', kind: 'PolicyReport', plural: 'policyreports', namespaced: true},
+  {apiVersion: 'wgpolicyk8s.io/v1alpha2', kind: 'ClusterPolicyReport', plural: 'clusterpolicyreports', namespaced: false},
+];
+
+function overlayNamed(name: string): Overlay {
+  const overlay = overlays[name];
+  if (overlay === undefined) throw new Error(`there is no overlay ${name}`);
+  return overlay;
+}
+
+/** A cluster whose only user has the Roles of these objects. */
+async function clusterOf(objects: readonly AppliedObject[], capture: string) {
+  const roles = objects.filter(({kind}) => kind === 'Role' || kind === 'ClusterRole');
+  const cluster = await startBundleCluster(capturePath(capture), {
+    tokens: {job: {user: 'system:serviceaccount:svc-trace:svc-trace-check'}},
+    allow: allowedBy(roles.map(role => dump(role)).join('---\n')),
+  });
+  writeFileSync(cluster.kubeconfig, readFileSync(cluster.kubeconfig, 'utf8').replace('admin-token', 'job'));
+  return cluster;
+}
+
+/** What the container runs, here: `svc-trace` is this one, kubectl the real one, and `/reports` a folder. */
+async function runContainer(container: Container | undefined, env: Record<string, string>, folder = '', more: readonly string[] = []) {
+  if (container === undefined) throw new Error('there is no such container');
+  const tools = mkdtempSync(join(tmpdir(), 'svc-trace-tools-'));
+  try {
+    symlinkSync(executable, join(tools, 'svc-trace'));
+    const {command = ['svc-trace'], args = []} = container;
+    const [program = '', ...rest] = [...command, ...args, ...more].map(word => word.replaceAll(/(?<!\w)\/reports\b/g, folder));
+    const path = `${tools}:${join(process.execPath, '..')}:${process.env['PATH']}`;
+    const options = {env: {...env, PATH: path, NO_COLOR: '1', FORCE_COLOR: undefined}, stdin: 'ignore', reject: false} as const;
+    return await execa(program === '/bin/kubectl' ? kubectl : program === 'svc-trace' ? join(tools, program) : program, rest, options);
+  } finally {
+    rmSync(tools, {recursive: true});
+  }
+}
+
+/** What Roles grant and nobody asked for, as `verb group/resource`; what writes reports is not among it. */
+function unused(objects: readonly AppliedObject[], requests: readonly LoggedRequest[]): readonly string[] {
+  const asked = new Set(requests.flatMap(({resource}) => (resource === null ? [] : wordsOf(resource))));
+  const granted = objects.flatMap(object => ('rules' in object ? (object as unknown as {readonly rules: readonly Rule[]}).rules : []));
+  return granted
+    .filter(({apiGroups}) => !apiGroups.some(group => /reports|wgpolicy/.test(group)))
+    .flatMap(({apiGroups: [group = ''], resources, verbs}) =>
+      resources.flatMap(resource => verbs.map(verb => `${verb} ${group}/${resource}`)),
+    )
+    .filter(words => !asked.has(words));
+}
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** The upgrade of an exec is a GET, and Kubernetes asks for "create" as well since 1.35. */
+function wordsOf({verb, group, resource, subresource}: NonNullable<LoggedRequest['resource']>): readonly string[] {
+  const target = `${group}/${subresource === '' ? resource : `${resource}/${subresource}`}`;
+  return subresource === 'exec' ? [`get ${target}`, `create ${target}`] : [`${verb} ${target}`];
+}

@@ -1,0 +1,99 @@
+import {Parser} from '@oclif/core';
+import {describe, expect} from 'vitest';
+import packageJson from '../../package.json' with {type: 'json'};
+import {commandModules} from '../../src/command-modules.ts';
+import {testWithKubectl} from '../kubectl.ts';
+import type {AppliedObject} from './apply-server.ts';
+import {applied} from './apply-overlay.ts';
+import {built, overlays} from './overlays.ts';
+import {type Container, containersOf, podsOf} from './pods.ts';
+
+interface Binding {
+  readonly metadata: {readonly namespace?: string};
+  readonly roleRef: {readonly kind: string; readonly name: string};
+  readonly subjects: readonly {readonly kind: string; readonly name: string; readonly namespace: string}[];
+}
+
+function keyOf({kind, metadata}: AppliedObject): string {
+  return `${kind} ${metadata.namespace ?? ''}/${metadata.name}`;
+}
+
+describe.each(Object.entries(overlays))('%s', (_, overlay) => {
+  let objects: readonly AppliedObject[] = [];
+  const withObjects = (title: string, run: () => Promise<void>) =>
+    testWithKubectl(title, async () => {
+      objects = await built(overlay);
+      await run();
+    });
+
+  withObjects('has a namespace first, and no object twice', async () => {
+    expect(objects[0]).toMatchObject({kind: 'Namespace', metadata: {name: 'svc-trace'}});
+    expect(new Set(objects.map(keyOf)).size).toBe(objects.length);
+  });
+
+  withObjects('every binding gives a Role that is there to a ServiceAccount that is there', async () => {
+    const keys = objects.map(keyOf);
+    const bindings = objects.filter(({kind}) => kind.endsWith('Binding')) as unknown as readonly (Binding & AppliedObject)[];
+    expect(bindings.length).toBeGreaterThan(0);
+    for (const {metadata, roleRef, subjects} of bindings) {
+      const namespace = roleRef.kind === 'ClusterRole' ? '' : (metadata.namespace ?? '');
+      expect(keys).toContain(`${roleRef.kind} ${namespace}/${roleRef.name}`);
+      for (const subject of subjects) expect(keys).toContain(`${subject.kind} ${subject.namespace}/${subject.name}`);
+    }
+  });
+
+  withObjects('every pod runs as a ServiceAccount that is there, and takes no more than it needs', async () => {
+    const keys = objects.map(keyOf);
+    for (const pod of podsOf(objects)) {
+      expect(keys).toContain(`ServiceAccount svc-trace/${pod.serviceAccountName}`);
+      expect(pod.securityContext).toMatchObject({seccompProfile: {type: 'RuntimeDefault'}});
+      if (pod.hostNetwork !== true) expect(pod.securityContext).toMatchObject({runAsNonRoot: true});
+      for (const {securityContext, resources} of containersOf(pod)) {
+        const add = pod.hostNetwork === true ? {add: ['NET_ADMIN', 'NET_RAW']} : {};
+        expect(securityContext).toMatchObject({allowPrivilegeEscalation: false, readOnlyRootFilesystem: true});
+        expect(securityContext['capabilities']).toEqual({drop: ['ALL'], ...add});
+        expect(Object.keys(resources)).toEqual(['limits', 'requests']);
+      }
+    }
+  });
+
+  withObjects('the namespace lets its pods in', async () => {
+    const privileged = podsOf(objects).some(({hostNetwork}) => hostNetwork === true);
+    const label = {'pod-security.kubernetes.io/enforce': privileged ? 'privileged' : 'restricted'};
+    expect(objects[0]).toMatchObject({metadata: {labels: label}});
+  });
+
+  withObjects('the command lines are such as svc-trace understands', async () => {
+    const lines = podsOf(objects).flatMap(containersOf).flatMap(commandLine);
+    expect(lines.length).toBeGreaterThan(0);
+    for (const [name = '', ...args] of lines) await parse(name, args);
+  });
+
+  withObjects('images of svc-trace are of this version', async () => {
+    const images = podsOf(objects)
+      .flatMap(containersOf)
+      .map(({image}) => image);
+    for (const image of images.filter(name => name.includes('svc-trace')))
+      expect(image).toMatch(new RegExp(`^registry\\.example\\.com/svc-trace(?:-agent)?:${packageJson.version.replaceAll('.', '\\.')}$`));
+  });
+
+  withObjects('a real kubectl applies it', async () => {
+    const paths = await applied(overlay);
+    expect(paths.length).toBe(objects.length);
+  });
+});
+
+/** What the container says to svc-trace, also by way of a shell; none if it runs another program. */
+function commandLine({image, command, args = []}: Container): readonly (readonly string[])[] {
+  if (!image.includes('svc-trace')) return [];
+  if (command === undefined) return [args];
+  return command.join(' ').includes('svc-trace "$@"') ? [args] : [];
+}
+
+/** Rejects what the command would call wrong use. */
+async function parse(name: string, args: readonly string[]): Promise<unknown> {
+  const loaded = await commandModules[name]?.();
+  if (loaded === undefined) throw new Error(`there is no command ${name}`);
+  const {flags, args: positional, strict} = loaded.default;
+  return Parser.parse([...args], {flags, args: positional, strict});
+}
