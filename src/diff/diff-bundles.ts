@@ -1,4 +1,3 @@
-import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {BundleDiff} from '../model/bundle-diff.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
@@ -42,7 +41,7 @@ function diffSnapshots(before: Snapshot, after: Snapshot): Objects {
   const dumps = new Map(before.nodes.map(node => [node.name, node]));
   return {
     services: hasServices ? diffServices(old.services, young.services) : [],
-    endpoints: hasEndpoints ? diffEndpoints(new ClusterView(old), new ClusterView(young), newestProxy) : [],
+    endpoints: hasEndpoints ? diffEndpoints(old, young, newestProxy) : [],
     rules: after.nodes.flatMap(node => {
       const same = dumps.get(node.name);
       return same === undefined ? [] : diffRules(same, node);

@@ -1,15 +1,19 @@
-import type {ClusterView} from '../expect/cluster/cluster-view.ts';
+import {ClusterView, serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
 import type {EndpointChange} from '../model/bundle-diff.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import {families} from '../model/family.ts';
 import type {ServicePort} from '../model/service-port.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
 import {pairUp} from './diff-keyed.ts';
+import {sameJson} from './same-json.ts';
 
-/** Endpoints of Services that both sides serve: those that came, went, or changed their state. */
-export function diffEndpoints(before: ClusterView, after: ClusterView, proxy: ProxyVersion): readonly EndpointChange[] {
-  const [old, young] = [endpointsOf(before, proxy), endpointsOf(after, proxy)];
-  return pairUp(old, young, ({key}) => key).flatMap(pair => {
+/** Endpoints of Services that came, went, or changed their state. */
+export function diffEndpoints(before: ApiObjects, after: ApiObjects, proxy: ProxyVersion): readonly EndpointChange[] {
+  const changed = changedServices(before, after, proxy);
+  const [old, young] = [before, after].map(api => endpointsOf(partOf(api, changed), proxy));
+  return pairUp(old ?? [], young ?? [], ({key}) => key).flatMap(pair => {
     const {port, endpoint} = pair.after ?? pair.before ?? missing();
     const [was, is] = [stateOf(pair.before), stateOf(pair.after)];
     if (was === is) return [];
@@ -24,13 +28,35 @@ export function diffEndpoints(before: ClusterView, after: ClusterView, proxy: Pr
   });
 }
 
+/**
+ * The Services, as `namespace/name`, whose object or slices read differently on the two sides: the endpoints of all others are the same,
+ * and most Services are among these. Null where all have to be looked at.
+ */
+function changedServices(before: ApiObjects, after: ApiObjects, proxy: ProxyVersion): ReadonlySet<string> | null {
+  if (before.endpointSlices === null || after.endpointSlices === null) return null;
+  const [old, young] = [new ClusterView(before), new ClusterView(after)];
+  const was = new Map((before.services ?? []).map(service => [keyOf(service), service]));
+  const is = new Map((after.services ?? []).map(service => [keyOf(service), service]));
+  const isSame = (key: string) => sameJson(was.get(key), is.get(key)) && sameJson(old.slicesOf(key, proxy), young.slicesOf(key, proxy));
+  return new Set([...was.keys(), ...is.keys()].filter(key => !isSame(key)));
+}
+
+function partOf(api: ApiObjects, services: ReadonlySet<string> | null): ApiObjects {
+  return services === null ? api : {...api, services: (api.services ?? []).filter(service => services.has(keyOf(service)))};
+}
+
+function keyOf({metadata}: ServiceObject): string {
+  return serviceKey({namespace: metadata.namespace ?? 'default', service: metadata.name});
+}
+
 interface Placed {
   readonly key: string;
   readonly port: ServicePort;
   readonly endpoint: Endpoint;
 }
 
-function endpointsOf(view: ClusterView, proxy: ProxyVersion): readonly Placed[] {
+function endpointsOf(api: ApiObjects, proxy: ProxyVersion): readonly Placed[] {
+  const view = new ClusterView(api);
   return families.flatMap(family =>
     view
       .entries(family, proxy)

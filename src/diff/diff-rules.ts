@@ -1,19 +1,34 @@
 import type {RulesChange} from '../model/bundle-diff.ts';
 import type {NodeDump} from '../model/snapshot.ts';
-import {heldLines} from './held-lines.ts';
+import {type HeldLines, heldLines} from './held-lines.ts';
 
 /** The lines that only one of the sides has, place by place; blind to their order and to counters. */
 export function diffRules(before: NodeDump, after: NodeDump): readonly RulesChange[] {
   const [old, young] = [heldLines(before), heldLines(after)];
-  const changes: RulesChange[] = [];
-  for (const place of [...new Set([...old.keys(), ...young.keys()])].sort()) {
-    const [was, is] = [old.get(place)?.() ?? '', young.get(place)?.() ?? ''];
-    if (was === is) continue;
-    const came = linesOnlyIn(is, was);
-    const went = linesOnlyIn(was, is);
-    if (came.length + went.length > 0) changes.push({node: after.name, place, came, went});
-  }
-  return changes;
+  return [...new Set([...old.keys(), ...young.keys()])]
+    .flatMap(name =>
+      diffHeld(old.get(name) ?? nothing, young.get(name) ?? nothing).map(change => ({...change, place: name + change.place})),
+    )
+    .map(({place, came, went}) => ({node: after.name, place, came, went}))
+    .sort((a, b) => (a.place < b.place ? -1 : 1));
+}
+
+const nothing: HeldLines = {places: () => [], textAt: () => ''};
+
+type PlaceChange = Omit<RulesChange, 'node'>;
+
+/** Most places are the same on both sides, and nothing is kept of them. */
+function diffHeld(old: HeldLines, young: HeldLines): readonly PlaceChange[] {
+  const changes = new Map<string, PlaceChange>();
+  const look = (place: string) => {
+    const [was, is] = [old.textAt(place), young.textAt(place)];
+    if (was === is) return;
+    const [came, went] = [linesOnlyIn(is, was), linesOnlyIn(was, is)];
+    if (came.length + went.length > 0) changes.set(place, {place, came, went});
+  };
+  for (const place of old.places()) look(place);
+  for (const place of young.places()) if (old.textAt(place) === '') look(place);
+  return [...changes.values()];
 }
 
 /** A line that stands twice in one text and once in the other is left over once. */
