@@ -3,6 +3,7 @@ import type {Command} from '@oclif/core';
 /** Every command by its name. Each is loaded when it is run: none pays for what another one needs. */
 export const commandModules: Readonly<Record<string, () => Promise<{readonly default: Command.Class}>>> = {
   access: () => import('./commands/access.ts'),
+  agent: () => import('./commands/agent.ts'),
   capture: () => import('./commands/capture.ts'),
   check: () => import('./commands/check.ts'),
   completion: () => import('./commands/completion.ts'),

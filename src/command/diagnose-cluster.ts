@@ -15,6 +15,7 @@ import {type NodeSource, nodeSource} from './node-source.ts';
 import {NodeJudging} from './node-judging.ts';
 import type {OpenCluster} from './open-cluster.ts';
 import {readAsked} from './read-asked.ts';
+import {readAllAgain} from './read-again.ts';
 import {lookAgain, withdraw} from './second-look.ts';
 import {podsWithoutEndpoints} from './service-pods.ts';
 import type {ParsedTransportFlags} from './transport-flags.ts';
@@ -67,7 +68,11 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
     if (wait === null)
       withdraw(
         await lookAgain({
-          ...{diagnosis, api, scope, readAt, signal, clock, nodeReadAt: nodes.readAt},
+          ...{diagnosis, readAt, signal, clock, nodeReadAt: nodes.readAt},
+          readAgain: () => {
+            progress.say('reading the API again');
+            return readAllAgain({api, scope, before: diagnosis.api, signal});
+          },
           readNodes: names => nodes.judge(names),
           say: text => progress.say(text),
         }),

@@ -1,8 +1,4 @@
 import {changedWhileLooking, settling} from '../checks/st904-changed-while-looking.ts';
-import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
-import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
-import {readServices} from '../collect/cluster/read-cluster.ts';
-import type {KubeApi} from '../collect/kube/kube-api.ts';
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {toFinding} from '../diagnosis/to-finding.ts';
 import type {Finding} from '../model/finding.ts';
@@ -14,11 +10,12 @@ import {ServiceHistory} from './service-history.ts';
 
 export interface SecondLook {
   readonly diagnosis: Diagnosis;
-  readonly api: KubeApi;
-  /** What was read of the API. */
-  readonly scope: ClusterScope;
+  /** Reads the API objects again, as far as they can have changed. */
+  readonly readAgain: () => Promise<ApiObjects>;
   /** When the API was read, in milliseconds since 1970. */
   readonly readAt: number;
+  /** When a Service was last seen to change, where somebody keeps watching; 0 where it was not. */
+  readonly seenToChange?: (service: string) => number;
   /** When the reading of each node began. */
   readonly nodeReadAt: ReadonlyMap<string, number>;
   /** Reads these nodes again and judges them. */
@@ -37,27 +34,28 @@ export interface SecondLook {
  * came and went in every look; what is not in it stands.
  */
 export async function lookAgain(look: SecondLook): Promise<readonly Finding[]> {
-  const {diagnosis, clock, settlingMs = settling * 1000} = look;
+  const {diagnosis, clock, settlingMs = settling * 1000, seenToChange = () => 0} = look;
   const history = new ServiceHistory(diagnosis.api, look.readAt);
+  const stableSince = (finding: Finding) => Math.max(history.stableSince(keyOf(finding)), seenToChange(keyOf(finding)));
   let firstFound: ReadonlyMap<string, number> = new Map();
   for (let looks = 1; ; looks++) {
     const found = findingsOfServices(look);
     if (found.length === 0) return [];
     const known = firstFound;
     firstFound = new Map(found.map(finding => [identityOf(finding), known.get(identityOf(finding)) ?? readTime(look, finding)] as const));
-    const objects = await readAgain(look);
+    const objects = await look.readAgain();
     history.update(objects, clock.now());
     const widened = diagnosis.api.namespaces !== undefined && objects.namespaces === undefined;
     const isYoung = (finding: Finding): boolean => {
-      const since = Math.min(history.stableSince(keyOf(finding)), firstFound.get(identityOf(finding)) ?? Infinity);
+      const since = Math.min(stableSince(finding), firstFound.get(identityOf(finding)) ?? Infinity);
       return readTime(look, finding) - since < settlingMs;
     };
     const doubtful = found.filter(isYoung);
     if (doubtful.length === 0 && !widened) return [];
     if (looks === mostLooks) return doubtful;
-    const pause = Math.max(0, ...doubtful.map(finding => history.stableSince(keyOf(finding)) + settlingMs - clock.now()));
+    const pause = Math.max(0, ...doubtful.map(finding => stableSince(finding) + settlingMs - clock.now()));
     await wait(Math.min(pause, settlingMs), look);
-    diagnosis.renew(pause > 0 ? await readAgain(look) : objects);
+    diagnosis.renew(pause > 0 ? await look.readAgain() : objects);
     await look.readNodes(namesOf(widened ? found : doubtful));
   }
 }
@@ -85,22 +83,6 @@ function readTime({nodeReadAt}: SecondLook, {node}: Finding): number {
 
 function namesOf(findings: readonly Finding[]): readonly string[] {
   return [...new Set(findings.flatMap(({node}) => node ?? []))].sort();
-}
-
-/** Only what can have changed: of all Services, for that tells more; where those may not be read, of those that were read before. */
-async function readAgain({api, scope, diagnosis, signal, say}: SecondLook): Promise<ApiObjects> {
-  say('reading the API again');
-  const {namespaces, ...rest} = diagnosis.api;
-  const all = await unlessInterrupted(readServices({kind: 'cluster'}, new ClusterReader(api, {anyFailure: true})), signal);
-  if (isThere(all)) return {...rest, ...all};
-  if (scope.kind === 'cluster' || namespaces === undefined) return diagnosis.api;
-  const asBefore = await unlessInterrupted(readServices(scope, new ClusterReader(api, {anyFailure: true})), signal);
-  return isThere(asBefore) ? {...rest, ...asBefore, namespaces} : diagnosis.api;
-}
-
-/** Without slices or Endpoints no node can be judged. */
-export function isThere({services, endpointSlices, endpoints}: Pick<ApiObjects, 'services' | 'endpointSlices' | 'endpoints'>): boolean {
-  return services !== null && (endpointSlices !== null || endpoints !== null);
 }
 
 async function wait(milliseconds: number, {say, signal, clock}: SecondLook): Promise<void> {

@@ -2,7 +2,7 @@ import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
 import {readServices} from '../collect/cluster/read-cluster.ts';
 import {askedInput, askedScope} from './asked-scope.ts';
 import type {ClusterRun} from './diagnose-cluster.ts';
-import {isThere} from './second-look.ts';
+import {isThere} from './read-again.ts';
 import {printOf} from './service-history.ts';
 
 /**

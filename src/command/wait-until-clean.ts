@@ -15,7 +15,8 @@ import {exitCode, reaches} from './exit-code.ts';
 import {unlessInterrupted} from './interruption.ts';
 import type {NodeJudging} from './node-judging.ts';
 import {nodeSource} from './node-source.ts';
-import {isThere, lookAgain, withdraw} from './second-look.ts';
+import {isThere, readAllAgain} from './read-again.ts';
+import {lookAgain, withdraw} from './second-look.ts';
 import {type SelectionInput, selectServices} from './select-services.ts';
 import {printOf} from './service-history.ts';
 import {podsWithoutEndpoints} from './service-pods.ts';
@@ -125,7 +126,11 @@ export class WaitUntilClean {
     const {diagnosis, nodes, scope, run, limit} = this.#waiting;
     const {clock, signal, progress} = run;
     const doubtful = await lookAgain({
-      ...{diagnosis, scope, signal, clock, api: run.cluster.api, readAt: this.#readAt, nodeReadAt: nodes.readAt},
+      ...{diagnosis, signal, clock, readAt: this.#readAt, nodeReadAt: nodes.readAt},
+      readAgain: () => {
+        progress.say('reading the API again');
+        return readAllAgain({api: run.cluster.api, scope, before: diagnosis.api, signal});
+      },
       settlingMs: Math.max(1, Math.min(this.#left(), settling * 1000)),
       readNodes: names => nodes.judge(names),
       say: text => progress.say(text),

@@ -18,6 +18,8 @@ export interface DiagnoseOptions {
   readonly sample?: {readonly of: number};
   /** Trace the way of packets to the selected Services; `faulty`: on each node only to those of which something was found there. */
   readonly trace?: boolean | 'faulty';
+  /** What the API objects alone show is said elsewhere. */
+  readonly nodesOnly?: boolean;
   /** Only these codes, when there are any. */
   readonly only?: ReadonlySet<string>;
   readonly skip?: ReadonlySet<string>;

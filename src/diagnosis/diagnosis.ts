@@ -49,6 +49,16 @@ export class Diagnosis {
     this.#results.set(node.name, diagnoseNode(node, {...this.#cluster, options: this.#options}));
   }
 
+  /** A node that was judged elsewhere. What was found of it before is forgotten. */
+  addResult(result: NodeResult): void {
+    this.#results.set(result.report.name, result);
+  }
+
+  /** What is known of a node so far. */
+  resultOf(node: string): NodeResult | undefined {
+    return this.#results.get(node);
+  }
+
   /** A node of which nothing is known. */
   addUnread(node: UnreadNode): void {
     this.#results.set(node.name, unreadNode(node));
@@ -70,7 +80,7 @@ export class Diagnosis {
     const results = [...this.#results.values()].sort((a, b) => byName(a.report, b.report));
     const proxy = newestProxy(results);
     const nodes = results.map(({report}) => report);
-    const ofCluster = clusterFindings({api, view, proxy, services, byName: this.#options.byName ?? false});
+    const ofCluster = this.#options.nodesOnly ? [] : clusterFindings({api, view, proxy, services, byName: this.#options.byName ?? false});
     const ofNodes = results.flatMap(result => result.findings).filter(finding => this.#isAsked(finding));
     const findings = [...ofNodes, ...ofCluster, ...problems.map(problemFinding)].filter(finding => this.#isWanted(finding));
     const kept = sortFindings(findings).map(finding => (this.#options.known?.(finding) ? {...finding, known: true as const} : finding));

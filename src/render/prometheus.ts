@@ -17,18 +17,20 @@ export const prometheus: Renderer = report =>
     .filter(text => text !== '')
     .join('\n');
 
-interface Sample {
+export interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-function sample(labels: Sample['labels'], value: number): Sample {
+export function sample(labels: Sample['labels'], value: number): Sample {
   return {labels, value};
 }
 
-function metric(name: string, help: string, samples: readonly Sample[]): string {
+/** One metric with all its samples; empty where there are none. What only ever grows is a counter. */
+export function metric(name: string, help: string, samples: readonly Sample[]): string {
   if (samples.length === 0) return '';
-  return [`# HELP ${name} ${help}`, `# TYPE ${name} gauge`, ...samples.map(one => `${name}${labelText(one)} ${one.value}`)].join('\n');
+  const type = name.endsWith('_total') ? 'counter' : 'gauge';
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...samples.map(one => `${name}${labelText(one)} ${one.value}`)].join('\n');
 }
 
 function labelText({labels}: Sample): string {

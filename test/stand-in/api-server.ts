@@ -17,7 +17,9 @@ import {type Fault, takeFault} from './faults.ts';
 import {type ObjectLists, ObjectStore, type StoredObject} from './object-store.ts';
 import {createPod, deletePod, type PodOptions} from './pod-lifecycle.ts';
 import {type ResourceRequest, resourceRequest} from './resources.ts';
+import {answerByProxy, type PodAddress, proxiedPod} from './pod-proxy.ts';
 import {type Answer, failure, forbidden, notFound} from './status.ts';
+import {type OpenWatch, Watches} from './watches.ts';
 
 export interface ApiServerOptions {
   readonly objects?: ObjectLists;
@@ -31,6 +33,8 @@ export interface ApiServerOptions {
   /** `elsewhere` is for another name than localhost and 127.0.0.1. */
   readonly certificate?: 'server' | 'elsewhere';
   readonly pods?: Partial<PodOptions>;
+  /** Where a port of a pod is reached, for the subresource `proxy`; null where nothing listens. */
+  readonly proxy?: (pod: StoredObject, port: string) => PodAddress | null;
   /** What commands come to that are not to be run as they are. */
   readonly exec?: (command: ExecCommand) => ExecReply | null;
 }
@@ -62,6 +66,8 @@ export interface ApiServer extends AsyncDisposable {
   readonly store: ObjectStore;
   /** May be added to and emptied at any time. */
   readonly faults: Fault[];
+  /** Open watches. */
+  readonly watches: readonly OpenWatch[];
   /** Open exec streams. */
   readonly streams: () => number;
   close(): Promise<void>;
@@ -115,6 +121,7 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     connections: () => connections,
     store: standIn.store,
     faults: standIn.faults,
+    watches: standIn.watches.open,
     streams: () => standIn.streams.clients.size,
     close,
     [Symbol.asyncDispose]: close,
@@ -136,6 +143,7 @@ class StandIn {
   readonly requests: LoggedRequest[] = [];
   readonly store: ObjectStore;
   readonly faults: Fault[];
+  readonly watches: Watches;
   readonly streams = new WebSocketServer({
     noServer: true,
     handleProtocols: offered => ['v5.channel.k8s.io', 'v4.channel.k8s.io'].find(protocol => offered.has(protocol)) ?? false,
@@ -147,6 +155,7 @@ class StandIn {
     this.#options = options;
     this.store = new ObjectStore(options.objects ?? {});
     this.faults = [...(options.faults ?? [])];
+    this.watches = new Watches(this.store);
     this.#pods = {startDelay: 30, stopDelay: 30, statusOf: () => null, ...options.pods};
   }
 
@@ -160,7 +169,23 @@ class StandIn {
       return;
     }
     if (fault?.kind === 'slow') await sleep(fault.delay, undefined, {ref: false});
-    write(request, response, this.#refusal(logged, fault) ?? this.#resourceAnswer(logged, body), fault?.kind === 'truncate');
+    const refused = this.#refusal(logged, fault);
+    const answer = refused ?? (isStreamed(logged) ? this.#stream(logged, request, response) : this.#resourceAnswer(logged, body));
+    if (answer !== null) write(request, response, answer, fault?.kind === 'truncate');
+  }
+
+  /** A watch, or what a pod answers; the answer is an error where there is none. */
+  #stream({resource, query}: LoggedRequest, request: IncomingMessage, response: ServerResponse): Answer | null {
+    if (resource === null) return failure(404, 'the server could not find the requested resource');
+    if (resource.verb === 'watch') return this.watches.answer(resource, query, response);
+    const {name, port} = proxiedPod(resource.name);
+    const pod = this.store.find('pods', resource.namespace, name);
+    if (pod === undefined) return notFound({...resource, name});
+    const address = this.#options.proxy?.(pod, port) ?? null;
+    if (address === null) return failure(503, 'error trying to reach service: dial tcp: connect: connection refused');
+    const url = new URL(request.url ?? '/', 'https://localhost');
+    answerByProxy(pod, request, {response, address, path: `${url.pathname.replace(/^.*?\/proxy/, '') || '/'}${url.search}`});
+    return null;
   }
 
   async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -199,7 +224,7 @@ class StandIn {
       query: url.searchParams,
       headers: request.headers,
       user: authenticate(request, {...administrator, ...this.#options.tokens}),
-      resource: resourceRequest(request.method ?? '', url.pathname),
+      resource: resourceRequest(request.method ?? '', url.pathname, url.searchParams),
       argv: url.searchParams.getAll('command'),
     };
     this.requests.push(logged);
@@ -239,6 +264,10 @@ class StandIn {
     const status = {allowed: this.#allowed(asked, user)};
     return {kind: 'SelfSubjectAccessReview', apiVersion: 'authorization.k8s.io/v1', metadata: {}, spec, status};
   }
+}
+
+function isStreamed({resource}: LoggedRequest): boolean {
+  return resource?.verb === 'watch' || resource?.subresource === 'proxy';
 }
 
 function nodeOf(pod: StoredObject): string {

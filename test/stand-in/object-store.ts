@@ -22,10 +22,22 @@ export interface StoredObject {
 /** Lists by plural, such as `{services: […], endpointslices: […]}`; items as `kubectl get -o json` prints them. */
 export type ObjectLists = Readonly<Record<string, readonly object[]>>;
 
+/** Something that happened to an object. */
+export interface StoreEvent {
+  readonly revision: number;
+  readonly plural: string;
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
+  readonly object: StoredObject;
+}
+
 /** The objects of the stand-in, each under `plural/namespace/name`. */
 export class ObjectStore {
   readonly #objects = new Map<string, StoredObject>();
   #revision = 1000;
+  #events: StoreEvent[] = [];
+  /** What happened up to here is forgotten. */
+  #forgotten = 0;
+  readonly #listeners = new Set<(event: StoreEvent) => void>();
 
   constructor(lists: ObjectLists) {
     for (const [plural, items] of Object.entries(lists)) for (const item of items) this.put(plural, structuredClone(item) as StoredObject);
@@ -44,13 +56,44 @@ export class ObjectStore {
     this.#revision++;
     object.metadata.resourceVersion = String(this.#revision);
     object.metadata.uid ??= randomUUID();
-    this.#objects.set(`${plural}/${object.metadata.namespace ?? ''}/${object.metadata.name}`, object);
+    const key = `${plural}/${object.metadata.namespace ?? ''}/${object.metadata.name}`;
+    const type = this.#objects.has(key) ? 'MODIFIED' : 'ADDED';
+    this.#objects.set(key, object);
+    this.#tell({revision: this.#revision, plural, type, object: structuredClone(object)});
     return object;
   }
 
+  /** A DELETED event bears the revision of the deletion. */
   remove(plural: string, namespace: string, name: string): void {
     this.#revision++;
-    this.#objects.delete(`${plural}/${namespace}/${name}`);
+    const key = `${plural}/${namespace}/${name}`;
+    const object = this.#objects.get(key);
+    if (object === undefined || !this.#objects.delete(key)) return;
+    const last = {...structuredClone(object), metadata: {...object.metadata, resourceVersion: String(this.#revision)}};
+    this.#tell({revision: this.#revision, plural, type: 'DELETED', object: last});
+  }
+
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** Calls back with what has happened since, and with all that happens from now on; null where that is forgotten. */
+  follow(since: number, listen: (event: StoreEvent) => void): {stop(): void} | null {
+    if (since < this.#forgotten) return null;
+    for (const event of this.#events.filter(({revision}) => revision > since)) listen(event);
+    this.#listeners.add(listen);
+    return {stop: () => void this.#listeners.delete(listen)};
+  }
+
+  /** As etcd is compacted: nobody can go on from before. */
+  forget(): void {
+    this.#forgotten = ++this.#revision;
+    this.#events = [];
+  }
+
+  #tell(event: StoreEvent): void {
+    this.#events.push(event);
+    for (const listen of this.#listeners) listen(event);
   }
 
   get(request: ResourceRequest): Answer {
@@ -70,7 +113,8 @@ export class ObjectStore {
       .map(object => ({key: keyOf(object), object}))
       .sort((a, b) => (a.key < b.key ? -1 : 1))
       .filter(({key}) => key > token.start);
-    const limit = Number(query.get('limit') ?? 0) || selected.length;
+    // The watch cache answers with the whole list.
+    const limit = query.get('resourceVersion') === '0' ? selected.length : Number(query.get('limit') ?? 0) || selected.length;
     const page = selected.slice(0, limit);
     const rest = selected.length - page.length;
     const revision = token.revision ?? this.#revision;

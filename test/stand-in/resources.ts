@@ -18,7 +18,7 @@ export const resources: readonly Resource[] = [
 
 /** A request as the API server's RequestInfo tells it: what an authorizer decides on. */
 export interface ResourceRequest {
-  readonly verb: 'get' | 'list' | 'create' | 'delete' | 'deletecollection';
+  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'delete' | 'deletecollection';
   readonly group: string;
   readonly resource: string;
   /** Empty for the object itself. */
@@ -29,8 +29,9 @@ export interface ResourceRequest {
 }
 
 /** Null when the path is of no resource, such as `/version`. */
-export function resourceRequest(method: string, path: string): ResourceRequest | null {
-  const found = /^\/(?:api\/v1|apis\/([^/]+)\/v1)\/(?:namespaces\/([^/]+)\/)?([^/]+)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(path);
+export function resourceRequest(method: string, path: string, query = new URLSearchParams()): ResourceRequest | null {
+  const found =
+    /^\/(?:api\/v1|apis\/([^/]+)\/v1)\/(?:namespaces\/([^/]+)\/)?([^/]+)(?:\/([^/]+))?(?:\/([^/]+)(?:(?<=\/proxy)\/.*)?)?$/.exec(path);
   if (found === null) return null;
   const [group = '', namespace = '', resource = '', name = '', subresource = ''] = found
     .slice(1)
@@ -43,8 +44,10 @@ export function resourceRequest(method: string, path: string): ResourceRequest |
         ? name === ''
           ? 'deletecollection'
           : 'delete'
-        : name === ''
-          ? 'list'
-          : 'get';
+        : name !== ''
+          ? 'get'
+          : ['1', 'true'].includes(query.get('watch') ?? '')
+            ? 'watch'
+            : 'list';
   return {verb, group, resource, subresource, namespace, name};
 }

@@ -34,6 +34,7 @@ describe('a command loads only the packages that it uses', () => {
     ['run.js', '--version', oclif],
     ['run.js', '--help', oclif],
     ['run.js', 'check --help', `${judging} ${table}`],
+    ['run.js', 'agent --help', `${judging} ${table}`],
     ['run.js', 'completion bash', oclif],
     ['run.js', 'explain ST202', `${oclif} ipaddr.js`],
     ['run.js', `check -A --from ${bundle}`, `${judging} ${table}`],

@@ -30,9 +30,9 @@ export class ClusterReader {
   }
 
   /** As a list of one; empty where it is not there. */
-  async get<T>({path, shape, remedy, isMinor}: Listed): Promise<readonly T[] | null> {
+  async get<T>({path, query, shape, remedy, isMinor}: Listed): Promise<readonly T[] | null> {
     try {
-      const usable = usableItems<T>(path, [await this.#api.get<unknown>(path)], shape);
+      const usable = usableItems<T>(path, [await this.#api.get<unknown>(path, query)], shape);
       this.problems.push(...usable.problems);
       return usable.items;
     } catch (error) {

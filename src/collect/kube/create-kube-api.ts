@@ -6,10 +6,10 @@ import {type Asked, noAnswer, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';
 import type {ApiConnection} from './connection.ts';
 import type {Credential} from './credentials.ts';
-import {ApiError, type ExecTarget, type KubeApi, type ListResult} from './kube-api.ts';
+import {ApiError, type ExecTarget, type KubeApi, type ListResult, type StreamOptions} from './kube-api.ts';
 import {listPages} from './list-pages.ts';
 import {retryDelay} from './retry-delay.ts';
-import {type ApiResponse, sendRequest} from './send-request.ts';
+import {type ApiResponse, bodyParts, readResponse, responseTo, sendRequest, type WireRequest} from './send-request.ts';
 
 export interface KubeApiOptions {
   /** For each single request, in milliseconds; 0 for no limit but that of a dead connection. */
@@ -40,12 +40,25 @@ class HttpKubeApi implements KubeApi {
     this.#backoff = backoff;
   }
 
-  get<T>(path: string, query?: Readonly<Record<string, string>>): Promise<T> {
-    return this.#json<T>({method: 'GET', path, query});
+  get<T>(path: string, query?: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<T> {
+    return this.#json<T>({method: 'GET', path, query}, signal);
   }
 
   list<T>(path: string, query?: Readonly<Record<string, string>>): Promise<ListResult<T>> {
     return listPages<T>(more => this.get(path, {...query, ...more}));
+  }
+
+  async stream(path: string, query: Readonly<Record<string, string>>, options: StreamOptions): Promise<AsyncIterable<Buffer>> {
+    const request = {method: 'GET', path, query} as const;
+    const signal = AbortSignal.any([options.signal, this.#closing.signal]);
+    let parts: AsyncIterable<Buffer> = none();
+    await this.#retrying(request, signal, async credential => {
+      const response = await responseTo({...this.#wire(request, credential), signal, silenceMs: options.silenceMs});
+      if ((response.statusCode ?? 0) >= 300) return readResponse(response);
+      parts = bodyParts(response);
+      return {...begun, status: response.statusCode ?? 0};
+    });
+    return parts;
   }
 
   create<T>(path: string, body: object): Promise<T> {
@@ -81,8 +94,8 @@ class HttpKubeApi implements KubeApi {
     for (const agent of this.#agents.values()) agent.destroy();
   }
 
-  async #json<T>(request: ApiRequest): Promise<T> {
-    const {body} = await this.#request(request);
+  async #json<T>(request: ApiRequest, signal?: AbortSignal): Promise<T> {
+    const {body} = await this.#request(request, signal);
     try {
       return JSON.parse(body.toString('utf8')) as T;
     } catch (error) {
@@ -96,26 +109,26 @@ class HttpKubeApi implements KubeApi {
     }
   }
 
-  #request(request: ApiRequest): Promise<ApiResponse> {
-    const url = requestUrl(this.#connection.server, request.path, Object.entries(request.query ?? {}));
-    const body = request.body === undefined ? null : JSON.stringify(request.body);
-    return this.#retrying(request, this.#closing.signal, credential => {
-      const signal =
-        this.#requestTimeout > 0
-          ? AbortSignal.any([this.#closing.signal, AbortSignal.timeout(this.#requestTimeout)])
-          : this.#closing.signal;
-      const {headers, agent} = this.#via(credential);
-      const compressed = this.#connection.compression ? {'accept-encoding': 'gzip'} : {};
-      const typed = body === null ? {} : {'content-type': 'application/json', 'content-length': Buffer.byteLength(body)};
-      return sendRequest({
-        method: request.method,
-        url,
-        body,
-        agent,
-        signal,
-        headers: {...headers, ...compressed, ...typed, accept: 'application/json'},
-      });
+  #request(request: ApiRequest, given?: AbortSignal): Promise<ApiResponse> {
+    const outer = given === undefined ? this.#closing.signal : AbortSignal.any([given, this.#closing.signal]);
+    return this.#retrying(request, outer, credential => {
+      const signal = this.#requestTimeout > 0 ? AbortSignal.any([outer, AbortSignal.timeout(this.#requestTimeout)]) : outer;
+      return sendRequest({...this.#wire(request, credential), signal});
     });
+  }
+
+  #wire(request: ApiRequest, credential: Credential): Omit<WireRequest, 'signal'> {
+    const {headers, agent} = this.#via(credential);
+    const body = request.body === undefined ? null : JSON.stringify(request.body);
+    const compressed = this.#connection.compression ? {'accept-encoding': 'gzip'} : {};
+    const typed = body === null ? {} : {'content-type': 'application/json', 'content-length': Buffer.byteLength(body)};
+    return {
+      method: request.method,
+      url: requestUrl(this.#connection.server, request.path, Object.entries(request.query ?? {})),
+      body,
+      agent,
+      headers: {...headers, ...compressed, ...typed, accept: 'application/json'},
+    };
   }
 
   /** Makes a request until it is answered or not worth making again. Rejects with a CommandFailed or an ApiError. */
@@ -171,3 +184,8 @@ function failed(error: unknown, asked: Asked): CommandFailed | ApiError {
 
 /** What an exec comes to that had its stream. */
 const switchedProtocols: ApiResponse = {status: 101, headers: {}, body: Buffer.alloc(0)};
+
+/** What an answer comes to that is read elsewhere. */
+const begun: ApiResponse = {status: 200, headers: {}, body: Buffer.alloc(0)};
+
+async function* none(): AsyncGenerator<Buffer> {}

@@ -3,9 +3,14 @@ export interface KubeApi {
   /** In words, for messages and snapshots: the context and the server. */
   readonly description: string;
   /** Reads one object or any other JSON. Rejects with an ApiError. `path` is such as `/api/v1/nodes/node-a`. */
-  get<T>(path: string, query?: Readonly<Record<string, string>>): Promise<T>;
+  get<T>(path: string, query?: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<T>;
   /** Reads a whole list by pages of 500; a list that expires while it is read (410) is read again from the start. */
   list<T>(path: string, query?: Readonly<Record<string, string>>): Promise<ListResult<T>>;
+  /**
+   * An answer in parts, as they come: a list too big to be held as text, or a watch. Resolves when the answer begins; rejects with an
+   * ApiError. Reading on rejects when the connection breaks, when nothing has come for `silenceMs`, and when the signal is aborted.
+   */
+  stream(path: string, query: Readonly<Record<string, string>>, options: StreamOptions): Promise<AsyncIterable<Buffer>>;
   create<T>(path: string, body: object): Promise<T>;
   /** Resolves when the API server has taken the request; also when the object is not there (any more). */
   delete(path: string, query?: Readonly<Record<string, string>>): Promise<void>;
@@ -13,6 +18,12 @@ export interface KubeApi {
   exec(target: ExecTarget, argv: readonly string[], signal: AbortSignal): Promise<Buffer>;
   /** Closes connections that are kept. */
   close(): void;
+}
+
+export interface StreamOptions {
+  readonly signal: AbortSignal;
+  /** A connection that stays silent for longer is taken to be dead. In milliseconds. */
+  readonly silenceMs: number;
 }
 
 export interface ListResult<T> {

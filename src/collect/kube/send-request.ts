@@ -1,7 +1,8 @@
 import http, {type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders} from 'node:http';
 import https from 'node:https';
+import {pipeline} from 'node:stream';
 import {promisify} from 'node:util';
-import {gunzip} from 'node:zlib';
+import {createGunzip, gunzip} from 'node:zlib';
 
 export interface WireRequest {
   readonly method: string;
@@ -11,6 +12,8 @@ export interface WireRequest {
   readonly body: string | null;
   readonly agent: http.Agent;
   readonly signal: AbortSignal;
+  /** How long the connection may stay silent, in milliseconds: `longestSilence` where it is not given. */
+  readonly silenceMs?: number;
 }
 
 export interface ApiResponse {
@@ -34,12 +37,11 @@ export async function sendRequest(wire: WireRequest): Promise<ApiResponse> {
   }
 }
 
-function responseTo({method, url, headers, body, agent, signal}: WireRequest): Promise<IncomingMessage> {
+/** Resolves when an answer begins. */
+export function responseTo({method, url, headers, body, agent, signal, silenceMs = longestSilence}: WireRequest): Promise<IncomingMessage> {
   const client = url.protocol === 'http:' ? http : https;
-  const request = client.request(url, {method, headers, agent, signal, timeout: longestSilence});
-  request.once('timeout', () =>
-    request.destroy(Object.assign(new Error(`no answer within ${longestSilence / 1000} s`), {code: 'ETIMEDOUT'})),
-  );
+  const request = client.request(url, {method, headers, agent, signal, timeout: silenceMs});
+  request.once('timeout', () => request.destroy(Object.assign(new Error(`no answer within ${silenceMs / 1000} s`), {code: 'ETIMEDOUT'})));
   return new Promise((resolve, reject) => {
     request.once('response', resolve);
     request.on('error', reject);
@@ -54,6 +56,13 @@ export async function readResponse(response: IncomingMessage): Promise<ApiRespon
   const content = Buffer.concat(parts);
   const body = response.headers['content-encoding'] === 'gzip' ? await unzip(content) : content;
   return {status: response.statusCode ?? 0, headers: response.headers, body};
+}
+
+/** The body in parts, as they come; rejects where it breaks off. */
+export function bodyParts(response: IncomingMessage): AsyncIterable<Buffer> {
+  if (response.headers['content-encoding'] !== 'gzip') return response;
+  // What breaks the answer off comes out of the other end.
+  return pipeline(response, createGunzip(), () => {});
 }
 
 const unzip = promisify<Buffer, Buffer>(gunzip);

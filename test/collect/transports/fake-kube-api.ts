@@ -34,6 +34,12 @@ export class FakeKubeApi implements KubeApi {
     return {items: [...this.pods.values()] as T[], resourceVersion: '1'};
   }
 
+  async *#nothing(): AsyncGenerator<Buffer> {}
+
+  async stream(): Promise<AsyncIterable<Buffer>> {
+    return this.#nothing();
+  }
+
   async create<T>(path: string, body: object): Promise<T> {
     const pod = body as StoredPod;
     this.calls.push(`POST ${path}`);

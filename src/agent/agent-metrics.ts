@@ -1,0 +1,88 @@
+import process from 'node:process';
+import type {ClusterWatch} from '../collect/watch/cluster-watch.ts';
+import type {Report} from '../model/report.ts';
+import {metric, prometheus, sample} from '../render/prometheus.ts';
+import type {AgentState} from './agent.ts';
+import {whyOutdated} from './standing.ts';
+
+export interface MetricsInput {
+  readonly state: AgentState;
+  readonly watch: ClusterWatch;
+  readonly node: string;
+  readonly intervalMs: number;
+  readonly toolVersion: string;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
+/** What was found on the node, by the names that `check -o prometheus` has for it, and how the agent itself fares. */
+export function agentMetrics(input: MetricsInput): string {
+  return `${[...nodeMetrics(input), ...lookMetrics(input), ...watchMetrics(input), ...processMetrics()].filter(text => text !== '').join('\n')}\n`;
+}
+
+function nodeMetrics({state, node, toolVersion, now}: MetricsInput): readonly string[] {
+  const {report} = state;
+  if (report === null)
+    return [
+      metric('svc_trace_node_checked', 'Whether the rules of a node were read and judged (1) or not (0).', [sample({node}, 0)]),
+      metric('svc_trace_build_info', 'The version of svc-trace.', [sample({version: toolVersion}, 1)]),
+    ];
+  return [prometheus(whyOutdated(state, now) === null ? report : asUnread(report), plain)];
+}
+
+/** What was found is not known to hold any more. */
+function asUnread(report: Report): Report {
+  const nodes = report.nodes.map(node => ({...node, status: node.status === 'checked' ? ('unread' as const) : node.status}));
+  return {...report, nodes, findings: [], summary: {...report.summary, verdict: 'incomplete', nodesChecked: 0, nodesUnread: nodes.length}};
+}
+
+const plain = {color: false, width: Infinity, quiet: false, verbose: false, failOn: 'error'} as const;
+
+function lookMetrics({state: {result, looks, failedLooks}, intervalMs}: MetricsInput): readonly string[] {
+  const ofResult = (value: number | undefined) => (value === undefined ? [] : [sample({}, value)]);
+  const judgedAt = result === null ? undefined : result.judgedAt / 1000;
+  return [
+    metric(
+      'svc_trace_agent_last_judged_timestamp_seconds',
+      'When the reading of the node began that the findings are of.',
+      ofResult(judgedAt),
+    ),
+    metric('svc_trace_agent_judging_duration_seconds', 'How long it took, with what was looked at again.', ofResult(result?.seconds)),
+    metric('svc_trace_agent_interval_seconds', 'How often the node is judged although nothing changes.', ofResult(intervalMs / 1000)),
+    metric('svc_trace_agent_looks_total', 'How often the node was looked at.', ofResult(looks)),
+    metric('svc_trace_agent_failed_looks_total', 'Looks by which the node could not be judged.', ofResult(failedLooks)),
+  ];
+}
+
+function watchMetrics({watch}: MetricsInput): readonly string[] {
+  const each = (value: (one: ClusterWatch['watches'][number]) => number) => watch.watches.map(one => sample({kind: one.kind}, value(one)));
+  const restarts = watch.watches.flatMap(({kind, restarts: by}) =>
+    Object.entries(by).map(([reason, count]) => sample({kind, reason}, count)),
+  );
+  return [
+    metric(
+      'svc_trace_agent_objects',
+      'API objects that are held.',
+      each(({objects}) => objects.size),
+    ),
+    metric(
+      'svc_trace_agent_lists_total',
+      'How often all objects of a kind were read.',
+      each(({lists}) => lists),
+    ),
+    metric('svc_trace_agent_watch_restarts_total', 'How often a watch was begun anew, and why.', restarts),
+    metric(
+      'svc_trace_agent_api_current_timestamp_seconds',
+      'When the API server last gave a sign of life on a watch.',
+      each(({currentAt}) => currentAt / 1000),
+    ),
+  ];
+}
+
+function processMetrics(): readonly string[] {
+  const {user, system} = process.cpuUsage();
+  return [
+    metric('process_cpu_seconds_total', 'CPU time, user and system.', [sample({}, (user + system) / 1e6)]),
+    metric('process_resident_memory_bytes', 'Memory in use.', [sample({}, process.memoryUsage.rss())]),
+  ];
+}

@@ -1,0 +1,113 @@
+import type {Clock} from '../command/clock.ts';
+import type {AgentResult} from '../model/node-result.ts';
+import type {Report} from '../model/report.ts';
+import type {Look, NodeJudge} from './node-judge.ts';
+
+export interface AgentOptions {
+  readonly judge: Pick<NodeJudge, 'look'>;
+  readonly clock: Clock;
+  /** The node is looked at again after this time although nothing has changed, in milliseconds; a tenth more or less. */
+  readonly intervalMs: number;
+  /** How long after a change it is looked at, in milliseconds. */
+  readonly settlingMs: number;
+  /** At most, before the first look, so that agents that start together do not ask together. In milliseconds. */
+  readonly startDelayMs: number;
+  /** From 0 to 1. */
+  readonly random?: () => number;
+  readonly onLook?: (look: Look, at: number) => void;
+}
+
+/** What an agent has to say of itself. Times are milliseconds since 1970. */
+export interface AgentState {
+  readonly result: AgentResult | null;
+  readonly report: Report | null;
+  /** Why the latest look came to nothing; null when it came to something. */
+  readonly trouble: string | null;
+  /** When the latest look ended, whatever it came to; when the agent started, before the first. */
+  readonly lookedAt: number;
+  readonly looks: number;
+  /** Looks that came to nothing, or by which the node could not be read. */
+  readonly failedLooks: number;
+}
+
+/** Looks at its node again and again: after changes, and now and then. Never two looks at a time, and never without a rest between. */
+export class Agent {
+  readonly #options: AgentOptions;
+  readonly #random: () => number;
+  #state: AgentState;
+  #changedAt: number | null = null;
+  #wakeUp: () => void = () => {};
+
+  constructor(options: AgentOptions) {
+    this.#options = options;
+    this.#random = options.random ?? Math.random;
+    this.#state = {result: null, report: null, trouble: 'not looked yet', lookedAt: options.clock.now(), looks: 0, failedLooks: 0};
+  }
+
+  get state(): AgentState {
+    return this.#state;
+  }
+
+  /** To be called when something has changed. */
+  noteChange(): void {
+    if (this.#changedAt !== null) return;
+    this.#changedAt = this.#options.clock.now();
+    this.#wakeUp();
+  }
+
+  /** Rejects with the signal's reason when it is aborted, and does not resolve. */
+  async run(signal: AbortSignal): Promise<never> {
+    const {clock, judge, startDelayMs, onLook} = this.#options;
+    await clock.sleep(startDelayMs * this.#random(), signal);
+    for (;;) {
+      signal.throwIfAborted();
+      this.#changedAt = null;
+      const begun = clock.now();
+      const look = await judge.look(signal);
+      this.#keep(look);
+      onLook?.(look, clock.now());
+      await this.#rest(look, {begun, signal});
+    }
+  }
+
+  #keep(look: Look): void {
+    const {looks, failedLooks} = this.#state;
+    const lookedAt = this.#options.clock.now();
+    const hasFailed = look.kind === 'trouble' || look.result.report.status === 'unread';
+    const counts = {lookedAt, looks: looks + 1, failedLooks: failedLooks + (hasFailed ? 1 : 0)};
+    this.#state =
+      look.kind === 'trouble'
+        ? {...this.#state, ...counts, trouble: look.message}
+        : {...counts, trouble: null, result: look.result, report: look.report};
+  }
+
+  /** Nine times as long as the look took, but no longer than the interval: a tenth of a processor is enough for a watchman. */
+  async #rest(look: Look, {begun, signal}: {readonly begun: number; readonly signal: AbortSignal}): Promise<void> {
+    const {clock, intervalMs, settlingMs} = this.#options;
+    const ended = clock.now();
+    const interval = look.kind === 'trouble' ? Math.min(intervalMs, longestTrouble) : intervalMs * (0.9 + 0.2 * this.#random());
+    const earliest = ended + Math.min(interval, 9 * (ended - begun));
+    for (;;) {
+      const due =
+        this.#changedAt === null ? ended + interval : Math.min(ended + interval, Math.max(earliest, this.#changedAt + settlingMs));
+      const left = due - clock.now();
+      if (left <= 0) return;
+      await this.#sleepOrChange(left, signal);
+    }
+  }
+
+  async #sleepOrChange(milliseconds: number, signal: AbortSignal): Promise<void> {
+    const woken = new AbortController();
+    this.#wakeUp = () => woken.abort();
+    try {
+      await this.#options.clock.sleep(milliseconds, AbortSignal.any([signal, woken.signal]));
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!woken.signal.aborted) throw error;
+    }
+    this.#wakeUp = () => {};
+  }
+}
+
+/** How soon it tries again when a look came to nothing, in milliseconds. */
+const longestTrouble = 2000;

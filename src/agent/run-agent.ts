@@ -1,0 +1,92 @@
+import {Errors} from '@oclif/core';
+import type {KubeApi} from '../collect/kube/kube-api.ts';
+import {localTransport} from '../collect/transports/local.ts';
+import {ClusterWatch} from '../collect/watch/cluster-watch.ts';
+import type {Clock} from '../command/clock.ts';
+import type {DiagnoseOptions} from '../diagnose.ts';
+import {nodeResultText} from '../render/node-result.ts';
+import {Agent} from './agent.ts';
+import {agentMetrics} from './agent-metrics.ts';
+import {type Pages, servePages} from './agent-server.ts';
+import type {ListenAddress} from './listen-address.ts';
+import {type Look, NodeJudge} from './node-judge.ts';
+import {whyOutdated} from './standing.ts';
+
+export interface AgentRun {
+  readonly api: KubeApi;
+  readonly node: string;
+  readonly listen: ListenAddress;
+  readonly intervalMs: number;
+  readonly settlingMs: number;
+  readonly timeoutMs: number;
+  readonly sudo: boolean;
+  readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'overrides'>;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  /** Called when it listens, with the port. */
+  readonly onListening: (port: number) => void;
+  readonly onLook: (look: Look, at: number) => void;
+}
+
+/** Watches the API, judges the node and answers, until the signal is aborted. Throws a CLIError (exit 2) where it cannot listen. */
+export async function runAgent(run: AgentRun): Promise<void> {
+  const {api, node, intervalMs, settlingMs, timeoutMs, options, clock, signal} = run;
+  const watch = new ClusterWatch(api, {onChange: () => agent.noteChange()});
+  const transport = localTransport({sudo: run.sudo, onlyNode: true});
+  const judge = new NodeJudge({api, watch, node, transport, timeoutMs, intervalMs, settlingMs, options, clock});
+  const startDelayMs = Math.min(intervalMs / 4, longestStartDelay);
+  const agent: Agent = new Agent({judge, clock, intervalMs, settlingMs, startDelayMs, onLook: run.onLook});
+  const server = await servePages(pagesOf({agent, watch, run}), run.listen).catch((error: unknown) => {
+    throw new Errors.CLIError(`cannot listen: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
+  });
+  const address = server.address();
+  run.onListening(typeof address === 'object' && address !== null ? address.port : 0);
+  try {
+    await Promise.race([agent.run(signal), watch.run(signal)]);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+/** In milliseconds. */
+const longestStartDelay = 15_000;
+
+interface Served {
+  readonly agent: Agent;
+  readonly watch: ClusterWatch;
+  readonly run: AgentRun;
+}
+
+function pagesOf({agent, watch, run: {node, intervalMs, options, clock}}: Served): Pages {
+  const said = (why: string | null) => ({
+    status: why === null ? 200 : 503,
+    type: 'text/plain; charset=utf-8' as const,
+    text: `${why ?? 'ok'}\n`,
+  });
+  return {
+    '/metrics': () => ({
+      status: 200,
+      type: 'text/plain; version=0.0.4; charset=utf-8',
+      text: agentMetrics({state: agent.state, watch, node, intervalMs, toolVersion: options.toolVersion, now: clock.now()}),
+    }),
+    '/result': () => {
+      const {result} = agent.state;
+      if (result === null) return said(whyOutdated(agent.state, clock.now()));
+      return {status: 200, type: 'application/json', text: nodeResultText(result, clock.now())};
+    },
+    '/healthz': () => said(whyStuck(agent, {now: clock.now(), intervalMs})),
+    '/readyz': () => said(whyOutdated(agent.state, clock.now())),
+  };
+}
+
+/** Whether it has not come round for so long that only a new start can help. An API server that does not answer is no reason. */
+function whyStuck({state: {lookedAt}}: Agent, {now, intervalMs}: {readonly now: number; readonly intervalMs: number}): string | null {
+  const seconds = Math.round((now - lookedAt) / 1000);
+  return seconds * 1000 < longestLook + 2 * intervalMs ? null : `the latest look ended ${seconds} s ago`;
+}
+
+/** In milliseconds: four readings of the node, each within its time, and the pauses between. */
+const longestLook = 900_000;

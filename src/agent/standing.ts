@@ -1,0 +1,18 @@
+import type {AgentState} from './agent.ts';
+
+/**
+ * Why what an agent has to say does not hold any more; null when it does. `now` is in milliseconds since 1970. The same rule is held
+ * by whoever gathers results.
+ */
+export function whyOutdated({result, trouble}: Pick<AgentState, 'result' | 'trouble'>, now: number): string | null {
+  if (result === null) return `the node has not been judged yet${trouble === null ? '' : `: ${trouble}`}`;
+  const {judgedAt, intervalSeconds} = result;
+  const age = (now - judgedAt) / 1000;
+  if (age <= longestStanding(intervalSeconds)) return null;
+  return `the node was last judged ${Math.round(age)} s ago${trouble === null ? '' : `: ${trouble}`}`;
+}
+
+/** How long a result holds, in seconds: the next one may be late by two readings of the node and a second look. */
+export function longestStanding(intervalSeconds: number): number {
+  return 3 * intervalSeconds + 60;
+}

@@ -1,0 +1,213 @@
+import {setTimeout as sleep} from 'node:timers/promises';
+import type {ObjectMeta} from '../../model/api-objects.ts';
+import type {Problem} from '../../model/snapshot.ts';
+import {ApiError, type KubeApi} from '../kube/kube-api.ts';
+import {longestSilence} from '../kube/send-request.ts';
+import type {Shape} from '../object-shape.ts';
+import {usableItems} from '../usable-items.ts';
+import {readList} from './read-list.ts';
+import {type StringPool, trimObject} from './trim-object.ts';
+import {watchEvents} from './watch-events.ts';
+
+interface Watched {
+  readonly metadata: ObjectMeta;
+}
+
+export interface ObjectWatchOptions<T extends Watched> {
+  /** The plural, for messages and metrics. */
+  readonly kind: string;
+  /** Of the list, such as `/api/v1/services`. */
+  readonly path: string;
+  readonly shape: Shape;
+  readonly strings: StringPool;
+  /** Called with an object that came, is another now, or is gone; and as it was before. */
+  readonly onChange: (now: T | undefined, before: T | undefined) => void;
+  /** The first pause after a failure, in milliseconds; it doubles up to half a minute. */
+  readonly backoffMs?: number | undefined;
+  /** For how long a watch may be silent: bookmarks come about once a minute. In milliseconds. */
+  readonly silenceMs?: number | undefined;
+}
+
+/** Why a watch was begun anew: in due time, because it broke, or because the API server has forgotten what came after. */
+export type RestartReason = 'ended' | 'broken' | 'expired';
+
+/**
+ * All objects of a kind, held and kept up to date by a list and a watch, as client-go's Reflector does it: from the API server's watch
+ * cache, resumed where it broke, listed again only when the API server no longer knows what came after (410).
+ */
+export class ObjectWatch<T extends Watched> {
+  readonly kind: string;
+  readonly restarts: Record<RestartReason, number> = {ended: 0, broken: 0, expired: 0};
+  /** How often all of them were read. */
+  lists = 0;
+  /** All that happened up to here is known; empty before the first list. */
+  resourceVersion = '';
+  /** When the API server last gave a sign of life on the watch, in milliseconds since 1970; 0 for never. */
+  currentAt = 0;
+  /** Why it does not work just now, in words. */
+  trouble: string | null = null;
+  #objects = new Map<string, T>();
+  #misshapen = new Map<string, Problem>();
+  #mustList = true;
+  /** The latest try came to something. */
+  #worked = false;
+  #current = new AbortController();
+  /** From which version on to list: any, at first; then none that is older than what is known. */
+  #listFrom = '0';
+  readonly #api: KubeApi;
+  readonly #options: ObjectWatchOptions<T>;
+
+  constructor(api: KubeApi, options: ObjectWatchOptions<T>) {
+    this.kind = options.kind;
+    this.#api = api;
+    this.#options = options;
+  }
+
+  get isListed(): boolean {
+    return this.lists > 0;
+  }
+
+  /** By `namespace/name`. */
+  get objects(): ReadonlyMap<string, T> {
+    return this.#objects;
+  }
+
+  /** Objects that cannot be used. */
+  get problems(): readonly Problem[] {
+    return [...this.#misshapen.values()];
+  }
+
+  /** Resolves when the signal is aborted, and not before. */
+  async run(signal: AbortSignal): Promise<void> {
+    for (let failures = 0; !signal.aborted; ) {
+      this.#worked = false;
+      const reason = await this.#once(signal);
+      if (signal.aborted) return;
+      failures = reason === 'ended' ? 0 : this.#worked ? 1 : failures + 1;
+      if (this.isListed) this.restarts[reason]++;
+      if (failures > 0) await sleep(this.#pause(failures), undefined, {signal}).catch(() => {});
+    }
+  }
+
+  /** Breaks the watch off, which is then resumed: for one that does not seem to tell everything. */
+  reopen(): void {
+    this.#current.abort(new Error('the watch is opened anew'));
+  }
+
+  /** One watch, with a list before it where that is needed. */
+  async #once(signal: AbortSignal): Promise<RestartReason> {
+    this.#current = new AbortController();
+    const either = AbortSignal.any([signal, this.#current.signal]);
+    try {
+      if (this.#mustList) await this.#list(either);
+      await this.#watch(either);
+      return 'ended';
+    } catch (error) {
+      this.trouble = error instanceof Error ? error.message : String(error);
+      if (!(error instanceof ApiError && (error.status === 410 || error.status === 504))) return 'broken';
+      // The API server that is asked now may be behind the one that was asked before: then etcd is to be asked.
+      this.#listFrom = this.#mustList ? '' : this.resourceVersion;
+      this.#mustList ||= error.status === 410;
+      return error.status === 410 ? 'expired' : 'broken';
+    }
+  }
+
+  #pause(failures: number): number {
+    const {backoffMs = 1000} = this.#options;
+    return Math.min(backoffMs * 2 ** (failures - 1), longestPause) * (0.5 + Math.random());
+  }
+
+  async #list(signal: AbortSignal): Promise<void> {
+    const {path} = this.#options;
+    const query = this.#listFrom === '' ? {} : {resourceVersion: this.#listFrom};
+    const found = new Map<string, T>();
+    this.#misshapen.clear();
+    const parts = await this.#api.stream(path, query, {signal, silenceMs: longestSilence});
+    const metadata = await readList(parts, item => {
+      const object = this.#usable(item);
+      if (object !== null) found.set(keyOf(object), object);
+    });
+    if (metadata.continue) throw new ApiError(`the list of ${this.kind} is cut: it was asked for as a whole`, {status: null});
+    const before = this.#objects;
+    this.#objects = found;
+    this.resourceVersion = metadata.resourceVersion ?? '';
+    this.#listFrom = this.resourceVersion;
+    this.#mustList = false;
+    this.#isWell();
+    for (const [key, object] of found) if (object !== before.get(key)) this.#options.onChange(object, before.get(key));
+    for (const [key, object] of before) if (!found.has(key)) this.#options.onChange(undefined, object);
+    this.lists++;
+  }
+
+  async #watch(signal: AbortSignal): Promise<void> {
+    const {path, silenceMs = 150_000} = this.#options;
+    const seconds = 300 + Math.floor(Math.random() * 300);
+    const query = {watch: '1', allowWatchBookmarks: 'true', resourceVersion: this.resourceVersion, timeoutSeconds: String(seconds)};
+    const begun = Date.now();
+    let events = 0;
+    const parts = await this.#api.stream(path, query, {signal, silenceMs});
+    this.#isWell();
+    for await (const {type, object} of watchEvents(parts)) {
+      events++;
+      if (type === 'ERROR') throw asError(object, this.kind);
+      this.#take(type, object as T);
+      this.#isWell();
+    }
+    if (events === 0 && Date.now() - begun < 1000) throw new Error(`the watch of ${this.kind} ended as soon as it had begun`);
+  }
+
+  #take(type: string, object: T): void {
+    const {resourceVersion} = object.metadata;
+    if (type !== 'BOOKMARK') this.#change(type, object);
+    if (resourceVersion !== undefined) this.resourceVersion = resourceVersion;
+  }
+
+  #change(type: string, object: T): void {
+    const key = keyOf(object);
+    const before = this.#objects.get(key);
+    const now = type === 'DELETED' ? null : this.#usable(object);
+    if (type === 'DELETED') this.#misshapen.delete(key);
+    if (now === null) this.#objects.delete(key);
+    else this.#objects.set(key, now);
+    if (now !== null || before !== undefined) this.#options.onChange(now ?? undefined, before);
+  }
+
+  /** Null for one that has not the shape, which is kept in mind. One that is known already is not kept twice. */
+  #usable(item: unknown): T | null {
+    const {shape, strings} = this.#options;
+    const {items, problems} = usableItems<T>(this.#options.path, [item], shape);
+    const [object] = items;
+    const key = keyOf(object ?? (item as T));
+    const [problem] = problems;
+    if (object === undefined) {
+      if (problem !== undefined) this.#misshapen.set(key, {...problem, remedy: 'Correct the object; all others were looked at.'});
+      return null;
+    }
+    this.#misshapen.delete(key);
+    const known = this.#objects.get(key);
+    const version = object.metadata.resourceVersion;
+    return known !== undefined && version !== undefined && known.metadata.resourceVersion === version
+      ? known
+      : trimObject(object, shape, strings);
+  }
+
+  #isWell(): void {
+    this.currentAt = Date.now();
+    this.trouble = null;
+    this.#worked = true;
+  }
+}
+
+const longestPause = 30_000;
+
+function keyOf(object: Partial<Watched> | null): string {
+  const {namespace = '', name = ''} = object?.metadata ?? {};
+  return `${namespace}/${name}`;
+}
+
+/** What an ERROR event says: a Status. */
+function asError(object: unknown, kind: string): ApiError {
+  const {code, message, reason} = (object ?? {}) as {readonly code?: number; readonly message?: string; readonly reason?: string};
+  const status = code ?? (reason === 'Expired' || reason === 'Gone' ? 410 : null);
+  return new ApiError(`the watch of ${kind} ended: ${message ?? 'no reason given'}`, {status, ...(reason === undefined ? {} : {reason})});
+}

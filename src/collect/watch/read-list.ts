@@ -1,0 +1,79 @@
+/** What a list says of itself. */
+export interface ListMetadata {
+  readonly resourceVersion?: string;
+  readonly continue?: string;
+}
+
+/**
+ * Reads the answer to a list as it comes and gives away each item when it is there: all of a big cluster's slices as one text, or as
+ * objects with all their fields, would take many times the memory of what is kept. Rejects where the text is no list, or ends too early.
+ */
+export async function readList(parts: AsyncIterable<Buffer>, take: (item: unknown) => void): Promise<ListMetadata> {
+  const splitter = new ListSplitter(take);
+  for await (const part of parts) splitter.push(part);
+  return splitter.end();
+}
+
+class ListSplitter {
+  readonly #take: (item: unknown) => void;
+  /** The text without the items. */
+  #rest = '';
+  /** The beginning of an item whose end has not come yet. */
+  #begun: Buffer[] = [];
+  #depth = 0;
+  #inString = false;
+  #isEscaped = false;
+  #inItems = false;
+
+  constructor(take: (item: unknown) => void) {
+    this.#take = take;
+  }
+
+  push(part: Buffer): void {
+    let from = 0;
+    for (let at = 0; at < part.length; at++) {
+      const byte = part[at] ?? 0;
+      if (this.#inString) {
+        if (this.#isEscaped) this.#isEscaped = false;
+        else if (byte === backslash) this.#isEscaped = true;
+        else if (byte === quote) this.#inString = false;
+      } else if (byte === quote) this.#inString = true;
+      else if (byte === openBrace || byte === openBracket) {
+        this.#depth++;
+        if (this.#inItems || this.#depth !== 2 || byte === openBrace) continue;
+        if (!/"items"\s*:\s*$/.test(this.#rest + part.toString('latin1', from, at))) continue;
+        this.#rest += part.toString('utf8', from, at + 1);
+        this.#inItems = true;
+        from = at + 1;
+      } else if (byte === closeBrace || byte === closeBracket) {
+        this.#depth--;
+        if (!this.#inItems) continue;
+        if (this.#depth === 2) {
+          this.#item(part.subarray(from, at + 1));
+          from = at + 1;
+        } else if (this.#depth === 1) {
+          this.#inItems = false;
+          from = at;
+        }
+      }
+    }
+    if (this.#inItems) this.#begun.push(part.subarray(from));
+    else this.#rest += part.toString('utf8', from);
+  }
+
+  end(): ListMetadata {
+    const {items, metadata} = JSON.parse(this.#rest) as {readonly items?: unknown; readonly metadata?: ListMetadata};
+    // A list of nothing can be null.
+    if (!Array.isArray(items) && items !== null) throw new SyntaxError('the answer is no list');
+    return metadata ?? {};
+  }
+
+  #item(end: Buffer): void {
+    const text = Buffer.concat([...this.#begun, end]).toString('utf8');
+    this.#begun = [];
+    // What separates it from the one before comes first.
+    this.#take(JSON.parse(text.replace(/^[\s,]+/, '')));
+  }
+}
+
+const [quote, backslash, openBrace, closeBrace, openBracket, closeBracket] = [0x22, 0x5c, 0x7b, 0x7d, 0x5b, 0x5d];

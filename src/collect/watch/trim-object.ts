@@ -1,0 +1,65 @@
+import type {ObjectMeta} from '../../model/api-objects.ts';
+import type {Shape} from '../object-shape.ts';
+
+interface Named {
+  readonly metadata: ObjectMeta;
+}
+
+/**
+ * A Service or a slice with no more than the fields that are read of its kind, for one that is kept as long as the process lives. Of
+ * the managedFields, which can be most of an object, the newest time is kept, and of labels and annotations those of Kubernetes.
+ */
+export function trimObject<T extends Named>(object: T, shape: Shape, strings: StringPool): T {
+  const trimmed = pick(object, shape, strings) as T;
+  const {managedFields, labels, annotations, ...metadata} = trimmed.metadata;
+  const newest = (managedFields ?? [])
+    .flatMap(({time}) => time ?? [])
+    .sort()
+    .at(-1);
+  const kept: ObjectMeta = {
+    ...metadata,
+    ...(labels === undefined ? {} : {labels: ofKubernetes(labels)}),
+    ...(annotations === undefined ? {} : {annotations: ofKubernetes(annotations)}),
+    ...(newest === undefined ? {} : {managedFields: [{time: newest}]}),
+  };
+  return {...trimmed, metadata: kept};
+}
+
+/** One string for all that are equal: the name of a node stands in many endpoints. */
+export class StringPool {
+  #strings = new Map<string, string>();
+
+  same(text: string): string {
+    const known = this.#strings.get(text);
+    if (known !== undefined) return known;
+    // Names come and go; what is forgotten is only kept twice.
+    if (this.#strings.size >= mostStrings) this.#strings = new Map();
+    this.#strings.set(text, text);
+    return text;
+  }
+}
+
+const mostStrings = 20_000;
+
+function pick(value: unknown, shape: Shape, strings: StringPool): unknown {
+  if (typeof value !== 'object' || value === null || typeof shape === 'string') return value;
+  if ('list' in shape) return Array.isArray(value) ? value.map(item => pick(item, shape.list, strings)) : value;
+  if ('map' in shape) return value;
+  const object = value as Readonly<Record<string, unknown>>;
+  const picked: Record<string, unknown> = {};
+  for (const name in shape.fields) {
+    const [field, inner] = [object[name], shape.fields[name]];
+    if (field === undefined || inner === undefined) continue;
+    picked[name] = typeof field === 'string' && shared.has(name) ? strings.same(field) : pick(field, inner, strings);
+  }
+  return picked;
+}
+
+/** Fields that say the same in many objects. */
+const shared = new Set(['nodeName', 'zone', 'namespace', 'kind', 'protocol', 'addressType']);
+
+function ofKubernetes(map: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(map).filter(([key]) => key.includes('kubernetes.io/') && !key.startsWith('kubectl.kubernetes.io/')),
+  );
+}

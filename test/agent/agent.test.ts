@@ -1,0 +1,115 @@
+import {describe, expect, test} from 'vitest';
+import {Agent, type AgentOptions} from '../../src/agent/agent.ts';
+import type {Look} from '../../src/agent/node-judge.ts';
+import {longestStanding, whyOutdated} from '../../src/agent/standing.ts';
+import type {AgentResult} from '../../src/model/node-result.ts';
+import type {Report} from '../../src/model/report.ts';
+
+const result = {report: {status: 'checked'}, judgedAt: 0, intervalSeconds: 60} as unknown as AgentResult;
+const found: Look = {kind: 'result', result, report: {} as Report};
+const nothing: Look = {kind: 'trouble', message: 'the API server is away'};
+
+interface Given {
+  /** When something changes, in seconds. */
+  readonly changes?: readonly number[];
+  /** How long each look takes, in seconds. */
+  readonly takes?: number;
+  readonly look?: Look;
+  readonly until: number;
+  readonly options?: Partial<AgentOptions>;
+}
+
+/** When looks begin, in seconds from the start, with an interval of 60 and 15 to settle. */
+async function looks({changes = [], takes = 1, look = found, until, options = {}}: Given): Promise<readonly number[]> {
+  const begun: number[] = [];
+  const stop = new AbortController();
+  const left = changes.map(seconds => seconds * 1000);
+  let now = 0;
+  /** Time goes on to this moment; what changes on the way is told. */
+  const goTo = (end: number, isOver: () => boolean = () => false) => {
+    while (left[0] !== undefined && left[0] <= end && !isOver()) {
+      now = left.shift() ?? now;
+      agent.noteChange();
+    }
+    if (!isOver()) now = end;
+    if (now >= until * 1000) stop.abort(new Error('over'));
+  };
+  const agent: Agent = new Agent({
+    ...{intervalMs: 60_000, settlingMs: 15_000, startDelayMs: 10_000, random: () => 0.5},
+    clock: {
+      now: () => now,
+      sleep: async (milliseconds, signal) => {
+        goTo(now + milliseconds, () => signal.aborted);
+        signal.throwIfAborted();
+      },
+    },
+    judge: {
+      look: async () => {
+        begun.push(now / 1000);
+        goTo(now + takes * 1000);
+        return look;
+      },
+    },
+    ...options,
+  });
+  await expect(agent.run(stop.signal)).rejects.toThrow('over');
+  return begun;
+}
+
+describe('an agent looks at its node', () => {
+  test('some time after it started, and then at every interval', async () => {
+    expect(await looks({until: 200})).toEqual([5, 66, 127, 188]);
+  });
+
+  test('when a change has had time to settle', async () => {
+    expect(await looks({changes: [20], until: 50})).toEqual([5, 35]);
+  });
+
+  test('once for many changes', async () => {
+    expect(await looks({changes: [20, 21, 22, 23, 34], until: 50})).toEqual([5, 35]);
+  });
+
+  test('again where something changed while it looked', async () => {
+    expect(await looks({changes: [5.5], until: 25})).toEqual([5, 20.5]);
+  });
+
+  test('no more than a tenth of the time, but at every interval, however much changes', async () => {
+    const always = Array.from({length: 400}, (_, second) => second);
+    expect(await looks({changes: always, takes: 5, until: 120})).toEqual([5, 55, 105]);
+    expect(await looks({changes: always, takes: 30, until: 220})).toEqual([5, 95, 185]);
+  });
+
+  test('soon again when it could not', async () => {
+    expect(await looks({look: nothing, takes: 0, until: 10})).toEqual([5, 7, 9]);
+  });
+});
+
+test('what an agent said last stays while it cannot look, with the reason', async () => {
+  const answers: Look[] = [found, nothing];
+  const stop = new AbortController();
+  let now = 0;
+  const clock = {
+    now: () => now,
+    sleep: async (milliseconds: number, signal: AbortSignal) => {
+      signal.throwIfAborted();
+      now += milliseconds;
+    },
+  };
+  const agent = new Agent({
+    ...{intervalMs: 60_000, settlingMs: 0, startDelayMs: 0, clock},
+    judge: {look: async () => answers.shift() ?? nothing},
+    onLook: () => {
+      if (answers.length === 0) stop.abort(new Error('over'));
+    },
+  });
+  await expect(agent.run(stop.signal)).rejects.toThrow('over');
+  expect(agent.state).toMatchObject({result, trouble: 'the API server is away', looks: 2, failedLooks: 1});
+});
+
+test('a result holds until three intervals and a minute are over', () => {
+  const age = longestStanding(60) * 1000;
+  expect(age).toBe(240_000);
+  expect(whyOutdated({result, trouble: null}, age)).toBeNull();
+  expect(whyOutdated({result, trouble: 'gone'}, age + 1000)).toBe('the node was last judged 241 s ago: gone');
+  expect(whyOutdated({result: null, trouble: 'not yet'}, 0)).toBe('the node has not been judged yet: not yet');
+});

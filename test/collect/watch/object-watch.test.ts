@@ -1,0 +1,170 @@
+import {describe, expect, onTestFinished, test, vi} from 'vitest';
+import {serviceShape} from '../../../src/collect/api-shapes.ts';
+import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
+import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
+import {ObjectWatch} from '../../../src/collect/watch/object-watch.ts';
+import {StringPool} from '../../../src/collect/watch/trim-object.ts';
+import type {ServiceObject} from '../../../src/model/api-objects.ts';
+import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
+
+const service = (name: string, more: object = {}) => ({
+  metadata: {namespace: 'shop', name, ...more},
+  spec: {clusterIP: '10.96.0.1', ports: [{port: 80, targetPort: 'http'}]},
+  status: {conditions: []},
+});
+
+interface Started {
+  readonly server: ApiServer;
+  readonly watch: ObjectWatch<ServiceObject>;
+  /** What came (`+`), changed (`~`) and went (`-`). */
+  readonly changes: readonly string[];
+}
+
+async function start(options: ApiServerOptions & {readonly silenceMs?: number} = {}): Promise<Started> {
+  const server = await startApiServer({objects: {services: [service('a'), service('b')]}, ...options});
+  const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}), {backoff: 1});
+  const changes: string[] = [];
+  const watch = new ObjectWatch<ServiceObject>(api, {
+    ...{kind: 'services', path: '/api/v1/services', shape: serviceShape, strings: new StringPool(), backoffMs: 1},
+    ...(options.silenceMs === undefined ? {} : {silenceMs: options.silenceMs}),
+    onChange: (now, before) =>
+      changes.push(`${before === undefined ? '+' : now === undefined ? '-' : '~'}${(now ?? before)?.metadata.name}`),
+  });
+  const stop = new AbortController();
+  const running = watch.run(stop.signal);
+  onTestFinished(async () => {
+    stop.abort();
+    await running;
+    api.close();
+    await server.close();
+  });
+  await vi.waitFor(() => expect(watch.isListed).toBe(true));
+  return {server, watch, changes};
+}
+
+const lists = ({requests}: ApiServer) =>
+  requests.filter(({resource}) => resource?.verb === 'list').map(({query}) => query.get('resourceVersion'));
+const watching = (server: ApiServer) => vi.waitFor(() => expect(server.watches).toHaveLength(1));
+const namesOf = (watch: ObjectWatch<ServiceObject>) => [...watch.objects.keys()].sort();
+
+describe('a watch of all objects of a kind', () => {
+  test('lists them from the watch cache, and follows what comes, changes and goes', async () => {
+    const {server, watch, changes} = await start();
+    expect(lists(server)).toEqual(['0']);
+    await watching(server);
+    server.store.put('services', service('c'));
+    server.store.put('services', service('a'));
+    server.store.remove('services', 'shop', 'b');
+    await vi.waitFor(() => expect(changes).toEqual(['+a', '+b', '+c', '~a', '-b']));
+    expect(namesOf(watch)).toEqual(['shop/a', 'shop/c']);
+    expect(watch.resourceVersion).toBe(String(server.store.revision));
+    expect(lists(server)).toHaveLength(1);
+  });
+
+  test('keeps of an object what is read of its kind, and of its managedFields the newest time', async () => {
+    const managedFields = [{manager: 'x', time: '2026-01-02T00:00:00Z', fieldsV1: {}}, {time: '2026-01-01T00:00:00Z'}];
+    const annotations = {'kubectl.kubernetes.io/last-applied-configuration': '{}', 'service.kubernetes.io/topology-mode': 'Auto', own: 'x'};
+    const {watch} = await start({objects: {services: [service('a', {managedFields, annotations})]}});
+    expect(watch.objects.get('shop/a')).toEqual({
+      metadata: {
+        ...{namespace: 'shop', name: 'a', resourceVersion: expect.any(String)},
+        annotations: {'service.kubernetes.io/topology-mode': 'Auto'},
+        managedFields: [{time: '2026-01-02T00:00:00Z'}],
+      },
+      spec: {clusterIP: '10.96.0.1', ports: [{port: 80}]},
+      status: {},
+    });
+  });
+
+  test('a bookmark says up to where all is known, so that it can go on from there', async () => {
+    const {server, watch} = await start();
+    await watching(server);
+    server.store.put('nodes', {metadata: {name: 'node-z'}});
+    server.watches[0]?.bookmark();
+    await vi.waitFor(() => expect(watch.resourceVersion).toBe(String(server.store.revision)));
+  });
+
+  test.each(['end', 'break'] as const)('a watch that is over (%s) is resumed where it was, without another list', async how => {
+    const {server, watch, changes} = await start();
+    await watching(server);
+    server.watches[0]?.bookmark();
+    const known = String(server.store.revision);
+    await vi.waitFor(() => expect(watch.resourceVersion).toBe(known));
+    server.watches[0]?.mute();
+    server.store.put('services', service('c'));
+    server.watches[0]?.[how]();
+    await vi.waitFor(() => expect(changes).toContain('+c'));
+    expect(lists(server)).toHaveLength(1);
+    const resumed = server.requests.filter(({resource}) => resource?.verb === 'watch').at(-1);
+    expect(resumed?.query.get('resourceVersion')).toBe(known);
+    expect(watch.restarts[how === 'end' ? 'ended' : 'broken']).toBeGreaterThan(0);
+  });
+
+  test('a watch on which nothing comes any more is resumed, and what was missed is made up for', async () => {
+    const {server, changes} = await start({silenceMs: 100});
+    await watching(server);
+    server.watches[0]?.mute();
+    server.store.put('services', service('c'));
+    await vi.waitFor(() => expect(changes).toContain('+c'));
+    expect(lists(server)).toHaveLength(1);
+  });
+
+  test.each([
+    ['in an event', (server: ApiServer) => server.watches[0]?.fail(410)],
+    [
+      'as the answer',
+      (server: ApiServer) => {
+        server.store.forget();
+        server.watches[0]?.break();
+      },
+    ],
+  ])(
+    'where the API server has forgotten what came after (410, %s), all is listed anew, and what went meanwhile is gone',
+    async (_, expire) => {
+      const {server, watch, changes} = await start();
+      await watching(server);
+      const known = watch.resourceVersion;
+      server.watches[0]?.mute();
+      server.store.remove('services', 'shop', 'b');
+      expire(server);
+      await vi.waitFor(() => expect(changes).toEqual(['+a', '+b', '-b']));
+      expect(namesOf(watch)).toEqual(['shop/a']);
+      // None that is older than what was known.
+      expect(lists(server)).toEqual(['0', known]);
+      expect(watch.restarts.expired).toBeGreaterThan(0);
+    },
+  );
+
+  test('one API server that is behind another makes it ask etcd', async () => {
+    const {server, watch} = await start();
+    await watching(server);
+    server.faults.push({kind: 'status', status: 504, match: /services\?resourceVersion=\d+$/, message: 'Too large resource version'});
+    server.watches[0]?.fail(410);
+    await vi.waitFor(() => expect(lists(server).at(-1)).toBeNull(), {timeout: 20_000});
+    await vi.waitFor(() => expect(watch.lists).toBe(2));
+  });
+
+  test('while the API server refuses, what is known stays and it says why; then it goes on', async () => {
+    const {server, watch, changes} = await start();
+    await watching(server);
+    server.faults.push({kind: 'status', status: 403, match: /watch=1/, message: 'no'});
+    server.watches[0]?.break();
+    await vi.waitFor(() => expect(watch.trouble).toContain('no'));
+    expect(namesOf(watch)).toEqual(['shop/a', 'shop/b']);
+    server.faults.length = 0;
+    server.store.put('services', service('c'));
+    await vi.waitFor(() => expect(changes).toContain('+c'));
+    expect(watch.trouble).toBeNull();
+  });
+
+  test('an object that cannot be used is left out and said, until it can be', async () => {
+    const odd = {metadata: {namespace: 'shop', name: 'odd'}, spec: {ports: 'none'}};
+    const {server, watch} = await start({objects: {services: [service('a'), odd]}});
+    expect(namesOf(watch)).toEqual(['shop/a']);
+    expect(watch.problems).toEqual([expect.objectContaining({message: expect.stringContaining('spec.ports is no list')})]);
+    await watching(server);
+    server.store.put('services', service('odd'));
+    await vi.waitFor(() => expect(namesOf(watch)).toEqual(['shop/a', 'shop/odd']));
+    expect(watch.problems).toEqual([]);
+  });
+});
