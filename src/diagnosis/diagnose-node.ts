@@ -16,6 +16,7 @@ import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeReport} from '../model/report.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnose-options.ts';
 import {nodeReport} from './node-report.ts';
 import {problemFinding} from './problem-finding.ts';
@@ -60,7 +61,7 @@ export function diagnoseNode(node: NodeDump, {api, view, services, options}: Nod
     report: nodeReport(node.name, judgement),
     findings: [...findings, ...said].map(detached),
     proxy: {version: judgement.config.version.value, gates: config.featureGates.value},
-    traces: judgement.traces.length === 0 ? [] : structuredClone(judgement.traces),
+    traces: judgement.traces.length === 0 ? [] : structuredClone(countTraces(judgement.traces, node)),
   };
 }
 

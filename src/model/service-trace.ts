@@ -26,13 +26,19 @@ export interface EntryTrace {
   /** The rule that ends the way without an endpoint, and what should have been. */
   readonly end: {
     readonly verdict: 'rejected' | 'dropped' | 'undecided' | 'passed';
-    readonly rule: RuleText | null;
+    readonly rule: CountedRule | null;
     readonly reason?: string;
   } | null;
 }
 
+/** A rule with what the kernel counted at it, where the dump tells. */
+export interface CountedRule extends RuleText {
+  readonly packets?: number;
+  readonly bytes?: number;
+}
+
 /** A rule that leads on, and the chain that it leads to. */
-export interface TraceStep extends RuleText {
+export interface TraceStep extends CountedRule {
   readonly to: string;
 }
 
@@ -50,6 +56,6 @@ export interface EndpointTrace {
   /** `ready`, `terminating`, `not ready`; null for an address that is no endpoint of the Service. */
   readonly state: string | null;
   /** The rule that picks it and the rule that rewrites the packet; null for an endpoint that is missing. */
-  readonly pick: RuleText | null;
-  readonly rewrite: RuleText | null;
+  readonly pick: CountedRule | null;
+  readonly rewrite: CountedRule | null;
 }

@@ -5,12 +5,14 @@ export function portsOf(traces: readonly PortTrace[]): readonly (readonly PortTr
   return groupBy(traces, ({service, port}) => JSON.stringify([service.namespace, service.name, port.name, port.protocol, port.port]));
 }
 
-/** Nodes whose traces differ in nothing but line numbers. */
+/** Nodes whose traces differ in nothing but line numbers and counters. */
 export function groupNodes(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {
   return groupBy(traces, trace =>
-    JSON.stringify([trace.family, trace.entries], (name, value: unknown) => (name === 'line' ? undefined : value)),
+    JSON.stringify([trace.family, trace.entries], (name, value: unknown) => (isOfOneNode.has(name) ? undefined : value)),
   );
 }
+
+const isOfOneNode = new Set(['line', 'packets', 'bytes']);
 
 export interface ChosenEndpoints {
   readonly shown: readonly EndpointTrace[];

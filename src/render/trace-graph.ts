@@ -3,7 +3,7 @@ import {escapeText} from './escape.ts';
 import {nodeList} from './finding-text.ts';
 import {groupNodes, portsOf} from './group-traces.ts';
 import {type Leaf, type Way, waysOf} from './trace-ways.ts';
-import {portName, portNumber} from './trace-words.ts';
+import {ofFirstNode, portName, portNumber} from './trace-words.ts';
 
 /**
  * The way of packets to one Service port as boxes and arrows, for the nodes on which it is the same. In all text control characters
@@ -48,7 +48,8 @@ function graphOf(group: readonly PortTrace[], options: GraphOptions): readonly T
   const [first] = group;
   if (first === undefined) return [];
   const family = first.family === 'IPv6' ? ', IPv6' : '';
-  const lines = group.length > 1 ? ` (line numbers of ${escapeText(first.node)})` : '';
+  const shown = ofFirstNode(group);
+  const lines = shown === '' ? '' : ` (${escapeText(shown)})`;
   const title = `${escapeText(portName(first))} ${portNumber(first)} on ${nodeList(group.map(({node}) => node))}${family}${lines}`;
   const ways = waysOf(first.entries, options);
   const drawing = new Drawing(Math.max(0, ...ways.flatMap(({entries}) => entries.map(({steps}) => steps.length))));
@@ -83,12 +84,12 @@ class Drawing {
     return entries.map(({lines, isFault, steps}, index) => {
       const start = this.#box('entry', 0, top + index, lines, isFault);
       let from = start;
-      for (const [at, {to, line}] of steps.entries()) {
+      for (const [at, {to, line, packets}] of steps.entries()) {
         const isPick = at === steps.length - 1;
         const known = isPick ? pick : (passed.get(`${at} ${to}`) ?? null);
         const next = known ?? this.#box('chain', at + 1, top + index, [to]);
         if (!isPick) passed.set(`${at} ${to}`, next);
-        this.#arrow({from, to: next, label: [lineText(line), ...(at === 0 ? [note(index)] : [])], isFault});
+        this.#arrow({from, to: next, label: [lineText(line), packets, ...(at === 0 ? [note(index)] : [])], isFault});
         from = next;
       }
       return start;
@@ -98,7 +99,7 @@ class Drawing {
   #addLeaf({kind, lines, isFault, label, chain}: Leaf, from: readonly string[], row: number): void {
     const end = this.#box(kind, this.#pickColumn + 2, row, lines, isFault);
     const middle = chain === null ? null : this.#box('chain', this.#pickColumn + 1, row, [chain.name]);
-    if (middle !== null) this.#arrow({from: middle, to: end, label: [lineText(chain?.line ?? 0)], isFault});
+    if (middle !== null) this.#arrow({from: middle, to: end, label: [lineText(chain?.line ?? 0), chain?.packets ?? ''], isFault});
     for (const start of from) this.#arrow({from: start, to: middle ?? end, label: [label], isFault});
   }
 

@@ -1,4 +1,4 @@
-import type {EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
+import type {CountedRule, EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
 import {place, reportObject, toJson} from './json.ts';
 import type {Report} from '../model/report.ts';
 import type {Renderer} from './renderer.ts';
@@ -20,11 +20,22 @@ function portObject({entries, ...port}: PortTrace): object {
 function entryObject({entry, from, mark, steps, endpoints, end}: EntryTrace): object {
   return {
     entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port},
-    ...{from, mark, steps: steps.map(place), endpoints: endpoints.map(endpointObject)},
-    ...(end === null ? {} : {end: {...end, rule: end.rule === null ? null : place(end.rule)}}),
+    ...{from, mark, steps: steps.map(countedPlace), endpoints: endpoints.map(endpointObject)},
+    ...(end === null ? {} : {end: {...end, rule: end.rule === null ? null : countedPlace(end.rule)}}),
   };
 }
 
 function endpointObject({pick, rewrite, hostPort, ...endpoint}: EndpointTrace): object {
-  return {endpoint: hostPort, ...endpoint, pick: pick === null ? null : place(pick), rewrite: rewrite === null ? null : place(rewrite)};
+  return {
+    endpoint: hostPort,
+    ...endpoint,
+    pick: pick === null ? null : countedPlace(pick),
+    rewrite: rewrite === null ? null : countedPlace(rewrite),
+  };
+}
+
+/** With the counters, where the dump has them. */
+function countedPlace(rule: CountedRule): object {
+  const {packets, bytes} = rule;
+  return {...place(rule), packets, bytes};
 }

@@ -3,7 +3,7 @@ import type {EndpointTrace, EntryTrace} from '../model/service-trace.ts';
 import {escapeText} from './escape.ts';
 import {chooseEndpoints, shareOf} from './group-traces.ts';
 import type {GraphOptions} from './trace-graph.ts';
-import {endText, percent, shouldBe} from './trace-words.ts';
+import {endText, packetsText, percent, shouldBe} from './trace-words.ts';
 
 /** Entries that lead through the same chain to the same ends. All text has its control characters spelled out. */
 export interface Way {
@@ -18,7 +18,7 @@ export interface Way {
 export interface WayEntry {
   readonly lines: readonly string[];
   readonly isFault: boolean;
-  readonly steps: readonly {readonly to: string; readonly line: number}[];
+  readonly steps: readonly {readonly to: string; readonly line: number; readonly packets: string}[];
 }
 
 /** Where a way ends. */
@@ -29,7 +29,7 @@ export interface Leaf {
   /** What part of the packets goes there. */
   readonly label: string;
   /** The endpoint's own chain, and the line of the rule in it that rewrites the packet. */
-  readonly chain: {readonly name: string; readonly line: number} | null;
+  readonly chain: {readonly name: string; readonly line: number; readonly packets: string} | null;
 }
 
 export function waysOf(entries: readonly EntryTrace[], options: GraphOptions): readonly Way[] {
@@ -78,7 +78,7 @@ function entryOf(trace: EntryTrace): WayEntry {
   return {
     lines: [escapeText(entryText(entry)), `from ${escapeText(from)}`, ...(isFault ? [fault] : [])],
     isFault,
-    steps: steps.map(({to, line}) => ({to: escapeText(to), line})),
+    steps: steps.map(step => ({to: escapeText(step.to), line: step.line, packets: packetsText(step)})),
   };
 }
 
@@ -112,8 +112,10 @@ function endpointLeaf(endpoint: EndpointTrace, pick: string | undefined, isSaidB
       ...(state === null ? ['no endpoint of the Service'] : [owner, state]),
     ],
     isFault: mark !== 'ok',
-    label: `${percent(share)}${masquerade && !isSaidBefore ? ', masqueraded' : ''}`,
-    chain: isOwnChain ? {name: escapeText(rewrite.chain), line: rewrite.line} : null,
+    label: [percent(share), packetsText(endpoint.pick ?? {}), masquerade && !isSaidBefore ? 'masqueraded' : '']
+      .filter(part => part !== '')
+      .join(', '),
+    chain: isOwnChain ? {name: escapeText(rewrite.chain), line: rewrite.line, packets: packetsText(rewrite)} : null,
   };
 }
 
@@ -121,7 +123,8 @@ function endLeaves({end, mark}: EntryTrace): readonly Leaf[] {
   if (end === null || (end.verdict === 'passed' && mark === 'ok')) return [];
   const {rule} = end;
   const line = rule !== null && rule.line > 0 ? ` line ${rule.line}` : '';
-  const where = rule === null ? [] : [escapeText(`${rule.table}/${rule.chain}${line}`)];
+  const packets = rule === null ? '' : packetsText(rule);
+  const where = rule === null ? [] : [escapeText(`${rule.table}/${rule.chain}${line}${packets === '' ? '' : `, ${packets}`}`)];
   const lines = [`${mark === 'ok' ? '✓' : '✗'} ${escapeText(endText(end))}`, ...where, ...(mark === 'ok' ? [] : ['wrong'])];
   return [{kind: 'end', lines, isFault: mark !== 'ok', label: '', chain: null}];
 }

@@ -1,4 +1,5 @@
-import type {EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
+import type {CountedRule, EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
+import {count} from './verdict-line.ts';
 
 /** `namespace/name:port`, as kube-proxy names a Service port. Not escaped. */
 export function portName({service, port}: PortTrace): string {
@@ -28,4 +29,19 @@ export function endText({verdict, reason}: NonNullable<EntryTrace['end']>): stri
 
 export function percent(share: number): string {
   return `${Math.round(share * 1000) / 10}%`;
+}
+
+/** `12 packets`; empty where the dump has no counters. */
+export function packetsText({packets}: Pick<CountedRule, 'packets'>): string {
+  return packets === undefined ? '' : count(packets, 'packet');
+}
+
+/** What of a group of nodes is shown of the first alone. */
+export function ofFirstNode(group: readonly PortTrace[]): string {
+  const [first] = group;
+  if (first === undefined || group.length < 2) return '';
+  const isCounted = first.entries.some(({steps, endpoints, end}) =>
+    [...steps, ...endpoints.flatMap(({pick, rewrite}) => [pick, rewrite]), end?.rule].some(rule => rule?.packets !== undefined),
+  );
+  return `line numbers${isCounted ? ' and counters' : ''} of ${first.node}`;
 }

@@ -1,13 +1,12 @@
 import {entryText} from '../model/entry.ts';
-import type {RuleText} from '../model/ruleset.ts';
-import type {EndpointTrace, EntryTrace, Mark, PortTrace} from '../model/service-trace.ts';
+import type {CountedRule, EndpointTrace, EntryTrace, Mark, PortTrace} from '../model/service-trace.ts';
 import {escapeText} from './escape.ts';
 import {findingTexts, nodeList} from './finding-text.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from './group-traces.ts';
 import type {Report} from '../model/report.ts';
 import type {Renderer} from './renderer.ts';
 import {type Style, styleOf} from './style.ts';
-import {endText, percent, portName, portNumber, shouldBe} from './trace-words.ts';
+import {endText, ofFirstNode, packetsText, percent, portName, portNumber, shouldBe} from './trace-words.ts';
 import {verdictLine} from './verdict-line.ts';
 import {visibleLength} from './wrap.ts';
 
@@ -60,7 +59,8 @@ function nodeTree(group: readonly PortTrace[], last: boolean, options: TreeOptio
   const [first] = group;
   if (first === undefined) return [];
   const [branch, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
-  const lines = group.length > 1 ? options.style.dim(` (line numbers of ${escapeText(first.node)})`) : '';
+  const shown = ofFirstNode(group);
+  const lines = shown === '' ? '' : options.style.dim(` (${escapeText(shown)})`);
   const title = `${branch}${nodeList(group.map(({node}) => node))}${first.family === 'IPv6' ? ' IPv6' : ''}${lines}`;
   return [
     title,
@@ -72,10 +72,10 @@ function entryTree(trace: EntryTrace, last: boolean, options: TreeOptions): read
   const {style, width} = options;
   const {entry, from, steps, mark} = trace;
   const [branch, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
-  const leaves = [...endpointLines(trace, options), ...endLine(trace, style)];
+  const leaves = [...endpointLines(trace, options), ...endLine(trace, options)];
   const head = [
     `${escapeText(entryText(entry))}${style.dim(` from ${from}`)}`,
-    ...steps.map(step => ` → ${escapeText(step.to)}${lineOf(step, style)}`),
+    ...steps.map(step => ` → ${escapeText(step.to)}${lineOf(step, options)}`),
     ...(mark === 'missing' ? [` ${style.red('✗ leads to no endpoint')}`] : []),
   ];
   return [
@@ -107,15 +107,17 @@ function hang(
 }
 
 /** Every endpoint with something wrong; of those that are as they should be, a few when they are many. */
-function endpointLines({endpoints}: EntryTrace, {style, all}: TreeOptions): readonly Line[] {
+function endpointLines({endpoints}: EntryTrace, options: TreeOptions): readonly Line[] {
+  const {style, all} = options;
   const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
-  const lines = shown.map(endpoint => endpointLine(endpoint, style));
+  const lines = shown.map(endpoint => endpointLine(endpoint, options));
   if (hidden.length === 0) return lines;
   const share = percent(shareOf(hidden)).padStart(5);
   return [...lines, [`${sign('ok', style)} ${share} ${hidden.length} more endpoints, as they should be; -v shows them`]];
 }
 
-function endpointLine(endpoint: EndpointTrace, style: Style): Line {
+function endpointLine(endpoint: EndpointTrace, options: TreeOptions): Line {
+  const {style} = options;
   const {hostPort, mark, share, masquerade, pod, nodeName, state, rewrite} = endpoint;
   const owner =
     state === null
@@ -125,14 +127,15 @@ function endpointLine(endpoint: EndpointTrace, style: Style): Line {
     `${sign(mark, style)} ${percent(share).padStart(5)} ${escapeText(hostPort)}`,
     `  ${owner}${masquerade ? ', masqueraded' : ''}`,
     ...(mark === 'ok' ? [] : [`  ${style.red(shouldBe(endpoint))}`]),
-    ...(rewrite === null ? [] : [`  ${style.dim(escapeText(rewrite.chain))}${lineOf(rewrite, style)}`]),
+    ...(rewrite === null ? [] : [`  ${style.dim(escapeText(rewrite.chain))}${lineOf(rewrite, options)}`]),
   ];
 }
 
-function endLine({end, mark}: EntryTrace, style: Style): readonly Line[] {
+function endLine({end, mark}: EntryTrace, options: TreeOptions): readonly Line[] {
   if (end === null || (end.verdict === 'passed' && mark === 'ok')) return [];
   const {rule} = end;
-  const where = rule === null ? [] : [`  ${style.dim(escapeText(`${rule.table}/${rule.chain}`))}${lineOf(rule, style)}`];
+  const {style} = options;
+  const where = rule === null ? [] : [`  ${style.dim(escapeText(`${rule.table}/${rule.chain}`))}${lineOf(rule, options)}`];
   return [[`${sign(mark, style)} ${escapeText(endText(end))}`, ...(mark === 'ok' ? [] : [`  ${style.red('wrong')}`]), ...where]];
 }
 
@@ -140,6 +143,8 @@ function sign(mark: Mark, style: Style): string {
   return mark === 'ok' ? style.green('✓') : style.red('✗');
 }
 
-function lineOf({line}: RuleText, style: Style): string {
-  return line > 0 ? style.dim(`:${line}`) : '';
+/** The line, and when all is asked for what was counted there. */
+function lineOf(rule: CountedRule, {style, all}: TreeOptions): string {
+  const packets = all ? packetsText(rule) : '';
+  return rule.line > 0 ? style.dim(`:${rule.line}${packets === '' ? '' : ` (${packets})`}`) : '';
 }

@@ -1,12 +1,17 @@
 import {diagnose} from '../../src/diagnose.ts';
 import type {Report} from '../../src/model/report.ts';
 import type {EndpointTrace, EntryTrace, PortTrace} from '../../src/model/service-trace.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {findingOf, reportOf, ruleOf, unreadNode} from './report.ts';
 
 /** What `trace` says of one Service of a capture. */
 export async function traced(capture: string, service: string, node?: string): Promise<Report> {
-  return diagnose(await snapshotOf(capture), {
+  return tracedIn(await snapshotOf(capture), service, node);
+}
+
+export function tracedIn(snapshot: Snapshot, service: string, node?: string): Report {
+  return diagnose(snapshot, {
     toolVersion: '0.0.0',
     trace: true,
     byName: true,

@@ -1,0 +1,70 @@
+import type {Family} from '../model/family.ts';
+import type {RuleText} from '../model/ruleset.ts';
+import type {CountedRule, EntryTrace, PortTrace} from '../model/service-trace.ts';
+import type {NodeDump} from '../model/snapshot.ts';
+import {hasCounters, pickLines, ruleCounters} from '../parse/rule-counters.ts';
+
+/**
+ * Traces with the counters of their rules, where the dump has them. They are read off the lines of these rules, so that the parser
+ * need not keep those of a million others.
+ */
+export function countTraces(traces: readonly PortTrace[], node: NodeDump): readonly PortTrace[] {
+  const sources = new Map<Family, readonly ReadonlyMap<number, string>[]>();
+  const sourcesOf = (family: Family): readonly ReadonlyMap<number, string>[] => {
+    const known = sources.get(family) ?? readLines(node, family, linesOf(traces, family));
+    sources.set(family, known);
+    return known;
+  };
+  return traces.map(trace => {
+    const lines = sourcesOf(trace.family);
+    return lines.length === 0 ? trace : {...trace, entries: trace.entries.map(entry => countEntry(entry, lines))};
+  });
+}
+
+/** The dumps that hold counters, by the lines that are asked for. Which of them a rule is from its text tells. */
+function readLines(node: NodeDump, family: Family, wanted: ReadonlySet<number>): readonly ReadonlyMap<number, string>[] {
+  const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
+  const files = [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`, 'nft.txt'];
+  return files.flatMap(file => {
+    const content = wanted.size === 0 ? null : node.read(file);
+    return content === null || !hasCounters(content) ? [] : [pickLines(content, wanted)];
+  });
+}
+
+function linesOf(traces: readonly PortTrace[], family: Family): ReadonlySet<number> {
+  const own = traces.filter(trace => trace.family === family).flatMap(({entries}) => entries);
+  const rules = own.flatMap(({steps, endpoints, end}) => [
+    ...steps,
+    ...endpoints.flatMap(({pick, rewrite}) => [pick, rewrite]),
+    end?.rule ?? null,
+  ]);
+  return new Set(rules.flatMap(rule => (rule === null || rule.line === 0 ? [] : [rule.line])));
+}
+
+type Sources = readonly ReadonlyMap<number, string>[];
+
+function countEntry(entry: EntryTrace, sources: Sources): EntryTrace {
+  const {steps, endpoints, end} = entry;
+  return {
+    ...entry,
+    steps: steps.map(step => ({...step, ...countersOf(step, sources)})),
+    endpoints: endpoints.map(endpoint => ({
+      ...endpoint,
+      pick: counted(endpoint.pick, sources),
+      rewrite: counted(endpoint.rewrite, sources),
+    })),
+    end: end === null ? null : {...end, rule: counted(end.rule, sources)},
+  };
+}
+
+function counted(rule: CountedRule | null, sources: Sources): CountedRule | null {
+  return rule === null ? null : {...rule, ...countersOf(rule, sources)};
+}
+
+function countersOf({line, text}: RuleText, sources: Sources): Pick<CountedRule, 'packets' | 'bytes'> {
+  for (const lines of sources) {
+    const counters = ruleCounters(lines.get(line) ?? '', text);
+    if (counters !== null) return counters;
+  }
+  return {};
+}
