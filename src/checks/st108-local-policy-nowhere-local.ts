@@ -1,4 +1,5 @@
 import {usesLocalEndpoints} from '../expect/cluster/categorize-endpoints.ts';
+import {nodeObject} from '../expect/api-index.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {usesTerminatingEndpoints} from '../expect/iptables/versions.ts';
 import type {Check, ClusterContext} from './check.ts';
@@ -26,11 +27,10 @@ export const localPolicyNowhereLocal: Check<'ST108'> = {
 /** Why no node has a local endpoint of a Service port that wants one; null when one has, or none is wanted. */
 export function whyNowhereLocal({port, set}: PortEntry, {api, proxy: {version, gates}}: ClusterContext): string | null {
   if (!usesLocalEndpoints(port)) return null;
-  const nodes = api.nodes === null ? null : new Set(api.nodes.map(({metadata}) => metadata.name));
   const usable = set.endpoints.filter(
     ({ready, serving, terminating}) => ready || (serving && terminating && usesTerminatingEndpoints(version, gates)),
   );
-  if (usable.length === 0 || usable.some(({nodeName}) => nodeName !== null && (nodes?.has(nodeName) ?? true))) return null;
+  if (usable.length === 0 || usable.some(({nodeName}) => nodeName !== null && (api.nodes === null || nodeObject(api, nodeName) !== undefined))) return null;
   return usable.every(({nodeName}) => nodeName === null)
     ? 'none of its endpoints names a node'
     : 'none of its endpoints is on a node of this cluster';

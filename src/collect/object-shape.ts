@@ -15,40 +15,58 @@ export type Shape =
  * A field that is null is taken out: no part of the program tells it from one that is not there.
  */
 export function whyMisshapen(value: unknown, shape: Shape, path: string): string | null {
-  if (typeof shape === 'string') return typeof value === shape ? null : `${path} is no ${shape}`;
-  if ('list' in shape) return whyMisshapenList(value, shape.list, path);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return `${path} is no object`;
-  const object = value as Record<string, unknown>;
-  return 'map' in shape ? whyMisshapenMap(object, shape.map, path) : whyMisshapenFields(object, shape.fields, path);
+  // Nearly every object has its shape, and a large cluster holds millions of fields: paths are put together only where one is wrong.
+  return hasShape(value, shape) ? null : firstFault(value, shape, path);
 }
 
-function whyMisshapenList(value: unknown, item: Shape, path: string): string | null {
-  if (!Array.isArray(value)) return `${path} is no list`;
-  for (const [index, entry] of value.entries()) {
-    const wrong = whyMisshapen(entry, item, `${path}[${index}]`);
-    if (wrong !== null) return wrong;
-  }
-  return null;
+function hasShape(value: unknown, shape: Shape): boolean {
+  if (typeof shape === 'string') return typeof value === shape;
+  if ('list' in shape) return Array.isArray(value) && hasItems(value, shape.list);
+  if (!isObject(value)) return false;
+  return 'map' in shape ? hasItems(Object.values(value), shape.map) : hasFields(value, shape.fields);
 }
 
-function whyMisshapenMap(object: Record<string, unknown>, value: Shape, path: string): string | null {
-  for (const key of Object.keys(object)) {
-    const wrong = whyMisshapen(object[key], value, `${path}.${key}`);
-    if (wrong !== null) return wrong;
-  }
-  return null;
+function hasItems(list: readonly unknown[], item: Shape): boolean {
+  for (const entry of list) if (!hasShape(entry, item)) return false;
+  return true;
 }
 
-function whyMisshapenFields(object: Record<string, unknown>, fields: Readonly<Record<string, Shape>>, path: string): string | null {
+function hasFields(object: Record<string, unknown>, fields: Readonly<Record<string, Shape>>): boolean {
   for (const name in fields) {
-    const [value, shape] = [object[name], fields[name]];
+    const value = object[name];
+    const shape = fields[name];
     if (value === undefined || shape === undefined) continue;
-    if (value === null) {
-      delete object[name];
-      continue;
-    }
-    const wrong = whyMisshapen(value, shape, path === '' ? name : `${path}.${name}`);
-    if (wrong !== null) return wrong;
+    if (value === null) delete object[name];
+    else if (!hasShape(value, shape)) return false;
+  }
+  return true;
+}
+
+function firstFault(value: unknown, shape: Shape, path: string): string | null {
+  if (typeof shape === 'string') return typeof value === shape ? null : `${path} is no ${shape}`;
+  if ('list' in shape) return Array.isArray(value) ? faultIn(value.entries(), shape.list, index => `${path}[${index}]`) : `${path} is no list`;
+  if (!isObject(value)) return `${path} is no object`;
+  if ('map' in shape) return faultIn(Object.entries(value), shape.map, key => `${path}.${key}`);
+  return faultOfFields(value, shape.fields, path);
+}
+
+function faultIn<Key>(entries: Iterable<[Key, unknown]>, item: Shape, pathOf: (key: Key) => string): string | null {
+  for (const [key, entry] of entries) {
+    const fault = firstFault(entry, item, pathOf(key));
+    if (fault !== null) return fault;
   }
   return null;
+}
+
+function faultOfFields(object: Record<string, unknown>, fields: Readonly<Record<string, Shape>>, path: string): string | null {
+  for (const [name, shape] of Object.entries(fields)) {
+    const value = object[name];
+    const fault = value === undefined || value === null ? null : firstFault(value, shape, path === '' ? name : `${path}.${name}`);
+    if (fault !== null) return fault;
+  }
+  return null;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

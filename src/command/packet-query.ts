@@ -51,7 +51,7 @@ function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Packet
 /** The rules of an excerpt in the frame in which kube-proxy hangs them. */
 function inFrame(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Ruleset {
   if (!isExcerpt(ruleset)) return ruleset;
-  const {config} = resolveProxyConfig(node, api, {}, inferConfig(new Map([[ruleset.family, ruleset]])));
+  const {config} = resolveProxyConfig(node, api, {}, () => inferConfig(new Map([[ruleset.family, ruleset]])));
   const view = new ClusterView({...api, services: []});
   const expected = expectRuleset({view, config, facts: nodeFacts(node, api), family: ruleset.family, ruleset});
   return hangInFrame(ruleset, expected);

@@ -45,7 +45,8 @@ export interface NodeSurroundings {
 export function diagnoseNode(node: NodeDump, {api, view, services, options}: NodeSurroundings): NodeResult {
   const dumps = readDumps(node);
   const nft = onceAsked(() => readNft(node));
-  const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, seenConfig(dumps.current, nft));
+  const seen = onceAsked(() => seenConfig(dumps.current, nft));
+  const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, seen);
   const facts = nodeFacts(node, api);
   const judged = judgeNode({node, api, view, config, facts, dumps, nft, traces: tracedPorts(services, options.trace ?? false)});
   const judgement = {...judged, symptoms: withinWhatWasRead(judged.symptoms, api)};
@@ -73,7 +74,7 @@ function seenConfig(rulesets: Dumps['current'], nft: () => NftRuleset | null): I
   return Object.keys(seen).length === 0 ? inferNftConfig(kubeProxyTables(nft())) : seen;
 }
 
-/** A dump is not parsed before somebody asks, and then once. */
+/** A dump is not read before somebody asks, and then once. */
 function onceAsked<T>(make: () => T): () => T {
   let made: {readonly value: T} | null = null;
   return () => {

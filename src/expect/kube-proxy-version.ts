@@ -10,11 +10,11 @@ export interface VersionInput {
   /** What the user says. */
   readonly given: string | undefined;
   /** What the node's rules show. */
-  readonly inferred: KubeProxyVersion | undefined;
+  readonly infer: () => {readonly version?: KubeProxyVersion};
 }
 
 /** The version of a node's kube-proxy with its source. What is no version is a problem, and the next source is asked. */
-export function kubeProxyVersion({node, api, object, given, inferred}: VersionInput, problems: Problem[]): Setting<KubeProxyVersion> {
+export function kubeProxyVersion({node, api, object, given, infer}: VersionInput, problems: Problem[]): Setting<KubeProxyVersion> {
   const info = object?.status?.nodeInfo;
   const sources: readonly Source[] = [
     {name: 'flag', text: given},
@@ -33,6 +33,7 @@ export function kubeProxyVersion({node, api, object, given, inferred}: VersionIn
     if (value !== null) return {value, source: sourceOf(name, value)};
     if (!weak) problems.push({node: node.name, message: `${name}: "${text.trim().split('\n', 1)[0] ?? ''}" is no version of kube-proxy`});
   }
+  const {version: inferred} = infer();
   if (inferred !== undefined) return {value: inferred, source: seenInRules};
   return {
     value: {text: 'unknown', minor: newestKnownMinor, patch: 0, guessed: true},

@@ -24,18 +24,18 @@ export interface ResolvedConfig {
 /**
  * The settings of one node's kube-proxy, each with its source. In order of trust: flags, `/configz` (what the running
  * kube-proxy works with), its configuration file, the arguments of its pod or of k3s, the ConfigMap; where none of them says
- * anything, what the node's rules show (`inferred`); kube-proxy's defaults.
+ * anything, what the node's rules show (`infer`, asked only then); kube-proxy's defaults.
  */
 export function resolveProxyConfig(
   node: NodeDump,
   api: ApiObjects,
   overrides: ConfigOverrides,
-  inferred: InferredConfig = {},
+  infer: () => InferredConfig = () => ({}),
 ): ResolvedConfig {
   const problems: Problem[] = [];
   const object = nodeObject(api, node.name);
   const found = layersOf({node, api, object, overrides}, problems);
-  const layers = found.some(tellsSettings) ? found : [...found, {fields: inferred, source: seenInRules}];
+  const layers = found.some(tellsSettings) ? found : [...found, {fields: infer(), source: seenInRules}];
   const pick = <Name extends keyof KubeProxyFields>(
     name: Name,
     byDefault: NonNullable<KubeProxyFields[Name]>,
@@ -52,7 +52,7 @@ export function resolveProxyConfig(
   const hostname = pick('hostnameOverride', node.name);
   const nodeName = hostname.value.includes('$') ? {value: node.name, source: 'Node'} : hostname;
   const config: ProxyConfig = {
-    version: kubeProxyVersion({node, api, object, given: overrides.version, inferred: inferred.version}, problems),
+    version: kubeProxyVersion({node, api, object, given: overrides.version, infer}, problems),
     mode,
     clusterCIDRs: pick('clusterCIDRs', []),
     detectLocalMode: {...detectLocalMode, value: asDetectLocalMode(detectLocalMode.value)},

@@ -1,4 +1,4 @@
-/** One address of a Service port, as kube-proxy keeps it. */
+/** One address of one Service port, as kube-proxy keeps it. */
 export interface Endpoint {
   readonly address: string;
   readonly port: number;
@@ -17,6 +17,8 @@ export interface Endpoint {
   readonly pod: string | null;
   /** Name of the EndpointSlice that holds it. */
   readonly slice: string;
+  /** The name of its chain in iptables mode, from when somebody first asked (`ClusterView`): hashing it is a good part of the work. */
+  chainName?: string | undefined;
 }
 
 /** All endpoints of one Service port, merged and sorted as kube-proxy does it. */

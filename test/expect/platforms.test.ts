@@ -21,7 +21,7 @@ const objectsOf = ({nodes, pods, configMaps}: Platform): ApiObjects => apiObject
 const inferred = {clusterCIDRs: ['192.0.2.0/24'], masqueradeBit: 3};
 
 function resolve(objects: Platform, node = objects.nodes.at(-1)?.metadata.name ?? '') {
-  return resolveProxyConfig(nodeDump(node, {}), objectsOf(objects), {}, inferred);
+  return resolveProxyConfig(nodeDump(node, {}), objectsOf(objects), {}, () => inferred);
 }
 
 /** What the last node of a platform's objects comes to: pod, version, and the settings that are not kube-proxy's default. */

@@ -154,7 +154,7 @@ describe('the settings of a kube-proxy', () => {
   test('are those that its rules show where nothing else tells', () => {
     const inferred = {clusterCIDRs: ['10.7.0.0/16'], masqueradeBit: 9};
     const seen = (files: Readonly<Record<string, string>>, api: Partial<ApiObjects> = {}) =>
-      resolveProxyConfig(nodeDump('node-a', files), apiObjects(api), {}, inferred).config.clusterCIDRs;
+      resolveProxyConfig(nodeDump('node-a', files), apiObjects(api), {}, () => inferred).config.clusterCIDRs;
     expect(seen({})).toEqual({value: ['10.7.0.0/16'], source: "seen in the node's rules"});
     expect(seen({'configz.json': configz({mode: 'iptables'})}).source).toBe('kube-proxy default');
     expect(seen({}, {configMaps: [map({'config.conf': 'mode: iptables'})]}).source).toBe('kube-proxy default');

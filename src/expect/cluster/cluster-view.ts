@@ -84,17 +84,8 @@ export class ClusterView {
   }
 }
 
-/** Hashing is a good part of the work on a large cluster, so each name is kept. */
 function chainNames({servicePortName, protocol}: ServicePort): (endpoint: Endpoint) => string {
-  const names = new Map<Endpoint, string>();
-  return endpoint => {
-    let name = names.get(endpoint);
-    if (name === undefined) {
-      name = endpointChainName(servicePortName, protocol, endpoint.hostPort);
-      names.set(endpoint, name);
-    }
-    return name;
-  };
+  return endpoint => (endpoint.chainName ??= endpointChainName(servicePortName, protocol, endpoint.hostPort));
 }
 
 export function serviceKey(port: {readonly namespace: string; readonly service: string}): string {

@@ -83,7 +83,9 @@ function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {po
   const {conditions, targetRef, hints} = endpoint;
   const topology = topologyOf(endpoint);
   return {
-    ...{address, port, slice},
+    address,
+    port,
+    slice,
     hostPort: address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
     ready: conditions?.ready ?? true,
     serving: conditions?.serving ?? true,
@@ -93,11 +95,14 @@ function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {po
     zoneHints: hintNames(hints?.forZones),
     nodeHints: hintNames(hints?.forNodes),
     pod: targetRef?.kind === 'Pod' && targetRef.name !== undefined ? `${targetRef.namespace ?? ''}/${targetRef.name}` : null,
+    chainName: undefined,
   };
 }
 
 /** Where an endpoint is, as `v1beta1` says it: `v1` has fields for its node and its zone. */
 function topologyOf({topology, deprecatedTopology, nodeName, zone}: SliceEndpoint): Readonly<Record<string, string>> {
+  if (topology === undefined && deprecatedTopology === undefined && typeof nodeName === 'string')
+    return zone === undefined ? {[hostnameLabel]: nodeName} : {[hostnameLabel]: nodeName, [zoneLabel]: zone};
   return {
     ...deprecatedTopology,
     ...topology,
