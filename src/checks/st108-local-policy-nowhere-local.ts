@@ -30,7 +30,11 @@ export function whyNowhereLocal({port, set}: PortEntry, {api, proxy: {version, g
   const usable = set.endpoints.filter(
     ({ready, serving, terminating}) => ready || (serving && terminating && usesTerminatingEndpoints(version, gates)),
   );
-  if (usable.length === 0 || usable.some(({nodeName}) => nodeName !== null && (api.nodes === null || nodeObject(api, nodeName) !== undefined))) return null;
+  if (
+    usable.length === 0 ||
+    usable.some(({nodeName}) => nodeName !== null && (api.nodes === null || nodeObject(api, nodeName) !== undefined))
+  )
+    return null;
   return usable.every(({nodeName}) => nodeName === null)
     ? 'none of its endpoints names a node'
     : 'none of its endpoints is on a node of this cluster';

@@ -44,7 +44,8 @@ function hasFields(object: Record<string, unknown>, fields: Readonly<Record<stri
 
 function firstFault(value: unknown, shape: Shape, path: string): string | null {
   if (typeof shape === 'string') return typeof value === shape ? null : `${path} is no ${shape}`;
-  if ('list' in shape) return Array.isArray(value) ? faultIn(value.entries(), shape.list, index => `${path}[${index}]`) : `${path} is no list`;
+  if ('list' in shape)
+    return Array.isArray(value) ? faultIn(value.entries(), shape.list, index => `${path}[${index}]`) : `${path} is no list`;
   if (!isObject(value)) return `${path} is no object`;
   if ('map' in shape) return faultIn(Object.entries(value), shape.map, key => `${path}.${key}`);
   return faultOfFields(value, shape.fields, path);

@@ -64,9 +64,18 @@ export interface ChainSource {
   chain(table: string, name: string): Chain | undefined;
 }
 
+/** The chains of a table, in the order of the dump. */
+export interface ChainsByName {
+  readonly size: number;
+  get(name: string): Chain | undefined;
+  has(name: string): boolean;
+  keys(): Iterable<string>;
+  values(): Iterable<Chain>;
+}
+
 export interface Table {
   readonly name: string;
-  readonly chains: ReadonlyMap<string, Chain>;
+  readonly chains: ChainsByName;
   /** False when no COMMIT closed the table: the dump was cut. */
   readonly complete: boolean;
 }

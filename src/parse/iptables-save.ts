@@ -1,8 +1,7 @@
 import type {Family} from '../model/family.ts';
-import type {Backend, Ruleset, StrayLine, Table} from '../model/ruleset.ts';
-import {DumpChain} from './dump-chain.ts';
+import type {Backend, Ruleset, StrayLine} from '../model/ruleset.ts';
 import {type ListingCommand, parseListingCommand} from './listing-command.ts';
-import {isElision, markCut, newTable, type OpenTable, tableOf} from './open-table.ts';
+import {isElision, newTable, type OpenTable, tableOf} from './open-table.ts';
 import {fromPastedText} from './pasted-text.ts';
 
 /**
@@ -34,8 +33,7 @@ class DumpReader {
   #dump: OpenDump;
   #table: OpenTable | null = null;
   /** The chain of the line before: rules of a chain stand together, so it is nearly always the right one. */
-  #chain: DumpChain | null = null;
-  #chainName: Uint8Array = new Uint8Array();
+  #chain = -1;
   #line = 0;
   /** The command whose output is being read, where it was pasted with it. */
   #asked: ListingCommand | null = null;
@@ -71,20 +69,10 @@ class DumpReader {
 
   /** `nameAt` is where the name of the chain starts; `plain` that the line is the rule and nothing else. */
   #rule(start: number, nameAt: number, end: number, plain: boolean): void {
-    if (this.#chain === null || !this.#sameChain(nameAt)) this.#enter(nameAt, end);
-    this.#chain?.append(start, end, this.#line, plain);
-  }
-
-  #sameChain(nameAt: number): boolean {
-    const name = this.#chainName;
-    for (let at = 0; at < name.length; at++) if (name[at] !== this.#bytes[nameAt + at]) return false;
-    return this.#bytes[nameAt + name.length] === SPACE;
-  }
-
-  #enter(nameAt: number, end: number): void {
-    const stop = this.#wordEnd(nameAt, end);
-    this.#chain = this.#chainOf(this.#bytes.toString('latin1', nameAt, stop));
-    this.#chainName = this.#bytes.subarray(nameAt, stop);
+    const {chains} = this.#currentTable();
+    if (this.#chain < 0 || !chains.isAt(this.#chain, nameAt)) this.#chain = chains.enter(nameAt, this.#wordEnd(nameAt, end));
+    chains.append(this.#chain, start, end, this.#line);
+    if (!plain) chains.markNotPlain(this.#chain);
   }
 
   #other(start: number, end: number): void {
@@ -125,18 +113,19 @@ class DumpReader {
 
   /** `:NAME POLICY [packets:bytes]`; a user chain has `-` for its policy. */
   #declare(nameAt: number, end: number): void {
+    const table = this.#currentTable();
     const stop = this.#wordEnd(nameAt, end);
-    const chain = this.#chainOf(this.#bytes.toString('latin1', nameAt, stop));
+    const chain = table.chains.enter(nameAt, stop);
     const policyAt = stop + 1;
     if (policyAt < end && this.#bytes[policyAt] !== DASH)
-      chain.policy = this.#bytes.toString('latin1', policyAt, this.#wordEnd(policyAt, end));
-    this.#currentTable().declares = true;
+      table.chains.setPolicy(chain, this.#bytes.toString('latin1', policyAt, this.#wordEnd(policyAt, end)));
+    table.declares = true;
   }
 
   #openTable(name: string): void {
     if (this.#dump.tables.has(name)) this.#nextDump(this.#dump.family, this.#dump.backend, this.#dump.toolVersion);
     else this.#closeTable(this.#line - 1);
-    this.#table = newTable(name, true);
+    this.#table = newTable(this.#bytes, name, true);
     this.#dump.tables.set(name, this.#table);
   }
 
@@ -168,16 +157,17 @@ class DumpReader {
     const word = /^-(N|P|A) (\S+)(?: (\S+))?/.exec(text);
     if (word === null) return false;
     const [, kind, name = '', policy] = word;
+    const dash = this.#bytes.indexOf(DASH, start);
     if (kind === 'A') {
-      const dash = this.#bytes.indexOf(DASH, start);
       this.#rule(dash, dash + 3, end, false);
       return true;
     }
     if (kind === 'P' ? this.#isListed(name) : this.#currentTable().declared.has(name)) this.#nextListing();
-    const chain = this.#chainOf(name);
-    if (kind === 'P' && policy !== undefined) chain.policy = policy;
-    this.#currentTable().declared.add(name);
-    if (kind === 'P') this.#currentTable().declares = true;
+    const table = this.#currentTable();
+    const chain = table.chains.enter(dash + 3, this.#wordEnd(dash + 3, end));
+    if (kind === 'P' && policy !== undefined) table.chains.setPolicy(chain, policy);
+    table.declared.add(name);
+    if (kind === 'P') table.declares = true;
     return true;
   }
 
@@ -204,7 +194,7 @@ class DumpReader {
     table.name = this.#asked?.table ?? tableOf(table.chains);
     table.complete = table.declares && !table.elided && !(this.#asked?.filtered ?? false);
     this.#asked = null;
-    if (!table.complete) for (const chain of table.chains.values()) chain.complete = false;
+    if (!table.complete) table.chains.markIncompleteFrom(0);
     const {tables, family, backend, toolVersion} = this.#dump;
     if (tables.has(table.name)) {
       this.#done.push(this.#dump);
@@ -213,18 +203,9 @@ class DumpReader {
     this.#dump.tables.set(table.name, table);
   }
 
-  #chainOf(name: string): DumpChain {
-    const table = this.#currentTable();
-    const known = table.chains.get(name);
-    if (known !== undefined) return known;
-    const chain = new DumpChain(this.#bytes, table, name);
-    table.chains.set(name, chain);
-    return chain;
-  }
-
   /** The open table; in a listing without table headers, one whose name is found out at the end. */
   #currentTable(): OpenTable {
-    this.#table ??= this.#dump.tables.get(unnamedTable) ?? newTable(unnamedTable, false);
+    this.#table ??= this.#dump.tables.get(unnamedTable) ?? newTable(this.#bytes, unnamedTable, false);
     if (this.#table.name === unnamedTable) this.#dump.tables.set(unnamedTable, this.#table);
     return this.#table;
   }
@@ -251,11 +232,12 @@ class DumpReader {
   #closeTable(last: number): void {
     const table = this.#table;
     if (table !== null && table.name !== unnamedTable && !table.complete) {
-      markCut(table, this.#chain);
+      // Chains stand in the order of their declarations, so the dump tells nothing of the chain it ends in and of those after it.
+      table.chains.markIncompleteFrom(Math.max(this.#chain, 0));
       this.#dump.cut ??= {table: table.name, line: last};
     }
     this.#table = null;
-    this.#chain = null;
+    this.#chain = -1;
   }
 }
 
@@ -275,12 +257,12 @@ function newDump(family: Family, backend: Backend | null, toolVersion: string | 
 }
 
 function asRuleset(dump: OpenDump): Ruleset {
-  const tables: ReadonlyMap<string, Table> = dump.tables;
+  const {tables}: {readonly tables: ReadonlyMap<string, OpenTable>} = dump;
   let ruleCount = 0;
   let chainCount = 0;
   for (const table of tables.values()) {
     chainCount += table.chains.size;
-    for (const chain of table.chains.values()) ruleCount += chain.ruleCount;
+    ruleCount += table.chains.ruleCount;
   }
   const {family, backend, toolVersion, strays, cut} = dump;
   return {

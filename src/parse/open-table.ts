@@ -1,9 +1,10 @@
-import type {DumpChain} from './dump-chain.ts';
+import type {ChainsByName} from '../model/ruleset.ts';
+import {ChainTable} from './chain-table.ts';
 
 /** A table that is being read. */
 export interface OpenTable {
   name: string;
-  readonly chains: Map<string, DumpChain>;
+  readonly chains: ChainTable;
   complete: boolean;
   /** Policies or chains were declared, as every whole dump or listing does; an excerpt of rules does not. */
   declares: boolean;
@@ -13,8 +14,10 @@ export interface OpenTable {
   elided: boolean;
 }
 
-export function newTable(name: string, declares: boolean): OpenTable {
-  return {name, chains: new Map(), complete: false, declares, declared: new Set(), elided: false};
+/** `bytes` are the dump that the table is read from. */
+export function newTable(bytes: Buffer, name: string, declares: boolean): OpenTable {
+  const table = {name, complete: false, declares, declared: new Set<string>(), elided: false};
+  return Object.assign(table, {chains: new ChainTable(bytes, table)});
 }
 
 /** A line that stands for rules that somebody left out. */
@@ -22,17 +25,8 @@ export function isElision(text: string): boolean {
   return /^(?:\.{3,}|…+|⋮|\[?\(?(?:\.\.\.|…|snip|omitted|省略|中略|略)\)?\]?)$/i.test(text);
 }
 
-/** Chains stand in the order of their declarations, so the dump tells nothing of the chain it ends in and of those after it. */
-export function markCut(table: OpenTable, last: DumpChain | null): void {
-  let reached = last === null;
-  for (const chain of table.chains.values()) {
-    if (chain === last) reached = true;
-    if (reached) chain.complete = false;
-  }
-}
-
 /** Which table a listing is of, going by its chains. */
-export function tableOf(chains: ReadonlyMap<string, unknown>): string {
+export function tableOf(chains: ChainsByName): string {
   const names = [...chains.keys()];
   if (names.includes('PREROUTING') && names.includes('FORWARD')) return 'mangle';
   if (

@@ -33,7 +33,9 @@ export function hangInFrame(excerpt: Ruleset, frame: ExpectedRuleset): Ruleset {
 }
 
 function fillUp(excerpt: Ruleset, expected: ExpectedRuleset, isComplete: (place: string) => boolean): Ruleset {
-  const tables = new Map<string, Map<string, Chain>>([...excerpt.tables].map(([name, {chains}]) => [name, new Map(chains)]));
+  const tables = new Map<string, Map<string, Chain>>(
+    [...excerpt.tables].map(([name, {chains}]) => [name, new Map([...chains.values()].map(chain => [chain.name, chain]))]),
+  );
   for (const chain of expectedChains(expected)) {
     const chains = tables.get(chain.table) ?? new Map<string, Chain>();
     tables.set(chain.table, chains);

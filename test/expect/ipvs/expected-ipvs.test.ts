@@ -1,3 +1,4 @@
+import type {Ruleset} from '../../../src/model/ruleset.ts';
 import {describe, expect, test} from 'vitest';
 import {compareMembers, compareServers} from '../../../src/compare/compare-ipvs.ts';
 import {compareRulesets} from '../../../src/compare/compare-rulesets.ts';
@@ -58,10 +59,8 @@ describe.each(captureNames('ipvs'))('a healthy node holds what is expected: %s',
   });
 });
 
-function baseChains(
-  tables: ReadonlyMap<string, {readonly chains: ReadonlyMap<string, {readonly policy: string | null}>}>,
-): readonly string[] {
+function baseChains(tables: Ruleset['tables']): readonly string[] {
   return [...tables].flatMap(([table, {chains}]) =>
-    [...chains].filter(([, {policy}]) => policy !== null).map(([chain]) => `${table}/${chain}`),
+    [...chains.values()].filter(({policy}) => policy !== null).map(({name}) => `${table}/${name}`),
   );
 }

@@ -1,0 +1,235 @@
+import type {ChainsByName} from '../model/ruleset.ts';
+import {DumpChain} from './dump-chain.ts';
+
+/** A run of rules of one chain that stand together in the dump: byte offsets, the number of the first line, and how many they are. */
+export interface Run {
+  readonly start: number;
+  end: number;
+  readonly line: number;
+  count: number;
+}
+
+/** What is kept of each chain, numbers in a row: where its name stands, and its first run of rules. */
+const NAME_START = 0;
+const NAME_END = 1;
+const START = 2;
+const END = 3;
+const LINE = 4;
+const COUNT = 5;
+const FLAGS = 6;
+const HASH = 7;
+const ROW = 8;
+
+/** A rule came with counters or indented: then its bytes are not its text. */
+const NOT_PLAIN = 1;
+const INCOMPLETE = 2;
+
+const SPACE = 0x20;
+
+/**
+ * The chains of one table of a dump, in its order. A large node holds a quarter of a million, most of which are compared as text and
+ * never looked at again: so a chain is a row of offsets into the bytes of the dump, found by its name's hash, and becomes an object
+ * when somebody asks for it.
+ */
+export class ChainTable implements ChainsByName {
+  readonly bytes: Buffer;
+  readonly table: {readonly name: string};
+  size = 0;
+  /** Of all chains. */
+  ruleCount = 0;
+  #rows = new Int32Array(64 * ROW);
+  /** Open addressing, at most half full: the number of a chain plus one, 0 where there is none. */
+  #slots = new Int32Array(128);
+  readonly #policies = new Map<number, string>();
+  /** Runs after the first: the rules of a chain nearly always stand together. */
+  readonly #laterRuns = new Map<number, Run[]>();
+  readonly #objects: (DumpChain | undefined)[] = [];
+  #sought: Uint8Array = new Uint8Array(64);
+  #last = -1;
+
+  /** The name of `table` may be found out only when the whole dump has been read. */
+  constructor(bytes: Buffer, table: {readonly name: string}) {
+    this.bytes = bytes;
+    this.table = table;
+  }
+
+  get(name: string): DumpChain | undefined {
+    if (name.length > this.#sought.length) this.#sought = new Uint8Array(2 * name.length);
+    for (let at = 0; at < name.length; at++) {
+      const code = name.charCodeAt(at);
+      if (code > 0xff) return undefined;
+      this.#sought[at] = code;
+    }
+    const index = (this.#slots[this.#slotOf(this.#sought, 0, name.length)] ?? 0) - 1;
+    return index < 0 ? undefined : this.#object(index);
+  }
+
+  has(name: string): boolean {
+    return this.get(name) !== undefined;
+  }
+
+  *keys(): IterableIterator<string> {
+    for (let index = 0; index < this.size; index++) yield this.nameOf(index);
+  }
+
+  *values(): IterableIterator<DumpChain> {
+    for (let index = 0; index < this.size; index++) yield this.#object(index);
+  }
+
+  /** The number of the chain whose name stands in these bytes of the dump; a chain of a new name is added. */
+  enter(start: number, end: number): number {
+    // Rules come in the order in which the chains were declared, so it is mostly the next one.
+    const next = this.#last + 1;
+    this.#last = next < this.size && this.#isNamed(next, this.bytes, start, end) ? next : this.#found(start, end);
+    return this.#last;
+  }
+
+  /** Whether the word that starts there is the name of the chain. */
+  isAt(index: number, start: number): boolean {
+    const length = this.#cell(index, NAME_END) - this.#cell(index, NAME_START);
+    return this.bytes[start + length] === SPACE && this.#isNamed(index, this.bytes, start, start + length);
+  }
+
+  /** Takes in the rule in bytes `start` to `end` (the end of its line, without the newline). */
+  append(index: number, start: number, end: number, line: number): void {
+    const rows = this.#rows;
+    const row = index * ROW;
+    const count = rows[row + COUNT] ?? 0;
+    this.ruleCount++;
+    if (count === 0) {
+      rows[row + START] = start;
+      rows[row + LINE] = line;
+    } else if ((rows[row + LINE] ?? 0) + count !== line || this.#laterRuns.has(index)) return this.#appendLater(index, start, end, line);
+    rows[row + END] = end;
+    rows[row + COUNT] = count + 1;
+  }
+
+  setPolicy(index: number, policy: string): void {
+    this.#policies.set(index, policy);
+  }
+
+  /** The bytes of its rules are not their text. */
+  markNotPlain(index: number): void {
+    this.#flag(index, NOT_PLAIN);
+  }
+
+  /** The dump tells nothing more of the chain, nor of those after it. */
+  markIncompleteFrom(first: number): void {
+    for (let index = first; index < this.size; index++) this.#flag(index, INCOMPLETE);
+  }
+
+  nameOf(index: number): string {
+    return this.bytes.toString('latin1', this.#cell(index, NAME_START), this.#cell(index, NAME_END));
+  }
+
+  policyOf(index: number): string | null {
+    return this.#policies.get(index) ?? null;
+  }
+
+  /** The text of all rules, where it is the same as their bytes; null where lines have to be put together. */
+  plainTextOf(index: number): string | null {
+    if ((this.#cell(index, FLAGS) & NOT_PLAIN) !== 0 || this.#laterRuns.has(index)) return null;
+    return this.bytes.toString('latin1', this.#cell(index, START), this.#cell(index, END));
+  }
+
+  isComplete(index: number): boolean {
+    return (this.#cell(index, FLAGS) & INCOMPLETE) === 0;
+  }
+
+  ruleCountOf(index: number): number {
+    const later = this.#laterRuns.get(index) ?? [];
+    return later.reduce((sum, {count}) => sum + count, this.#cell(index, COUNT));
+  }
+
+  runsOf(index: number): readonly Run[] {
+    const count = this.#cell(index, COUNT);
+    if (count === 0) return [];
+    const first = {start: this.#cell(index, START), end: this.#cell(index, END), line: this.#cell(index, LINE), count};
+    return [first, ...(this.#laterRuns.get(index) ?? [])];
+  }
+
+  #found(start: number, end: number): number {
+    const slot = this.#slotOf(this.bytes, start, end);
+    const known = this.#slots[slot] ?? 0;
+    return known > 0 ? known - 1 : this.#add(slot, start, end);
+  }
+
+  #object(index: number): DumpChain {
+    const chain = this.#objects[index] ?? new DumpChain(this, index);
+    this.#objects[index] = chain;
+    return chain;
+  }
+
+  #appendLater(index: number, start: number, end: number, line: number): void {
+    const runs = this.#laterRuns.get(index);
+    const last = runs?.at(-1);
+    if (last !== undefined && last.line + last.count === line) {
+      last.end = end;
+      last.count++;
+      return;
+    }
+    const run = {start, end, line, count: 1};
+    if (runs === undefined) this.#laterRuns.set(index, [run]);
+    else runs.push(run);
+  }
+
+  #add(slot: number, start: number, end: number): number {
+    const index = this.size++;
+    if (this.#rows.length < this.size * ROW) this.#rows = doubled(this.#rows);
+    this.#rows.set([start, end, 0, 0, 0, 0, 0, hashOf(this.bytes, start, end)], index * ROW);
+    this.#slots[slot] = index + 1;
+    if (this.#slots.length < 2 * this.size) this.#rehash();
+    return index;
+  }
+
+  #rehash(): void {
+    const slots = new Int32Array(2 * this.#slots.length);
+    for (let index = 0; index < this.size; index++) {
+      let slot = this.#cell(index, HASH) & (slots.length - 1);
+      while (slots[slot] !== 0) slot = (slot + 1) & (slots.length - 1);
+      slots[slot] = index + 1;
+    }
+    this.#slots = slots;
+  }
+
+  /** Where the chain of that name is, or would be. */
+  #slotOf(bytes: Uint8Array, start: number, end: number): number {
+    const hash = hashOf(bytes, start, end);
+    const mask = this.#slots.length - 1;
+    let slot = hash & mask;
+    for (let known = this.#slots[slot] ?? 0; known !== 0; known = this.#slots[slot] ?? 0) {
+      if (this.#cell(known - 1, HASH) === hash && this.#isNamed(known - 1, bytes, start, end)) return slot;
+      slot = (slot + 1) & mask;
+    }
+    return slot;
+  }
+
+  #isNamed(index: number, bytes: Uint8Array, start: number, end: number): boolean {
+    const own = this.#cell(index, NAME_START);
+    const length = end - start;
+    if (this.#cell(index, NAME_END) - own !== length) return false;
+    for (let at = 0; at < length; at++) if (this.bytes[own + at] !== bytes[start + at]) return false;
+    return true;
+  }
+
+  #cell(index: number, column: number): number {
+    return this.#rows[index * ROW + column] ?? 0;
+  }
+
+  #flag(index: number, flag: number): void {
+    this.#rows[index * ROW + FLAGS] = this.#cell(index, FLAGS) | flag;
+  }
+}
+
+function doubled(rows: Int32Array): Int32Array<ArrayBuffer> {
+  const more = new Int32Array(2 * rows.length);
+  more.set(rows);
+  return more;
+}
+
+/** FNV-1a, and the high bits mixed into the low ones, which choose the slot. */
+function hashOf(bytes: Uint8Array, start: number, end: number): number {
+  let hash = 0x811c9dc5;
+  for (let at = start; at < end; at++) hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193);
+  return hash ^ (hash >>> 15);
+}
