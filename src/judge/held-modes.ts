@@ -1,6 +1,7 @@
 import type {Family} from '../model/family.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
+import {portalChains} from './userspace/portal-rules.ts';
 
 /** A proxy mode of which the kernel holds something, and by what it shows. */
 export interface HeldMode {
@@ -12,9 +13,9 @@ export interface HeldMode {
 export function heldModes(node: NodeDump, rulesets: ReadonlyMap<Family, Ruleset>): readonly HeldMode[] {
   const held: HeldMode[] = [];
   const all = [...rulesets.values()];
-  const services = all.reduce((sum, ruleset) => sum + countChains(ruleset, /^KUBE-(?:SVC|SVL|EXT)-/), 0);
+  const services = all.reduce((sum, ruleset) => sum + countChains(ruleset, ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-EXT-']), 0);
   if (services > 0) held.push({mode: 'iptables', sign: `${services} chains of Services in iptables`});
-  const portals = all.reduce((sum, ruleset) => sum + countChains(ruleset, /^KUBE-(?:PORTALS|NODEPORT)-(?:CONTAINER|HOST)$/), 0);
+  const portals = all.flatMap(ruleset => portalChains.filter(({name}) => (ruleset.chain('nat', name)?.ruleCount ?? 0) > 0)).length;
   if (portals > 0) held.push({mode: 'userspace', sign: `${portals} chains of portals in iptables`});
   const ipvs = ipvsSigns(node, all);
   if (ipvs.length > 0) held.push({mode: 'ipvs', sign: ipvs.join(', ')});
@@ -22,9 +23,10 @@ export function heldModes(node: NodeDump, rulesets: ReadonlyMap<Family, Ruleset>
   return held;
 }
 
-function countChains(ruleset: Ruleset, pattern: RegExp): number {
+function countChains(ruleset: Ruleset, prefixes: readonly string[]): number {
+  const chains = ruleset.tables.get('nat')?.chains;
   let count = 0;
-  for (const {name, ruleCount} of ruleset.tables.get('nat')?.chains.values() ?? []) if (ruleCount > 0 && pattern.test(name)) count++;
+  for (const prefix of prefixes) for (const {ruleCount} of chains?.startingWith(prefix) ?? []) if (ruleCount > 0) count++;
   return count;
 }
 
@@ -33,7 +35,7 @@ function ipvsSigns(node: NodeDump, rulesets: readonly Ruleset[]): readonly strin
   const link = node.read('kube-ipvs0.json')?.toString('utf8') ?? '';
   const addresses = link.match(/"local"/g)?.length ?? 0;
   const chains = rulesets.flatMap(ruleset =>
-    [...ruleset.tables.values()].flatMap(({chains: own}) => [...own.keys()].filter(name => ipvsChains.has(name))),
+    [...ruleset.tables.values()].flatMap(({chains: own}) => ipvsChains.filter(name => own.has(name))),
   );
   return [
     ...(servers > 0 ? [`${servers} virtual servers`] : []),
@@ -43,14 +45,14 @@ function ipvsSigns(node: NodeDump, rulesets: readonly Ruleset[]): readonly strin
 }
 
 /** Chains that only the IPVS mode makes. */
-const ipvsChains = new Set([
+const ipvsChains = [
   'KUBE-LOAD-BALANCER',
   'KUBE-NODE-PORT',
   'KUBE-IPVS-FILTER',
   'KUBE-IPVS-OUT-FILTER',
   'KUBE-SOURCE-RANGES-FIREWALL',
   'KUBE-IPVS-IPS',
-]);
+];
 
 function holdsNftables(node: NodeDump): boolean {
   const text = node.read('nft.json')?.toString('utf8') ?? '';

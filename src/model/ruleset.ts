@@ -71,6 +71,7 @@ export interface ChainsByName {
   has(name: string): boolean;
   keys(): Iterable<string>;
   values(): Iterable<Chain>;
+  startingWith(prefix: string): Iterable<Chain>;
 }
 
 export interface Table {

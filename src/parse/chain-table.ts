@@ -76,6 +76,11 @@ export class ChainTable implements ChainsByName {
     for (let index = 0; index < this.size; index++) yield this.#object(index);
   }
 
+  *startingWith(prefix: string): IterableIterator<DumpChain> {
+    const bytes = Buffer.from(prefix, 'latin1');
+    for (let index = 0; index < this.size; index++) if (this.#startsWith(index, bytes)) yield this.#object(index);
+  }
+
   /** The number of the chain whose name stands in these bytes of the dump; a chain of a new name is added. */
   enter(start: number, end: number): number {
     // Rules come in the order in which the chains were declared, so it is mostly the next one.
@@ -209,6 +214,13 @@ export class ChainTable implements ChainsByName {
     const length = end - start;
     if (this.#cell(index, NAME_END) - own !== length) return false;
     for (let at = 0; at < length; at++) if (this.bytes[own + at] !== bytes[start + at]) return false;
+    return true;
+  }
+
+  #startsWith(index: number, prefix: Uint8Array): boolean {
+    const own = this.#cell(index, NAME_START);
+    if (this.#cell(index, NAME_END) - own < prefix.length) return false;
+    for (let at = 0; at < prefix.length; at++) if (this.bytes[own + at] !== prefix[at]) return false;
     return true;
   }
 

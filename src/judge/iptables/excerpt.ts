@@ -1,6 +1,6 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/names.ts';
-import type {Chain, Rule, Ruleset, Table} from '../../model/ruleset.ts';
+import type {Chain, ChainsByName, Rule, Ruleset, Table} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/comparable-rule.ts';
 import {listChain} from './service-view.ts';
 
@@ -44,12 +44,23 @@ function fillUp(excerpt: Ruleset, expected: ExpectedRuleset, isComplete: (place:
     const like = {table, name, policy: shown?.policy ?? policy, complete: isComplete(`${table}/${name}`)};
     chains.set(name, listChain(like, shown === undefined ? chain.rules() : merged(shown, chain)));
   }
-  const whole = new Map<string, Table>([...tables].map(([name, chains]) => [name, {name, chains, complete: false}]));
+  const whole = new Map<string, Table>([...tables].map(([name, chains]) => [name, {name, chains: byName(chains), complete: false}]));
   return {
     ...excerpt,
     tables: whole,
     hasTable: name => whole.has(name),
     chain: (table, name) => whole.get(table)?.chains.get(name),
+  };
+}
+
+function byName(chains: ReadonlyMap<string, Chain>): ChainsByName {
+  return {
+    size: chains.size,
+    get: name => chains.get(name),
+    has: name => chains.has(name),
+    keys: () => chains.keys(),
+    values: () => chains.values(),
+    startingWith: prefix => [...chains.values()].filter(({name}) => name.startsWith(prefix)),
   };
 }
 

@@ -3,12 +3,8 @@ import type {Rule, Ruleset} from '../../model/ruleset.ts';
 /** Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as nonsense (kubernetes#112477). */
 export function garbledRules(ruleset: Ruleset): readonly Rule[] {
   const garbled: Rule[] = [];
-  for (const chain of ruleset.tables.get('nat')?.chains.values() ?? []) {
-    if (
-      !chain.name.startsWith('KUBE-SEP-') ||
-      !/--to-destination (?::0|0\.0\.0\.0:0|\S+ --random --persistent)|DNAT \[unsupported revision\]/.test(chain.text())
-    )
-      continue;
+  for (const chain of ruleset.tables.get('nat')?.chains.startingWith('KUBE-SEP-') ?? []) {
+    if (!/--to-destination (?::0|0\.0\.0\.0:0|\S+ --random --persistent)|DNAT \[unsupported revision\]/.test(chain.text())) continue;
     garbled.push(...chain.rules().filter(({target}) => target?.name === 'DNAT'));
   }
   return garbled;
