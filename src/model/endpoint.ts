@@ -1,3 +1,5 @@
+import type {SliceEndpoint} from './api-objects.ts';
+
 /** One address of one Service port, as kube-proxy keeps it. */
 export interface Endpoint {
   readonly address: string;
@@ -11,8 +13,8 @@ export interface Endpoint {
   /** Names of zones and nodes that the hints give; null without hints. */
   readonly zoneHints: readonly string[] | null;
   readonly nodeHints: readonly string[] | null;
-  /** Where it is, by label of its node: read for `topologyKeys`, up to 1.21. */
-  readonly topology: Readonly<Record<string, string>>;
+  /** The endpoint as it stands in the slice. */
+  readonly given: SliceEndpoint;
   /** `namespace/name` of the pod behind it. */
   readonly pod: string | null;
   /** Name of the EndpointSlice that holds it. */

@@ -43,7 +43,7 @@ export class ChainTable implements ChainsByName {
   readonly #policies = new Map<number, string>();
   /** Runs after the first: the rules of a chain nearly always stand together. */
   readonly #laterRuns = new Map<number, Run[]>();
-  readonly #objects: (DumpChain | undefined)[] = [];
+  #objects: (DumpChain | undefined)[] = [];
   #sought: Uint8Array = new Uint8Array(64);
   #last = -1;
 
@@ -160,6 +160,8 @@ export class ChainTable implements ChainsByName {
   }
 
   #object(index: number): DumpChain {
+    // They are asked for in any order, and an array that is filled that way is a slow one.
+    if (this.#objects.length < this.size) this.#objects = Array.from({length: this.size}, (_, at) => this.#objects[at]);
     const chain = this.#objects[index] ?? new DumpChain(this, index);
     this.#objects[index] = chain;
     return chain;

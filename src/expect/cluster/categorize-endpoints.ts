@@ -8,6 +8,7 @@ import {
   honoursZoneHints,
   usesTerminatingEndpoints,
 } from '../iptables/versions.ts';
+import {topologyOf} from './endpoint-sets.ts';
 import type {ProxyVersion} from './service-ports.ts';
 
 /** What a kube-proxy knows of its node when it picks endpoints. */
@@ -110,7 +111,7 @@ function byTopologyKeys({object}: ServicePort, endpoints: readonly Endpoint[], {
   if (keys.length === 0 || !honoursTopologyKeys(proxy.version, proxy.gates)) return endpoints;
   for (const key of keys) {
     if (key === '*') return endpoints;
-    const found = endpoints.filter(({topology}) => labels[key] !== undefined && topology[key] === labels[key]);
+    const found = endpoints.filter(({given}) => labels[key] !== undefined && topologyOf(given)[key] === labels[key]);
     if (found.length > 0) return found;
   }
   return [];

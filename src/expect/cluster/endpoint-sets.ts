@@ -72,7 +72,7 @@ function addSlice(merge: Merge, slice: EndpointSliceObject, {port, servicePort, 
   for (const endpoint of endpoints) {
     const written = endpoint.addresses?.[0] ?? '';
     const address = canonicalAddress(written);
-    if (address === null || familyOf(address) !== servicePort.family) continue;
+    if (address === null || (address.includes(':') ? 'IPv6' : 'IPv4') !== servicePort.family) continue;
     if (knowsReadyEndpointsOnly(version) && endpoint.conditions?.ready === false) continue;
     merge.add(toEndpoint(endpoint, keepsAddressSpelling(version) ? written : address, {port, slice: slice.metadata.name}));
   }
@@ -81,7 +81,6 @@ function addSlice(merge: Merge, slice: EndpointSliceObject, {port, servicePort, 
 /** Conditions default as kube-proxy defaults them: ready and serving when not said, terminating only when said. */
 function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {port: number; slice: string}): Endpoint {
   const {conditions, targetRef, hints} = endpoint;
-  const topology = topologyOf(endpoint);
   return {
     address,
     port,
@@ -90,8 +89,8 @@ function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {po
     ready: conditions?.ready ?? true,
     serving: conditions?.serving ?? true,
     terminating: conditions?.terminating ?? false,
-    nodeName: topology[hostnameLabel] ?? null,
-    topology,
+    nodeName: nodeNameOf(endpoint),
+    given: endpoint,
     zoneHints: hintNames(hints?.forZones),
     nodeHints: hintNames(hints?.forNodes),
     pod: targetRef?.kind === 'Pod' && targetRef.name !== undefined ? `${targetRef.namespace ?? ''}/${targetRef.name}` : null,
@@ -99,16 +98,18 @@ function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {po
   };
 }
 
-/** Where an endpoint is, as `v1beta1` says it: `v1` has fields for its node and its zone. */
-function topologyOf({topology, deprecatedTopology, nodeName, zone}: SliceEndpoint): Readonly<Record<string, string>> {
-  if (topology === undefined && deprecatedTopology === undefined && typeof nodeName === 'string')
-    return zone === undefined ? {[hostnameLabel]: nodeName} : {[hostnameLabel]: nodeName, [zoneLabel]: zone};
+/** Where an endpoint is, by label of its node, as `v1beta1` says it: `v1` has fields for its node and its zone. */
+export function topologyOf({topology, deprecatedTopology, nodeName, zone}: SliceEndpoint): Readonly<Record<string, string>> {
   return {
     ...deprecatedTopology,
     ...topology,
     ...(typeof nodeName === 'string' ? {[hostnameLabel]: nodeName} : {}),
     ...(zone === undefined ? {} : {[zoneLabel]: zone}),
   };
+}
+
+function nodeNameOf(endpoint: SliceEndpoint): string | null {
+  return typeof endpoint.nodeName === 'string' ? endpoint.nodeName : (topologyOf(endpoint)[hostnameLabel] ?? null);
 }
 
 const hostnameLabel = 'kubernetes.io/hostname';

@@ -1,4 +1,4 @@
-import {contains, parseAddress, parseCidr} from '../../model/address.ts';
+import {canonicalAddress, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
 import {usesClusterEndpoints, usesLocalEndpoints} from '../cluster/categorize-endpoints.ts';
@@ -11,6 +11,7 @@ import {
   dropsInFilter,
   explainsFirewallChain,
   hasProxyFirewall,
+  keepsAddressSpelling,
   nodePortsNeedAddress,
   writesExternalIPs,
 } from './versions.ts';
@@ -272,7 +273,7 @@ export function writeEndpointRules({item, context, endpoint, text}: EndpointRule
   const {port, large} = item;
   const chain = item.endpointChain(endpoint);
   const named = large ? '' : `${comment(port.servicePortName)} `;
-  const address = endpoint.address.includes(':') ? (parseAddress(endpoint.address)?.text ?? endpoint.address) : endpoint.address;
+  const address = keepsAddressSpelling(context.version) ? (canonicalAddress(endpoint.address) ?? endpoint.address) : endpoint.address;
   const recent = port.affinitySeconds === null ? '' : `-m recent --set --name ${chain} --mask ${recentMask(context.family)} --rsource `;
   const destination = address.includes(':') ? `[${address}]:${endpoint.port}` : `${address}:${endpoint.port}`;
   write('nat', chain, `-s ${address}${text.host} ${named}-j KUBE-MARK-MASQ`);
