@@ -21,11 +21,12 @@ export interface Expectation<Owner> {
 
 export interface Comparison<Owner> {
   readonly differences: readonly Difference<Owner>[];
-  /** Chains of the actual ruleset that are expected, whether they are as expected or not. */
-  readonly expectedChains: ReadonlySet<Chain>;
-  /** Those among them that do not read as expected. */
-  readonly changedChains: ReadonlySet<Chain>;
+  /** What was found of each chain of table nat, by its place there. */
+  readonly nat: Readonly<Uint8Array>;
 }
+
+/** A chain that is not expected, one that reads as an owner's is expected to, and one that does not. */
+export const chainFound = {unexpected: 0, same: 1, changed: 2} as const;
 
 /**
  * Lists the differences between what is expected and what is there, blind to counters, comments and the order of independent
@@ -33,17 +34,16 @@ export interface Comparison<Owner> {
  */
 export function compareRulesets<Owner>(expected: Expectation<Owner>, actual: Ruleset): Comparison<Owner> {
   const differences: Difference<Owner>[] = [];
-  const expectedChains = new Set<Chain>();
-  const changedChains = new Set<Chain>();
+  const chains = actual.tables.get('nat')?.chains;
+  const nat = new Uint8Array(chains?.size ?? 0);
   const shared = new Map<string, SharedRule<Owner>[]>();
   for (const owner of expected.owners) {
     const rules = expected.rulesOf(owner);
     for (const [name, text] of rules.own) {
-      const chain = actual.chain('nat', name);
-      if (chain !== undefined) expectedChains.add(chain);
-      if (chain?.text() === text) continue;
-      if (chain !== undefined) changedChains.add(chain);
-      differences.push(...compareChain({table: 'nat', name, text, owner}, chain));
+      const place = chains?.placeOf(name) ?? -1;
+      const isSame = place >= 0 && chains?.textAt(place) === text;
+      if (place >= 0) nat[place] = isSame ? chainFound.same : chainFound.changed;
+      if (!isSame) differences.push(...compareChain({table: 'nat', name, text, owner}, chains?.at(place)));
     }
     for (const rule of rules.shared) share(shared, `${rule.table}/${rule.chain}`, rule.text, owner);
   }
@@ -54,12 +54,11 @@ export function compareRulesets<Owner>(expected: Expectation<Owner>, actual: Rul
   for (const [key, rules] of shared) {
     const [table = '', name = ''] = key.split('/');
     const chain = actual.chain(table, name);
-    if (chain !== undefined) expectedChains.add(chain);
     const ordered = !expected.open.has(key) && !expected.unordered.has(key);
     const place = {table, name, rules, open: expected.open.has(key)};
     differences.push(...(ordered ? compareOrdered(place, chain) : compareShared(place, chain)));
   }
-  return {differences, expectedChains, changedChains};
+  return {differences, nat};
 }
 
 interface SharedRule<Owner> {

@@ -27,17 +27,24 @@ export function familyOf(text: string): Family | null {
 
 /** The address as Go's `net.IP.String()` prints it, or null when `text` is no address. */
 export function canonicalAddress(text: string): string | null {
-  return plainIPv4.test(text) ? text : (parseAddress(text)?.text ?? null);
+  if (plainIPv4.test(text)) return text;
+  const parsed = parse(text);
+  return parsed === null ? null : textOf(parsed);
 }
 
 /** Reads one address; null when it is none. Follows netutils.ParseIPSloppy. */
 export function parseAddress(text: string): Address | null {
+  const parsed = parse(text);
+  if (parsed === null) return null;
+  const family: Family = parsed.kind() === 'ipv4' ? 'IPv4' : 'IPv6';
+  return {family, value: toNumber(parsed.toByteArray()), text: textOf(parsed)};
+}
+
+function parse(text: string): ipaddr.IPv4 | ipaddr.IPv6 | null {
   const plain = dottedQuad.test(text) ? text.replace(/\b0+(?=\d)/g, '') : text;
   if (!plain.includes(':') && !plainIPv4.test(plain)) return null;
   if (plain.includes('%') || !ipaddr.isValid(plain)) return null;
-  const parsed = ipaddr.process(plain);
-  const family: Family = parsed.kind() === 'ipv4' ? 'IPv4' : 'IPv6';
-  return {family, value: toNumber(parsed.toByteArray()), text: parsed.kind() === 'ipv4' ? parsed.toString() : rfc5952(parsed)};
+  return ipaddr.process(plain);
 }
 
 /** Reads `address` or `address/prefix` (or `address/netmask`, as old iptables print); null when it is neither. */
@@ -71,7 +78,7 @@ export function addressInside(cidr: Cidr, taken: ReadonlySet<string>): string | 
 export function formatAddress(family: Family, value: bigint): string {
   const bytes = Array.from({length: bitsOf(family) / 8}, (_, index) => Number((value >> BigInt(bitsOf(family) - 8 * (index + 1))) & 255n));
   const address = ipaddr.fromByteArray(bytes);
-  return family === 'IPv4' ? address.toString() : rfc5952(address);
+  return textOf(address);
 }
 
 /** The netfilter spelling of one host: `10.0.0.1/32` or `fd00::1/128`. */
@@ -79,7 +86,7 @@ export function hostCidr(address: string, family: Family): string {
   return `${address}/${bitsOf(family)}`;
 }
 
-function rfc5952(address: ipaddr.IPv4 | ipaddr.IPv6): string {
+function textOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
   return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
 }
 

@@ -64,7 +64,10 @@ export interface ChainSource {
   chain(table: string, name: string): Chain | undefined;
 }
 
-/** The chains of a table, in the order of the dump. */
+/**
+ * The chains of a table, in the order of the dump. There may be a quarter of a million of them: what goes through them all asks for
+ * places and texts, and makes no object of each.
+ */
 export interface ChainsByName {
   readonly size: number;
   get(name: string): Chain | undefined;
@@ -72,6 +75,11 @@ export interface ChainsByName {
   keys(): Iterable<string>;
   values(): Iterable<Chain>;
   startingWith(prefix: string): Iterable<Chain>;
+  /** Its place in the dump, from 0 to `size`; -1 where there is no chain of that name. */
+  placeOf(name: string): number;
+  at(place: number): Chain | undefined;
+  /** What `text()` of the chain at that place says. */
+  textAt(place: number): string;
 }
 
 export interface Table {

@@ -2,11 +2,21 @@ import type {ChainsByName} from '../model/ruleset.ts';
 import {DumpChain} from './dump-chain.ts';
 
 /** A run of rules of one chain that stand together in the dump: byte offsets, the number of the first line, and how many they are. */
-export interface Run {
+interface Run {
   readonly start: number;
   end: number;
   readonly line: number;
   count: number;
+}
+
+/** Where a rule stands: `nameAt` is where the name of its chain starts, `end` the end of the line, without the newline. */
+export interface RuleAt {
+  readonly start: number;
+  readonly nameAt: number;
+  readonly end: number;
+  readonly line: number;
+  /** The line is the rule and nothing else: it has no counters and is not indented. */
+  readonly plain: boolean;
 }
 
 /** What is kept of each chain, numbers in a row: where its name stands, and its first run of rules. */
@@ -20,7 +30,7 @@ const FLAGS = 6;
 const HASH = 7;
 const ROW = 8;
 
-/** A rule came with counters or indented: then its bytes are not its text. */
+/** A rule is not plain: then its bytes are not its text. */
 const NOT_PLAIN = 1;
 const INCOMPLETE = 2;
 
@@ -43,7 +53,7 @@ export class ChainTable implements ChainsByName {
   readonly #policies = new Map<number, string>();
   /** Runs after the first: the rules of a chain nearly always stand together. */
   readonly #laterRuns = new Map<number, Run[]>();
-  #objects: (DumpChain | undefined)[] = [];
+  readonly #objects = new Map<number, DumpChain>();
   #sought: Uint8Array = new Uint8Array(64);
   #last = -1;
 
@@ -54,18 +64,25 @@ export class ChainTable implements ChainsByName {
   }
 
   get(name: string): DumpChain | undefined {
+    return this.at(this.placeOf(name));
+  }
+
+  placeOf(name: string): number {
     if (name.length > this.#sought.length) this.#sought = new Uint8Array(2 * name.length);
     for (let at = 0; at < name.length; at++) {
       const code = name.charCodeAt(at);
-      if (code > 0xff) return undefined;
+      if (code > 0xff) return -1;
       this.#sought[at] = code;
     }
-    const index = (this.#slots[this.#slotOf(this.#sought, 0, name.length)] ?? 0) - 1;
-    return index < 0 ? undefined : this.#object(index);
+    return (this.#slots[this.#slotOf(this.#sought, 0, name.length)] ?? 0) - 1;
+  }
+
+  at(index: number): DumpChain | undefined {
+    return index < 0 || index >= this.size ? undefined : this.#object(index);
   }
 
   has(name: string): boolean {
-    return this.get(name) !== undefined;
+    return this.placeOf(name) >= 0;
   }
 
   *keys(): IterableIterator<string> {
@@ -95,27 +112,20 @@ export class ChainTable implements ChainsByName {
     return this.bytes[start + length] === SPACE && this.#isNamed(index, this.bytes, start, start + length);
   }
 
-  /** Takes in the rule in bytes `start` to `end` (the end of its line, without the newline). */
-  append(index: number, start: number, end: number, line: number): void {
+  append(index: number, rule: RuleAt): void {
     const rows = this.#rows;
     const row = index * ROW;
     const count = rows[row + COUNT] ?? 0;
     this.ruleCount++;
-    if (count === 0) {
-      rows[row + START] = start;
-      rows[row + LINE] = line;
-    } else if ((rows[row + LINE] ?? 0) + count !== line || this.#laterRuns.has(index)) return this.#appendLater(index, start, end, line);
-    rows[row + END] = end;
+    if (!rule.plain) this.#flag(index, NOT_PLAIN);
+    if (count === 0) this.#begin(row, rule);
+    else if ((rows[row + LINE] ?? 0) + count !== rule.line || this.#laterRuns.has(index)) return this.#appendLater(index, rule);
+    rows[row + END] = rule.end;
     rows[row + COUNT] = count + 1;
   }
 
   setPolicy(index: number, policy: string): void {
     this.#policies.set(index, policy);
-  }
-
-  /** The bytes of its rules are not their text. */
-  markNotPlain(index: number): void {
-    this.#flag(index, NOT_PLAIN);
   }
 
   /** The dump tells nothing more of the chain, nor of those after it. */
@@ -131,10 +141,21 @@ export class ChainTable implements ChainsByName {
     return this.#policies.get(index) ?? null;
   }
 
-  /** The text of all rules, where it is the same as their bytes; null where lines have to be put together. */
-  plainTextOf(index: number): string | null {
-    if ((this.#cell(index, FLAGS) & NOT_PLAIN) !== 0 || this.#laterRuns.has(index)) return null;
-    return this.bytes.toString('latin1', this.#cell(index, START), this.#cell(index, END));
+  textAt(index: number): string {
+    if ((this.#cell(index, FLAGS) & NOT_PLAIN) === 0 && !this.#laterRuns.has(index))
+      return this.bytes.toString('latin1', this.#cell(index, START), this.#cell(index, END));
+    return this.linesOf(index)
+      .map(({text}) => text)
+      .join('\n');
+  }
+
+  linesOf(index: number): readonly {readonly text: string; readonly line: number}[] {
+    return this.#runsOf(index).flatMap(({start, end, line}) =>
+      this.bytes
+        .toString('utf8', start, end)
+        .split('\n')
+        .map((text, at) => ({text: withoutCounters(text), line: line + at})),
+    );
   }
 
   isComplete(index: number): boolean {
@@ -146,7 +167,7 @@ export class ChainTable implements ChainsByName {
     return later.reduce((sum, {count}) => sum + count, this.#cell(index, COUNT));
   }
 
-  runsOf(index: number): readonly Run[] {
+  #runsOf(index: number): readonly Run[] {
     const count = this.#cell(index, COUNT);
     if (count === 0) return [];
     const first = {start: this.#cell(index, START), end: this.#cell(index, END), line: this.#cell(index, LINE), count};
@@ -160,14 +181,22 @@ export class ChainTable implements ChainsByName {
   }
 
   #object(index: number): DumpChain {
-    // They are asked for in any order, and an array that is filled that way is a slow one.
-    if (this.#objects.length < this.size) this.#objects = Array.from({length: this.size}, (_, at) => this.#objects[at]);
-    const chain = this.#objects[index] ?? new DumpChain(this, index);
-    this.#objects[index] = chain;
+    const chain = this.#objects.get(index) ?? new DumpChain(this, index);
+    this.#objects.set(index, chain);
     return chain;
   }
 
-  #appendLater(index: number, start: number, end: number, line: number): void {
+  #begin(row: number, {start, nameAt, line}: RuleAt): void {
+    const rows = this.#rows;
+    const length = (rows[row + NAME_END] ?? 0) - (rows[row + NAME_START] ?? 0);
+    // Who looks for a chain by its name reads its rules next: the name there is nearer than that of its declaration.
+    rows[row + NAME_START] = nameAt;
+    rows[row + NAME_END] = nameAt + length;
+    rows[row + START] = start;
+    rows[row + LINE] = line;
+  }
+
+  #appendLater(index: number, {start, end, line}: RuleAt): void {
     const runs = this.#laterRuns.get(index);
     const last = runs?.at(-1);
     if (last !== undefined && last.line + last.count === line) {
@@ -233,6 +262,10 @@ export class ChainTable implements ChainsByName {
   #flag(index: number, flag: number): void {
     this.#rows[index * ROW + FLAGS] = this.#cell(index, FLAGS) | flag;
   }
+}
+
+function withoutCounters(line: string): string {
+  return line.trim().replace(/^\[\d+:\d+\]\s*/, '');
 }
 
 function doubled(rows: Int32Array): Int32Array<ArrayBuffer> {

@@ -34,28 +34,11 @@ export class DumpChain implements Chain {
   }
 
   text(): string {
-    const lines = (): string =>
-      this.#lines()
-        .map(line => line.text)
-        .join('\n');
-    return this.#chains.plainTextOf(this.#index) ?? lines();
+    return this.#chains.textAt(this.#index);
   }
 
   rules(): readonly Rule[] {
-    this.#rules ??= this.#lines().map(({text, line}) => parseRule(text, {table: this.table, chain: this.name, line}));
+    this.#rules ??= this.#chains.linesOf(this.#index).map(({text, line}) => parseRule(text, {table: this.table, chain: this.name, line}));
     return this.#rules;
   }
-
-  #lines(): readonly {readonly text: string; readonly line: number}[] {
-    return this.#chains.runsOf(this.#index).flatMap(run =>
-      this.#chains.bytes
-        .toString('utf8', run.start, run.end)
-        .split('\n')
-        .map((text, index) => ({text: withoutCounters(text), line: run.line + index})),
-    );
-  }
-}
-
-function withoutCounters(line: string): string {
-  return line.trim().replace(/^\[\d+:\d+\]\s*/, '');
 }

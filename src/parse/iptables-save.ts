@@ -71,8 +71,7 @@ class DumpReader {
   #rule(start: number, nameAt: number, end: number, plain: boolean): void {
     const {chains} = this.#currentTable();
     if (this.#chain < 0 || !chains.isAt(this.#chain, nameAt)) this.#chain = chains.enter(nameAt, this.#wordEnd(nameAt, end));
-    chains.append(this.#chain, start, end, this.#line);
-    if (!plain) chains.markNotPlain(this.#chain);
+    chains.append(this.#chain, {start, nameAt, end, line: this.#line, plain});
   }
 
   #other(start: number, end: number): void {

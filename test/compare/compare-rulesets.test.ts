@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {compareRulesets, type Expectation} from '../../src/compare/compare-rulesets.ts';
+import {chainFound, compareRulesets, type Expectation} from '../../src/compare/compare-rulesets.ts';
 import type {Ruleset} from '../../src/model/ruleset.ts';
 import {parseDumps} from '../../src/parse/iptables-save.ts';
 
@@ -197,12 +197,18 @@ describe('a base chain', () => {
   });
 });
 
-describe('the chains that are expected', () => {
-  test('are those of owners and frame that are there', () => {
-    const actual = dump('nat/SVC -j A', 'nat/OTHER -j B', 'nat/KUBE-SERVICES -j C');
-    const wanted: Wanted = {owners: [{name: 'web', own: {SVC: ['-j X'], GONE: ['-j Y']}}], frame: {'nat/KUBE-SERVICES': ['-j C']}};
-    const {expectedChains} = compareRulesets(expectation(wanted), actual);
-    expect([...expectedChains].map(({name}) => name).sort()).toEqual(['KUBE-SERVICES', 'SVC']);
+describe('of each chain of table nat', () => {
+  test('it says whether an owner’s chain is there and reads as expected', () => {
+    const actual = dump('nat/SVC -j A', 'nat/OTHER -j B', 'nat/SEP -j C', 'nat/KUBE-SERVICES -j C');
+    const own = {SVC: ['-j X'], SEP: ['-j C'], GONE: ['-j Y']};
+    const {nat} = compareRulesets(expectation({owners: [{name: 'web', own}], frame: {'nat/KUBE-SERVICES': ['-j C']}}), actual);
+    const found = [...(actual.tables.get('nat')?.chains.keys() ?? [])].map((name, place) => [name, nat[place]]);
+    expect(Object.fromEntries(found)).toEqual({
+      SVC: chainFound.changed,
+      OTHER: chainFound.unexpected,
+      SEP: chainFound.same,
+      'KUBE-SERVICES': chainFound.unexpected,
+    });
   });
 
   test('lines that end as in Windows make no difference', () => {

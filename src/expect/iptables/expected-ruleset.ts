@@ -57,10 +57,10 @@ export class ExpectedRuleset implements ChainSource {
       if (text !== '') own.set(current, own.has(current) ? `${own.get(current)}\n${text}` : text);
     };
     const write = (table: string, chain: string, rule: string): void => {
-      if (isShared(chain)) {
-        shared.push({table, chain, text: rule});
-      } else if (chain === current) {
+      if (chain === current) {
         text += `\n-A ${chain} ${rule}`;
+      } else if (isShared(chain)) {
+        shared.push({table, chain, text: rule});
       } else {
         flush();
         current = chain;

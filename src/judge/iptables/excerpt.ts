@@ -54,13 +54,17 @@ function fillUp(excerpt: Ruleset, expected: ExpectedRuleset, isComplete: (place:
 }
 
 function byName(chains: ReadonlyMap<string, Chain>): ChainsByName {
+  const list = [...chains.values()];
   return {
+    placeOf: name => list.findIndex(chain => chain.name === name),
+    at: place => list[place],
+    textAt: place => list[place]?.text() ?? '',
     size: chains.size,
     get: name => chains.get(name),
     has: name => chains.has(name),
     keys: () => chains.keys(),
     values: () => chains.values(),
-    startingWith: prefix => [...chains.values()].filter(({name}) => name.startsWith(prefix)),
+    startingWith: prefix => list.filter(({name}) => name.startsWith(prefix)),
   };
 }
 

@@ -1,27 +1,25 @@
+import {chainFound, type Comparison} from '../../compare/compare-rulesets.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/names.ts';
 import {deletesLocalChains} from '../../expect/iptables/versions.ts';
 import type {Chain, Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptom.ts';
 
-export interface ComparedChains {
-  readonly expectedChains: ReadonlySet<Chain>;
-  readonly changedChains: ReadonlySet<Chain>;
-}
-
 /** Chains of Service ports and endpoints that are not expected: one symptom for those that nothing reaches, with their number. */
 export function leftoverChains(
   expected: ExpectedRuleset,
   actual: Ruleset,
-  {expectedChains, changedChains}: ComparedChains,
+  {nat: found}: Pick<Comparison<unknown>, 'nat'>,
 ): readonly Symptom[] {
   const nat = actual.tables.get('nat');
   if (nat === undefined) return [];
   const leftovers: Chain[] = [];
-  for (const chain of nat.chains.values())
-    if (!expectedChains.has(chain) && isOfServices(chain, expected) && chain.ruleCount > 0) leftovers.push(chain);
+  for (const [place, how] of found.entries()) {
+    const chain = how === chainFound.unexpected ? nat.chains.at(place) : undefined;
+    if (chain !== undefined && isOfServices(chain, expected) && chain.ruleCount > 0) leftovers.push(chain);
+  }
   if (leftovers.length === 0) return [];
-  const reached = reachable(actual, changedChains, leftovers);
+  const reached = reachable(actual, found, leftovers);
   const orphans = leftovers.filter(chain => !reached.has(chain.name));
   if (orphans.length === 0) return [];
   const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
@@ -36,7 +34,7 @@ function isOfServices({name}: Chain, {context}: ExpectedRuleset): boolean {
 }
 
 /** Names of leftover chains that some chain in use leads to. Chains that read as expected lead to expected ones only. */
-function reachable(actual: Ruleset, changedChains: ReadonlySet<Chain>, leftovers: readonly Chain[]): ReadonlySet<string> {
+function reachable(actual: Ruleset, found: Comparison<unknown>['nat'], leftovers: readonly Chain[]): ReadonlySet<string> {
   const names = new Set(leftovers.map(({name}) => name));
   const reached = new Set<string>();
   const queue: Chain[] = [];
@@ -48,8 +46,10 @@ function reachable(actual: Ruleset, changedChains: ReadonlySet<Chain>, leftovers
       if (next !== undefined) queue.push(next);
     }
   };
-  for (const chain of actual.tables.get('nat')?.chains.values() ?? [])
-    if (parseChainName(chain.name) === null || changedChains.has(chain)) visit(chain);
+  for (const [place, how] of found.entries()) {
+    const chain = how === chainFound.same ? undefined : actual.tables.get('nat')?.chains.at(place);
+    if (chain !== undefined && (how === chainFound.changed || parseChainName(chain.name) === null)) visit(chain);
+  }
   for (let chain = queue.pop(); chain !== undefined; chain = queue.pop()) visit(chain);
   return reached;
 }
