@@ -1,9 +1,10 @@
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {once} from '../expect/api-index.ts';
 import {families} from '../model/family.ts';
 import type {ClusterContext} from './check.ts';
 
 /** The Service ports that were asked for, in both families, with their endpoints. */
-export function askedEntries({view, proxy, services}: ClusterContext): readonly PortEntry[] {
+export const askedEntries: (context: ClusterContext) => readonly PortEntry[] = once(({view, proxy, services}: ClusterContext) => {
   const asked = new Set(services);
   return families.flatMap(family => view.entries(family, proxy).filter(({port}) => asked.has(port.object)));
-}
+});

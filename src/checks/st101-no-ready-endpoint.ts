@@ -4,6 +4,7 @@ import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {Observation} from '../model/finding.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {families} from '../model/family.ts';
 import type {Check, ClusterContext} from './check.ts';
 import {askedEntries} from './port-entries.ts';
 import {nameOf, ofPort, someOf} from './service-observation.ts';
@@ -19,19 +20,15 @@ export const noReadyEndpoint: Check<'ST101'> = {
   *cluster(context) {
     // Slices that were not read are not slices that are not there.
     if (context.api.endpointSlices === null && context.api.endpoints === null) return;
-    for (const entries of byService(askedEntries(context).filter(({port}) => isNamedInSlices(port, context))))
-      yield* observe(entries, context);
+    const named = askedEntries(context).filter(entry => isNamedInSlices(entry, context));
+    for (const family of families)
+      for (const entries of Map.groupBy(
+        named.filter(({port}) => port.family === family),
+        ({port}) => port.object,
+      ).values())
+        yield* observe(entries, context);
   },
 };
-
-function byService(entries: readonly PortEntry[]): Iterable<readonly PortEntry[]> {
-  const groups = new Map<string, PortEntry[]>();
-  for (const entry of entries) {
-    const key = `${entry.port.family} ${entry.port.namespace}/${entry.port.service}`;
-    groups.set(key, [...(groups.get(key) ?? []), entry]);
-  }
-  return groups.values();
-}
 
 function* observe(entries: readonly PortEntry[], context: ClusterContext): Iterable<Observation> {
   const empty = entries.filter(({set}) => !set.endpoints.some(endpoint => isUsable(endpoint, context)));

@@ -1,3 +1,4 @@
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {SlicePort} from '../model/api-objects.ts';
 import type {ServicePort} from '../model/service-port.ts';
@@ -12,8 +13,9 @@ export const portWithoutEndpoint: Check<'ST102'> = {
   summary: "A Service port's name and protocol occur in no EndpointSlice although the Service has endpoints",
   remedy: 'Give the port of the Service, of its pods (a named targetPort) and of hand-made EndpointSlices the same name and protocol.',
   *cluster(context) {
-    for (const {port} of askedEntries(context)) {
-      if (isNamedInSlices(port, context)) continue;
+    for (const entry of askedEntries(context)) {
+      if (isNamedInSlices(entry, context)) continue;
+      const {port} = entry;
       const offered = [
         ...new Set(
           slicePorts(port, context).map(
@@ -31,7 +33,8 @@ export const portWithoutEndpoint: Check<'ST102'> = {
 };
 
 /** True too when the Service has no endpoints at all: then it is not the name that is wrong. */
-export function isNamedInSlices(port: ServicePort, context: ClusterContext): boolean {
+export function isNamedInSlices({port, set}: PortEntry, context: ClusterContext): boolean {
+  if (set.endpoints.length > 0) return true;
   const ports = slicePorts(port, context);
   return (
     ports.length === 0 ||

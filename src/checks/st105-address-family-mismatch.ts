@@ -12,12 +12,12 @@ export const addressFamilyMismatch: Check<'ST105'> = {
   remedy: 'Make the Service dual-stack (ipFamilyPolicy: PreferDualStack) or remove the address: kube-proxy writes no rule for it.',
   *cluster({services, proxy}) {
     for (const service of services) {
-      if (whyNotServed(service, proxy.version) !== null) continue;
-      const own = families.filter(family => clusterIPOf(service, family) !== null);
       const external = (service.spec?.externalIPs ?? []).map(address => ({address, what: 'external IP'}));
       const balancer = (service.status?.loadBalancer?.ingress ?? []).flatMap(({ip}) =>
         ip === undefined ? [] : [{address: ip, what: 'load-balancer IP'}],
       );
+      if ((external.length === 0 && balancer.length === 0) || whyNotServed(service, proxy.version) !== null) continue;
+      const own = families.filter(family => clusterIPOf(service, family) !== null);
       for (const {address, what} of [...external, ...balancer]) {
         const family = familyOf(address);
         if (family !== null && own.includes(family)) continue;

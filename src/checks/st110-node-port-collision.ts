@@ -10,27 +10,41 @@ export const nodePortCollision: Check<'ST110'> = {
   summary: 'Two Service ports claim the same address, protocol and port',
   remedy: 'Change one of them: on each node the rule that happens to stand first wins.',
   *cluster(context) {
+    const asked = new Set(context.services);
     for (const [claim, ports] of claims(context)) {
       const [first] = ports;
-      if (first === undefined || ports.length < 2 || !ports.some(port => context.services.includes(port.object))) continue;
-      yield {...ofPort(first), message: `${someOf(ports.map(({servicePortName}) => servicePortName))} all claim ${claim}`};
+      if (first === undefined || ports.size < 2 || ![...ports].some(({object}) => asked.has(object))) continue;
+      yield {...ofPort(first), message: `${someOf([...ports].map(({servicePortName}) => servicePortName))} all claim ${claim}`};
     }
   },
 };
 
-function claims({view, proxy}: ClusterContext): ReadonlyMap<string, readonly ServicePort[]> {
-  const byClaim = new Map<string, ServicePort[]>();
-  const claim = (key: string, port: ServicePort): void => {
-    const list = byClaim.get(key);
-    if (list === undefined) byClaim.set(key, [port]);
-    else if (!list.includes(port)) list.push(port);
-  };
-  for (const family of families) {
-    for (const {port} of view.entries(family, proxy)) {
-      for (const address of [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs])
-        claim(`${address} port ${port.port}/${port.protocol}`, port);
-      if (port.nodePort !== 0) claim(`node port ${port.nodePort}/${port.protocol}${family === 'IPv6' ? ' (IPv6)' : ''}`, port);
+/** Claims that more than one Service port makes. Few addresses have several ports, so what exactly is claimed is worked out for those alone. */
+function claims({view, proxy}: ClusterContext): ReadonlyMap<string, ReadonlySet<ServicePort>> {
+  const byClaim = new Map<string, Set<ServicePort>>();
+  for (const [address, ports] of claimedPlaces(families.flatMap(family => view.entries(family, proxy).map(({port}) => port)))) {
+    if (ports.length < 2) continue;
+    for (const port of ports) {
+      const claim = typeof address === 'string' ? `${address} port ${port.port}/${port.protocol}` : nodePortText(port);
+      byClaim.set(claim, (byClaim.get(claim) ?? new Set()).add(port));
     }
   }
   return byClaim;
+}
+
+/** Service ports by the addresses, and by the numbers of the node ports, that they want. */
+function claimedPlaces(ports: readonly ServicePort[]): ReadonlyMap<string | number, readonly ServicePort[]> {
+  const places = new Map<string | number, ServicePort[]>();
+  for (const port of ports) {
+    for (const place of [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs, ...(port.nodePort === 0 ? [] : [port.nodePort])]) {
+      const list = places.get(place);
+      if (list === undefined) places.set(place, [port]);
+      else list.push(port);
+    }
+  }
+  return places;
+}
+
+function nodePortText({nodePort, protocol, family}: ServicePort): string {
+  return `node port ${nodePort}/${protocol}${family === 'IPv6' ? ' (IPv6)' : ''}`;
 }

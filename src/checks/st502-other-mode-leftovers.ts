@@ -30,7 +30,7 @@ export const otherModeLeftovers: Check<'ST502'> = {
     if (!held.some(({mode}) => mode === said)) return;
     for (const {mode, sign} of held) {
       if (mode === said || mode === 'userspace') continue;
-      const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign}`;
+      const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign()}`;
       if (mode === 'ipvs') {
         yield {node: node.name, message, ...effectOfServers(message, catchingServers(context))};
         continue;

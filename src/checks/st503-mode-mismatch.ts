@@ -13,7 +13,7 @@ export const modeMismatch: Check<'ST503'> = {
     const held = heldModes(node, rulesets);
     const said = config.mode.value;
     if (held.length === 0 || held.some(({mode}) => mode === said)) return;
-    const found = held.map(({mode, sign}) => `${mode} (${sign})`).join(' and ');
+    const found = held.map(({mode, sign}) => `${mode} (${sign()})`).join(' and ');
     yield {node: node.name, message: `kube-proxy says ${said} mode (${config.mode.source}), and the kernel holds the rules of ${found}`};
   },
 };

@@ -1,33 +1,35 @@
 import type {Family} from '../model/family.ts';
-import type {Ruleset} from '../model/ruleset.ts';
+import type {Chain, Ruleset} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {portalChains} from './userspace/portal-rules.ts';
 
 /** A proxy mode of which the kernel holds something, and by what it shows. */
 export interface HeldMode {
   readonly mode: 'iptables' | 'ipvs' | 'nftables' | 'userspace';
-  readonly sign: string;
+  readonly sign: () => string;
 }
 
 /** The modes whose rules, tables or virtual servers a node holds, going by what was collected of it. */
 export function heldModes(node: NodeDump, rulesets: ReadonlyMap<Family, Ruleset>): readonly HeldMode[] {
   const held: HeldMode[] = [];
   const all = [...rulesets.values()];
-  const services = all.reduce((sum, ruleset) => sum + countChains(ruleset, ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-EXT-']), 0);
-  if (services > 0) held.push({mode: 'iptables', sign: `${services} chains of Services in iptables`});
+  // One is enough to tell; they are counted only where somebody wants to know.
+  if (chainsOfServices(all).next().done !== true)
+    held.push({mode: 'iptables', sign: () => `${[...chainsOfServices(all)].length} chains of Services in iptables`});
   const portals = all.flatMap(ruleset => portalChains.filter(({name}) => (ruleset.chain('nat', name)?.ruleCount ?? 0) > 0)).length;
-  if (portals > 0) held.push({mode: 'userspace', sign: `${portals} chains of portals in iptables`});
+  if (portals > 0) held.push({mode: 'userspace', sign: () => `${portals} chains of portals in iptables`});
   const ipvs = ipvsSigns(node, all);
-  if (ipvs.length > 0) held.push({mode: 'ipvs', sign: ipvs.join(', ')});
-  if (holdsNftables(node)) held.push({mode: 'nftables', sign: 'the nftables table kube-proxy'});
+  if (ipvs.length > 0) held.push({mode: 'ipvs', sign: () => ipvs.join(', ')});
+  if (holdsNftables(node)) held.push({mode: 'nftables', sign: () => 'the nftables table kube-proxy'});
   return held;
 }
 
-function countChains(ruleset: Ruleset, prefixes: readonly string[]): number {
-  const chains = ruleset.tables.get('nat')?.chains;
-  let count = 0;
-  for (const prefix of prefixes) for (const {ruleCount} of chains?.startingWith(prefix) ?? []) if (ruleCount > 0) count++;
-  return count;
+function* chainsOfServices(rulesets: readonly Ruleset[]): IterableIterator<Chain> {
+  for (const ruleset of rulesets) {
+    for (const prefix of ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-EXT-']) {
+      for (const chain of ruleset.tables.get('nat')?.chains.startingWith(prefix) ?? []) if (chain.ruleCount > 0) yield chain;
+    }
+  }
 }
 
 function ipvsSigns(node: NodeDump, rulesets: readonly Ruleset[]): readonly string[] {
