@@ -1,18 +1,14 @@
-import {existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
-import {dump} from 'js-yaml';
 import {describe, expect} from 'vitest';
-import {allowedBy} from '../collect/access/roles.ts';
-import {capturePath} from '../fixtures.ts';
 import {kubectl, testWithKubectl} from '../kubectl.ts';
-import type {LoggedRequest} from '../stand-in/api-server.ts';
-import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
-import {startApplyServer, type AppliedObject} from './apply-server.ts';
-import {built, overlays, type Overlay} from './overlays.ts';
+import {startApplyServer} from './apply-server.ts';
+import {built, overlayNamed} from './overlays.ts';
 import {type Container, podsOf} from './pods.ts';
+import {clusterOf, unused} from './rights.ts';
 
 const executable = join(import.meta.dirname, '../../bin/run.js');
 
@@ -75,23 +71,6 @@ const reportKinds = [
   {apiVersion: 'wgpolicyk8s.io/v1alpha2', kind: 'ClusterPolicyReport', plural: 'clusterpolicyreports', namespaced: false},
 ];
 
-function overlayNamed(name: string): Overlay {
-  const overlay = overlays[name];
-  if (overlay === undefined) throw new Error(`there is no overlay ${name}`);
-  return overlay;
-}
-
-/** A cluster whose only user has the Roles of these objects. */
-async function clusterOf(objects: readonly AppliedObject[], capture: string) {
-  const roles = objects.filter(({kind}) => kind === 'Role' || kind === 'ClusterRole');
-  const cluster = await startBundleCluster(capturePath(capture), {
-    tokens: {job: {user: 'system:serviceaccount:svc-trace:svc-trace-check'}},
-    allow: allowedBy(roles.map(role => dump(role)).join('---\n')),
-  });
-  writeFileSync(cluster.kubeconfig, readFileSync(cluster.kubeconfig, 'utf8').replace('admin-token', 'job'));
-  return cluster;
-}
-
 /** What the container runs, here: `svc-trace` is this one, kubectl the real one, and `/reports` a folder. */
 async function runContainer(container: Container | undefined, env: Record<string, string>, folder = '', more: readonly string[] = []) {
   if (container === undefined) throw new Error('there is no such container');
@@ -106,28 +85,4 @@ async function runContainer(container: Container | undefined, env: Record<string
   } finally {
     rmSync(tools, {recursive: true});
   }
-}
-
-/** What Roles grant and nobody asked for, as `verb group/resource`; what writes reports is not among it. */
-function unused(objects: readonly AppliedObject[], requests: readonly LoggedRequest[]): readonly string[] {
-  const asked = new Set(requests.flatMap(({resource}) => (resource === null ? [] : wordsOf(resource))));
-  const granted = objects.flatMap(object => ('rules' in object ? (object as unknown as {readonly rules: readonly Rule[]}).rules : []));
-  return granted
-    .filter(({apiGroups}) => !apiGroups.some(group => /reports|wgpolicy/.test(group)))
-    .flatMap(({apiGroups: [group = ''], resources, verbs}) =>
-      resources.flatMap(resource => verbs.map(verb => `${verb} ${group}/${resource}`)),
-    )
-    .filter(words => !asked.has(words));
-}
-
-interface Rule {
-  readonly apiGroups: readonly string[];
-  readonly resources: readonly string[];
-  readonly verbs: readonly string[];
-}
-
-/** The upgrade of an exec is a GET, and Kubernetes asks for "create" as well since 1.35. */
-function wordsOf({verb, group, resource, subresource}: NonNullable<LoggedRequest['resource']>): readonly string[] {
-  const target = `${group}/${subresource === '' ? resource : `${resource}/${subresource}`}`;
-  return subresource === 'exec' ? [`get ${target}`, `create ${target}`] : [`${verb} ${target}`];
 }

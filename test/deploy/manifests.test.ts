@@ -1,5 +1,5 @@
 import {Parser} from '@oclif/core';
-import {describe, expect} from 'vitest';
+import {describe, expect, vi} from 'vitest';
 import packageJson from '../../package.json' with {type: 'json'};
 import {commandModules} from '../../src/command-modules.ts';
 import {testWithKubectl} from '../kubectl.ts';
@@ -64,9 +64,12 @@ describe.each(Object.entries(overlays))('%s', (_, overlay) => {
   });
 
   withObjects('the command lines are such as svc-trace understands', async () => {
-    const lines = podsOf(objects).flatMap(containersOf).flatMap(commandLine);
+    const containers = podsOf(objects).flatMap(containersOf);
+    for (const {name} of containers.flatMap(({env = []}) => env)) vi.stubEnv(name, 'node-a');
+    const lines = containers.flatMap(commandLine);
     expect(lines.length).toBeGreaterThan(0);
     for (const [name = '', ...args] of lines) await parse(name, args);
+    vi.unstubAllEnvs();
   });
 
   withObjects('images of svc-trace are of this version', async () => {

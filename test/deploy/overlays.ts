@@ -19,6 +19,8 @@ export const overlays: Readonly<Record<string, Overlay>> = {
   cronjob: {resources: ['cronjob']},
   'cronjob with OpenReports': {resources: ['cronjob'], components: ['openreports']},
   'cronjob with PolicyReports': {resources: ['cronjob'], components: ['policyreport']},
+  agents: {resources: ['agents']},
+  'agents with monitoring': {resources: ['agents'], components: ['prometheus-operator', 'grafana']},
 };
 
 const known = new Map<Overlay, Promise<readonly AppliedObject[]>>();
@@ -41,4 +43,11 @@ async function build({resources, components = []}: Overlay): Promise<readonly Ap
   } finally {
     rmSync(folder, {recursive: true});
   }
+}
+
+/** Throws where there is none of that name. */
+export function overlayNamed(name: string): Overlay {
+  const overlay = overlays[name];
+  if (overlay === undefined) throw new Error(`there is no overlay ${name}`);
+  return overlay;
 }
