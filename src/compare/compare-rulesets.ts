@@ -39,12 +39,12 @@ export function compareRulesets<Owner>(expected: Expectation<Owner>, actual: Rul
   const shared = new Map<string, SharedRule<Owner>[]>();
   for (const owner of expected.owners) {
     const rules = expected.rulesOf(owner);
-    for (const [name, text] of rules.own) {
+    rules.own.forEach((text, name) => {
       const place = chains?.placeOf(name) ?? -1;
       const isSame = place >= 0 && chains?.textAt(place) === text;
       if (place >= 0) nat[place] = isSame ? chainFound.same : chainFound.changed;
       if (!isSame) differences.push(...compareChain({table: 'nat', name, text, owner}, chains?.at(place)));
-    }
+    });
     for (const rule of rules.shared) share(shared, `${rule.table}/${rule.chain}`, rule.text, owner);
   }
   for (const [key, texts] of expected.frame()) {

@@ -67,15 +67,19 @@ interface SliceContext {
 }
 
 function addSlice(merge: Merge, slice: EndpointSliceObject, {port, servicePort, version}: SliceContext): void {
-  const endpoints = (slice.endpoints ?? []).filter(endpoint => typeof endpoint?.addresses?.[0] === 'string');
-  if (sortsWithinSlice(version)) endpoints.sort((a, b) => compareText(a.addresses?.[0] ?? '', b.addresses?.[0] ?? ''));
+  const given = slice.endpoints ?? [];
+  const endpoints = sortsWithinSlice(version) ? given.toSorted((a, b) => compareText(firstAddress(a), firstAddress(b))) : given;
   for (const endpoint of endpoints) {
-    const written = endpoint.addresses?.[0] ?? '';
+    const written = firstAddress(endpoint);
     const address = canonicalAddress(written);
     if (address === null || (address.includes(':') ? 'IPv6' : 'IPv4') !== servicePort.family) continue;
     if (knowsReadyEndpointsOnly(version) && endpoint.conditions?.ready === false) continue;
     merge.add(toEndpoint(endpoint, keepsAddressSpelling(version) ? written : address, {port, slice: slice.metadata.name}));
   }
+}
+
+function firstAddress(endpoint: SliceEndpoint | null): string {
+  return endpoint?.addresses?.[0] ?? '';
 }
 
 /** Conditions default as kube-proxy defaults them: ready and serving when not said, terminating only when said. */

@@ -52,19 +52,21 @@ export class ExpectedRuleset implements ChainSource {
     const shared: SharedRule[] = [];
     const own = new Map<string, string>();
     let current = '';
+    let start = '';
     let text = '';
     const flush = (): void => {
       if (text !== '') own.set(current, own.has(current) ? `${own.get(current)}\n${text}` : text);
     };
     const write = (table: string, chain: string, rule: string): void => {
       if (chain === current) {
-        text += `\n-A ${chain} ${rule}`;
+        text += `\n${start}${rule}`;
       } else if (isShared(chain)) {
         shared.push({table, chain, text: rule});
       } else {
         flush();
         current = chain;
-        text = `-A ${chain} ${rule}`;
+        start = `-A ${chain} `;
+        text = start + rule;
       }
     };
     if (hasExternalChains(this.context.version)) writeServiceRules(item, this.context, write);

@@ -30,7 +30,7 @@ export function writeServiceRulesBefore124(item: PortOnNode, context: NodeContex
   writeServiceChain(plan, write);
   writeFirewallChain(plan, write);
   if (port.externalPolicyLocal && endpoints.hasAny) writeLocalChain(plan, write);
-  for (const endpoint of endpoints.reachable) writeEndpointRules({...plan, endpoint}, write);
+  writeEndpointRules(plan, write);
 }
 
 function writeHealthCheck({item: {port}}: PlanBefore124, write: RuleWriter): void {

@@ -37,7 +37,7 @@ export function writeServiceRules(item: PortOnNode, context: NodeContext, write:
   if (plan.usesFirewall) writeFirewallChain(plan, write);
   writePolicyChain(plan, write, 'SVC');
   writePolicyChain(plan, write, 'SVL');
-  for (const endpoint of item.endpoints.reachable) writeEndpointRules({...plan, endpoint}, write);
+  writeEndpointRules(plan, write);
 }
 
 /** The derived conditions of `syncProxyRules`, under the names used there. */
@@ -247,13 +247,11 @@ function writeBalancing({item, context}: Plan, write: RuleWriter, chain: string,
       write('nat', chain, `${named(endpoint)}${affinityMatch(port.affinitySeconds, target, context)} -j ${target}`);
     }
   }
-  for (const [index, endpoint] of endpoints.entries()) {
-    const left = endpoints.length - index;
-    write(
-      'nat',
-      chain,
-      `${named(endpoint)}${left > 1 ? `-m statistic --mode random --probability ${probability(left)} ` : ''}-j ${endpointChain(endpoint)}`,
-    );
+  let left = endpoints.length;
+  for (const endpoint of endpoints) {
+    const share = left > 1 ? `-m statistic --mode random --probability ${probability(left)} -j ` : '-j ';
+    write('nat', chain, named(endpoint) + share + endpointChain(endpoint));
+    left--;
   }
 }
 
@@ -264,18 +262,32 @@ export function affinityMatch(seconds: number, name: string, {family}: NodeConte
 export interface EndpointRules {
   readonly item: PortOnNode;
   readonly context: NodeContext;
-  readonly endpoint: Endpoint;
   readonly text: ProtocolText;
 }
 
-/** KUBE-SEP: the hairpin mark, then the DNAT. */
-export function writeEndpointRules({item, context, endpoint, text}: EndpointRules, write: RuleWriter): void {
-  const {port, large} = item;
-  const chain = item.endpointChain(endpoint);
+/**
+ * KUBE-SEP of each endpoint: the hairpin mark, then the DNAT. Nearly all rules of a large cluster are of these two, so what they have
+ * in common is put together once.
+ */
+export function writeEndpointRules({item, context, text}: EndpointRules, write: RuleWriter): void {
+  const {port, large, endpoints, endpointChain} = item;
   const named = large ? '' : `${comment(port.servicePortName)} `;
-  const address = keepsAddressSpelling(context.version) ? (canonicalAddress(endpoint.address) ?? endpoint.address) : endpoint.address;
-  const recent = port.affinitySeconds === null ? '' : `-m recent --set --name ${chain} --mask ${recentMask(context.family)} --rsource `;
-  const destination = address.includes(':') ? `[${address}]:${endpoint.port}` : `${address}:${endpoint.port}`;
-  write('nat', chain, `-s ${address}${text.host} ${named}-j KUBE-MARK-MASQ`);
-  write('nat', chain, `-p ${text.protocol} ${named}${recent}-m ${text.protocol} -j DNAT --to-destination ${destination}`);
+  const respelled = keepsAddressSpelling(context.version) && context.family === 'IPv6';
+  const mark = `${text.host} ${named}-j KUBE-MARK-MASQ`;
+  const match = `-p ${text.protocol} ${named}`;
+  const rewrite = `-m ${text.protocol} -j DNAT --to-destination `;
+  const all = match + rewrite;
+  for (const endpoint of endpoints.reachable) {
+    const chain = endpointChain(endpoint);
+    const address = respelled ? (canonicalAddress(endpoint.address) ?? endpoint.address) : endpoint.address;
+    const destination = respelled ? `[${address}]:${endpoint.port}` : endpoint.hostPort;
+    write('nat', chain, `-s ${address}${mark}`);
+    if (port.affinitySeconds === null) write('nat', chain, all + destination);
+    else
+      write(
+        'nat',
+        chain,
+        `${match}-m recent --set --name ${chain} --mask ${recentMask(context.family)} --rsource ${rewrite}${destination}`,
+      );
+  }
 }
