@@ -1,6 +1,7 @@
 import {join} from 'node:path';
 import {type BuildOptions, build, type Metafile} from 'esbuild';
 import {leaveOut} from './leave-out.ts';
+import {plainBuiltins} from './plain-builtins.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -16,7 +17,7 @@ export const bundleOptions = {
   minifySyntax: true,
   logLevel: 'warning',
   metafile: true,
-  plugins: [leaveOut],
+  plugins: [leaveOut, plainBuiltins],
   // oclif and others are CommonJS, and ask for Node's own modules by require.
   banner: {js: "import {createRequire as svcTraceRequire} from 'node:module';\nconst require = svcTraceRequire(import.meta.url);"},
 } as const satisfies BuildOptions;

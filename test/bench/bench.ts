@@ -19,7 +19,7 @@ interface Result {
 
 async function* results(options: Options, temp: string): AsyncGenerator<Result> {
   if (options.parts.has('startup')) {
-    const figures = measureStartUp(options.repeat ?? (options.quick ? 5 : 11));
+    const figures = await measureStartUp(options.repeat ?? (options.quick ? 5 : 11), temp);
     yield {figures, text: startUpTable(figures)};
   }
   for (const subject of subjects(options)) {

@@ -1,6 +1,5 @@
 // `npm run bench:nodes`: what `check` costs on many live nodes. The nodes are in hand a few at a time, so ten times as many must not
 // take much more memory. Ratios can be compared between machines; seconds and mebibytes cannot.
-import {type ChildProcess, fork} from 'node:child_process';
 import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
@@ -8,11 +7,11 @@ import process from 'node:process';
 import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 import {assertClean} from './right-report.ts';
+import {startServer} from './server-process.ts';
 import type {LiveClusterReady} from './live-cluster.ts';
 import {type Cost, measure} from './measure.ts';
 
 const PRODUCT = fileURLToPath(new URL('../../bin/run.js', import.meta.url));
-const CLUSTER = fileURLToPath(new URL('live-cluster.ts', import.meta.url));
 
 const {values} = parseArgs({
   options: {
@@ -32,23 +31,15 @@ interface Round extends LiveClusterReady {
 async function measureNodes(nodes: number): Promise<Round> {
   process.stderr.write(`${nodes} nodes\n`);
   const temp = mkdtempSync(join(tmpdir(), 'svc-trace-bench-'));
-  const cluster = fork(CLUSTER, [JSON.stringify({...size, nodes})]);
   try {
-    const ready = await readyOf(cluster);
+    using server = await startServer<LiveClusterReady>('live-cluster.ts', [JSON.stringify({...size, nodes})]);
+    const {ready} = server;
     const measured = await measure([process.execPath, PRODUCT, 'check', '-A', '-o', 'json', '--kubeconfig', ready.kubeconfig], temp);
     assertClean(measured, ready.nodes);
     return {...ready, cost: measured};
   } finally {
-    cluster.disconnect();
     rmSync(temp, {recursive: true});
   }
-}
-
-function readyOf(cluster: ChildProcess): Promise<LiveClusterReady> {
-  return new Promise((resolve, reject) => {
-    cluster.once('message', message => resolve(message as LiveClusterReady));
-    cluster.once('exit', code => reject(new Error(`the cluster ended with ${code} before it was ready`)));
-  });
 }
 
 function row({nodes, rules, cost}: Round): string {

@@ -1,20 +1,37 @@
 import {expect, test} from 'vitest';
-import {startUpTable} from './start-up.ts';
+import {type StartUp, startUpTable} from './start-up.ts';
+
+const cost = (name: string, milliseconds: number, asked?: StartUp['asked']): StartUp => {
+  const one = {cpuSeconds: milliseconds / 1000, wallSeconds: (2 * milliseconds) / 1000, peakMebibytes: 50};
+  return {name, median: one, least: {...one, cpuSeconds: one.cpuSeconds - 0.001}, asked};
+};
+
+const cells = (table: string) => table.split('\n').map(line => line.trim().split(/ {2,}/));
 
 test('what it costs to start is told in units of node and of kubectl', () => {
-  const table = startUpTable([
-    {name: 'node -e 0', median: 20, least: 18},
-    {name: 'kubectl version --client', median: 40, least: 39},
-    {name: 'Node.js: --help', median: 60, least: 55},
+  const results = [cost('node -e 0', 20), cost('kubectl version --client', 40), cost('Node.js: --help', 60)];
+  expect(cells(startUpTable(results))).toEqual([
+    ['CPU ms', 'least', 'wall ms', '/ node', '/ kubectl'],
+    ['node -e 0', '20', '19', '40', '1.00', '0.50'],
+    ['kubectl version --client', '40', '39', '80', '2.00', '1.00'],
+    ['Node.js: --help', '60', '59', '120', '3.00', '1.50'],
   ]);
-  expect(table.split('\n').map(line => line.trim().split(/ {2,}/))).toEqual([
-    ['CPU ms', 'least', '/ node', '/ kubectl'],
-    ['node -e 0', '20', '18', '1.00', '0.50'],
-    ['kubectl version --client', '40', '39', '2.00', '1.00'],
-    ['Node.js: --help', '60', '55', '3.00', '1.50'],
+});
+
+test('what a live Service costs is told in units of getting it, with what the API server was asked', () => {
+  const asked = {requests: 1, connections: 1, received: 900, sent: 4200};
+  const results = [
+    cost('node -e 0', 20),
+    cost('kubectl get service web -o json', 50, asked),
+    cost('Node.js: check shop/web', 150, {...asked, requests: 20}),
+  ];
+  expect(cells(startUpTable(results)).slice(3)).toEqual([
+    ['one Service of a live cluster', 'CPU ms', 'least', 'wall ms', 'CPU / get', 'wall / get', 'requests', 'conns', 'kB to', 'kB from'],
+    ['kubectl get service web -o json', '50', '49', '100', '1.00', '1.00', '1', '1', '0.9', '4.2'],
+    ['Node.js: check shop/web', '150', '149', '300', '3.00', '3.00', '20', '1', '0.9', '4.2'],
   ]);
 });
 
 test('where there is no kubectl, nothing is said of it', () => {
-  expect(startUpTable([{name: 'node -e 0', median: 20, least: 18}])).toMatch(/20 {6}18 {8}1\.00 {11}-$/);
+  expect(cells(startUpTable([cost('node -e 0', 20)]))[1]).toEqual(['node -e 0', '20', '19', '40', '1.00', '-']);
 });

@@ -1,58 +1,162 @@
-// `npm run bench -- --startup`: what it costs to start, in units of `node -e 0`, beside kubectl. A ratio can be compared between machines.
-import {spawnSync} from 'node:child_process';
 import {join} from 'node:path';
 import process from 'node:process';
 import {kubectl} from '../kubectl.ts';
+import type {Asked, LiveBundleReady} from './live-bundle.ts';
+import {type Cost, measure} from './measure.ts';
 import {programs} from './programs.ts';
-import {median} from './statistics.ts';
+import {assertClean} from './right-report.ts';
+import {say} from './say.ts';
+import {type ServerProcess, startServer} from './server-process.ts';
+import {leastCost, medianCost} from './statistics.ts';
 
-const root = join(import.meta.dirname, '../..');
-const bundle = join(root, 'test/fixtures/captures/faults/missing-endpoint');
+const captures = join(import.meta.dirname, '../fixtures/captures');
+const bundle = join(captures, 'faults/missing-endpoint');
 
-/** What each way to run the program is asked to do. */
-const commandLines = [['--version'], ['--help'], ['check', '--help'], ['explain', 'ST202'], ['check', '-A', '--from', bundle]] as const;
-
-/** CPU time of user and system, in milliseconds: the median and the least. */
+/** What one command line costs. */
 export interface StartUp {
   readonly name: string;
-  readonly median: number;
-  readonly least: number;
+  readonly median: Cost;
+  readonly least: Cost;
+  /** What it asked of the API server; absent where it asks none. */
+  readonly asked?: Asked | undefined;
 }
 
-/** By turns, so that a machine that slows down slows them all. */
-export function measureStartUp(rounds: number): readonly StartUp[] {
-  const measured = [
-    {name: 'node -e 0', command: [process.execPath, '-e', '0']},
-    ...(kubectl === '' ? [] : [{name: 'kubectl version --client', command: [kubectl, 'version', '--client']}]),
+interface CommandLine {
+  readonly name: string;
+  readonly command: readonly string[];
+  /** What it asks the server for: null where none is asked. */
+  readonly server: ServerProcess<LiveBundleReady> | null;
+  /** Throws when it did not come to what it should. */
+  readonly assert: (result: {readonly exitCode: number; readonly stdout: string}) => void;
+}
+
+/** What it costs to start, and to look at one Service of a live cluster; by turns, so that a machine that slows down slows them all. */
+export async function measureStartUp(rounds: number, temp: string): Promise<readonly StartUp[]> {
+  using server = await startServer<LiveBundleReady>('live-bundle.ts', [join(captures, 'healthy/1.36-iptables')]);
+  const lines = [...startingLines(), ...liveLines(server)];
+  const costs = lines.map((): Cost[] => []);
+  const asked = lines.map((): Asked | undefined => undefined);
+  // The first round fills caches, kubectl's of what the API server serves among them, and is not counted.
+  for (let round = 0; round <= rounds; round++) {
+    say(`start-up, round ${round} of ${rounds}`);
+    for (const [index, line] of lines.entries()) {
+      const before = await line.server?.ask<Asked>();
+      const measured = await measure(line.command, temp);
+      line.assert(measured);
+      const after = await line.server?.ask<Asked>();
+      if (before !== undefined && after !== undefined) asked[index] = difference(after, before);
+      if (round > 0) costs[index]?.push(measured);
+    }
+  }
+  return lines.map(({name}, index) => ({
+    ...{name, median: medianCost(costs[index] ?? []), least: leastCost(costs[index] ?? [])},
+    ...(asked[index] === undefined ? {} : {asked: asked[index]}),
+  }));
+}
+
+function startingLines(): readonly CommandLine[] {
+  const commands = [['--version'], ['--help'], ['check', '--help'], ['explain', 'ST202'], ['check', '-A', '--from', bundle]] as const;
+  const line = (name: string, command: readonly string[], exitCode = 0): CommandLine => ({
+    ...{name, command, server: null},
+    assert: result => assertExitCode(name, result.exitCode, exitCode),
+  });
+  return [
+    line('node -e 0', [process.execPath, '-e', '0']),
+    ...(kubectl === '' ? [] : [line('kubectl version --client', [kubectl, 'version', '--client'])]),
     ...programs().flatMap(({name, command}) =>
-      commandLines.map(args => ({name: `${name}: ${args.join(' ').replace(bundle, 'BUNDLE')}`, command: [...command, ...args]})),
+      commands.map(args =>
+        line(
+          `${name}: ${args.join(' ').replace(bundle, 'BUNDLE')}`,
+          [...command, ...args],
+          args[0] === 'check' && args[1] === '-A' ? 1 : 0,
+        ),
+      ),
     ),
   ];
-  const costs = measured.map((): number[] => []);
-  for (let round = 0; round < rounds; round++) for (const [index, {command}] of measured.entries()) costs[index]?.push(cpuOf(command));
-  return measured.map(({name}, index) => ({name, median: median(costs[index] ?? []), least: Math.min(...(costs[index] ?? []))}));
 }
 
+/** The same Service by kubectl, which reads one object, and by a check, which also reads its slices and the rules of the nodes. */
+function liveLines(server: ServerProcess<LiveBundleReady>): readonly CommandLine[] {
+  const connection = ['--kubeconfig', server.ready.kubeconfig];
+  const get = (name: string, args: readonly string[]): CommandLine => ({
+    ...{name: `kubectl ${name}`, command: [kubectl, ...args, ...connection], server},
+    assert: result => assertExitCode(name, result.exitCode, 0),
+  });
+  const check = (name: string, command: readonly string[], nodes: readonly string[]): CommandLine => ({
+    name: `${name}: check shop/web, ${nodes.length === 0 ? 'three nodes' : '--node node-a'}`,
+    command: [...command, 'check', 'shop/web', ...nodes.flatMap(node => ['--node', node]), '-o', 'json', ...connection],
+    server,
+    assert: result => assertClean(result, nodes.length || 3),
+  });
+  return [
+    ...(kubectl === ''
+      ? []
+      : [
+          get('get --raw /version', ['get', '--raw', '/version']),
+          get('get service web -o json', ['get', 'service', 'web', '-n', 'shop', '-o', 'json']),
+        ]),
+    ...programs().flatMap(({name, command}) => [check(name, command, ['node-a']), check(name, command, [])]),
+  ];
+}
+
+function assertExitCode(what: string, exitCode: number, expected: number): void {
+  if (exitCode !== expected) throw new Error(`${what} ended with exit code ${exitCode}`);
+}
+
+function difference(after: Asked, before: Asked): Asked {
+  return {
+    requests: after.requests - before.requests,
+    connections: after.connections - before.connections,
+    received: after.received - before.received,
+    sent: after.sent - before.sent,
+  };
+}
+
+/** In units of what starting Node.js and kubectl costs, and of what kubectl takes to get one Service. */
 export function startUpTable(results: readonly StartUp[]): string {
   const [node] = results;
-  const other = results.find(({name}) => name.startsWith('kubectl'));
-  const ratio = (value: number, unit: StartUp | undefined) => (unit === undefined ? '-' : (value / unit.median).toFixed(2)).padStart(12);
-  const rows = results.map(
-    ({name, median: middle, least}) =>
-      `${name.padEnd(44)}${middle.toFixed(0).padStart(8)}${least.toFixed(0).padStart(8)}${ratio(middle, node)}${ratio(middle, other)}`,
-  );
-  const heading = `${''.padEnd(44)}${'CPU ms'.padStart(8)}${'least'.padStart(8)}${'/ node'.padStart(12)}${'/ kubectl'.padStart(12)}`;
-  return [heading, ...rows].join('\n');
+  const version = results.find(({name}) => name === 'kubectl version --client');
+  const get = results.find(({name}) => name === 'kubectl get service web -o json');
+  const [local, live] = [results.filter(({asked}) => asked === undefined), results.filter(({asked}) => asked !== undefined)];
+  const row = ({name, median, least, asked}: StartUp): string => {
+    const units =
+      asked === undefined
+        ? [ratio(median.cpuSeconds, node?.median.cpuSeconds), ratio(median.cpuSeconds, version?.median.cpuSeconds)]
+        : [ratio(median.cpuSeconds, get?.median.cpuSeconds), ratio(median.wallSeconds, get?.median.wallSeconds)];
+    const times = [median.cpuSeconds, least.cpuSeconds, median.wallSeconds].map(seconds => (seconds * 1000).toFixed(0));
+    const traffic =
+      asked === undefined
+        ? []
+        : [asked.requests, asked.connections, (asked.received / 1000).toFixed(1), (asked.sent / 1000).toFixed(1)].map(String);
+    return line(name, [...times, ...units, ...traffic]);
+  };
+  return [
+    line('', ['CPU ms', 'least', 'wall ms', '/ node', '/ kubectl']),
+    ...local.map(row),
+    ...(live.length === 0
+      ? []
+      : [
+          '',
+          line('one Service of a live cluster', [
+            'CPU ms',
+            'least',
+            'wall ms',
+            'CPU / get',
+            'wall / get',
+            'requests',
+            'conns',
+            'kB to',
+            'kB from',
+          ]),
+        ]),
+    ...live.map(row),
+  ].join('\n');
 }
 
-/** The shell counts what its child used, whatever that is. */
-function cpuOf(command: readonly string[]): number {
-  const script = 'TIMEFORMAT="%3U %3S"; time "$@" > /dev/null 2>&1 < /dev/null';
-  const {stderr, error} = spawnSync('bash', ['-c', script, 'bash', ...command], {
-    encoding: 'utf8',
-    env: {...process.env, NODE_OPTIONS: ''},
-  });
-  if (error) throw error;
-  const [user = Number.NaN, system = Number.NaN] = stderr.trim().split(/\s+/).map(Number);
-  return (user + system) * 1000;
+function ratio(value: number, unit: number | undefined): string {
+  return unit === undefined ? '-' : (value / unit).toFixed(2);
+}
+
+function line(name: string, figures: readonly string[]): string {
+  return `${name.padEnd(44)}${figures.map(figure => figure.padStart(12)).join('')}`.trimEnd();
 }

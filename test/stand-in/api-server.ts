@@ -63,6 +63,8 @@ export interface ApiServer extends AsyncDisposable {
   readonly requests: LoggedRequest[];
   /** How many connections were made. */
   readonly connections: () => number;
+  /** Bytes of all connections, as they were on the wire. */
+  readonly traffic: () => {readonly received: number; readonly sent: number};
   readonly store: ObjectStore;
   /** May be added to and emptied at any time. */
   readonly faults: Fault[];
@@ -92,11 +94,21 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
   );
   const sockets = new Set<Socket>();
   let connections = 0;
+  const closed = {received: 0, sent: 0};
   server.on('connection', (socket: Socket) => {
     connections++;
     sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
+    socket.on('close', () => {
+      sockets.delete(socket);
+      closed.received += socket.bytesRead;
+      closed.sent += socket.bytesWritten;
+    });
   });
+  const traffic = () => {
+    const open = [...sockets];
+    const sum = (start: number, bytes: (socket: Socket) => number) => open.reduce((total, socket) => total + bytes(socket), start);
+    return {received: sum(closed.received, socket => socket.bytesRead), sent: sum(closed.sent, socket => socket.bytesWritten)};
+  };
   server.on('tlsClientError', () => {});
   server.on(
     'upgrade',
@@ -108,9 +120,9 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
   const kubeconfig = join(folder, 'kubeconfig');
   writeFileSync(kubeconfig, kubeconfigFor(url));
   const close = async () => {
-    const closed = new Promise(resolve => server.close(resolve));
+    const ended = new Promise(resolve => server.close(resolve));
     for (const socket of sockets) socket.destroy();
-    await closed;
+    await ended;
     rmSync(folder, {recursive: true, force: true});
   };
   return {
@@ -119,6 +131,7 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     ca: certificateFile('ca.crt'),
     requests: standIn.requests,
     connections: () => connections,
+    traffic,
     store: standIn.store,
     faults: standIn.faults,
     watches: standIn.watches.open,

@@ -15,14 +15,15 @@ function group(name: string): object {
 }
 
 function resourceList(groupVersion: string, groupName: string): object {
-  const list = resources
+  const kept = resources.map(resource => ({...resource, verbs: ['create', 'delete', 'get', 'list']}));
+  const list = [...kept, accessReview]
     .filter(resource => resource.group === groupName)
-    .map(({plural, kind, namespaced}) => ({
-      name: plural,
-      singularName: kind.toLowerCase(),
-      namespaced,
-      kind,
-      verbs: ['create', 'delete', 'get', 'list'],
-    }));
+    .map(({plural, kind, namespaced, verbs}) => ({name: plural, singularName: kind.toLowerCase(), namespaced, kind, verbs}));
   return {kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources: list};
 }
+
+/** Asked for, and not kept. kubectl takes a group without resources for one that could not be asked, and asks again in each run. */
+const accessReview = {
+  ...{plural: 'selfsubjectaccessreviews', group: 'authorization.k8s.io', kind: 'SelfSubjectAccessReview', namespaced: false},
+  verbs: ['create'],
+};

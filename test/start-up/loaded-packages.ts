@@ -13,6 +13,8 @@ const recorder = join(import.meta.dirname, 'record-modules.mjs');
 export interface Loaded {
   readonly packages: ReadonlySet<string>;
   readonly files: ReadonlySet<string>;
+  /** Modules of Node.js itself, those that only it knows among them. */
+  readonly builtins: ReadonlySet<string>;
 }
 
 /** Runs it to its end, and looks up in the bundler's own account which packages went into the files that Node.js loaded. */
@@ -32,14 +34,16 @@ export async function loadedBy(bin: 'run.js' | 'complete.js', args: readonly str
   }
 }
 
-function packagesIn(modules: readonly string[]): Loaded {
+function packagesIn(lines: readonly string[]): Loaded {
+  const builtins = lines.flatMap(line => /^builtin (.*)/.exec(line)?.[1] ?? []);
+  const modules = lines.filter(line => !line.startsWith('builtin '));
   const {outputs} = JSON.parse(readFileSync(join(root, 'dist/metafile.json'), 'utf8')) as Metafile;
   const contents = new Map(Object.entries(outputs).map(([path, {inputs}]) => [basename(path), inputs]));
   const files = new Set(modules.filter(file => dirname(file) === join(root, 'dist')).map(file => basename(file)));
   const inputs = [...files].flatMap(file => Object.entries(contents.get(file) ?? {}));
   const used = inputs.filter(([, {bytesInOutput}]) => bytesInOutput > 0).map(([path]) => packageOf(path));
   // What is not in the bundle is an input by itself.
-  return {packages: new Set([...used, ...modules.map(packageOf)].filter(name => name !== '')), files};
+  return {packages: new Set([...used, ...modules.map(packageOf)].filter(name => name !== '')), files, builtins: new Set(builtins)};
 }
 
 /** `@oclif/core` of `node_modules/@oclif/core/lib/index.js`; empty for a file of no package. */

@@ -53,6 +53,12 @@ describe('a command loads only the packages that it uses', () => {
     expect([...packages].filter(name => !permitted.includes(name))).toEqual([]);
   });
 
+  test('undici, which Node.js loads for whoever imports node:http, is not loaded', async () => {
+    const {builtins} = await loadedBy('run.js', ['check', '-A', '--no-progress'], {KUBECONFIG: server.kubeconfig});
+    expect(builtins).toContain('http');
+    expect([...builtins].filter(name => name.includes('undici'))).toEqual([]);
+  });
+
   test('what unpacks archives is loaded for an archive alone', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-trace-archive-'));
     onTestFinished(() => rmSync(folder, {recursive: true}));

@@ -16,10 +16,10 @@ export function apiAgent(
   if (server.protocol === 'http:') return proxy === null ? new http.Agent(pool) : new PlainTunnelAgent(proxy, pool);
   const options = {
     ...pool,
-    ca: trust.ca ?? systemAuthorities(),
+    // Made once: reading certificates takes longer than all else about a connection.
+    secureContext: tls.createSecureContext({ca: trust.ca ?? systemAuthorities(), ...certificate}),
     rejectUnauthorized: trust.verify,
     ...(trust.serverName === null ? {} : {servername: trust.serverName}),
-    ...certificate,
   };
   return proxy === null ? new https.Agent(options) : new TunnelAgent(proxy, options);
 }

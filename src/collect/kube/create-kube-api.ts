@@ -111,7 +111,7 @@ class HttpKubeApi implements KubeApi {
 
   #request(request: ApiRequest, given?: AbortSignal): Promise<ApiResponse> {
     const outer = given === undefined ? this.#closing.signal : AbortSignal.any([given, this.#closing.signal]);
-    return this.#retrying(request, outer, credential => {
+    return this.#retrying(request, outer, async credential => {
       const signal = this.#requestTimeout > 0 ? AbortSignal.any([outer, AbortSignal.timeout(this.#requestTimeout)]) : outer;
       return sendRequest({...this.#wire(request, credential), signal});
     });

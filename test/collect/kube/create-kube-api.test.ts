@@ -249,6 +249,18 @@ describe('certificates', () => {
     expect(await open(server, {flags: {insecureSkipTlsVerify: true}}).get('/version')).toMatchObject({major: '1'});
   });
 
+  test('an authority that no certificate can be read from is told as what failed', async () => {
+    const server = await start({});
+    const garbled = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
+    const folder = folderWith({
+      config: kubeconfig('a', {cluster: {server: server.url, 'certificate-authority': 'ca.crt'}}),
+      'ca.crt': garbled,
+    });
+    const api = open(server, {flags: {kubeconfig: join(folder, 'config')}});
+    await expect(api.list('/api/v1/nodes')).rejects.toThrow(/^cannot list nodes: /);
+    expect(server.connections()).toBeLessThan(2);
+  });
+
   test('a client certificate says who asks', async () => {
     const server = await start({});
     const user = {token: '', 'client-certificate': certificateFile('client.crt'), 'client-key': certificateFile('client.key')};
