@@ -77,8 +77,9 @@ export class NodeJudge {
       say: () => {},
     });
     withdraw(doubtful, diagnosis);
-    const problems = [...nodes.problems, ...watch.problems, ...(this.#objects?.problems ?? [])];
-    const report = diagnosis.report(problems);
+    // Objects that cannot be used are the same for all nodes, and said by whoever gathers.
+    const problems = [...nodes.problems, ...(this.#objects?.problems ?? []).map(problem => ({...problem, node}))];
+    const report = diagnosis.report([...problems, ...watch.problems]);
     this.#standing = new Set(report.findings.map(identityOf));
     const times = {judgedAt: nodes.readAt.get(node) ?? begun, seconds: (clock.now() - begun) / 1000, intervalSeconds: intervalMs / 1000};
     return {kind: 'result', report, result: {...this.#resultOf(diagnosis, problems), ...times, seen, apiCurrentAt}};
@@ -103,7 +104,8 @@ export class NodeJudge {
     const {node, transport, timeoutMs, clock} = this.#options;
     const {nodes, pods} = diagnosis.api;
     const source = {transport, nodes: nodeInfos([node], nodes ?? [], pods ?? []), concurrency: 1, timeoutMs, pods, problems: []};
-    return new NodeJudging(source, diagnosis, {signal, clock, progress: {say: () => {}, note: () => {}, close: () => {}}});
+    const find = async () => source;
+    return new NodeJudging(source, diagnosis, {signal, clock, find, progress: {say: () => {}, note: () => {}, close: () => {}}});
   }
 
   /** What was read before stays where it cannot be read now. */

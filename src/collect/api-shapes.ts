@@ -78,7 +78,11 @@ export const podShape: Shape = {
       fields: {
         ...{nodeName: 'string', hostNetwork: 'boolean'},
         volumes: {list: {fields: {name: 'string', configMap: {fields: {name: 'string'}}}}},
-        containers: {list: {fields: {name: 'string', image: 'string', command: strings, args: strings}}},
+        containers: {
+          list: {
+            fields: {name: 'string', image: 'string', command: strings, args: strings, ports: {list: {fields: {containerPort: 'number'}}}},
+          },
+        },
       },
     },
     status: {

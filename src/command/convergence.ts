@@ -45,7 +45,8 @@ export class Convergence {
     this.#nodes = reachable.map(({name}) => name);
     for (const node of reachable) if (!isClean(node)) this.#clean.delete(node.name);
     const fresh = reachable.filter(node => isClean(node) && !this.#clean.has(node.name)).map(({name}) => name);
-    for (const name of fresh) this.#clean.set(name, {at: readAt.get(name) ?? startedAt, look});
+    // An agent may have judged it before.
+    for (const name of fresh) this.#clean.set(name, {at: Math.max(startedAt, readAt.get(name) ?? startedAt), look});
     return fresh;
   }
 

@@ -2,27 +2,26 @@ import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
 import type {Report} from '../model/report.ts';
 import type {Problem} from '../model/snapshot.ts';
+import type {ParsedAgentsFlags} from './agents-flags.ts';
 import {askedInput, askedScope} from './asked-scope.ts';
 import type {NodeChoice} from './choose-nodes.ts';
-import {clearLeftovers} from './clear-leftovers.ts';
 import type {Clock} from './clock.ts';
 import type {ParsedConnectionFlags} from './connection-flags.ts';
 import type {ScopeFlags} from './diagnose-options.ts';
 import {Interrupted, unlessInterrupted} from './interruption.ts';
 import {judgingOptions, type ParsedJudgingFlags} from './judging-options.ts';
 import type {ProgressLine} from './node-progress.ts';
-import {type NodeSource, nodeSource} from './node-source.ts';
-import {NodeJudging} from './node-judging.ts';
 import type {OpenCluster} from './open-cluster.ts';
 import {readAsked} from './read-asked.ts';
-import {readAllAgain} from './read-again.ts';
+import {readAllAgain, readAsBefore} from './read-again.ts';
 import {lookAgain, withdraw} from './second-look.ts';
 import {podsWithoutEndpoints} from './service-pods.ts';
 import type {ParsedTransportFlags} from './transport-flags.ts';
 import type {WaitLimit} from './wait-limit.ts';
 import {WaitUntilClean} from './wait-until-clean.ts';
+import {type WaysToNodes, waysToNodes} from './ways-to-nodes.ts';
 
-export type ClusterFlags = ScopeFlags & ParsedConnectionFlags & ParsedTransportFlags & NodeChoice & ParsedJudgingFlags;
+export type ClusterFlags = ScopeFlags & ParsedConnectionFlags & ParsedTransportFlags & ParsedAgentsFlags & NodeChoice & ParsedJudgingFlags;
 
 export interface ClusterRun {
   readonly flags: ClusterFlags;
@@ -49,30 +48,31 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   progress.say('reading the API');
   const readAt = clock.now();
   const scope = askedScope(input);
-  const asked = await unlessInterrupted(readAsked(api, scope, input), signal);
-  const source = await unlessInterrupted(nodeSource(flags, {api, objects: asked.api.nodes}), signal);
+  const asked = await unlessInterrupted(readAsked(api, scope, {...input, configMaps: !flags.agents}), signal);
+  const ways = await unlessInterrupted(waysToNodes(run, asked.api.nodes), signal);
   const services = (asked.api.services ?? []).filter(asked.selection.selects);
   const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
-  const objects = {...asked.api, pods: [...(source.pods ?? []), ...pods], podsOf};
-  const diagnosis = new Diagnosis(objects, {...asked.selection, ...judgingOptions(flags), ...run.options, ...sampleOf(source)});
-  const nodes = new NodeJudging(source, diagnosis, {signal, progress, clock});
-  const leftovers = await clearLeftovers(source.transport, run);
+  const objects = {...asked.api, pods: [...(ways.pods ?? []), ...pods], podsOf};
+  const diagnosis = new Diagnosis(objects, {...asked.selection, ...judgingOptions(flags), ...run.options, ...sampleOf(ways)});
+  const nodes = ways.looks(diagnosis);
+  const leftovers = await ways.clear();
   const report = (more: readonly Problem[]): Report =>
-    diagnosis.report(distinct([...asked.problems, ...source.problems, ...leftovers, ...nodes.problems, ...more]));
+    diagnosis.report(distinct([...asked.problems, ...ways.problems, ...leftovers, ...nodes.problems, ...more]));
+  const readAgain = () => {
+    progress.say('reading the API again');
+    // Agents judge by all Services anyway.
+    return (flags.agents ? readAsBefore : readAllAgain)({api, scope, before: diagnosis.api, signal});
+  };
   const wait =
     run.wait === undefined
       ? null
-      : new WaitUntilClean({...{run, diagnosis, nodes, scope, input, report}, limit: run.wait, startedAt: readAt});
+      : new WaitUntilClean({...{run, diagnosis, nodes, scope, input, readAgain, report}, limit: run.wait, startedAt: readAt});
   try {
-    await nodes.judge(source.nodes.map(({name}) => name));
+    await nodes.judge(ways.names);
     if (wait === null)
       withdraw(
         await lookAgain({
-          ...{diagnosis, readAt, signal, clock, nodeReadAt: nodes.readAt},
-          readAgain: () => {
-            progress.say('reading the API again');
-            return readAllAgain({api, scope, before: diagnosis.api, signal});
-          },
+          ...{diagnosis, readAt, readAgain, signal, clock, nodeReadAt: nodes.readAt},
           readNodes: names => nodes.judge(names),
           say: text => progress.say(text),
         }),
@@ -90,6 +90,6 @@ function distinct(problems: readonly Problem[]): readonly Problem[] {
   return [...new Map(problems.map(problem => [JSON.stringify(problem), problem])).values()];
 }
 
-function sampleOf({sample}: NodeSource): Pick<DiagnoseOptions, 'sample'> {
+function sampleOf({sample}: WaysToNodes): Pick<DiagnoseOptions, 'sample'> {
   return sample === undefined ? {} : {sample};
 }

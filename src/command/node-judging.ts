@@ -6,20 +6,25 @@ import {whyNoRules} from '../model/node-without-rules.ts';
 import type {Problem} from '../model/snapshot.ts';
 import type {ClusterRun} from './diagnose-cluster.ts';
 import {takeNode} from './node-intake.ts';
+import type {NodeLooks} from './node-looks.ts';
 import {progressText} from './node-progress.ts';
 import type {NodeSource} from './node-source.ts';
 
+export interface JudgingRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
+  /** The same nodes, by the ways there are now. */
+  readonly find: () => Promise<NodeSource>;
+}
+
 /** Reads nodes and judges each when it is there; keeps when each was read and what could not be. */
-export class NodeJudging {
-  /** When the reading of a node began, in milliseconds since 1970. */
+export class NodeJudging implements NodeLooks {
   readonly readAt = new Map<string, number>();
   #source: NodeSource;
   readonly #diagnosis: Diagnosis;
-  readonly #run: Pick<ClusterRun, 'signal' | 'progress' | 'clock'>;
+  readonly #run: JudgingRun;
   readonly #problems = new Map<string, readonly Problem[]>();
   readonly #judged = new Set<string>();
 
-  constructor(source: NodeSource, diagnosis: Diagnosis, run: Pick<ClusterRun, 'signal' | 'progress' | 'clock'>) {
+  constructor(source: NodeSource, diagnosis: Diagnosis, run: JudgingRun) {
     this.#source = source;
     this.#diagnosis = diagnosis;
     this.#run = run;
@@ -29,22 +34,18 @@ export class NodeJudging {
     return [...this.#problems].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, problems]) => problems);
   }
 
-  /** Nodes of which not all could be read. */
   get partlyRead(): ReadonlySet<string> {
     return new Set([...this.#problems].flatMap(([name, problems]) => (problems.every(({isMinor}) => isMinor) ? [] : [name])));
   }
 
-  /** Those by which nodes are reached. */
   get pods(): NodeSource['pods'] {
     return this.#source.pods;
   }
 
-  /** The same nodes, by other ways: pods come and go. */
-  reachBy(source: NodeSource): void {
-    this.#source = source;
+  async findAgain(): Promise<void> {
+    this.#source = await this.#run.find();
   }
 
-  /** Rejects with an Interrupted when the signal is aborted; what was judged until then stays. */
   async judge(names: readonly string[]): Promise<void> {
     const {signal, progress} = this.#run;
     const {concurrency, timeoutMs} = this.#source;
@@ -57,7 +58,6 @@ export class NodeJudging {
     }
   }
 
-  /** Of nodes that were not come to. */
   giveUp(reason: string): void {
     for (const {name} of this.#source.nodes)
       if (!this.#judged.has(name)) this.#diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end.'});

@@ -46,7 +46,8 @@ export async function nodeSource(
   return {transport, nodes, concurrency: flags.concurrency, timeoutMs, pods, ...sample, problems};
 }
 
-function nodeTimeout(text: string): number {
+/** In milliseconds. Throws a CLIError (exit 2) for what is no duration. */
+export function nodeTimeout(text: string): number {
   const timeout = parseTimeout(text);
   if (timeout === null || timeout === 0)
     throw new Errors.CLIError(`--node-timeout ${text} is no duration; write it like 30s or 2m`, {exit: 2});

@@ -1,6 +1,6 @@
 import {Errors} from '@oclif/core';
 import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
-import {type ClusterReading, readCluster} from '../collect/cluster/read-cluster.ts';
+import {type ClusterReading, type ReadClusterOptions, readCluster} from '../collect/cluster/read-cluster.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import {escapeText} from '../render/escape.ts';
 import {type Selection, type SelectionInput, selectServices} from './select-services.ts';
@@ -13,8 +13,12 @@ export interface AskedCluster extends ClusterReading {
  * Reads what is asked for. Throws a CLIError: exit 2 for a Service that is not there, with the nearest ones that are; exit 3 when
  * Services may not be read, for then there is nothing to look at.
  */
-export async function readAsked(api: KubeApi, scope: ClusterScope, input: SelectionInput): Promise<AskedCluster> {
-  const reading = await readCluster(api, scope);
+export async function readAsked(
+  api: KubeApi,
+  scope: ClusterScope,
+  {configMaps = true, ...input}: SelectionInput & ReadClusterOptions,
+): Promise<AskedCluster> {
+  const reading = await readCluster(api, scope, {configMaps});
   const {services} = reading.api;
   if (services === null) {
     const [problem] = reading.problems.filter(({message}) => message.includes('services'));

@@ -13,9 +13,8 @@ import {Convergence} from './convergence.ts';
 import type {ClusterRun} from './diagnose-cluster.ts';
 import {exitCode, reaches} from './exit-code.ts';
 import {unlessInterrupted} from './interruption.ts';
-import type {NodeJudging} from './node-judging.ts';
-import {nodeSource} from './node-source.ts';
-import {isThere, readAllAgain} from './read-again.ts';
+import type {NodeLooks} from './node-looks.ts';
+import {isThere} from './read-again.ts';
 import {lookAgain, withdraw} from './second-look.ts';
 import {type SelectionInput, selectServices} from './select-services.ts';
 import {printOf} from './service-history.ts';
@@ -27,9 +26,11 @@ export interface Waiting {
   readonly run: ClusterRun;
   readonly limit: WaitLimit;
   readonly diagnosis: Diagnosis;
-  readonly nodes: NodeJudging;
+  readonly nodes: NodeLooks;
   readonly scope: ClusterScope;
   readonly input: SelectionInput;
+  /** For the second look. */
+  readonly readAgain: () => Promise<ApiObjects>;
   /** When the run began and read the API, in milliseconds since 1970. */
   readonly startedAt: number;
   /** The report as things stand, with what could not be read beside the nodes and `more`. */
@@ -123,14 +124,11 @@ export class WaitUntilClean {
 
   /** What is to be said is looked at as a run that does not wait does it, within the time there is. */
   async #confirm(): Promise<void> {
-    const {diagnosis, nodes, scope, run, limit} = this.#waiting;
+    const {diagnosis, nodes, run, limit} = this.#waiting;
     const {clock, signal, progress} = run;
     const doubtful = await lookAgain({
       ...{diagnosis, signal, clock, readAt: this.#readAt, nodeReadAt: nodes.readAt},
-      readAgain: () => {
-        progress.say('reading the API again');
-        return readAllAgain({api: run.cluster.api, scope, before: diagnosis.api, signal});
-      },
+      readAgain: this.#waiting.readAgain,
       settlingMs: Math.max(1, Math.min(this.#left(), settling * 1000)),
       readNodes: names => nodes.judge(names),
       say: text => progress.say(text),
@@ -156,7 +154,7 @@ export class WaitUntilClean {
     const began = run.clock.now();
     this.#looks++;
     if (await unlessInterrupted(this.#readServices(), run.signal)) {
-      if (this.#latest.nodes.some(({status}) => status === 'unread')) await unlessInterrupted(this.#findNodes(), run.signal);
+      if (this.#latest.nodes.some(({status}) => status === 'unread')) await unlessInterrupted(this.#waiting.nodes.findAgain(), run.signal);
       this.#readAt = began;
       const print = printOf(diagnosis.services, diagnosis.api);
       if (print !== this.#print) this.#convergence.restart();
@@ -182,12 +180,6 @@ export class WaitUntilClean {
     const own = await podsWithoutEndpoints(api, services, objects);
     diagnosis.renew({...rest, ...objects, ...this.#part, pods: [...(this.#waiting.nodes.pods ?? []), ...own.pods], podsOf: own.podsOf});
     return true;
-  }
-
-  /** The pods by which nodes are reached may be others now. */
-  async #findNodes(): Promise<void> {
-    const {diagnosis, nodes, run} = this.#waiting;
-    nodes.reachBy(await nodeSource(run.flags, {api: run.cluster.api, objects: diagnosis.api.nodes, anyFailure: true}));
   }
 }
 

@@ -1,4 +1,5 @@
 import {Args, Flags} from '@oclif/core';
+import {agentsFlags, refuseBesideAgents} from '../command/agents-flags.ts';
 import {connectionFlags} from '../command/connection-flags.ts';
 import {exitCode, type FailOn} from '../command/exit-code.ts';
 import {identityOf} from '../model/finding-identity.ts';
@@ -29,6 +30,7 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
     ...sourceFlags,
     ...connectionFlags,
     ...transportFlags,
+    ...agentsFlags,
     ...settingFlags,
     ...outputFlags,
     ...judgingFlags,
@@ -42,6 +44,7 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
 
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(Check);
+    refuseBesideAgents(flags);
     const known = this.baseline(flags.baseline);
     const options = {
       toolVersion: this.config.version,

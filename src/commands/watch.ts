@@ -2,6 +2,7 @@ import process from 'node:process';
 import {Args, Errors, Flags} from '@oclif/core';
 import {parseTimeout} from '../collect/kube/parse-timeout.ts';
 import {systemClock} from '../command/clock.ts';
+import {agentsFlags, refuseBesideAgents} from '../command/agents-flags.ts';
 import {connectionFlags} from '../command/connection-flags.ts';
 import {FindingChanges} from '../command/finding-changes.ts';
 import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../command/flags.ts';
@@ -34,6 +35,7 @@ It runs until it is interrupted; then the exit code is 130, as that of "kubectl 
     ...nodeFlags,
     ...connectionFlags,
     ...transportFlags,
+    ...agentsFlags,
     ...settingFlags,
     ...whatCounts,
     color,
@@ -53,6 +55,7 @@ It runs until it is interrupted; then the exit code is 130, as that of "kubectl 
 
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(Watch);
+    refuseBesideAgents(flags);
     const names = argv as string[];
     const interval = intervalOf(flags.interval);
     const baseline = this.baseline(flags.baseline);

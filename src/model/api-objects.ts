@@ -116,6 +116,7 @@ export interface PodObject {
       readonly image?: string;
       readonly command?: readonly string[];
       readonly args?: readonly string[];
+      readonly ports?: readonly {readonly containerPort?: number}[];
     }[];
   };
   readonly status?: {

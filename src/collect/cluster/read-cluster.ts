@@ -15,16 +15,25 @@ export interface ClusterReading {
   readonly problems: readonly Problem[];
 }
 
+export interface ReadClusterOptions {
+  /** Read those of kube-proxy too. */
+  readonly configMaps?: boolean;
+}
+
 /**
  * Reads Services with their slices, Nodes, and the ConfigMaps of kube-proxy. What may not be read is null and a problem. Rejects with
  * an ApiError when the API server cannot be reached or does not accept the credentials.
  */
-export async function readCluster(api: KubeApi, scope: ClusterScope): Promise<ClusterReading> {
+export async function readCluster(
+  api: KubeApi,
+  scope: ClusterScope,
+  {configMaps: withConfigMaps = true}: ReadClusterOptions = {},
+): Promise<ClusterReading> {
   const reader = new ClusterReader(api);
   const [{services, ...endpoints}, nodes, configMaps] = await Promise.all([
     readServices(scope, reader),
     readNodes(reader),
-    readConfigMaps(reader),
+    withConfigMaps ? readConfigMaps(reader) : null,
   ]);
   return {
     api: {services, ...endpoints, nodes, pods: null, configMaps, ...partOf(scope)},

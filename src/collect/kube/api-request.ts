@@ -5,6 +5,8 @@ export interface ApiRequest {
   readonly path: string;
   readonly query?: Readonly<Record<string, string>> | undefined;
   readonly body?: object | undefined;
+  /** See GetOptions. */
+  readonly once?: boolean;
 }
 
 /** In words, for messages: `list services in namespace shop`, `get node-a of nodes`, `exec into kube-system/kube-proxy-x7k2p`. */

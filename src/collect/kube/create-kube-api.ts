@@ -6,7 +6,7 @@ import {type Asked, noAnswer, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';
 import type {ApiConnection} from './connection.ts';
 import type {Credential} from './credentials.ts';
-import {ApiError, type ExecTarget, type KubeApi, type ListResult, type StreamOptions} from './kube-api.ts';
+import {ApiError, type ExecTarget, type GetOptions, type KubeApi, type ListResult, type StreamOptions} from './kube-api.ts';
 import {listPages} from './list-pages.ts';
 import {retryDelay} from './retry-delay.ts';
 import {type ApiResponse, bodyParts, readResponse, responseTo, sendRequest, type WireRequest} from './send-request.ts';
@@ -40,8 +40,8 @@ class HttpKubeApi implements KubeApi {
     this.#backoff = backoff;
   }
 
-  get<T>(path: string, query?: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<T> {
-    return this.#json<T>({method: 'GET', path, query}, signal);
+  get<T>(path: string, query?: Readonly<Record<string, string>>, {signal, once = false}: GetOptions = {}): Promise<T> {
+    return this.#json<T>({method: 'GET', path, query, once}, signal);
   }
 
   list<T>(path: string, query?: Readonly<Record<string, string>>): Promise<ListResult<T>> {

@@ -3,7 +3,7 @@ export interface KubeApi {
   /** In words, for messages and snapshots: the context and the server. */
   readonly description: string;
   /** Reads one object or any other JSON. Rejects with an ApiError. `path` is such as `/api/v1/nodes/node-a`. */
-  get<T>(path: string, query?: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<T>;
+  get<T>(path: string, query?: Readonly<Record<string, string>>, options?: GetOptions): Promise<T>;
   /** Reads a whole list by pages of 500; a list that expires while it is read (410) is read again from the start. */
   list<T>(path: string, query?: Readonly<Record<string, string>>): Promise<ListResult<T>>;
   /**
@@ -18,6 +18,12 @@ export interface KubeApi {
   exec(target: ExecTarget, argv: readonly string[], signal: AbortSignal): Promise<Buffer>;
   /** Closes connections that are kept. */
   close(): void;
+}
+
+export interface GetOptions {
+  readonly signal?: AbortSignal;
+  /** What fails is not asked for again, but where the API server has too much to do (429). */
+  readonly once?: boolean;
 }
 
 export interface StreamOptions {

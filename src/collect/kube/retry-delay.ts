@@ -8,8 +8,12 @@ export type Outcome = {readonly kind: 'answer'; readonly response: ApiResponse} 
  * How long to wait before the same request is made again, in milliseconds; null when it is not to be made again.
  * 429 means that nothing was done yet. After anything else only a request that may be done twice is repeated.
  */
-export function retryDelay(outcome: Outcome, {method}: Pick<ApiRequest, 'method'>, {retries, backoff}: RetryState): number | null {
-  const idempotent = method !== 'POST';
+export function retryDelay(
+  outcome: Outcome,
+  {method, once}: Pick<ApiRequest, 'method' | 'once'>,
+  {retries, backoff}: RetryState,
+): number | null {
+  const idempotent = method !== 'POST' && once !== true;
   if (outcome.kind === 'failure') return idempotent && retries < most && isBroken(outcome.error) ? backoff * 2 ** retries : null;
   const {status, headers} = outcome.response;
   const throttled = status === 429 && retries < mostThrottled;

@@ -1,0 +1,33 @@
+import type {PodObject} from '../../model/api-objects.ts';
+import {podShape} from '../api-shapes.ts';
+import type {ClusterReader} from '../cluster/cluster-reader.ts';
+import {podsByNode} from '../cluster/read-agent-pods.ts';
+import {type AgentPlace, defaultAgentPort} from './agent-place.ts';
+
+/** The agents, each by the name of its node; null where they may not be listed. */
+export async function readAgents(reader: ClusterReader, {namespace, selector}: AgentPlace): Promise<ReadonlyMap<string, PodObject> | null> {
+  const pods = await reader.list<PodObject>({
+    path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`,
+    query: {labelSelector: selector},
+    shape: podShape,
+    remedy: `Get the right to list pods of ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`,
+  });
+  if (pods === null) return null;
+  const best = [...podsByNode(pods)].flatMap(([node, own]) => {
+    const [first] = own.toSorted((a, b) => standing(a) - standing(b));
+    return first === undefined ? [] : [[node, first] as const];
+  });
+  return new Map(best);
+}
+
+/** An update leaves two for a moment: the one that goes, and the one that comes. */
+function standing({metadata, status}: PodObject): number {
+  if (metadata.deletionTimestamp !== undefined) return 3;
+  if (status?.phase !== 'Running') return 2;
+  return status.conditions?.some(({type, status: value}) => type === 'Ready' && value === 'True') ? 0 : 1;
+}
+
+/** The first port that the pod names. */
+export function agentPort({spec}: PodObject): number {
+  return spec?.containers?.flatMap(({ports}) => ports?.flatMap(({containerPort}) => containerPort ?? []) ?? [])[0] ?? defaultAgentPort;
+}

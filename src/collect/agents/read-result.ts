@@ -1,0 +1,121 @@
+import type {Finding} from '../../model/finding.ts';
+import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
+import {type Shape, whyMisshapen} from '../object-shape.ts';
+
+/** What an agent answered. */
+export interface AgentAnswer {
+  readonly result: AgentResult;
+  /** When it answered, by its own clock, in milliseconds since 1970. */
+  readonly now: number;
+}
+
+/** Reads the JSON of an agent's `/result`; a text says why it cannot be used. It is as untrusted as anything a node says. */
+export function readResult(value: unknown): AgentAnswer | string {
+  const version = (value as {readonly schemaVersion?: unknown} | null)?.schemaVersion;
+  if (version === undefined) return 'it is no result of svc-trace agent';
+  if (version !== nodeResultVersion)
+    return `it is of version ${JSON.stringify(version)}, and this program reads version ${nodeResultVersion}: one of the two is older`;
+  const wrong = whyMisshapen(value, resultShape, '') ?? whyIncomplete(value as Written);
+  return wrong ?? asAnswer(value as Written);
+}
+
+/** As it is written: see `render/node-result.ts`. */
+interface Written extends Omit<AgentResult, 'report' | 'judgedAt' | 'seen' | 'apiCurrentAt' | 'findings'> {
+  readonly now: string;
+  readonly judgedAt: string;
+  readonly api: {readonly currentAt: string; readonly seen: AgentResult['seen']};
+  readonly node: AgentResult['report'];
+  readonly findings: readonly WrittenFinding[];
+}
+
+type WrittenRule = {readonly table: string; readonly chain: string; readonly line: number; readonly rule: string};
+type WrittenFinding = Omit<Finding, 'expected' | 'actual'> & {
+  readonly expected?: readonly WrittenRule[];
+  readonly actual?: readonly WrittenRule[];
+};
+
+const rules: Shape = {list: {fields: {table: 'string', chain: 'string', line: 'number', rule: 'string'}}};
+const setting: Shape = {fields: {value: 'string', source: 'string'}};
+const serviceName: Shape = {fields: {namespace: 'string', name: 'string'}};
+
+const finding: Shape = {
+  fields: {
+    ...{code: 'string', name: 'string', severity: 'string', message: 'string', remedy: 'string'},
+    ...{node: 'string', family: 'string', endpoint: 'string', service: serviceName},
+    port: {fields: {name: 'string', protocol: 'string', port: 'number'}},
+    entry: {fields: {kind: 'string', address: 'string', port: 'number'}},
+    ...{expected: rules, actual: rules},
+  },
+};
+
+const resultShape: Shape = {
+  fields: {
+    tool: {fields: {name: 'string', version: 'string'}},
+    ...{now: 'string', judgedAt: 'string', seconds: 'number', intervalSeconds: 'number'},
+    api: {fields: {currentAt: 'string', seen: {fields: {services: 'string', endpointSlices: 'string'}}}},
+    node: {
+      fields: {
+        ...{name: 'string', status: 'string', reason: 'string', proxyMode: 'string', kubeProxyVersion: 'string', backend: 'string'},
+        ...{families: {list: 'string'}, rules: 'number', chains: 'number', settings: {map: setting}},
+      },
+    },
+    proxy: {fields: {version: {fields: {text: 'string', minor: 'number', patch: 'number'}}, gates: {map: 'boolean'}}},
+    findings: {list: finding},
+    problems: {list: {fields: {node: 'string', message: 'string', remedy: 'string', isMinor: 'boolean'}}},
+  },
+};
+
+/** A field that is not there has no shape. */
+function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, intervalSeconds, seconds}: Written): string | null {
+  const needed = {tool, api, node, findings, problems, now, judgedAt, intervalSeconds, seconds, 'api.seen': api?.seen};
+  const missing = Object.entries(needed).find(([, value]) => value === undefined);
+  if (missing !== undefined) return `it has no ${missing[0]}`;
+  const times = {now, judgedAt, 'api.currentAt': api.currentAt};
+  const odd = Object.entries(times).find(([, text]) => Number.isNaN(Date.parse(text)));
+  if (odd !== undefined) return `its ${odd[0]} is no time`;
+  if (!['checked', 'unread', 'unsupported'].includes(node.status)) return 'its node.status is unknown';
+  if (typeof node.name !== 'string' || !Array.isArray(node.families) || node.settings === undefined) return 'its node is not whole';
+  const whole = findings.every(({code, severity, message}) => code && ['error', 'warning', 'info'].includes(severity) && message);
+  return whole ? null : 'it has a finding without code, severity or message';
+}
+
+function asAnswer({now, judgedAt, api, node, findings, proxy, tool, problems, seconds, intervalSeconds}: Written): AgentAnswer {
+  return {
+    now: Date.parse(now),
+    result: {
+      ...{tool, problems, seconds, intervalSeconds, report: node, proxy: proxy ?? null},
+      ...{judgedAt: Date.parse(judgedAt), seen: api.seen, apiCurrentAt: Date.parse(api.currentAt)},
+      findings: findings.map(asFinding),
+    },
+  };
+}
+
+/** Nothing but what is read of it: an agent cannot say what is known. */
+function asFinding({
+  code,
+  name,
+  severity,
+  message,
+  remedy,
+  node,
+  family,
+  service,
+  port,
+  entry,
+  endpoint,
+  ...rules
+}: WrittenFinding): Finding {
+  const texts = (written: readonly WrittenRule[]) => written.map(({table, chain, line, rule}) => ({table, chain, line, text: rule}));
+  return {
+    ...{code, name, severity, message, remedy},
+    ...(node === undefined ? {} : {node}),
+    ...(family === undefined ? {} : {family}),
+    ...(service === undefined ? {} : {service}),
+    ...(port === undefined ? {} : {port}),
+    // An address that is null is a field that is not there, by the time it was read.
+    ...(entry === undefined ? {} : {entry: {...entry, address: entry.address ?? null}}),
+    ...(endpoint === undefined ? {} : {endpoint}),
+    ...(rules.expected === undefined ? {} : {expected: texts(rules.expected)}),
+    ...(rules.actual === undefined ? {} : {actual: texts(rules.actual)}),
+  };
+}
