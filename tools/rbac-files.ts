@@ -1,6 +1,9 @@
+import {agentPermissions, gatherPermissions} from '../src/collect/access/agents-permissions.ts';
 import {permissionsFor} from '../src/collect/access/permissions.ts';
+import {defaultAgentPlace} from '../src/collect/agents/agent-place.ts';
 import {defaultDebugNamespace} from '../src/collect/transports/debug.ts';
 import type {TransportName} from '../src/collect/transports/index.ts';
+import type {Permission} from '../src/model/access.ts';
 import {bindCommands, roleManifest} from '../src/render/access-roles.ts';
 
 const files: readonly (readonly [name: string, transport: TransportName, what: string])[] = [
@@ -19,17 +22,44 @@ const files: readonly (readonly [name: string, transport: TransportName, what: s
 
 /** The name and the text of each file of docs/rbac. */
 export function rbacFiles(): ReadonlyMap<string, string> {
-  return new Map(
-    files.map(([name, transport, what]) => {
-      const permissions = permissionsFor({transport, namespace: null, debugNamespace: defaultDebugNamespace});
-      const lines = [
-        `# For "kubectl svc-trace" over all namespaces that ${what}.`,
-        `# Made by tools/rbac.ts. "kubectl svc-trace access --transport ${transport} -n NAMESPACE -o role" prints it for one namespace.`,
-        '# To give it to somebody (or --group=NAME, --serviceaccount=NAMESPACE:NAME):',
-        ...bindCommands(permissions).map(command => `#   ${command}`),
-        roleManifest(permissions),
-      ];
-      return [`${name}.yaml`, `${lines.join('\n')}\n`];
+  return new Map([
+    ...ofTransports(),
+    roleFile('agents', {
+      permissions: gatherPermissions(null, defaultAgentPlace.namespace),
+      what: 'For "kubectl svc-trace check --agents" over all namespaces: no nodes are read, the agents in svc-trace are asked.',
+      how: '"kubectl svc-trace access --agents -n NAMESPACE -o role" prints it for one namespace.',
+    }),
+    roleFile('agent', {
+      permissions: agentPermissions(),
+      what: 'For "svc-trace agent" itself: deploy/agents gives it to the ServiceAccount of the DaemonSet.',
+      how: 'It reads, and nothing else.',
+    }),
+  ]);
+}
+
+interface RoleFile {
+  readonly permissions: readonly Permission[];
+  readonly what: string;
+  readonly how: string;
+}
+
+function roleFile(name: string, {permissions, what, how}: RoleFile): readonly [name: string, text: string] {
+  const lines = [
+    `# ${what}`,
+    `# Made by tools/rbac.ts. ${how}`,
+    '# To give it to somebody (or --group=NAME, --serviceaccount=NAMESPACE:NAME):',
+    ...bindCommands(permissions).map(command => `#   ${command}`),
+    roleManifest(permissions),
+  ];
+  return [`${name}.yaml`, `${lines.join('\n')}\n`];
+}
+
+function ofTransports(): readonly (readonly [name: string, text: string])[] {
+  return files.map(([name, transport, what]) =>
+    roleFile(name, {
+      permissions: permissionsFor({transport, namespace: null, debugNamespace: defaultDebugNamespace}),
+      what: `For "kubectl svc-trace" over all namespaces that ${what}.`,
+      how: `"kubectl svc-trace access --transport ${transport} -n NAMESPACE -o role" prints it for one namespace.`,
     }),
   );
 }

@@ -1,13 +1,11 @@
+import {lookUpService} from '../collect/watch/look-up-service.ts';
 import {type NodeObjects, readNodeObjects} from '../collect/watch/node-objects.ts';
 import {nodeInfos} from '../collect/cluster/node-infos.ts';
-import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
-import {readServices} from '../collect/cluster/read-cluster.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import type {Transport} from '../collect/transport.ts';
 import type {ClusterWatch} from '../collect/watch/cluster-watch.ts';
 import type {Clock} from '../command/clock.ts';
 import {NodeJudging} from '../command/node-judging.ts';
-import {isThere} from '../command/read-again.ts';
 import {lookAgain, withdraw} from '../command/second-look.ts';
 import {printOf} from '../command/service-history.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
@@ -135,12 +133,10 @@ export class NodeJudge {
     if (found.length === 0) return;
     await this.#readObjects(longestUnreadInDoubt);
     const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[keyOf(service), service] as const])));
-    const services = [...names.values()].slice(0, mostVerified);
-    const objects = await readServices({kind: 'services', services}, new ClusterReader(api, {anyFailure: true}));
-    if (!isThere(objects)) return;
-    for (const metadata of services) {
-      const print = printOf([{metadata}], objects);
-      if (print !== printOf([{metadata}], watch.objects())) watch.doubt(keyOf(metadata));
+    for (const metadata of [...names.values()].slice(0, mostVerified)) {
+      const objects = await lookUpService(api, metadata);
+      if (objects === null) return;
+      if (printOf([{metadata}], objects) !== printOf([{metadata}], watch.objects())) watch.doubt(keyOf(metadata));
     }
   }
 

@@ -14,7 +14,7 @@ export async function reviewCluster(flags: AccessFlags, by: Omit<AccessScope, 'n
   try {
     const namespace = flags['all-namespaces'] ? null : cluster.namespace;
     const permissions = await reviewAccess(api, permissionsFor({...by, namespace}));
-    return {cluster: description, transport: by.transport, namespace, permissions};
+    return {cluster: description, transport: by.agentsNamespace === undefined ? by.transport : 'agents', namespace, permissions};
   } finally {
     cluster[Symbol.dispose]();
   }

@@ -1,6 +1,7 @@
 import {Flags} from '@oclif/core';
 import {defaultDebugNamespace} from '../collect/transports/debug.ts';
 import {automatic, type TransportName} from '../collect/transports/index.ts';
+import {agentsFlags} from '../command/agents-flags.ts';
 import {connectionFlags} from '../command/connection-flags.ts';
 import {outputFlags, scopeFlags} from '../command/flags.ts';
 import {reviewCluster} from '../command/review-cluster.ts';
@@ -18,6 +19,7 @@ Exit codes: 0 everything that is needed is allowed, 1 something is missing, 2 wr
     '<%= config.bin %> access -A',
     '<%= config.bin %> access --transport debug -n shop',
     '<%= config.bin %> access --transport exec --as system:serviceaccount:ci:gate',
+    '<%= config.bin %> access --agents -A',
     '<%= config.bin %> access -A -o role | kubectl apply -f -',
   ];
   static override flags = {
@@ -25,6 +27,8 @@ Exit codes: 0 everything that is needed is allowed, 1 something is missing, 2 wr
     'all-namespaces': scopeFlags['all-namespaces'],
     transport: transportFlags.transport,
     'debug-namespace': transportFlags['debug-namespace'],
+    agents: Flags.boolean({description: 'for check --agents, which reads no nodes', helpGroup: 'AGENTS'}),
+    'agents-namespace': agentsFlags['agents-namespace'],
     ...connectionFlags,
     'output-file': outputFlags['output-file'],
     color: outputFlags.color,
@@ -42,6 +46,7 @@ Exit codes: 0 everything that is needed is allowed, 1 something is missing, 2 wr
     const by = {
       transport: flags.transport === 'auto' ? automatic : (flags.transport as TransportName),
       debugNamespace: flags['debug-namespace'] ?? defaultDebugNamespace,
+      agentsNamespace: flags.agents ? flags['agents-namespace'] : undefined,
     };
     const report = await reviewCluster(flags, by, `svc-trace/${this.config.version}`);
     const render = accessRenderers[flags.output as keyof typeof accessRenderers];

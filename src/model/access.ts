@@ -1,6 +1,6 @@
 /** Something that a run asks of the API server. */
 export interface Permission {
-  readonly verb: 'get' | 'list' | 'create' | 'delete';
+  readonly verb: 'get' | 'list' | 'watch' | 'create' | 'delete';
   /** Empty for the core group. */
   readonly group: string;
   readonly resource: string;
@@ -25,6 +25,7 @@ export interface ReviewedPermission extends Permission {
 export interface AccessReport {
   /** Which cluster, in words. */
   readonly cluster: string;
+  /** `agents` where no nodes are read. */
   readonly transport: string;
   /** Null for all. */
   readonly namespace: string | null;

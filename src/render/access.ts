@@ -45,7 +45,7 @@ function accessTable(report: AccessReport, style: Style): string {
 
 function answer(report: AccessReport, style: Style): string {
   const {cluster, transport, permissions} = report;
-  const what = escapeText(`--transport ${transport} (${cluster})`);
+  const what = escapeText(`${transport === 'agents' ? '--agents' : `--transport ${transport}`} (${cluster})`);
   const needed = missing(report);
   if (needed.length > 0) {
     const names = needed.map(({verb, ...rest}) => `${verb} ${resourceText(rest)}`).join(', ');

@@ -1,7 +1,7 @@
 import type {Finding} from '../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../model/node-result.ts';
 import {escapeUnsafe} from './escape.ts';
-import {docsOf, place} from './json.ts';
+import {findingObject, place} from './json.ts';
 
 /** The JSON of an agent's `/result`, as docs/node-result.schema.json describes it. `now` is the agent's clock, in milliseconds since 1970. */
 export function nodeResultText(result: AgentResult, now: number): string {
@@ -14,7 +14,7 @@ export function nodeResultText(result: AgentResult, now: number): string {
     ...{seconds, intervalSeconds},
     api: {currentAt: timeOf(apiCurrentAt), seen},
     ...{node: report, proxy},
-    findings: findings.map(findingObject),
+    findings: findings.map(resultFinding),
     problems,
   };
   return escapeUnsafe(JSON.stringify(object));
@@ -25,12 +25,7 @@ function timeOf(milliseconds: number): string {
 }
 
 /** As in the JSON of `check`, but that rules which should be there say where, too. */
-function findingObject(finding: Finding): object {
-  const {code, name, severity, node, family, service, port, entry, endpoint, message, expected, actual, remedy} = finding;
-  return {
-    ...{code, name, severity, node, family, service, port, entry, endpoint, message, remedy},
-    expected: expected?.map(place),
-    actual: actual?.map(place),
-    docs: docsOf(code),
-  };
+function resultFinding(finding: Finding): object {
+  const {expected = []} = finding;
+  return {...findingObject(finding), ...(expected.length === 0 ? {} : {expected: expected.map(place)})};
 }

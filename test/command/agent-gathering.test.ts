@@ -1,21 +1,26 @@
 import {createServer, type Server} from 'node:http';
 import type {AddressInfo} from 'node:net';
 import {afterEach, describe, expect, test} from 'vitest';
+import {gatherPermissions} from '../../src/collect/access/agents-permissions.ts';
 import {readBundle} from '../../src/collect/read-bundle.ts';
 import {refuseBesideAgents} from '../../src/command/agents-flags.ts';
 import {type ClusterRun, diagnoseCluster} from '../../src/command/diagnose-cluster.ts';
 import {openCluster} from '../../src/command/open-cluster.ts';
 import {diagnose} from '../../src/diagnose.ts';
+import {type Permission, resourceText} from '../../src/model/access.ts';
 import type {AgentResult} from '../../src/model/node-result.ts';
 import type {Report} from '../../src/model/report.ts';
 import {renderers} from '../../src/render/index.ts';
+import {roleManifest} from '../../src/render/access-roles.ts';
 import {nodeResultText} from '../../src/render/node-result.ts';
+import {allowedBy} from '../collect/access/roles.ts';
 import {capturePath} from '../fixtures.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../stand-in/api-server.ts';
 import {bundleObjects} from '../stand-in/bundle-objects.ts';
 
 const healthy = capturePath('healthy/1.36-iptables');
 const faulty = capturePath('faults/missing-endpoint');
+const agentsRoles = gatherPermissions(null, 'svc-trace');
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
@@ -166,6 +171,30 @@ describe('what agents found', () => {
       'list pods/ svc-trace',
     ]);
   });
+
+  test.each(agentsRoles.map(permission => [`${permission.verb} ${resourceText(permission)}`, permission] as const))(
+    'needs the rights of docs/rbac/agents.yaml, and each of them: %s',
+    async (_, permission) => {
+      const names = ['shop/web'];
+      const flags = {'all-namespaces': false, namespace: 'shop'};
+      const run = async (permissions: readonly Permission[]) => {
+        const {server} = await start({allow: allowedBy(roleManifest(permissions)), tokens: {weak: {user: 'ann'}}});
+        server.store.put('services', {
+          metadata: {namespace: 'shop', name: 'empty'},
+          spec: {clusterIP: '10.96.0.9', selector: {app: 'x'}, ports: [{port: 1}]},
+        } as never);
+        const reports = [await gather({server}, {names, token: 'weak'}), await gather({server}, {flags, token: 'weak'})];
+        const looked = server.requests.filter(({resource}) => resource?.resource === 'pods' && resource.namespace === 'shop').length;
+        return {unread: reports.map(({summary}) => summary.nodesUnread), verdicts: reports.map(({summary}) => summary.verdict), looked};
+      };
+      const all = await run(agentsRoles);
+      expect(all).toEqual({unread: [0, 0], verdicts: ['ok', 'findings'], looked: 2});
+      const less = await run(agentsRoles.filter(other => other !== permission)).catch((error: unknown) => error);
+      // What lists the pods of all namespaces lists the agents, too; and without it only a message is shorter.
+      if (resourceText(permission) === 'pods') return;
+      expect(less).not.toEqual(all);
+    },
+  );
 
   test('is asked of the nodes that are chosen', async () => {
     const {server} = await start({});

@@ -1,5 +1,6 @@
 import type {Permission} from '../../model/access.ts';
 import {type TransportName, transports} from '../transports/index.ts';
+import {gatherPermissions} from './agents-permissions.ts';
 import {readPermissions} from './read-permissions.ts';
 
 export interface AccessScope {
@@ -7,18 +8,25 @@ export interface AccessScope {
   /** Of the Services; null for all. */
   readonly namespace: string | null;
   readonly debugNamespace: string;
+  /** Where the agents are that are asked in place of the nodes; left out where nodes are read. */
+  readonly agentsNamespace?: string | undefined;
 }
 
 /** All that a run asks of the API server with this transport, each once: what is read, and what the transport needs. */
-export function permissionsFor({transport, namespace, debugNamespace}: AccessScope): readonly Permission[] {
+export function permissionsFor({transport, namespace, debugNamespace, agentsNamespace}: AccessScope): readonly Permission[] {
+  if (agentsNamespace !== undefined) return distinct(gatherPermissions(namespace, agentsNamespace));
   const entry = transports[transport];
-  const all = [...readPermissions(namespace, entry.usesPods), ...entry.permissions({debugNamespace})];
-  const distinct = new Map<string, Permission>();
+  return distinct([...readPermissions(namespace, entry.usesPods), ...entry.permissions({debugNamespace})]);
+}
+
+/** The needed ones first. */
+function distinct(all: readonly Permission[]): readonly Permission[] {
+  const known = new Map<string, Permission>();
   for (const permission of all) {
-    const known = distinct.get(keyOf(permission));
-    if (known === undefined || (permission.needed && !known.needed)) distinct.set(keyOf(permission), permission);
+    const same = known.get(keyOf(permission));
+    if (same === undefined || (permission.needed && !same.needed)) known.set(keyOf(permission), permission);
   }
-  return [...distinct.values()].toSorted((a, b) => Number(b.needed) - Number(a.needed));
+  return [...known.values()].toSorted((a, b) => Number(b.needed) - Number(a.needed));
 }
 
 function keyOf({verb, group, resource, subresource = '', namespace, name = ''}: Permission): string {

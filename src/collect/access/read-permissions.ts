@@ -7,16 +7,7 @@ import {systemConfigMaps} from '../../model/config-map-places.ts';
  */
 export function readPermissions(namespace: string | null, podsNeeded: boolean): readonly Permission[] {
   return [
-    {...services, verb: 'list', namespace, without: 'nothing can be expected of any node'},
-    {...services, verb: 'get', namespace, without: 'no Service can be named (trace, packet, check NAME)'},
-    {
-      ...{verb: 'list', group: 'discovery.k8s.io', resource: 'endpointslices', namespace, needed: true},
-      ...{purpose: 'the endpoints of the Services', without: 'nothing can be expected of any node'},
-    },
-    {
-      ...{verb: 'list', group: '', resource: 'nodes', namespace: null, needed: true},
-      ...{purpose: 'which nodes there are, their addresses and zones', without: 'only nodes that are named (--node) are looked at'},
-    },
+    ...objectPermissions(namespace),
     {
       ...{verb: 'list', group: '', resource: 'pods', namespace: 'kube-system', needed: podsNeeded},
       ...(podsNeeded
@@ -30,15 +21,44 @@ export function readPermissions(namespace: string | null, podsNeeded: boolean): 
 
 const services = {group: '', resource: 'services', purpose: 'the Services', needed: true} as const;
 
-function podsOfServices(namespace: string | null): readonly Permission[] {
-  const pods = {group: '', resource: 'pods', namespace, needed: false} as const;
+/** The Services, their endpoints, and the Nodes. */
+export function objectPermissions(namespace: string | null): readonly Permission[] {
   return [
-    {...pods, verb: 'list', purpose: 'why a Service has no endpoints', without: 'ST101 does not say which pods are not ready'},
-    {...pods, verb: 'get', purpose: 'packet --source pod/NAME', without: 'packet takes addresses only'},
+    {...services, verb: 'list', namespace, without: 'nothing can be expected of any node'},
+    {...services, verb: 'get', namespace, without: 'no Service can be named (trace, packet, check NAME)'},
+    {
+      ...{verb: 'list', group: 'discovery.k8s.io', resource: 'endpointslices', namespace, needed: true},
+      ...{purpose: 'the endpoints of the Services', without: 'nothing can be expected of any node'},
+    },
+    {
+      ...{verb: 'list', group: '', resource: 'nodes', namespace: null, needed: true},
+      ...{purpose: 'which nodes there are, their addresses and zones', without: 'only nodes that are named (--node) are looked at'},
+    },
   ];
 }
 
-const configMaps: readonly Permission[] = systemConfigMaps.map(name => ({
+const pods = {group: '', resource: 'pods', needed: false} as const;
+
+/** To say why a Service has no endpoints. */
+export function listPodsOfServices(namespace: string | null): Permission {
+  return {
+    ...pods,
+    verb: 'list',
+    namespace,
+    purpose: 'why a Service has no endpoints',
+    without: 'ST101 does not say which pods are not ready',
+  };
+}
+
+function podsOfServices(namespace: string | null): readonly Permission[] {
+  return [
+    listPodsOfServices(namespace),
+    {...pods, verb: 'get', namespace, purpose: 'packet --source pod/NAME', without: 'packet takes addresses only'},
+  ];
+}
+
+/** Those of kube-proxy. */
+export const configMaps: readonly Permission[] = systemConfigMaps.map(name => ({
   ...{verb: 'get', group: '', resource: 'configmaps', name, namespace: 'kube-system', needed: false},
   ...{purpose: "kube-proxy's settings", without: 'they are taken from the pod, from the node, or off its rules'},
 }));

@@ -64,6 +64,8 @@ describe('docs/rbac', () => {
     ['read-only.yaml', {create: false, exec: false}],
     ['exec.yaml', {create: false, exec: true}],
     ['debug.yaml', {create: true, exec: true}],
+    ['agents.yaml', {create: false, exec: false}],
+    ['agent.yaml', {create: false, exec: false}],
   ])('%s grants what it says', (name, {create, exec}) => {
     const allow = allowedBy(readFileSync(join(folder, name), 'utf8'));
     const pods = {...request, resource: 'pods', namespace: 'kube-system'};

@@ -1,0 +1,25 @@
+import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
+import type {ServiceName} from '../../model/finding.ts';
+import {endpointSliceShape, serviceShape} from '../api-shapes.ts';
+import {ClusterReader} from '../cluster/cluster-reader.ts';
+import type {ServiceObjects} from '../cluster/read-cluster.ts';
+import type {KubeApi} from '../kube/kube-api.ts';
+
+/**
+ * A Service and its slices as etcd has them, whatever watches tell; null where that cannot be found out. Only lists are asked for: that
+ * takes no other right than to watch does.
+ */
+export async function lookUpService(api: KubeApi, {namespace, name}: ServiceName): Promise<ServiceObjects | null> {
+  const reader = new ClusterReader(api, {anyFailure: true});
+  const place = `namespaces/${encodeURIComponent(namespace)}`;
+  const [services, endpointSlices] = await Promise.all([
+    reader.list<ServiceObject>({
+      ...{path: `/api/v1/${place}/services`, query: {fieldSelector: `metadata.name=${name}`}, shape: serviceShape, remedy: ''},
+    }),
+    reader.list<EndpointSliceObject>({
+      ...{path: `/apis/discovery.k8s.io/v1/${place}/endpointslices`, shape: endpointSliceShape, remedy: ''},
+      query: {labelSelector: `kubernetes.io/service-name=${name}`},
+    }),
+  ]);
+  return services === null || endpointSlices === null ? null : {services, endpointSlices, endpoints: null};
+}

@@ -1,0 +1,68 @@
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {Ajv2020} from 'ajv/dist/2020.js';
+import {describe, expect, test} from 'vitest';
+import {readResult} from '../../src/collect/agents/read-result.ts';
+import {diagnose} from '../../src/diagnose.ts';
+import type {AgentResult} from '../../src/model/node-result.ts';
+import type {Report} from '../../src/model/report.ts';
+import {findingObject} from '../../src/render/json.ts';
+import {nodeResultText} from '../../src/render/node-result.ts';
+import {captureNames, snapshotOf} from '../fixtures.ts';
+
+const docs = join(import.meta.dirname, '../../docs');
+const schemaOf = (name: string): object => JSON.parse(readFileSync(join(docs, name), 'utf8'));
+const ajv = new Ajv2020({allErrors: true, strictTypes: false, strictRequired: false});
+ajv.addSchema(schemaOf('check.schema.json'));
+/** The schema lets fields be added; a result of this version has none that it does not name. */
+const validate = ajv.compile({...closed(schemaOf('node-result.schema.json'))});
+
+function closed(part: unknown): object {
+  if (Array.isArray(part)) return part.map(closed);
+  if (typeof part !== 'object' || part === null) return part as unknown as object;
+  const inner = Object.fromEntries(Object.entries(part).map(([name, value]) => [name, closed(value)]));
+  return 'properties' in inner && !('additionalProperties' in inner) ? {...inner, additionalProperties: false} : inner;
+}
+
+function resultsOf({tool, nodes, findings}: Report): readonly AgentResult[] {
+  return nodes.map(report => ({
+    ...{tool, report, problems: [{message: 'x', isMinor: true}], findings: findings.filter(({node}) => node === report.name)},
+    proxy: {version: {text: 'v1.36.2', minor: 36, patch: 2}, gates: {A: true}},
+    ...{judgedAt: 1000, seconds: 0.5, intervalSeconds: 60, seen: {services: '1', endpointSlices: '2'}, apiCurrentAt: 900},
+  }));
+}
+
+describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name => {
+  test('what agents would say is as the schema has it, and is understood as it was meant', async () => {
+    const results = resultsOf(diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}));
+    expect(results.length).toBeGreaterThan(0);
+    for (const result of results) {
+      const written = JSON.parse(nodeResultText(result, 5000));
+      validate(written);
+      expect(validate.errors).toBeNull();
+      const read = readResult(written);
+      if (typeof read === 'string') throw new Error(read);
+      expect(read.now).toBe(5000);
+      expect({...read.result, findings: read.result.findings.map(findingObject)}).toEqual({
+        ...result,
+        findings: result.findings.map(findingObject),
+      });
+    }
+  });
+});
+
+test('an agent cannot say that a finding is known, nor anything else that is not asked', async () => {
+  const [result] = resultsOf(diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0'}));
+  if (result === undefined) throw new Error('no node');
+  const written = JSON.parse(nodeResultText(result, 5000));
+  for (const finding of written.findings) Object.assign(finding, {known: true, more: 1});
+  const read = readResult(written);
+  expect(typeof read === 'string' ? read : read.result.findings.some(finding => 'known' in finding || 'more' in finding)).toBe(false);
+});
+
+test('characters that a terminal obeys are spelled out', async () => {
+  const [result] = resultsOf(diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0'}));
+  if (result === undefined) throw new Error('no node');
+  const text = nodeResultText({...result, problems: [{message: 'a\u001b[31m\u202eb'}]}, 0);
+  expect(text).toContain('a\\u001b[31m\\u202eb');
+});
