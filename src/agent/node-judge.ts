@@ -101,7 +101,7 @@ export class NodeJudge {
   #judging(diagnosis: Diagnosis, signal: AbortSignal): NodeJudging {
     const {node, transport, timeoutMs, clock} = this.#options;
     const {nodes, pods} = diagnosis.api;
-    const source = {transport, nodes: nodeInfos([node], nodes ?? [], pods ?? []), concurrency: 1, timeoutMs, pods, problems: []};
+    const source = {transport, nodes: nodeInfos([node], nodes ?? [], {pods, problems: []}), concurrency: 1, timeoutMs, pods, problems: []};
     const find = async () => source;
     return new NodeJudging(source, diagnosis, {signal, clock, find, progress: {say: () => {}, note: () => {}, close: () => {}}});
   }

@@ -31,6 +31,7 @@ export interface ClusterContext {
 }
 
 export interface NodeContext extends NodeJudgement {
+  readonly api: ApiObjects;
   readonly view: ClusterView;
   readonly node: NodeDump;
   readonly facts: NodeFacts;

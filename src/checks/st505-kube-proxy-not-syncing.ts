@@ -1,15 +1,17 @@
 import type {Observation} from '../model/finding.ts';
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy-state.ts';
 import type {Check, NodeContext} from './check.ts';
+import {standingReasons} from './kube-proxy-standing.ts';
 
 export const kubeProxyNotSyncing: Check<'ST505'> = {
   code: 'ST505',
   name: 'kube-proxy-not-syncing',
   severity: 'warning',
-  summary: 'kube-proxy says it is unhealthy, or its last sync is older than changes it should have carried out',
-  remedy: "Look in the log of this node's kube-proxy for iptables-restore errors and for a watch that hangs, and restart it.",
+  summary: 'kube-proxy says it is unhealthy, does not run, or its last sync is older than changes it should have carried out',
+  remedy:
+    "See whether this node's kube-proxy runs, look in its log for iptables-restore errors and for a watch that hangs, and restart it.",
   *node(context) {
-    const reasons = [...healthReasons(context), ...syncReasons(context)];
+    const reasons = [...healthReasons(context), ...syncReasons(context), ...standingReasons(context)];
     const {node} = context;
     if (reasons.length > 0)
       yield {node: node.name, message: `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`} satisfies Observation;

@@ -67,7 +67,7 @@ async function attempt(node: NodeInfo, transport: Transport, {reading, signal, w
   } catch (error) {
     if (signal.aborted) reading.stopped(whyStopped(signal, error));
     else if (!isLast && isBroken(error)) return true;
-    else reading.failed(messageOf(error));
+    else reading.failed(error);
     return false;
   } finally {
     if (shell !== null) await dispose(shell, reading);

@@ -25,6 +25,8 @@ export class NodeReading {
   readonly #settled = new Set<string>();
   readonly #absentPrograms = new Set<string>();
   readonly #problems: string[] = [];
+  /** Those of the problems that time does not change. */
+  readonly #lasting = new Set<string>();
   /** Of required files: problems when there is nothing in their place. */
   readonly #unsupported: string[] = [];
   readonly #missing: MissingFile[] = [];
@@ -129,8 +131,10 @@ export class NodeReading {
   }
 
   /** The node could not be reached. */
-  failed(message: string): void {
+  failed(error: unknown): void {
+    const message = messageOf(error);
     this.#problems.push(message);
+    if (isLasting(error)) this.#lasting.add(message);
   }
 
   /** It was stopped before all was read. */
@@ -154,7 +158,7 @@ export class NodeReading {
       read: file => files.get(file) ?? null,
       status: isUnread ? 'unread' : messages.length > 0 ? 'partial' : 'read',
       via: this.via,
-      problems: messages.map(message => ({node: this.#node, message})),
+      problems: messages.map(message => ({node: this.#node, message, ...(this.#lasting.has(message) ? {isLasting: true as const} : {})})),
       missing: this.#missing,
     };
   }
@@ -166,6 +170,12 @@ export function isBroken(error: unknown): boolean {
   if (error instanceof CommandFailed) return error.exitCode === null && !error.notFound;
   if (error instanceof ApiError) return error.status === null || error.status >= 500;
   return error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code.startsWith('E');
+}
+
+/** Whether another try would come to the same until somebody changes something. */
+function isLasting(error: unknown): boolean {
+  if (error instanceof Unreachable) return error.isLasting || isLasting(error.cause);
+  return error instanceof ApiError && error.status === 403;
 }
 
 export function messageOf(error: unknown): string {

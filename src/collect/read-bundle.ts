@@ -8,7 +8,7 @@ import {archiveFiles, type BundleFiles, directoryFiles, isDirectory} from './bun
 import type {Shape} from './object-shape.ts';
 import {acrossGaps} from './gaps.ts';
 import {type ApiList, readApiList} from './read-api-list.ts';
-import {readSnapshotRecord} from './snapshot-record.ts';
+import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
 
 /** A bundle that cannot be used at all; the message says what was tried and what to do. */
 export class UnreadableBundle extends Error {}
@@ -49,7 +49,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     return read;
   };
   const record = readSnapshotRecord(files.read('snapshot.json'));
-  const nodes = nodeDumps(files, record.read);
+  const nodes = nodeDumps(files, record);
   const services = list<ServiceObject>('api/services.json', serviceShape);
   const endpointSlices = list<EndpointSliceObject>('api/endpointslices.json', endpointSliceShape);
   const endpoints = list<EndpointsObject>('api/endpoints.json', endpointsShape);
@@ -83,9 +83,9 @@ function isRuleDump(file: string): boolean {
   return /^nft(?:-ruleset)?\.json$/.test(file) || /^ip6?tables(?:-legacy|-nft)?-save$/.test(file);
 }
 
-/** `recorded` are nodes that were read: one of which there is no file, such as a Windows node, is there too. */
-function nodeDumps(files: BundleFiles, recorded: readonly string[]): readonly NodeDump[] {
-  const byNode = new Map<string, string[]>(recorded.map(node => [node, []]));
+/** `read` are nodes that were read: one of which there is no file, such as a Windows node, is there too. */
+function nodeDumps(files: BundleFiles, {read, missing}: Pick<ReadRecord, 'read' | 'missing'>): readonly NodeDump[] {
+  const byNode = new Map<string, string[]>(read.map(node => [node, []]));
   for (const path of files.paths) {
     const found = /^nodes\/([^/]+)\/([^/]+)$/.exec(path);
     if (found === null) continue;
@@ -94,7 +94,10 @@ function nodeDumps(files: BundleFiles, recorded: readonly string[]): readonly No
   }
   return [...byNode]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, names]) => ({name, files: names, read: file => (names.includes(file) ? files.read(`nodes/${name}/${file}`) : null)}));
+    .map(([name, names]) => ({
+      ...{name, files: names, missing: missing.get(name) ?? []},
+      read: file => (names.includes(file) ? files.read(`nodes/${name}/${file}`) : null),
+    }));
 }
 
 /** A dump alone: one node without a name, and no API objects. */

@@ -32,6 +32,8 @@ export interface ReadRecord {
   readonly takenAt?: string;
   /** Nodes that were read, also those that have no file. */
   readonly read: readonly string[];
+  /** Of these nodes, files that are not there, and why. */
+  readonly missing: ReadonlyMap<string, NonNullable<NodeRecord['missing']>>;
   readonly unread: readonly UnreadNode[];
   readonly problems: readonly Problem[];
   readonly scope: Pick<ApiObjects, 'namespaces' | 'podsOf' | 'unsure'>;
@@ -52,18 +54,25 @@ export function readSnapshotRecord(content: Buffer | null): ReadRecord {
   };
 }
 
-const nothing: ReadRecord = {read: [], unread: [], problems: [], scope: {}};
+const nothing: ReadRecord = {read: [], missing: new Map(), unread: [], problems: [], scope: {}};
 
-function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'unread'> {
+function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'missing' | 'unread'> {
   const nodes = Object.entries(asObject(value)).map(
     ([name, node]) => ({name, ...asObject(node)}) as {name: string; [field: string]: unknown},
   );
   return {
     read: nodes.filter(({status}) => status !== 'unread').map(({name}) => name),
+    missing: new Map(nodes.map(({name, missing}) => [name, readMissing(missing)])),
     unread: nodes
       .filter(({status}) => status === 'unread')
       .map(({name, reason, remedy}) => ({name, reason: textOr(reason, notSaid), remedy: textOr(remedy, readAgain)})),
   };
+}
+
+function readMissing(value: unknown): NonNullable<NodeRecord['missing']> {
+  return (Array.isArray(value) ? value : [])
+    .map(asObject)
+    .flatMap(({file, reason}) => (typeof file === 'string' && typeof reason === 'string' ? [{file, reason}] : []));
 }
 
 function readScope(value: unknown): ReadRecord['scope'] {

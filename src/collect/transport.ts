@@ -7,6 +7,8 @@ export interface NodeInfo {
   readonly labels: Readonly<Record<string, string>>;
   /** Pods of the host network that run on it, kube-proxy's first. Empty where pods were not listed. */
   readonly pods: readonly PodObject[];
+  /** Pods may not be listed. */
+  readonly isUnlisted?: true;
 }
 
 /** A way to reach nodes. A new one is one file and one line in the registry. */
@@ -27,6 +29,13 @@ export interface NodeShell extends AsyncDisposable {
 /** A node that cannot be reached: what was tried, what came back, what to do. */
 export class Unreachable extends Error {
   override readonly name = 'Unreachable';
+  /** Time does not change it, whatever the cause says. */
+  readonly isLasting: boolean;
+
+  constructor(message: string, {cause, isLasting = false}: {readonly cause?: unknown; readonly isLasting?: boolean} = {}) {
+    super(message, {cause});
+    this.isLasting = isLasting;
+  }
 }
 
 /** A command that ended with an error, or could not be started at all. */

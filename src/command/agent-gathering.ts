@@ -4,6 +4,7 @@ import {longestStanding} from '../agent/standing.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {nodeObject} from '../expect/api-index.ts';
+import type {NodeObject} from '../model/api-objects.ts';
 import type {AgentResult} from '../model/node-result.ts';
 import {whyNoRules} from '../model/node-without-rules.ts';
 import type {Problem} from '../model/snapshot.ts';
@@ -17,8 +18,8 @@ import type {NodeLooks} from './node-looks.ts';
 export interface Gathering extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;
   readonly diagnosis: Diagnosis;
-  /** Looks for the agents anew. */
-  readonly find: () => Promise<AgentSource>;
+  /** Looks for the agents anew; `objects` are the Nodes, null where they could not be read. */
+  readonly find: (objects: readonly NodeObject[] | null) => Promise<AgentSource>;
   /** Wait for agents that have judged their nodes before a Service that was asked for changed. */
   readonly isPatient: boolean;
 }
@@ -30,6 +31,8 @@ export interface Gathering extends Pick<ClusterRun, 'signal' | 'progress' | 'clo
 export class AgentGathering implements NodeLooks {
   readonly readAt = new Map<string, number>();
   readonly pods = null;
+  /** An agent may come that is not there yet. */
+  readonly lasting = new Map<string, string>();
   #source: AgentSource;
   readonly #gathering: Gathering;
   readonly #problems = new Map<string, readonly Problem[]>();
@@ -48,14 +51,20 @@ export class AgentGathering implements NodeLooks {
     return new Set([...this.#problems].flatMap(([name, problems]) => (problems.every(({isMinor}) => isMinor) ? [] : [name])));
   }
 
-  async findAgain(): Promise<void> {
-    this.#source = await this.#gathering.find();
+  async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {
+    this.#source = await this.#gathering.find(objects);
+    const {names} = this.#source;
+    for (const gone of objects === null ? [] : [...this.#judged].filter(name => !names.includes(name))) {
+      this.#gathering.diagnosis.forget(gone);
+      for (const known of [this.#problems, this.#judged, this.readAt]) known.delete(gone);
+    }
+    return names.filter(name => !this.#judged.has(name));
   }
 
   async judge(names: readonly string[]): Promise<void> {
     const {signal, clock, progress, isPatient} = this.#gathering;
     const begun = clock.now();
-    let left = await this.#ask(names);
+    let left = await this.#ask(names.filter(name => this.#source.names.includes(name)));
     while (isPatient && left.length > 0) {
       const patience = begun + Math.max(...left.map(({patienceMs}) => patienceMs)) - clock.now();
       if (patience <= 0) return;

@@ -55,13 +55,15 @@ export class Convergence {
     this.#clean.clear();
   }
 
-  report(now: number, clean: boolean): WaitReport {
+  /** `clean`: nothing that fails is left. `lasting`: nodes that were not waited for. */
+  report(now: number, {clean, lasting}: {readonly clean: boolean; readonly lasting: ReadonlyMap<string, unknown>}): WaitReport {
     const {startedAt, limit} = this.#start;
     return {
       ...{limitSeconds: limit / 1000, seconds: (now - startedAt) / 1000, looks: this.#looks, clean},
       nodes: this.#nodes.map(name => {
         const found = this.#clean.get(name);
-        return found === undefined ? {name} : {name, look: found.look, seconds: (found.at - startedAt) / 1000};
+        if (found === undefined) return lasting.has(name) ? {name, waitedFor: false} : {name};
+        return {name, look: found.look, seconds: (found.at - startedAt) / 1000};
       }),
     };
   }

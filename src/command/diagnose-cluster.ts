@@ -56,8 +56,8 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const diagnosis = new Diagnosis(objects, {...asked.selection, ...judgingOptions(flags), ...run.options, ...sampleOf(ways)});
   const nodes = ways.looks(diagnosis);
   const leftovers = await ways.clear();
-  const report = (more: readonly Problem[]): Report =>
-    diagnosis.report(distinct([...asked.problems, ...ways.problems, ...leftovers, ...nodes.problems, ...more]));
+  const problems = [...asked.problems, ...ways.problems, ...leftovers];
+  const report = (more: readonly Problem[]): Report => diagnosis.report(distinct([...problems, ...nodes.problems, ...more]));
   const readAgain = () => {
     progress.say('reading the API again');
     // Agents judge by all Services anyway.
@@ -66,7 +66,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const wait =
     run.wait === undefined
       ? null
-      : new WaitUntilClean({...{run, diagnosis, nodes, scope, input, readAgain, report}, limit: run.wait, startedAt: readAt});
+      : new WaitUntilClean({...{run, diagnosis, nodes, scope, input, readAgain, problems, report}, limit: run.wait, startedAt: readAt});
   try {
     await nodes.judge(ways.names);
     if (wait === null)

@@ -1,18 +1,20 @@
+import type {CollectedNode} from '../collect/collect-node.ts';
 import {collectNodes} from '../collect/collect-nodes.ts';
 import type {NodeInfo, Transport} from '../collect/transport.ts';
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {nodeObject} from '../expect/api-index.ts';
+import type {NodeObject} from '../model/api-objects.ts';
 import {whyNoRules} from '../model/node-without-rules.ts';
 import type {Problem} from '../model/snapshot.ts';
 import type {ClusterRun} from './diagnose-cluster.ts';
-import {takeNode} from './node-intake.ts';
+import {asUnread, takeNode} from './node-intake.ts';
 import type {NodeLooks} from './node-looks.ts';
 import {progressText} from './node-progress.ts';
 import type {NodeSource} from './node-source.ts';
 
 export interface JudgingRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
-  /** The same nodes, by the ways there are now. */
-  readonly find: () => Promise<NodeSource>;
+  /** The nodes by the ways there are now; `objects` are the Nodes, null where they could not be read. */
+  readonly find: (objects: readonly NodeObject[] | null) => Promise<NodeSource>;
 }
 
 /** Reads nodes and judges each when it is there; keeps when each was read and what could not be. */
@@ -23,6 +25,7 @@ export class NodeJudging implements NodeLooks {
   readonly #run: JudgingRun;
   readonly #problems = new Map<string, readonly Problem[]>();
   readonly #judged = new Set<string>();
+  readonly #lasting = new Map<string, string>();
 
   constructor(source: NodeSource, diagnosis: Diagnosis, run: JudgingRun) {
     this.#source = source;
@@ -38,12 +41,22 @@ export class NodeJudging implements NodeLooks {
     return new Set([...this.#problems].flatMap(([name, problems]) => (problems.every(({isMinor}) => isMinor) ? [] : [name])));
   }
 
+  get lasting(): ReadonlyMap<string, string> {
+    return this.#lasting;
+  }
+
   get pods(): NodeSource['pods'] {
     return this.#source.pods;
   }
 
-  async findAgain(): Promise<void> {
-    this.#source = await this.#run.find();
+  async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {
+    this.#source = await this.#run.find(objects);
+    const names = this.#source.nodes.map(({name}) => name);
+    for (const gone of objects === null ? [] : [...this.#judged].filter(name => !names.includes(name))) {
+      this.#diagnosis.forget(gone);
+      for (const known of [this.#problems, this.#lasting, this.#judged, this.readAt]) known.delete(gone);
+    }
+    return names.filter(name => !this.#judged.has(name));
   }
 
   async judge(names: readonly string[]): Promise<void> {
@@ -55,7 +68,14 @@ export class NodeJudging implements NodeLooks {
     for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress})) {
       this.#problems.set(node.name, takeNode(node, this.#diagnosis));
       this.#judged.add(node.name);
+      this.#noteLasting(node);
     }
+  }
+
+  #noteLasting(node: CollectedNode): void {
+    const unread = asUnread(node);
+    if (unread?.isLasting) this.#lasting.set(node.name, unread.reason);
+    else this.#lasting.delete(node.name);
   }
 
   giveUp(reason: string): void {

@@ -42,7 +42,7 @@ export async function nodeSource(
   const wanted = objects === null ? (flags.node ?? null) : chooseNodes(flags, objects).names;
   const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !without.has(name)) ?? null, {anyFailure});
   const {names, ...sample} = chooseNodes(flags, objects ?? nodesOfPods(flags.node ?? [], pods ?? []));
-  const nodes = nodeInfos(names, objects ?? [], pods ?? []);
+  const nodes = nodeInfos(names, objects ?? [], {pods, problems});
   return {transport, nodes, concurrency: flags.concurrency, timeoutMs, pods, ...sample, problems};
 }
 

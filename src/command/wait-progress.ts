@@ -1,7 +1,7 @@
 import {escapeText} from '../render/escape.ts';
 import {nodeList} from '../render/finding-text.ts';
 import {count} from '../render/verdict-line.ts';
-import {secondsText} from '../render/wait-section.ts';
+import {secondsText} from '../render/seconds-text.ts';
 
 /** After the first look at all nodes. */
 export function firstLookText(clean: readonly string[], pending: readonly string[]): string {
@@ -16,3 +16,17 @@ export function cleanTexts(nodes: readonly string[], seconds: number): readonly 
 }
 
 const mostLines = 10;
+
+/** A line for each reason why nodes are not waited for. */
+export function lastingTexts(reasons: ReadonlyMap<string, string>): readonly string[] {
+  const byReason = new Map<string, string[]>();
+  // What differs by the node's name alone is one reason.
+  for (const [name, reason] of reasons) {
+    const key = reason.replaceAll(name, '\0');
+    byReason.set(key, [...(byReason.get(key) ?? []), name]);
+  }
+  return [...byReason.values()].slice(0, mostLines).map(names => {
+    const reason = escapeText(reasons.get(names[0] ?? '') ?? '');
+    return `not waited for, for time does not change it: ${nodeList(names)}: ${reason}`;
+  });
+}

@@ -1,10 +1,12 @@
 import {Errors} from '@oclif/core';
+import {nodeNotRead} from '../checks/st901-node-not-read.ts';
 import {settling} from '../checks/st904-changed-while-looking.ts';
 import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
 import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
-import {readServices} from '../collect/cluster/read-cluster.ts';
+import {readNodes, readServices} from '../collect/cluster/read-cluster.ts';
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
+import type {Finding} from '../model/finding.ts';
 import type {Report, WaitReport} from '../model/report.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
 import {escapeText} from '../render/escape.ts';
@@ -20,7 +22,7 @@ import {type SelectionInput, selectServices} from './select-services.ts';
 import {printOf} from './service-history.ts';
 import {podsWithoutEndpoints} from './service-pods.ts';
 import type {WaitLimit} from './wait-limit.ts';
-import {cleanTexts, firstLookText} from './wait-progress.ts';
+import {cleanTexts, firstLookText, lastingTexts} from './wait-progress.ts';
 
 export interface Waiting {
   readonly run: ClusterRun;
@@ -33,6 +35,8 @@ export interface Waiting {
   readonly readAgain: () => Promise<ApiObjects>;
   /** When the run began and read the API, in milliseconds since 1970. */
   readonly startedAt: number;
+  /** What of the API could not be read at the start. */
+  readonly problems: readonly Problem[];
   /** The report as things stand, with what could not be read beside the nodes and `more`. */
   readonly report: (more: readonly Problem[]) => Report;
 }
@@ -86,8 +90,9 @@ export class WaitUntilClean {
 
   /** Of what was found until now. */
   report(): Report & {readonly wait: WaitReport} {
+    const {run, nodes} = this.#waiting;
     this.#update();
-    return {...this.#latest, wait: this.#convergence.report(this.#waiting.run.clock.now(), this.#isClean())};
+    return {...this.#latest, wait: this.#convergence.report(run.clock.now(), {clean: this.#isClean(), lasting: nodes.lasting})};
   }
 
   /** Returns the nodes that have become clean. */
@@ -98,11 +103,13 @@ export class WaitUntilClean {
   }
 
   #note(): void {
-    const {run, startedAt} = this.#waiting;
+    const {run, startedAt, nodes} = this.#waiting;
     const fresh = this.#update();
     const seconds = (run.clock.now() - startedAt) / 1000;
-    if (this.#looks === 1) run.progress.note(firstLookText(fresh, this.#convergence.pending));
-    else for (const text of cleanTexts(fresh, seconds)) run.progress.note(text);
+    if (this.#looks === 1) {
+      run.progress.note(firstLookText(fresh, this.#convergence.pending));
+      for (const text of lastingTexts(nodes.lasting)) run.progress.note(text);
+    } else for (const text of cleanTexts(fresh, seconds)) run.progress.note(text);
   }
 
   #isClean(): boolean {
@@ -113,8 +120,21 @@ export class WaitUntilClean {
   #isSettled(): boolean {
     const {diagnosis, limit} = this.#waiting;
     if (!isThere(diagnosis.api)) return true;
-    const fails = this.#latest.findings.some(finding => reaches(finding, limit.failOn) && !finding.known);
-    return this.#isClean() || (this.#convergence.pending.length === 0 && !fails && this.#problems.length === 0);
+    const fails = this.#latest.findings.some(finding => reaches(finding, limit.failOn) && !finding.known && !this.#isLasting(finding));
+    return this.#isClean() || (this.#waitedFor().length === 0 && !fails && this.#problems.length === 0);
+  }
+
+  /** Nodes that may still become clean. */
+  #waitedFor(): readonly string[] {
+    const {lasting} = this.#waiting.nodes;
+    return this.#convergence.pending.filter(name => !lasting.has(name));
+  }
+
+  /** It says that something may not be read. */
+  #isLasting({code, node, message}: Finding): boolean {
+    const {nodes, problems} = this.#waiting;
+    if (code !== unreadCode) return false;
+    return node === undefined ? problems.some(problem => problem.isLasting && problem.message === message) : nodes.lasting.has(node);
   }
 
   #left(): number {
@@ -126,6 +146,8 @@ export class WaitUntilClean {
   async #confirm(): Promise<void> {
     const {diagnosis, nodes, run, limit} = this.#waiting;
     const {clock, signal, progress} = run;
+    // Others may have come that nobody has looked at.
+    if (this.#looks > 1) await nodes.judge(await unlessInterrupted(this.#findNodes(), signal));
     const doubtful = await lookAgain({
       ...{diagnosis, signal, clock, readAt: this.#readAt, nodeReadAt: nodes.readAt},
       readAgain: this.#waiting.readAgain,
@@ -144,7 +166,7 @@ export class WaitUntilClean {
   /** So that the API server and the nodes are left alone for at least half of the time. */
   async #pause(pauses: number): Promise<void> {
     const {clock, signal, progress} = this.#waiting.run;
-    progress.say(`waiting for ${count(this.#convergence.pending.length, 'node')}`);
+    progress.say(`waiting for ${count(this.#waitedFor().length, 'node')}`);
     const pace = Math.min((pauses + 1) * 1000, longestPause);
     await unlessInterrupted(clock.sleep(Math.min(Math.max(pace, Math.min(this.#took, longestRest)), this.#left()), signal), signal);
   }
@@ -154,12 +176,13 @@ export class WaitUntilClean {
     const began = run.clock.now();
     this.#looks++;
     if (await unlessInterrupted(this.#readServices(), run.signal)) {
-      if (this.#latest.nodes.some(({status}) => status === 'unread')) await unlessInterrupted(this.#waiting.nodes.findAgain(), run.signal);
+      const isUnread = this.#latest.nodes.some(({name, status}) => status === 'unread' && !nodes.lasting.has(name));
+      const come = isUnread ? await unlessInterrupted(this.#findNodes(), run.signal) : [];
       this.#readAt = began;
       const print = printOf(diagnosis.services, diagnosis.api);
       if (print !== this.#print) this.#convergence.restart();
       this.#print = print;
-      await nodes.judge(this.#convergence.pending);
+      await nodes.judge([...this.#waitedFor(), ...come]);
     }
     this.#took = run.clock.now() - began;
   }
@@ -181,6 +204,14 @@ export class WaitUntilClean {
     diagnosis.renew({...rest, ...objects, ...this.#part, pods: [...(this.#waiting.nodes.pods ?? []), ...own.pods], podsOf: own.podsOf});
     return true;
   }
+
+  /** Nodes come and go, and so do the pods by which they are reached. Returns the nodes that have come. */
+  async #findNodes(): Promise<readonly string[]> {
+    const {diagnosis, nodes, run} = this.#waiting;
+    const objects = await readNodes(new ClusterReader(run.cluster.api, {anyFailure: true}));
+    if (objects !== null) diagnosis.renew({...diagnosis.api, nodes: objects});
+    return nodes.findAgain(objects);
+  }
 }
 
 /** A Service that was named and is deleted is not well. */
@@ -193,6 +224,8 @@ function refuseGone(asked: readonly ServiceObject[], now: readonly ServiceObject
 function nameOf({metadata}: ServiceObject): string {
   return `${metadata.namespace}/${metadata.name}`;
 }
+
+const unreadCode: string = nodeNotRead.code;
 
 /** In milliseconds: between looks, and after one that took longer. */
 const longestPause = 5000;

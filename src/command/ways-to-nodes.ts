@@ -32,7 +32,7 @@ async function byReading(run: ClusterRun, objects: readonly NodeObject[] | null)
   const {flags, cluster, signal, progress, clock} = run;
   const {api} = cluster;
   const source = await nodeSource(flags, {api, objects});
-  const find = () => nodeSource(flags, {api, objects, anyFailure: true});
+  const find = (now: readonly NodeObject[] | null) => nodeSource(flags, {api, objects: now ?? objects, anyFailure: true});
   return {
     ...source,
     names: source.nodes.map(({name}) => name),
@@ -45,7 +45,7 @@ async function byAgents(run: ClusterRun, objects: readonly NodeObject[] | null):
   const {flags, cluster, signal, progress, clock} = run;
   const {api} = cluster;
   const source = await agentSource(flags, {api, objects});
-  const find = () => agentSource(flags, {api, objects, anyFailure: true});
+  const find = (now: readonly NodeObject[] | null) => agentSource(flags, {api, objects: now ?? objects, anyFailure: true});
   // With --wait it is looked again anyway.
   const isPatient = run.wait === undefined;
   return {

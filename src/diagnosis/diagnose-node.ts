@@ -50,7 +50,7 @@ export function diagnoseNode(node: NodeDump, {api, view, services, options}: Nod
   const facts = nodeFacts(node, api);
   const judged = judgeNode({node, api, view, config, facts, dumps, nft, traces: tracedPorts(services, options.trace ?? false)});
   const judgement = {...judged, symptoms: withinWhatWasRead(judged.symptoms, api)};
-  const context: NodeContext = {node, facts, view, ...judgement};
+  const context: NodeContext = {node, facts, api, view, ...judgement};
   const findings = checks.flatMap(check =>
     check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
   );

@@ -64,6 +64,11 @@ export class Diagnosis {
     this.#results.set(node.name, unreadNode(node));
   }
 
+  /** A node that is not there any more. */
+  forget(node: string): void {
+    this.#results.delete(node);
+  }
+
   /** What was found on a node so far and would be reported. */
   findingsOn(node: string): readonly Finding[] {
     return (this.#results.get(node)?.findings ?? []).filter(finding => this.#isWanted(finding) && this.#isAsked(finding));

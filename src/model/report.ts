@@ -35,6 +35,8 @@ export interface NodeWait {
   readonly look?: number;
   /** When that look at the node began. */
   readonly seconds?: number;
+  /** It could not be read, for a reason that time does not change: it was not waited for. */
+  readonly waitedFor?: false;
 }
 
 export interface Summary {

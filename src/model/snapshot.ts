@@ -36,6 +36,8 @@ export interface NodeDump {
   readonly name: string;
   /** The names of the files that are there. */
   readonly files: readonly string[];
+  /** Files that are not there, and why, as far as that is known. */
+  readonly missing?: readonly {readonly file: string; readonly reason: string}[];
   /** Reads one file; null when it is not there. A dump is read when it is needed and dropped when the node was judged. */
   read(file: string): Buffer | null;
 }
@@ -45,6 +47,8 @@ export interface UnreadNode {
   readonly name: string;
   readonly reason: string;
   readonly remedy: string;
+  /** As of a Problem. */
+  readonly isLasting?: true;
 }
 
 export interface Problem {
@@ -54,4 +58,6 @@ export interface Problem {
   readonly remedy?: string;
   /** The run is complete without it. */
   readonly isMinor?: boolean;
+  /** Time does not change it, only somebody who gives a right, installs a program or corrects a setting. */
+  readonly isLasting?: true;
 }

@@ -6,9 +6,10 @@ import {nodeList} from './finding-text.ts';
 import {type FindingGroup, groupFindings} from './group-findings.ts';
 import {docsOf} from './json.ts';
 import type {Renderer} from './renderer.ts';
+import {secondsText} from './seconds-text.ts';
 import {styleOf} from './style.ts';
 import {count, verdictLine} from './verdict-line.ts';
-import {convergedText, secondsText} from './wait-section.ts';
+import {convergedText} from './wait-section.ts';
 
 /** For a comment on a pull request: the verdict, a table of the findings, and what each rests on, folded. */
 export const markdown: Renderer = (report, {verbose}) => {

@@ -33,6 +33,7 @@ export const sarif: Renderer = report => {
           },
         ],
         results: sarifResults(report, findings, codes),
+        ...(report.wait === undefined ? {} : {properties: {wait: report.wait}}),
       },
     ],
   };

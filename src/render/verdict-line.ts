@@ -1,11 +1,30 @@
 import type {Report, Summary} from '../model/report.ts';
 import {escapeText} from './escape.ts';
+import {nodeList} from './finding-text.ts';
+import {secondsText} from './seconds-text.ts';
 import type {Style} from './style.ts';
 
 /** The first line of every output for people: it answers the question. */
 export function verdictLine(report: Report, style: Style): string {
   const known = report.findings.filter(finding => finding.known && finding.severity !== 'info').length;
-  return verdictOf(report, style) + sampleOf(report.summary) + (known === 0 ? '' : style.dim(`; ${known} known from the baseline`));
+  return (
+    verdictOf(report, style) +
+    waitOf(report) +
+    sampleOf(report.summary) +
+    (known === 0 ? '' : style.dim(`; ${known} known from the baseline`))
+  );
+}
+
+/** How long it was waited for, and for whom in vain. */
+function waitOf({wait, findings}: Report): string {
+  if (wait === undefined) return '';
+  const time = `after ${secondsText(wait.seconds)}`;
+  if (wait.clean) return wait.looks > 1 ? `; ${time}` : '';
+  const late = wait.nodes.filter(({look, waitedFor}) => look === undefined && waitedFor !== false).map(({name}) => name);
+  if (late.length === 0) return '';
+  const stuck = late.filter(name => findings.some(({code, node}) => code === 'ST505' && node === name));
+  const why = stuck.length === 0 ? '' : `; kube-proxy does not keep up on ${nodeList(stuck)} (ST505)`;
+  return `; ${time} not as it should be on ${nodeList(late)}${why}`;
 }
 
 function sampleOf({sampledFrom}: Summary): string {

@@ -2,6 +2,7 @@ import type {NodeWait, WaitReport} from '../model/report.ts';
 import {escapeText} from './escape.ts';
 import type {Style} from './style.ts';
 import {plainTable} from './plain-table.ts';
+import {secondsText} from './seconds-text.ts';
 import {count} from './verdict-line.ts';
 
 export interface WaitSectionOptions {
@@ -33,7 +34,8 @@ function row(wait: NodeWait): readonly string[] {
 }
 
 /** `after 3.2 s`. */
-export function convergedText({look, seconds}: NodeWait): string {
+export function convergedText({look, seconds, waitedFor}: NodeWait): string {
+  if (waitedFor === false) return 'not waited for: it may not be read';
   if (seconds === undefined) return 'not yet';
   return look === 1 ? 'from the first look on' : `after ${secondsText(seconds)}`;
 }
@@ -41,11 +43,6 @@ export function convergedText({look, seconds}: NodeWait): string {
 /** How long one node took, in a sentence of its own. */
 export function waitText(wait: NodeWait): string {
   return `as it should be: ${convergedText(wait)}`;
-}
-
-/** `3.2 s`, `60 s`. */
-export function secondsText(seconds: number): string {
-  return `${Number(seconds.toFixed(1))} s`;
 }
 
 function slowness({seconds}: NodeWait): number {

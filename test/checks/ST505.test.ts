@@ -1,4 +1,8 @@
-import {expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import type {PodObject} from '../../src/model/api-objects.ts';
+import type {NodeDump} from '../../src/model/snapshot.ts';
+import {snapshotOf} from '../fixtures.ts';
 import {saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST505', severity: 'warning', node: 'node-b'};
@@ -56,3 +60,67 @@ function metrics({queuedAgo, syncedAgo}: {readonly queuedAgo: number; readonly s
     '',
   ].join('\n');
 }
+
+/** What is said of the kube-proxy of a node that has stood still for a while (node-b), or of a healthy cluster. */
+async function saidOf(
+  capture: string,
+  pods: readonly PodObject[],
+  missing: NodeDump['missing'] = [],
+): Promise<readonly (readonly [string | undefined, string])[]> {
+  const snapshot = await snapshotOf(capture);
+  const nodes = snapshot.nodes.map(node => ({...node, missing}));
+  const {findings} = diagnose(
+    {...snapshot, api: {...snapshot.api, pods: [...(snapshot.api.pods ?? []), ...pods]}, nodes},
+    {toolVersion: ''},
+  );
+  return findings.flatMap(({code, node, message}) => (code === 'ST505' ? [[node, message]] : []));
+}
+
+const proxyPod = (node: string, ready = 'True'): PodObject => ({
+  metadata: {namespace: 'kube-system', name: `kube-proxy-${node}`, labels: {'k8s-app': 'kube-proxy'}},
+  spec: {nodeName: node, hostNetwork: true, containers: [{name: 'kube-proxy', image: ''}]},
+  status: {phase: 'Running', conditions: [{type: 'Ready', status: ready}]},
+});
+
+const silent = (reason: string) => ['healthz.json', 'metrics'].map(file => ({file, reason}));
+const refused = silent('curl ended with exit code 7: curl: (7) Failed to connect to 127.0.0.1 port 10256 after 0 ms: Connection refused');
+
+describe('where the rules of a node do not follow, its kube-proxy is named as the likely cause', () => {
+  test.each<{what: string; pods?: readonly PodObject[]; missing?: NodeDump['missing']; reason: string}>([
+    {
+      what: 'its pod is not ready',
+      pods: [proxyPod('node-a'), proxyPod('node-b', 'False')],
+      reason: 'its pod kube-system/kube-proxy-node-b is not ready (Running)',
+    },
+    {
+      what: 'it has no pod while others have',
+      pods: [proxyPod('node-a'), proxyPod('node-c')],
+      reason: 'no pod of kube-proxy is on this node, while there are 2 on others',
+    },
+    {what: 'nothing listens at its ports', missing: refused, reason: 'nothing listens at its ports 10256 and 10249'},
+    {
+      what: 'wget says so',
+      missing: silent("wget ended with exit code 1: wget: can't connect to remote host (127.0.0.1): Connection refused"),
+      reason: 'nothing listens at its ports 10256 and 10249',
+    },
+    {
+      what: 'it does not answer',
+      missing: silent('curl ended with exit code 28: curl: (28) Operation timed out after 5001 milliseconds with 0 bytes received'),
+      reason: 'it does not answer at its ports 10256 and 10249',
+    },
+  ])('$what', async ({pods = [], missing, reason}) => {
+    expect(await saidOf('faults/frozen-node', pods, missing)).toEqual([['node-b', `kube-proxy on node-b does not keep up: ${reason}`]]);
+    expect(await saidOf('healthy/1.36-iptables', pods, missing)).toEqual([]);
+  });
+
+  test('but not one that runs as far as can be seen', async () => {
+    expect(
+      await saidOf(
+        'faults/frozen-node',
+        ['node-a', 'node-b', 'node-c'].map(node => proxyPod(node)),
+        silent('curl: not found'),
+      ),
+    ).toEqual([]);
+    expect(await saidOf('faults/frozen-node', [])).toEqual([]);
+  });
+});

@@ -8,7 +8,7 @@ import {waitLimit} from '../../src/command/wait-limit.ts';
 import type {Report} from '../../src/model/report.ts';
 import {capturePath} from '../fixtures.ts';
 import type {ApiServer, ApiServerOptions} from '../stand-in/api-server.ts';
-import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {bundleReply, startBundleCluster} from '../stand-in/bundle-cluster.ts';
 import type {ExecCommand} from '../stand-in/exec.ts';
 
 const healthy = capturePath('healthy/1.36-iptables');
@@ -212,9 +212,13 @@ describe('when the time is up', () => {
   });
 
   test('a node that never could be read makes it 3', async () => {
-    const {report} = await waitFor({wait: '5s', faults: [{kind: 'status', match: /kube-proxy-node-b\/exec/, status: 403, message: 'no'}]});
+    const {report, clock} = await waitFor({
+      wait: '5s',
+      faults: [{kind: 'status', match: /kube-proxy-node-b\/exec/, status: 500, message: 'no'}],
+    });
     expect(exitCode(report, 'error')).toBe(3);
     expect(report.wait?.nodes.filter(({look}) => look === undefined)).toEqual([{name: 'node-b'}]);
+    expect(clock.sleeps).toEqual([1000, 2000, 2000]);
   });
 
   test('what keeps changing is not well', async () => {
@@ -264,11 +268,106 @@ describe('it does not wait for what does not come', () => {
     expect(clock.sleeps).toEqual([]);
   });
 
+  const forbidden = {kind: 'status', match: /kube-proxy-node-b\/exec/, status: 403, message: 'not for you'} as const;
+
+  test('a node that may not be entered', async () => {
+    const {report, clock, notes} = await waitFor({wait: '60s', faults: [{...forbidden}]});
+    expect(exitCode(report, 'error')).toBe(3);
+    expect(clock.sleeps).toEqual([]);
+    expect(report.wait).toMatchObject({clean: false, looks: 1, nodes: [{look: 1}, {name: 'node-b', waitedFor: false}, {look: 1}]});
+    expect(notes[1]).toMatch(/^not waited for, for time does not change it: node-b: .*not for you.*exec needs the verbs get and create/);
+  });
+
+  test.each(['error', 'warning'])('it alone: the others are waited for, with --fail-on %s too', async failOn => {
+    let rules = behind;
+    const clock = handClock(now => {
+      if (now >= 3) rules = own;
+    });
+    const {report, server} = await waitFor({wait: '60s', clock, failOn, faults: [{...forbidden}], ...nodeA(() => rules)});
+    expect(report.wait).toMatchObject({clean: false, looks: 3, nodes: [{look: 3}, {waitedFor: false}, {look: 1}]});
+    expect(exitCode(report, 'error')).toBe(3);
+    expect(server.requests.filter(({path}) => /kube-proxy-node-b\/exec/.test(path))).toHaveLength(1);
+    expect(clock.time - start).toBeLessThan(15_000);
+  });
+
+  test('nodes by pods that may not be listed', async () => {
+    const {report, clock, notes} = await waitFor({wait: '60s', allow: ({resource}) => resource !== 'pods'});
+    expect(exitCode(report, 'error')).toBe(3);
+    expect(clock.sleeps).toEqual([]);
+    expect(notes[1]).toMatch(/not waited for, .*node-a, node-b, node-c: no pod to exec into on node-a: .*are you allowed to list pods/);
+  });
+
   test('findings that do not fail', async () => {
     const {report, clock} = await waitFor({wait: '60s', failOn: 'never', ...nodeA(() => behind)});
     expect(report.wait?.clean).toBe(true);
     expect(failing(report)).not.toEqual([]);
     expect(clock.time - start).toBeLessThanOrEqual(15_000);
+  });
+});
+
+describe('when nodes come and go', () => {
+  const proxyOf = (server: ApiServer | undefined, name: string) => server?.store.find('pods', 'kube-system', `kube-proxy-${name}`);
+
+  test('one that is gone is not waited for', async () => {
+    const clock = handClock(now => {
+      if (now !== 3) return;
+      servers[0]?.store.remove('nodes', '', 'node-b');
+      servers[0]?.store.remove('pods', 'kube-system', 'kube-proxy-node-b');
+    });
+    const {report} = await waitFor({wait: '60s', clock, exec: ({node}) => (node === 'node-b' ? {exitCode: 1, stderr: 'it ends'} : null)});
+    expect(report.nodes.map(({name}) => name)).toEqual(['node-a', 'node-c']);
+    expect(report.wait).toMatchObject({clean: true, looks: 3, nodes: [{name: 'node-a'}, {name: 'node-c'}]});
+    expect(exitCode(report, 'error')).toBe(0);
+  });
+
+  test('one that has come must have the change too', async () => {
+    let rules = behind;
+    let young = behind;
+    const clock = handClock(now => {
+      const [server] = servers;
+      if (now === 1 && server !== undefined) {
+        const node = server.store.find('nodes', '', 'node-c');
+        const pod = proxyOf(server, 'node-c');
+        if (node === undefined || pod === undefined) throw new Error('there is no node-c');
+        server.store.put('nodes', {...structuredClone(node), metadata: {...node.metadata, name: 'node-d'}});
+        server.store.put('pods', {
+          ...structuredClone(pod),
+          metadata: {...pod.metadata, name: 'kube-proxy-node-d'},
+          spec: {...(pod['spec'] as object), nodeName: 'node-d'},
+        });
+      }
+      if (now >= 3) rules = own;
+      if (now >= 10) young = own;
+    });
+    const {report} = await waitFor({
+      ...{wait: '60s', clock, flags: {'node-selector': 'kubernetes.io/os=linux'}},
+      exec: ({node, argv}) => {
+        const isSave = argv.join(' ') === 'iptables-save';
+        if (node === 'node-a' && isSave) return {stdout: rules};
+        if (node !== 'node-d') return null;
+        return isSave ? {stdout: young} : bundleReply(healthy, {node: 'node-a', argv});
+      },
+    });
+    expect(report.wait?.clean).toBe(true);
+    expect(report.wait?.nodes.map(({name}) => name)).toEqual(['node-a', 'node-b', 'node-c', 'node-d']);
+    expect(report.wait?.nodes.at(-1)?.seconds).toBeGreaterThanOrEqual(10);
+  });
+
+  test('one that starts anew is waited for until it has its rules', async () => {
+    const empty = own.replace(/^-A .*\n/gm, '').replace(/^:(?!PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING).*\n/gm, '');
+    let state: 'behind' | 'gone' | 'empty' | 'up' = 'behind';
+    const clock = handClock(now => {
+      state = now < 3 ? 'behind' : now < 10 ? 'gone' : now < 15 ? 'empty' : 'up';
+    });
+    const {report} = await waitFor({
+      ...{wait: '60s', clock},
+      exec: ({node, argv}) => {
+        if (node !== 'node-a') return null;
+        if (state === 'gone') return {exitCode: 1, stderr: 'error dialing backend'};
+        return argv.join(' ') === 'iptables-save' ? {stdout: {behind, empty, up: own}[state]} : null;
+      },
+    });
+    expect(report.wait).toMatchObject({clean: true, nodes: [{seconds: 15}, {look: 1}, {look: 1}]});
   });
 });
 

@@ -46,7 +46,12 @@ export class ClusterReader {
     if (!(error instanceof ApiError)) throw error;
     if (!this.#anyFailure && (error.status === null || error.status === 401)) throw error;
     const whatToDo = error.status === 403 ? remedy : 'Try again; what could be read was judged.';
-    this.problems.push({message: error.message, remedy: whatToDo, ...(isMinor ? {isMinor: true} : {})});
+    this.problems.push({
+      message: error.message,
+      remedy: whatToDo,
+      ...(isMinor ? {isMinor: true} : {}),
+      ...(error.status === 403 ? {isLasting: true as const} : {}),
+    });
   }
 }
 

@@ -1,11 +1,12 @@
-import type {NodeObject, PodObject} from '../../model/api-objects.ts';
+import type {NodeObject} from '../../model/api-objects.ts';
 import type {NodeInfo} from '../transport.ts';
-import {podsByNode} from './read-agent-pods.ts';
+import {podsByNode, type PodsReading} from './read-agent-pods.ts';
 
 /** What transports need to know of these nodes. A node whose object was not read is known by its name and its pods. */
-export function nodeInfos(names: readonly string[], objects: readonly NodeObject[], pods: readonly PodObject[]): readonly NodeInfo[] {
+export function nodeInfos(names: readonly string[], objects: readonly NodeObject[], {pods, problems}: PodsReading): readonly NodeInfo[] {
   const byName = new Map(objects.map(object => [object.metadata.name, object]));
-  const byNode = podsByNode(pods);
+  const byNode = podsByNode(pods ?? []);
+  const isUnlisted = pods === null && problems.length > 0 && problems.every(({isLasting}) => isLasting);
   return names.map(name => {
     const object = byName.get(name);
     return {
@@ -15,6 +16,7 @@ export function nodeInfos(names: readonly string[], objects: readonly NodeObject
       ),
       labels: object?.metadata.labels ?? {},
       pods: byNode.get(name) ?? [],
+      ...(isUnlisted ? {isUnlisted: true as const} : {}),
     };
   });
 }

@@ -95,7 +95,7 @@ function readEndpoints(scope: ClusterScope, reader: ClusterReader): Promise<read
   );
 }
 
-function readNodes(reader: ClusterReader): Promise<readonly NodeObject[] | null> {
+export function readNodes(reader: ClusterReader): Promise<readonly NodeObject[] | null> {
   return reader.list<NodeObject>({path: '/api/v1/nodes', shape: nodeShape, remedy: askForRights('list', 'nodes')});
 }
 

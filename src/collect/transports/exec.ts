@@ -9,7 +9,7 @@ export function execTransport(api: KubeApi): Transport {
     name: 'exec',
     async open(node, signal) {
       const agents = agentsOn(node);
-      if (agents.length === 0) throw new Unreachable(noAgent(node));
+      if (agents.length === 0) throw new Unreachable(noAgent(node), {isLasting: node.isUnlisted === true});
       for (const target of agents) if (await hasTools(api, target, signal)) return podShell(api, target);
       const names = agents.map(({namespace, pod}) => `${namespace}/${pod}`).join(', ');
       throw new Unreachable(`no iptables-save in ${names} on ${node.name}: use --transport debug or --transport ssh`);

@@ -9,13 +9,16 @@ export function sshHost(node: NodeInfo, type: SshAddressType = 'InternalIP'): st
   const host = addressOf(node, type) ?? (type === 'ExternalIP' ? undefined : (addressOf(node, 'Hostname') ?? node.name));
   if (host === undefined) {
     const known = node.addresses.map(entry => `${entry.type} ${entry.address}`).join(', ');
-    throw new Unreachable(`${node.name} has no ${type} (it has ${known || 'no addresses'}): choose another with --ssh-address`);
+    throw new Unreachable(`${node.name} has no ${type} (it has ${known || 'no addresses'}): choose another with --ssh-address`, {
+      isLasting: true,
+    });
   }
   // The kubelet of the node says what its addresses are: they are no more to be trusted than the node.
   const isHost = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(host) || (isIP(host) !== 0 && !host.includes('%'));
   if (!isHost)
     throw new Unreachable(
       `the ${type} of ${node.name}, ${JSON.stringify(host)}, is neither an IP address nor a host name: it is not given to ssh`,
+      {isLasting: true},
     );
   return host;
 }

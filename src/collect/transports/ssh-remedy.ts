@@ -3,20 +3,38 @@ export function sshRemedy(said: string, host: string): string {
   return remedies.find(({pattern}) => pattern.test(said))?.remedy(host) ?? `try "ssh ${host}" by hand`;
 }
 
+/** Whether ssh would fail in the same way later: a key or a setting is wrong. */
+export function isLastingFailure(said: string): boolean {
+  return remedies.find(({pattern}) => pattern.test(said))?.isLasting ?? false;
+}
+
+interface Remedy {
+  readonly pattern: RegExp;
+  readonly remedy: (host: string) => string;
+  readonly isLasting?: true;
+}
+
 /** The first that fits counts. */
-const remedies: readonly {readonly pattern: RegExp; readonly remedy: (host: string) => string}[] = [
+const remedies: readonly Remedy[] = [
+  {
+    pattern: /System is booting up|pam_nologin/,
+    remedy: () => 'it is starting, and lets nobody in yet',
+  },
   {
     pattern: /HOST IDENTIFICATION HAS CHANGED/,
+    isLasting: true,
     remedy: host =>
       `its host key is not the one that is known; when that is as it should be, forget the old one with "ssh-keygen -R ${host}", else somebody may be in between`,
   },
   {
     pattern: /Host key verification failed|host key is known/,
+    isLasting: true,
     remedy: host =>
       `its host key is not known here; check and accept it by "ssh ${host}" once, or use --ssh-option StrictHostKeyChecking=accept-new`,
   },
   {
     pattern: /Permission denied|Too many authentication failures/,
+    isLasting: true,
     remedy: () =>
       'the node took none of your keys; choose the user with --ssh-user and the key with ssh-add or --ssh-option IdentityFile=FILE',
   },
@@ -29,6 +47,7 @@ const remedies: readonly {readonly pattern: RegExp; readonly remedy: (host: stri
   },
   {
     pattern: /Bad configuration option|Bad owner or permissions|keyword .* extra arguments/i,
+    isLasting: true,
     remedy: () => 'put your ssh configuration or --ssh-option right',
   },
 ];

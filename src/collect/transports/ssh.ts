@@ -7,7 +7,7 @@ import {asRoot, isProgramMissing, sudoRefusal} from './root-command.ts';
 import {runProgram} from './run-program.ts';
 import {type SshAddressType, sshHost} from './ssh-host.ts';
 import {remoteCommand} from './ssh-quote.ts';
-import {sshRemedy} from './ssh-remedy.ts';
+import {isLastingFailure, sshRemedy} from './ssh-remedy.ts';
 
 export interface SshOptions {
   readonly user?: string;
@@ -74,13 +74,16 @@ class SshConnection implements NodeShell {
     });
     await file.close();
     const said = await readFile(log, 'utf8');
-    if (result.notFound) throw new Unreachable('ssh is not installed on this machine, or not on PATH', {cause: result.cause});
+    if (result.notFound)
+      throw new Unreachable('ssh is not installed on this machine, or not on PATH', {cause: result.cause, isLasting: true});
     if (signal.aborted) throw new Unreachable(`ssh to ${this.#host}: stopped before there was an answer`, {cause: signal.reason});
     const refused = sudo ? sudoRefusal(said) : null;
-    if (refused !== null) throw new Unreachable(`ssh to ${this.#host}: ${refused}: sudo on ${node.name} must not ask for a password`);
+    if (refused !== null)
+      throw new Unreachable(`ssh to ${this.#host}: ${refused}: sudo on ${node.name} must not ask for a password`, {isLasting: true});
     if (result.exitCode !== 0 && (!sudo || result.exitCode === sshFailed)) {
       throw new Unreachable(`ssh to ${this.#host}: ${lastLine(said) || 'it ended without a word'}: ${sshRemedy(said, this.#host)}`, {
         cause: result.cause,
+        isLasting: isLastingFailure(said),
       });
     }
     if (!sudo && result.stdout.toString('utf8').trim() !== '0')

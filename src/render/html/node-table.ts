@@ -1,20 +1,29 @@
-import type {NodeReport, Report} from '../../model/report.ts';
+import type {NodeReport, NodeWait, Report} from '../../model/report.ts';
 import {count} from '../verdict-line.ts';
+import {convergedText} from '../wait-section.ts';
 import {type Html, html, nothing} from './html.ts';
 
 /** The nodes, how they were found to run, and why one was not looked at. The filters know nodes by their place in it. */
-export function nodesHtml({nodes}: Report): Html {
+export function nodesHtml({nodes, wait}: Report): Html {
   if (nodes.length === 0) return nothing;
+  const waits = new Map(wait?.nodes.map(node => [node.name, node]));
+  const isOpen = wait !== undefined || nodes.some(({status}) => status !== 'checked');
   return html`<section><h2>Nodes</h2>
-<details${nodes.some(({status}) => status !== 'checked') ? html` open` : nothing}><summary>${count(nodes.length, 'node')}</summary>
+<details${isOpen ? html` open` : nothing}><summary>${count(nodes.length, 'node')}</summary>
 <div id="nodes"><div class="scroll" tabindex="0" role="region" aria-label="Nodes"><table>
-<thead><tr><th scope="col">Node</th><th scope="col">status</th><th scope="col">mode</th><th scope="col">kube-proxy</th><th scope="col">rules</th><th scope="col">remark</th></tr></thead>
+<thead><tr><th scope="col">Node</th><th scope="col">status</th><th scope="col">mode</th><th scope="col">kube-proxy</th><th scope="col">rules</th>${wait === undefined ? nothing : html`<th scope="col">as it should be</th>`}<th scope="col">remark</th></tr></thead>
 <tbody>
-${nodes.map(nodeHtml)}
+${nodes.map(node => nodeHtml(node, wait === undefined ? nothing : waitHtml(waits.get(node.name))))}
 </tbody></table></div></div></details></section>`;
 }
 
-function nodeHtml({name, status, proxyMode, kubeProxyVersion, backend, rules, reason}: NodeReport): Html {
+function nodeHtml({name, status, proxyMode, kubeProxyVersion, backend, rules, reason}: NodeReport, wait: Html): Html {
   const mode = [proxyMode ?? '', ...(backend === undefined ? [] : [`(${backend})`])].join(' ');
-  return html`<tr><th scope="row">${name}</th><td class="${status === 'checked' ? 'ok' : 'warning'}">${status}</td><td>${mode}</td><td>${kubeProxyVersion ?? ''}</td><td>${rules}</td><td>${reason ?? ''}</td></tr>`;
+  return html`<tr><th scope="row">${name}</th><td class="${status === 'checked' ? 'ok' : 'warning'}">${status}</td><td>${mode}</td><td>${kubeProxyVersion ?? ''}</td><td>${rules}</td>${wait}<td>${reason ?? ''}</td></tr>`;
+}
+
+/** One that kube-proxy does not serve was not waited for. */
+function waitHtml(wait: NodeWait | undefined): Html {
+  if (wait === undefined) return html`<td></td>`;
+  return html`<td class="${wait.look === undefined ? 'warning' : 'ok'}">${convergedText(wait)}</td>`;
 }

@@ -65,7 +65,7 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
 
   async function collected(): Promise<readonly string[]> {
     if (transport === 'debug') await removeLeftovers(api, debugNamespace);
-    const [node] = nodeInfos(['node-a'], cluster.api.nodes ?? [], agents.pods ?? []);
+    const [node] = nodeInfos(['node-a'], cluster.api.nodes ?? [], agents);
     if (node === undefined) throw new Error('no node');
     const way = transportNamed(transport, {api, debug: {namespace: debugNamespace, startTimeoutMs: 5000}});
     const read = await collectNode(node, way, {signal: AbortSignal.timeout(20_000), timeoutMs: 20_000, want: new Set(['iptables-save'])});

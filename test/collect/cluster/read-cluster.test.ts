@@ -101,7 +101,11 @@ describe('readCluster', () => {
     expect(read.nodes).toBeNull();
     expect(read.services).toHaveLength(3);
     expect(problems).toEqual([
-      {message: expect.stringContaining('cannot list resource "nodes"'), remedy: expect.stringContaining('kubectl svc-trace access')},
+      {
+        message: expect.stringContaining('cannot list resource "nodes"'),
+        remedy: expect.stringContaining('kubectl svc-trace access'),
+        isLasting: true,
+      },
     ]);
   });
 
