@@ -24,8 +24,8 @@ export interface CollectOptions {
   readonly signal: AbortSignal;
   /** For one node, from the first try to reach it to the last file, in milliseconds. */
   readonly timeoutMs: number;
-  /** The files that are of use, as they are called in a bundle; all when left out. */
-  readonly want?: ReadonlySet<string>;
+  /** Whether a file is of use, by its name in a bundle; all are when left out. */
+  readonly wants?: ((file: string) => boolean) | undefined;
 }
 
 /**
@@ -38,9 +38,9 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
   const signal = AbortSignal.any([options.signal, timer.signal]);
   const reading = new NodeReading(node.name);
   try {
-    const {want} = options;
-    const broke = await attempt(node, transport, {reading, signal, want, isLast: false});
-    if (broke) await attempt(node, transport, {reading, signal, want, isLast: true});
+    const {wants = () => true} = options;
+    const broke = await attempt(node, transport, {reading, signal, wants, isLast: false});
+    if (broke) await attempt(node, transport, {reading, signal, wants, isLast: true});
   } finally {
     clearTimeout(timeout);
   }
@@ -50,19 +50,20 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
 interface Attempt {
   readonly reading: NodeReading;
   readonly signal: AbortSignal;
-  readonly want: ReadonlySet<string> | undefined;
+  readonly wants: (file: string) => boolean;
   readonly isLast: boolean;
 }
 
 /** Resolves to whether the connection broke and it is worth another try. */
-async function attempt(node: NodeInfo, transport: Transport, {reading, signal, want, isLast}: Attempt): Promise<boolean> {
+async function attempt(node: NodeInfo, transport: Transport, {reading, signal, wants, isLast}: Attempt): Promise<boolean> {
   let shell: NodeShell | null = null;
   try {
     shell = await openUntil(transport, node, signal);
     reading.via = shell.description;
     const reader = {shell, signal, isLast};
-    await reading.readAll(wanted(firstCommands, want), reader);
-    await reading.readAll(wanted(furtherCommands(reading.files), want), reader);
+    const isWanted = ({file}: NodeCommand) => wants(file);
+    await reading.readAll(firstCommands.filter(isWanted), reader);
+    await reading.readAll(furtherCommands(reading.files).filter(isWanted), reader);
     return false;
   } catch (error) {
     if (signal.aborted) reading.stopped(whyStopped(signal, error));
@@ -110,8 +111,4 @@ async function dispose(shell: NodeShell, reading: NodeReading): Promise<void> {
   } catch (error) {
     reading.failed(`${shell.description}: could not be cleaned up: ${messageOf(error)}`);
   }
-}
-
-function wanted(commands: readonly NodeCommand[], want: ReadonlySet<string> | undefined): readonly NodeCommand[] {
-  return want === undefined ? commands : commands.filter(({file}) => want.has(file));
 }

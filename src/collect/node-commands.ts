@@ -1,4 +1,5 @@
 import {Buffer} from 'node:buffer';
+import {kubeProxyPages} from './kube-proxy-pages.ts';
 
 /** How one file of a bundle is read off a node. */
 export interface NodeCommand {
@@ -19,11 +20,14 @@ export interface NodeCommandWay {
   readonly join?: (outputs: readonly Buffer[]) => Buffer | null;
 }
 
+/** Says by its version which backend the tools in use read. */
+export const backendCommand: readonly string[] = ['iptables-save', '--version'];
+
 /** What is read first of each node. Only argvs: no shell may be there. */
 export const firstCommands: readonly NodeCommand[] = [
   {file: 'iptables-save', ways: [{commands: [['iptables-save']]}], isDump: true, isRequired: true},
   {file: 'ip6tables-save', ways: [{commands: [['ip6tables-save']]}], isDump: true, isRequired: true},
-  {file: 'iptables-version', ways: [{commands: [['iptables', '--version']]}]},
+  {file: 'iptables-version', ways: [{commands: [backendCommand], join: onlyVersionLine}]},
   {file: 'addresses.json', ways: [{commands: [['ip', '-j', 'addr']]}]},
   {
     file: 'sysctls',
@@ -60,10 +64,7 @@ export const firstCommands: readonly NodeCommand[] = [
     ],
   },
   {file: 'kube-proxy-version', ways: [{commands: [['kube-proxy', '--version']], join: onlyVersion}]},
-  {file: 'proxy-mode', ways: httpWays('http://127.0.0.1:10249/proxyMode')},
-  {file: 'configz.json', ways: httpWays('http://127.0.0.1:10249/configz')},
-  {file: 'metrics', ways: httpWays('http://127.0.0.1:10249/metrics', onlyKubeProxyMetrics)},
-  {file: 'healthz.json', ways: httpWays('http://127.0.0.1:10256/healthz')},
+  ...kubeProxyPages,
 ];
 
 /** What is worth reading after that, by what was found. */
@@ -131,27 +132,10 @@ function asSysctl(_line: string, path: string): string {
   return `${path.replaceAll('/', '.')} = `;
 }
 
-/** curl takes an answer of any status that is JSON or text for a file, as kube-proxy's 503 is one too: an error page is not kept. */
-function httpWays(url: string, keep: (body: Buffer) => Buffer | null = body => body): readonly NodeCommandWay[] {
-  const join = (outputs: readonly Buffer[]) => {
-    const body = Buffer.concat(outputs);
-    return /^(?:404 page not found|\s*<)/.test(body.toString('latin1', 0, 100)) ? null : keep(body);
-  };
-  return [
-    {commands: [['curl', '-sS', '--noproxy', '*', '--max-time', '5', url]], join},
-    {commands: [['wget', '-q', '-O', '-', '-T', '5', url]], join},
-  ];
-}
-
-/** The rest is about Go and HTTP, and long. */
-function onlyKubeProxyMetrics(body: Buffer): Buffer | null {
-  const lines = body.toString('utf8').split('\n');
-  return Buffer.from(
-    lines
-      .filter(line => line.startsWith('kubeproxy_') && !/_bucket\{/.test(line))
-      .map(line => `${line}\n`)
-      .join(''),
-  );
+/** An iptables-save that does not heed the flag prints all its rules. */
+function onlyVersionLine(outputs: readonly Buffer[]): Buffer | null {
+  const line = /^ip6?tables-save v.*/.exec(outputs[0]?.toString('latin1', 0, 200) ?? '')?.[0];
+  return line === undefined ? null : Buffer.from(`${line}\n`);
 }
 
 /** `Kubernetes v1.36.2` is v1.36.2. */

@@ -2,6 +2,7 @@ import {Buffer} from 'node:buffer';
 import pLimit from 'p-limit';
 import type {CollectedNode, MissingFile} from './collect-node.ts';
 import {ApiError} from './kube/kube-api.ts';
+import {allPages, type JointCommand} from './kube-proxy-pages.ts';
 import type {NodeCommand, NodeCommandWay} from './node-commands.ts';
 import {CommandFailed, type NodeShell, Unreachable} from './transport.ts';
 
@@ -40,28 +41,50 @@ export class NodeReading {
     for (const command of commands) this.#asked.set(command.file, command);
     const limit = pLimit(parallel);
     let brokenBy: unknown;
-    const one = async (command: NodeCommand): Promise<void> => {
+    const one = async (read: () => Promise<void>): Promise<void> => {
       if (brokenBy !== undefined) return;
       try {
-        await this.#readOne(command, reader);
+        await read();
       } catch (error) {
         brokenBy ??= error;
       }
     };
-    await Promise.all(commands.filter(({file}) => !this.#settled.has(file)).map(command => limit(one, command)));
+    const open = commands.filter(({file}) => !this.#settled.has(file));
+    const pages = open.filter(({file}) => allPages.files.includes(file));
+    const single = pages.length < allPages.files.length ? open : open.filter(command => !pages.includes(command));
+    const together = single === open ? [] : [() => this.#readTogether(allPages, pages, reader)];
+    const reads = [...single.map(command => () => this.#readOne(command, reader)), ...together];
+    await Promise.all(reads.map(read => limit(one, read)));
     if (brokenBy !== undefined) throw brokenBy;
+  }
+
+  /** What one command does not give, its own commands do, one after another: of a program that is not there, only the first is tried. */
+  async #readTogether(joint: JointCommand, commands: readonly NodeCommand[], reader: Reader): Promise<void> {
+    const given = await this.#run(joint.argv, reader).then(joint.split, (error: unknown) => {
+      if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
+      return new Map<string, Buffer | null>();
+    });
+    for (const command of commands) {
+      const content = given.get(command.file);
+      if (content === undefined) await this.#readOne(command, reader);
+      else this.#keep(command, content);
+    }
   }
 
   async #readOne(command: NodeCommand, reader: Reader): Promise<void> {
     try {
-      const content = await this.#tryWays(command, reader);
-      if (content === null) this.#missing.push({file: command.file, reason: 'there is nothing in it'});
-      else this.files.set(command.file, content);
+      this.#keep(command, await this.#tryWays(command, reader));
     } catch (error) {
       if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
       this.#unreadable(command, error);
+      this.#settled.add(command.file);
     }
-    this.#settled.add(command.file);
+  }
+
+  #keep({file}: NodeCommand, content: Buffer | null): void {
+    if (content === null) this.#missing.push({file, reason: 'there is nothing in it'});
+    else this.files.set(file, content);
+    this.#settled.add(file);
   }
 
   async #tryWays(command: NodeCommand, reader: Reader): Promise<Buffer | null> {

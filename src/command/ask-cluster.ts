@@ -41,8 +41,10 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   if (nodes.length === 0) throw new Errors.CLIError('no node is known: name one with --node', {exit: 3});
   const answers: PacketAnswer[] = [];
   const unread: string[] = [];
+  // The walk of a new connection does not depend on the others.
+  const wants = (file: string) => file !== 'conntrack';
   const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
-  for await (const node of collectNodes(nodes, transport, {signal, concurrency, timeoutMs, onProgress})) {
+  for await (const node of collectNodes(nodes, transport, {signal, concurrency, timeoutMs, onProgress, wants})) {
     if (node.status === 'unread') unread.push(escapeText(`${node.name}: ${node.problems.map(({message}) => message).join('; ')}`));
     else answers.push(...askNodes(flags, {...snapshot, nodes: [node]}, () => true));
   }

@@ -5,7 +5,7 @@ import type {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {nodeObject} from '../expect/api-index.ts';
 import type {NodeObject} from '../model/api-objects.ts';
 import {whyNoRules} from '../model/node-without-rules.ts';
-import type {Problem} from '../model/snapshot.ts';
+import type {ApiObjects, Problem} from '../model/snapshot.ts';
 import type {ClusterRun} from './diagnose-cluster.ts';
 import {asUnread, takeNode} from './node-intake.ts';
 import type {NodeLooks} from './node-looks.ts';
@@ -65,7 +65,7 @@ export class NodeJudging implements NodeLooks {
     const wanted = new Set(names);
     const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#isNamedOnly(name));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
-    for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress})) {
+    for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress, wants: this.#wants})) {
       this.#problems.set(node.name, takeNode(node, this.#diagnosis));
       this.#judged.add(node.name);
       this.#noteLasting(node);
@@ -92,6 +92,9 @@ export class NodeJudging implements NodeLooks {
     return true;
   }
 
+  /** Tracked connections tell of UDP Services alone, and are many on a busy node. */
+  readonly #wants = (file: string): boolean => file !== 'conntrack' || hasUdp(this.#diagnosis.api);
+
   #timed(): Transport {
     const {transport} = this.#source;
     const open = (node: NodeInfo, signal: AbortSignal) => {
@@ -100,4 +103,8 @@ export class NodeJudging implements NodeLooks {
     };
     return {name: transport.name, open};
   }
+}
+
+function hasUdp({services}: ApiObjects): boolean {
+  return services?.some(({spec}) => spec?.ports?.some(({protocol}) => protocol === 'UDP') ?? false) ?? true;
 }

@@ -49,7 +49,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'addresses.json': redactJson({list: link}),
   'kube-ipvs0.json': redactJson({list: link}),
   sysctls: redactSysctls,
-  'iptables-version': keepOnly(/^ip6?tables v[\d.]+(?: \([\w-]+\))?$/),
+  'iptables-version': keepOnly(/^ip6?tables(?:-save)? v[\d.]+(?: \([\w-]+\))?$/),
   'kube-proxy-version': keepOnly(/^(?:Kubernetes )?v?\d+\.\d+[\w.+-]*$/),
   'kube-proxy-config.yaml': redactConfigText,
   'configz.json': redactConfigz,

@@ -6,6 +6,7 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {startApiServer} from '../stand-in/api-server.ts';
 import {bundleObjects} from '../stand-in/bundle-objects.ts';
+import {curlReply} from '../stand-in/curl.ts';
 import type {ExecCommand, ExecReply} from '../stand-in/exec.ts';
 import {kubeProxyPods} from '../stand-in/kube-proxy-pods.ts';
 import type {StoredObject} from '../stand-in/object-store.ts';
@@ -56,9 +57,12 @@ function reply(cluster: Cluster, {node: name, argv}: ExecCommand): ExecReply {
   if (command === 'ip6tables-save') return {stdout: dump('IPv6')};
   if (command === 'kube-proxy --version') return {stdout: 'Kubernetes v1.36.2\n'};
   if (command === 'ip -j addr' && node !== undefined) return {stdout: JSON.stringify(interfaces(node))};
-  if (command.endsWith('http://127.0.0.1:10249/proxyMode')) return {stdout: 'iptables'};
-  if (command.endsWith('http://127.0.0.1:10249/configz')) return {stdout: configz(cluster, name)};
+  if (argv[0] === 'curl') return curlReply(argv, url => pages(cluster, name)[url.split('/').at(-1) ?? ''] ?? null);
   return {argv: ['no-such-program']};
+}
+
+function pages(cluster: Cluster, node: string): Readonly<Record<string, string>> {
+  return {proxyMode: 'iptables', configz: configz(cluster, node), healthz: '{}', metrics: ''};
 }
 
 function configz({podCIDR}: Cluster, hostnameOverride: string): string {

@@ -2,6 +2,7 @@ import {existsSync, readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {type ApiServer, type ApiServerOptions, startApiServer} from './api-server.ts';
 import {bundleObjects} from './bundle-objects.ts';
+import {curlReply} from './curl.ts';
 import type {ExecCommand, ExecReply} from './exec.ts';
 
 /** A cluster made of a bundle: its API objects, and on every node a pod of kube-proxy in which commands print what the bundle holds. */
@@ -26,14 +27,15 @@ export function proxyPod(node: string): object {
 export function bundleReply(folder: string, {node, argv}: Pick<ExecCommand, 'node' | 'argv'>): ExecReply {
   const [program = '', ...args] = argv;
   if (program === 'iptables-save' && args.length > 0) return {stdout: 'iptables-save v1.8.9 (nf_tables)\n'};
-  const file = join(folder, 'nodes', node, fileOf(program, args));
-  return existsSync(file) ? {stdout: readFileSync(file)} : {exitCode: 127, stderr: `${program}: not found`};
+  const contentOf = (file: string) =>
+    existsSync(join(folder, 'nodes', node, file)) ? readFileSync(join(folder, 'nodes', node, file)) : null;
+  if (program === 'curl') return curlReply(argv, url => contentOf(pageFiles[url.split('/').at(-1) ?? ''] ?? ''));
+  const stdout = contentOf(programFiles[program] ?? program);
+  return stdout === null ? {exitCode: 127, stderr: `${program}: not found`} : {stdout};
 }
 
-function fileOf(program: string, args: readonly string[]): string {
-  if (program === 'kube-proxy') return 'kube-proxy-version';
-  if (program === 'ip') return 'addresses.json';
-  const last = args.at(-1)?.split('/').at(-1) ?? '';
-  if (program === 'curl') return {proxyMode: 'proxy-mode', configz: 'configz.json', healthz: 'healthz.json'}[last] ?? last;
-  return program;
-}
+const programFiles: Readonly<Record<string, string>> = {'kube-proxy': 'kube-proxy-version', ip: 'addresses.json', sysctl: 'sysctls'};
+
+const pageFiles: Readonly<Record<string, string>> = {
+  ...{proxyMode: 'proxy-mode', configz: 'configz.json', healthz: 'healthz.json', metrics: 'metrics'},
+};

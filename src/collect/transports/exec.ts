@@ -1,3 +1,4 @@
+import {backendCommand} from '../node-commands.ts';
 import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../transport.ts';
 import {agentsOn} from './host-agents.ts';
@@ -10,25 +11,49 @@ export function execTransport(api: KubeApi): Transport {
     async open(node, signal) {
       const agents = agentsOn(node);
       if (agents.length === 0) throw new Unreachable(noAgent(node), {isLasting: node.isUnlisted === true});
-      for (const target of agents) if (await hasTools(api, target, signal)) return podShell(api, target);
+      for (const target of agents) {
+        const probe = await probeTools(api, target, signal);
+        if (probe !== null) return remembering(podShell(api, target), probe);
+      }
       const names = agents.map(({namespace, pod}) => `${namespace}/${pod}`).join(', ');
       throw new Unreachable(`no iptables-save in ${names} on ${node.name}: use --transport debug or --transport ssh`);
     },
   };
 }
 
-/** False when the pod is gone or has no iptables-save, so that the next one may be tried. */
-async function hasTools(api: KubeApi, target: ExecTarget, signal: AbortSignal): Promise<boolean> {
+/** A command that was run, and what it came to. */
+interface Ran {
+  readonly argv: readonly string[];
+  readonly outcome: Promise<Buffer>;
+}
+
+/** Null when the pod is gone or has no iptables-save, so that the next one may be tried. */
+async function probeTools(api: KubeApi, target: ExecTarget, signal: AbortSignal): Promise<Ran | null> {
   try {
-    await api.exec(target, ['iptables-save', '--version'], signal);
-    return true;
+    return {argv: backendCommand, outcome: Promise.resolve(await api.exec(target, backendCommand, signal))};
   } catch (error) {
     // An old iptables-save knows no --version, and is there.
-    if (error instanceof CommandFailed && error.exitCode !== null) return !isMissing(error);
-    if (error instanceof CommandFailed && isMissing(error)) return false;
-    if (error instanceof ApiError && error.status === 404) return false;
+    if (error instanceof CommandFailed && error.exitCode !== null) return isMissing(error) ? null : failedAlready(error);
+    if (error instanceof CommandFailed && isMissing(error)) return null;
+    if (error instanceof ApiError && error.status === 404) return null;
     throw new Unreachable(`${whatFailed(target, messageOf(error))}${execRemedy(error)}`, {cause: error});
   }
+}
+
+function failedAlready(error: CommandFailed): Ran {
+  const outcome = Promise.reject<Buffer>(error);
+  // Nobody may ask for it again.
+  outcome.catch(() => {});
+  return {argv: backendCommand, outcome};
+}
+
+/** Each command is a connection of its own: what is known already is not asked again. */
+function remembering(shell: NodeShell, {argv: known, outcome}: Ran): NodeShell {
+  return {
+    description: shell.description,
+    run: (argv, signal) => (argv.join('\0') === known.join('\0') ? outcome : shell.run(argv, signal)),
+    [Symbol.asyncDispose]: () => shell[Symbol.asyncDispose](),
+  };
 }
 
 /** An API server that refuses says itself what it was asked for. */

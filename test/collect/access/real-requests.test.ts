@@ -68,7 +68,11 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
     const [node] = nodeInfos(['node-a'], cluster.api.nodes ?? [], agents);
     if (node === undefined) throw new Error('no node');
     const way = transportNamed(transport, {api, debug: {namespace: debugNamespace, startTimeoutMs: 5000}});
-    const read = await collectNode(node, way, {signal: AbortSignal.timeout(20_000), timeoutMs: 20_000, want: new Set(['iptables-save'])});
+    const read = await collectNode(node, way, {
+      signal: AbortSignal.timeout(20_000),
+      timeoutMs: 20_000,
+      wants: file => file === 'iptables-save',
+    });
     problems.push(...read.problems.map(({message}) => message));
     return read.files;
   }

@@ -24,7 +24,7 @@ class FakeNode implements Transport {
   readonly #answers: Readonly<Record<string, Answer>>;
 
   constructor(answers: Readonly<Record<string, Answer>>) {
-    this.#answers = {'iptables-save': dump, 'ip6tables-save': dump, ...answers};
+    this.#answers = {'iptables-save': dump, 'iptables-save --version': '', 'ip6tables-save': dump, ...answers};
   }
 
   async open() {
@@ -57,7 +57,7 @@ function failing(text: string, ...errors: readonly Error[]): () => string {
 
 function collect(
   transport: Transport,
-  options: {readonly timeoutMs?: number; readonly signal?: AbortSignal; readonly want?: ReadonlySet<string>} = {},
+  options: {readonly timeoutMs?: number; readonly signal?: AbortSignal; readonly wants?: (file: string) => boolean} = {},
 ) {
   return collectNode(nodeAt(), transport, {signal: never, timeoutMs: 10_000, ...options});
 }
@@ -81,7 +81,7 @@ describe('one node', () => {
 
   test('all files that are wanted, and no others, are read', async () => {
     const transport = new FakeNode({'ip -j addr': '[]'});
-    const node = await collect(transport, {want: new Set(['addresses.json'])});
+    const node = await collect(transport, {wants: file => file === 'addresses.json'});
     expect(transport.commands).toEqual(['ip -j addr']);
     expect(node).toMatchObject({status: 'read', files: ['addresses.json']});
   });
@@ -92,6 +92,7 @@ describe('one node', () => {
         'kube-proxy --version': 'Kubernetes v1.36.2\n',
         'grep -H  /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/all/route_localnet /proc/sys/net/ipv4/conf/all/arp_ignore /proc/sys/net/ipv4/conf/all/arp_announce /proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal':
           '/proc/sys/net/ipv4/ip_forward:1\n/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal:0\n',
+        'wget -q -O - -T 5 http://127.0.0.1:10256/healthz': '{}',
         'wget -q -O - -T 5 http://127.0.0.1:10249/proxyMode': 'iptables',
         'wget -q -O - -T 5 http://127.0.0.1:10249/configz': '404 page not found\n',
         'wget -q -O - -T 5 http://127.0.0.1:10249/metrics': '# HELP\nkubeproxy_x 1\nkubeproxy_y_bucket{le="1"} 2\ngo_x 1\n',
@@ -172,8 +173,42 @@ describe('one node', () => {
     expect(textOf(node, 'iptables-save')).toBe(cutDump);
   });
 
+  const curl = 'curl -sS --noproxy * --max-time 5';
+  const [healthz, ...others] = ['10256/healthz', '10249/metrics', '10249/configz', '10249/proxyMode'].map(
+    page => `http://127.0.0.1:${page}`,
+  );
+  const allPages = `${curl} --fail-early -w \\nsvc-trace %{url_effective}\\n ${healthz} ${others.join(' ')}`;
+
+  test('all pages of kube-proxy are got by one curl', async () => {
+    const bodies = ['{"currentTime":"x"}', 'kubeproxy_a 1\ngo_b 2\n', '{"kubeproxy.config.k8s.io":{}}', 'iptables'];
+    const printed = bodies.map((body, index) => `${body}\nsvc-trace ${[healthz, ...others][index]}\n`).join('');
+    const transport = new FakeNode({[allPages]: printed});
+    const node = await collect(transport);
+    const files = ['healthz.json', 'metrics', 'configz.json', 'proxy-mode'];
+    expect(files.map(file => textOf(node, file))).toEqual([bodies[0], 'kubeproxy_a 1\n', bodies[2], bodies[3]]);
+    expect(transport.commands.filter(command => command.startsWith('curl'))).toEqual([allPages]);
+  });
+
+  test('where one of them is not served, each is got by itself', async () => {
+    const failed = new CommandFailed(['curl'], {exitCode: 7, stderr: 'Failed to connect'});
+    const transport = new FakeNode({
+      ...{[allPages]: failing('', failed), [`${curl} ${healthz}`]: failing('', failed)},
+      ...{[`${curl} ${others[0]}`]: 'kubeproxy_a 1\n', [`${curl} ${others[1]}`]: '{}', [`${curl} ${others[2]}`]: 'ipvs'},
+    });
+    const node = await collect(transport);
+    expect(textOf(node, 'proxy-mode')).toBe('ipvs');
+    expect(node.files).toEqual(expect.arrayContaining(['configz.json', 'metrics']));
+    expect(node.missing).toContainEqual({file: 'healthz.json', reason: 'curl ended with exit code 7: Failed to connect'});
+  });
+
+  test('an error page is none of them', async () => {
+    const page = `404 page not found\n\nsvc-trace ${healthz}\n`;
+    const node = await collect(new FakeNode({[allPages]: page}));
+    expect(node.missing).toContainEqual({file: 'healthz.json', reason: 'there is nothing in it'});
+  });
+
   test('a connection that breaks is made once more, and what was read is not read again', async () => {
-    const transport = new FakeNode({'iptables --version': 'iptables v1.8.9 (nf_tables)\n', 'ip -j addr': failing('[]', lost)});
+    const transport = new FakeNode({'ip -j addr': failing('[]', lost)});
     const node = await collect(transport);
     expect(node).toMatchObject({status: 'read', problems: []});
     expect(node.files).toContain('addresses.json');
@@ -231,14 +266,14 @@ describe('one node', () => {
         },
       }),
     };
-    const node = await collect(transport, {want: new Set(['iptables-save'])});
+    const node = await collect(transport, {wants: file => file === 'iptables-save'});
     expect(node.problems).toEqual([{node: 'node-a', message: 'debug pod p: could not be cleaned up: no answer'}]);
   });
 });
 
 describe('many nodes', () => {
   const nodes: readonly NodeInfo[] = Array.from({length: 40}, (_, index) => nodeAt('10.0.0.1', `node-${index}`));
-  const want = new Set(['iptables-save']);
+  const wants = (file: string) => file === 'iptables-save';
 
   /** Counts shells that are open; node-3 hangs and node-5 cannot be reached. */
   function crowd() {
@@ -273,7 +308,7 @@ describe('many nodes', () => {
       signal: never,
       timeoutMs: 300,
       concurrency: 4,
-      want,
+      wants,
       onProgress: step => steps.push(step),
     }))
       seen.set(node.name, node.status);
@@ -295,7 +330,7 @@ describe('many nodes', () => {
       },
     };
     let taken = 0;
-    for await (const _node of collectNodes(nodes, counting, {signal: never, timeoutMs: 300, concurrency: 4, want})) {
+    for await (const _node of collectNodes(nodes, counting, {signal: never, timeoutMs: 300, concurrency: 4, wants})) {
       await sleep(10);
       taken++;
       expect(started).toBeLessThanOrEqual(taken + 3);
@@ -304,7 +339,7 @@ describe('many nodes', () => {
 
   test('a caller that stops early leaves no shell open', async () => {
     const {counts, transport} = crowd();
-    for await (const _node of collectNodes(nodes, transport, {signal: never, timeoutMs: 10_000, concurrency: 8, want})) break;
+    for await (const _node of collectNodes(nodes, transport, {signal: never, timeoutMs: 10_000, concurrency: 8, wants})) break;
     expect(counts.open).toBe(0);
   });
 
@@ -312,7 +347,7 @@ describe('many nodes', () => {
     const {counts, transport} = crowd();
     const stop = new AbortController();
     const reading = (async () => {
-      for await (const node of collectNodes(nodes, transport, {signal: stop.signal, timeoutMs: 10_000, concurrency: 8, want})) {
+      for await (const node of collectNodes(nodes, transport, {signal: stop.signal, timeoutMs: 10_000, concurrency: 8, wants})) {
         if (node.name === 'node-9') stop.abort(new Error('interrupted'));
       }
     })();

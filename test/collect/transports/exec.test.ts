@@ -104,4 +104,17 @@ describe('exec', () => {
     };
     expect(await targetOn(nodeWith(hostPod('kube-proxy-x')), api)).toMatchObject({pod: 'kube-proxy-x'});
   });
+
+  test('what was asked to find the tools is not asked again', async () => {
+    const api = new FakeKubeApi();
+    const asked: string[] = [];
+    api.onExec = argv => {
+      asked.push(argv.join(' '));
+      return 'iptables-save v1.8.9 (nf_tables)\n';
+    };
+    await using shell = await execTransport(api).open(nodeWith(hostPod('kube-proxy-x')), signal);
+    expect((await shell.run(['iptables-save', '--version'], signal)).toString()).toBe('iptables-save v1.8.9 (nf_tables)\n');
+    await shell.run(['iptables-save'], signal);
+    expect(asked).toEqual(['iptables-save --version', 'iptables-save']);
+  });
 });

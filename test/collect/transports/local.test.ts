@@ -96,7 +96,7 @@ describeWith(['root', 'netns', 'ip', 'iptables', 'conntrack'], 'local, with the 
 
   test('addresses, settings and versions are as a bundle has them', () => {
     expect(JSON.parse(node.contents['addresses.json'] ?? '')).toMatchObject([{ifname: 'lo'}]);
-    expect(node.contents['iptables-version']).toMatch(/^iptables v.* \(nf_tables\)/);
+    expect(node.contents['iptables-version']).toMatch(/^iptables-save v.* \(nf_tables\)/);
     expect(node.contents['sysctls']).toMatch(/^net\.ipv4\.ip_forward = \d$/m);
     expect(node.contents['sysctls']).toMatch(/^net\.netfilter\.nf_conntrack_tcp_be_liberal = \d$/m);
     expect(node.files).toContain('conntrack');

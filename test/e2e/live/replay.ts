@@ -2,6 +2,7 @@ import {existsSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {capturePath} from '../../fixtures.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
+import {curlReply} from '../../stand-in/curl.ts';
 import {bundleObjects} from '../../stand-in/bundle-objects.ts';
 import type {ExecCommand, ExecReply} from '../../stand-in/exec.ts';
 import type {ObjectLists, StoredObject} from '../../stand-in/object-store.ts';
@@ -25,22 +26,16 @@ function replayedObjects(capture: string): ObjectLists {
 function replay(folder: string, argv: readonly string[]): ExecReply {
   const command = argv[0] === 'nsenter' ? argv.slice(argv.indexOf('--') + 1) : argv;
   if (command.join(' ') === 'iptables-save --version') return {stdout: 'iptables-save v1.8.9 (nf_tables)\n'};
-  const file = join(folder, fileOf(command));
-  if (!existsSync(file)) return {argv: ['no-such-program']};
-  const content = readFileSync(file);
+  const contentOf = (file: string) => (existsSync(join(folder, file)) ? readFileSync(join(folder, file)) : null);
+  if (command[0] === 'curl') return curlReply(command, url => contentOf(byUrl[url] ?? 'none'));
+  const content = contentOf(byProgram[command[0] ?? ''] ?? 'none');
+  if (content === null) return {argv: ['no-such-program']};
   return {stdout: command[0] === 'kube-proxy' ? `Kubernetes ${content.toString('utf8')}` : content};
-}
-
-function fileOf(argv: readonly string[]): string {
-  const [program = ''] = argv;
-  if (program === 'curl') return byUrl[argv.at(-1) ?? ''] ?? 'none';
-  return byProgram[program] ?? 'none';
 }
 
 const byProgram: Readonly<Record<string, string>> = {
   'iptables-save': 'iptables-save',
   'ip6tables-save': 'ip6tables-save',
-  iptables: 'iptables-version',
   ip: 'addresses.json',
   sysctl: 'sysctls',
   'kube-proxy': 'kube-proxy-version',
