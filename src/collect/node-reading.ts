@@ -7,7 +7,7 @@ import type {NodeCommand, NodeCommandWay} from './node-commands.ts';
 import {CommandFailed, type NodeShell, Unreachable} from './transport.ts';
 
 /** How many commands run on a node at a time. */
-const parallel = 3;
+const parallel = 6;
 
 export interface Reader {
   readonly shell: NodeShell;
