@@ -59,6 +59,8 @@ export class WaitUntilClean {
   #print: string;
   /** Why the API could not be read again. */
   #problems: readonly Problem[] = [];
+  /** The API could not be read at the latest look. */
+  #isAway = false;
   #latest: Report;
 
   constructor(waiting: Waiting) {
@@ -146,6 +148,8 @@ export class WaitUntilClean {
   async #confirm(): Promise<void> {
     const {diagnosis, nodes, run, limit} = this.#waiting;
     const {clock, signal, progress} = run;
+    // It would be asked once more, and for long.
+    if (this.#isAway) return;
     // Others may have come that nobody has looked at.
     if (this.#looks > 1) await nodes.judge(await unlessInterrupted(this.#findNodes(), signal));
     const doubtful = await lookAgain({
@@ -195,7 +199,8 @@ export class WaitUntilClean {
     const reader = new ClusterReader(api, {anyFailure: true});
     const objects = await readServices(scope, reader);
     this.#problems = reader.problems;
-    if (!isThere(objects)) return false;
+    this.#isAway = !isThere(objects);
+    if (this.#isAway) return false;
     if (input.names.length > 0) refuseGone(diagnosis.services, objects.services ?? []);
     const {selects} = selectServices(input, objects);
     const {namespaces: _, ...rest} = diagnosis.api;

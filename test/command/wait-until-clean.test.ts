@@ -242,6 +242,26 @@ describe('when the time is up', () => {
     expect(failing(report)).not.toEqual([]);
   });
 
+  test('ten changes, one after the other, are followed to the last', async () => {
+    let rules = own;
+    const steps = 10;
+    const clock = handClock(now => {
+      const [server] = servers;
+      const web = server?.store.find('services', 'shop', 'web');
+      const isDone = now > 3 * steps;
+      rules = isDone ? own : behind;
+      if (server !== undefined && web !== undefined && !isDone) server.store.put('services', web);
+    });
+    rules = behind;
+    const {report, reads} = await waitFor({wait: '5m', clock, ...nodeA(() => rules)});
+    expect(report.wait).toMatchObject({clean: true});
+    expect(report.wait?.nodes[0]?.seconds).toBeGreaterThan(3 * steps);
+    const {looks = 0, nodes = []} = report.wait ?? {};
+    // Every node was read again with every change, and none without.
+    expect(reads).toEqual({'node-a': looks, 'node-b': nodes[1]?.look, 'node-c': nodes[2]?.look});
+    expect(nodes[1]?.look).toBe(looks - 1);
+  });
+
   test('an API server that is away for a moment is waited for', async () => {
     let rules = behind;
     const clock = handClock(now => {

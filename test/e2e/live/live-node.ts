@@ -52,12 +52,16 @@ export class LiveNode implements AsyncDisposable {
     if (nft !== null) this.#namespace.run('nft', ['-f', '-'], `flush ruleset\n${nft}`);
     for (const {family, file} of dumps) {
       const dump = readCaptured(this.#folder, file);
-      if (dump === null) continue;
-      const backend = dump.split('\n', 1)[0]?.includes('nf_tables') ? 'nft' : 'legacy';
-      const {leftOut} = loadRules(this.#namespace, backend, {family, dump});
-      if (leftOut.length > 0)
-        throw new Error(`this kernel does not know ${leftOut.join(' and ')}: the rules of ${this.name} cannot be loaded`);
+      if (dump !== null) this.load(family, dump);
     }
+  }
+
+  /** Puts these rules in the place of all that it has of the family. */
+  load(family: Family, dump: string): void {
+    const backend = dump.split('\n', 1)[0]?.includes('nf_tables') ? 'nft' : 'legacy';
+    const {leftOut} = loadRules(this.#namespace, backend, {family, dump});
+    if (leftOut.length > 0)
+      throw new Error(`this kernel does not know ${leftOut.join(' and ')}: the rules of ${this.name} cannot be loaded`);
   }
 
   /** What the kernel holds now, by the name that it has in a bundle. */
