@@ -4,7 +4,9 @@ import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
+import {alternativesTable, measureAlternatives} from './alternatives.ts';
 import type {ClusterSize} from './cluster-size.ts';
+import {measureNodeCounts, nodeCountsTable} from './node-counts.ts';
 import {type Options, readOptions} from './options.ts';
 import {stagesTable, subjectTable} from './results-table.ts';
 import {measureStages} from './stages.ts';
@@ -25,6 +27,15 @@ async function* results(options: Options, temp: string): AsyncGenerator<Result> 
   for (const subject of subjects(options)) {
     const figures = await measureSubject(subject, temp);
     yield {figures, text: subjectTable(figures)};
+  }
+  const {seed, quick, floorOnly} = options;
+  if (options.parts.has('many-nodes') && options.size === null && !floorOnly) {
+    const figures = await measureNodeCounts({services: 110, endpoints: 8, nodes: quick ? 100 : 1000, seed}, temp);
+    yield {figures, text: nodeCountsTable(figures)};
+  }
+  if (options.parts.has('alternatives') && !floorOnly) {
+    const figures = await measureAlternatives(options.size ?? bigNode(options), temp);
+    yield {figures, text: alternativesTable(figures)};
   }
   if (options.parts.has('stages') && !options.floorOnly) {
     const {bundles} = await writeCluster(options.size ?? bigNode(options), join(temp, 'stages'));

@@ -7,6 +7,7 @@ export const parts = {
   startup: 'what it costs to start, and to check one Service of a live cluster, beside kubectl',
   'big-node': 'check, trace, packet and diff on one node of big clusters, beside the floor',
   'many-nodes': 'the same on bundles of many nodes; what one node costs, and a hundred of the same cluster',
+  alternatives: 'what else one would look at the big node with: grep, iptables-restore --test, kubectl',
   stages: 'what the steps of a check of the big node take, without the rest of the program',
 } as const;
 

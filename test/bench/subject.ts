@@ -143,6 +143,8 @@ interface Sides {
 }
 
 function growth({large, small, costs}: Sides, startup: Cost): Row['growth'] {
+  // What is hardly more than starting tells nothing.
+  if (costs.small.cpuSeconds - startup.cpuSeconds < 0.05) return undefined;
   const of = (figure: 'cpuSeconds' | 'wallSeconds') =>
     growthExponent({bytes: large.bytes, seconds: costs.large[figure]}, {bytes: small.bytes, seconds: costs.small[figure]}, startup[figure]);
   return {cpu: of('cpuSeconds'), wall: of('wallSeconds')};
