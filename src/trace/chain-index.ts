@@ -50,11 +50,17 @@ function push(map: Map<string, number[]>, key: string, at: number): void {
 }
 
 function destinationHost(rule: Rule): string | null {
-  const option = rule.options.find(({flag, negated}) => flag === '-d' && !negated);
-  const cidr = option === undefined ? null : parseCidr(option.values[0] ?? '');
+  const value = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0] ?? '';
+  // As nearly all read: a big chain has tens of thousands, and reading each address takes as long as all else.
+  const plain = plainHost.exec(value)?.[1];
+  if (plain !== undefined) return plain;
+  const cidr = parseCidr(value);
   if (cidr === null || cidr.prefix !== (cidr.family === 'IPv4' ? 32 : 128)) return null;
   return parseAddress(cidr.text.split('/')[0] ?? '')?.text ?? null;
 }
+
+const octet = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
+const plainHost = new RegExp(`^(${octet}(?:\\.${octet}){3})/32$`);
 
 function exactPort(rule: Rule): string | null {
   const protocol = rule.options.find(({flag, negated}) => flag === '-p' && !negated)?.values[0];

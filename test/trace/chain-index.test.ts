@@ -42,6 +42,7 @@ describe('of a big chain only those rules are looked at that may be for a packet
     '-j LOG',
     '-d 10.96.0.0/16 -j LOG',
     '! -d 10.96.0.1/32 -j LOG',
+    '-d 10.96.0.256/32 -j LOG',
     '-p tcp -m tcp ! --dport 443 -j LOG',
     '-p tcp -m tcp --dport 1:100 -j LOG',
     '-p tcp -m multiport --dports 80,443 -j LOG',
