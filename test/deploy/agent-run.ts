@@ -7,6 +7,8 @@ import {execa} from 'execa';
 const executable = join(import.meta.dirname, '../../bin/run.js');
 
 export interface RunningAgent extends AsyncDisposable {
+  /** Where it answers. */
+  readonly port: number;
   /** Of one of its pages. */
   readonly page: (path: string) => Promise<{readonly status: number; readonly text: string}>;
 }
@@ -42,7 +44,7 @@ export async function startAgent({bundle, node, kubeconfig, args}: AgentPlace): 
   };
   while ((await page('/readyz')).status !== 200) await new Promise(resolve => setTimeout(resolve, 50));
   return {
-    page,
+    ...{page, port: Number(port)},
     async [Symbol.asyncDispose]() {
       running.kill('SIGTERM');
       const {exitCode} = await running;

@@ -1,10 +1,15 @@
-import {describe, expect} from 'vitest';
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {loadAll} from 'js-yaml';
+import {describe, expect, test} from 'vitest';
 import {capturePath} from '../fixtures.ts';
 import {testWithKubectl} from '../kubectl.ts';
 import {startAgent} from './agent-run.ts';
-import {built, overlayNamed} from './overlays.ts';
+import {built, deployFolder, overlayNamed} from './overlays.ts';
 import {type Container, podsOf} from './pods.ts';
+import type {StoredObject} from '../stand-in/object-store.ts';
 import {clusterOf, unused} from './rights.ts';
+import {runContainer} from './run-container.ts';
 
 interface Probe {
   readonly httpGet: {readonly path: string; readonly port: string};
@@ -30,7 +35,7 @@ describe('the agent of the DaemonSet', () => {
     const container = await agentContainer();
     await using cluster = await clusterOf(objects, capture);
     await using agent = await startAgent({
-      ...{bundle: capturePath(capture), node: 'node-a', kubeconfig: cluster.kubeconfig, args: argsOf(container)},
+      ...{bundle: capturePath(capture), node: 'node-a', kubeconfig: cluster.kubeconfigOf('svc-trace-agent'), args: argsOf(container)},
     });
     const {text} = await agent.page('/metrics');
     expect(text).toContain(
@@ -38,8 +43,69 @@ describe('the agent of the DaemonSet', () => {
     );
     expect(text).toContain('svc_trace_complete 1');
     // k3s and RKE2 alone.
-    expect(unused(objects, cluster.requests)).toEqual(['list /nodes']);
+    expect(unused(objects, 'svc-trace-agent', cluster.server.requests)).toEqual(['list /nodes']);
     for (const probe of [container.startupProbe, container.livenessProbe, container.readinessProbe])
       expect((await agent.page(probe.httpGet.path)).status).toBe(200);
   });
 });
+
+describe('Roles', () => {
+  const rulesOf = (objects: readonly unknown[]) =>
+    (objects as readonly {readonly kind: string; readonly metadata: {readonly namespace?: string}; readonly rules?: unknown}[])
+      .filter(({rules}) => rules !== undefined)
+      .map(({kind, metadata, rules}) => ({kind, namespace: metadata.namespace, rules}));
+  const inDocs = (name: string) => rulesOf(loadAll(readFileSync(join(deployFolder, '../docs/rbac', name), 'utf8')));
+  const inDeploy = (name: string) => rulesOf(loadAll(readFileSync(join(deployFolder, name), 'utf8')));
+
+  test('of the agents are those of docs/rbac', () => {
+    expect(inDeploy('agents/rbac.yaml')).toEqual(inDocs('agent.yaml'));
+  });
+
+  test('of the jobs are within those of docs/rbac: no Service and no pod is asked for by name', () => {
+    const flat = (rules: ReturnType<typeof rulesOf>) =>
+      rules.flatMap(({namespace, rules: own}) =>
+        (own as readonly Readonly<Record<'apiGroups' | 'resources' | 'resourceNames' | 'verbs', readonly string[]>>[]).flatMap(rule =>
+          rule.resources.flatMap(resource =>
+            rule.verbs.map(verb => `${verb} ${rule.apiGroups.join()}/${resource} ${rule.resourceNames?.join() ?? ''} ${namespace ?? ''}`),
+          ),
+        ),
+      );
+    const left = (all: string, own: string) => flat(inDocs(all)).filter(right => !flat(inDeploy(own)).includes(right));
+    expect(flat(inDeploy('cronjob/rbac.yaml')).filter(right => !flat(inDocs('exec.yaml')).includes(right))).toEqual([]);
+    expect(left('exec.yaml', 'cronjob/rbac.yaml')).toEqual(['get /pods  ', 'get /services  ']);
+    expect(flat(inDeploy('components/gather/rbac.yaml')).filter(right => !flat(inDocs('agents.yaml')).includes(right))).toEqual([]);
+    expect(left('agents.yaml', 'components/gather/rbac.yaml')).toEqual(['get /services  ']);
+  });
+});
+
+describe('the job that gathers', () => {
+  testWithKubectl('asks the agents with the rights that it is given, and uses all of these', async () => {
+    const objects = await built(overlayNamed('agents with a job that gathers'));
+    const container = await agentContainer();
+    const ports = new Map<string, number>();
+    const nodes = ['node-a', 'node-b', 'node-c'];
+    const proxy = ({metadata}: {readonly metadata: {readonly name: string}}) => ({port: ports.get(metadata.name) ?? 1});
+    await using cluster = await clusterOf(objects, capture, {proxy});
+    for (const node of nodes) cluster.server.store.put('pods', agentPod(node));
+    await using agents = new AsyncDisposableStack();
+    const kubeconfig = cluster.kubeconfigOf('svc-trace-agent');
+    for (const node of nodes) {
+      const agent = agents.use(await startAgent({bundle: capturePath(capture), node, kubeconfig, args: argsOf(container)}));
+      ports.set(`svc-trace-agent-${node}`, agent.port);
+    }
+    const job = podsOf(objects).find(({serviceAccountName}) => serviceAccountName === 'svc-trace-check');
+    const {exitCode, stdout, stderr} = await runContainer(job?.containers[0], {KUBECONFIG: cluster.kubeconfigOf('svc-trace-check')});
+    expect({exitCode, stderr}).toEqual({exitCode: 1, stderr: ''});
+    expect(stdout).toMatch(/^FAULTY: 1 error on 1 of 3 nodes/);
+    expect(unused(objects, 'svc-trace-check', cluster.server.requests)).toEqual([]);
+  });
+});
+
+/** As the DaemonSet makes it. */
+function agentPod(node: string): StoredObject {
+  return {
+    metadata: {namespace: 'svc-trace', name: `svc-trace-agent-${node}`, labels: {'app.kubernetes.io/name': 'svc-trace-agent'}},
+    spec: {nodeName: node, hostNetwork: true, containers: [{name: 'agent', ports: [{containerPort: 10_270}]}]},
+    status: {phase: 'Running', conditions: [{type: 'Ready', status: 'True'}]},
+  };
+}

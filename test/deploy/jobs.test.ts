@@ -1,27 +1,24 @@
-import {existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync} from 'node:fs';
+import {existsSync, mkdtempSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
-import process from 'node:process';
-import {execa} from 'execa';
 import {describe, expect} from 'vitest';
-import {kubectl, testWithKubectl} from '../kubectl.ts';
+import {testWithKubectl} from '../kubectl.ts';
 import {startApplyServer} from './apply-server.ts';
 import {built, overlayNamed} from './overlays.ts';
-import {type Container, podsOf} from './pods.ts';
+import {podsOf} from './pods.ts';
 import {clusterOf, unused} from './rights.ts';
-
-const executable = join(import.meta.dirname, '../../bin/run.js');
+import {runContainer} from './run-container.ts';
 
 describe('the job of cronjob', () => {
   testWithKubectl('checks the whole cluster with the rights that it is given, and uses all of these', async () => {
     const objects = await built(overlayNamed('cronjob'));
     await using cluster = await clusterOf(objects, 'faults/missing-endpoint');
     const [check] = podsOf(objects)[0]?.containers ?? [];
-    const {exitCode, stdout, stderr} = await runContainer(check, {KUBECONFIG: cluster.kubeconfig});
+    const {exitCode, stdout, stderr} = await runContainer(check, {KUBECONFIG: cluster.kubeconfigOf('svc-trace-check')});
     expect({exitCode, stderr}).toEqual({exitCode: 1, stderr: ''});
     expect(stdout).toMatch(/^FAULTY: 1 error on 1 of 3 nodes/);
     expect(stdout).not.toContain('ST901');
-    expect(unused(objects, cluster.requests)).toEqual([]);
+    expect(unused(objects, 'svc-trace-check', cluster.server.requests)).toEqual([]);
   });
 });
 
@@ -38,7 +35,7 @@ describe.each([
       const [pod] = podsOf(objects);
       const [check, apply] = pod?.initContainers ?? [];
       const [last] = pod?.containers ?? [];
-      expect((await runContainer(check, {KUBECONFIG: cluster.kubeconfig}, folder)).exitCode).toBe(0);
+      expect((await runContainer(check, {KUBECONFIG: cluster.kubeconfigOf('svc-trace-check')}, folder)).exitCode).toBe(0);
       expect(target.applied.size).toBe(0);
       const done = await runContainer(apply, {KUBECONFIG: target.kubeconfig}, folder, ['--validate=false']);
       expect({exitCode: done.exitCode, stderr: done.stderr}).toEqual({exitCode: 0, stderr: ''});
@@ -70,19 +67,3 @@ const reportKinds = [
   {apiVersion: 'wgpolicyk8s.io/v1alpha2', kind: 'PolicyReport', plural: 'policyreports', namespaced: true},
   {apiVersion: 'wgpolicyk8s.io/v1alpha2', kind: 'ClusterPolicyReport', plural: 'clusterpolicyreports', namespaced: false},
 ];
-
-/** What the container runs, here: `svc-trace` is this one, kubectl the real one, and `/reports` a folder. */
-async function runContainer(container: Container | undefined, env: Record<string, string>, folder = '', more: readonly string[] = []) {
-  if (container === undefined) throw new Error('there is no such container');
-  const tools = mkdtempSync(join(tmpdir(), 'svc-trace-tools-'));
-  try {
-    symlinkSync(executable, join(tools, 'svc-trace'));
-    const {command = ['svc-trace'], args = []} = container;
-    const [program = '', ...rest] = [...command, ...args, ...more].map(word => word.replaceAll(/(?<!\w)\/reports\b/g, folder));
-    const path = `${tools}:${join(process.execPath, '..')}:${process.env['PATH']}`;
-    const options = {env: {...env, PATH: path, NO_COLOR: '1', FORCE_COLOR: undefined}, stdin: 'ignore', reject: false} as const;
-    return await execa(program === '/bin/kubectl' ? kubectl : program === 'svc-trace' ? join(tools, program) : program, rest, options);
-  } finally {
-    rmSync(tools, {recursive: true});
-  }
-}

@@ -1,38 +1,93 @@
 import {readFileSync, writeFileSync} from 'node:fs';
+import {join} from 'node:path';
 import {dump} from 'js-yaml';
 import {allowedBy} from '../collect/access/roles.ts';
 import {capturePath} from '../fixtures.ts';
-import type {ApiServer, LoggedRequest} from '../stand-in/api-server.ts';
+import type {ApiServer, ApiServerOptions, LoggedRequest} from '../stand-in/api-server.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
 import type {AppliedObject} from './apply-server.ts';
 
-/** A cluster whose only user has the Roles of these objects. */
-export async function clusterOf(objects: readonly AppliedObject[], capture: string): Promise<ApiServer> {
-  const roles = objects.filter(({kind}) => kind === 'Role' || kind === 'ClusterRole');
-  const cluster = await startBundleCluster(capturePath(capture), {
-    tokens: {job: {user: 'system:serviceaccount:svc-trace:svc-trace-check'}},
-    allow: allowedBy(roles.map(role => dump(role)).join('---\n')),
-  });
-  writeFileSync(cluster.kubeconfig, readFileSync(cluster.kubeconfig, 'utf8').replace('admin-token', 'job'));
-  return cluster;
+interface Binding extends AppliedObject {
+  readonly roleRef: {readonly kind: string; readonly name: string};
+  readonly subjects: readonly {readonly name: string}[];
 }
 
-/** What Roles grant and nobody asked for, as `verb group/resource`; what writes reports is not among it. */
-export function unused(objects: readonly AppliedObject[], requests: readonly LoggedRequest[]): readonly string[] {
-  const asked = new Set(requests.flatMap(({resource}) => (resource === null ? [] : wordsOf(resource))));
-  const granted = objects.flatMap(object => ('rules' in object ? (object as unknown as {readonly rules: readonly Rule[]}).rules : []));
-  return granted
+interface Role extends AppliedObject {
+  readonly rules: readonly {
+    readonly apiGroups: readonly string[];
+    readonly resources: readonly string[];
+    readonly verbs: readonly string[];
+  }[];
+}
+
+export interface RestrictedCluster extends AsyncDisposable {
+  readonly server: ApiServer;
+  /** A kubeconfig of a ServiceAccount. */
+  readonly kubeconfigOf: (account: string) => string;
+}
+
+/** A cluster in which the ServiceAccounts of these objects may do what their Roles grant, and nothing else. */
+export async function clusterOf(
+  objects: readonly AppliedObject[],
+  capture: string,
+  options: Pick<ApiServerOptions, 'proxy'> = {},
+): Promise<RestrictedCluster> {
+  const accounts = objects.filter(({kind}) => kind === 'ServiceAccount').map(({metadata}) => metadata.name);
+  const rights = new Map(
+    accounts.map(name => [
+      userOf(name),
+      allowedBy(
+        rolesOf(objects, name)
+          .map(role => dump(role))
+          .join('---\n'),
+      ),
+    ]),
+  );
+  const server = await startBundleCluster(capturePath(capture), {
+    ...options,
+    tokens: Object.fromEntries(accounts.map(name => [name, {user: userOf(name)}])),
+    allow: (request, {name}) => rights.get(name)?.(request) ?? false,
+  });
+  const admin = readFileSync(server.kubeconfig, 'utf8');
+  return {
+    server,
+    kubeconfigOf: account => {
+      const file = join(server.kubeconfig, `../${account}`);
+      writeFileSync(file, admin.replace('admin-token', account));
+      return file;
+    },
+    [Symbol.asyncDispose]: () => server.close(),
+  };
+}
+
+function userOf(account: string): string {
+  return `system:serviceaccount:svc-trace:${account}`;
+}
+
+/** Those that are given to a ServiceAccount. */
+function rolesOf(objects: readonly AppliedObject[], account: string): readonly Role[] {
+  const bindings = objects.filter(({kind}) => kind.endsWith('Binding')) as readonly object[] as readonly Binding[];
+  return bindings
+    .filter(({subjects}) => subjects.some(({name}) => name === account))
+    .flatMap(({roleRef, metadata}) => {
+      const namespace = roleRef.kind === 'Role' ? metadata.namespace : undefined;
+      return objects.filter(
+        role => role.kind === roleRef.kind && role.metadata.name === roleRef.name && role.metadata.namespace === namespace,
+      ) as readonly object[] as readonly Role[];
+    });
+}
+
+/** What a ServiceAccount may do and did not, as `verb group/resource`; what writes reports is not among it. */
+export function unused(objects: readonly AppliedObject[], account: string, requests: readonly LoggedRequest[]): readonly string[] {
+  const own = requests.filter(({user}) => user?.name === userOf(account));
+  const asked = new Set(own.flatMap(({resource}) => (resource === null ? [] : wordsOf(resource))));
+  return rolesOf(objects, account)
+    .flatMap(({rules}) => rules)
     .filter(({apiGroups}) => !apiGroups.some(group => /reports|wgpolicy/.test(group)))
     .flatMap(({apiGroups: [group = ''], resources, verbs}) =>
       resources.flatMap(resource => verbs.map(verb => `${verb} ${group}/${resource}`)),
     )
     .filter(words => !asked.has(words));
-}
-
-interface Rule {
-  readonly apiGroups: readonly string[];
-  readonly resources: readonly string[];
-  readonly verbs: readonly string[];
 }
 
 /** The upgrade of an exec is a GET, and Kubernetes asks for "create" as well since 1.35. */
