@@ -34,6 +34,7 @@ export function canonicalAddress(text: string): string | null {
 
 /** Reads one address; null when it is none. Follows netutils.ParseIPSloppy. */
 export function parseAddress(text: string): Address | null {
+  if (plainIPv4.test(text)) return {family: 'IPv4', value: BigInt(numberOf(text)), text};
   const parsed = parse(text);
   if (parsed === null) return null;
   const family: Family = parsed.kind() === 'ipv4' ? 'IPv4' : 'IPv6';
@@ -90,6 +91,10 @@ function textOf(address: ipaddr.IPv4 | ipaddr.IPv6): string {
   return address instanceof ipaddr.IPv6 ? address.toRFC5952String() : address.toString();
 }
 
+function numberOf(plain: string): number {
+  return plain.split('.').reduce((sum, part) => 256 * sum + Number(part), 0);
+}
+
 function toNumber(bytes: readonly number[]): bigint {
   let value = 0n;
   for (const byte of bytes) value = (value << 8n) | BigInt(byte);
@@ -101,7 +106,14 @@ function bitsOf(family: Family): number {
 }
 
 function maskOf(prefix: number, bits: number): bigint {
-  return ((1n << BigInt(prefix)) - 1n) << BigInt(bits - prefix);
+  return (bits === 32 ? masks32 : masks128)[prefix] ?? 0n;
+}
+
+const masks32 = masks(32);
+const masks128 = masks(128);
+
+function masks(bits: number): readonly bigint[] {
+  return Array.from({length: bits + 1}, (_, prefix) => ((1n << BigInt(prefix)) - 1n) << BigInt(bits - prefix));
 }
 
 function prefixLength(text: string, family: Family): number | null {

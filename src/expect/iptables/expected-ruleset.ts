@@ -33,7 +33,8 @@ export class ExpectedRuleset implements ChainSource {
   readonly #frame: ReadonlyMap<string, readonly string[]>;
   /** Rules of shared chains, by `table/chain`, as they are gathered while Service ports are rendered. */
   #shared: Map<string, string[]> | null = null;
-  readonly #chains = new Map<string, Chain>();
+  /** By table and name. */
+  readonly #chains = new Map<string, Map<string, Chain>>();
 
   constructor(context: NodeContext, ports: readonly PortOnNode[]) {
     this.family = context.family;
@@ -85,15 +86,15 @@ export class ExpectedRuleset implements ChainSource {
   }
 
   chain(table: string, name: string): Chain | undefined {
-    const key = `${table}/${name}`;
-    const known = this.#chains.get(key);
+    const known = this.#chains.get(table)?.get(name);
     if (known !== undefined) return known;
+    const key = `${table}/${name}`;
     const parsed = table === 'nat' ? parseChainName(name) : null;
     if (parsed !== null) {
       const item = this.#byHash.get(parsed.hash);
       if (item === undefined) return undefined;
       this.materialise(item);
-      return this.#chains.get(key);
+      return this.#chains.get(table)?.get(name);
     }
     // The mark is the kubelet's to honour. A walk takes what is marked for dropping as dropped.
     if (key === 'nat/KUBE-MARK-DROP') return this.#keep(table, name, `-A ${name} -j DROP`);
@@ -125,7 +126,8 @@ export class ExpectedRuleset implements ChainSource {
 
   #keep(table: string, name: string, text: string): Chain {
     const chain = new ExpectedChain(table, name, text);
-    this.#chains.set(`${table}/${name}`, chain);
+    const chains = this.#chains.get(table) ?? new Map<string, Chain>();
+    this.#chains.set(table, chains.set(name, chain));
     return chain;
   }
 }

@@ -44,9 +44,9 @@ export function tryProbe({expected, view}: Pick<PortCase, 'expected' | 'view'>, 
   };
 }
 
-/** Endpoints whose chains differ: only their own connections can have changed in a way that others' have not. */
-function hairpins({item: {endpoints, endpointChain}, differences}: PortCase): PortOnNode['endpoints']['reachable'] {
-  const changed = new Set(differences.map(({chain}) => chain));
+/** Endpoints whose chains are there and differ: only their own connections can have changed in a way that others' have not. */
+function hairpins({item: {endpoints, endpointChain}, differences, actual}: PortCase): PortOnNode['endpoints']['reachable'] {
+  const changed = new Set(differences.map(({chain}) => chain).filter(chain => actual.chain('nat', chain) !== undefined));
   return endpoints.reachable.filter(endpoint => changed.has(endpointChain(endpoint))).slice(0, 64);
 }
 
