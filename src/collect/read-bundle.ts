@@ -1,3 +1,4 @@
+import {append} from '../model/append.ts';
 import {readFileSync} from 'node:fs';
 import type {Readable} from 'node:stream';
 import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, PodObject, ServiceObject} from '../model/api-objects.ts';
@@ -45,7 +46,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
   const problems: Problem[] = [];
   const list = <T extends {readonly metadata: {readonly name: string}}>(file: string, shape: Shape): ApiList<T> => {
     const read = readApiList<T>(file, files.read(file), shape);
-    problems.push(...read.problems);
+    append(problems, read.problems);
     return read;
   };
   const record = readSnapshotRecord(files.read('snapshot.json'));
@@ -61,7 +62,10 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     ...record.scope,
   };
   const api = acrossGaps(objects, {services: services.gaps, endpointSlices: endpointSlices.gaps, endpoints: endpoints.gaps});
-  problems.push(...[...(api.unsure ?? [])].map(name => ({message: `${name} was not judged: not all of its endpoints could be read`})));
+  append(
+    problems,
+    [...(api.unsure ?? [])].map(name => ({message: `${name} was not judged: not all of its endpoints could be read`})),
+  );
   if (nodes.every(node => node.files.length === 0) && api.services === null) {
     const cause = problems.map(({message}) => message).join('; ');
     throw new UnreadableBundle(

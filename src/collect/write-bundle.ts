@@ -1,3 +1,4 @@
+import {append} from '../model/append.ts';
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {apiFiles, apiListText} from './api-list-text.ts';
 import type {BundleTarget} from './bundle-target.ts';
@@ -46,7 +47,7 @@ async function writeAll(target: BundleTarget, path: string, content: BundleConte
   const nodes = new Map<string, NodeRecord>();
   const problems = [...content.problems];
   for await (const node of content.nodes) {
-    problems.push(...(node.problems ?? []));
+    append(problems, node.problems ?? []);
     const refusal = whyNoFolder(node.name);
     if (refusal === null) await writeNode(node, write);
     else problems.push({message: refusal});

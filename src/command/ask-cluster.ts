@@ -1,3 +1,4 @@
+import {append} from '../model/append.ts';
 import {Errors} from '@oclif/core';
 import {podShape} from '../collect/api-shapes.ts';
 import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
@@ -46,7 +47,11 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
   for await (const node of collectNodes(nodes, transport, {signal, concurrency, timeoutMs, onProgress, wants})) {
     if (node.status === 'unread') unread.push(escapeText(`${node.name}: ${node.problems.map(({message}) => message).join('; ')}`));
-    else answers.push(...askNodes(flags, {...snapshot, nodes: [node]}, () => true));
+    else
+      append(
+        answers,
+        askNodes(flags, {...snapshot, nodes: [node]}, () => true),
+      );
   }
   return {answers: answers.sort((a, b) => (a.node < b.node ? -1 : 1)), unread: unread.sort()};
 }

@@ -1,3 +1,4 @@
+import {append} from '../model/append.ts';
 import type {Difference} from '../model/difference.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import {comparableRule} from '../parse/comparable-rule.ts';
@@ -43,7 +44,7 @@ export function compareRulesets<Owner>(expected: Expectation<Owner>, actual: Rul
       const place = chains?.placeOf(name) ?? -1;
       const isSame = place >= 0 && chains?.textAt(place) === text;
       if (place >= 0) nat[place] = isSame ? chainFound.same : chainFound.changed;
-      if (!isSame) differences.push(...compareChain({table: 'nat', name, text, owner}, chains?.at(place)));
+      if (!isSame) append(differences, compareChain({table: 'nat', name, text, owner}, chains?.at(place)));
     });
     for (const rule of rules.shared) share(shared, `${rule.table}/${rule.chain}`, rule.text, owner);
   }
@@ -56,7 +57,7 @@ export function compareRulesets<Owner>(expected: Expectation<Owner>, actual: Rul
     const chain = actual.chain(table, name);
     const ordered = !expected.open.has(key) && !expected.unordered.has(key);
     const place = {table, name, rules, open: expected.open.has(key)};
-    differences.push(...(ordered ? compareOrdered(place, chain) : compareShared(place, chain)));
+    append(differences, ordered ? compareOrdered(place, chain) : compareShared(place, chain));
   }
   return {differences, nat};
 }

@@ -1,3 +1,4 @@
+import {append} from '../model/append.ts';
 import type {Family} from '../model/family.ts';
 import type {Backend, Ruleset, StrayLine} from '../model/ruleset.ts';
 import {type ListingCommand, parseListingCommand} from './listing-command.ts';
@@ -225,7 +226,7 @@ class DumpReader {
     this.#closeTable(last);
     this.#nameListing();
     if (this.#dump.tables.size > 0) this.#done.push(this.#dump);
-    else this.#done.at(-1)?.strays.push(...this.#dump.strays);
+    else append(this.#done.at(-1)?.strays ?? [], this.#dump.strays);
   }
 
   #closeTable(last: number): void {

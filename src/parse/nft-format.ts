@@ -8,8 +8,7 @@ export function formatNftRuleset({tables}: NftRuleset): string {
 
 function formatTable(table: NftTable): string {
   const head = [...(table.comment === null ? [] : [`\tcomment "${table.comment}"`]), ...(table.dormant ? ['\tflags dormant'] : [])];
-  const blocks = [...table.sets.values()].map(formatSet);
-  blocks.push(...[...table.chains.values()].map(formatChain));
+  const blocks = [...[...table.sets.values()].map(formatSet), ...[...table.chains.values()].map(formatChain)];
   return `table ${table.id} {\n${head.map(line => `${line}\n`).join('')}${blocks.join('\n')}}\n`;
 }
 

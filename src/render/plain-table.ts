@@ -3,7 +3,7 @@ import {visibleLength} from './wrap.ts';
 /** Columns as kubectl prints them: no lines, two blanks between. Cells may hold colour codes; they are escaped already. */
 export function plainTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [head, ...rows];
-  const widths = head.map((_, column) => Math.max(...lines.map(cells => visibleLength(cells[column] ?? ''))));
+  const widths = head.map((_, column) => lines.reduce((width, cells) => Math.max(width, visibleLength(cells[column] ?? '')), 0));
   return lines
     .map(cells =>
       cells

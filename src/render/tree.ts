@@ -1,3 +1,4 @@
+import {append} from '../model/append.ts';
 import {entryText} from '../model/entry.ts';
 import type {CountedRule, EndpointTrace, EntryTrace, Mark, PortTrace} from '../model/service-trace.ts';
 import {escapeText} from './escape.ts';
@@ -51,7 +52,7 @@ function portTree(traces: readonly PortTrace[], options: TreeOptions): string {
   if (first === undefined) return '';
   const groups = groupNodes(traces);
   const lines = [`${options.style.bold(escapeText(portName(first)))}  ${portNumber(first)}`];
-  for (const [index, group] of groups.entries()) lines.push(...nodeTree(group, index === groups.length - 1, options));
+  for (const [index, group] of groups.entries()) append(lines, nodeTree(group, index === groups.length - 1, options));
   return lines.join('\n');
 }
 

@@ -1,3 +1,4 @@
+import {append} from '../../model/append.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import type {Shape} from '../object-shape.ts';
@@ -20,7 +21,10 @@ export class ClusterReader {
     try {
       const {items} = await this.#api.list<unknown>(path, query);
       const usable = usableItems<T>(path, items, shape);
-      this.problems.push(...usable.problems.map(problem => ({...problem, remedy: 'Correct the object; all others were looked at.'})));
+      append(
+        this.problems,
+        usable.problems.map(problem => ({...problem, remedy: 'Correct the object; all others were looked at.'})),
+      );
       return usable.items;
     } catch (error) {
       if (onNotServed !== undefined && error instanceof ApiError && error.status === 404) onNotServed();
@@ -33,7 +37,7 @@ export class ClusterReader {
   async get<T>({path, query, shape, remedy, isMinor}: Listed): Promise<readonly T[] | null> {
     try {
       const usable = usableItems<T>(path, [await this.#api.get<unknown>(path, query)], shape);
-      this.problems.push(...usable.problems);
+      append(this.problems, usable.problems);
       return usable.items;
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return [];

@@ -1,3 +1,4 @@
+import {append} from '../../model/append.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 
 /** Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as nonsense (kubernetes#112477). */
@@ -5,7 +6,10 @@ export function garbledRules(ruleset: Ruleset): readonly Rule[] {
   const garbled: Rule[] = [];
   for (const chain of ruleset.tables.get('nat')?.chains.startingWith('KUBE-SEP-') ?? []) {
     if (!/--to-destination (?::0|0\.0\.0\.0:0|\S+ --random --persistent)|DNAT \[unsupported revision\]/.test(chain.text())) continue;
-    garbled.push(...chain.rules().filter(({target}) => target?.name === 'DNAT'));
+    append(
+      garbled,
+      chain.rules().filter(({target}) => target?.name === 'DNAT'),
+    );
   }
   return garbled;
 }

@@ -1,3 +1,4 @@
+import {append} from '../../model/append.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {Family} from '../../model/family.ts';
@@ -58,10 +59,13 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
       unread.push({family, reason: doubt});
       continue;
     }
-    traces.push(...expected.ports.filter(({port}) => input.traces(port, found)).map(item => tracePort({item, expected, actual})));
+    append(
+      traces,
+      expected.ports.filter(({port}) => input.traces(port, found)).map(item => tracePort({item, expected, actual})),
+    );
     if (found.length > 0 && garbledRules(ruleset).length > 0)
       unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});
-    else symptoms.push(...(excerpt ? found.filter(isSeen) : found));
+    else append(symptoms, excerpt ? found.filter(isSeen) : found);
     if (excerpt) unread.push({family, reason: partly(ruleset, expected)});
     else if (ruleset.cut === null) judged.push(family);
     else unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});

@@ -1,3 +1,4 @@
+import {append} from '../../model/append.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import {entryText} from '../../model/entry.ts';
@@ -53,7 +54,7 @@ export function judgeForeign({expected, actual, view, sets}: ForeignCase): reado
 function note(ofAll: Map<string, {found: Found; ports: PortOnNode[]}>, found: Found, ports: readonly PortOnNode[]): void {
   const known = ofAll.get(keyOf(found));
   if (known === undefined) ofAll.set(keyOf(found), {found, ports: [...ports]});
-  else known.ports.push(...ports);
+  else append(known.ports, ports);
 }
 
 /** One rule, one finding: it is said once, with the first entry and source that it was seen with. */

@@ -1,3 +1,4 @@
+import {append} from '../../model/append.ts';
 import type {Assumption} from '../../expect/assumption.ts';
 import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {families, type Family} from '../../model/family.ts';
@@ -44,11 +45,14 @@ function judgeFamilies(input: NodeInput, state: IpvsState): ModeJudgement {
       unread.push({family, reason: reasons.join('; ')});
     const given = {expect, state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: config.nodeName.value, knowsZone: knowsZone(input)};
     const judgement = judgeIpvsFamily(given);
-    symptoms.push(...judgement.symptoms);
+    append(symptoms, judgement.symptoms);
     if (reasons.length === 0) judged.push(family);
     const {expected, sides} = judgement;
     const wanted = expected.ports.filter(({port}) => input.traces(port, judgement.symptoms));
-    traces.push(...wanted.map(item => traceIpvsPort({item, context: expected.context, sides})));
+    append(
+      traces,
+      wanted.map(item => traceIpvsPort({item, context: expected.context, sides})),
+    );
   }
   return {families: judged, unread, symptoms, traces, config, counts: countsOf(input, state)};
 }

@@ -1,3 +1,4 @@
+import {append} from '../../model/append.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName} from '../../expect/ipvs/set-names.ts';
 import type {Rule} from '../../model/ruleset.ts';
@@ -51,7 +52,7 @@ function mergeAlike(symptoms: readonly Symptom<Rule>[], {of, words}: Cause): rea
     const [first] = all;
     const ports = new Set(all.flatMap(({port}) => port?.servicePortName ?? []));
     if (kind === null || first === undefined || ports.size < 2) {
-      merged.push(...all);
+      append(merged, all);
       continue;
     }
     const {entry: _, entries: __, endpoint: ___, ...rest} = first;

@@ -1,3 +1,4 @@
+import {append} from '../../model/append.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {tableId} from '../../expect/nftables/expected-table.ts';
 import {oldestNftMinor} from '../../expect/nftables/versions.ts';
@@ -55,15 +56,18 @@ function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
       unread.push({family, reason: doubt});
       continue;
     }
-    symptoms.push(...found);
-    traces.push(...expected.ports.filter(({port}) => input.traces(port, found)).map(item => traceNftPort({item, expected, ruleset})));
+    append(symptoms, found);
+    append(
+      traces,
+      expected.ports.filter(({port}) => input.traces(port, found)).map(item => traceNftPort({item, expected, ruleset})),
+    );
     const reason = whyPartly(ruleset, iptables);
     if (reason === null) judged.push(family);
     else unread.push({family, reason});
   }
   const counts = {rules: ruleset.ruleCount, chains: ruleset.chainCount};
   const first = judged[0] ?? unread[0]?.family;
-  if (first !== undefined) symptoms.push(...unwalkedChains(ruleset, first));
+  if (first !== undefined) append(symptoms, unwalkedChains(ruleset, first));
   return {families: judged, unread, symptoms, traces, config: input.config, counts};
 }
 
