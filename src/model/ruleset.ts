@@ -109,4 +109,9 @@ export interface Ruleset extends ChainSource {
   readonly chainCount: number;
   /** Where the dump ends too early: the table and the last line that was read. */
   readonly cut: {readonly table: string; readonly line: number} | null;
+  /**
+   * Does the work, and then forgets the rules that were parsed for it, of chains that may be forgotten. Asked for again they are
+   * parsed again, as other objects. Without it a node on which every Service is wrong would need memory for all its rules at once.
+   */
+  forgetting<T>(mayForget: (chain: string) => boolean, work: () => T): T;
 }

@@ -54,6 +54,8 @@ export class ChainTable implements ChainsByName {
   /** Runs after the first: the rules of a chain nearly always stand together. */
   readonly #laterRuns = new Map<number, Run[]>();
   readonly #objects = new Map<number, DumpChain>();
+  /** The same in the order in which they were asked for. */
+  readonly #asked: number[] = [];
   #sought: Uint8Array = new Uint8Array(64);
   #last = -1;
 
@@ -96,6 +98,19 @@ export class ChainTable implements ChainsByName {
   *startingWith(prefix: string): IterableIterator<DumpChain> {
     const bytes = Buffer.from(prefix, 'latin1');
     for (let index = 0; index < this.size; index++) if (this.#startsWith(index, bytes)) yield this.#object(index);
+  }
+
+  /** How many chains are objects now. */
+  get asked(): number {
+    return this.#asked.length;
+  }
+
+  /** Drops the objects, with their parsed rules, that were made after the first `kept` of them. */
+  forgetAfter(kept: number, mayForget: (chain: string) => boolean): void {
+    for (const index of this.#asked.splice(kept)) {
+      if (mayForget(this.nameOf(index))) this.#objects.delete(index);
+      else this.#asked.push(index);
+    }
   }
 
   /** The number of the chain whose name stands in these bytes of the dump; a chain of a new name is added. */
@@ -181,8 +196,11 @@ export class ChainTable implements ChainsByName {
   }
 
   #object(index: number): DumpChain {
-    const chain = this.#objects.get(index) ?? new DumpChain(this, index);
+    const known = this.#objects.get(index);
+    if (known !== undefined) return known;
+    const chain = new DumpChain(this, index);
     this.#objects.set(index, chain);
+    this.#asked.push(index);
     return chain;
   }
 

@@ -268,6 +268,12 @@ function asRuleset(dump: OpenDump): Ruleset {
   return {
     ...{family, backend, toolVersion, strays, cut, tables, ruleCount, chainCount},
     hasTable: name => tables.has(name),
+    forgetting: (mayForget, work) => {
+      const before = [...tables.values()].map(({chains}) => ({chains, asked: chains.asked}));
+      const result = work();
+      for (const {chains, asked} of before) chains.forgetAfter(asked, mayForget);
+      return result;
+    },
     chain: (table, name) => tables.get(table)?.chains.get(name),
   };
 }

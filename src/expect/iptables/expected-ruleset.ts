@@ -103,6 +103,16 @@ export class ExpectedRuleset implements ChainSource {
     return this.#keep(table, name, rules.map(rule => `-A ${name} ${rule}`).join('\n'));
   }
 
+  /** Does the work, and then forgets the chains of Service ports that were rendered for it. */
+  forgetting<T>(work: () => T): T {
+    const chains = this.#chains.get('nat');
+    const before = chains?.size ?? 0;
+    const result = work();
+    for (const name of [...(this.#chains.get('nat')?.keys() ?? [])].slice(before))
+      if (parseChainName(name) !== null) this.#chains.get('nat')?.delete(name);
+    return result;
+  }
+
   /** Makes the chains of a Service port available to a walk; endpoint chains cannot be found by their names alone. */
   materialise(item: PortOnNode): void {
     for (const [name, text] of this.rulesOf(item).own) this.#keep('nat', name, text);

@@ -48,6 +48,7 @@ function fillUp(excerpt: Ruleset, expected: ExpectedRuleset, isComplete: (place:
   return {
     ...excerpt,
     tables: whole,
+    forgetting: (_, work) => work(),
     hasTable: name => whole.has(name),
     chain: (table, name) => whole.get(table)?.chains.get(name),
   };

@@ -2,7 +2,7 @@ import {compareRulesets} from '../../compare/compare-rulesets.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/names.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Chain, Rule, RuleText, Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipset-save.ts';
 import {adaptExpectation, type Expect} from './adapt-expectation.ts';
 import {asExpectation} from './expectation.ts';
@@ -49,13 +49,18 @@ export function judgeFamily({expect, actual, sets, knowsZone}: FamilyCase): Fami
   const known = compared.differences.filter(difference => !isBeyondTheCut(difference, actual));
   const owned = attribute(known, new PortIndex(expected));
   const view = new ServiceView(expected, actual);
-  const ports = [...owned.byPort].flatMap(([item, own]) => judgePort({item, differences: own, expected, actual, view}));
-  const strangers = new Set(
-    known.flatMap(({kind, rule}) => (kind === 'extra' ? (actual.chain('nat', rule.target?.name ?? '') ?? []) : [])),
+  const ports = [...owned.byPort].flatMap(([item, own]) =>
+    actual.forgetting(isOfOnePort, () =>
+      expected.forgetting(() => judgePort({item, differences: own, expected, actual, view}).map(withTextsOnly)),
+    ),
+  );
+  const strangers = new Set(known.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));
+  const misnamed = [...strangers].flatMap(name =>
+    actual.forgetting(isOfOnePort, () => misnamedChains([actual.chain('nat', name) ?? []].flat(), expected.family)),
   );
   return {
     expected,
-    symptoms: withMisnamed(misnamedChains(strangers, expected.family), [
+    symptoms: withMisnamed(misnamed, [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
       ...judgeFrame({expected, actual, differences: owned.rest}),
@@ -67,6 +72,17 @@ export function judgeFamily({expect, actual, sets, knowsZone}: FamilyCase): Fami
       ...leftoverChains(expected, actual, compared),
     ]),
   };
+}
+
+/** Many Service ports share the others. */
+function isOfOnePort(chain: string): boolean {
+  return parseChainName(chain) !== null;
+}
+
+/** All that is said of a rule is its text; parsed, the evidence of a large cluster would fill the memory. */
+function withTextsOnly(symptom: Symptom): Symptom {
+  const textOf = ({table, chain, line, text}: RuleText): RuleText => ({table, chain, line, text});
+  return {...symptom, expected: symptom.expected.map(textOf), actual: symptom.actual.map(textOf)};
 }
 
 /** What they do to their own Service port is said of it; here it is about all others, where there are any. */

@@ -39,10 +39,10 @@ function reachable(actual: Ruleset, found: Comparison<unknown>['nat'], leftovers
   const reached = new Set<string>();
   const queue: Chain[] = [];
   const visit = (chain: Chain): void => {
-    for (const {target} of chain.rules()) {
-      if (target === null || !names.has(target.name) || reached.has(target.name)) continue;
-      reached.add(target.name);
-      const next = actual.chain('nat', target.name);
+    for (const target of jumpsOf(chain.text())) {
+      if (!names.has(target) || reached.has(target)) continue;
+      reached.add(target);
+      const next = actual.chain('nat', target);
       if (next !== undefined) queue.push(next);
     }
   };
@@ -52,4 +52,9 @@ function reachable(actual: Ruleset, found: Comparison<unknown>['nat'], leftovers
   }
   for (let chain = queue.pop(); chain !== undefined; chain = queue.pop()) visit(chain);
   return reached;
+}
+
+/** Nothing more is asked of thousands of chains, so their rules are not parsed. */
+function jumpsOf(text: string): readonly string[] {
+  return [...text.matchAll(/ -[jg] (\S+)/g)].flatMap(([, target]) => target ?? []);
 }
