@@ -217,3 +217,11 @@ describe('of each chain of table nat', () => {
     expect(differences(wanted, parseDumps(text)[0] as Ruleset)).toEqual([]);
   });
 });
+
+test('more differences than fit on the stack are all told', () => {
+  const rules = Array.from({length: 150_000}, (_, number): [string, string] => [
+    'nat/KUBE-SERVICES',
+    `-d 10.${number >> 16}.${(number >> 8) & 255}.${number & 255}/32 -j A`,
+  ]);
+  expect(differences({owners: [{name: 'web', shared: rules}]}, dump('nat/KUBE-SERVICES -j C'))).toHaveLength(150_001);
+});
