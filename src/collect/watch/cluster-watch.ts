@@ -20,6 +20,7 @@ export class ClusterWatch {
   #changed = new Map<string, number>();
   #changedBefore = new Map<string, number>();
   #turnedAt = Date.now();
+  #reopenedAt = 0;
   #lists: Lists | null = null;
 
   constructor(api: KubeApi, {onChange = () => {}, ...options}: ClusterWatchOptions = {}) {
@@ -81,6 +82,9 @@ export class ClusterWatch {
   /** It may have changed without a word of the watch: what was said there is not to be relied on, and the watch begins anew. */
   doubt(service: string): void {
     this.#noteChange([service], true);
+    // It takes its time to come back, and is not to be kept from it.
+    if (Date.now() - this.#reopenedAt < betweenReopenings) return;
+    this.#reopenedAt = Date.now();
     for (const watch of this.watches) watch.reopen();
   }
 
@@ -104,6 +108,7 @@ export type Lists = Pick<ApiObjects, 'endpoints'> & {
 
 /** In milliseconds: longer than any doubt about what is young. */
 const remembered = 120_000;
+const betweenReopenings = 10_000;
 
 function sorted<T>(objects: ReadonlyMap<string, T>): readonly T[] {
   return [...objects].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, object]) => object);

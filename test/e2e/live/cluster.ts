@@ -37,17 +37,19 @@ export class LiveCluster implements AsyncDisposable {
   }
 
   /** A capture of which each node's rules can be loaded into any kernel. */
-  static async open(name = 'healthy/1.30-iptables'): Promise<LiveCluster> {
+  static async open(name = 'healthy/1.30-iptables', options: ApiServerOptions = {}): Promise<LiveCluster> {
     const capture = capturePath(name);
     const folder = mkdtempSync(join(tmpdir(), 'svc-trace-live-'));
     for (const sub of ['bin', 'node-bin', 'tmp']) mkdirSync(join(folder, sub));
     const standIns: Record<string, StandInNode> = {};
-    const api = await startApiServer(apiOptions(capture, standIns));
+    const proxy: ApiServerOptions['proxy'] = pod => ({socketPath: inwardOf(folder, (pod['spec'] as {nodeName: string}).nodeName).socket});
+    const api = await startApiServer({...apiOptions(capture, standIns), proxy, ...options});
     const forward = {port: Number(new URL(api.url).port), socket: join(folder, 'api')};
     const gate = await openGate(forward);
     const path = `${folder}/node-bin:${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`;
     const names = readdirSync(join(capture, 'nodes')).sort();
-    const nodes = await Promise.all(names.map(node => LiveNode.open(node, join(capture, 'nodes', node), forward)));
+    const open = (node: string) => LiveNode.open(node, join(capture, 'nodes', node), {forward, inward: inwardOf(folder, node)});
+    const nodes = await Promise.all(names.map(open));
     for (const {name: node, enter} of nodes) standIns[node] = {enter, path};
     const version = readFileSync(join(capture, 'nodes', names[0] ?? '', 'kube-proxy-version'), 'utf8').trim();
     writeProgram(join(folder, 'node-bin/kube-proxy'), `echo "Kubernetes ${version}"`);
@@ -84,6 +86,13 @@ export class LiveCluster implements AsyncDisposable {
     rmSync(this.folder, {recursive: true, force: true});
   }
 }
+
+/** Where the port of an agent on a node is reached from here. */
+function inwardOf(folder: string, node: string): {readonly socket: string; readonly port: number} {
+  return {socket: join(folder, `agent-${node}`), port: agentPort};
+}
+
+export const agentPort = 10_270;
 
 /** The API server of a capture, with a kube-proxy on every node, whose commands run there; so do those of debug pods. */
 function apiOptions(capture: string, nodes: Readonly<Record<string, StandInNode>>): ApiServerOptions {

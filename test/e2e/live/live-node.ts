@@ -26,8 +26,8 @@ export class LiveNode implements AsyncDisposable {
     this.#folder = folder;
   }
 
-  static async open(name: string, folder: string, forward: NodeServers['forward']): Promise<LiveNode> {
-    const servers: NodeServers = {answers: answersOf(folder), forward};
+  static async open(name: string, folder: string, ways: Pick<NodeServers, 'forward' | 'inward'>): Promise<LiveNode> {
+    const servers: NodeServers = {answers: answersOf(folder), ...ways};
     const program = [join(import.meta.dirname, 'node-servers.ts'), JSON.stringify(servers)];
     const node = new LiveNode(name, await Namespace.open(program), folder);
     node.#namespace.ip(linkCommands(readCaptured(folder, 'addresses.json') ?? '[]'));

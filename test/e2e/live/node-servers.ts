@@ -1,6 +1,6 @@
 import {execFileSync} from 'node:child_process';
 import {createServer as createHttpServer} from 'node:http';
-import {createConnection, createServer, type Server} from 'node:net';
+import {createConnection, createServer, type Server, type Socket} from 'node:net';
 import process from 'node:process';
 
 /** What listens on 127.0.0.1 of a node. */
@@ -8,7 +8,14 @@ export interface NodeServers {
   /** By port, then by path: what kube-proxy answers. */
   readonly answers: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** A port that leads out of the network namespace, to a UNIX socket: sockets on disk know no namespaces. */
-  readonly forward: {readonly port: number; readonly socket: string};
+  readonly forward: Way;
+  /** The same the other way: who connects to the socket comes out at this port of the namespace. */
+  readonly inward: Way;
+}
+
+interface Way {
+  readonly port: number;
+  readonly socket: string;
 }
 
 // This file is the program that runs in the namespace of a node, until the test that started it lets go of it.
@@ -19,9 +26,11 @@ if (process.send !== undefined && process.argv[1] === import.meta.filename) {
   process.send({done: null});
 }
 
-async function serve({answers, forward}: NodeServers): Promise<void> {
+async function serve({answers, forward, inward}: NodeServers): Promise<void> {
   const kubeProxy = Object.entries(answers).map(([port, paths]) => listening(httpServer(paths), Number(port)));
-  await Promise.all([...kubeProxy, listening(forwarder(forward.socket), forward.port)]);
+  const entrance = createServer(socket => join(socket, createConnection(inward.port, '127.0.0.1')));
+  const open = new Promise<void>((resolve, reject) => entrance.once('error', reject).listen(inward.socket, resolve));
+  await Promise.all([...kubeProxy, listening(forwarder(forward.socket), forward.port), open]);
 }
 
 function httpServer(paths: Readonly<Record<string, string>>): Server {
@@ -33,12 +42,13 @@ function httpServer(paths: Readonly<Record<string, string>>): Server {
 }
 
 function forwarder(path: string): Server {
-  return createServer(socket => {
-    const other = createConnection(path);
-    socket.on('error', () => other.destroy()).on('close', () => other.destroy());
-    other.on('error', () => socket.destroy()).on('close', () => socket.destroy());
-    socket.pipe(other).pipe(socket);
-  });
+  return createServer(socket => join(socket, createConnection(path)));
+}
+
+function join(socket: Socket, other: Socket): void {
+  socket.on('error', () => other.destroy()).on('close', () => other.destroy());
+  other.on('error', () => socket.destroy()).on('close', () => socket.destroy());
+  socket.pipe(other).pipe(socket);
 }
 
 function listening(server: Server, port: number): Promise<void> {

@@ -1,0 +1,168 @@
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {afterAll, beforeAll, expect, test} from 'vitest';
+import {allowedBy} from '../../collect/access/roles.ts';
+import {describeWith} from '../../require.ts';
+import type {StoredObject} from '../../stand-in/object-store.ts';
+import {breakages} from './breakages.ts';
+import {clusterNeeds, LiveCluster} from './cluster.ts';
+import {confined, LiveAgent} from './live-agent.ts';
+import {type CheckReport, svcTrace} from './svc-trace.ts';
+
+const ownRights = allowedBy(readFileSync(join(import.meta.dirname, '../../../docs/rbac/agent.yaml'), 'utf8'));
+
+describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a cluster', () => {
+  let cluster: LiveCluster;
+  const agents = new Map<string, LiveAgent>();
+  const agent = (node: string): LiveAgent => {
+    const found = agents.get(node);
+    if (found === undefined) throw new Error(`there is no agent on ${node}`);
+    return found;
+  };
+  const all = (work: (one: LiveAgent) => Promise<unknown>) => Promise.all([...agents.values()].map(work));
+
+  beforeAll(async () => {
+    cluster = await LiveCluster.open('healthy/1.30-iptables', {
+      tokens: {'agent-token': {user: 'agent'}},
+      allow: (request, {name}) => name !== 'agent' || ownRights(request),
+    });
+    // An agent does not get into the pod of kube-proxy: its image tells the version.
+    for (const pod of cluster.api.store.all('pods').filter(({metadata}) => metadata.name.startsWith('kube-proxy-')))
+      Object.assign(pod['spec'] as object, {containers: [{name: 'kube-proxy', image: 'registry.k8s.io/kube-proxy:v1.30.5'}]});
+    for (const {name} of cluster.nodes) agents.set(name, new LiveAgent(cluster, name, {confine: confined}));
+    await all(one => one.ready());
+  });
+  afterAll(async () => {
+    for (const one of agents.values()) await one[Symbol.asyncDispose]();
+    await cluster?.[Symbol.asyncDispose]();
+  });
+
+  async function check(...args: readonly string[]): Promise<CheckReport & {readonly exitCode: number | undefined}> {
+    const {stdout, stderr, exitCode} = await svcTrace(['check', '-o', 'json', '--no-progress', ...args], {
+      kubeconfig: cluster.api.kubeconfig,
+    });
+    if (stdout === '') throw new Error(stderr);
+    return {...(JSON.parse(stdout) as CheckReport), exitCode};
+  }
+  const reasons = ({nodes}: CheckReport) =>
+    Object.fromEntries(nodes.flatMap(({name, reason}) => (reason === undefined ? [] : [[name, reason]])));
+
+  test('find on healthy nodes what check finds by exec, with two capabilities, their own Role and nothing to write to', async () => {
+    const [gathered, read] = await Promise.all([check('-A', '--agents'), check('-A')]);
+    expect(gathered.findings).toEqual(read.findings);
+    expect(gathered.summary).toEqual(read.summary);
+    expect(gathered.summary).toMatchObject({errors: 0, nodesChecked: 3, nodesUnread: 0});
+    expect(cluster.api.requests.filter(({user, resource}) => user?.name === 'agent' && resource?.verb === 'create')).toEqual([]);
+  });
+
+  test('publish metrics', async () => {
+    const {status, text} = await agent('node-a').ask('/metrics');
+    expect(status).toBe(200);
+    expect(text).toMatch(/^svc_trace_node_checked\{node="node-a",mode="iptables",version="v1\.30\.\d+"\} 1$/m);
+    expect(text).toMatch(/^svc_trace_agent_objects\{kind="services"\} [1-9]/m);
+  });
+
+  test('find what was changed by hand on their own nodes, and there alone, as check does by exec', async () => {
+    // One of each node.
+    const applied = [...new Map(breakages.toReversed().map(breakage => [breakage.node, breakage])).values()];
+    for (const {node, apply} of applied) apply(cluster.node(node));
+    await all(one => one.lookedAgain());
+    const [gathered, read] = await Promise.all([check('-A', '--agents'), check('-A')]);
+    for (const {node, expected} of applied) {
+      expect(gathered.findings).toContainEqual(expect.objectContaining({...expected, node}));
+      expect((await agent(node).ask('/metrics')).text).toContain(`svc_trace_findings{code="${expected['code']}"`);
+    }
+    expect(gathered.findings).toEqual(read.findings);
+    expect(gathered.exitCode).toBe(1);
+    cluster.heal();
+    await all(one => one.lookedAgain());
+    expect((await check('-A', '--agents')).summary).toMatchObject({errors: 0, nodesUnread: 0});
+  });
+
+  test('notice a Service that comes and that no node has', async () => {
+    cluster.api.store.put('services', lateService());
+    cluster.api.store.put('endpointslices', lateSlice());
+    // The agents are waited for: they have not seen it when they are first asked.
+    const gathered = await check('shop/late', '--agents');
+    expect(gathered.findings.filter(({code}) => code === 'ST201').map(({node}) => node)).toEqual(['node-a', 'node-b', 'node-c']);
+    expect(gathered.exitCode).toBe(1);
+    cluster.api.store.remove('services', 'shop', 'late');
+    cluster.api.store.remove('endpointslices', 'shop', 'late-1');
+    await all(one => one.lookedAgain());
+    expect(gathered.summary.nodesUnread).toBe(0);
+    expect((await check('-A', '--agents')).summary).toMatchObject({errors: 0, nodesUnread: 0});
+  });
+
+  test('resume their watches when these break, without listing all again', async () => {
+    const lists = await agent('node-a').metric('svc_trace_agent_lists_total{kind="services"}');
+    for (const watch of [...cluster.api.watches]) watch.break();
+    const restarts = () => agent('node-a').metric('svc_trace_agent_watch_restarts_total{kind="services",reason="broken"}');
+    await expect.poll(restarts, {timeout: 20_000}).toBeGreaterThan(0);
+    await expect.poll(() => cluster.api.watches.length, {timeout: 20_000}).toBe(6);
+    expect(await agent('node-a').metric('svc_trace_agent_lists_total{kind="services"}')).toBe(lists);
+    expect((await agent('node-a').ask('/readyz')).status).toBe(200);
+  });
+
+  test('that know nothing of a change do not call a node well', async () => {
+    // Their watches stay, and say nothing any more.
+    for (const watch of cluster.api.watches) watch.mute();
+    const web = structuredClone(cluster.api.store.find('services', 'shop', 'web')) as StoredObject;
+    cluster.api.store.put('services', web);
+    const {summary, exitCode, ...report} = await check('shop/web', '--agents', '--wait', '1s');
+    expect(Object.values(reasons(report as CheckReport))).toEqual(
+      Array.from({length: 3}, () => expect.stringMatching(/^its agent judged it \d s ago by shop\/web as it was before it changed$/)),
+    );
+    expect({verdict: summary.verdict, exitCode}).toEqual({verdict: 'incomplete', exitCode: 3});
+    for (const watch of [...cluster.api.watches]) watch.end();
+    expect((await check('shop/web', '--agents')).summary).toMatchObject({verdict: 'ok', nodesUnread: 0});
+  });
+
+  test('make no false alarm of a Service that their watch has kept back', async () => {
+    const {store, watches} = cluster.api;
+    cluster.api.store.put('services', lateService());
+    cluster.api.store.put('endpointslices', lateSlice());
+    for (const watch of watches) watch.mute();
+    store.remove('services', 'shop', 'late');
+    store.remove('endpointslices', 'shop', 'late-1');
+    await all(one => one.lookedAgain());
+    expect((await check('-A', '--agents')).findings.filter(({code}) => code === 'ST201')).toEqual([]);
+  });
+
+  test('that hang are not waited for, and their nodes are unread', async () => {
+    agent('node-b').process.kill('SIGSTOP');
+    const report = await check('-A', '--agents', '--node-timeout', '1s');
+    agent('node-b').process.kill('SIGCONT');
+    expect(reasons(report)).toEqual({'node-b': 'its agent svc-trace/agent-node-b did not answer: no answer within 1 s'});
+    expect({nodesChecked: report.summary.nodesChecked, exitCode: report.exitCode}).toEqual({nodesChecked: 2, exitCode: 3});
+  });
+
+  test('end at once and cleanly when they are told to, and then their nodes are unread', async () => {
+    const gone = agent('node-c');
+    gone.process.kill('SIGTERM');
+    const {exitCode, signal, stderr, stdout} = await gone.process;
+    expect({exitCode, signal}).toEqual({exitCode: 0, signal: undefined});
+    expect(stderr).toMatch(/^svc-trace agent \S+ of node node-c: .*, port 10270$/m);
+    expect(stdout).toMatch(/^\S+Z OK: /m);
+    expect(reasons(await check('-A', '--agents'))['node-c']).toMatch(/^the API server does not reach its agent svc-trace\/agent-node-c: /);
+    await gone[Symbol.asyncDispose]();
+    expect(reasons(await check('-A', '--agents'))['node-c']).toMatch(/^there is no agent on it /);
+  });
+});
+
+function lateService(): StoredObject {
+  const creationTimestamp = '2026-01-01T00:00:00Z';
+  const ports = [{name: 'http', protocol: 'TCP', port: 80, targetPort: 8080}];
+  return {
+    metadata: {namespace: 'shop', name: 'late', creationTimestamp},
+    spec: {type: 'ClusterIP', clusterIP: '10.96.77.77', clusterIPs: ['10.96.77.77'], ports},
+  };
+}
+
+function lateSlice(): StoredObject {
+  return {
+    metadata: {namespace: 'shop', name: 'late-1', labels: {'kubernetes.io/service-name': 'late'}},
+    addressType: 'IPv4',
+    ports: [{name: 'http', protocol: 'TCP', port: 8080}],
+    endpoints: [{addresses: ['10.244.11.5'], conditions: {ready: true}, nodeName: 'node-a'}],
+  } as StoredObject;
+}
