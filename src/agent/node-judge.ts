@@ -74,6 +74,9 @@ export class NodeJudge {
       },
       say: () => {},
     });
+    const [kept] = await this.#verify(diagnosis);
+    if (kept !== undefined)
+      return {kind: 'trouble', message: `the API server says otherwise of ${kept} than its watch: it is watched anew`};
     withdraw(doubtful, diagnosis);
     // Objects that cannot be used are the same for all nodes, and said by whoever gathers.
     const problems = [...nodes.problems, ...(this.#objects?.problems ?? []).map(problem => ({...problem, node}))];
@@ -126,18 +129,24 @@ export class NodeJudge {
     this.#objects = {objects, problems: [...read.problems, ...gone], readAt: now};
   }
 
-  /** Something that is found wrong for the first time may be only what a watch kept back: the API server is asked in another way. */
-  async #verify(diagnosis: Diagnosis): Promise<void> {
+  /**
+   * Something that is found wrong for the first time may be only what a watch kept back: the API server is asked in another way.
+   * Resolves to the Services that it says otherwise of.
+   */
+  async #verify(diagnosis: Diagnosis): Promise<readonly string[]> {
     const {api, watch, node} = this.#options;
     const found = diagnosis.findingsOn(node).filter(finding => !this.#standing.has(identityOf(finding)));
-    if (found.length === 0) return;
+    if (found.length === 0) return [];
     await this.#readObjects(longestUnreadInDoubt);
     const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[keyOf(service), service] as const])));
+    const keptBack: string[] = [];
     for (const metadata of [...names.values()].slice(0, mostVerified)) {
       const objects = await lookUpService(api, metadata);
-      if (objects === null) return;
-      if (printOf([{metadata}], objects) !== printOf([{metadata}], watch.objects())) watch.doubt(keyOf(metadata));
+      if (objects === null || printOf([{metadata}], objects) === printOf([{metadata}], watch.objects())) continue;
+      keptBack.push(keyOf(metadata));
+      watch.doubt(keyOf(metadata));
     }
+    return keptBack;
   }
 
   #resultOf(diagnosis: Diagnosis, problems: readonly Problem[]) {

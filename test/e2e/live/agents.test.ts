@@ -125,6 +125,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     store.remove('services', 'shop', 'late');
     store.remove('endpointslices', 'shop', 'late-1');
     await all(one => one.lookedAgain());
+    await all(async one => expect((await one.ask('/result')).text).not.toContain('ST201'));
     expect((await check('-A', '--agents')).findings.filter(({code}) => code === 'ST201')).toEqual([]);
   });
 
