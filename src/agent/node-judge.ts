@@ -11,7 +11,7 @@ import {printOf} from '../command/service-history.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {identityOf} from '../model/finding-identity.ts';
-import type {ServiceName} from '../model/finding.ts';
+import type {Finding, ServiceName} from '../model/finding.ts';
 import type {AgentResult, SeenVersions} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
@@ -74,10 +74,10 @@ export class NodeJudge {
       },
       say: () => {},
     });
-    const [kept] = await this.#verify(diagnosis);
-    if (kept !== undefined)
-      return {kind: 'trouble', message: `the API server says otherwise of ${kept} than its watch: it is watched anew`};
-    withdraw(doubtful, diagnosis);
+    const verification = await this.#verify(diagnosis);
+    if (verification.kind === 'not verified') return {kind: 'trouble', message: verification.why};
+    const outdated = this.#newOn(diagnosis).filter(({service}) => service !== undefined && verification.changed.has(keyOf(service)));
+    withdraw([...doubtful, ...outdated], diagnosis);
     // Objects that cannot be used are the same for all nodes, and said by whoever gathers.
     const problems = [...nodes.problems, ...(this.#objects?.problems ?? []).map(problem => ({...problem, node}))];
     const report = diagnosis.report([...problems, ...watch.problems]);
@@ -131,22 +131,30 @@ export class NodeJudge {
 
   /**
    * Something that is found wrong for the first time may be only what a watch kept back: the API server is asked in another way.
-   * Resolves to the Services that it says otherwise of.
    */
-  async #verify(diagnosis: Diagnosis): Promise<readonly string[]> {
-    const {api, watch, node} = this.#options;
-    const found = diagnosis.findingsOn(node).filter(finding => !this.#standing.has(identityOf(finding)));
-    if (found.length === 0) return [];
+  async #verify(diagnosis: Diagnosis): Promise<Verification> {
+    const {api, watch} = this.#options;
+    const found = this.#newOn(diagnosis);
+    if (found.length === 0) return {kind: 'verified', changed: new Set()};
     await this.#readObjects(longestUnreadInDoubt);
     const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[keyOf(service), service] as const])));
-    const keptBack: string[] = [];
+    const changed = new Set<string>();
     for (const metadata of [...names.values()].slice(0, mostVerified)) {
       const objects = await lookUpService(api, metadata);
-      if (objects === null || printOf([{metadata}], objects) === printOf([{metadata}], watch.objects())) continue;
-      keptBack.push(keyOf(metadata));
-      watch.doubt(keyOf(metadata));
+      if (typeof objects === 'string') return {kind: 'not verified', why: `what was found cannot be verified: ${objects}`};
+      const print = printOf([{metadata}], objects);
+      if (print === printOf([{metadata}], diagnosis.api)) continue;
+      if (print === printOf([{metadata}], watch.objects())) changed.add(keyOf(metadata));
+      else {
+        watch.doubt(keyOf(metadata));
+        return {kind: 'not verified', why: `the API server says otherwise of ${keyOf(metadata)} than its watch, which is begun anew`};
+      }
     }
-    return keptBack;
+    return {kind: 'verified', changed};
+  }
+
+  #newOn(diagnosis: Diagnosis): readonly Finding[] {
+    return diagnosis.findingsOn(this.#options.node).filter(finding => !this.#standing.has(identityOf(finding)));
   }
 
   #resultOf(diagnosis: Diagnosis, problems: readonly Problem[]) {
@@ -157,6 +165,15 @@ export class NodeJudge {
     return {tool: {name: 'svc-trace', version: options.toolVersion}, report, findings, proxy, problems};
   }
 }
+
+/** What the API server says of what was found for the first time. */
+type Verification =
+  | {
+      readonly kind: 'verified';
+      /** Services that are others by now than those that the node was judged by. */
+      readonly changed: ReadonlySet<string>;
+    }
+  | {readonly kind: 'not verified'; readonly why: string};
 
 function keyOf({namespace, name}: ServiceName): string {
   return `${namespace}/${name}`;

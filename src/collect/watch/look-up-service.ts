@@ -6,10 +6,10 @@ import type {ServiceObjects} from '../cluster/read-cluster.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 
 /**
- * A Service and its slices as etcd has them, whatever watches tell; null where that cannot be found out. Only lists are asked for: that
- * takes no other right than to watch does.
+ * A Service and its slices as etcd has them, whatever watches tell; a text says why that cannot be found out. Only lists are asked for:
+ * that takes no other right than to watch does.
  */
-export async function lookUpService(api: KubeApi, {namespace, name}: ServiceName): Promise<ServiceObjects | null> {
+export async function lookUpService(api: KubeApi, {namespace, name}: ServiceName): Promise<ServiceObjects | string> {
   const reader = new ClusterReader(api, {anyFailure: true});
   const place = `namespaces/${encodeURIComponent(namespace)}`;
   const [services, endpointSlices] = await Promise.all([
@@ -21,5 +21,6 @@ export async function lookUpService(api: KubeApi, {namespace, name}: ServiceName
       query: {labelSelector: `kubernetes.io/service-name=${name}`},
     }),
   ]);
-  return services === null || endpointSlices === null ? null : {services, endpointSlices, endpoints: null};
+  if (services !== null && endpointSlices !== null) return {services, endpointSlices, endpoints: null};
+  return reader.problems[0]?.message ?? 'it could not be asked';
 }
