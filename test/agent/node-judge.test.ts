@@ -1,3 +1,4 @@
+import {setTimeout as sleep} from 'node:timers/promises';
 import {describe, expect, onTestFinished, test, vi} from 'vitest';
 import {type Look, NodeJudge} from '../../src/agent/node-judge.ts';
 import {createKubeApi} from '../../src/collect/kube/create-kube-api.ts';
@@ -179,6 +180,8 @@ describe('nothing is published', () => {
       // Long enough for the change to be young when the node is first read.
       settlingMs: 1000,
       onReading: async time => {
+        // So that it is time for the second look when the first is over.
+        if (time === 1) await sleep(1100);
         if (time !== 2) return;
         agent.server.store.remove('services', 'shop', 'late');
         await vi.waitFor(() => expect(hasLate(agent)).toBe(false));
