@@ -1,3 +1,4 @@
+import {dropGarbage} from './drop-garbage.ts';
 import type {Problem} from '../model/snapshot.ts';
 import {type Gaps, noGaps} from './gaps.ts';
 import type {Shape} from './object-shape.ts';
@@ -10,14 +11,17 @@ export interface ApiList<T> {
   readonly gaps: Gaps;
 }
 
-/** Reads a list as `kubectl get -o json` prints it. Items that have no name or not the shape are left out and said. */
+/**
+ * Reads a list as `kubectl get -o json` prints it. Items that have no name or not the shape are left out and said. `read` gives the
+ * content of the file; it is not held on to, as it can be larger than all that comes of it.
+ */
 export function readApiList<T extends {readonly metadata: {readonly name: string}}>(
   file: string,
-  content: Buffer | null,
+  read: () => Buffer | null,
   shape: Shape,
 ): ApiList<T> {
-  if (content === null) return {items: null, problems: [], gaps: noGaps};
-  const parsed = parseJson(content.toString('utf8'));
+  const parsed = parsedContent(read());
+  if (parsed === null) return {items: null, problems: [], gaps: noGaps};
   if (parsed instanceof Error)
     return {
       items: null,
@@ -41,6 +45,15 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
       message: `${file} is only the first page of a longer list (metadata.continue is set): what is missing here may be on the next page`,
     });
   return {items: usable.items, problems, gaps: {leftOut: usable.leftOut, isCut: more}};
+}
+
+/** Null where there is no file. */
+function parsedContent(content: Buffer | null): NonNullable<unknown> | null {
+  if (content === null) return null;
+  const parsed = parseJson(content.toString('utf8'));
+  dropGarbage(content.length);
+  // The word null is JSON too, and no list.
+  return parsed ?? {};
 }
 
 function parseJson(text: string): unknown {

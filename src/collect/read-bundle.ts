@@ -45,7 +45,7 @@ async function readAll(stream: Readable): Promise<Buffer> {
 function snapshotOf(origin: string, files: BundleFiles): Snapshot {
   const problems: Problem[] = [];
   const list = <T extends {readonly metadata: {readonly name: string}}>(file: string, shape: Shape): ApiList<T> => {
-    const read = readApiList<T>(file, files.read(file), shape);
+    const read = readApiList<T>(file, () => files.read(file), shape);
     append(problems, read.problems);
     return read;
   };

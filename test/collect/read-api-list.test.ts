@@ -7,7 +7,7 @@ const good = {metadata: {name: 'web', namespace: 'shop'}, spec: {clusterIP: '10.
 
 describe('a file', () => {
   test('that is not there is not seen, which is no problem by itself', () => {
-    expect(readApiList('api/services.json', null, serviceShape)).toMatchObject({items: null, problems: []});
+    expect(readApiList('api/services.json', () => null, serviceShape)).toMatchObject({items: null, problems: []});
   });
 
   test.each([
@@ -20,18 +20,18 @@ describe('a file', () => {
     ['null', 'null', 'holds no list'],
     ['a list whose items are no array', '{"items":{"0":{}}}', 'holds no list'],
   ])('that is %s is not seen, and the problem names the file', (_, text, words) => {
-    const {items, problems} = readApiList('api/services.json', Buffer.from(text), serviceShape);
+    const {items, problems} = readApiList('api/services.json', () => Buffer.from(text), serviceShape);
     expect(items).toBeNull();
     expect(problems).toEqual([{message: expect.stringContaining(`api/services.json ${words}`)}]);
   });
 
   test('whose items are null, as Go prints an empty list, is an empty list', () => {
-    expect(readApiList('api/services.json', Buffer.from('{"items":null}'), serviceShape)).toMatchObject({items: [], problems: []});
+    expect(readApiList('api/services.json', () => Buffer.from('{"items":null}'), serviceShape)).toMatchObject({items: [], problems: []});
   });
 
   test('that is one page of several is read, and said to be only that', () => {
     const page = {metadata: {continue: 'eyJ2Ijoi'}, items: [good]};
-    const {items, problems} = readApiList('api/services.json', Buffer.from(JSON.stringify(page)), serviceShape);
+    const {items, problems} = readApiList('api/services.json', () => Buffer.from(JSON.stringify(page)), serviceShape);
     expect(items).toHaveLength(1);
     expect(problems).toEqual([{message: expect.stringContaining('only the first page')}]);
   });
@@ -71,7 +71,7 @@ describe('an item', () => {
     ['with a number for its pod network', nodeShape, {metadata: {name: 'n'}, spec: {podCIDRs: [10]}}, 'its spec.podCIDRs[0] is no string'],
     ['with a text for its containers', podShape, {metadata: {name: 'p'}, spec: {containers: 'x'}}, 'its spec.containers is no list'],
   ])('%s is left out, and the problem says which and why', (_, shape, item, reason) => {
-    const {items, problems} = readApiList('api/x.json', Buffer.from(JSON.stringify({items: [good, item]})), shape);
+    const {items, problems} = readApiList('api/x.json', () => Buffer.from(JSON.stringify({items: [good, item]})), shape);
     expect(items).toHaveLength(1);
     expect(problems).toEqual([{message: `api/x.json: item 1 is left out: ${reason}`}]);
   });
@@ -79,12 +79,12 @@ describe('an item', () => {
   test('with nothing but a name is read: every other field may be missing', () => {
     const bare = {metadata: {name: 'web'}};
     for (const shape of [serviceShape, endpointSliceShape, nodeShape, podShape])
-      expect(readApiList('x', Buffer.from(JSON.stringify({items: [bare]})), shape)).toMatchObject({items: [bare], problems: []});
+      expect(readApiList('x', () => Buffer.from(JSON.stringify({items: [bare]})), shape)).toMatchObject({items: [bare], problems: []});
   });
 
   test('with fields that are null reads as if they were not there', () => {
     const item = {metadata: {name: 's'}, endpoints: null, ports: [{name: null, port: 80}]};
-    expect(readApiList('x', Buffer.from(JSON.stringify({items: [item]})), endpointSliceShape)).toMatchObject({
+    expect(readApiList('x', () => Buffer.from(JSON.stringify({items: [item]})), endpointSliceShape)).toMatchObject({
       items: [{metadata: {name: 's'}, ports: [{port: 80}]}],
       problems: [],
     });
@@ -92,6 +92,6 @@ describe('an item', () => {
 
   test('may hold anything in fields that are not read', () => {
     const item = {...good, spec: {...good.spec, somethingNew: [5, {}]}, status: {conditions: 'odd'}};
-    expect(readApiList('x', Buffer.from(JSON.stringify({items: [item]})), serviceShape).problems).toEqual([]);
+    expect(readApiList('x', () => Buffer.from(JSON.stringify({items: [item]})), serviceShape).problems).toEqual([]);
   });
 });
