@@ -21,6 +21,7 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
   shape: Shape,
 ): ApiList<T> {
   const parsed = parsedContent(read());
+  dropGarbage();
   if (parsed === null) return {items: null, problems: [], gaps: noGaps};
   if (parsed instanceof Error)
     return {
@@ -50,10 +51,8 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
 /** Null where there is no file. */
 function parsedContent(content: Buffer | null): NonNullable<unknown> | null {
   if (content === null) return null;
-  const parsed = parseJson(content.toString('utf8'));
-  dropGarbage(content.length);
   // The word null is JSON too, and no list.
-  return parsed ?? {};
+  return parseJson(content.toString('utf8')) ?? {};
 }
 
 function parseJson(text: string): unknown {
