@@ -31,6 +31,13 @@ export function withCommand(argv: readonly string[], commands: readonly string[]
   return commands.includes(word) ? [word, ...others] : ['trace', ...argv];
 }
 
+/** The word that stands where a command would, when it is none and so was taken for a Service; null when there is no such word. */
+export function wordForCommand(argv: readonly string[], commands: readonly string[], flagsWithValue: readonly string[]): string | null {
+  const at = firstWord(argv, flagsWithValue);
+  const word = at === undefined ? undefined : argv[at];
+  return word === undefined || word === 'help' || commands.includes(word) ? null : word;
+}
+
 /** Where the first argument stands that is neither a flag nor a flag's value; none is looked for after `--`. */
 function firstWord(argv: readonly string[], flagsWithValue: readonly string[]): number | undefined {
   for (let at = 0; at < argv.length; at++) {

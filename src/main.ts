@@ -1,7 +1,7 @@
 import {fileURLToPath} from 'node:url';
 import {handle, run, settings} from '@oclif/core';
-import {valueFlags, withCommand} from './command-line.ts';
-import {shortError} from './command/short-error.ts';
+import {valueFlags, withCommand, wordForCommand} from './command-line.ts';
+import {meantCommand, shortError} from './command/short-error.ts';
 import {commandModules} from './command-modules.ts';
 import {oclifOptions} from './oclif-options.ts';
 
@@ -12,10 +12,11 @@ import {oclifOptions} from './oclif-options.ts';
  */
 export async function main(argv: readonly string[], url: string): Promise<void> {
   if (argv[0] === '__complete') return (await import('./complete/main.ts')).completeMain(argv.slice(1), url);
+  const commands = Object.keys(commandModules);
   try {
     // Node.js runs the sources as they are; oclif must not look for something that compiles them.
     settings.enableAutoTranspile = false;
-    const args = withCommand(argv, Object.keys(commandModules), valueFlags);
+    const args = withCommand(argv, commands, valueFlags);
     // oclif looks here for the command at hand.
     process.argv.splice(2, Infinity, ...args);
     await run(args, await oclifOptions(fileURLToPath(new URL('..', url))));
@@ -23,7 +24,8 @@ export async function main(argv: readonly string[], url: string): Promise<void> 
   } catch (error) {
     // oclif ends the process, and what a pipe has not taken yet would be lost.
     await flush();
-    await handle(shortError(withExitCode(error)));
+    const word = wordForCommand(argv, commands, valueFlags);
+    await handle(meantCommand(shortError(withExitCode(error)), {word, commands}));
   }
 }
 

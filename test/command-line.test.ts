@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {withCommand} from '../src/command-line.ts';
+import {withCommand, wordForCommand} from '../src/command-line.ts';
 
 const rewrite = (line: string): string => withCommand(words(line), ['check', 'explain', 'trace'], ['-n', '--namespace', '-o']).join(' ');
 const words = (line: string): string[] => line.split(' ').filter(Boolean);
@@ -63,4 +63,15 @@ test('a leading --version stays first, whatever follows', () => {
 test('flags alone go to trace, which says that a Service is missing', () => {
   expect(rewrite('-A')).toBe('trace -A');
   expect(rewrite('-n')).toBe('trace -n');
+});
+
+test.each([
+  ['chekc -A', 'chekc'],
+  ['-n shop chekc', 'chekc'],
+  ['check web', null],
+  ['help chekc', null],
+  ['-- chekc', null],
+  ['', null],
+])('the word in the place of a command: %s', (line, expected) => {
+  expect(wordForCommand(words(line), ['check', 'trace'], ['-n'])).toBe(expected);
 });

@@ -1,12 +1,11 @@
 import {type Finding, severities} from '../model/finding.ts';
-import {identityOf} from '../model/finding-identity.ts';
 import type {Report} from '../model/report.ts';
 
 export type FailOn = 'error' | 'warning' | 'info' | 'never';
 
 /** 1 when a finding that is not known reaches the threshold, 3 when something could not be looked at, else 0. */
-export function exitCode(report: Report, failOn: FailOn, known: ReadonlySet<string> = new Set()): number {
-  if (report.findings.some(finding => reaches(finding, failOn) && !known.has(identityOf(finding)))) return 1;
+export function exitCode(report: Report, failOn: FailOn): number {
+  if (report.findings.some(finding => reaches(finding, failOn) && !finding.known)) return 1;
   return report.summary.nodesUnread > 0 || report.summary.verdict === 'incomplete' ? 3 : 0;
 }
 

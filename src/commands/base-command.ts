@@ -1,4 +1,4 @@
-import {readFileSync, writeFileSync} from 'node:fs';
+import {readFileSync, statSync, writeFileSync} from 'node:fs';
 import {Command, Errors} from '@oclif/core';
 import {ApiError} from '../collect/kube/kube-api.ts';
 import {KubeconfigError} from '../collect/kube/kubeconfig.ts';
@@ -11,7 +11,7 @@ import {Interrupted, listenForInterruption} from '../command/interruption.ts';
 import type {WaitLimit} from '../command/wait-limit.ts';
 import {diagnose} from '../diagnose.ts';
 import type {Report} from '../model/report.ts';
-import {identityOf} from '../model/finding-identity.ts';
+import type {Finding} from '../model/finding.ts';
 import type {Snapshot} from '../model/snapshot.ts';
 import {parseCheckReport} from '../parse/check-report.ts';
 import {escapeText} from '../render/escape.ts';
@@ -105,22 +105,26 @@ export abstract class BaseCommand extends Command {
   }
 
   /** The findings of an earlier `check -o json`. Throws a CLIError (exit 2) when the file is none. */
-  protected baseline(file: string | undefined): ReadonlySet<string> {
-    if (file === undefined) return new Set();
-    const report = parseCheckReport(this.#readFile(file));
-    if (report !== null) return new Set(report.findings.map(identityOf));
-    throw new Errors.CLIError(`cannot use ${file} as a baseline: it is no report. Make one with: check -o json --output-file ${file}`, {
-      exit: 2,
-    });
+  protected baseline(file: string | undefined): readonly Finding[] {
+    if (file === undefined) return [];
+    const report = parseCheckReport(this.#readBaseline(file));
+    if (!('whyNot' in report)) return report.findings;
+    throw notABaseline(file, report.whyNot, `check -o json --output-file ${file}`);
   }
 
-  #readFile(file: string): string {
+  #readBaseline(file: string): string {
+    if (statSync(file, {throwIfNoEntry: false})?.isDirectory())
+      throw notABaseline(file, 'it is a directory', `check -A --from ${file} -o json --output-file baseline.json`);
     try {
       return readFileSync(file, 'utf8');
     } catch (error) {
-      throw new Errors.CLIError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
+      throw new Errors.CLIError(escapeText(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`), {exit: 2});
     }
   }
+}
+
+function notABaseline(file: string, why: string, command: string): Error {
+  return new Errors.CLIError(escapeText(`cannot use ${file} as a baseline: ${why}. Make one with: ${command}`), {exit: 2});
 }
 
 /** NO_COLOR and FORCE_COLOR, as https://no-color.org and Node itself read them. They are about terminals: a file gets no colour by them. */

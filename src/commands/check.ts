@@ -2,11 +2,9 @@ import {Args, Flags} from '@oclif/core';
 import {agentsFlags, refuseBesideAgents} from '../command/agents-flags.ts';
 import {connectionFlags} from '../command/connection-flags.ts';
 import {exitCode, type FailOn} from '../command/exit-code.ts';
-import {identityOf} from '../model/finding-identity.ts';
 import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../command/flags.ts';
 import {transportFlags} from '../command/transport-flags.ts';
 import {waitLimit} from '../command/wait-limit.ts';
-import type {Finding} from '../model/finding.ts';
 import {renderers} from '../render/index.ts';
 import {BaseCommand} from './base-command.ts';
 
@@ -48,12 +46,12 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
     const known = this.baseline(flags.baseline);
     const options = {
       toolVersion: this.config.version,
-      known: (finding: Finding) => known.has(identityOf(finding)),
+      known,
       ...(flags.output === 'html' ? {trace: 'faulty' as const} : {}),
     };
     const report = await this.report(flags, argv as string[], options, waitLimit(flags));
     const render = renderers[flags.output as keyof typeof renderers];
     this.print(render(report, this.renderOptions(flags)), flags['output-file']);
-    process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn, known);
+    process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn);
   }
 }

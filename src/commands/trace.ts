@@ -1,10 +1,8 @@
 import {Args, Flags} from '@oclif/core';
 import {connectionFlags} from '../command/connection-flags.ts';
 import {exitCode, type FailOn} from '../command/exit-code.ts';
-import {identityOf} from '../model/finding-identity.ts';
 import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../command/flags.ts';
 import {transportFlags} from '../command/transport-flags.ts';
-import type {Finding} from '../model/finding.ts';
 import {traceRenderers} from '../render/trace-index.ts';
 import {BaseCommand} from './base-command.ts';
 
@@ -41,10 +39,10 @@ export default class Trace extends BaseCommand {
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(Trace);
     const known = this.baseline(flags.baseline);
-    const options = {toolVersion: this.config.version, known: (finding: Finding) => known.has(identityOf(finding)), trace: true};
+    const options = {toolVersion: this.config.version, known, trace: true};
     const report = await this.report(flags, argv as string[], options);
     const render = traceRenderers[flags.output as keyof typeof traceRenderers];
     this.print(render(report, this.renderOptions(flags)), flags['output-file']);
-    process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn, known);
+    process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn);
   }
 }

@@ -11,8 +11,6 @@ import {transportFlags} from '../command/transport-flags.ts';
 import {watchLines} from '../command/watch-lines.ts';
 import {watchScreen} from '../command/watch-screen.ts';
 import type {WatchView} from '../command/watch-view.ts';
-import type {Finding} from '../model/finding.ts';
-import {identityOf} from '../model/finding-identity.ts';
 import {escapeText} from '../render/escape.ts';
 import {BaseCommand} from './base-command.ts';
 
@@ -58,8 +56,7 @@ It runs until it is interrupted; then the exit code is 130, as that of "kubectl 
     refuseBesideAgents(flags);
     const names = argv as string[];
     const interval = intervalOf(flags.interval);
-    const baseline = this.baseline(flags.baseline);
-    const options = {toolVersion: this.config.version, known: (finding: Finding) => baseline.has(identityOf(finding))};
+    const options = {toolVersion: this.config.version, known: this.baseline(flags.baseline)};
     const changes = new FindingChanges(({severity, known}) => flags.verbose || (severity !== 'info' && !known));
     const {watchCluster} = await import('../command/watch-cluster.ts');
     // A reader that has seen enough (`| head`) ends it as a signal does: what was made on the cluster is cleaned up.

@@ -23,6 +23,6 @@ export interface DiagnoseOptions {
   /** Only these codes, when there are any. */
   readonly only?: ReadonlySet<string>;
   readonly skip?: ReadonlySet<string>;
-  /** Whether a finding was known before; such findings are marked and not counted. */
-  readonly known?: (finding: Finding) => boolean;
+  /** What was found before: where it is found again, and no worse, it is marked and not counted. */
+  readonly known?: readonly Finding[];
 }

@@ -4,6 +4,7 @@ import {whyNotServed} from '../expect/cluster/service-ports.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import {families} from '../model/family.ts';
 import type {Finding} from '../model/finding.ts';
+import {isNoWorse, pairFindings} from '../model/pair-findings.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
@@ -88,7 +89,9 @@ export class Diagnosis {
     const ofCluster = this.#options.nodesOnly ? [] : clusterFindings({api, view, proxy, services, byName: this.#options.byName ?? false});
     const ofNodes = results.flatMap(result => result.findings).filter(finding => this.#isAsked(finding));
     const findings = [...ofNodes, ...ofCluster, ...problems.map(problemFinding)].filter(finding => this.#isWanted(finding));
-    const kept = sortFindings(findings).map(finding => (this.#options.known?.(finding) ? {...finding, known: true as const} : finding));
+    const sorted = sortFindings(findings);
+    const {stayed} = pairFindings(this.#options.known ?? [], sorted, isNoWorse);
+    const kept = sorted.map(finding => (stayed.has(finding) ? {...finding, known: true as const} : finding));
     const served = services.filter(service => whyNotServed(service, proxy.version) === null);
     const isComplete = problems.every(({isMinor}) => isMinor);
     return {

@@ -3,7 +3,7 @@ import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
 import type {Snapshot} from '../model/snapshot.ts';
 import {diffEndpoints} from './diff-endpoints.ts';
-import {diffFindings} from './diff-findings.ts';
+import {diffFindings, unreadSince} from './diff-findings.ts';
 import {diffNodes} from './diff-nodes.ts';
 import {diffRules} from './diff-rules.ts';
 import {diffServices} from './diff-services.ts';
@@ -24,8 +24,16 @@ export function diffBundles(before: Side, after: Side): BundleDiff {
   return {
     ...objects,
     nodes: diffNodes(before.report.nodes, after.report.nodes),
-    findings: diffFindings(before.report.findings, after.report.findings),
+    findings: diffFindings(before.report, after.report),
+    notCompared: [...objects.notCompared, ...unreadReasons(before, after)],
   };
+}
+
+/** A node that is not there any more took what was found on it with it. */
+function unreadReasons(before: Side, after: Side): readonly string[] {
+  return unreadSince(before.report, after.report).map(
+    name => `what was found on ${name}: the later side did not read it, so whether it is still there is not known`,
+  );
 }
 
 type Objects = Pick<BundleDiff, 'services' | 'endpoints' | 'rules' | 'notCompared'>;

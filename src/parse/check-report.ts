@@ -1,4 +1,4 @@
-import type {Finding} from '../model/finding.ts';
+import {type Finding, severities} from '../model/finding.ts';
 import type {NodeReport} from '../model/report.ts';
 import {readJson} from './json-text.ts';
 
@@ -7,17 +7,63 @@ export interface SavedReport {
   readonly findings: readonly Finding[];
 }
 
-/** The nodes and findings of an earlier `check -o json`; null when the text is no such report. */
-export function parseCheckReport(text: string): SavedReport | null {
-  const report = readJson(text);
-  if (typeof report !== 'object' || report === null) return null;
-  const {findings, nodes} = report as {findings?: unknown; nodes?: unknown};
-  if (!isListOf<Finding>(findings, 'code') || !isListOf<NodeReport>(nodes, 'name')) return null;
+/** The schema of reports that can be read. */
+const readableVersion = 1;
+
+/** The nodes and findings of an earlier `check -o json` or `trace -o json`; why not, in words, when the text is no such report. */
+export function parseCheckReport(text: string): SavedReport | {readonly whyNot: string} {
+  const report = readJson(text.replace(/^\ufeff/, ''));
+  if (report === undefined) return {whyNot: text.trim() === '' ? 'it is empty' : 'it is no JSON, or was cut'};
+  if (!isObject(report) || report['schemaVersion'] === undefined) return {whyNot: 'it is no report of check -o json'};
+  const {schemaVersion, findings, nodes} = report;
+  if (schemaVersion !== readableVersion)
+    return {
+      whyNot: `it is a report of schemaVersion ${JSON.stringify(schemaVersion)}, and this version of svc-trace reads ${readableVersion}`,
+    };
+  if (!Array.isArray(findings) || !Array.isArray(nodes)) return {whyNot: 'it has no lists of findings and nodes'};
+  const odd = findings.findIndex(finding => !isFinding(finding));
+  if (odd >= 0) return {whyNot: `finding ${odd + 1} in it cannot be read`};
+  const oddNode = nodes.findIndex(node => !isNode(node));
+  if (oddNode >= 0) return {whyNot: `node ${oddNode + 1} in it cannot be read`};
   return {nodes, findings: findings.map(withAddress)};
 }
 
-function isListOf<T>(value: unknown, key: string): value is readonly T[] {
-  return Array.isArray(value) && value.every(item => typeof item === 'object' && item !== null && typeof item[key] === 'string');
+/** Whether a file is such a report, or part of one, going by how it starts. */
+export function startsAsReport(start: string): boolean {
+  return /^\ufeff?\s*\{\s*"schemaVersion"\s*:/.test(start);
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function isObject(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isFinding(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  const {node, family, service, port, entry, endpoint} = value;
+  return (
+    ['code', 'name', 'message', 'remedy'].every(name => isText(value[name])) &&
+    severities.some(severity => severity === value['severity']) &&
+    [node, family, endpoint].every(field => field === undefined || isText(field)) &&
+    (service === undefined || (isObject(service) && isText(service['namespace']) && isText(service['name']))) &&
+    (port === undefined || (isObject(port) && isText(port['name']) && isText(port['protocol']))) &&
+    (entry === undefined || (isObject(entry) && isText(entry['kind']) && (entry['address'] ?? '') === String(entry['address'] ?? '')))
+  );
+}
+
+function isNode(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    isText(value['name']) &&
+    isText(value['status']) &&
+    isObject(value['settings']) &&
+    Object.values(value['settings']).every(setting => isObject(setting) && isText(setting['value']))
+  );
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
 }
 
 /** The JSON leaves out an address that is null. */

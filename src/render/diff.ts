@@ -47,7 +47,7 @@ function sections(diff: BundleDiff, options: TextOptions): string {
   ].join('\n\n');
 }
 
-function verdict({services, endpoints, nodes, rules, findings}: BundleDiff, style: Style): string {
+function verdict({services, endpoints, nodes, rules, findings, notCompared}: BundleDiff, style: Style): string {
   const lines = rules.reduce((sum, {came, went}) => sum + came.length + went.length, 0);
   const places = new Set(rules.map(({node}) => node)).size;
   const [came, went] = (['came', 'went'] as const).map(kind => findings.filter(change => change.kind === kind).length);
@@ -59,6 +59,7 @@ function verdict({services, endpoints, nodes, rules, findings}: BundleDiff, styl
     ...(nodes.length > 0 ? [count(nodes.length, 'node')] : []),
     ...(lines > 0 ? [`${count(lines, 'rule')} on ${count(places, 'node')}`] : []),
   ];
+  if (parts.length === 0 && notCompared.length > 0) return style.yellow('SAME as far as it could be compared: no finding came or went');
   if (parts.length === 0) return style.green('SAME: nothing that kube-proxy goes by, and none of its rules, changed');
   return (came ? style.red : style.yellow)(`DIFFERENT: ${parts.join(', ')}`);
 }

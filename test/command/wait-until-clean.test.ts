@@ -5,6 +5,7 @@ import {exitCode} from '../../src/command/exit-code.ts';
 import {Interrupted} from '../../src/command/interruption.ts';
 import {openCluster} from '../../src/command/open-cluster.ts';
 import {waitLimit} from '../../src/command/wait-limit.ts';
+import type {Finding} from '../../src/model/finding.ts';
 import type {Report} from '../../src/model/report.ts';
 import {capturePath} from '../fixtures.ts';
 import type {ApiServer, ApiServerOptions} from '../stand-in/api-server.ts';
@@ -45,10 +46,21 @@ interface Given extends ApiServerOptions {
   readonly flags?: object;
   readonly signal?: AbortSignal;
   readonly clock?: ReturnType<typeof handClock>;
+  readonly known?: readonly Finding[];
   readonly onServer?: (server: ApiServer) => void;
 }
 
-async function waitFor({wait, names = ['web'], failOn = 'error', flags = {}, signal, clock = handClock(), onServer, ...options}: Given) {
+async function waitFor({
+  wait,
+  names = ['web'],
+  failOn = 'error',
+  flags = {},
+  signal,
+  clock = handClock(),
+  known = [],
+  onServer,
+  ...options
+}: Given) {
   const server = await startBundleCluster(healthy, options);
   servers.push(server);
   onServer?.(server);
@@ -60,7 +72,7 @@ async function waitFor({wait, names = ['web'], failOn = 'error', flags = {}, sig
   const notes: string[] = [];
   const report = await diagnoseCluster({
     ...{flags: all, names, cluster, clock, wait: waitLimit(all)},
-    options: {toolVersion: '0.0.0'},
+    options: {toolVersion: '0.0.0', known},
     signal: signal ?? new AbortController().signal,
     progress: {say: () => {}, note: text => notes.push(text), close: () => {}},
   });
@@ -315,6 +327,14 @@ describe('it does not wait for what does not come', () => {
     expect(exitCode(report, 'error')).toBe(3);
     expect(clock.sleeps).toEqual([]);
     expect(notes[1]).toMatch(/not waited for, .*node-a, node-b, node-c: no pod to exec into on node-a: .*are you allowed to list pods/);
+  });
+
+  test('findings of the baseline', async () => {
+    const {report: before} = await waitFor({wait: '0', ...nodeA(() => behind)});
+    const {report, clock} = await waitFor({wait: '60s', known: before.findings, ...nodeA(() => behind)});
+    expect(report.wait?.clean).toBe(true);
+    expect(exitCode(report, 'error')).toBe(0);
+    expect(clock.time - start).toBeLessThanOrEqual(15_000);
   });
 
   test('findings that do not fail', async () => {

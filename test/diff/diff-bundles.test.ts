@@ -145,3 +145,44 @@ test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (
   };
   for (const render of Object.values(diffRenderers)) expect(render(diff, plain)).not.toContain(name);
 });
+
+describe('two reports', () => {
+  const report = async (name: string): Promise<Side> => ({
+    snapshot: null,
+    report: diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}),
+  });
+
+  test('that are the same are so only as far as they go', async () => {
+    const side = await report('faults/missing-endpoint');
+    expect(diffRenderers.table(diffBundles(side, side), plain)).toBe(
+      'SAME as far as it could be compared: no finding came or went\n\nnot compared: a report holds no Services, endpoints and rules',
+    );
+  });
+
+  test('a finding has not gone when its node was not read', async () => {
+    const before = await report('faults/missing-endpoint');
+    const unread = {name: 'node-a', status: 'unread', reason: 'no answer', families: [], rules: 0, chains: 0, settings: {}} as const;
+    const after: Side = {
+      snapshot: null,
+      report: {
+        nodes: before.report.nodes.map(node => (node.name === 'node-a' ? unread : node)),
+        findings: before.report.findings.filter(({node}) => node !== 'node-a'),
+      },
+    };
+    const diff = diffBundles(before, after);
+    expect(diff.findings).toEqual([]);
+    expect(diff.notCompared).toContain(
+      'what was found on node-a: the later side did not read it, so whether it is still there is not known',
+    );
+  });
+
+  test('what is worse now has come, and the milder one has gone', async () => {
+    const {report: found} = await report('faults/missing-endpoint');
+    const milder = {...found, findings: found.findings.map(finding => ({...finding, severity: 'info' as const}))};
+    const {findings} = diffBundles({snapshot: null, report: milder}, {snapshot: null, report: found});
+    expect(findings.filter(({finding}) => finding.code === 'ST202')).toMatchObject([
+      {kind: 'came', finding: {severity: 'error'}},
+      {kind: 'went', finding: {severity: 'info'}},
+    ]);
+  });
+});

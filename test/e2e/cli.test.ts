@@ -283,6 +283,7 @@ describe('exit codes', () => {
   test.each([
     ['a flag that there is not', ['check', '--nope', '--from', faulty], 'Nonexistent flag: --nope'],
     ['a mistyped flag', ['check', '--skpi', 'ST101', '--from', faulty], 'Try this: --skip'],
+    ['a mistyped command', ['chekc', '-A', '--from', faulty], 'Try this: the command "check"'],
     ['a format that there is not', ['check', '-o', 'xml', '--from', faulty], 'Expected --output=xml to be one of: table, wide, json, yaml'],
     ['no cluster', ['check', '-A', '--kubeconfig', '/nowhere'], '/nowhere'],
     ['a bundle that is not there', ['check', '--from', '/nowhere'], 'cannot read the bundle /nowhere'],
@@ -295,6 +296,9 @@ describe('exit codes', () => {
     ['no Service to trace', ['trace', '--from', faulty], 'Missing 1 required arg'],
     ['a file that cannot be written', ['check', '--from', faulty, '--output-file', '/nowhere/report'], 'cannot write the report'],
     ['a baseline that is none', ['check', '--from', faulty, '--baseline', join(root, 'LICENSE')], 'as a baseline'],
+    ['a baseline that is a bundle', ['check', '--from', faulty, '--baseline', faulty], 'it is a directory. Make one with: check -A --from'],
+    ['a baseline that is not there', ['check', '--from', faulty, '--baseline', '/nowhere'], 'cannot read /nowhere'],
+    ['standard input twice', ['diff', '-', '-'], 'only one of the two can be read from standard input'],
   ])('2 for wrong use: %s', async (_, args, message) => {
     const {stdout, stderr, exitCode} = await svcTrace(args);
     expect(unwrapped(stderr)).toContain(message);
@@ -316,12 +320,38 @@ describe('which findings', () => {
     expect((await check('-A', '--skip', 'ST202')).exitCode).toBe(0);
   });
 
+  test('a report is known by what it holds, whatever it is called, and refused with the reason', async () => {
+    const [before, later, cut] = ['report', 'later.json', 'cut.json'].map(name => join(folder, name)) as [string, string, string];
+    await check('-A', '-o', 'json', '--output-file', before);
+    const text = readFileSync(before, 'utf8');
+    expect((await svcTrace(['diff', before, before])).stdout).toMatch(/^SAME as far as it could be compared/);
+    writeFileSync(later, text.replace('"schemaVersion": 1', '"schemaVersion": 2'));
+    writeFileSync(cut, text.slice(0, 300));
+    const said = async (file: string) => {
+      const {stderr, exitCode} = await svcTrace(['diff', before, file]);
+      expect(exitCode).toBe(2);
+      return unwrapped(stderr);
+    };
+    expect(await said(later)).toContain('it is a report of schemaVersion 2, and this version of svc-trace reads 1');
+    expect(await said(cut)).toContain('cut.json: it is no JSON, or was cut');
+  });
+
+  test('a node that the later report did not read makes diff 3, for what was found there may still be', async () => {
+    const [before, after] = ['both.json', 'less.json'].map(name => join(folder, name)) as [string, string];
+    await check('-A', '-o', 'json', '--output-file', before);
+    await check('-A', '-o', 'json', '--output-file', after, '--node', 'node-b');
+    const {stdout, exitCode} = await svcTrace(['diff', before, after]);
+    expect(exitCode).toBe(3);
+    expect(stdout).toContain('what was found on node-a: the later side did not read it');
+    expect(stdout).not.toContain('ST202');
+  });
+
   test('findings of a baseline do not fail, new ones do', async () => {
     const baseline = join(folder, 'baseline.json');
     expect((await check('-A', '-o', 'json', '--output-file', baseline)).exitCode).toBe(1);
     const again = await check('-A', '--baseline', baseline);
     expect(again.exitCode).toBe(0);
-    expect(again.stdout).toMatch(/^OK.* known from the baseline$/m);
+    expect(again.stdout).toMatch(/^OK but for what is known: 34 Services on 3 nodes; \d known from the baseline$/m);
     expect(again.stdout).toContain('ST202 error (known)');
     const report = JSON.parse((await check('-A', '--baseline', baseline, '-o', 'json')).stdout);
     expect(report.summary.errors).toBe(0);

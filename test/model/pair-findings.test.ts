@@ -1,0 +1,43 @@
+import {describe, expect, test} from 'vitest';
+import type {Finding} from '../../src/model/finding.ts';
+import {isNoWorse, pairFindings} from '../../src/model/pair-findings.ts';
+import {findingOf, ruleOf} from '../render/report.ts';
+
+const lost = findingOf('node-a', 'shop/web', {endpoint: '10.0.0.1:80', message: 'chain KUBE-SVC-A, line 7', actual: [ruleOf('x', 7)]});
+const any = () => true;
+
+test('the words, the line numbers and the names of chains may be others', () => {
+  const again = {...lost, message: 'chain KUBE-SVC-B, line 9', actual: [ruleOf('y', 9)]};
+  expect(pairFindings([lost], [again], any)).toEqual({stayed: new Set([again]), came: [], went: []});
+});
+
+test.each<[string, Partial<Finding>]>([
+  ['node', {node: 'node-b'}],
+  ['endpoint', {endpoint: '10.0.0.2:80'}],
+  ['code', {code: 'ST203'}],
+  ['family', {family: 'IPv6'}],
+])('another %s is another finding', (_, other) => {
+  const next = {...lost, ...other};
+  expect(pairFindings([lost], [next], any)).toEqual({stayed: new Set(), came: [next], went: [lost]});
+});
+
+describe('of several about the same thing', () => {
+  const strange = (message: string) => findingOf('node-a', null, {code: 'ST216', message});
+
+  test('only as many are known as there were, and those first that read the same', () => {
+    const [one, two] = [strange('rule one'), strange('rule two')];
+    expect(pairFindings([two], [one, two], any)).toEqual({stayed: new Set([two]), came: [one], went: []});
+    expect(pairFindings([strange('rule zero')], [one, two], any).came).toEqual([two]);
+  });
+
+  test('those that are fewer now have gone', () => {
+    const [one, two] = [strange('rule one'), strange('rule two')];
+    expect(pairFindings([one, two], [strange('rule two')], any)).toMatchObject({came: [], went: [one]});
+  });
+});
+
+test('what has become worse was not known; what has become better was', () => {
+  const warning = {...lost, severity: 'warning'} as const;
+  expect(pairFindings([warning], [lost], isNoWorse).came).toEqual([lost]);
+  expect(pairFindings([lost], [warning], isNoWorse).came).toEqual([]);
+});
