@@ -1,7 +1,9 @@
-import process from 'node:process';
+import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
 import {join} from 'node:path';
+import process from 'node:process';
 import {execa} from 'execa';
-import {describe, expect} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import {capturePath} from '../fixtures.ts';
 import {kubectl, testWithKubectl} from '../kubectl.ts';
 import {startApplyServer} from './apply-server.ts';
@@ -42,3 +44,19 @@ describe.each(Object.entries(formats))('-o %s', (format, {apiVersion, kind, plur
 function checkArgs(format: string): readonly string[] {
   return ['check', '-A', '--from', capturePath('faults/missing-endpoint'), '-o', format];
 }
+
+test('what docs/reports.md shows deletes the Reports of namespaces that the last run did not write, and no others', async () => {
+  const page = readFileSync(join(import.meta.dirname, '../../docs/reports.md'), 'utf8');
+  const script = /^ {2}```sh\n([\s\S]*?)^ {2}```$/m.exec(page)?.[1] ?? '';
+  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-prune-'));
+  try {
+    const {stdout} = await execa(process.execPath, [executable, ...checkArgs('openreports')], {reject: false});
+    writeFileSync(join(folder, 'reports.yaml'), stdout);
+    const fake = '#!/bin/sh\nif [ "$1" = get ]; then printf "old\\nshop\\ndefault\\n"; else echo "$@" >> deleted; fi\n';
+    writeFileSync(join(folder, 'kubectl'), fake, {mode: 0o755});
+    await execa('sh', ['-ec', script], {cwd: folder, env: {PATH: `${folder}:${process.env['PATH']}`}});
+    expect(readFileSync(join(folder, 'deleted'), 'utf8')).toBe('delete reports.openreports.io -n old svc-trace\n');
+  } finally {
+    rmSync(folder, {recursive: true});
+  }
+});
