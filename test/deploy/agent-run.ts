@@ -1,7 +1,10 @@
+import {once} from 'node:events';
 import {chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import http from 'node:http';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
+import {text} from 'node:stream/consumers';
 import {execa} from 'execa';
 
 const executable = join(import.meta.dirname, '../../bin/run.js');
@@ -31,16 +34,18 @@ export async function startAgent({bundle, node, kubeconfig, args}: AgentPlace): 
   });
   const port = await new Promise<string>((resolve, reject) => {
     let said = '';
-    running.stderr.on('data', (text: Buffer) => {
-      said += text.toString();
+    running.stderr.on('data', (part: Buffer) => {
+      said += part.toString();
       const found = /, port (\d+)/.exec(said)?.[1];
       if (found !== undefined) resolve(found);
     });
     void running.then(() => reject(new Error(said)));
   });
+  // A connection each: one that is kept may be closed by the agent at the moment when it is used again.
   const page = async (path: string) => {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`);
-    return {status: answer.status, text: await answer.text()};
+    const asked = http.get({host: '127.0.0.1', port, path, agent: false});
+    const [answer] = (await once(asked, 'response')) as [http.IncomingMessage];
+    return {status: answer.statusCode ?? 0, text: await text(answer)};
   };
   while ((await page('/readyz')).status !== 200) await new Promise(resolve => setTimeout(resolve, 50));
   return {
