@@ -1,4 +1,5 @@
 import {readDumps} from '../judge/iptables/read-dumps.ts';
+import type {ChainsByName} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {parseNftJson} from '../parse/nft-json.ts';
 
@@ -21,8 +22,14 @@ function* iptablesLines(node: NodeDump): Iterable<Held> {
     for (const {name, chains} of tables.values())
       yield [
         `${family === 'IPv6' ? 'ip6tables' : 'iptables'} ${name}/`,
-        {places: () => chains.keys(), textAt: chain => chains.get(chain)?.text() ?? ''},
+        {places: () => chains.keys(), textAt: chain => textOf(chains, chain)},
       ];
+}
+
+/** Without an object for each chain: most are the same on both sides. */
+function textOf(chains: ChainsByName, name: string): string {
+  const place = chains.placeOf(name);
+  return place < 0 ? '' : chains.textAt(place);
 }
 
 function* nftablesLines(node: NodeDump): Iterable<Held> {
