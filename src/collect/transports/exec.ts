@@ -11,14 +11,25 @@ export function execTransport(api: KubeApi): Transport {
     async open(node, signal) {
       const agents = agentsOn(node);
       if (agents.length === 0) throw new Unreachable(noAgent(node), {isLasting: node.isUnlisted === true});
+      const down: ExecTarget[] = [];
       for (const target of agents) {
         const probe = await probeTools(api, target, signal);
-        if (probe !== null) return remembering(podShell(api, target), probe);
+        if (probe === 'down') down.push(target);
+        else if (probe !== 'lacking') return remembering(podShell(api, target), probe);
       }
-      const names = agents.map(({namespace, pod}) => `${namespace}/${pod}`).join(', ');
-      throw new Unreachable(`no iptables-save in ${names} on ${node.name}: use --transport debug or --transport ssh`);
+      throw new Unreachable(noTools(node, {agents, down}));
     },
   };
+}
+
+function noTools(node: NodeInfo, {agents, down}: {readonly agents: readonly ExecTarget[]; readonly down: readonly ExecTarget[]}): string {
+  const others = agents.filter(target => !down.includes(target));
+  const lacking = others.length === 0 ? 'no other pod there has the tools' : `no iptables-save in ${namesOf(others)} on ${node.name}`;
+  return `${down.length === 0 ? '' : `${namesOf(down)} does not run; `}${lacking}: use --transport debug or --transport ssh`;
+}
+
+function namesOf(targets: readonly ExecTarget[]): string {
+  return targets.map(({namespace, pod}) => `${namespace}/${pod}`).join(', ');
 }
 
 /** A command that was run, and what it came to. */
@@ -27,17 +38,23 @@ interface Ran {
   readonly outcome: Promise<Buffer>;
 }
 
-/** Null when the pod is gone or has no iptables-save, so that the next one may be tried. */
-async function probeTools(api: KubeApi, target: ExecTarget, signal: AbortSignal): Promise<Ran | null> {
+/** `lacking` when the pod is gone or has no iptables-save, `down` when its container does not run: the next one may be tried then. */
+async function probeTools(api: KubeApi, target: ExecTarget, signal: AbortSignal): Promise<Ran | 'lacking' | 'down'> {
   try {
     return {argv: backendCommand, outcome: Promise.resolve(await api.exec(target, backendCommand, signal))};
   } catch (error) {
     // An old iptables-save knows no --version, and is there.
-    if (error instanceof CommandFailed && error.exitCode !== null) return isMissing(error) ? null : failedAlready(error);
-    if (error instanceof CommandFailed && isMissing(error)) return null;
-    if (error instanceof ApiError && error.status === 404) return null;
+    if (error instanceof CommandFailed && error.exitCode !== null) return isMissing(error) ? 'lacking' : failedAlready(error);
+    if (error instanceof CommandFailed && isMissing(error)) return 'lacking';
+    if (error instanceof ApiError && isDown(error)) return 'down';
+    if (error instanceof ApiError && error.status === 404) return 'lacking';
     throw new Unreachable(`${whatFailed(target, messageOf(error))}${execRemedy(error)}`, {cause: error});
   }
+}
+
+/** As a kubelet says it of a container that has ended, or has not begun. */
+function isDown({message}: ApiError): boolean {
+  return /container not found \(|container \S+ (?:is )?not (?:running|created)/i.test(message);
 }
 
 function failedAlready(error: CommandFailed): Ran {

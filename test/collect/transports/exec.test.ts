@@ -86,6 +86,31 @@ describe('exec', () => {
     await expect(opening).rejects.toThrow('no iptables-save in kube-system/kindnet-1, kube-system/cilium-1 on node-a');
   });
 
+  const stopped = 'unable to upgrade connection: container not found ("kube-proxy")';
+
+  test('where kube-proxy does not run, the next pod is used', async () => {
+    const api = new FakeKubeApi();
+    api.onExec = (_, {pod}) => {
+      if (pod === 'kube-proxy-x') throw new ApiError(stopped, {status: 500});
+      return '';
+    };
+    expect(await targetOn(nodeWith(hostPod('kube-proxy-x'), hostPod('kindnet-1')), api)).toMatchObject({pod: 'kindnet-1'});
+  });
+
+  test('and without another one, that it does not run is said', async () => {
+    const api = new FakeKubeApi();
+    api.onExec = (argv, {pod}) => {
+      throw pod === 'kube-proxy-x' ? new ApiError(stopped, {status: 500}) : absent(argv);
+    };
+    const open = (...pods: readonly PodObject[]) => execTransport(api).open(nodeWith(...pods), signal);
+    await expect(open(hostPod('kube-proxy-x'))).rejects.toThrow(
+      'kube-system/kube-proxy-x does not run; no other pod there has the tools: use',
+    );
+    await expect(open(hostPod('kube-proxy-x'), hostPod('kindnet-1'))).rejects.toThrow(
+      'kube-system/kube-proxy-x does not run; no iptables-save in kube-system/kindnet-1 on node-a: use',
+    );
+  });
+
   test('being forbidden to exec says which right is missing', async () => {
     const api = new FakeKubeApi();
     api.onExec = () => {
