@@ -60,7 +60,7 @@ interface Served {
   readonly run: AgentRun;
 }
 
-function pagesOf({agent, watch, run: {node, intervalMs, options, clock}}: Served): Pages {
+function pagesOf({agent, watch, run: {node, intervalMs, timeoutMs, options, clock}}: Served): Pages {
   const said = (why: string | null) => ({
     status: why === null ? 200 : 503,
     type: 'text/plain; charset=utf-8' as const,
@@ -73,20 +73,26 @@ function pagesOf({agent, watch, run: {node, intervalMs, options, clock}}: Served
       text: agentMetrics({state: agent.state, watch, node, intervalMs, toolVersion: options.toolVersion, now: clock.now()}),
     }),
     '/result': () => {
-      const {result} = agent.state;
+      const {result, trouble} = agent.state;
       if (result === null) return said(whyOutdated(agent.state, clock.now()));
-      return {status: 200, type: 'application/json', text: nodeResultText(result, clock.now())};
+      return {status: 200, type: 'application/json', text: nodeResultText(result, {now: clock.now(), trouble})};
     },
-    '/healthz': () => said(whyStuck(agent, {now: clock.now(), intervalMs})),
+    '/healthz': () => said(whyStuck(agent, {now: clock.now(), intervalMs, timeoutMs})),
     '/readyz': () => said(whyOutdated(agent.state, clock.now())),
   };
 }
 
 /** Whether it has not come round for so long that only a new start can help. An API server that does not answer is no reason. */
-function whyStuck({state: {lookedAt}}: Agent, {now, intervalMs}: {readonly now: number; readonly intervalMs: number}): string | null {
+function whyStuck({state: {lookedAt}}: Agent, {now, intervalMs, timeoutMs}: Times): string | null {
   const seconds = Math.round((now - lookedAt) / 1000);
-  return seconds * 1000 < longestLook + 2 * intervalMs ? null : `the latest look ended ${seconds} s ago`;
+  return seconds * 1000 < longestLook + 6 * timeoutMs + 2 * intervalMs ? null : `the latest look ended ${seconds} s ago`;
 }
 
-/** In milliseconds: four readings of the node, each within its time, and the pauses between. */
-const longestLook = 900_000;
+/** In milliseconds, beside some readings of the node, each within its time: what is waited for between them. */
+const longestLook = 600_000;
+
+interface Times {
+  readonly now: number;
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
+}

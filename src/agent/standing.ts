@@ -1,3 +1,4 @@
+import type {AgentResult} from '../model/node-result.ts';
 import type {AgentState} from './agent.ts';
 
 /**
@@ -6,13 +7,12 @@ import type {AgentState} from './agent.ts';
  */
 export function whyOutdated({result, trouble}: Pick<AgentState, 'result' | 'trouble'>, now: number): string | null {
   if (result === null) return `the node has not been judged yet${trouble === null ? '' : `: ${trouble}`}`;
-  const {judgedAt, intervalSeconds} = result;
-  const age = (now - judgedAt) / 1000;
-  if (age <= longestStanding(intervalSeconds)) return null;
+  const age = (now - result.judgedAt) / 1000;
+  if (age <= longestStanding(result)) return null;
   return `the node was last judged ${Math.round(age)} s ago${trouble === null ? '' : `: ${trouble}`}`;
 }
 
-/** How long a result holds, in seconds: the next one may be late by two readings of the node and a second look. */
-export function longestStanding(intervalSeconds: number): number {
-  return 3 * intervalSeconds + 60;
+/** How long a result holds, in seconds: the next one may be late by two intervals, and by the time that looks take on this node. */
+export function longestStanding({intervalSeconds, seconds}: Pick<AgentResult, 'intervalSeconds' | 'seconds'>): number {
+  return 3 * (intervalSeconds + seconds) + 60;
 }

@@ -175,6 +175,7 @@ const later =
 /** What is wrong with an answer, going by itself alone: by the agent's own clock, for clocks differ. */
 function whyUnusable(name: string, answer: Answer): {readonly reason: string; readonly remedy: string} | null {
   const {report, intervalSeconds, judgedAt, apiCurrentAt} = answer.result;
+  const why = answer.trouble === null ? '' : `: ${answer.trouble}`;
   const remedy = 'See what keeps the agent (kubectl logs), or delete its pod so that a new one takes its place.';
   if (report.name !== name)
     return {
@@ -182,8 +183,8 @@ function whyUnusable(name: string, answer: Answer): {readonly reason: string; re
       remedy: 'Start each agent with the name of its own Node (--node, NODE_NAME).',
     };
   const age = ageOf(answer);
-  if (age > longestStanding(intervalSeconds) || age < -longestAhead)
-    return {reason: `its agent judged it ${age} s ago, and is to do so every ${intervalSeconds} s`, remedy};
+  if (age > longestStanding(answer.result) || age < -longestAhead)
+    return {reason: `its agent judged it ${age} s ago, and is to do so every ${intervalSeconds} s${why}`, remedy};
   const silence = Math.round((judgedAt - apiCurrentAt) / 1000);
   if (silence > longestSilence) return {reason: `its agent judged it by what it had of the API ${silence} s before`, remedy};
   return null;

@@ -3,8 +3,15 @@ import {type AgentResult, nodeResultVersion} from '../model/node-result.ts';
 import {escapeUnsafe} from './escape.ts';
 import {findingObject, place} from './json.ts';
 
-/** The JSON of an agent's `/result`, as docs/node-result.schema.json describes it. `now` is the agent's clock, in milliseconds since 1970. */
-export function nodeResultText(result: AgentResult, now: number): string {
+export interface AnswerTime {
+  /** The agent's clock, in milliseconds since 1970. */
+  readonly now: number;
+  /** Why the latest look came to nothing; null when it did not. */
+  readonly trouble: string | null;
+}
+
+/** The JSON of an agent's `/result`, as docs/node-result.schema.json describes it. */
+export function nodeResultText(result: AgentResult, {now, trouble}: AnswerTime): string {
   const {tool, report, findings, problems, proxy, judgedAt, seconds, intervalSeconds, seen, apiCurrentAt} = result;
   const object = {
     schemaVersion: nodeResultVersion,
@@ -12,6 +19,7 @@ export function nodeResultText(result: AgentResult, now: number): string {
     now: timeOf(now),
     judgedAt: timeOf(judgedAt),
     ...{seconds, intervalSeconds},
+    ...(trouble === null ? {} : {trouble}),
     api: {currentAt: timeOf(apiCurrentAt), seen},
     ...{node: report, proxy},
     findings: findings.map(resultFinding),

@@ -5,7 +5,7 @@ import {longestStanding, whyOutdated} from '../../src/agent/standing.ts';
 import type {AgentResult} from '../../src/model/node-result.ts';
 import type {Report} from '../../src/model/report.ts';
 
-const result = {report: {status: 'checked'}, judgedAt: 0, intervalSeconds: 60} as unknown as AgentResult;
+const result = {report: {status: 'checked'}, judgedAt: 0, intervalSeconds: 60, seconds: 2} as unknown as AgentResult;
 const found: Look = {kind: 'result', result, report: {} as Report};
 const nothing: Look = {kind: 'trouble', message: 'the API server is away'};
 
@@ -106,10 +106,10 @@ test('what an agent said last stays while it cannot look, with the reason', asyn
   expect(agent.state).toMatchObject({result, trouble: 'the API server is away', looks: 2, failedLooks: 1});
 });
 
-test('a result holds until three intervals and a minute are over', () => {
-  const age = longestStanding(60) * 1000;
-  expect(age).toBe(240_000);
+test('a result holds until three intervals, three looks and a minute are over', () => {
+  const age = longestStanding(result) * 1000;
+  expect(age).toBe(246_000);
   expect(whyOutdated({result, trouble: null}, age)).toBeNull();
-  expect(whyOutdated({result, trouble: 'gone'}, age + 1000)).toBe('the node was last judged 241 s ago: gone');
+  expect(whyOutdated({result, trouble: 'gone'}, age + 1000)).toBe('the node was last judged 247 s ago: gone');
   expect(whyOutdated({result: null, trouble: 'not yet'}, 0)).toBe('the node has not been judged yet: not yet');
 });

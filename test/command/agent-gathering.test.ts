@@ -29,6 +29,7 @@ afterEach(async () => {
 /** What an agent says; a text or status in place of a result is said as it is. */
 type Said = Partial<AgentResult> & {
   readonly now?: number;
+  readonly trouble?: string;
   readonly text?: string;
   readonly status?: number;
   readonly edit?: (text: string) => string;
@@ -67,8 +68,15 @@ async function start({bundle = healthy, agents = {}, podStatus = {phase: 'Runnin
   for (const [node, result] of results) {
     const http = createServer((_request, response) => {
       const given = agents[node];
-      const {text, status = 200, now = started, edit = unchanged, ...changes} = (typeof given === 'function' ? given() : given) ?? {};
-      response.writeHead(status, {'content-type': 'text/plain'}).end(text ?? edit(nodeResultText({...result, ...changes}, now)));
+      const {
+        text,
+        status = 200,
+        now = started,
+        trouble = null,
+        edit = unchanged,
+        ...changes
+      } = (typeof given === 'function' ? given() : given) ?? {};
+      response.writeHead(status, {'content-type': 'text/plain'}).end(text ?? edit(nodeResultText({...result, ...changes}, {now, trouble})));
     });
     ports.set(`agent-${node}`, await listening(http));
   }
@@ -229,6 +237,11 @@ describe('a node is unread, and the report says why and what to do,', () => {
       'its agent svc-trace/agent-node-b says: the node has not been judged yet: x',
     ],
     ['whose agent has not judged it for long', {now: later}, 'its agent judged it 605 s ago, and is to do so every 60 s'],
+    [
+      'whose agent says why it has not',
+      {now: later, trouble: 'no API'},
+      'its agent judged it 605 s ago, and is to do so every 60 s: no API',
+    ],
     ['whose agent judged it in times to come', {judgedAt: started + 60_000}, 'its agent judged it -60 s ago, and is to do so every 60 s'],
     [
       'whose agent has heard nothing of the API',

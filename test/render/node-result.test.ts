@@ -37,12 +37,12 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
     const results = resultsOf(diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}));
     expect(results.length).toBeGreaterThan(0);
     for (const result of results) {
-      const written = JSON.parse(nodeResultText(result, 5000));
+      const written = JSON.parse(nodeResultText(result, {now: 5000, trouble: 'no API'}));
       validate(written);
       expect(validate.errors).toBeNull();
       const read = readResult(written);
       if (typeof read === 'string') throw new Error(read);
-      expect(read.now).toBe(5000);
+      expect([read.now, read.trouble]).toEqual([5000, 'no API']);
       expect({...read.result, findings: read.result.findings.map(findingObject)}).toEqual({
         ...result,
         findings: result.findings.map(findingObject),
@@ -54,7 +54,7 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
 test('an agent cannot say that a finding is known, nor anything else that is not asked', async () => {
   const [result] = resultsOf(diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0'}));
   if (result === undefined) throw new Error('no node');
-  const written = JSON.parse(nodeResultText(result, 5000));
+  const written = JSON.parse(nodeResultText(result, {now: 5000, trouble: 'no API'}));
   for (const finding of written.findings) Object.assign(finding, {known: true, more: 1});
   const read = readResult(written);
   expect(typeof read === 'string' ? read : read.result.findings.some(finding => 'known' in finding || 'more' in finding)).toBe(false);
@@ -63,6 +63,6 @@ test('an agent cannot say that a finding is known, nor anything else that is not
 test('characters that a terminal obeys are spelled out', async () => {
   const [result] = resultsOf(diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0'}));
   if (result === undefined) throw new Error('no node');
-  const text = nodeResultText({...result, problems: [{message: 'a\u001b[31m\u202eb'}]}, 0);
+  const text = nodeResultText({...result, problems: [{message: 'a\u001b[31m\u202eb'}]}, {now: 0, trouble: null});
   expect(text).toContain('a\\u001b[31m\\u202eb');
 });

@@ -42,6 +42,7 @@ describe('a command loads only the packages that it uses', () => {
     ['run.js', `packet --from ${bundle} --node node-a --source 10.244.11.9 --destination shop/web --port 80`, judging],
     ['run.js', `diff ${bundle} ${bundle}`, `${judging} ${table}`],
     ['run.js', 'access -A', `${oclif} ipaddr.js js-yaml ${cluster}`],
+    ['run.js', 'check -A --agents --no-progress', `${judging} ${table} ${cluster}`],
     ['run.js', 'check -A --no-progress', `${judging} ${table} ${cluster} ws`],
     ['complete.js', 'ch', ''],
     ['complete.js', 'check --output ta', ''],

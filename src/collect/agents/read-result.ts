@@ -7,6 +7,8 @@ export interface AgentAnswer {
   readonly result: AgentResult;
   /** When it answered, by its own clock, in milliseconds since 1970. */
   readonly now: number;
+  /** Why its latest look came to nothing; null when it did not. */
+  readonly trouble: string | null;
 }
 
 /** Reads the JSON of an agent's `/result`; a text says why it cannot be used. It is as untrusted as anything a node says. */
@@ -22,6 +24,7 @@ export function readResult(value: unknown): AgentAnswer | string {
 /** As it is written: see `render/node-result.ts`. */
 interface Written extends Omit<AgentResult, 'report' | 'judgedAt' | 'seen' | 'apiCurrentAt' | 'findings'> {
   readonly now: string;
+  readonly trouble?: string;
   readonly judgedAt: string;
   readonly api: {readonly currentAt: string; readonly seen: AgentResult['seen']};
   readonly node: AgentResult['report'];
@@ -51,7 +54,7 @@ const finding: Shape = {
 const resultShape: Shape = {
   fields: {
     tool: {fields: {name: 'string', version: 'string'}},
-    ...{now: 'string', judgedAt: 'string', seconds: 'number', intervalSeconds: 'number'},
+    ...{now: 'string', judgedAt: 'string', trouble: 'string', seconds: 'number', intervalSeconds: 'number'},
     api: {fields: {currentAt: 'string', seen: {fields: {services: 'string', endpointSlices: 'string'}}}},
     node: {
       fields: {
@@ -79,9 +82,10 @@ function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, inte
   return whole ? null : 'it has a finding without code, severity or message';
 }
 
-function asAnswer({now, judgedAt, api, node, findings, proxy, tool, problems, seconds, intervalSeconds}: Written): AgentAnswer {
+function asAnswer({now, trouble, judgedAt, api, node, findings, proxy, tool, problems, seconds, intervalSeconds}: Written): AgentAnswer {
   return {
     now: Date.parse(now),
+    trouble: trouble ?? null,
     result: {
       ...{tool, problems, seconds, intervalSeconds, report: node, proxy: proxy ?? null},
       ...{judgedAt: Date.parse(judgedAt), seen: api.seen, apiCurrentAt: Date.parse(api.currentAt)},

@@ -24,6 +24,8 @@ export interface GetOptions {
   readonly signal?: AbortSignal;
   /** What fails is not asked for again, but where the API server has too much to do (429). */
   readonly once?: boolean;
+  /** How long the answer may be: for one that is not the API server's own. */
+  readonly mostBytes?: number;
 }
 
 export interface StreamOptions {

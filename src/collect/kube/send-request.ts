@@ -2,7 +2,7 @@ import http, {type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpH
 import https from 'node:https';
 import {pipeline} from 'node:stream';
 import {promisify} from 'node:util';
-import {createGunzip, gunzip} from 'node:zlib';
+import {createGunzip, gunzip, type ZlibOptions} from 'node:zlib';
 
 export interface WireRequest {
   readonly method: string;
@@ -14,6 +14,8 @@ export interface WireRequest {
   readonly signal: AbortSignal;
   /** How long the connection may stay silent, in milliseconds: `longestSilence` where it is not given. */
   readonly silenceMs?: number;
+  /** How long the body may be, unpacked; without a limit where it is not given. */
+  readonly mostBytes?: number | undefined;
 }
 
 export interface ApiResponse {
@@ -31,7 +33,7 @@ export const longestSilence = 75_000;
  */
 export async function sendRequest(wire: WireRequest): Promise<ApiResponse> {
   try {
-    return await readResponse(await responseTo(wire));
+    return await readResponse(await responseTo(wire), wire.mostBytes);
   } catch (error) {
     throw wire.signal.aborted ? wire.signal.reason : error;
   }
@@ -49,12 +51,18 @@ export function responseTo({method, url, headers, body, agent, signal, silenceMs
   });
 }
 
-/** Rejects when the answer ends before it is whole. */
-export async function readResponse(response: IncomingMessage): Promise<ApiResponse> {
+/** Rejects when the answer ends before it is whole, and when it is too long. */
+export async function readResponse(response: IncomingMessage, mostBytes = Infinity): Promise<ApiResponse> {
   const parts: Buffer[] = [];
-  for await (const part of response) parts.push(part as Buffer);
+  let length = 0;
+  for await (const part of response) {
+    parts.push(part as Buffer);
+    length += (part as Buffer).length;
+    if (length > mostBytes) throw new Error(`the answer is longer than ${mostBytes} bytes`);
+  }
   const content = Buffer.concat(parts);
-  const body = response.headers['content-encoding'] === 'gzip' ? await unzip(content) : content;
+  const limit = mostBytes === Infinity ? {} : {maxOutputLength: mostBytes};
+  const body = response.headers['content-encoding'] === 'gzip' ? await unzip(content, limit) : content;
   return {status: response.statusCode ?? 0, headers: response.headers, body};
 }
 
@@ -65,4 +73,4 @@ export function bodyParts(response: IncomingMessage): AsyncIterable<Buffer> {
   return pipeline(response, createGunzip(), () => {});
 }
 
-const unzip = promisify<Buffer, Buffer>(gunzip);
+const unzip = promisify<Buffer, ZlibOptions, Buffer>(gunzip);

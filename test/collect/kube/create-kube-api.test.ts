@@ -93,6 +93,66 @@ describe('reading', () => {
   });
 });
 
+describe('an answer that somebody else gives', () => {
+  test('may be no longer than it is asked to be', async () => {
+    const long = {objects: {services: Array.from({length: 400}, (_, index) => ({...service(index), text: 'x'.repeat(1000)}))}};
+    const server = await start(long);
+    const api = open(server);
+    // By the bytes that come, and by what they are when they are unpacked.
+    for (const mostBytes of [1000, 100_000])
+      await expect(api.get(services, {}, {mostBytes})).rejects.toThrow(/^cannot list services in namespace shop: /);
+    await expect(api.get(services, {}, {mostBytes: 10_000_000})).resolves.toMatchObject({kind: 'ServiceList'});
+  });
+
+  test('is not asked for again where that was not to be', async () => {
+    const server = await start({objects, faults: [{kind: 'status', status: 503}]});
+    await expect(open(server).get(services, {}, {once: true})).rejects.toMatchObject({status: 503});
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('is given up when the signal is aborted', async () => {
+    const server = await start({objects, faults: [{kind: 'hang'}]});
+    const stop = new AbortController();
+    const asked = open(server).get(services, {}, {signal: stop.signal});
+    setTimeout(() => stop.abort(new Error('enough')), 20);
+    await expect(asked).rejects.toThrow('enough');
+  });
+});
+
+describe('a stream', () => {
+  const options = {signal: new AbortController().signal, silenceMs: 5000};
+  async function textOf(parts: AsyncIterable<Buffer>): Promise<string> {
+    const all: Buffer[] = [];
+    for await (const part of parts) all.push(part);
+    return Buffer.concat(all).toString('utf8');
+  }
+
+  test('gives an answer in parts, unpacked', async () => {
+    const server = await start();
+    const list = JSON.parse(await textOf(await open(server).stream(services, {}, options))) as {items: unknown[]};
+    expect(list.items).toHaveLength(1201);
+    expect(server.requests[0]?.headers['accept-encoding']).toBe('gzip');
+  });
+
+  test('that breaks off is no whole answer', async () => {
+    const server = await start({objects, faults: [{kind: 'truncate'}]});
+    await expect(open(server).stream(services, {}, options).then(textOf)).rejects.toThrow();
+  });
+
+  test('on which nothing comes is broken off', async () => {
+    const server = await start();
+    const api = open(server);
+    const query = {watch: '1', resourceVersion: String(server.store.revision)};
+    const watch = await api.stream(services, query, {...options, silenceMs: 50});
+    await expect(textOf(watch)).rejects.toThrow();
+  });
+
+  test('that is refused is an ApiError', async () => {
+    const server = await start({objects, faults: [{kind: 'status', status: 403, message: 'no'}]});
+    await expect(open(server).stream(services, {}, options)).rejects.toMatchObject({name: 'ApiError', status: 403});
+  });
+});
+
 describe('creating and deleting', () => {
   const pod = {metadata: {generateName: 'svc-trace-debug-'}, spec: {nodeName: 'node-a', containers: [{name: 'debug', image: 'x'}]}};
 

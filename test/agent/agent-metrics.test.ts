@@ -1,0 +1,72 @@
+import parsePrometheus from 'parse-prometheus-text-format';
+import {describe, expect, onTestFinished, test} from 'vitest';
+import type {AgentState} from '../../src/agent/agent.ts';
+import {agentMetrics} from '../../src/agent/agent-metrics.ts';
+import {createKubeApi} from '../../src/collect/kube/create-kube-api.ts';
+import {loadConnection} from '../../src/collect/kube/load-connection.ts';
+import {ClusterWatch} from '../../src/collect/watch/cluster-watch.ts';
+import {diagnose} from '../../src/diagnose.ts';
+import type {AgentResult} from '../../src/model/node-result.ts';
+import {snapshotOf} from '../fixtures.ts';
+
+const none: AgentState = {result: null, report: null, trouble: 'not yet', lookedAt: 0, looks: 0, failedLooks: 0};
+
+async function judged(): Promise<AgentState> {
+  const snapshot = await snapshotOf('faults/missing-endpoint');
+  const report = diagnose(
+    {...snapshot, nodes: snapshot.nodes.filter(({name}) => name === 'node-a')},
+    {toolVersion: '1.2.3', nodes: name => name === 'node-a'},
+  );
+  const result = {judgedAt: 100_000, seconds: 2.5, intervalSeconds: 60} as AgentResult;
+  return {...none, result, report, trouble: null, looks: 7, failedLooks: 1};
+}
+
+interface Metric {
+  readonly name: string;
+  readonly type: string;
+  readonly help: string;
+  readonly metrics: readonly {readonly value: string; readonly labels?: Readonly<Record<string, string>>}[];
+}
+
+function metricsOf(state: AgentState, now: number): ReadonlyMap<string, Metric> {
+  const api = createKubeApi(loadConnection({server: 'https://127.0.0.1:1', token: 'x'}, {environment: {}}));
+  onTestFinished(() => api.close());
+  const text = agentMetrics({state, watch: new ClusterWatch(api), node: 'node-a', intervalMs: 60_000, toolVersion: '1.2.3', now});
+  expect(text.endsWith('\n')).toBe(true);
+  const all = parsePrometheus(text) as readonly Metric[];
+  expect(new Set(all.map(({name}) => name)).size).toBe(all.length);
+  return new Map(all.map(metric => [metric.name, metric]));
+}
+
+describe('the metrics of an agent', () => {
+  test('are those of check for the node, and its own', async () => {
+    const metrics = metricsOf(await judged(), 110_000);
+    const only = (name: string) => metrics.get(name)?.metrics.map(({value}) => Number(value));
+    expect(metrics.get('svc_trace_findings')?.metrics.map(({labels}) => labels?.['code'])).toContain('ST202');
+    expect(metrics.get('svc_trace_node_checked')?.metrics).toEqual([
+      {value: '1', labels: expect.objectContaining({node: 'node-a', mode: 'iptables'})},
+    ]);
+    expect(only('svc_trace_agent_last_judged_timestamp_seconds')).toEqual([100]);
+    expect(only('svc_trace_agent_judging_duration_seconds')).toEqual([2.5]);
+    expect(only('svc_trace_agent_interval_seconds')).toEqual([60]);
+    expect(only('svc_trace_agent_looks_total')).toEqual([7]);
+    expect(only('svc_trace_agent_failed_looks_total')).toEqual([1]);
+    expect(metrics.get('svc_trace_agent_watch_restarts_total')?.type).toBe('COUNTER');
+    expect(metrics.get('svc_trace_agent_watch_restarts_total')?.metrics).toHaveLength(6);
+  });
+
+  test('say that the node is not checked before it has been judged', () => {
+    const metrics = metricsOf(none, 0);
+    expect(metrics.get('svc_trace_node_checked')?.metrics).toEqual([{value: '0', labels: {node: 'node-a'}}]);
+    expect(metrics.get('svc_trace_build_info')?.metrics).toEqual([{value: '1', labels: {version: '1.2.3'}}]);
+    expect(metrics.has('svc_trace_findings')).toBe(false);
+    expect(metrics.has('svc_trace_agent_last_judged_timestamp_seconds')).toBe(false);
+  });
+
+  test('say so too when what was found does not hold any more, and then tell of no findings', async () => {
+    const metrics = metricsOf(await judged(), 100_000 + 248_000);
+    expect(metrics.get('svc_trace_node_checked')?.metrics).toEqual([{value: '0', labels: expect.objectContaining({node: 'node-a'})}]);
+    expect(metrics.get('svc_trace_complete')?.metrics).toEqual([{value: '0'}]);
+    expect(metrics.has('svc_trace_findings')).toBe(false);
+  });
+});
