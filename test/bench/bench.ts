@@ -88,6 +88,7 @@ async function main(): Promise<void> {
 try {
   await main();
 } catch (error) {
-  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+  const isUse = error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
+  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}${isUse ? '; --help tells what there is' : ''}\n`);
   process.exitCode = 1;
 }

@@ -64,10 +64,10 @@ export async function measureSubject({size, repeat, floorOnly}: Subject, temp: s
     await measureStart(ways, costs.start, temp);
   }
   for (const name of ['large', 'small']) rmSync(join(temp, name), {recursive: true});
-  const rows = [...costs.large].map(([key, large_]) => {
+  const rows = [...costs.large].map(([key, ofLarge]) => {
     const [program = '', command = ''] = key.split(': ');
     const units = costs.large.get(floorOf(command)) ?? [];
-    const figures = {median: medianCost(large_), least: leastCost(large_), ratio: medianRatio(large_, units)};
+    const figures = {median: medianCost(ofLarge), least: leastCost(ofLarge), ratio: medianRatio(ofLarge, units)};
     const sides = {large, small, costs: {large: figures.median, small: medianCost(costs.small.get(key) ?? [])}};
     return {
       ...{program: program as Row['program'], command, ...figures},
@@ -144,7 +144,7 @@ interface Sides {
 
 function growth({large, small, costs}: Sides, startup: Cost): Row['growth'] {
   // What is hardly more than starting tells nothing.
-  if (costs.small.cpuSeconds - startup.cpuSeconds < 0.05) return undefined;
+  if (costs.large.cpuSeconds - startup.cpuSeconds < 0.2) return undefined;
   const of = (figure: 'cpuSeconds' | 'wallSeconds') =>
     growthExponent({bytes: large.bytes, seconds: costs.large[figure]}, {bytes: small.bytes, seconds: costs.small[figure]}, startup[figure]);
   return {cpu: of('cpuSeconds'), wall: of('wallSeconds')};

@@ -1,0 +1,20 @@
+import {expect, test} from 'vitest';
+import {subjectTable} from './results-table.ts';
+
+test('a cluster is told with a row for each command, in floors, and no growth where the cluster is too small to tell', () => {
+  const cost = (value: number) => ({cpuSeconds: value, wallSeconds: value, peakMebibytes: 100 * value});
+  const figures = (value: number) => ({median: cost(value), least: cost(value / 2), ratio: cost(value)});
+  const table = subjectTable({
+    ...{size: {services: 5000, endpoints: 50, nodes: 1, seed: 1}, bytes: 269_600_000, lines: 1_021_452},
+    rows: [
+      {program: 'floor', command: 'of one bundle', ...figures(1)},
+      {program: 'Node.js', command: 'check -A', ...figures(3), growth: {cpu: 1.02, wall: 1}},
+    ],
+  });
+  expect(table.split('\n').map(line => line.trim().split(/ {2,}/))).toEqual([
+    ['5,000 Services x 50 endpoints, 1 node: 269.6 MB, 1,021,452 lines of dump'],
+    ['CPU s', 'least', 'x floor', 'growth', 'wall s', 'x floor', 'MiB', 'x floor'],
+    ['floor: of one bundle', '1.00', '0.50', '1.00', '-', '1.00', '1.00', '100', '100.00'],
+    ['Node.js: check -A', '3.00', '1.50', '3.00', '^1.02', '3.00', '3.00', '300', '300.00'],
+  ]);
+});
