@@ -1,0 +1,101 @@
+import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {createServer} from 'node:net';
+import type {AddressInfo} from 'node:net';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {execa} from 'execa';
+import {dump} from 'js-yaml';
+import {afterAll, beforeAll, expect, test} from 'vitest';
+import {rulesFile} from '../../tools/prometheus-rule-text.ts';
+import {capturePath} from '../fixtures.ts';
+import {describeWith} from '../require.ts';
+import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {startAgent} from './agent-run.ts';
+
+interface Sample {
+  readonly metric: Readonly<Record<string, string>>;
+  readonly value: readonly [number, string];
+}
+
+/** One agent finds a Service wrong, the other its whole node. */
+const agents = [
+  {capture: 'faults/missing-endpoint', node: 'node-a'},
+  {capture: 'faults/no-prerouting-hook', node: 'node-b'},
+];
+
+describeWith(['prometheus'], 'a real Prometheus that scrapes real agents', () => {
+  const resources = new AsyncDisposableStack();
+  let url: string;
+
+  beforeAll(async () => {
+    const targets: object[] = [];
+    for (const {capture, node} of agents) {
+      const bundle = capturePath(capture);
+      const cluster = resources.use(await startBundleCluster(bundle));
+      const args = ['agent', '--listen', '127.0.0.1:0', '--interval', '1s'];
+      const {port} = resources.use(await startAgent({bundle, node, kubeconfig: cluster.kubeconfig, args}));
+      // The labels that the operator gives to what a PodMonitor finds.
+      targets.push({targets: [`127.0.0.1:${port}`], labels: {namespace: 'svc-trace', pod: `svc-trace-agent-${port}`, container: 'agent'}});
+    }
+    url = await startPrometheus(targets);
+    await answerTo('count(ALERTS{alertname="SvcTraceFault"}) == 2');
+  });
+  afterAll(() => resources.disposeAsync());
+
+  async function startPrometheus(targets: readonly object[]): Promise<string> {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-trace-prometheus-'));
+    const port = await freePort();
+    const config = {
+      global: {scrape_interval: '1s', evaluation_interval: '1s'},
+      rule_files: [rulesFile],
+      scrape_configs: [{job_name: 'svc-trace-agent', honor_labels: true, static_configs: targets}],
+    };
+    writeFileSync(join(folder, 'prometheus.yml'), dump(config));
+    const options = [`--config.file=${join(folder, 'prometheus.yml')}`, `--storage.tsdb.path=${join(folder, 'data')}`];
+    const running = execa('prometheus', [...options, `--web.listen-address=127.0.0.1:${port}`], {
+      cwd: folder,
+      reject: false,
+      stdio: 'ignore',
+    });
+    resources.defer(async () => {
+      running.kill('SIGTERM');
+      await running;
+      rmSync(folder, {recursive: true});
+    });
+    return `http://127.0.0.1:${port}`;
+  }
+
+  /** Asks until there is an answer that is not empty. */
+  async function answerTo(query: string): Promise<readonly Sample[]> {
+    for (;;) {
+      const answer = await fetch(`${url}/api/v1/query?query=${encodeURIComponent(query)}`).catch(() => null);
+      const {data} = answer?.ok ? ((await answer.json()) as {readonly data: {readonly result: readonly Sample[]}}) : {data: {result: []}};
+      if (data.result.length > 0) return data.result;
+      await new Promise(resolve => setTimeout(resolve, 100));
+    }
+  }
+
+  test('keeps the namespace and the node of a finding, and gives it no others', async () => {
+    const found = await answerTo('svc_trace_findings{severity="error"}');
+    const labels = found.map(({metric: {code, namespace = '', service = '', node}}) => [code, namespace, service, node]);
+    expect(labels).toContainEqual(['ST202', 'shop', 'web', 'node-a']);
+    expect(labels).toContainEqual(['ST301', '', '', 'node-b']);
+  });
+
+  test('has an alert on its way for each fault, and none for the agents', async () => {
+    const alerts = (await answerTo('ALERTS')).map(({metric: {alertname, code = '', namespace = '', service = ''}}) =>
+      [alertname, code, namespace, service].join(' ').trim(),
+    );
+    expect(alerts.filter(text => text.startsWith('SvcTraceFault')).sort()).toEqual(['SvcTraceFault ST202 shop web', 'SvcTraceFault ST301']);
+    expect(alerts.filter(text => !/^SvcTrace(?:Fault|Hazard) /.test(text))).toEqual([]);
+  });
+});
+
+function freePort(): Promise<number> {
+  return new Promise(resolve => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const {port} = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
