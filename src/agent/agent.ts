@@ -85,8 +85,9 @@ export class Agent {
   async #rest(look: Look, {begun, signal}: {readonly begun: number; readonly signal: AbortSignal}): Promise<void> {
     const {clock, intervalMs, settlingMs} = this.#options;
     const ended = clock.now();
-    const interval = look.kind === 'trouble' ? Math.min(intervalMs, longestTrouble) : intervalMs * (0.9 + 0.2 * this.#random());
-    const earliest = ended + Math.min(interval, 9 * (ended - begun));
+    const rest = 9 * (ended - begun);
+    const interval = look.kind === 'trouble' ? Math.min(intervalMs, Math.max(rest, soon)) : intervalMs * (0.9 + 0.2 * this.#random());
+    const earliest = ended + Math.min(interval, rest);
     for (;;) {
       const due =
         this.#changedAt === null ? ended + interval : Math.min(ended + interval, Math.max(earliest, this.#changedAt + settlingMs));
@@ -110,4 +111,4 @@ export class Agent {
 }
 
 /** How soon it tries again when a look came to nothing, in milliseconds. */
-const longestTrouble = 2000;
+const soon = 2000;

@@ -81,6 +81,7 @@ describe('an agent looks at its node', () => {
 
   test('soon again when it could not', async () => {
     expect(await looks({look: nothing, takes: 0, until: 10})).toEqual([5, 7, 9]);
+    expect(await looks({look: nothing, takes: 3, until: 60})).toEqual([5, 35]);
   });
 });
 

@@ -52,6 +52,20 @@ describe('access', () => {
     expect(JSON.parse(stdout)).toMatchObject({transport, allowed: true});
   });
 
+  test('knows what check --agents needs', async () => {
+    const {stdout, exitCode} = await access('--agents', '--agents-namespace', 'watchmen', '-A', '-o', 'json');
+    expect(exitCode).toBe(0);
+    const {transport, permissions} = JSON.parse(stdout) as {
+      transport: string;
+      permissions: {resource: string; subresource?: string; namespace: string | null}[];
+    };
+    expect(transport).toBe('agents');
+    expect(permissions.filter(({subresource}) => subresource !== undefined)).toEqual([
+      expect.objectContaining({verb: 'get', resource: 'pods', subresource: 'proxy', namespace: 'watchmen'}),
+    ]);
+    expect((await access('--agents', '-A')).stdout).toMatch(/^You may do everything that is needed for --agents \(context "stand-in" at /);
+  });
+
   test('without -n and -A means the namespace of the context', async () => {
     expect(JSON.parse((await access('-o', 'json')).stdout).namespace).toBe('default');
   });

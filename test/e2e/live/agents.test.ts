@@ -129,6 +129,12 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect((await check('-A', '--agents')).findings.filter(({code}) => code === 'ST201')).toEqual([]);
   });
 
+  test('are not asked where somebody says how nodes are to be read', async () => {
+    const {stderr, exitCode} = await svcTrace(['check', '-A', '--agents', '--transport', 'ssh'], {kubeconfig: cluster.api.kubeconfig});
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain('--transport has no effect with --agents: ');
+  });
+
   test('that hang are not waited for, and their nodes are unread', async () => {
     agent('node-b').process.kill('SIGSTOP');
     const report = await check('-A', '--agents', '--node-timeout', '1s');

@@ -1,8 +1,9 @@
 import {join} from 'node:path';
-import {afterAll, beforeAll, expect, test} from 'vitest';
+import {afterAll, beforeAll, expect, onTestFinished, test} from 'vitest';
 import {capturePath} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
 import {clusterNeeds, LiveCluster} from './cluster.ts';
+import {confined, LiveAgent} from './live-agent.ts';
 import {type CheckReport, svcTrace} from './svc-trace.ts';
 
 const capture = 'nftables/1.36';
@@ -10,7 +11,7 @@ const capture = 'nftables/1.36';
 describeWith([...clusterNeeds, 'nft'], 'check of a live cluster in nftables mode', () => {
   let cluster: LiveCluster;
   beforeAll(async () => {
-    cluster = await LiveCluster.open(capture);
+    cluster = await LiveCluster.open(capture, {tokens: {'agent-token': {user: 'agent'}}});
   });
   afterAll(() => cluster?.[Symbol.asyncDispose]());
 
@@ -56,6 +57,15 @@ describeWith([...clusterNeeds, 'nft'], 'check of a live cluster in nftables mode
     expect(exec.exitCode).toBe(1);
     expect(ssh).toEqual(exec);
     expect(bundle.report.findings).toEqual(exec.report.findings);
+    // Nodes that judge themselves say the same, from within what a pod may do.
+    const agents = ['node-a', 'node-b', 'node-c'].map(node => new LiveAgent(cluster, node, {confine: confined}));
+    onTestFinished(async () => void (await Promise.all(agents.map(agent => agent[Symbol.asyncDispose]()))));
+    await Promise.all(agents.map(agent => agent.ready()));
+    const gathered = await check('--agents');
+    expect(gathered.report.findings.filter(({node}) => node !== undefined)).toEqual(
+      exec.report.findings.filter(({node}) => node !== undefined),
+    );
+    expect(gathered.report.summary).toMatchObject({nodesChecked: 3, nodesUnread: 0});
   });
 });
 
