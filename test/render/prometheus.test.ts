@@ -1,6 +1,8 @@
+import {spawnSync} from 'node:child_process';
 import parse from 'parse-prometheus-text-format';
 import {describe, expect, test} from 'vitest';
 import {prometheus} from '../../src/render/prometheus.ts';
+import {describeWith} from '../require.ts';
 import {loud, reports} from './real-reports.ts';
 import {findingOf, plain, reportOf, unreadNode} from './report.ts';
 
@@ -30,6 +32,17 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
     }
     const counted = all.find(({name}) => name === 'svc_trace_findings')?.metrics ?? [];
     expect(counted.reduce((sum, {value}) => sum + Number(value), 0)).toBe(report.findings.filter(({known}) => !known).length);
+  });
+});
+
+describeWith(['promtool'], 'by promtool', () => {
+  test.each(Object.entries(reports))('a report is well-formed, and its metrics are named as they should be: %s', async (_, make) => {
+    const input = `${prometheus(await make(), loud)}\n`;
+    expect(spawnSync('promtool', ['check', 'metrics'], {input, encoding: 'utf8'})).toMatchObject({status: 0, stdout: '', stderr: ''});
+  });
+
+  test('it refuses what is no metric', () => {
+    expect(spawnSync('promtool', ['check', 'metrics'], {input: 'svc_trace{node="a} 1\n'}).status).not.toBe(0);
   });
 });
 
