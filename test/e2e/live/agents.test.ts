@@ -110,7 +110,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     cluster.api.store.put('services', web);
     const {summary, exitCode, ...report} = await check('shop/web', '--agents', '--wait', '1s');
     expect(Object.values(reasons(report as CheckReport))).toEqual(
-      Array.from({length: 3}, () => expect.stringMatching(/^its agent judged it \d s ago by shop\/web as it was before it changed$/)),
+      Array.from({length: 3}, () => expect.stringMatching(/^its agent judged it \d+ s ago by shop\/web as it was before it changed$/)),
     );
     expect({verdict: summary.verdict, exitCode}).toEqual({verdict: 'incomplete', exitCode: 3});
     for (const watch of [...cluster.api.watches]) watch.end();
@@ -137,9 +137,9 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
 
   test('that hang are not waited for, and their nodes are unread', async () => {
     agent('node-b').process.kill('SIGSTOP');
-    const report = await check('-A', '--agents', '--node-timeout', '1s');
+    const report = await check('-A', '--agents', '--node-timeout', '5s');
     agent('node-b').process.kill('SIGCONT');
-    expect(reasons(report)).toEqual({'node-b': 'its agent svc-trace/agent-node-b did not answer: no answer within 1 s'});
+    expect(reasons(report)).toEqual({'node-b': 'its agent svc-trace/agent-node-b did not answer: no answer within 5 s'});
     expect({nodesChecked: report.summary.nodesChecked, exitCode: report.exitCode}).toEqual({nodesChecked: 2, exitCode: 3});
   });
 
