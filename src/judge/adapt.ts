@@ -14,6 +14,8 @@ export interface Expectation<Item extends ServedPort> {
 /** What a proxy mode knows of its expectations. `Expected` is one, `Item` a Service port of it. */
 export interface AdaptCase<Expected extends Expectation<Item>, Item extends ServedPort> {
   expect(assumption: Assumption): Expected;
+  /** What is expected without any assumption; where none is needed it is the answer. */
+  readonly plain: Expected;
   /** The same Service port in another expectation. */
   counterpart(other: Expected, item: Item): Item | undefined;
   /** All that is expected of a Service port, as text. */
@@ -39,7 +41,7 @@ export interface Adapted<Expected> {
  */
 export function adapt<Expected extends Expectation<Item>, Item extends ServedPort>(given: AdaptCase<Expected, Item>): Adapted<Expected> {
   let assumption: Assumption = {};
-  let expected = given.expect(assumption);
+  let expected = given.plain;
   const symptoms: Symptom<never>[] = [];
   const under = (next: Assumption): Expected => given.expect({...assumption, ...next});
   const assume = (next: Assumption, symptom: Symptom<never> | null): void => {

@@ -1,25 +1,26 @@
 import type {Assumption} from '../../expect/assumption.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {type SeenDetector, usualDetector} from '../../expect/iptables/infer-config.ts';
-import {parseChainName} from '../../expect/iptables/names.ts';
 import type {LocalDetector} from '../../expect/node-context.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Rule, Ruleset, Table} from '../../model/ruleset.ts';
+import type {Chain, Rule, Ruleset, Table} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/comparable-rule.ts';
 import {parseRule} from '../../parse/rule.ts';
 import {adapt, type Adapted} from '../adapt.ts';
 import {describeDetector, otherDetectorSymptom} from '../assumed.ts';
 import type {Symptom} from '../symptom.ts';
+import type {FamilyCase} from './judge-family.ts';
 
 /** Builds the expectation anew under an assumption. */
 export type Expect = (assumption: Assumption) => ExpectedRuleset;
 
 /** Where the node's iptables shows that one thing explains many differences, that is the finding. */
-export function adaptExpectation(expect: Expect, actual: Ruleset, knowsZone = true): Adapted<ExpectedRuleset> {
+export function adaptExpectation(plain: ExpectedRuleset, {expect, actual, knowsZone}: FamilyCase): Adapted<ExpectedRuleset> {
+  const shared = new SharedLines(actual);
   return adapt<ExpectedRuleset, PortOnNode>({
-    ...{expect, knowsZone, textOf},
+    ...{expect, plain, knowsZone, textOf},
     counterpart: (other, {port}) => other.portOfHash(port.hash),
-    fits: (expected, item) => fits(expected, item, actual),
+    fits: (expected, item) => fits(expected, item, {actual, shared}),
     otherDetector: expected => otherDetector(expected, actual),
   });
 }
@@ -30,13 +31,30 @@ function textOf(expected: ExpectedRuleset, item: PortOnNode): string {
 }
 
 /** Whether the node's rules of a Service port are the expected ones. */
-function fits(expected: ExpectedRuleset, item: PortOnNode, actual: Ruleset): boolean {
-  const {own, shared} = expected.rulesOf(item);
-  for (const [name, text] of own) {
+function fits(expected: ExpectedRuleset, item: PortOnNode, {actual, shared}: {actual: Ruleset; shared: SharedLines}): boolean {
+  const rules = expected.rulesOf(item);
+  for (const [name, text] of rules.own) {
     const chain = actual.chain('nat', name);
     if (chain === undefined || (chain.text() !== text && !sameRules(text, name, chain.rules()))) return false;
   }
-  return shared.every(({table, chain, text}) => (actual.chain(table, chain)?.text() ?? '').includes(`-A ${chain} ${text}`));
+  return rules.shared.every(({table, chain, text}) => shared.has(table, chain, `-A ${chain} ${text}`));
+}
+
+/** The lines of chains that many Service ports share. */
+class SharedLines {
+  readonly #actual: Ruleset;
+  readonly #lines = new Map<string, ReadonlySet<string>>();
+
+  constructor(actual: Ruleset) {
+    this.#actual = actual;
+  }
+
+  has(table: string, chain: string, line: string): boolean {
+    const key = `${table}/${chain}`;
+    const known = this.#lines.get(key) ?? new Set((this.#actual.chain(table, chain)?.text() ?? '').split('\n').map(text => text.trimEnd()));
+    this.#lines.set(key, known);
+    return known.has(line);
+  }
 }
 
 function sameRules(text: string, chain: string, actual: readonly Rule[]): boolean {
@@ -61,7 +79,7 @@ function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFind
   const nat = actual.tables.get('nat');
   // What a cut dump does not show may still be on the node.
   if (nat?.complete !== true) return null;
-  if (Math.max(countOfExpected(expected), countOfActual(nat)) < 3) return null;
+  if (!holdsThree(tellingPorts(expected)) && !holdsThree(tellingChains(nat))) return null;
   const seen = usualDetector(actual);
   const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
   const found = describeSeen(seen);
@@ -70,21 +88,25 @@ function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFind
   return {assumption, symptom: otherDetectorSymptom(family, {found, configured})};
 }
 
-/** Rules that tell pods from others, by which Services are masqueraded at their cluster IPs. */
-function countOfExpected(expected: ExpectedRuleset): number {
-  return expected.ports.filter(item => {
+/** Stops at the third: to go through all takes long on a large node. */
+function holdsThree(items: Iterable<unknown>): boolean {
+  let count = 0;
+  for (const _ of items) if (++count === 3) return true;
+  return false;
+}
+
+/** Service ports that are masqueraded at their cluster IPs by rules that tell pods from others. */
+function* tellingPorts(expected: ExpectedRuleset): Iterable<PortOnNode> {
+  for (const item of expected.ports) {
     const {own, shared} = expected.rulesOf(item);
-    return [...own.values()].some(tells) || shared.some(({text}) => tells(text));
-  }).length;
+    if ([...own.values()].some(tells) || shared.some(({text}) => tells(text))) yield item;
+  }
 }
 
-function countOfActual(nat: Table): number {
-  return [...nat.chains.values()].filter(chain => isOfServices(chain.name) && tells(chain.text())).length;
-}
-
-function isOfServices(chain: string): boolean {
-  const role = parseChainName(chain)?.role;
-  return role === 'SVC' || role === 'SVL' || chain === 'KUBE-SERVICES';
+/** Chains that hold such rules. */
+function* tellingChains({chains}: Table): Iterable<Chain> {
+  for (const prefix of ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-SERVICES'])
+    for (const chain of chains.startingWith(prefix)) if (tells(chain.text())) yield chain;
 }
 
 function tells(text: string): boolean {

@@ -36,7 +36,8 @@ export interface FamilyJudgement {
 }
 
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
-export function judgeFamily({expect, actual, sets, knowsZone}: FamilyCase): FamilyJudgement {
+export function judgeFamily(given: FamilyCase): FamilyJudgement {
+  const {expect, actual, sets} = given;
   const plain = expect({});
   const first = compareRulesets(asExpectation(plain), actual);
   if (holdsNoServiceRules(plain, actual)) {
@@ -44,8 +45,8 @@ export function judgeFamily({expect, actual, sets, knowsZone}: FamilyCase): Fami
     return {expected: plain, symptoms: [noServiceRules(plain), ...canaries]};
   }
   const differs = first.differences.some(({owner}) => owner !== null);
-  const {expected, symptoms} = differs ? adaptExpectation(expect, actual, knowsZone) : {expected: plain, symptoms: []};
-  const compared = differs ? compareRulesets(asExpectation(expected), actual) : first;
+  const {expected, symptoms} = differs ? adaptExpectation(plain, given) : {expected: plain, symptoms: []};
+  const compared = expected === plain ? first : compareRulesets(asExpectation(expected), actual);
   const known = compared.differences.filter(difference => !isBeyondTheCut(difference, actual));
   const owned = attribute(known, new PortIndex(expected));
   const view = new ServiceView(expected, actual);

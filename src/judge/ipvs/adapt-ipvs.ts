@@ -1,4 +1,5 @@
 import {compareServers} from '../../compare/compare-ipvs.ts';
+import {once} from '../../expect/api-index.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {Assumption} from '../../expect/assumption.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
@@ -8,17 +9,27 @@ import {adapt, type Adapted} from '../adapt.ts';
 
 export type ExpectIpvs = (assumption: Assumption) => ExpectedIpvs;
 
+export interface AdaptIpvsCase {
+  readonly expect: ExpectIpvs;
+  /** What is expected without any assumption. */
+  readonly plain: ExpectedIpvs;
+  readonly servers: readonly VirtualServer[];
+  readonly knowsZone: boolean;
+}
+
 /** Where the node's virtual servers show that one thing explains many differences, that is the finding. */
-export function adaptIpvs(expect: ExpectIpvs, servers: readonly VirtualServer[], knowsZone: boolean): Adapted<ExpectedIpvs> {
+export function adaptIpvs({expect, plain, servers, knowsZone}: AdaptIpvsCase): Adapted<ExpectedIpvs> {
   const actual = new Map(servers.map(server => [serverKey(server), server]));
   return adapt<ExpectedIpvs, ServedPort>({
-    ...{expect, knowsZone, textOf},
-    counterpart: (other, {port}) => other.ports.find(item => item.port === port),
+    ...{expect, plain, knowsZone, textOf},
+    counterpart: (other, {port}) => itemsByPort(other.ports).get(port),
     fits: (expected, item) => fits(expected, item, actual),
     // Who is a pod is told by sets and one rule of the frame, which is judged by itself.
     otherDetector: () => null,
   });
 }
+
+const itemsByPort = once((ports: readonly ServedPort[]) => new Map(ports.map(item => [item.port, item])));
 
 function serversOf(expected: ExpectedIpvs, {port}: ServedPort): readonly VirtualServer[] {
   let known = serversByPort.get(expected);

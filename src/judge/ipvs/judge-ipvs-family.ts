@@ -36,10 +36,10 @@ export function judgeIpvsFamily({expect, state, ruleset, nodeName: configured, k
   const first = compareIpvs(plain, state);
   const differs = [...first.byPort.values()].some(own => own.servers.length + own.members.length > 0);
   const {expected, assumption, symptoms} = differs
-    ? adaptIpvs(expect, servers, knowsZone)
+    ? adaptIpvs({expect, plain, servers, knowsZone})
     : {expected: plain, assumption: {}, symptoms: []};
   const {nodeName = configured} = assumption;
-  const differences = differs ? compareIpvs(expected, state) : first;
+  const differences = expected === plain ? first : compareIpvs(expected, state);
   const device = deviceGone(expected, differences);
   const sides = sidesOf({expected, differences, state, ruleset, deviceGone: device !== null});
   const result = (found: readonly Symptom<Rule>[]): IpvsFamilyJudgement => ({expected, sides, symptoms: found});

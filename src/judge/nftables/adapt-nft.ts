@@ -11,10 +11,18 @@ import type {Symptom} from '../symptom.ts';
 /** Builds the expectation anew under an assumption. */
 export type ExpectNft = (assumption: Assumption) => ExpectedTable;
 
+export interface AdaptNftCase {
+  readonly expect: ExpectNft;
+  /** What is expected without any assumption. */
+  readonly plain: ExpectedTable;
+  readonly actual: NftTable;
+  readonly knowsZone: boolean;
+}
+
 /** Where the node's table shows that one thing explains many differences, that is the finding. */
-export function adaptNft(expect: ExpectNft, actual: NftTable, knowsZone: boolean): Adapted<ExpectedTable> {
+export function adaptNft({expect, plain, actual, knowsZone}: AdaptNftCase): Adapted<ExpectedTable> {
   return adapt<ExpectedTable, NftPort>({
-    ...{expect, knowsZone, textOf},
+    ...{expect, plain, knowsZone, textOf},
     counterpart: (other, {names}) => other.portOfBase(names.base),
     fits: (expected, item) => fits(expected, item, actual),
     otherDetector: expected => otherDetector(expected, actual),

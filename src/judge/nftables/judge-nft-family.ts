@@ -38,8 +38,8 @@ export function judgeNftFamily({expect, ruleset, beside, actual, knowsZone}: Nft
     return {expected: plain, symptoms: servesAny(plain) ? [noServiceRules(plain, actual)] : []};
   const first = compareNftTable(asNftExpectation(plain), actual);
   const differs = first.differences.length > 0;
-  const {expected, symptoms} = differs ? adaptNft(expect, actual, knowsZone) : {expected: plain, symptoms: []};
-  const compared = differs ? compareNftTable(asNftExpectation(expected), actual) : first;
+  const {expected, symptoms} = differs ? adaptNft({expect, plain, actual, knowsZone}) : {expected: plain, symptoms: []};
+  const compared = expected === plain ? first : compareNftTable(asNftExpectation(expected), actual);
   const owned = attribute(compared.differences, expected);
   const given = {expected, actual, view: new ServiceView(expected, actual)};
   return {
