@@ -3,15 +3,14 @@ import {type Asked, askAgent} from '../collect/agents/ask-agent.ts';
 import {longestStanding} from '../agent/standing.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
-import {nodeObject} from '../expect/api-index.ts';
 import type {NodeObject} from '../model/api-objects.ts';
 import type {AgentResult} from '../model/node-result.ts';
-import {whyNoRules} from '../model/node-without-rules.ts';
 import type {Problem} from '../model/snapshot.ts';
 import {count} from '../render/verdict-line.ts';
 import type {AgentSource} from './agent-source.ts';
 import type {ClusterRun} from './diagnose-cluster.ts';
 import {unlessInterrupted} from './interruption.ts';
+import {JudgedNodes} from './judged-nodes.ts';
 import {type NeededVersions, neededVersions, unseen} from './needed-versions.ts';
 import type {NodeLooks} from './node-looks.ts';
 
@@ -29,36 +28,37 @@ export interface Gathering extends Pick<ClusterRun, 'signal' | 'progress' | 'clo
  * node nothing is known.
  */
 export class AgentGathering implements NodeLooks {
-  readonly readAt = new Map<string, number>();
   readonly pods = null;
-  /** An agent may come that is not there yet. */
-  readonly lasting = new Map<string, string>();
   #source: AgentSource;
   readonly #gathering: Gathering;
-  readonly #problems = new Map<string, readonly Problem[]>();
-  readonly #judged = new Set<string>();
+  readonly #judged: JudgedNodes;
 
   constructor(source: AgentSource, gathering: Gathering) {
     this.#source = source;
     this.#gathering = gathering;
+    this.#judged = new JudgedNodes(gathering.diagnosis);
+  }
+
+  get readAt(): ReadonlyMap<string, number> {
+    return this.#judged.readAt;
   }
 
   get problems(): readonly Problem[] {
-    return [...this.#problems].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, problems]) => problems);
+    return this.#judged.problems;
   }
 
   get partlyRead(): ReadonlySet<string> {
-    return new Set([...this.#problems].flatMap(([name, problems]) => (problems.every(({isMinor}) => isMinor) ? [] : [name])));
+    return this.#judged.partlyRead;
+  }
+
+  /** None: an agent may come that is not there yet. */
+  get lasting(): ReadonlyMap<string, string> {
+    return this.#judged.lasting;
   }
 
   async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {
     this.#source = await this.#gathering.find(objects);
-    const {names} = this.#source;
-    for (const gone of objects === null ? [] : [...this.#judged].filter(name => !names.includes(name))) {
-      this.#gathering.diagnosis.forget(gone);
-      for (const known of [this.#problems, this.#judged, this.readAt]) known.delete(gone);
-    }
-    return names.filter(name => !this.#judged.has(name));
+    return this.#judged.follow(this.#source.names, objects);
   }
 
   async judge(names: readonly string[]): Promise<void> {
@@ -75,8 +75,7 @@ export class AgentGathering implements NodeLooks {
   }
 
   giveUp(reason: string): void {
-    for (const name of this.#source.names)
-      if (!this.#judged.has(name)) this.#gathering.diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end.'});
+    this.#judged.giveUp(this.#source.names, reason);
   }
 
   /** Resolves to those that have not judged by the Services as they are. */
@@ -99,10 +98,10 @@ export class AgentGathering implements NodeLooks {
 
   async #askOne(name: string, needed: NeededVersions): Promise<Behind | null> {
     const {diagnosis, clock} = this.#gathering;
-    if (this.#isNamedOnly(name)) return null;
+    if (this.#judged.isNamedOnly(name)) return null;
     const answered = await this.#answerOf(name);
-    this.#judged.add(name);
-    this.#problems.delete(name);
+    this.#judged.note(name);
+    this.#judged.problemsOf.delete(name);
     if (answered.kind === 'none') return this.#unread(name, answered);
     const {result, now} = answered.answer;
     const unusable = whyUnusable(name, answered.answer);
@@ -115,8 +114,8 @@ export class AgentGathering implements NodeLooks {
       });
       return {name, patienceMs: patienceFor(result)};
     }
-    this.readAt.set(name, clock.now() - (now - result.judgedAt));
-    this.#problems.set(name, result.problems);
+    this.#judged.readAt.set(name, clock.now() - (now - result.judgedAt));
+    this.#judged.problemsOf.set(name, result.problems);
     diagnosis.addResult({report: result.report, findings: result.findings, proxy: result.proxy, traces: []});
     return null;
   }
@@ -144,19 +143,9 @@ export class AgentGathering implements NodeLooks {
   }
 
   #unread(name: string, {reason, remedy}: {readonly reason: string; readonly remedy: string}): null {
-    this.readAt.delete(name);
+    this.#judged.readAt.delete(name);
     this.#gathering.diagnosis.addUnread({name, reason, remedy});
     return null;
-  }
-
-  /** A node that can have no rules is named in the report, and has no agent to be asked. */
-  #isNamedOnly(name: string): boolean {
-    const {diagnosis} = this.#gathering;
-    const object = nodeObject(diagnosis.api, name);
-    if (object === undefined || whyNoRules(object) === null) return false;
-    diagnosis.add({name, files: [], read: () => null});
-    this.#judged.add(name);
-    return true;
   }
 }
 

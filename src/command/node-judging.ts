@@ -2,11 +2,10 @@ import type {CollectedNode} from '../collect/collect-node.ts';
 import {collectNodes} from '../collect/collect-nodes.ts';
 import type {NodeInfo, Transport} from '../collect/transport.ts';
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
-import {nodeObject} from '../expect/api-index.ts';
 import type {NodeObject} from '../model/api-objects.ts';
-import {whyNoRules} from '../model/node-without-rules.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
 import type {ClusterRun} from './diagnose-cluster.ts';
+import {JudgedNodes} from './judged-nodes.ts';
 import {asUnread, takeNode} from './node-intake.ts';
 import type {NodeLooks} from './node-looks.ts';
 import {progressText} from './node-progress.ts';
@@ -19,30 +18,32 @@ export interface JudgingRun extends Pick<ClusterRun, 'signal' | 'progress' | 'cl
 
 /** Reads nodes and judges each when it is there; keeps when each was read and what could not be. */
 export class NodeJudging implements NodeLooks {
-  readonly readAt = new Map<string, number>();
   #source: NodeSource;
   readonly #diagnosis: Diagnosis;
   readonly #run: JudgingRun;
-  readonly #problems = new Map<string, readonly Problem[]>();
-  readonly #judged = new Set<string>();
-  readonly #lasting = new Map<string, string>();
+  readonly #judged: JudgedNodes;
 
   constructor(source: NodeSource, diagnosis: Diagnosis, run: JudgingRun) {
     this.#source = source;
     this.#diagnosis = diagnosis;
     this.#run = run;
+    this.#judged = new JudgedNodes(diagnosis);
+  }
+
+  get readAt(): ReadonlyMap<string, number> {
+    return this.#judged.readAt;
   }
 
   get problems(): readonly Problem[] {
-    return [...this.#problems].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, problems]) => problems);
+    return this.#judged.problems;
   }
 
   get partlyRead(): ReadonlySet<string> {
-    return new Set([...this.#problems].flatMap(([name, problems]) => (problems.every(({isMinor}) => isMinor) ? [] : [name])));
+    return this.#judged.partlyRead;
   }
 
   get lasting(): ReadonlyMap<string, string> {
-    return this.#lasting;
+    return this.#judged.lasting;
   }
 
   get pods(): NodeSource['pods'] {
@@ -51,45 +52,34 @@ export class NodeJudging implements NodeLooks {
 
   async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {
     this.#source = await this.#run.find(objects);
-    const names = this.#source.nodes.map(({name}) => name);
-    for (const gone of objects === null ? [] : [...this.#judged].filter(name => !names.includes(name))) {
-      this.#diagnosis.forget(gone);
-      for (const known of [this.#problems, this.#lasting, this.#judged, this.readAt]) known.delete(gone);
-    }
-    return names.filter(name => !this.#judged.has(name));
+    return this.#judged.follow(this.#names, objects);
   }
 
   async judge(names: readonly string[]): Promise<void> {
     const {signal, progress} = this.#run;
     const {concurrency, timeoutMs} = this.#source;
     const wanted = new Set(names);
-    const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#isNamedOnly(name));
+    const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#judged.isNamedOnly(name));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
     for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress, wants: this.#wants})) {
-      this.#problems.set(node.name, takeNode(node, this.#diagnosis));
-      this.#judged.add(node.name);
+      this.#judged.problemsOf.set(node.name, takeNode(node, this.#diagnosis));
+      this.#judged.note(node.name);
       this.#noteLasting(node);
     }
   }
 
   #noteLasting(node: CollectedNode): void {
     const unread = asUnread(node);
-    if (unread?.isLasting) this.#lasting.set(node.name, unread.reason);
-    else this.#lasting.delete(node.name);
+    if (unread?.isLasting) this.#judged.lasting.set(node.name, unread.reason);
+    else this.#judged.lasting.delete(node.name);
   }
 
   giveUp(reason: string): void {
-    for (const {name} of this.#source.nodes)
-      if (!this.#judged.has(name)) this.#diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end.'});
+    this.#judged.giveUp(this.#names, reason);
   }
 
-  /** A node that can have no rules is named in the report, and not asked for rules. */
-  #isNamedOnly(name: string): boolean {
-    const object = nodeObject(this.#diagnosis.api, name);
-    if (object === undefined || whyNoRules(object) === null) return false;
-    this.#diagnosis.add({name, files: [], read: () => null});
-    this.#judged.add(name);
-    return true;
+  get #names(): readonly string[] {
+    return this.#source.nodes.map(({name}) => name);
   }
 
   /** Tracked connections tell of UDP Services alone, and are many on a busy node. */
@@ -98,7 +88,7 @@ export class NodeJudging implements NodeLooks {
   #timed(): Transport {
     const {transport} = this.#source;
     const open = (node: NodeInfo, signal: AbortSignal) => {
-      this.readAt.set(node.name, this.#run.clock.now());
+      this.#judged.readAt.set(node.name, this.#run.clock.now());
       return transport.open(node, signal);
     };
     return {name: transport.name, open};

@@ -26,9 +26,8 @@ export function heldModes(node: NodeDump, rulesets: ReadonlyMap<Family, Ruleset>
 
 function* chainsOfServices(rulesets: readonly Ruleset[]): IterableIterator<Chain> {
   for (const ruleset of rulesets) {
-    for (const prefix of ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-EXT-']) {
-      for (const chain of ruleset.tables.get('nat')?.chains.startingWith(prefix) ?? []) if (chain.ruleCount > 0) yield chain;
-    }
+    const chains = ruleset.tables.get('nat')?.chains.startingWith('KUBE-SVC-', 'KUBE-SVL-', 'KUBE-EXT-') ?? [];
+    for (const chain of chains) if (chain.ruleCount > 0) yield chain;
   }
 }
 

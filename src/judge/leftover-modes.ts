@@ -1,6 +1,7 @@
 import type {Family} from '../model/family.ts';
 import type {KubeProxyVersion} from '../model/proxy-config.ts';
 import type {Rule, Ruleset} from '../model/ruleset.ts';
+import {chainsOfRoles} from '../expect/iptables/role-chains.ts';
 import {deletesLocalChains} from '../expect/iptables/versions.ts';
 import {portalChains, portalRules} from './userspace/portal-rules.ts';
 
@@ -40,7 +41,7 @@ function comesFirst(ruleset: Ruleset, chain: string, hook: string): boolean {
 /** From 1.28 on kube-proxy does not know KUBE-XLB any more: chains that it left hold on to others, which then cannot be deleted. */
 export function leftoverLocalChains(ruleset: Ruleset, version: KubeProxyVersion): Leftover | null {
   if (deletesLocalChains(version)) return null;
-  const chains = [...(ruleset.tables.get('nat')?.chains.startingWith('KUBE-XLB-') ?? [])];
+  const chains = [...chainsOfRoles(ruleset, ['XLB'])];
   const rules = chains.flatMap(chain => chain.rules());
   if (rules.length === 0) return null;
   const message = `kube-proxy 1.23 or older left ${chains.length} ${chains.length === 1 ? 'chain' : 'chains'} KUBE-XLB-… (such as ${chains[0]?.name}), which kube-proxy from 1.28 on does not remove: chains that they lead to cannot be deleted, and then every sync of kube-proxy fails`;

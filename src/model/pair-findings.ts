@@ -18,8 +18,7 @@ export function pairFindings(
   after: readonly Finding[],
   fits: (before: Finding, after: Finding) => boolean,
 ): PairedFindings {
-  const left = new Map<string, Finding[]>();
-  for (const finding of before) left.set(identityOf(finding), [...(left.get(identityOf(finding)) ?? []), finding]);
+  const left = Map.groupBy(before, identityOf);
   const stayed = new Set<Finding>();
   const pair = (finding: Finding, isSame: (other: Finding) => boolean): void => {
     const others = left.get(identityOf(finding)) ?? [];

@@ -74,7 +74,8 @@ export interface ChainsByName {
   has(name: string): boolean;
   keys(): Iterable<string>;
   values(): Iterable<Chain>;
-  startingWith(prefix: string): Iterable<Chain>;
+  /** Those whose names begin with one of these. */
+  startingWith(...prefixes: readonly string[]): Iterable<Chain>;
   /** Its place in the dump, from 0 to `size`; -1 where there is no chain of that name. */
   placeOf(name: string): number;
   at(place: number): Chain | undefined;

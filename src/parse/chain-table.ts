@@ -95,9 +95,9 @@ export class ChainTable implements ChainsByName {
     for (let index = 0; index < this.size; index++) yield this.#object(index);
   }
 
-  *startingWith(prefix: string): IterableIterator<DumpChain> {
-    const bytes = Buffer.from(prefix, 'latin1');
-    for (let index = 0; index < this.size; index++) if (this.#startsWith(index, bytes)) yield this.#object(index);
+  *startingWith(...prefixes: readonly string[]): IterableIterator<DumpChain> {
+    const wanted = prefixes.map(prefix => Buffer.from(prefix, 'latin1'));
+    for (let index = 0; index < this.size; index++) if (wanted.some(prefix => this.#startsWith(index, prefix))) yield this.#object(index);
   }
 
   /** How many chains are objects now. */

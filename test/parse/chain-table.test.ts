@@ -49,6 +49,7 @@ describe('the chains of a table', () => {
     const chains = natOf(dumpOf([], ['KUBE-SVC-A', 'PREROUTING', 'KUBE-SVC', 'KUBE-SVC-B', 'XKUBE-SVC-C']));
     expect([...chains.startingWith('KUBE-SVC-')].map(({name}) => name)).toEqual(['KUBE-SVC-A', 'KUBE-SVC-B']);
     expect([...chains.startingWith('NONE')]).toEqual([]);
+    expect([...chains.startingWith('KUBE-SVC-B', 'PRE')].map(({name}) => name)).toEqual(['PREROUTING', 'KUBE-SVC-B']);
   });
 
   test('hold their rules in order where those of others stand in between', () => {

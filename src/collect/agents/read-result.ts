@@ -1,4 +1,4 @@
-import type {Finding} from '../../model/finding.ts';
+import {type Finding, severities} from '../../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
 import {type Shape, whyMisshapen} from '../object-shape.ts';
 
@@ -78,7 +78,7 @@ function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, inte
   if (odd !== undefined) return `its ${odd[0]} is no time`;
   if (!['checked', 'unread', 'unsupported'].includes(node.status)) return 'its node.status is unknown';
   if (typeof node.name !== 'string' || !Array.isArray(node.families) || node.settings === undefined) return 'its node is not whole';
-  const whole = findings.every(({code, severity, message}) => code && ['error', 'warning', 'info'].includes(severity) && message);
+  const whole = findings.every(({code, severity, message}) => code && severities.includes(severity) && message);
   return whole ? null : 'it has a finding without code, severity or message';
 }
 

@@ -1,10 +1,11 @@
 import {parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
-import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy-config.ts';
 import {parseRule} from '../../parse/rule.ts';
 import {parseChainName} from './names.ts';
+import {chainsOfRoles, masqueradingChains} from './role-chains.ts';
 
 /** What a node's rules show of the kube-proxy that wrote them, for where nothing else tells. */
 export interface InferredConfig extends KubeProxyFields {
@@ -36,7 +37,7 @@ export type SeenDetector = {readonly kind: 'cidr' | 'interface'; readonly value:
 /** How most Services tell pods from other clients; null when none of them does. */
 export function usualDetector(ruleset: Ruleset): SeenDetector | null {
   const votes = new Map<string, {detector: SeenDetector; count: number}>();
-  for (const chain of chainsOfNat(ruleset, ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-SERVICES'])) {
+  for (const chain of masqueradingChains(ruleset)) {
     for (const line of chain.text().split('\n')) {
       if (!line.endsWith('-j KUBE-MARK-MASQ') || !line.includes(' cluster IP"')) continue;
       const detector = detectorOf(parseRule(line, {table: 'nat', chain: chain.name, line: 0}));
@@ -61,7 +62,7 @@ function podDetector(ruleset: Ruleset, usual: SeenDetector | null): SeenDetector
 }
 
 function externalDetector(ruleset: Ruleset): SeenDetector | null {
-  for (const chain of chainsOfNat(ruleset, ['KUBE-EXT-', 'KUBE-XLB-'])) {
+  for (const chain of chainsOfRoles(ruleset, ['EXT', 'XLB'])) {
     const rule = chain.text().includes('pod traffic for') || chain.name.startsWith('KUBE-XLB-') ? chain.rules()[0] : undefined;
     const option = rule?.options.find(({flag, negated}) => (flag === '-s' || flag === '-i') && !negated);
     if (option?.values[0] !== undefined) return {kind: option.flag === '-s' ? 'cidr' : 'interface', value: option.values[0]};
@@ -126,13 +127,7 @@ const portals = ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST', 'KUBE-NODEPORT-C
 /** An excerpt may hold the chains of a few Services and no more. */
 function holdsServiceRules(ruleset: Ruleset): boolean {
   if (ruleset.chain('nat', 'KUBE-SERVICES') !== undefined) return true;
-  for (const {name} of chainsOfNat(ruleset, ['KUBE-'])) if (parseChainName(name) !== null) return true;
-  return false;
-}
-
-function* chainsOfNat(ruleset: Ruleset, prefixes: readonly string[]): Iterable<Chain> {
-  const chains = ruleset.tables.get('nat')?.chains;
-  for (const prefix of prefixes) yield* chains?.startingWith(prefix) ?? [];
+  return chainsOfRoles(ruleset, ['SVC', 'SVL', 'EXT', 'FW', 'XLB', 'SEP']).next().done !== true;
 }
 
 /** A table that is not in the dump tells nothing: an excerpt of nat alone may be of any version that writes the like. */

@@ -1,9 +1,10 @@
 import type {Assumption} from '../../expect/assumption.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {type SeenDetector, usualDetector} from '../../expect/iptables/infer-config.ts';
+import {masqueradingChains} from '../../expect/iptables/role-chains.ts';
 import type {LocalDetector} from '../../expect/node-context.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Chain, Rule, Ruleset, Table} from '../../model/ruleset.ts';
+import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/comparable-rule.ts';
 import {parseRule} from '../../parse/rule.ts';
 import {adapt, type Adapted} from '../adapt.ts';
@@ -76,10 +77,9 @@ interface DetectorFinding {
 /** The node tells pods from others in another way than configured; null when it does not, or too few Services show it. */
 function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFinding | null {
   const {context, family} = expected;
-  const nat = actual.tables.get('nat');
   // What a cut dump does not show may still be on the node.
-  if (nat?.complete !== true) return null;
-  if (!holdsThree(tellingPorts(expected)) && !holdsThree(tellingChains(nat))) return null;
+  if (actual.tables.get('nat')?.complete !== true) return null;
+  if (!holdsThree(tellingPorts(expected)) && !holdsThree(tellingChains(actual))) return null;
   const seen = usualDetector(actual);
   const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
   const found = describeSeen(seen);
@@ -104,9 +104,8 @@ function* tellingPorts(expected: ExpectedRuleset): Iterable<PortOnNode> {
 }
 
 /** Chains that hold such rules. */
-function* tellingChains({chains}: Table): Iterable<Chain> {
-  for (const prefix of ['KUBE-SVC-', 'KUBE-SVL-', 'KUBE-SERVICES'])
-    for (const chain of chains.startingWith(prefix)) if (tells(chain.text())) yield chain;
+function* tellingChains(actual: Ruleset): Iterable<Chain> {
+  for (const chain of masqueradingChains(actual)) if (tells(chain.text())) yield chain;
 }
 
 function tells(text: string): boolean {

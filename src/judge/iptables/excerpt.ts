@@ -56,8 +56,9 @@ function fillUp(excerpt: Ruleset, expected: ExpectedRuleset, isComplete: (place:
 
 function byName(chains: ReadonlyMap<string, Chain>): ChainsByName {
   const list = [...chains.values()];
+  const places = new Map(list.map(({name}, place) => [name, place]));
   return {
-    placeOf: name => list.findIndex(chain => chain.name === name),
+    placeOf: name => places.get(name) ?? -1,
     at: place => list[place],
     textAt: place => list[place]?.text() ?? '',
     size: chains.size,
@@ -65,7 +66,7 @@ function byName(chains: ReadonlyMap<string, Chain>): ChainsByName {
     has: name => chains.has(name),
     keys: () => chains.keys(),
     values: () => chains.values(),
-    startingWith: prefix => list.filter(({name}) => name.startsWith(prefix)),
+    startingWith: (...prefixes) => list.filter(({name}) => prefixes.some(prefix => name.startsWith(prefix))),
   };
 }
 
