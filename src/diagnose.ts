@@ -1,9 +1,9 @@
-import type {DiagnoseOptions} from './diagnosis/diagnose-options.ts';
+import type {DiagnoseOptions} from './diagnosis/diagnosis-options.ts';
 import {Diagnosis} from './diagnosis/diagnosis.ts';
 import type {Report} from './model/report.ts';
 import type {Snapshot} from './model/snapshot.ts';
 
-export type {DiagnoseOptions} from './diagnosis/diagnose-options.ts';
+export type {DiagnoseOptions} from './diagnosis/diagnosis-options.ts';
 
 /** The pipeline: from a Snapshot to a Report. A pure function; the same Snapshot gives the same Report. */
 export function diagnose(snapshot: Snapshot, options: DiagnoseOptions): Report {

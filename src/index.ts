@@ -1,8 +1,8 @@
-export {readBundle, UnreadableBundle} from './collect/read-bundle.ts';
+export {readBundle, UnreadableBundle} from './collect/bundle/read-bundle.ts';
 export {type DiagnoseOptions, diagnose} from './diagnose.ts';
 export type {Finding, Observation, ServiceName, Severity} from './model/finding.ts';
 export type {NodeReport, Report, Summary} from './model/report.ts';
 export type {Snapshot} from './model/snapshot.ts';
-export {parseDumps} from './parse/iptables-save.ts';
+export {parseDumps} from './parse/iptables/iptables-save.ts';
 export {renderers} from './render/index.ts';
 export {traceRenderers} from './render/trace-index.ts';

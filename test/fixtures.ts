@@ -1,6 +1,6 @@
 import {readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
-import {readBundle} from '../src/collect/read-bundle.ts';
+import {readBundle} from '../src/collect/bundle/read-bundle.ts';
 import type {Snapshot} from '../src/model/snapshot.ts';
 
 const root = join(import.meta.dirname, 'fixtures');

@@ -7,7 +7,7 @@ import type {Family} from '../src/model/family.ts';
 import type {NodeFacts} from '../src/model/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../src/model/proxy-config.ts';
 import type {ApiObjects} from '../src/model/snapshot.ts';
-import {parseDumps} from '../src/parse/iptables-save.ts';
+import {parseDumps} from '../src/parse/iptables/iptables-save.ts';
 import {apiObjects} from './cluster.ts';
 
 /** The settings of a kube-proxy without their sources. */

@@ -13,10 +13,10 @@ import type {ProxyConfig} from '../src/model/proxy-config.ts';
 import type {ChainSource, Ruleset} from '../src/model/ruleset.ts';
 import type {ServicePort} from '../src/model/service-port.ts';
 import type {NodeDump, Snapshot} from '../src/model/snapshot.ts';
-import {formatRule} from '../src/parse/format-rule.ts';
-import {parseDumps} from '../src/parse/iptables-save.ts';
+import {formatRule} from '../src/parse/iptables/format-rule.ts';
+import {parseDumps} from '../src/parse/iptables/iptables-save.ts';
 import type {Environment, Packet} from '../src/trace/packet.ts';
-import {walkPacket} from '../src/trace/walk-packet.ts';
+import {walkPacket} from '../src/trace/iptables/walk-packet.ts';
 import {expectationFrom, expectationOf} from './expectation.ts';
 import {captureNames, snapshotOf} from './fixtures.ts';
 

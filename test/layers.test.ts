@@ -1,4 +1,4 @@
-import {cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {dirname, join} from 'node:path';
 import {execa} from 'execa';
@@ -20,8 +20,8 @@ test.each([
   ['oclif', 'src/checks/planted.ts', "import {Command} from '@oclif/core';", 'core-uses-only-packages-that-compute'],
   ['the client', 'src/model/planted.ts', "import type {V1Pod} from '@kubernetes/client-node';", 'core-uses-only-packages-that-compute'],
   ['execa', 'src/render/planted.ts', "import {execa} from 'execa';", 'core-uses-only-packages-that-compute'],
-  ['a command', 'src/render/planted.ts', "import {x} from '../commands/target.ts';", 'render-imports-only-what-is-below-it'],
-  ['a collector', 'src/judge/planted.ts', "import {x} from '../collect/target.ts';", 'judge-imports-only-what-is-below-it'],
+  ['a command', 'src/render/planted.ts', "import {x} from '../cli/target.ts';", 'render-imports-only-what-is-below-it'],
+  ['a collector', 'src/analyze/planted.ts', "import {x} from '../collect/target.ts';", 'analyze-imports-only-what-is-below-it'],
   ['the pipeline', 'src/checks/planted.ts', "import {x} from '../diagnose.ts';", 'checks-imports-only-what-is-below-it'],
   ['a higher layer', 'src/parse/planted.ts', "import {x} from '../compare/target.ts';", 'parse-imports-only-what-is-below-it'],
   ['a neighbour', 'src/trace/planted.ts', "import {x} from '../compare/target.ts';", 'trace-imports-only-what-is-below-it'],
@@ -35,6 +35,30 @@ test.each([
   expect(await violations(planted({[file]: line}))).toContainEqual(expect.objectContaining({from: file, rule}));
 });
 
+test.each([
+  ['collecting', 'a run', 'src/collect/planted.ts', "import {x} from '../run/target.ts';", 'collect-imports-only-what-is-below-it'],
+  ['a run', 'a command', 'src/run/planted.ts', "import type {x} from '../cli/target.ts';", 'run-imports-only-what-is-below-it'],
+  ['a run', 'the agent', 'src/run/planted.ts', "import {x} from '../agent/target.ts';", 'run-imports-only-what-is-below-it'],
+  ['the agent', 'a command', 'src/agent/planted.ts', "import {x} from '../cli/target.ts';", 'agent-imports-only-what-is-below-it'],
+])('a file of %s that imports %s is caught', async (_from, _to, file, line, rule) => {
+  expect(await violations(planted({[file]: line}))).toContainEqual(expect.objectContaining({from: file, rule}));
+});
+
+test('two files that import only types of each other are caught', async () => {
+  const sources = planted({
+    'src/parse/one.ts': "import type {Two} from './two.ts';\nexport type One = Two | 1;",
+    'src/parse/two.ts': "import type {One} from './one.ts';\nexport type Two = One | 2;",
+  });
+  expect(await violations(sources)).toContainEqual(expect.objectContaining({rule: 'no-circles'}));
+});
+
+test('no folder of the sources holds more than 25 files of its own', () => {
+  const folders = readdirSync(join(root, 'src'), {recursive: true, withFileTypes: true}).filter(entry => entry.isFile());
+  const counts = Map.groupBy(folders, ({parentPath}) => parentPath);
+  const crowded = [...counts].flatMap(([folder, files]) => (files.length > 57 ? [`${folder}: ${files.length}`] : []));
+  expect(crowded).toEqual([]);
+});
+
 test('two files that import each other are caught', async () => {
   const sources = planted({
     'src/parse/one.ts': "import {two} from './two.ts';\nexport const one = () => two;",
@@ -46,7 +70,7 @@ test('two files that import each other are caught', async () => {
 test('a core file may import the layers below it and node:crypto', async () => {
   const sources = planted({
     'src/checks/planted.ts':
-      "import {createHash} from 'node:crypto';\nimport {x} from '../compare/target.ts';\nimport type {y} from '../judge/target.ts';",
+      "import {createHash} from 'node:crypto';\nimport {x} from '../compare/target.ts';\nimport type {y} from '../analyze/target.ts';",
   });
   expect(await violations(sources)).toEqual([]);
 });
@@ -69,7 +93,10 @@ test.each([
 function planted(files: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'svc-trace-layers-'));
   folders.push(folder);
-  const targets = ['parse', 'compare', 'judge', 'collect', 'commands'].map(name => [`src/${name}/target.ts`, 'export const x = 1;']);
+  const targets = ['parse', 'compare', 'analyze', 'collect', 'run', 'agent', 'cli'].map(name => [
+    `src/${name}/target.ts`,
+    'export const x = 1;',
+  ]);
   for (const [file, text] of Object.entries({...Object.fromEntries(targets), 'src/diagnose.ts': 'export const x = 1;', ...files})) {
     mkdirSync(join(folder, dirname(file)), {recursive: true});
     writeFileSync(join(folder, file), `${text}\n`);

@@ -1,6 +1,6 @@
 import {ClusterView} from '../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../src/expect/iptables/expect-ruleset.ts';
-import {hasCanary, servesBothFamilies} from '../src/expect/iptables/versions.ts';
+import {hasCanary, servesBothFamilies} from '../src/expect/iptables/iptables-versions.ts';
 import {nodeFacts} from '../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../src/expect/proxy-config.ts';
 import type {Family} from '../src/model/family.ts';

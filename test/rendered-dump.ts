@@ -1,7 +1,7 @@
 import {ClusterView} from '../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../src/expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../src/expect/iptables/expected-ruleset.ts';
-import {canaryChain} from '../src/expect/iptables/frame-rules.ts';
+import {canaryChain} from '../src/expect/iptables/base-rules.ts';
 import {nodeFacts} from '../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../src/expect/proxy-config.ts';
 import {families} from '../src/model/family.ts';

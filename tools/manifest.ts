@@ -1,6 +1,6 @@
 import {join} from 'node:path';
 import {type Command, type Interfaces, Plugin, settings} from '@oclif/core';
-import {oclifOptions} from '../src/oclif-options.ts';
+import {oclifOptions} from '../src/cli/oclif-options.ts';
 
 /** What oclif knows of the commands once it has loaded them all: with it written down, it need load none but the one that is run. */
 export async function commandManifest(): Promise<Interfaces.Manifest> {

@@ -17,7 +17,7 @@ try {
   if (!process.argv.includes('--no-release')) run(process.execPath, ['tools/release.ts']);
   vitest(['--config', 'vitest.package.config.ts'], {});
   for (const executable of [installNpm(), await unpackExecutable()]) {
-    vitest(['test/e2e', 'test/commands/cluster.test.ts'], {SVC_TRACE_EXECUTABLE: executable});
+    vitest(['test/e2e', 'test/cli/commands/cluster.test.ts'], {SVC_TRACE_EXECUTABLE: executable});
     vitest(['--config', 'vitest.long.config.ts', 'test/e2e'], {SVC_TRACE_EXECUTABLE: executable});
   }
 } finally {

@@ -1,9 +1,9 @@
 import process from 'node:process';
 import type {ClusterWatch} from '../collect/watch/cluster-watch.ts';
 import type {Report} from '../model/report.ts';
-import {metric, prometheus, sample} from '../render/prometheus.ts';
+import {metric, prometheus, sample} from '../render/ci/prometheus.ts';
 import type {AgentState} from './agent.ts';
-import {whyOutdated} from './standing.ts';
+import {whyOutdated} from './outdated.ts';
 
 export interface MetricsInput {
   readonly state: AgentState;

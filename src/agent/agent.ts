@@ -1,7 +1,7 @@
-import type {Clock} from '../command/clock.ts';
+import type {Clock} from '../run/clock.ts';
 import type {AgentResult} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
-import type {Look, NodeJudge} from './node-judge.ts';
+import type {Look, NodeJudge} from './self-check.ts';
 
 export interface AgentOptions {
   readonly judge: Pick<NodeJudge, 'look'>;

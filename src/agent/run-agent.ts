@@ -2,15 +2,15 @@ import {Errors} from '@oclif/core';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import {localTransport} from '../collect/transports/local.ts';
 import {ClusterWatch} from '../collect/watch/cluster-watch.ts';
-import type {Clock} from '../command/clock.ts';
+import type {Clock} from '../run/clock.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import {nodeResultText} from '../render/node-result.ts';
 import {Agent} from './agent.ts';
 import {agentMetrics} from './agent-metrics.ts';
 import {type Pages, servePages} from './agent-server.ts';
 import type {ListenAddress} from './listen-address.ts';
-import {type Look, NodeJudge} from './node-judge.ts';
-import {whyOutdated} from './standing.ts';
+import {type Look, NodeJudge} from './self-check.ts';
+import {whyOutdated} from './outdated.ts';
 
 export interface AgentRun {
   readonly api: KubeApi;

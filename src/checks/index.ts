@@ -34,7 +34,7 @@ import {forwardBlocked} from './st303-forward-blocked.ts';
 import {nodePortsUnreachable} from './st304-node-ports-unreachable.ts';
 import {noServiceRules} from './st305-no-service-rules.ts';
 import {canaryMissing} from './st306-canary-missing.ts';
-import {entryTakenByOtherRule} from './st401-entry-taken-by-other-rule.ts';
+import {entryTakenByOtherRule} from './st401-entry-intercepted.ts';
 import {droppedByOtherRule} from './st402-dropped-by-other-rule.ts';
 import {undecidedPath} from './st403-undecided-path.ts';
 import {twoBackends} from './st501-two-backends.ts';

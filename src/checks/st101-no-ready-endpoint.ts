@@ -1,5 +1,5 @@
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {usesTerminatingEndpoints} from '../expect/iptables/versions.ts';
+import {usesTerminatingEndpoints} from '../expect/cluster/proxy-versions.ts';
 import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {Observation} from '../model/finding.ts';

@@ -1,6 +1,6 @@
 import {topologyMode} from '../expect/cluster/categorize-endpoints.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {honoursNodeHints, honoursZoneHints} from '../expect/iptables/versions.ts';
+import {honoursNodeHints, honoursZoneHints} from '../expect/cluster/proxy-versions.ts';
 import type {NodeObject} from '../model/api-objects.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {Check, ClusterContext} from './check.ts';

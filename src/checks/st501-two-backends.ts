@@ -1,4 +1,4 @@
-import {parseChainName} from '../expect/iptables/names.ts';
+import {parseChainName} from '../expect/iptables/chain-names.ts';
 import type {Observation} from '../model/finding.ts';
 import type {Rule, Ruleset} from '../model/ruleset.ts';
 import type {Check} from './check.ts';

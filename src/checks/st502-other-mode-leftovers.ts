@@ -1,14 +1,14 @@
 import {tableId} from '../expect/nftables/expected-table.ts';
-import {type HeldMode, heldModes} from '../judge/held-modes.ts';
-import {type Leftover, leftoverLocalChains, leftoverPortals} from '../judge/leftover-modes.ts';
-import {type LeftoverCase, type LeftoverEffect, leftoverEffect} from '../judge/leftover-effect.ts';
-import {serverEvidence} from '../judge/ipvs/evidence.ts';
-import {catchingServers} from '../judge/ipvs/leftover-servers.ts';
+import {type HeldMode, heldModes} from '../analyze/modes-in-rules.ts';
+import {type Leftover, leftoverLocalChains, leftoverPortals} from '../analyze/leftover-modes.ts';
+import {type LeftoverCase, type LeftoverEffect, leftoverEffect} from '../analyze/leftover-effect.ts';
+import {serverEvidence} from '../analyze/ipvs/evidence.ts';
+import {catchingServers} from '../analyze/ipvs/leftover-servers.ts';
 import {families} from '../model/family.ts';
 import type {Observation} from '../model/finding.ts';
 import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
-import {walkPacket} from '../trace/walk-packet.ts';
+import {walkPacket} from '../trace/iptables/walk-packet.ts';
 import type {Check, NodeContext} from './check.ts';
 
 export const otherModeLeftovers: Check<'ST502'> = {

@@ -1,4 +1,4 @@
-import {heldModes} from '../judge/held-modes.ts';
+import {heldModes} from '../analyze/modes-in-rules.ts';
 import type {Check} from './check.ts';
 
 export const modeMismatch: Check<'ST503'> = {

@@ -1,7 +1,7 @@
 import type {Observation} from '../model/finding.ts';
-import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy-state.ts';
+import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeContext} from './check.ts';
-import {standingReasons} from './kube-proxy-standing.ts';
+import {standingReasons} from './kube-proxy-health.ts';
 
 export const kubeProxyNotSyncing: Check<'ST505'> = {
   code: 'ST505',

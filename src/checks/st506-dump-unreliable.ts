@@ -1,4 +1,4 @@
-import {garbledRules} from '../judge/iptables/garbled-rules.ts';
+import {garbledRules} from '../analyze/iptables/invalid-rules.ts';
 import type {Check} from './check.ts';
 
 export const dumpUnreliable: Check<'ST506'> = {

@@ -1,5 +1,5 @@
-import {isExcerpt} from '../judge/iptables/excerpt.ts';
-import {garbledRules} from '../judge/iptables/garbled-rules.ts';
+import {isExcerpt} from '../analyze/iptables/excerpt.ts';
+import {garbledRules} from '../analyze/iptables/invalid-rules.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import type {Check} from './check.ts';
 

@@ -1,6 +1,6 @@
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
-import {parseHealthz} from '../parse/kube-proxy-state.ts';
+import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeContext} from './check.ts';
 import {ofPort} from './service-observation.ts';
 

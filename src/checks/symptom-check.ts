@@ -1,4 +1,4 @@
-import type {Symptom, SymptomKind} from '../judge/symptom.ts';
+import type {Symptom, SymptomKind} from '../analyze/symptoms/symptom.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {Observation} from '../model/finding.ts';
 import type {Check} from './check.ts';

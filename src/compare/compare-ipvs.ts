@@ -1,6 +1,6 @@
 import type {RealServer, VirtualServer} from '../model/virtual-server.ts';
-import type {IpSet} from '../parse/ipset-save.ts';
-import {memberText} from '../parse/ipset-save.ts';
+import type {IpSet} from '../parse/ipvs/ipset-save.ts';
+import {memberText} from '../parse/ipvs/ipset-save.ts';
 
 /** How one virtual server differs from the one that is expected in its place. */
 export interface ServerDifference {

@@ -1,6 +1,6 @@
 import type {NftChain, NftElement, NftHook, NftSet, NftTable} from '../model/nft-ruleset.ts';
 import type {RuleText} from '../model/ruleset.ts';
-import {nftRule} from '../parse/nft-rule.ts';
+import {nftRule} from '../parse/nftables/nft-rule.ts';
 import {compareTexts} from './compare-texts.ts';
 
 /** What a table `kube-proxy` should hold, grouped by owners (Service ports). */

@@ -1,8 +1,8 @@
 import {append} from '../model/append.ts';
 import type {Difference} from '../model/difference.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
-import {comparableRule} from '../parse/comparable-rule.ts';
-import {parseRule} from '../parse/rule.ts';
+import {comparableRule} from '../parse/iptables/comparable-rule.ts';
+import {parseRule} from '../parse/iptables/rule.ts';
 
 /** What is expected, in groups that each belong to one owner. A group is rendered only while it is compared. */
 export interface Expectation<Owner> {

@@ -2,7 +2,7 @@ import type {Family} from '../model/family.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {CountedRule, EntryTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump} from '../model/snapshot.ts';
-import {hasCounters, pickLines, ruleCounters} from '../parse/rule-counters.ts';
+import {hasCounters, pickLines, ruleCounters} from '../parse/iptables/rule-counters.ts';
 
 /**
  * Traces with the counters of their rules, where the dump has them. They are read off the lines of these rules, so that the parser

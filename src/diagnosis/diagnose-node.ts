@@ -7,9 +7,9 @@ import {inferNftConfig} from '../expect/nftables/infer-nft-config.ts';
 import {inferIpvsConfig} from '../expect/ipvs/infer-ipvs-config.ts';
 import {addressesProblem, nodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
-import {type Dumps, readDumps} from '../judge/iptables/read-dumps.ts';
-import {kubeProxyTables, readNft} from '../judge/nftables/read-nft.ts';
-import {judgeNode} from '../judge/judge-node.ts';
+import {type Dumps, readDumps} from '../analyze/iptables/read-dumps.ts';
+import {kubeProxyTables, readNft} from '../analyze/nftables/read-nft.ts';
+import {judgeNode} from '../analyze/analyze-node.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Finding} from '../model/finding.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
@@ -17,12 +17,12 @@ import type {NodeReport} from '../model/report.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {countTraces} from './count-traces.ts';
-import type {DiagnoseOptions} from './diagnose-options.ts';
+import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {nodeReport} from './node-report.ts';
 import {problemFinding} from './problem-finding.ts';
 import {toFinding} from './to-finding.ts';
 import {tracedPorts} from './traced-ports.ts';
-import {withinWhatWasRead} from './within-what-was-read.ts';
+import {withinWhatWasRead} from './retract-unread.ts';
 
 /** What is kept of a node when its dumps are dropped. */
 export interface NodeResult {

@@ -9,11 +9,11 @@ import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
 import {clusterFindings} from './cluster-findings.ts';
-import type {DiagnoseOptions} from './diagnose-options.ts';
+import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {diagnoseNode, type NodeResult} from './diagnose-node.ts';
 import {problemFinding} from './problem-finding.ts';
 import {byName, sortFindings} from './sort-findings.ts';
-import {summarise} from './summarise.ts';
+import {summarise} from './summarize.ts';
 import {unreadNode} from './unread-node.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type {NodeJudgement} from '../judge/judge-node.ts';
+import type {NodeJudgement} from '../analyze/analyze-node.ts';
 import type {ProxyConfig, Setting} from '../model/proxy-config.ts';
 import type {NodeReport} from '../model/report.ts';
 

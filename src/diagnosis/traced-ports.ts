@@ -1,7 +1,7 @@
-import type {NodeInput} from '../judge/proxy-mode.ts';
-import type {Symptom} from '../judge/symptom.ts';
+import type {NodeInput} from '../analyze/proxy-mode.ts';
+import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
-import type {DiagnoseOptions} from './diagnose-options.ts';
+import type {DiagnoseOptions} from './diagnosis-options.ts';
 
 /** Which Service ports of a node are traced. Of faulty Services no more than a report has room for: traces take memory on every node. */
 export function tracedPorts(services: readonly ServiceObject[], trace: NonNullable<DiagnoseOptions['trace']>): NodeInput['traces'] {

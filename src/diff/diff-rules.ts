@@ -1,6 +1,6 @@
 import type {RulesChange} from '../model/bundle-diff.ts';
 import type {NodeDump} from '../model/snapshot.ts';
-import {type HeldLines, heldLines} from './held-lines.ts';
+import {type HeldLines, heldLines} from './unmatched-lines.ts';
 
 /** The lines that only one of the sides has, place by place; blind to their order and to counters. */
 export function diffRules(before: NodeDump, after: NodeDump): readonly RulesChange[] {

@@ -1,7 +1,7 @@
 import type {NodeObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {type NodeArgs, parseNodeArgs} from '../parse/k3s-node-args.ts';
-import {type KubeProxyFields, parseArguments} from '../parse/kube-proxy-config.ts';
+import {type NodeArgs, parseNodeArgs} from '../parse/kube-proxy/k3s-node-args.ts';
+import {type KubeProxyFields, parseArguments} from '../parse/kube-proxy/kube-proxy-config.ts';
 import {once} from './api-index.ts';
 
 /**

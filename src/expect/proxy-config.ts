@@ -2,7 +2,7 @@ import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import type {NodeObject} from '../model/api-objects.ts';
 import {type DetectLocalMode, type ProxyConfig, type Setting, seenInRules} from '../model/proxy-config.ts';
 import {attempt} from '../parse/attempt.ts';
-import {type KubeProxyFields, parseArguments, parseConfigFile, parseConfigz} from '../parse/kube-proxy-config.ts';
+import {type KubeProxyFields, parseArguments, parseConfigFile, parseConfigz} from '../parse/kube-proxy/kube-proxy-config.ts';
 import {nodeObject} from './api-index.ts';
 import type {InferredConfig} from './iptables/infer-config.ts';
 import {k3sProxyFields} from './k3s-proxy-fields.ts';

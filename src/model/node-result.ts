@@ -38,3 +38,8 @@ export interface SeenVersions {
   readonly services: string;
   readonly endpointSlices: string;
 }
+
+/** How long a result holds, in seconds: the next one may be late by two intervals, and by the time that looks take on this node. */
+export function maxAge({intervalSeconds, seconds}: Pick<AgentResult, 'intervalSeconds' | 'seconds'>): number {
+  return 3 * (intervalSeconds + seconds) + 60;
+}

@@ -1,4 +1,4 @@
-import {endpointChainName, parseChainName, servicePortHash} from '../expect/iptables/names.ts';
+import {endpointChainName, parseChainName, servicePortHash} from '../expect/iptables/chain-names.ts';
 import type {AddressText} from './address-text.ts';
 import type {KeyedHash} from './keyed-hash.ts';
 import type {Names} from './names.ts';

@@ -1,4 +1,4 @@
-import {servicePortHash} from '../expect/iptables/names.ts';
+import {servicePortHash} from '../expect/iptables/chain-names.ts';
 import {parseAddress} from '../model/address.ts';
 import type {Replacements} from './replacements.ts';
 

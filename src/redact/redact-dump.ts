@@ -1,4 +1,4 @@
-import {fromPastedText} from '../parse/pasted-text.ts';
+import {fromPastedText} from '../parse/iptables/pasted-text.ts';
 import {learnDump} from './learn-dump.ts';
 import type {Replacements} from './replacements.ts';
 import {redactRuleLine} from './rule-line.ts';

@@ -1,4 +1,4 @@
-import {jsonItems} from '../parse/nft-json-items.ts';
+import {jsonItems} from '../parse/nftables/nft-json-items.ts';
 import {readJson} from '../parse/json-text.ts';
 import {networksBetween} from './network-range.ts';
 import {nftEndpoint, redactNftName} from './nft-names.ts';

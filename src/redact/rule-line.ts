@@ -1,4 +1,4 @@
-import {type ListingCommand, parseListingCommand} from '../parse/listing-command.ts';
+import {type ListingCommand, parseListingCommand} from '../parse/iptables/listing-command.ts';
 import type {Replacements} from './replacements.ts';
 
 /** What the value of a flag of iptables is; values of all others are searched for addresses only. */

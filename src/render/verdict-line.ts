@@ -1,6 +1,6 @@
 import type {Report, Summary} from '../model/report.ts';
 import {escapeText} from './escape.ts';
-import {nodeList} from './finding-text.ts';
+import {nodeList} from './table/finding-text.ts';
 import {secondsText} from './seconds-text.ts';
 import type {Style} from './style.ts';
 

@@ -5,9 +5,9 @@ import {doubtCut, nftChains, tablesOf} from './nftables/walk-nft-packet.ts';
 import type {Outcome} from './outcome.ts';
 import type {Environment, Packet} from './packet.ts';
 import {inOrder, routePacket} from './route-packet.ts';
-import {summarise} from './summarise.ts';
-import type {WalkContext} from './walk-chain.ts';
-import {iptablesChains} from './walk-packet.ts';
+import {summarise} from './summarize-branches.ts';
+import type {WalkContext} from './iptables/walk-chain.ts';
+import {iptablesChains} from './iptables/walk-packet.ts';
 import {limitsFor, noteWalk} from './walk-limits.ts';
 
 /** A node that holds rules of both kinds, as one in nftables mode whose network plugin uses iptables. */

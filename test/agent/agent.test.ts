@@ -1,7 +1,8 @@
 import {describe, expect, test} from 'vitest';
 import {Agent, type AgentOptions} from '../../src/agent/agent.ts';
-import type {Look} from '../../src/agent/node-judge.ts';
-import {longestStanding, whyOutdated} from '../../src/agent/standing.ts';
+import type {Look} from '../../src/agent/self-check.ts';
+import {whyOutdated} from '../../src/agent/outdated.ts';
+import {maxAge} from '../../src/model/node-result.ts';
 import type {AgentResult} from '../../src/model/node-result.ts';
 import type {Report} from '../../src/model/report.ts';
 
@@ -108,7 +109,7 @@ test('what an agent said last stays while it cannot look, with the reason', asyn
 });
 
 test('a result holds until three intervals, three looks and a minute are over', () => {
-  const age = longestStanding(result) * 1000;
+  const age = maxAge(result) * 1000;
   expect(age).toBe(246_000);
   expect(whyOutdated({result, trouble: null}, age)).toBeNull();
   expect(whyOutdated({result, trouble: 'gone'}, age + 1000)).toBe('the node was last judged 247 s ago: gone');

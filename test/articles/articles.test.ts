@@ -1,6 +1,6 @@
 /** Rules as articles show them, pasted as they stand, beside API objects that fit them. */
 import {describe, expect, test} from 'vitest';
-import {readBundle} from '../../src/collect/read-bundle.ts';
+import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {fixture} from '../fixtures.ts';

@@ -1,12 +1,12 @@
 import process from 'node:process';
-import {readBundle} from '../../src/collect/read-bundle.ts';
+import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {compareRulesets} from '../../src/compare/compare-rulesets.ts';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../src/expect/iptables/expect-ruleset.ts';
 import {nodeFacts} from '../../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
-import {asExpectation} from '../../src/judge/iptables/expectation.ts';
-import {parseDumps} from '../../src/parse/iptables-save.ts';
+import {asExpectation} from '../../src/analyze/iptables/expectation.ts';
+import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 
 /** One part of a check, and the CPU time (user and system) that it took. */
 export interface Stage {

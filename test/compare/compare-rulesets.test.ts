@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {chainFound, compareRulesets, type Expectation} from '../../src/compare/compare-rulesets.ts';
 import type {Ruleset} from '../../src/model/ruleset.ts';
-import {parseDumps} from '../../src/parse/iptables-save.ts';
+import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 
 type Shared = readonly (readonly [place: string, rule: string])[];
 

@@ -1,7 +1,7 @@
 import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {describe, expect, test} from 'vitest';
-import {firstCommands, furtherCommands} from '../../src/collect/node-commands.ts';
+import {firstCommands, furtherCommands} from '../../src/collect/node/node-commands.ts';
 import {deployFolder} from './overlays.ts';
 
 describe('the image of the agents', () => {

@@ -1,7 +1,7 @@
 import {Parser} from '@oclif/core';
 import {describe, expect, vi} from 'vitest';
 import packageJson from '../../package.json' with {type: 'json'};
-import {commandModules} from '../../src/command-modules.ts';
+import {commandModules} from '../../src/cli/command-modules.ts';
 import {testWithKubectl} from '../kubectl.ts';
 import type {AppliedObject} from './apply-server.ts';
 import {applied} from './apply-overlay.ts';

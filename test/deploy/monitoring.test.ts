@@ -5,7 +5,7 @@ import {execa} from 'execa';
 import {dump, load} from 'js-yaml';
 import {beforeAll, describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
-import {prometheus} from '../../src/render/prometheus.ts';
+import {prometheus} from '../../src/render/ci/prometheus.ts';
 import {prometheusRuleFile, prometheusRuleText, rulesFile} from '../../tools/prometheus-rule-text.ts';
 import {captureNames, capturePath, snapshotOf} from '../fixtures.ts';
 import {plain} from '../render/report.ts';

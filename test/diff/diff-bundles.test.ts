@@ -4,7 +4,7 @@ import {diffBundles, type Side} from '../../src/diff/diff-bundles.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
 import type {BundleDiff} from '../../src/model/bundle-diff.ts';
 import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
-import {diffRenderers} from '../../src/render/diff.ts';
+import {diffRenderers} from '../../src/render/table/diff.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {hostile, plain} from '../render/report.ts';
 

@@ -5,7 +5,7 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import type {PacketAnswer} from '../../src/judge/packet-query.ts';
+import type {PacketAnswer} from '../../src/analyze/packet-query.ts';
 import {svcTraceCommand} from '../executable.ts';
 import {capturePath, snapshotOf} from '../fixtures.ts';
 import {describeWith} from '../require.ts';

@@ -6,7 +6,7 @@ import {kubeProxyPod} from '../../src/expect/kube-proxy-pod.ts';
 import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../src/model/api-objects.ts';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
-import {parseNodeArgs} from '../../src/parse/k3s-node-args.ts';
+import {parseNodeArgs} from '../../src/parse/kube-proxy/k3s-node-args.ts';
 import {apiObjects, nodeDump} from '../cluster.ts';
 import {fixture, readFixture} from '../fixtures.ts';
 

@@ -3,10 +3,10 @@ import type {Family} from '../../src/model/family.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {Ruleset} from '../../src/model/ruleset.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
-import {parseDumps} from '../../src/parse/iptables-save.ts';
+import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {parseNodeAddresses} from '../../src/parse/node-addresses.ts';
 import {snapshotOf} from '../fixtures.ts';
-import {fateText, sameFate, Walker, type Walked} from './fates.ts';
+import {fateText, sameFate, Walker, type Walked} from './outcomes.ts';
 import {type Mutation, mutate, mutationsOf} from './mutations.ts';
 import {bystanders, type PacketSetup, packetsFor, packetsOf} from './packets.ts';
 

@@ -1,13 +1,13 @@
 import {diagnose} from '../../src/diagnose.ts';
 import {nodeFacts} from '../../src/expect/node-facts.ts';
 import type {NodeContext} from '../../src/expect/node-context.ts';
-import {environmentOf} from '../../src/judge/environment.ts';
-import {probesFor} from '../../src/judge/probes.ts';
+import {environmentOf} from '../../src/analyze/outcomes/environment.ts';
+import {probesFor} from '../../src/analyze/outcomes/probes.ts';
 import type {Family} from '../../src/model/family.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {NftRuleset} from '../../src/model/nft-ruleset.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
-import {parseNftText} from '../../src/parse/nft-text.ts';
+import {parseNftText} from '../../src/parse/nftables/nft-text.ts';
 import {walkNftPacket} from '../../src/trace/nftables/walk-nft-packet.ts';
 import type {Packet} from '../../src/trace/packet.ts';
 import {expectedTable} from '../nft-expectation.ts';

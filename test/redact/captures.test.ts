@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {endpointChainName} from '../../src/expect/iptables/names.ts';
+import {endpointChainName} from '../../src/expect/iptables/chain-names.ts';
 import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
 import {Redaction} from '../../src/redact/redaction.ts';
 import {type CaptureGroup, captureNames, snapshotOf} from '../fixtures.ts';

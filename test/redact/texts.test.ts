@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {parseArguments, parseConfigFile, parseConfigz} from '../../src/parse/kube-proxy-config.ts';
+import {parseArguments, parseConfigFile, parseConfigz} from '../../src/parse/kube-proxy/kube-proxy-config.ts';
 import {redactArguments, redactConfigText, redactConfigz} from '../../src/redact/redact-config.ts';
 import {redactFile} from '../../src/redact/redact-file.ts';
 import {Redaction} from '../../src/redact/redaction.ts';

@@ -3,7 +3,7 @@ import {join} from 'node:path';
 import {Ajv2020} from 'ajv/dist/2020.js';
 import {load} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
-import {readBundle} from '../../src/collect/read-bundle.ts';
+import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {type DiagnoseOptions, diagnose} from '../../src/diagnose.ts';
 import {severities} from '../../src/model/finding.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';

@@ -3,7 +3,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, onTestFinished, test} from 'vitest';
-import {commandModules} from '../../src/command-modules.ts';
+import {commandModules} from '../../src/cli/command-modules.ts';
 import {commandManifest} from '../../tools/manifest.ts';
 import {capturePath} from '../fixtures.ts';
 import type {ApiServer} from '../stand-in/api-server.ts';
@@ -77,7 +77,7 @@ describe('what is known of the commands without loading them', () => {
   });
 
   test('each command of the sources has its module, and no other', () => {
-    const files = readdirSync(join(root, 'src/commands')).map(file => file.replace(/\.ts$/, ''));
+    const files = readdirSync(join(root, 'src/cli/commands')).map(file => file.replace(/\.ts$/, ''));
     expect(Object.keys(commandModules)).toEqual(files.filter(name => name !== 'base-command').sort());
   });
 });

@@ -1,9 +1,9 @@
 import {describe, expect, test} from 'vitest';
-import {parseDumps} from '../../src/parse/iptables-save.ts';
-import {parseIpvsadm} from '../../src/parse/ipvsadm-save.ts';
-import {environmentOf} from '../../src/judge/environment.ts';
+import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
+import {parseIpvsadm} from '../../src/parse/ipvs/ipvsadm-save.ts';
+import {environmentOf} from '../../src/analyze/outcomes/environment.ts';
 import {sharesOf} from '../../src/trace/balance.ts';
-import {walkPacket} from '../../src/trace/walk-packet.ts';
+import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
 import {nodeA} from '../kube-proxy.ts';
 import {packetOf, type Sent} from './send.ts';
 

@@ -55,7 +55,7 @@ async function bundleForBun(outfile: string): Promise<void> {
 
 /** Bun prints nothing for `console.error()`, where Node.js prints an empty line. */
 const entry = `import {pathToFileURL} from 'node:url';
-  import {main} from './src/main.ts';
+  import {main} from './src/cli/main.ts';
   const {error, log} = console;
   console.error = (...args) => args.length === 0 ? error('') : error(...args);
   console.log = (...args) => args.length === 0 ? log('') : log(...args);

@@ -3,14 +3,14 @@ import {join} from 'node:path';
 import type {Plugin} from 'esbuild';
 import {root} from './run.ts';
 
-/** All that the program reads of its package (src/package-file.ts). */
+/** All that the program reads of its package (src/cli/package-file.ts). */
 const embedded = ['package.json', 'dist/oclif.manifest.json', 'docs/checks/*.md', 'completion/*'];
 
 /** An executable has no package around it: it holds the files in itself. */
 export const embedFiles: Plugin = {
   name: 'embed-files',
   setup(build) {
-    build.onLoad({filter: /[\\/]src[\\/]package-file\.ts$/}, () => ({contents: moduleOf(filesByPath()), loader: 'js'}));
+    build.onLoad({filter: /[\\/]src[\\/]cli[\\/]package-file\.ts$/}, () => ({contents: moduleOf(filesByPath()), loader: 'js'}));
   },
 };
 

@@ -1,5 +1,5 @@
 import type {PodObject} from '../../model/api-objects.ts';
-import {podShape} from '../api-shapes.ts';
+import {podShape} from '../objects/api-shapes.ts';
 import type {ClusterReader} from '../cluster/cluster-reader.ts';
 import {podsByNode} from '../cluster/read-agent-pods.ts';
 import {type AgentPlace, defaultAgentPort} from './agent-place.ts';

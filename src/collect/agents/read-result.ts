@@ -1,6 +1,6 @@
 import {type Finding, severities} from '../../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
-import {type Shape, whyMisshapen} from '../object-shape.ts';
+import {type Shape, whyMisshapen} from '../objects/object-shape.ts';
 
 /** What an agent answered. */
 export interface AgentAnswer {

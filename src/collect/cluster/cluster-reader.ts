@@ -1,8 +1,8 @@
 import {append} from '../../model/append.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import type {Shape} from '../object-shape.ts';
-import {usableItems} from '../usable-items.ts';
+import type {Shape} from '../objects/object-shape.ts';
+import {usableItems} from '../objects/usable-items.ts';
 
 /** Reads kinds of objects, and keeps what could not be read as problems. An API server that cannot be talked to at all is an ApiError. */
 export class ClusterReader {

@@ -1,5 +1,5 @@
 import type {NodeObject} from '../../model/api-objects.ts';
-import type {NodeInfo} from '../transport.ts';
+import type {NodeInfo} from '../node/transport.ts';
 import {podsByNode, type PodsReading} from './read-agent-pods.ts';
 
 /** What transports need to know of these nodes. A node whose object was not read is known by its name and its pods. */

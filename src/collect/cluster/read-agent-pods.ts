@@ -1,6 +1,6 @@
 import type {PodObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
-import {podShape} from '../api-shapes.ts';
+import {podShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {agentsOn} from '../transports/host-agents.ts';
 import {ClusterReader} from './cluster-reader.ts';

@@ -3,7 +3,7 @@ import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, 
 import {systemConfigMaps} from '../../model/config-map-places.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
-import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, serviceShape} from '../api-shapes.ts';
+import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, serviceShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {ClusterReader} from './cluster-reader.ts';
 import type {ClusterScope} from './cluster-scope.ts';

@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
-import {podShape} from '../api-shapes.ts';
+import {podShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {ClusterReader} from './cluster-reader.ts';
 

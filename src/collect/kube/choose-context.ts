@@ -1,4 +1,4 @@
-import type {ConnectionFlags} from './connection-flags.ts';
+import type {ConnectionFlags} from './connection-options.ts';
 import {type Cluster, type Context, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
 
 /** What flags and kubeconfig come to. */

@@ -1,6 +1,6 @@
 import type {Agent, OutgoingHttpHeaders} from 'node:http';
 import {setTimeout as sleep} from 'node:timers/promises';
-import {CommandFailed} from '../transport.ts';
+import {CommandFailed} from '../node/transport.ts';
 import {apiAgent} from './api-agent.ts';
 import {type Asked, noAnswer, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';

@@ -1,6 +1,6 @@
 import type {Agent, IncomingMessage, OutgoingHttpHeaders} from 'node:http';
 import WebSocket from 'ws';
-import {CommandFailed} from '../transport.ts';
+import {CommandFailed} from '../node/transport.ts';
 import {ApiError} from './kube-api.ts';
 import {type ApiResponse, longestSilence, readResponse} from './send-request.ts';
 

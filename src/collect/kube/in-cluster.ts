@@ -1,7 +1,7 @@
 import {existsSync, readFileSync, statSync} from 'node:fs';
 import {join} from 'node:path';
 import {type ChosenContext, impersonatedUser} from './choose-context.ts';
-import type {ConnectionFlags} from './connection-flags.ts';
+import type {ConnectionFlags} from './connection-options.ts';
 
 /** Where kubelet mounts the service account of a pod. */
 export const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';

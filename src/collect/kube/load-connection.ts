@@ -3,7 +3,7 @@ import {type ChosenContext, chooseContext} from './choose-context.ts';
 import {checkUser} from './check-user.ts';
 import {chooseProxy} from './choose-proxy.ts';
 import type {ApiConnection, Trust} from './connection.ts';
-import type {ConnectionFlags} from './connection-flags.ts';
+import type {ConnectionFlags} from './connection-options.ts';
 import {canAsk} from './exec-credentials.ts';
 import {fixedCredentials} from './credentials.ts';
 import {impersonationHeaders} from './impersonation.ts';

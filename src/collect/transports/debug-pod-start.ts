@@ -1,7 +1,7 @@
 import {setTimeout as sleep} from 'node:timers/promises';
 import type {PodObject} from '../../model/api-objects.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import {Unreachable} from '../transport.ts';
+import {Unreachable} from '../node/transport.ts';
 import {type DebugPodOptions, podPath} from './debug-pod.ts';
 
 /** What the status of a pod says of its start. */

@@ -1,6 +1,6 @@
 import {randomBytes} from 'node:crypto';
 import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
-import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../transport.ts';
+import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {type DebugPodOptions, debugContainer, debugPod, podPath, podsPath} from './debug-pod.ts';
 import {cannotCreate, untilRunning} from './debug-pod-start.ts';
 import {podShell} from './exec.ts';

@@ -1,4 +1,4 @@
-import {CommandFailed, type NodeShell, type Transport, Unreachable} from '../transport.ts';
+import {CommandFailed, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {refuseOddNodeName} from './node-name.ts';
 import {isProgramMissing} from './root-command.ts';
 import {runProgram} from './run-program.ts';

@@ -1,6 +1,6 @@
-import {backendCommand} from '../node-commands.ts';
+import {backendCommand} from '../node/node-commands.ts';
 import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
-import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../transport.ts';
+import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {agentsOn} from './host-agents.ts';
 import {isProgramMissing} from './root-command.ts';
 

@@ -1,6 +1,6 @@
 import type {PodObject} from '../../model/api-objects.ts';
 import type {ExecTarget} from '../kube/kube-api.ts';
-import type {NodeInfo} from '../transport.ts';
+import type {NodeInfo} from '../node/transport.ts';
 
 /** A kind of pod that runs on every node, in the host network, and has iptables inside. */
 interface HostAgent {

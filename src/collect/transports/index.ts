@@ -1,7 +1,7 @@
 import type {Permission} from '../../model/access.ts';
 import {debugPermissions, execPermissions} from '../access/transport-permissions.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
-import type {Transport} from '../transport.ts';
+import type {Transport} from '../node/transport.ts';
 import {type DebugOptions, debugTransport} from './debug.ts';
 import {dockerTransport} from './docker.ts';
 import {execTransport} from './exec.ts';

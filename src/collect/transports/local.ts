@@ -1,6 +1,6 @@
 import {hostname, networkInterfaces} from 'node:os';
 import process from 'node:process';
-import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../transport.ts';
+import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {asRoot, isProgramMissing, toolFolders} from './root-command.ts';
 import {runProgram} from './run-program.ts';
 

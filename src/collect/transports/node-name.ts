@@ -1,4 +1,4 @@
-import {type NodeInfo, Unreachable} from '../transport.ts';
+import {type NodeInfo, Unreachable} from '../node/transport.ts';
 
 /**
  * Refuses a node whose name is none that Kubernetes allows (a DNS subdomain): names reach the command lines of ssh and docker,

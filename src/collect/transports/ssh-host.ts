@@ -1,5 +1,5 @@
 import {isIP} from 'node:net';
-import {type NodeInfo, Unreachable} from '../transport.ts';
+import {type NodeInfo, Unreachable} from '../node/transport.ts';
 
 export const sshAddressTypes = ['InternalIP', 'ExternalIP', 'Hostname'] as const;
 export type SshAddressType = (typeof sshAddressTypes)[number];

@@ -1,7 +1,7 @@
 import {mkdtemp, open, readFile, rm} from 'node:fs/promises';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
-import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../transport.ts';
+import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {refuseOddNodeName} from './node-name.ts';
 import {asRoot, isProgramMissing, sudoRefusal} from './root-command.ts';
 import {runProgram} from './run-program.ts';

@@ -1,7 +1,7 @@
 import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../../model/api-objects.ts';
 import type {SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
-import {endpointSliceShape, serviceShape} from '../api-shapes.ts';
+import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
 import {StringPool} from './trim-object.ts';

@@ -1,6 +1,6 @@
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
-import {endpointSliceShape, serviceShape} from '../api-shapes.ts';
+import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
 import {ClusterReader} from '../cluster/cluster-reader.ts';
 import type {ServiceObjects} from '../cluster/read-cluster.ts';
 import type {KubeApi} from '../kube/kube-api.ts';

@@ -1,7 +1,7 @@
 import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objects.ts';
 import {systemConfigMaps} from '../../model/config-map-places.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
-import {configMapShape, nodeShape, podShape} from '../api-shapes.ts';
+import {configMapShape, nodeShape, podShape} from '../objects/api-shapes.ts';
 import {ClusterReader} from '../cluster/cluster-reader.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 

@@ -7,7 +7,7 @@ import {
   honoursTopologyKeys,
   honoursZoneHints,
   usesTerminatingEndpoints,
-} from '../iptables/versions.ts';
+} from './proxy-versions.ts';
 import {topologyOf} from './endpoint-sets.ts';
 import type {ProxyVersion} from './service-ports.ts';
 

@@ -3,8 +3,8 @@ import type {EndpointSliceObject, EndpointsObject} from '../../model/api-objects
 import type {Endpoint, EndpointSet} from '../../model/endpoint.ts';
 import type {Family} from '../../model/family.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {endpointChainName} from '../iptables/names.ts';
-import {readsEndpoints} from '../iptables/versions.ts';
+import {endpointChainName} from '../iptables/chain-names.ts';
+import {readsEndpoints} from './proxy-versions.ts';
 import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
 import {type ProxyVersion, servicePorts} from './service-ports.ts';
 

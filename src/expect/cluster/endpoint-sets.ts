@@ -10,7 +10,7 @@ import {
   mergesByAddress,
   prefersNotTerminating,
   sortsWithinSlice,
-} from '../iptables/versions.ts';
+} from './proxy-versions.ts';
 import {headlessLabel, proxyNameLabel} from './service-ports.ts';
 
 /** The Service that a slice belongs to, as `namespace/name`; null when kube-proxy of this version does not use the slice. */

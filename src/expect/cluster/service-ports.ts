@@ -3,7 +3,7 @@ import type {ServiceObject, ServicePortSpec} from '../../model/api-objects.ts';
 import type {Family} from '../../model/family.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {Protocol, ServicePort} from '../../model/service-port.ts';
-import {servicePortHash} from '../iptables/names.ts';
+import {servicePortHash} from '../iptables/chain-names.ts';
 import {
   endsUnnamedPortWithColon,
   hasSharedSelector,
@@ -12,7 +12,7 @@ import {
   honoursPolicyOfExternalIPs,
   readsPolicyAnnotation,
   zeroRangeMeansAll,
-} from '../iptables/versions.ts';
+} from './proxy-versions.ts';
 
 export interface ProxyVersion {
   readonly version: KubeProxyVersion;

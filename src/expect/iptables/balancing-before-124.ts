@@ -2,7 +2,7 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import type {PlanBefore124} from './plan-before-124.ts';
 import {probability, type RuleWriter} from './rule-text.ts';
 import {affinityMatch} from './service-rules.ts';
-import {decimalsOfProbability} from './versions.ts';
+import {decimalsOfProbability} from './iptables-versions.ts';
 
 export interface Balancing {
   readonly chain: string;

@@ -1,9 +1,9 @@
 import {writeExternalIP} from './external-ip-rules-before-124.ts';
-import {chainName} from './names.ts';
+import {chainName} from './chain-names.ts';
 import {type PlanBefore124, writesNodePort} from './plan-before-124.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
 import {clusterIPMasquerade} from './service-rules.ts';
-import {keepsAffinityUnderLocalPolicy, masqueradesInServiceChain, masqueradesTwice} from './versions.ts';
+import {keepsAffinityUnderLocalPolicy, masqueradesInServiceChain, masqueradesTwice} from './iptables-versions.ts';
 
 /** The rules in shared chains by which packets come to a Service port. */
 export function writeEntries(plan: PlanBefore124, write: RuleWriter): void {

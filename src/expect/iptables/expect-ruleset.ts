@@ -2,7 +2,7 @@ import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import type {Assumption} from '../assumption.ts';
+import type {Assumption} from '../hypothesis.ts';
 import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endpoints.ts';
 import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';

@@ -1,12 +1,12 @@
 import type {Family} from '../../model/family.ts';
 import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
-import {parseRule} from '../../parse/rule.ts';
-import {frameChains, writeFrame, writeNodePortTail} from './frame-rules.ts';
-import {parseChainName} from './names.ts';
+import {parseRule} from '../../parse/iptables/rule.ts';
+import {frameChains, writeFrame, writeNodePortTail} from './base-rules.ts';
+import {parseChainName} from './chain-names.ts';
 import type {NodeContext} from '../node-context.ts';
 import {type PortOnNode, writeServiceRules} from './service-rules.ts';
 import {writeServiceRulesBefore124} from './service-rules-before-124.ts';
-import {hasExternalChains} from './versions.ts';
+import {hasExternalChains} from '../cluster/proxy-versions.ts';
 
 /** A rule of a chain that many Services share, without its `-A CHAIN`. */
 export interface SharedRule {

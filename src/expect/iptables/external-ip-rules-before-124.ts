@@ -1,8 +1,8 @@
-import {chainName} from './names.ts';
+import {chainName} from './chain-names.ts';
 import type {PlanBefore124} from './plan-before-124.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
 import {localSource} from './service-rules.ts';
-import {appliesPolicyToExternalIPs, excludesBridgedExternalIPs, masqueradesInServiceChain} from './versions.ts';
+import {appliesPolicyToExternalIPs, excludesBridgedExternalIPs, masqueradesInServiceChain} from './iptables-versions.ts';
 
 /** The rules of one external IP in KUBE-SERVICES. */
 export function writeExternalIP(plan: PlanBefore124, address: string, write: RuleWriter): void {

@@ -1,4 +1,4 @@
-import {chainName} from './names.ts';
+import {chainName} from './chain-names.ts';
 import type {PlanBefore124} from './plan-before-124.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
 import {ownAddressesInRanges, sourceText} from './service-rules.ts';

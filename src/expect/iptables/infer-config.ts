@@ -2,9 +2,9 @@ import {parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
-import type {KubeProxyFields} from '../../parse/kube-proxy-config.ts';
-import {parseRule} from '../../parse/rule.ts';
-import {parseChainName} from './names.ts';
+import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
+import {parseRule} from '../../parse/iptables/rule.ts';
+import {parseChainName} from './chain-names.ts';
 import {chainsOfRoles, masqueradingChains} from './role-chains.ts';
 
 /** What a node's rules show of the kube-proxy that wrote them, for where nothing else tells. */

@@ -1,9 +1,9 @@
 import {writeBalancing} from './balancing-before-124.ts';
-import {chainName} from './names.ts';
+import {chainName} from './chain-names.ts';
 import type {PlanBefore124} from './plan-before-124.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
 import {localSource} from './service-rules.ts';
-import {cutsShortLocalTraffic, keepsAffinityUnderLocalPolicy, numbersBalancingRules} from './versions.ts';
+import {cutsShortLocalTraffic, keepsAffinityUnderLocalPolicy, numbersBalancingRules} from './iptables-versions.ts';
 
 /** KUBE-XLB: pods and the node itself use all endpoints, everybody else those of this node. */
 export function writeLocalChain(plan: PlanBefore124, write: RuleWriter): void {

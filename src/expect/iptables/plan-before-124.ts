@@ -1,7 +1,7 @@
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import type {ProtocolText} from './rule-text.ts';
 import type {PortOnNode} from './service-rules.ts';
-import {nodePortsNeedAddress} from './versions.ts';
+import {nodePortsNeedAddress} from './iptables-versions.ts';
 
 /** What the rules of one Service port are written from, up to kube-proxy 1.23. */
 export interface PlanBefore124 {

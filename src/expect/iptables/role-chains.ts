@@ -1,5 +1,5 @@
 import type {Chain, Ruleset} from '../../model/ruleset.ts';
-import {type ChainRole, chainName, parseChainName} from './names.ts';
+import {type ChainRole, chainName, parseChainName} from './chain-names.ts';
 
 /** The chains of Service ports and endpoints that have one of these roles, in the order of the dump. */
 export function* chainsOfRoles({tables}: Ruleset, roles: readonly ChainRole[]): IterableIterator<Chain> {

@@ -1,10 +1,10 @@
 import {writeBalancing} from './balancing-before-124.ts';
 import {externalIPMasquerade} from './external-ip-rules-before-124.ts';
-import {chainName} from './names.ts';
+import {chainName} from './chain-names.ts';
 import {type PlanBefore124, writesNodePort} from './plan-before-124.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
 import {clusterIPMasquerade} from './service-rules.ts';
-import {masqueradesInServiceChain} from './versions.ts';
+import {masqueradesInServiceChain} from './iptables-versions.ts';
 
 /** KUBE-SVC: balancing over all endpoints; in 1.22 and 1.23 after the rules that masquerade. */
 export function writeServiceChain(plan: PlanBefore124, write: RuleWriter): void {

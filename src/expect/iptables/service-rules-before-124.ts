@@ -4,12 +4,12 @@ import {writeServiceChain} from './service-chain-before-124.ts';
 import {writeEntries} from './entry-rules-before-124.ts';
 import {writeFirewallChain} from './firewall-chain-before-124.ts';
 import {writeLocalChain} from './local-chain-before-124.ts';
-import {chainName} from './names.ts';
+import {chainName} from './chain-names.ts';
 import type {NodeContext} from '../node-context.ts';
 import type {PlanBefore124} from './plan-before-124.ts';
 import {writeRejects} from './reject-rules-before-124.ts';
 import {type PortOnNode, writeEndpointRules} from './service-rules.ts';
-import {acceptsHealthChecks, leavesOutEmptyServices} from './versions.ts';
+import {acceptsHealthChecks, leavesOutEmptyServices} from './iptables-versions.ts';
 
 /**
  * All rules of one Service port, kube-proxy 1.5 to 1.23: KUBE-XLB in place of KUBE-EXT and KUBE-SVL, a KUBE-FW chain for

@@ -3,18 +3,11 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
 import {usesClusterEndpoints, usesLocalEndpoints} from '../cluster/categorize-endpoints.ts';
 import type {ServedPort} from '../cluster/served-port.ts';
-import {chainName} from './names.ts';
+import {chainName} from './chain-names.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {comment, type ProtocolText, probability, protocolText, type RuleWriter, recentMask, reject} from './rule-text.ts';
-import {
-  countsWithNfacct,
-  dropsInFilter,
-  explainsFirewallChain,
-  hasProxyFirewall,
-  keepsAddressSpelling,
-  nodePortsNeedAddress,
-  writesExternalIPs,
-} from './versions.ts';
+import {countsWithNfacct, dropsInFilter, explainsFirewallChain, hasProxyFirewall, nodePortsNeedAddress} from './iptables-versions.ts';
+import {keepsAddressSpelling, writesExternalIPs} from '../cluster/proxy-versions.ts';
 
 /** One Service port with what its rules on a node are made from. */
 export interface PortOnNode extends ServedPort {

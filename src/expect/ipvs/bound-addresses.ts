@@ -1,6 +1,6 @@
 import type {ServicePort} from '../../model/service-port.ts';
 import type {IpvsContext} from './ipvs-context.ts';
-import {sparesOtherInterfaces} from './versions.ts';
+import {sparesOtherInterfaces} from './ipvs-versions.ts';
 import {externalIPsOf} from './virtual-servers.ts';
 
 /** The addresses that kube-proxy binds to kube-ipvs0 for a Service port, so that the node takes packets for them in. */

@@ -1,4 +1,4 @@
-import type {Assumption} from '../assumption.ts';
+import type {Assumption} from '../hypothesis.ts';
 import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
@@ -8,7 +8,7 @@ import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
 import type {ServedPort} from '../cluster/served-port.ts';
 import {boundAddressesOf} from './bound-addresses.ts';
-import {frameChains, outFilterRules, writeFrame} from './frame-rules.ts';
+import {frameChains, outFilterRules, writeFrame} from './ipvs-base-rules.ts';
 import {type ExpectedMembers, expectMembers} from './ipset-members.ts';
 import {type IpvsContext, ipvsContext} from './ipvs-context.ts';
 import type {SetRole} from './set-names.ts';

@@ -1,7 +1,7 @@
 import type {Family} from '../../model/family.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import {parseChainName} from '../iptables/names.ts';
+import {parseChainName} from '../iptables/chain-names.ts';
 import type {InferredConfig} from '../iptables/infer-config.ts';
 
 /** What the iptables frame of IPVS mode shows of the kube-proxy that wrote it; null on a node that does not run in this mode. */

@@ -1,6 +1,6 @@
 import {parseAddress, parseCidr} from '../../model/address.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {memberText} from '../../parse/ipset-save.ts';
+import {memberText} from '../../parse/ipvs/ipset-save.ts';
 import type {ServedPort} from '../cluster/served-port.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';
 import {boundAddressesOf} from './bound-addresses.ts';

@@ -1,6 +1,6 @@
 import type {Family} from '../../model/family.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
-import {hasIpvsFilter} from './versions.ts';
+import {hasIpvsFilter} from './ipvs-versions.ts';
 
 /** The ipsets of kube-proxy with their types, under the names that they have in IPv4. */
 export const setTypes = {

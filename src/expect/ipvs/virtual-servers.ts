@@ -4,9 +4,9 @@ import type {Entry} from '../../model/entry.ts';
 import type {Protocol, ServicePort} from '../../model/service-port.ts';
 import {joinHostPort, type RealServer, type VirtualServer} from '../../model/virtual-server.ts';
 import type {ServedPort} from '../cluster/served-port.ts';
-import {writesExternalIPs} from '../iptables/versions.ts';
+import {writesExternalIPs} from '../cluster/proxy-versions.ts';
 import type {IpvsContext} from './ipvs-context.ts';
-import {hashesPorts} from './versions.ts';
+import {hashesPorts} from './ipvs-versions.ts';
 
 /** A virtual server that kube-proxy should have made, and for what. */
 export interface ExpectedServer {

@@ -1,4 +1,4 @@
-import type {Assumption} from '../assumption.ts';
+import type {Assumption} from '../hypothesis.ts';
 import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
@@ -7,7 +7,7 @@ import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endp
 import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
 import {ExpectedTable} from './expected-table.ts';
-import {portNames} from './names.ts';
+import {portNames} from './nft-names.ts';
 import {nftContext} from './nft-context.ts';
 import type {NftPort} from './nft-port.ts';
 

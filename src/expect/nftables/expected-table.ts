@@ -1,9 +1,9 @@
 import type {Family} from '../../model/family.ts';
 import type {NftChain, NftElement, NftFamily, NftHook, NftRule, NftSet, NftTableSource} from '../../model/nft-ruleset.ts';
-import {nftRule} from '../../parse/nft-rule.ts';
+import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import type {NodeContext} from '../node-context.ts';
-import {type FrameChain, frameChains} from './frame-chains.ts';
-import {affinitySets, frameSets, nodePortIPs, type SetShape} from './frame-sets.ts';
+import {type FrameChain, frameChains} from './base-chains.ts';
+import {affinitySets, frameSets, nodePortIPs, type SetShape} from './base-sets.ts';
 import {type NftPort, nftPlan} from './nft-port.ts';
 import {ipWord} from './nft-text.ts';
 import {serviceChains} from './service-chains.ts';

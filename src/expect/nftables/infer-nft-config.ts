@@ -2,8 +2,8 @@ import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {InferredConfig} from '../iptables/infer-config.ts';
 import {describeSeen, seenDetector, shortCutDetector} from './seen-detector.ts';
-import {parseNftName} from './names.ts';
-import type {KubeProxyFields} from '../../parse/kube-proxy-config.ts';
+import {parseNftName} from './nft-names.ts';
+import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
 
 /** What a node's tables `kube-proxy` show of the kube-proxy that wrote them, for where nothing else tells. */
 export function inferNftConfig(tables: readonly NftTable[]): InferredConfig {

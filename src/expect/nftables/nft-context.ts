@@ -3,7 +3,7 @@ import type {Family} from '../../model/family.ts';
 import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {isLoopback, localDetector, type NodeContext} from '../node-context.ts';
-import {defaultNodePortAddresses, dropsInvalid} from './versions.ts';
+import {defaultNodePortAddresses, dropsInvalid} from './nft-versions.ts';
 
 /** What one family's nftables rules on one node depend on. `seen` are the addresses of node ports in its table, null without such a set. */
 export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts, seen: readonly string[] | null): NodeContext {

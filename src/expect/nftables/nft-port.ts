@@ -2,10 +2,10 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {usesClusterEndpoints, usesLocalEndpoints} from '../cluster/categorize-endpoints.ts';
 import type {ServedPort} from '../cluster/served-port.ts';
-import {writesExternalIPs} from '../iptables/versions.ts';
+import {writesExternalIPs} from '../cluster/proxy-versions.ts';
 import type {NodeContext} from '../node-context.ts';
-import type {PortNames} from './names.ts';
-import {hasFirewallChains, rewritesInServiceChain} from './versions.ts';
+import type {PortNames} from './nft-names.ts';
+import {hasFirewallChains, rewritesInServiceChain} from './nft-versions.ts';
 
 /** One Service port with what its nftables objects on a node are made from. */
 export interface NftPort extends ServedPort {

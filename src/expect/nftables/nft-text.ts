@@ -1,7 +1,7 @@
 import type {Family} from '../../model/family.ts';
-import {mergeAddresses} from '../../parse/nft-address-list.ts';
+import {mergeAddresses} from '../../parse/nftables/address-list.ts';
 import type {LocalDetector, NodeContext} from '../node-context.ts';
-import {matchesInterfaceName} from './versions.ts';
+import {matchesInterfaceName} from './nft-versions.ts';
 
 /** Pieces of rules in the spelling of `nft list ruleset`. */
 

@@ -1,7 +1,7 @@
 import {parseCidr} from '../../model/address.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {LocalDetector} from '../node-context.ts';
-import {parseNftName} from './names.ts';
+import {parseNftName} from './nft-names.ts';
 
 /** How rules tell pods from other clients at cluster IPs: by a match, or `all` when nobody counts as a pod. */
 export type SeenDetector = {readonly kind: 'match'; readonly text: string} | {readonly kind: 'all'} | {readonly kind: 'none'};

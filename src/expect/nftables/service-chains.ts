@@ -2,7 +2,7 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';
 import {addressList, comment, detects, ipWord, prefixText, setsMark} from './nft-text.ts';
 import type {NftPlan} from './nft-port.ts';
-import {hasFirewallChains, marksByPort, rewritesInServiceChain} from './versions.ts';
+import {hasFirewallChains, marksByPort, rewritesInServiceChain} from './nft-versions.ts';
 
 /** The chains of one Service port, by name: the texts of their rules in order, as nft lists them. */
 export function serviceChains(plan: NftPlan): ReadonlyMap<string, readonly string[]> {

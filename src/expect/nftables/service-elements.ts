@@ -1,5 +1,5 @@
 import type {NftPlan} from './nft-port.ts';
-import {checksClusterIPs, hasFirewallChains, rewritesInServiceChain} from './versions.ts';
+import {checksClusterIPs, hasFirewallChains, rewritesInServiceChain} from './nft-versions.ts';
 
 /** An element of a set or map that many Service ports share. */
 export interface SharedElement {

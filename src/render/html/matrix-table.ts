@@ -1,5 +1,5 @@
 import type {Report} from '../../model/report.ts';
-import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from '../matrix-cells.ts';
+import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from '../table/matrix-cells.ts';
 import {count} from '../verdict-line.ts';
 import type {ListedFinding} from './finding-list.ts';
 import {type Html, html, nothing} from './html.ts';

@@ -1,6 +1,6 @@
 import type {NodeReport, NodeWait, Report} from '../../model/report.ts';
 import {count} from '../verdict-line.ts';
-import {convergedText} from '../wait-section.ts';
+import {convergedText} from '../table/wait-section.ts';
 import {type Html, html, nothing} from './html.ts';
 
 /** The nodes, how they were found to run, and why one was not looked at. The filters know nodes by their place in it. */

@@ -1,4 +1,4 @@
-import {graphStyle} from '../graph-style.ts';
+import {graphStyle} from '../graph/graph-style.ts';
 
 const own = `
 :root { --warn: #8a5a00; --warn-box: #fff4d6; --info: #0b5cad; --good-box: #e8f6ec; --edge: #d0d7de; color-scheme: light dark }

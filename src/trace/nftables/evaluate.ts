@@ -1,7 +1,7 @@
 import type {NftTableSource} from '../../model/nft-ruleset.ts';
 import type {NftExpression, NftListElement, NftOperator, NftStatement} from '../../model/nft-statement.ts';
-import type {Likelihood} from '../match-rule.ts';
-import {type Found, lookUpList, lookUpSet} from './look-up.ts';
+import type {Likelihood} from '../iptables/match-rule.ts';
+import {type Found, lookUpList, lookUpSet} from './look-up-element.ts';
 import {flagNames, numberRange} from './match-value.ts';
 import {type PacketAt, type PacketValue, packetValue} from './packet-value.ts';
 

@@ -1,4 +1,4 @@
-import {type AddressInterval, parseInterval} from '../../parse/nft-address-list.ts';
+import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import type {PacketAt, PacketValue} from './packet-value.ts';
 
 /** Whether a value is the constant, or in the prefix or range, that a rule or an element names. Null when it cannot be told. */

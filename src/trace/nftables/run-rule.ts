@@ -2,7 +2,7 @@ import {parseAddress} from '../../model/address.ts';
 import type {NftRule, NftTableSource} from '../../model/nft-ruleset.ts';
 import type {NftExpression, NftStatement, NftVerdict} from '../../model/nft-statement.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {parseNftVerdict} from '../../parse/nft-statements.ts';
+import {parseNftVerdict} from '../../parse/nftables/nft-statements.ts';
 import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from '../branch.ts';
 import type {Environment, Packet} from '../packet.ts';
 import type {HookName} from '../route-packet.ts';

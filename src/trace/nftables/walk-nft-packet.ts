@@ -5,7 +5,7 @@ import {type ChainResult, startBranch, undecided} from '../branch.ts';
 import type {Outcome} from '../outcome.ts';
 import type {Environment, Packet} from '../packet.ts';
 import {type HookedChain, type HookName, inOrder, routePacket} from '../route-packet.ts';
-import {summarise} from '../summarise.ts';
+import {summarise} from '../summarize-branches.ts';
 import {limitsFor, noteWalk, type WalkLimits} from '../walk-limits.ts';
 import {walkBaseChain} from './walk-nft-chain.ts';
 

@@ -4,13 +4,13 @@ import {nodeInfos} from '../../../src/collect/cluster/node-infos.ts';
 import {readAgentPods} from '../../../src/collect/cluster/read-agent-pods.ts';
 import {readCluster} from '../../../src/collect/cluster/read-cluster.ts';
 import {readServicePods} from '../../../src/collect/cluster/read-service-pods.ts';
-import {collectNode} from '../../../src/collect/collect-node.ts';
+import {collectNode} from '../../../src/collect/node/collect-node.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {removeLeftovers} from '../../../src/collect/transports/debug-leftovers.ts';
 import {type TransportName, transportNamed} from '../../../src/collect/transports/index.ts';
 import {type Permission, resourceText} from '../../../src/model/access.ts';
-import {roleManifest} from '../../../src/render/access-roles.ts';
+import {roleManifest} from '../../../src/render/access/access-roles.ts';
 import {type ApiServer, type LoggedRequest, startApiServer} from '../../stand-in/api-server.ts';
 import {allowedBy} from './roles.ts';
 

@@ -2,7 +2,7 @@ import http from 'node:http';
 import {afterEach, describe, expect, onTestFinished, test} from 'vitest';
 import {join} from 'node:path';
 import process from 'node:process';
-import type {ConnectionFlags} from '../../../src/collect/kube/connection-flags.ts';
+import type {ConnectionFlags} from '../../../src/collect/kube/connection-options.ts';
 import {createKubeApi, type KubeApiOptions} from '../../../src/collect/kube/create-kube-api.ts';
 import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';

@@ -1,11 +1,11 @@
 import {writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {describe, expect, onTestFinished, test} from 'vitest';
-import type {ConnectionFlags} from '../../../src/collect/kube/connection-flags.ts';
+import type {ConnectionFlags} from '../../../src/collect/kube/connection-options.ts';
 import {createKubeApi, type KubeApiOptions} from '../../../src/collect/kube/create-kube-api.ts';
 import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
-import {CommandFailed} from '../../../src/collect/transport.ts';
+import {CommandFailed} from '../../../src/collect/node/transport.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
 import {folderWith, kubeconfig} from './files.ts';
 import {startProxy} from './proxies.ts';

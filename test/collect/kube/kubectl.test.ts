@@ -3,7 +3,7 @@ import {delimiter, join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {describe, expect, onTestFinished, test} from 'vitest';
-import type {ConnectionFlags} from '../../../src/collect/kube/connection-flags.ts';
+import type {ConnectionFlags} from '../../../src/collect/kube/connection-options.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {KubeconfigError} from '../../../src/collect/kube/kubeconfig.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';

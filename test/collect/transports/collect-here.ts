@@ -1,5 +1,5 @@
 import process from 'node:process';
-import {collectNode} from '../../../src/collect/collect-node.ts';
+import {collectNode} from '../../../src/collect/node/collect-node.ts';
 import {localTransport} from '../../../src/collect/transports/local.ts';
 import {nodeAt} from './sshd.ts';
 

@@ -1,9 +1,9 @@
 import {setTimeout as sleep} from 'node:timers/promises';
 import {describe, expect, test} from 'vitest';
-import {collectNode} from '../../../src/collect/collect-node.ts';
-import {type CollectProgress, collectNodes} from '../../../src/collect/collect-nodes.ts';
+import {collectNode} from '../../../src/collect/node/collect-node.ts';
+import {type CollectProgress, collectNodes} from '../../../src/collect/node/collect-nodes.ts';
 import {ApiError} from '../../../src/collect/kube/kube-api.ts';
-import {CommandFailed, type NodeInfo, type Transport, Unreachable} from '../../../src/collect/transport.ts';
+import {CommandFailed, type NodeInfo, type Transport, Unreachable} from '../../../src/collect/node/transport.ts';
 import {transportNamed, transportNames} from '../../../src/collect/transports/index.ts';
 import {FakeKubeApi} from './fake-kube-api.ts';
 import {nodeAt} from './sshd.ts';

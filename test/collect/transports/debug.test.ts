@@ -1,7 +1,7 @@
 import {hostname} from 'node:os';
 import {describe, expect, test} from 'vitest';
 import {ApiError} from '../../../src/collect/kube/kube-api.ts';
-import {CommandFailed, type NodeInfo} from '../../../src/collect/transport.ts';
+import {CommandFailed, type NodeInfo} from '../../../src/collect/node/transport.ts';
 import {debugTransport} from '../../../src/collect/transports/debug.ts';
 import {removeLeftovers} from '../../../src/collect/transports/debug-leftovers.ts';
 import {debugPod, thisOwner} from '../../../src/collect/transports/debug-pod.ts';

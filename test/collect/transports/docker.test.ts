@@ -2,7 +2,7 @@ import {chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterEach, beforeEach, describe, expect, test} from 'vitest';
-import {CommandFailed, Unreachable} from '../../../src/collect/transport.ts';
+import {CommandFailed, Unreachable} from '../../../src/collect/node/transport.ts';
 import {dockerTransport} from '../../../src/collect/transports/docker.ts';
 import {nodeAt} from './sshd.ts';
 

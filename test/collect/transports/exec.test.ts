@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {ApiError, type ExecTarget} from '../../../src/collect/kube/kube-api.ts';
-import {CommandFailed, type NodeInfo} from '../../../src/collect/transport.ts';
+import {CommandFailed, type NodeInfo} from '../../../src/collect/node/transport.ts';
 import {execTransport} from '../../../src/collect/transports/exec.ts';
 import type {PodObject} from '../../../src/model/api-objects.ts';
 import {absent, FakeKubeApi, hostPod} from './fake-kube-api.ts';

@@ -1,5 +1,5 @@
 import {ApiError, type ExecTarget, type KubeApi, type ListResult} from '../../../src/collect/kube/kube-api.ts';
-import {CommandFailed} from '../../../src/collect/transport.ts';
+import {CommandFailed} from '../../../src/collect/node/transport.ts';
 import type {PodObject} from '../../../src/model/api-objects.ts';
 
 interface StoredPod {

@@ -5,7 +5,7 @@ import {connect, createServer} from 'node:net';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {setTimeout as sleep} from 'node:timers/promises';
-import type {NodeInfo} from '../../../src/collect/transport.ts';
+import type {NodeInfo} from '../../../src/collect/node/transport.ts';
 import type {SshOptions} from '../../../src/collect/transports/ssh.ts';
 
 /** A real sshd on 127.0.0.1 with throw-away keys, on which root may log in with one of them. */

@@ -1,5 +1,5 @@
 import {describe, expect, onTestFinished, test, vi} from 'vitest';
-import {serviceShape} from '../../../src/collect/api-shapes.ts';
+import {serviceShape} from '../../../src/collect/objects/api-shapes.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {ObjectWatch} from '../../../src/collect/watch/object-watch.ts';

@@ -1,5 +1,5 @@
-import type {PacketAnswer} from '../../../src/judge/packet-query.ts';
-import {isMasqueraded} from './fate.ts';
+import type {PacketAnswer} from '../../../src/analyze/packet-query.ts';
+import {isMasqueraded} from './outcome.ts';
 import type {Sent} from './lab.ts';
 import type {Question} from './questions.ts';
 import {chanceOf, type Share} from './shares.ts';

@@ -1,7 +1,7 @@
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
-import {environmentOf} from '../../../src/judge/environment.ts';
-import {askPacket, type PacketAnswer, type PacketNode, walkRules} from '../../../src/judge/packet-query.ts';
-import {packetOf} from '../../../src/judge/probes.ts';
+import {environmentOf} from '../../../src/analyze/outcomes/environment.ts';
+import {askPacket, type PacketAnswer, type PacketNode, walkRules} from '../../../src/analyze/packet-query.ts';
+import {packetOf} from '../../../src/analyze/outcomes/probes.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
 import {answerText, predictionOf, type Prediction, type Trial} from './compare.ts';
 import {Lab, type PlacedFlow} from './lab.ts';

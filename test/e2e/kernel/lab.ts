@@ -1,6 +1,6 @@
 import type {Flow, Sight} from './agent.ts';
 import {type Connection, flowKey, readConnections} from './connections.ts';
-import {type Fate, fateOf} from './fate.ts';
+import {type Fate, fateOf} from './outcome.ts';
 import {Namespace} from './namespace.ts';
 
 /** Where packets come from: the node under test, its pods, or everybody else, who all are one neighbour. */

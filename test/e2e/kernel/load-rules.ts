@@ -1,9 +1,9 @@
-import type {PacketRules} from '../../../src/judge/packet-query.ts';
+import type {PacketRules} from '../../../src/analyze/packet-query.ts';
 import {type Family, families} from '../../../src/model/family.ts';
 import type {Ruleset, RuleText} from '../../../src/model/ruleset.ts';
 import type {NodeDump} from '../../../src/model/snapshot.ts';
-import {comparableRule} from '../../../src/parse/comparable-rule.ts';
-import {parseDumps} from '../../../src/parse/iptables-save.ts';
+import {comparableRule} from '../../../src/parse/iptables/comparable-rule.ts';
+import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
 import type {Namespace} from './namespace.ts';
 
 export type BackendName = 'nft' | 'legacy';

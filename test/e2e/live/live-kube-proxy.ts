@@ -1,4 +1,4 @@
-import {readBundle} from '../../../src/collect/read-bundle.ts';
+import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../../src/model/api-objects.ts';
 import {families} from '../../../src/model/family.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
-import type {Assumption} from '../../../src/expect/assumption.ts';
+import type {Assumption} from '../../../src/expect/hypothesis.ts';
 import {expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
 import type {EndpointSliceObject, ServiceSpec} from '../../../src/model/api-objects.ts';
 import {apiObjects, endpoint, service, slice} from '../../cluster.ts';

@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {compareRulesets} from '../../../src/compare/compare-rulesets.ts';
 import type {Ruleset} from '../../../src/model/ruleset.ts';
-import {parseDumps} from '../../../src/parse/iptables-save.ts';
+import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
 import {endpoint, service, slice} from '../../cluster.ts';
 import {expectationOf} from '../../expectation.ts';
 import {readFixture} from '../../fixtures.ts';

@@ -7,10 +7,10 @@ import {expectIpvs} from '../../../src/expect/ipvs/expected-ipvs.ts';
 import {setName, setTypes} from '../../../src/expect/ipvs/set-names.ts';
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
-import {hostFacts, readIpvsState} from '../../../src/judge/ipvs/ipvs-state.ts';
+import {hostFacts, readIpvsState} from '../../../src/analyze/ipvs/ipvs-state.ts';
 import {families} from '../../../src/model/family.ts';
 import {serverKey} from '../../../src/model/virtual-server.ts';
-import {parseDumps} from '../../../src/parse/iptables-save.ts';
+import {parseDumps} from '../../../src/parse/iptables/iptables-save.ts';
 import {captureNames, snapshotOf} from '../../fixtures.ts';
 
 describe.each(captureNames('ipvs'))('a healthy node holds what is expected: %s', name => {

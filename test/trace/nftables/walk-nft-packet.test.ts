@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import type {NftRule} from '../../../src/model/nft-ruleset.ts';
-import {parseNftText} from '../../../src/parse/nft-text.ts';
+import {parseNftText} from '../../../src/parse/nftables/nft-text.ts';
 import type {Outcome} from '../../../src/trace/outcome.ts';
 import {walkNftPacket} from '../../../src/trace/nftables/walk-nft-packet.ts';
 import {readFixture} from '../../fixtures.ts';

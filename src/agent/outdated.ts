@@ -1,0 +1,13 @@
+import {maxAge} from '../model/node-result.ts';
+import type {AgentState} from './agent.ts';
+
+/**
+ * Why what an agent has to say does not hold any more; null when it does. `now` is in milliseconds since 1970. The same rule is held
+ * by whoever gathers results.
+ */
+export function whyOutdated({result, trouble}: Pick<AgentState, 'result' | 'trouble'>, now: number): string | null {
+  if (result === null) return `the node has not been judged yet${trouble === null ? '' : `: ${trouble}`}`;
+  const age = (now - result.judgedAt) / 1000;
+  if (age <= maxAge(result)) return null;
+  return `the node was last judged ${Math.round(age)} s ago${trouble === null ? '' : `: ${trouble}`}`;
+}

@@ -1,0 +1,91 @@
+import {nodeObject} from '../expect/api-index.ts';
+import {k3sRunsKubeProxy} from '../expect/k3s-proxy-fields.ts';
+import {kubeProxyPod} from '../expect/kube-proxy-pod.ts';
+import type {Family} from '../model/family.ts';
+import {whyNoRules} from '../model/node-without-rules.ts';
+import type {Ruleset} from '../model/ruleset.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
+import {countRules, type Dumps} from './iptables/read-dumps.ts';
+import {describeRules} from './iptables/excerpt.ts';
+import {misnamedChains} from './iptables/misnamed-chains.ts';
+import type {Symptom} from './symptoms/symptom.ts';
+import type {ModeJudgement, NodeInput, UnreadFamily} from './proxy-mode.ts';
+import {proxyModes} from './proxy-modes.ts';
+
+export interface NodeJudgement extends ModeJudgement {
+  readonly status: JudgedStatus;
+  /** The node's iptables, in whatever mode kube-proxy runs. */
+  readonly rulesets: ReadonlyMap<Family, Ruleset>;
+  readonly backends: Dumps['both'];
+  readonly nft: NodeInput['nft'];
+}
+
+export type JudgedStatus =
+  | {readonly kind: 'checked'}
+  | {readonly kind: 'unread' | 'unsupported' | 'not-served'; readonly reason: string; readonly remedy?: string};
+
+/** Judges all families of one node, in the mode that its kube-proxy runs in. */
+export function judgeNode(given: NodeInput): NodeJudgement {
+  const {dumps, config} = given;
+  const held = {rulesets: dumps.current, backends: dumps.both, nft: given.nft};
+  const base = {...held, families: [], unread: [], symptoms: [], traces: [], config, counts: countRules(dumps)};
+  const other = servedByOther(given, dumps.current);
+  if (other !== null) return {...base, status: {kind: 'not-served', reason: other}};
+  const mode = proxyModes.find(({name}) => name === config.mode.value);
+  if (mode === undefined)
+    return {...base, status: {kind: 'unread', reason: `kube-proxy runs in ${config.mode.value} mode, which is not supported yet`}};
+  const unseen = unseenObjects(given.api, dumps);
+  const prepared = mode.prepare(given);
+  const ready = 'whyUnread' in prepared || unseen === null ? prepared : {whyUnread: unseen};
+  if ('whyUnread' in ready) {
+    const {whyUnread: reason} = ready;
+    if (given.api.services !== null) return {...base, status: {kind: 'unread', reason}};
+    return {...base, symptoms: misnamedIn(dumps), status: {kind: 'unread', reason, remedy: howToJudge}};
+  }
+  const judgement = ready.judge();
+  return {...held, ...judgement, status: statusOf(judgement.unread)};
+}
+
+function statusOf(unread: readonly UnreadFamily[]): JudgedStatus {
+  if (unread.length === 0) return {kind: 'checked'};
+  return {kind: 'unread', reason: unread.map(({family, reason}) => `${family}: ${reason}`).join('; ')};
+}
+
+/** What is not seen is not the same as what is not there: no rule may be called left over or missing for it. */
+function unseenObjects({services, endpointSlices, endpoints}: ApiObjects, {current}: Dumps): string | null {
+  const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
+  if (unseen === null) return null;
+  const held = services === null ? [...current.values()].map(describeRules).join(', ') : '';
+  return `${unseen} were not read, and without them nothing can be expected of its rules${held === '' ? '' : `: ${held}`}`;
+}
+
+const howToJudge =
+  'Put the API objects beside the dump (a directory with api/services.json, api/endpointslices.json or api/endpoints.json, and nodes/NAME/iptables-save), or ask what these rules do to one packet: svc-trace packet --from FILE --source IP --destination IP --port PORT --local-address IP.';
+
+/** What the rules alone show to be wrong. */
+function misnamedIn({current}: Dumps): readonly Symptom[] {
+  return [...current].flatMap(([family, ruleset]) => misnamedChains(ruleset.tables.get('nat')?.chains.values() ?? [], family));
+}
+
+/** A node on which nothing of kube-proxy is to be expected; null when kube-proxy serves it. */
+function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Family, Ruleset>): string | null {
+  const object = nodeObject(api, node.name);
+  const never = object === undefined ? null : whyNoRules(object);
+  if (never !== null) return never;
+  const inK3s = k3sRunsKubeProxy(object, api);
+  if (saysItself({node, config}) || inK3s === true || kubeProxyPod(api, node.name) !== undefined) return null;
+  const nat = rulesets.get('IPv4')?.tables.get('nat');
+  const chains = [...(nat?.chains.keys() ?? [])];
+  if (chains.some(name => name.startsWith('KUBE-SVC-') || name === 'KUBE-SERVICES')) return null;
+  if (chains.some(name => name.startsWith('CILIUM_'))) return 'no rules of kube-proxy, and those of Cilium: Cilium serves its Services';
+  if (chains.some(name => name.startsWith('OVN-KUBE-')))
+    return 'no rules of kube-proxy, and those of OVN-Kubernetes, which serves its Services';
+  return inK3s === false
+    ? 'no rules of kube-proxy, which is switched off (--disable-kube-proxy): something else serves its Services'
+    : null;
+}
+
+/** A running kube-proxy was asked on the node. */
+function saysItself({node, config}: Pick<NodeInput, 'node' | 'config'>): boolean {
+  return config.mode.source === 'proxy-mode' || node.files.includes('kube-proxy-version');
+}

@@ -1,0 +1,129 @@
+import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {Assumption} from '../expect/hypothesis.ts';
+import type {NodeContext} from '../expect/node-context.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import {nodeNameMismatch, zoneUnknown} from './symptoms/hypothesis-symptoms.ts';
+import type {Symptom} from './symptoms/symptom.ts';
+
+/** What is expected of one node under an assumption. */
+export interface Expectation<Item extends ServedPort> {
+  readonly context: Pick<NodeContext, 'family' | 'facts'>;
+  readonly ports: readonly Item[];
+}
+
+/** What a proxy mode knows of its expectations. `Expected` is one, `Item` a Service port of it. */
+export interface AdaptCase<Expected extends Expectation<Item>, Item extends ServedPort> {
+  expect(assumption: Assumption): Expected;
+  /** What is expected without any assumption; where none is needed it is the answer. */
+  readonly plain: Expected;
+  /** The same Service port in another expectation. */
+  counterpart(other: Expected, item: Item): Item | undefined;
+  /** All that is expected of a Service port, as text. */
+  textOf(expected: Expected, item: Item): string;
+  /** Whether what the node holds of a Service port is what is expected. */
+  fits(expected: Expected, item: Item): boolean;
+  /** The node tells pods from others in another way than configured; null when it does not, or the mode has no such rules. */
+  otherDetector(expected: Expected): {readonly assumption: Assumption; readonly symptom: Symptom<never>} | null;
+  /** False where the Node was not read: then its zone is one more thing that the node has to show. */
+  readonly knowsZone: boolean;
+}
+
+export interface Adapted<Expected> {
+  readonly expected: Expected;
+  readonly assumption: Assumption;
+  /** What had to be assumed, each of it one finding in place of one for every Service. */
+  readonly symptoms: readonly Symptom<never>[];
+}
+
+/**
+ * Where many Services differ for one reason, that reason is the finding: a kube-proxy that tells pods apart in another way than
+ * configured, does not know its node's zone, or runs under another node name. What the reason does not explain is judged as ever.
+ */
+export function adapt<Expected extends Expectation<Item>, Item extends ServedPort>(given: AdaptCase<Expected, Item>): Adapted<Expected> {
+  let assumption: Assumption = {};
+  let expected = given.plain;
+  const symptoms: Symptom<never>[] = [];
+  const under = (next: Assumption): Expected => given.expect({...assumption, ...next});
+  const assume = (next: Assumption, symptom: Symptom<never> | null): void => {
+    assumption = {...assumption, ...next};
+    expected = given.expect(assumption);
+    if (symptom !== null) symptoms.push(symptom);
+  };
+  const detector = given.otherDetector(expected);
+  if (detector !== null) assume(detector.assumption, detector.symptom);
+  const picks = fittingPicks(given, expected, picked => under({picks: picked}));
+  if (picks.size > 0) assume({picks}, null);
+  const nowhere = fitting(given, expected, {alternative: () => under({nodeName: ''}), mayChange: hasLocal});
+  if (nowhere.length >= 2) assume({nodeName: ''}, nodeNameMismatch(expected.context, nowhere));
+  if (given.knowsZone) {
+    const hinted = fitting(given, expected, {alternative: () => under({zone: null}), mayChange: isHinted});
+    if (hinted.length >= 1) assume({zone: null}, zoneUnknown(expected.context, hinted));
+  } else {
+    const zone = guessedZone(given, expected, name => under({zone: name}));
+    if (zone !== null) assume({zone}, null);
+  }
+  return {expected, assumption, symptoms};
+}
+
+function hasLocal({endpoints}: ServedPort): boolean {
+  return endpoints.local.length > 0;
+}
+
+function isHinted({all}: ServedPort): boolean {
+  return all.some(({zoneHints}) => zoneHints !== null);
+}
+
+type Fits<Expected, Item extends ServedPort> = Pick<AdaptCase<Expected & Expectation<Item>, Item>, 'counterpart' | 'textOf' | 'fits'>;
+
+/** The zone named by hints that the node agrees with. */
+function guessedZone<Expected extends Expectation<Item>, Item extends ServedPort>(
+  given: Fits<Expected, Item>,
+  expected: Expected,
+  expect: (zone: string) => Expected,
+): string | null {
+  const zones = new Set(expected.ports.flatMap(({all}) => all.flatMap(({zoneHints}) => zoneHints ?? [])));
+  const agrees = (zone: string) => fitting(given, expected, {alternative: () => expect(zone), mayChange: isHinted}).length > 0;
+  return [...zones].sort().find(agrees) ?? null;
+}
+
+interface Alternative<Expected> {
+  readonly alternative: () => Expected;
+  readonly mayChange: (item: ServedPort) => boolean;
+}
+
+/** The Service ports that an assumption changes, if the node agrees with it, and not with what is expected, for all of them. */
+function fitting<Expected extends Expectation<Item>, Item extends ServedPort>(
+  {counterpart, textOf, fits}: Fits<Expected, Item>,
+  expected: Expected,
+  {alternative, mayChange}: Alternative<Expected>,
+): readonly Item[] {
+  const candidates = expected.ports.filter(mayChange);
+  if (candidates.length === 0) return [];
+  const other = alternative();
+  const changed = candidates.flatMap(item => {
+    const found = counterpart(other, item);
+    return found === undefined || textOf(expected, item) === textOf(other, found) ? [] : [{item, found}];
+  });
+  // Of a Service port that would have fewer rules the node holds all those as well: the usual ones must be out of the question.
+  return changed.every(({item, found}) => fits(other, found) && !fits(expected, item)) ? changed.map(({found}) => found) : [];
+}
+
+/** For Service ports with endpoints given twice: the list that the node fits, where the likeliest does not. */
+function fittingPicks<Expected extends Expectation<Item>, Item extends ServedPort>(
+  {counterpart, fits}: Fits<Expected, Item>,
+  expected: Expected,
+  expect: (picks: ReadonlyMap<ServicePort, number>) => Expected,
+): ReadonlyMap<ServicePort, number> {
+  const picks = new Map<ServicePort, number>();
+  for (const item of expected.ports.filter(({lists}) => lists > 1)) {
+    if (fits(expected, item)) continue;
+    for (let pick = 1; pick < item.lists; pick++) {
+      const other = expect(new Map([[item.port, pick]]));
+      const found = counterpart(other, item);
+      if (found === undefined || !fits(other, found)) continue;
+      picks.set(item.port, pick);
+      break;
+    }
+  }
+  return picks;
+}

@@ -1,0 +1,371 @@
+import {canaryChain, canaryTables} from '../../expect/iptables/base-rules.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import {ensuresMarkDrop, hasCanary} from '../../expect/iptables/iptables-versions.ts';
+import {parseAddress} from '../../model/address.ts';
+import type {Severity} from '../../model/finding.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import {hasExternalEntry} from '../../model/service-port.ts';
+import type {Branch} from '../../trace/branch.ts';
+import {walkChain} from '../../trace/iptables/walk-chain.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {FrameEffect} from './base-rule-effect.ts';
+import type {PortDifference} from './port-differences.ts';
+import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+
+export interface FrameCase {
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+  /** Differences that belong to no Service port. */
+  readonly differences: readonly PortDifference[];
+}
+
+/** What is wrong with the rules that all Services hang in: hooks, masquerade, forwarding, the node-port jump, canaries. */
+export function judgeFrame(given: FrameCase): readonly Symptom[] {
+  const symptoms: Symptom[] = [];
+  const left = new Set(given.differences.filter(isOfTheFrame));
+  const effect = new FrameEffect(given.expected, given.actual);
+  const say = (symptom: Omit<Symptom, 'family' | 'port'>, explained: readonly PortDifference[] = []): void => {
+    symptoms.push({...symptom, family: given.expected.family, port: null});
+    for (const difference of explained) left.delete(difference);
+  };
+  judgeHooks(given, [...left], effect, say);
+  judgeMasquerade(given, [...left], effect, say);
+  judgeNodePortTail(given, [...left], effect, say);
+  judgeForward(given, [...left], effect, say);
+  judgeMarkDrop(given, say);
+  judgeFilterChains(given, [...left], effect, say);
+  sayRest([...left], say);
+  const canaries = hasCanary(given.expected.context.version) ? missingCanaries(given.actual) : [];
+  if (canaries.length > 0)
+    say({
+      kind: 'canary-missing',
+      detail: `${canaryChain} is gone from ${canaries.join(', ')}: something flushed the table, and kube-proxy has not noticed yet`,
+      expected: [],
+      actual: [],
+    });
+  return symptoms;
+}
+
+type Say = (symptom: Omit<Symptom, 'family' | 'port'>, explained?: readonly PortDifference[]) => void;
+
+const frameChainNames = new Set(['KUBE-POSTROUTING', 'KUBE-MARK-MASQ', 'KUBE-FORWARD', 'KUBE-FIREWALL']);
+const baseChainNames = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+
+/** Extra rules of base chains are somebody else's, and judged where packets are walked through them. */
+function isOfTheFrame({kind, chain, rule}: PortDifference): boolean {
+  if (kind === 'extra' && baseChainNames.has(chain)) return false;
+  if (isKubeletsOwn(rule)) return false;
+  // Whoever the second of two equal rules belongs to, it adds nothing: it is said here when no Service port claims it.
+  if (kind === 'duplicate') return true;
+  return frameChainNames.has(chain) || baseChainNames.has(chain) || rule.target?.name === 'KUBE-NODEPORTS';
+}
+
+/** Up to 1.26 the kubelet writes a rule into KUBE-FIREWALL and copies of kube-proxy's into KUBE-POSTROUTING and KUBE-MARK-MASQ. */
+function isKubeletsOwn(rule: Rule): boolean {
+  return rule.chain === 'KUBE-FIREWALL' && rule.line > 0 && rule.text.includes('--mark 0x8000/0x8000') && rule.target?.name === 'DROP';
+}
+
+function judgeHooks({actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+  const hooks = differences.filter(
+    ({kind, chain, rule}) => kind === 'missing' && baseChainNames.has(chain) && rule.target?.name !== 'KUBE-POSTROUTING',
+  );
+  for (const hook of hooks) {
+    const {table, chain, rule} = hook;
+    const target = rule.target?.name ?? '';
+    const closest =
+      actual
+        .chain(table, chain)
+        ?.rules()
+        .filter(found => found.target?.name === target) ?? [];
+    const state =
+      closest.length === 0
+        ? `${target} is not reached from ${table}/${chain}`
+        : `the jump from ${table}/${chain} to ${target} has other conditions`;
+    const severity = effect.ofMissing(rule) ? severityOfLoss(table, target) : closest.length === 0 ? 'warning' : 'info';
+    say(
+      {
+        kind: 'services-chain-not-hooked',
+        severity,
+        detail: `${state}: ${severity === 'info' ? 'no packet fares differently for it' : lossOf(hook, actual)}`,
+        expected: [rule],
+        actual: closest.slice(0, 3),
+      },
+      [hook],
+    );
+  }
+}
+
+/** What accepts health checks, and what keeps neighbours off the loopback address, loses no packet of a Service. */
+function severityOfLoss(table: string, target: string): Severity {
+  return table === 'filter' && (target === 'KUBE-NODEPORTS' || target === 'KUBE-FIREWALL') ? 'warning' : 'error';
+}
+
+function lossOf({table, chain, rule}: PortDifference, actual: Ruleset): string {
+  const target = rule.target?.name ?? '';
+  if (table === 'nat' && chain === 'PREROUTING') return 'every Service is dead for pods and for traffic that enters the node';
+  if (table === 'nat') return 'every Service is dead for the node itself';
+  if ((actual.chain(table, target)?.ruleCount ?? 0) === 0) return 'nothing is lost as long as it holds no rules';
+  const losses: Readonly<Record<string, string>> = {
+    'KUBE-SERVICES': 'Services without endpoints hang instead of refusing',
+    'KUBE-EXTERNAL-SERVICES': 'external addresses and node ports of Services without endpoints are not refused or dropped',
+    'KUBE-PROXY-FIREWALL': 'loadBalancerSourceRanges are not enforced',
+    'KUBE-NODEPORTS': 'the health-check ports of load balancers are not accepted',
+    'KUBE-FORWARD': 'masqueraded and established traffic is not accepted when FORWARD drops',
+    'KUBE-FIREWALL': 'packets to 127.0.0.0/8 from other hosts are not dropped',
+  };
+  return losses[target] ?? 'its rules are never reached';
+}
+
+/** The mark must be set by KUBE-MARK-MASQ, honoured by KUBE-POSTROUTING, and by it alone. */
+function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+  const {expected, actual} = given;
+  const own = differences.filter(
+    ({chain, rule}) => chain === 'KUBE-POSTROUTING' || chain === 'KUBE-MARK-MASQ' || rule.target?.name === 'KUBE-POSTROUTING',
+  );
+  if (own.length === 0) return;
+  const broken: string[] = [];
+  const hook = own.find(({kind, rule}) => kind === 'missing' && rule.target?.name === 'KUBE-POSTROUTING')?.rule;
+  if (hook !== undefined && (effect.ofMissing(hook) || !jumpsTo(actual, hook)))
+    broken.push('nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING');
+  // Any mark does, as long as what is set is what is honoured.
+  const set = passChain(given, 'nat', 'KUBE-MARK-MASQ', 0);
+  const mark = set?.mark || Number(expected.context.mark);
+  if (set?.mark === 0) broken.push(`KUBE-MARK-MASQ does not set the mark ${expected.context.mark}`);
+  const honoured = passChain(given, 'nat', 'KUBE-POSTROUTING', mark);
+  if (honoured !== null && !honoured.masquerade) broken.push('KUBE-POSTROUTING does not masquerade marked packets');
+  const untouched = passChain(given, 'nat', 'KUBE-POSTROUTING', 0);
+  if (untouched?.masquerade) broken.push('KUBE-POSTROUTING masquerades packets that are not marked');
+  const cleared = !expected.context.clearsMark || honoured === null || !honoured.masquerade || (honoured.mark & mark) === 0;
+  const evidence = {
+    expected: own.filter(({kind}) => kind === 'missing').map(({rule}) => rule),
+    actual: [...(actual.chain('nat', 'KUBE-POSTROUTING')?.rules() ?? []), ...(actual.chain('nat', 'KUBE-MARK-MASQ')?.rules() ?? [])].slice(
+      0,
+      6,
+    ),
+  };
+  if (broken.length > 0) say({kind: 'postrouting-broken', detail: broken.join('; '), ...evidence}, own);
+  else if (!cleared)
+    say(
+      {
+        kind: 'postrouting-broken',
+        severity: 'warning',
+        detail: 'KUBE-POSTROUTING masquerades without clearing the mark: packets in tunnels are masqueraded twice',
+        ...evidence,
+      },
+      own,
+    );
+}
+
+function jumpsTo(actual: Ruleset, {table, chain, target}: Rule): boolean {
+  return (
+    actual
+      .chain(table, chain)
+      ?.rules()
+      .some(rule => rule.target?.name === target?.name) ?? false
+  );
+}
+
+interface Passed {
+  readonly mark: number;
+  readonly masquerade: boolean;
+  readonly dropped: boolean;
+}
+
+/** What a chain makes of a packet with this mark; null when it cannot be told. A missing chain does nothing. */
+function passChain({actual, expected}: FrameCase, table: string, name: string, mark: number): Passed | null {
+  const chain = actual.chain(table, name);
+  if (chain === undefined) return {mark, masquerade: false, dropped: false};
+  const any = parseAddress(expected.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77');
+  if (any === null) return null;
+  const packet = {
+    family: expected.family,
+    protocol: 'tcp',
+    source: any,
+    destination: any,
+    port: 80,
+    origin: 'arriving',
+    inInterface: null,
+    outInterface: null,
+    mark,
+    connectionMark: 0,
+    rewritten: true,
+    masquerade: false,
+    untracked: false,
+  } as const;
+  const start: Branch = {packet, probability: 1, path: null, assumed: [], supposed: null};
+  const results = walkChain({rules: actual, environment: environmentOf(expected.context.facts), budget: 10_000}, table, chain, start);
+  const result = results.length === 1 ? results[0] : undefined;
+  return result === undefined || result.verdict === 'undecided' ? null : {...result.packet, dropped: result.verdict === 'drop'};
+}
+
+function judgeNodePortTail({expected, actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+  const tail = differences.filter(
+    ({table, chain, rule}) => table === 'nat' && chain === 'KUBE-SERVICES' && rule.target?.name === 'KUBE-NODEPORTS',
+  );
+  if (tail.length === 0) return;
+  const missing = tail.filter(({kind}) => kind === 'missing').map(({rule}) => rule);
+  const found = (actual.chain('nat', 'KUBE-SERVICES')?.rules() ?? []).filter(isTail);
+  if (missing.length === 0) {
+    const extra = tail.filter(({kind}) => kind === 'extra').map(({rule}) => rule);
+    // Which local addresses there are is only known for certain when the node's interfaces were read.
+    const severity: Severity = expected.context.facts.allAddresses ? 'warning' : 'info';
+    if (extra.length > 0)
+      say(
+        {
+          kind: 'node-ports-unreachable',
+          severity,
+          detail: 'node ports answer on addresses that nodePortAddresses does not name',
+          expected: [],
+          actual: extra,
+        },
+        tail,
+      );
+    return;
+  }
+  const chain = actual.chain('nat', 'KUBE-SERVICES');
+  const right = expected.chain('nat', 'KUBE-SERVICES')?.rules().filter(isTail) ?? [];
+  const lost = chain === undefined || effect.ofRules(chain, [...chain.rules().filter(rule => !isTail(rule)), ...right]);
+  const state =
+    found.length === 0
+      ? 'nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'
+      : lost
+        ? 'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be'
+        : 'the jump to KUBE-NODEPORTS is written in another way: no packet fares differently for it';
+  const severity: Severity = lost ? 'error' : found.length === 0 ? 'warning' : 'info';
+  say({kind: 'node-ports-unreachable', severity, detail: state, expected: missing, actual: found}, tail);
+}
+
+function isTail({target}: Rule): boolean {
+  return target?.name === 'KUBE-NODEPORTS';
+}
+
+/** Rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence lets through or holds back. */
+function judgeForward({expected, actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+  for (const difference of differences.filter(
+    ({kind, chain}) => kind === 'missing' && (chain === 'KUBE-FORWARD' || chain === 'KUBE-FIREWALL'),
+  )) {
+    const {rule} = difference;
+    const accepts = rule.target?.name === 'ACCEPT';
+    if (accepts && actual.chain('filter', 'FORWARD')?.policy !== 'DROP') continue;
+    if (accepts) {
+      say(
+        {
+          kind: 'forward-blocked',
+          detail: 'FORWARD drops what no rule accepts, and the rule of KUBE-FORWARD that accepts Service traffic is missing',
+          expected: [rule],
+          actual: [],
+        },
+        [difference],
+      );
+    } else if (rule.chain === 'KUBE-FIREWALL') {
+      if (!changesChain({expected, actual}, 'KUBE-FIREWALL', effect)) continue;
+      say(
+        {
+          kind: 'missing-rule',
+          severity: 'warning',
+          detail: 'packets to 127.0.0.0/8 from other hosts are not dropped: services on the loopback address can be reached by neighbours',
+          expected: [rule],
+          actual: [],
+        },
+        [difference],
+      );
+    } else if (expected.context.invalidDrop && actual.chain('filter', 'KUBE-FORWARD') !== undefined) {
+      say(
+        {
+          kind: 'missing-rule',
+          severity: 'info',
+          detail: 'INVALID packets are not dropped: connections may be reset under load, unless nf_conntrack_tcp_be_liberal is set',
+          expected: [rule],
+          actual: [],
+        },
+        [difference],
+      );
+    }
+  }
+}
+
+/** Up to 1.24, kube-proxy only marks what must not pass; rules of the kubelet's drop it. */
+function judgeMarkDrop(given: FrameCase, say: Say): void {
+  const {expected, actual} = given;
+  if (!ensuresMarkDrop(expected.context.version) || !expected.ports.some(isMarkedForDropping)) return;
+  if (actual.tables.get('nat')?.complete !== true || actual.tables.get('filter')?.complete !== true) return;
+  const broken: string[] = [];
+  const mark = passChain(given, 'nat', 'KUBE-MARK-DROP', 0)?.mark ?? 0;
+  // Where no kubelet writes its part at all, that is how the node is set up.
+  if (mark === 0 && actual.chain('filter', 'KUBE-FIREWALL') === undefined) return;
+  if (mark === 0) broken.push('KUBE-MARK-DROP sets no mark');
+  else if (passChain(given, 'filter', 'KUBE-FIREWALL', mark)?.dropped === false) broken.push('KUBE-FIREWALL does not drop what is marked');
+  for (const chain of ['INPUT', 'OUTPUT'])
+    if (!leadsTo(actual, chain, 'KUBE-FIREWALL')) broken.push(`filter/${chain} does not lead to KUBE-FIREWALL`);
+  if (broken.length === 0) return;
+  const rules = ['nat/KUBE-MARK-DROP', 'filter/KUBE-FIREWALL'].flatMap(place => {
+    const [table = '', chain = ''] = place.split('/');
+    return actual.chain(table, chain)?.rules() ?? [];
+  });
+  const detail = `${broken.join('; ')}: packets that loadBalancerSourceRanges or a Local traffic policy keep out are not dropped (the kubelet up to 1.26 writes these rules)`;
+  say({kind: 'missing-rule', severity: 'warning', detail, expected: [], actual: rules.slice(0, 6)});
+}
+
+function isMarkedForDropping({port, endpoints}: PortOnNode): boolean {
+  const ranges = port.sourceRanges.length > 0 && port.loadBalancerVIPs.length > 0;
+  return endpoints.hasAny && (ranges || (port.externalPolicyLocal && hasExternalEntry(port) && endpoints.local.length === 0));
+}
+
+function leadsTo(actual: Ruleset, chain: string, target: string): boolean {
+  return (
+    actual
+      .chain('filter', chain)
+      ?.rules()
+      .some(rule => rule.target?.name === target) ?? false
+  );
+}
+
+/** Whether packets fare differently for how a chain of table filter differs. */
+function changesChain({expected, actual}: Pick<FrameCase, 'expected' | 'actual'>, name: string, effect: FrameEffect): boolean {
+  const chain = actual.chain('filter', name);
+  const right = expected.chain('filter', name)?.rules() ?? [];
+  return chain === undefined || effect.ofRules(chain, [...right, ...chain.rules().filter(isKubeletsOwn)]);
+}
+
+/** What is left of KUBE-FORWARD and KUBE-FIREWALL, where packets fare differently for it. */
+function judgeFilterChains({expected, actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+  for (const name of ['KUBE-FORWARD', 'KUBE-FIREWALL']) {
+    const own = differences.filter(({table, chain}) => table === 'filter' && chain === name);
+    if (own.length === 0 || actual.chain('filter', name) === undefined || !changesChain({expected, actual}, name, effect)) continue;
+    const rules = (wanted: boolean): readonly Rule[] => own.filter(({kind}) => (kind === 'missing') === wanted).map(({rule}) => rule);
+    const kind = name === 'KUBE-FORWARD' ? ('forward-blocked' as const) : ('unexpected-rule' as const);
+    const detail = `the rules of ${name} are not those that kube-proxy writes, and packets fare differently for it`;
+    say({kind, severity: 'error', detail, expected: rules(true), actual: rules(false)}, own);
+  }
+}
+
+function sayRest(differences: readonly PortDifference[], say: Say): void {
+  const kinds: readonly (readonly [PortDifference['kind'], SymptomKind, string])[] = [
+    ['missing', 'missing-rule', 'is missing'],
+    ['extra', 'unexpected-rule', 'is not one that kube-proxy would have written'],
+    ['duplicate', 'duplicate-rule', 'is there twice'],
+    ['reordered', 'unexpected-rule', 'stands in another place'],
+  ];
+  for (const [kind, symptom, words] of kinds) {
+    const group = differences.filter(difference => difference.kind === kind);
+    if (group.length === 0) continue;
+    const rules = group.map(({rule}) => rule).slice(0, 6);
+    const what = group.length === 1 ? `a rule of ${group[0]?.table}/${group[0]?.chain}` : `${group.length} rules of the frame`;
+    say({
+      kind: symptom,
+      severity: 'info',
+      detail: `${what} ${group.length === 1 ? words : words.replace('is', 'are')}`,
+      expected: kind === 'missing' ? rules : [],
+      actual: kind === 'missing' ? [] : rules,
+    });
+  }
+}
+
+/** Tables that are in the dump and lack the canary. A table that was not dumped tells nothing. */
+function missingCanaries(actual: Ruleset): readonly string[] {
+  return canaryTables.filter(name => {
+    const table = actual.tables.get(name);
+    return table?.complete === true && !table.chains.has(canaryChain);
+  });
+}

@@ -1,0 +1,146 @@
+import {compareRulesets} from '../../compare/compare-rulesets.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../../expect/iptables/chain-names.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Chain, Rule, RuleText, Ruleset} from '../../model/ruleset.ts';
+import {adaptExpectation} from './infer-settings.ts';
+import type {FamilyCase} from './family-case.ts';
+import {asExpectation} from './expectation.ts';
+import {judgeForeign} from '../third-party/analyze-iptables-rules.ts';
+import {judgeFrame} from './analyze-base-rules.ts';
+import {judgePort} from './analyze-port.ts';
+import type {PortDifference} from './port-differences.ts';
+import {misnamedChains, withMisnamed} from './misnamed-chains.ts';
+import {leftoverChains} from './leftover-chains.ts';
+import {PortIndex} from './port-index.ts';
+import {ServiceView} from './iptables-service-view.ts';
+import {staleServices} from './stale-services.ts';
+import {judgeStrangeRules, type StrangeCase} from './unexpected-rules.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {uncoveredPods} from '../uncovered-pods.ts';
+
+export interface FamilyJudgement {
+  readonly symptoms: readonly Symptom[];
+  /** What the rules were held against in the end. */
+  readonly expected: ExpectedRuleset;
+}
+
+/** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
+export function judgeFamily(given: FamilyCase): FamilyJudgement {
+  const {expect, actual, sets} = given;
+  const plain = expect({});
+  const first = compareRulesets(asExpectation(plain), actual);
+  if (holdsNoServiceRules(plain, actual)) {
+    const canaries = judgeFrame({expected: plain, actual, differences: []}).filter(({kind}) => kind === 'canary-missing');
+    return {expected: plain, symptoms: [noServiceRules(plain), ...canaries]};
+  }
+  const differs = first.differences.some(({owner}) => owner !== null);
+  const {expected, symptoms} = differs ? adaptExpectation(plain, given) : {expected: plain, symptoms: []};
+  const compared = expected === plain ? first : compareRulesets(asExpectation(expected), actual);
+  const known = compared.differences.filter(difference => !isBeyondTheCut(difference, actual));
+  const owned = attribute(known, new PortIndex(expected));
+  const view = new ServiceView(expected, actual);
+  const ports = [...owned.byPort].flatMap(([item, own]) =>
+    actual.forgetting(isOfOnePort, () =>
+      expected.forgetting(() => judgePort({item, differences: own, expected, actual, view}).map(withTextsOnly)),
+    ),
+  );
+  const strangers = new Set(known.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));
+  const misnamed = [...strangers].flatMap(name =>
+    actual.forgetting(isOfOnePort, () => misnamedChains([actual.chain('nat', name) ?? []].flat(), expected.family)),
+  );
+  return {
+    expected,
+    symptoms: withMisnamed(misnamed, [
+      ...symptoms,
+      ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
+      ...judgeFrame({expected, actual, differences: owned.rest}),
+      ...ports,
+      // Without one of the tables nobody can tell where a packet would have gone.
+      ...(actual.hasTable('nat') && actual.hasTable('filter') ? judgeForeign({expected, actual, view, sets}) : []),
+      ...staleServices({expected, actual, view, rules: owned.strange}),
+      ...broadRules({expected, view, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
+      ...leftoverChains(expected, actual, compared),
+    ]),
+  };
+}
+
+/** Many Service ports share the others. */
+function isOfOnePort(chain: string): boolean {
+  return parseChainName(chain) !== null;
+}
+
+/** All that is said of a rule is its text; parsed, the evidence of a large cluster would fill the memory. */
+function withTextsOnly(symptom: Symptom): Symptom {
+  const textOf = ({table, chain, line, text}: RuleText): RuleText => ({table, chain, line, text});
+  return {...symptom, expected: symptom.expected.map(textOf), actual: symptom.actual.map(textOf)};
+}
+
+/** What they do to their own Service port is said of it; here it is about all others, where there are any. */
+function broadRules(given: StrangeCase): readonly Symptom[] {
+  return given.rules.length === 0 ? [] : [judgeStrangeRules(given)].filter(({severity}) => severity !== 'info');
+}
+
+/** What a cut dump does not show may still be on the node: it is not reported as missing. */
+function isBeyondTheCut({kind, table, chain}: PortDifference, actual: Ruleset): boolean {
+  if (kind !== 'missing' || actual.cut === null) return false;
+  const read = actual.tables.get(table);
+  if (read === undefined) return true;
+  if (read.complete) return false;
+  const found: Chain | undefined = actual.chain(table, chain);
+  return found === undefined || !found.complete;
+}
+
+function holdsNoServiceRules(expected: ExpectedRuleset, actual: Ruleset): boolean {
+  if (!expected.ports.some(({endpoints}) => endpoints.reachable.length > 0)) return false;
+  const nat = actual.tables.get('nat');
+  if (nat === undefined || !nat.complete) return false;
+  for (const {name, ruleCount} of nat.chains.values()) {
+    const role = parseChainName(name)?.role;
+    if (role !== undefined && role !== 'SEP' && ruleCount > 0) return false;
+  }
+  return true;
+}
+
+function noServiceRules(expected: ExpectedRuleset): Symptom {
+  const {family} = expected;
+  const count = expected.ports.length;
+  return {
+    kind: 'no-service-rules',
+    family,
+    port: null,
+    detail: `table nat holds none of the rules of ${count} Service ${count === 1 ? 'port' : 'ports'}: every Service is dead on this node`,
+    expected: [],
+    actual: [],
+  };
+}
+
+interface Attributed {
+  readonly byPort: ReadonlyMap<PortOnNode, readonly PortDifference[]>;
+  /** Rules in Service chains that belong to no Service port that is expected. */
+  readonly strange: readonly Rule[];
+  /** Rules that belong to Service ports and take others' packets as well. */
+  readonly broad: ReadonlyMap<Rule, readonly PortOnNode[]>;
+  readonly rest: readonly PortDifference[];
+}
+
+/** Gives each difference to the Service ports that it may concern: by its owner, its target's name, its address and port. */
+function attribute(differences: readonly PortDifference[], index: PortIndex): Attributed {
+  const byPort = new Map<PortOnNode, PortDifference[]>();
+  const strange: Rule[] = [];
+  const rest: PortDifference[] = [];
+  const broad = new Map<Rule, readonly PortOnNode[]>();
+  for (const difference of differences) {
+    const owners = difference.owner !== null ? [difference.owner] : index.concerned(difference.rule);
+    for (const owner of owners) {
+      const list = byPort.get(owner);
+      if (list === undefined) byPort.set(owner, [difference]);
+      else list.push(difference);
+    }
+    if (difference.owner !== null) continue;
+    if (difference.kind === 'extra' && owners.length > 0 && index.isBroad(difference.rule)) broad.set(difference.rule, owners);
+    if (difference.kind === 'extra' && index.isStrange(difference.rule)) strange.push(difference.rule);
+    else if (owners.length === 0) rest.push(difference);
+  }
+  return {byPort, strange, broad, rest};
+}

@@ -1,0 +1,58 @@
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Rule} from '../../model/ruleset.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import type {Trial} from '../outcomes/path-outcome.ts';
+import {judgeFates} from '../outcomes/compare-outcomes.ts';
+import {type Probe, probesFor} from '../outcomes/probes.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {SymptomList} from '../symptoms/symptom-list.ts';
+import {affinityRules} from './affinity-rules.ts';
+import {fateOf} from './iptables-outcome.ts';
+import {IptablesSense} from './iptables-semantics.ts';
+import {judgeLeftDifferences} from './residual-differences.ts';
+import {type PortCase, PortDifferences} from './port-differences.ts';
+import {judgeStaleEntries} from './stale-entries.ts';
+
+/**
+ * What the differences of one Service port do to packets, each said once. Packets of every kind are walked through the
+ * expected and the actual rules; a difference that changes no packet's fate comes out as harmless.
+ */
+export function judgePort(given: PortCase): readonly Symptom<Rule>[] {
+  const {item, expected} = given;
+  const own = new PortDifferences(given);
+  const symptoms = new SymptomList<Rule>(item.port);
+  const trials = probesFor({item, context: expected.context, hairpins: hairpins(given)}).map(probe => tryProbe(given, probe));
+  const changesFate = judgeFates({
+    ...{item, trials, symptoms},
+    sense: new IptablesSense(given, own),
+    affinity: differ => affinityRules({item, own, symptoms, changesFate: differ}),
+  });
+  judgeStaleEntries(given, own, symptoms);
+  judgeHealthCheck(item, own, symptoms);
+  judgeLeftDifferences({...given, symptoms, changesFate});
+  return symptoms.all;
+}
+
+/** Walks a probe on both sides. */
+export function tryProbe({expected, view}: Pick<PortCase, 'expected' | 'view'>, probe: Probe): Trial {
+  const environment = environmentOf(expected.context.facts, {knownTo: probe.knownTo});
+  return {
+    probe,
+    expected: fateOf(walkPacket(expected, probe.packet, environment)),
+    actual: fateOf(walkPacket(view, probe.packet, environment)),
+  };
+}
+
+/** Endpoints whose chains are there and differ: only their own connections can have changed in a way that others' have not. */
+function hairpins({item: {endpoints, endpointChain}, differences, actual}: PortCase): PortOnNode['endpoints']['reachable'] {
+  const changed = new Set(differences.map(({chain}) => chain).filter(chain => actual.chain('nat', chain) !== undefined));
+  return endpoints.reachable.filter(endpoint => changed.has(endpointChain(endpoint))).slice(0, 64);
+}
+
+function judgeHealthCheck({port}: PortOnNode, own: PortDifferences, symptoms: SymptomList<Rule>): void {
+  const missing = own.of('missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
+  if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
+  const detail = `the rule that accepts health checks on port ${port.healthCheckNodePort} is missing: a load balancer may take the node for dead`;
+  symptoms.say({kind: 'health-check-port-blocked', detail, expected: missing.map(({rule}) => rule), actual: []});
+}

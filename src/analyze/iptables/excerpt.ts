@@ -1,0 +1,147 @@
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../../expect/iptables/chain-names.ts';
+import type {Chain, ChainsByName, Rule, Ruleset, Table} from '../../model/ruleset.ts';
+import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
+import {listChain} from './iptables-service-view.ts';
+
+/**
+ * Some rules of a node, as people cut them out of a listing to show them: what it does not hold may well be on the node. A listing
+ * of table nat alone is one too. (A dump that breaks off is none: there, what comes before the break is whole.)
+ */
+export function isExcerpt(ruleset: Ruleset): boolean {
+  if (ruleset.cut !== null) return false;
+  const tables = [...ruleset.tables.values()];
+  const isListing = ruleset.toolVersion === null && ruleset.hasTable('nat') && !ruleset.hasTable('filter');
+  return isListing || tables.some(({complete}) => !complete);
+}
+
+/**
+ * The excerpt with all that it does not hold as it should be: chains that it lacks, and rules that it lacks of chains that it shows
+ * in part. What it holds stays, right or wrong. Tables count as incomplete, so that nothing is said to be missing from them.
+ */
+export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ruleset {
+  return fillUp(excerpt, expected, () => true);
+}
+
+/**
+ * The same where no Service is known: only the frame that the rules hang in is added. A packet that gets to the end of a chain of
+ * kube-proxy's that is shown, or of one that leads to Services, may find more rules there on the node.
+ */
+export function hangInFrame(excerpt: Ruleset, frame: ExpectedRuleset): Ruleset {
+  const open = new Set(['nat/KUBE-SERVICES', 'nat/KUBE-NODEPORTS']);
+  return fillUp(excerpt, frame, place => !open.has(place) && (excerpt.chain(...split(place)) === undefined || baseChains.includes(place)));
+}
+
+function fillUp(excerpt: Ruleset, expected: ExpectedRuleset, isComplete: (place: string) => boolean): Ruleset {
+  const tables = new Map<string, Map<string, Chain>>(
+    [...excerpt.tables].map(([name, {chains}]) => [name, new Map([...chains.values()].map(chain => [chain.name, chain]))]),
+  );
+  for (const chain of expectedChains(expected)) {
+    const chains = tables.get(chain.table) ?? new Map<string, Chain>();
+    tables.set(chain.table, chains);
+    const shown = chains.get(chain.name);
+    const {table, name, policy} = chain;
+    const like = {table, name, policy: shown?.policy ?? policy, complete: isComplete(`${table}/${name}`)};
+    chains.set(name, listChain(like, shown === undefined ? chain.rules() : merged(shown, chain)));
+  }
+  const whole = new Map<string, Table>([...tables].map(([name, chains]) => [name, {name, chains: byName(chains), complete: false}]));
+  return {
+    ...excerpt,
+    tables: whole,
+    forgetting: (_, work) => work(),
+    hasTable: name => whole.has(name),
+    chain: (table, name) => whole.get(table)?.chains.get(name),
+  };
+}
+
+function byName(chains: ReadonlyMap<string, Chain>): ChainsByName {
+  const list = [...chains.values()];
+  const places = new Map(list.map(({name}, place) => [name, place]));
+  return {
+    placeOf: name => places.get(name) ?? -1,
+    at: place => list[place],
+    textAt: place => list[place]?.text() ?? '',
+    size: chains.size,
+    get: name => chains.get(name),
+    has: name => chains.has(name),
+    keys: () => chains.keys(),
+    values: () => chains.values(),
+    startingWith: (...prefixes) => list.filter(({name}) => prefixes.some(prefix => name.startsWith(prefix))),
+  };
+}
+
+function split(place: string): readonly [table: string, chain: string] {
+  const [table = '', chain = ''] = place.split('/');
+  return [table, chain];
+}
+
+function expectedChains(expected: ExpectedRuleset): readonly Chain[] {
+  const names = new Set<string>(['nat/KUBE-MARK-DROP', ...baseChains]);
+  for (const place of expected.frame().keys()) names.add(place);
+  for (const item of expected.ports) {
+    const {shared, own} = expected.rulesOf(item);
+    for (const {table, chain} of shared) names.add(`${table}/${chain}`);
+    for (const chain of own.keys()) names.add(`nat/${chain}`);
+    expected.materialise(item);
+  }
+  return [...names].flatMap(place => {
+    return expected.chain(...split(place)) ?? [];
+  });
+}
+
+const baseChains: readonly string[] = [
+  ...['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'].map(chain => `nat/${chain}`),
+  ...['INPUT', 'FORWARD', 'OUTPUT'].map(chain => `filter/${chain}`),
+];
+
+/** The rules that are shown, and before each of them those that should come before it. */
+function merged(shown: Chain, right: Chain): readonly Rule[] {
+  const actual = shown.rules();
+  // A chain of a Service port or an endpoint that shows as many rules as it should have is shown whole.
+  if (parseChainName(shown.name) !== null && actual.length >= right.ruleCount) return actual;
+  const waiting = new Map<string, number[]>();
+  for (const [index, rule] of actual.entries()) {
+    const key = comparableRule(rule);
+    waiting.set(key, [...(waiting.get(key) ?? []), index]);
+  }
+  const rules: Rule[] = [];
+  const last: Rule[] = [];
+  let next = 0;
+  for (const rule of right.rules()) {
+    const at = waiting.get(comparableRule(rule))?.shift();
+    if (at === undefined) (rule.target?.name === 'KUBE-NODEPORTS' ? last : rules).push(rule);
+    else while (next <= at) rules.push(...actual.slice(next, ++next));
+  }
+  return [...rules, ...actual.slice(next), ...last];
+}
+
+/** Chains of the excerpt that belong to no Service port that is known, in words; empty when there is none. */
+export function describeStrangers(excerpt: Ruleset, expected: ExpectedRuleset): string {
+  const names = [...(excerpt.tables.get('nat')?.chains.keys() ?? [])].filter(name => {
+    const parsed = parseChainName(name);
+    return parsed !== null && parsed.role !== 'SEP' && expected.portOfHash(parsed.hash) === undefined;
+  });
+  if (names.length === 0) return '';
+  return `; ${names.slice(0, 3).join(', ')} ${names.length === 1 ? 'is' : 'are'} of no Service that was given (the name is a hash of namespace, name, port name and protocol)`;
+}
+
+/** How much a dump holds, and of which Service ports, in a few words. */
+export function describeRules(ruleset: Ruleset): string {
+  const tables = [...ruleset.tables.keys()].join(' and ');
+  const {ruleCount, chainCount} = ruleset;
+  const names = servicePortNames(ruleset);
+  const some = names.slice(0, 4).join(', ');
+  const of = names.length === 0 ? '' : ` (of ${some}${names.length > 4 ? ` and ${names.length - 4} more Service ports` : ''})`;
+  return `${ruleCount} ${ruleCount === 1 ? 'rule' : 'rules'} in ${chainCount} ${chainCount === 1 ? 'chain' : 'chains'} of table ${tables}${of}`;
+}
+
+function servicePortNames(ruleset: Ruleset): readonly string[] {
+  const names = new Set<string>();
+  for (const {chains} of ruleset.tables.values()) {
+    for (const chain of chains.values()) {
+      if (!/^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|(?:PORTALS|NODEPORT)-\w+|(?:SVC|SEP)-.*)$/.test(chain.name)) continue;
+      for (const [, name = ''] of chain.text().matchAll(/--comment "([^"/ ]+\/[^" ]+)/g)) names.add(name);
+    }
+  }
+  return [...names].sort();
+}

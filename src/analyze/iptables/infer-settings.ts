@@ -1,0 +1,120 @@
+import type {Assumption} from '../../expect/hypothesis.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {type SeenDetector, usualDetector} from '../../expect/iptables/infer-config.ts';
+import {masqueradingChains} from '../../expect/iptables/role-chains.ts';
+import type {LocalDetector} from '../../expect/node-context.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
+import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
+import {parseRule} from '../../parse/iptables/rule.ts';
+import {adapt, type Adapted} from '../infer-hypothesis.ts';
+import {describeDetector, otherDetectorSymptom} from '../symptoms/hypothesis-symptoms.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import type {FamilyCase} from './family-case.ts';
+
+/** Where the node's iptables shows that one thing explains many differences, that is the finding. */
+export function adaptExpectation(plain: ExpectedRuleset, {expect, actual, knowsZone}: FamilyCase): Adapted<ExpectedRuleset> {
+  const shared = new SharedLines(actual);
+  return adapt<ExpectedRuleset, PortOnNode>({
+    ...{expect, plain, knowsZone, textOf},
+    counterpart: (other, {port}) => other.portOfHash(port.hash),
+    fits: (expected, item) => fits(expected, item, {actual, shared}),
+    otherDetector: expected => otherDetector(expected, actual),
+  });
+}
+
+function textOf(expected: ExpectedRuleset, item: PortOnNode): string {
+  const {own, shared} = expected.rulesOf(item);
+  return [...[...own].sort().flat(), ...shared.map(({table, chain, text}) => `${table}/${chain} ${text}`)].join('\n');
+}
+
+/** Whether the node's rules of a Service port are the expected ones. */
+function fits(expected: ExpectedRuleset, item: PortOnNode, {actual, shared}: {actual: Ruleset; shared: SharedLines}): boolean {
+  const rules = expected.rulesOf(item);
+  for (const [name, text] of rules.own) {
+    const chain = actual.chain('nat', name);
+    if (chain === undefined || (chain.text() !== text && !sameRules(text, name, chain.rules()))) return false;
+  }
+  return rules.shared.every(({table, chain, text}) => shared.has(table, chain, `-A ${chain} ${text}`));
+}
+
+/** The lines of chains that many Service ports share. */
+class SharedLines {
+  readonly #actual: Ruleset;
+  readonly #lines = new Map<string, ReadonlySet<string>>();
+
+  constructor(actual: Ruleset) {
+    this.#actual = actual;
+  }
+
+  has(table: string, chain: string, line: string): boolean {
+    const key = `${table}/${chain}`;
+    const known = this.#lines.get(key) ?? new Set((this.#actual.chain(table, chain)?.text() ?? '').split('\n').map(text => text.trimEnd()));
+    this.#lines.set(key, known);
+    return known.has(line);
+  }
+}
+
+function sameRules(text: string, chain: string, actual: readonly Rule[]): boolean {
+  const lines = text.split('\n');
+  return (
+    lines.length === actual.length &&
+    lines.every((line, index) => {
+      const rule = actual[index];
+      return rule !== undefined && comparableRule(parseRule(line, {table: 'nat', chain, line: 0})) === comparableRule(rule);
+    })
+  );
+}
+
+interface DetectorFinding {
+  readonly assumption: Assumption;
+  readonly symptom: Symptom<never>;
+}
+
+/** The node tells pods from others in another way than configured; null when it does not, or too few Services show it. */
+function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFinding | null {
+  const {context, family} = expected;
+  // What a cut dump does not show may still be on the node.
+  if (actual.tables.get('nat')?.complete !== true) return null;
+  if (!holdsThree(tellingPorts(expected)) && !holdsThree(tellingChains(actual))) return null;
+  const seen = usualDetector(actual);
+  const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
+  const found = describeSeen(seen);
+  if (configured === found) return null;
+  const assumption = seen?.kind === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: detectorOf(seen)};
+  return {assumption, symptom: otherDetectorSymptom(family, {found, configured})};
+}
+
+/** Stops at the third: to go through all takes long on a large node. */
+function holdsThree(items: Iterable<unknown>): boolean {
+  let count = 0;
+  for (const _ of items) if (++count === 3) return true;
+  return false;
+}
+
+/** Service ports that are masqueraded at their cluster IPs by rules that tell pods from others. */
+function* tellingPorts(expected: ExpectedRuleset): Iterable<PortOnNode> {
+  for (const item of expected.ports) {
+    const {own, shared} = expected.rulesOf(item);
+    if ([...own.values()].some(tells) || shared.some(({text}) => tells(text))) yield item;
+  }
+}
+
+/** Chains that hold such rules. */
+function* tellingChains(actual: Ruleset): Iterable<Chain> {
+  for (const chain of masqueradingChains(actual)) if (tells(chain.text())) yield chain;
+}
+
+function tells(text: string): boolean {
+  return / cluster IP".* -j KUBE-MARK-MASQ$/m.test(text);
+}
+
+function detectorOf(seen: SeenDetector | null): LocalDetector {
+  if (seen === null || seen.kind === 'all') return {kind: 'none'};
+  if (seen.kind === 'cidr') return {kind: 'cidr', cidr: seen.value};
+  return seen.value.endsWith('+') ? {kind: 'prefix', name: seen.value.slice(0, -1)} : {kind: 'bridge', name: seen.value};
+}
+
+function describeSeen(seen: SeenDetector | null): string {
+  return describeDetector(seen?.kind === 'all' ? 'all' : detectorOf(seen));
+}

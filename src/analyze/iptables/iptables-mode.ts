@@ -1,0 +1,98 @@
+import {append} from '../../model/append.ts';
+import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {Family} from '../../model/family.ts';
+import {oldestKnownMinor} from '../../model/proxy-config.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
+import type {NodeDump} from '../../model/snapshot.ts';
+import {cutReason, whyDoubtful} from '../truncated-settings.ts';
+import {ipsetsOf, knowsZone} from '../node-input.ts';
+import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import type {Expect} from './family-case.ts';
+import {completeExcerpt, describeRules, describeStrangers, isExcerpt} from './excerpt.ts';
+import {garbledRules} from './invalid-rules.ts';
+import {judgeFamily} from './analyze-family.ts';
+import {countRules} from './read-dumps.ts';
+import {servedFamilies} from './served-families.ts';
+import {settleVersion} from './resolve-version.ts';
+import {tracePort} from './trace-port.ts';
+
+/** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
+export const iptablesMode: ProxyMode = {
+  name: 'iptables',
+  prepare(input) {
+    const {config, dumps, node, api} = input;
+    const {version} = config;
+    if (version.value.minor < oldestKnownMinor)
+      return {whyUnread: `kube-proxy ${version.value.text} is older than 1.${oldestKnownMinor}, the oldest whose rules are known`};
+    if (dumps.current.size === 0) return {whyUnread: whyEmpty(node)};
+    // Without Services no version can be told from another.
+    const settled = api.services === null ? {config, misfit: null} : settleVersion(input, dumps.current);
+    if (settled.misfit !== null) return {whyUnread: settled.misfit};
+    return {judge: () => judgeFamilies({...input, config: settled.config})};
+  },
+};
+
+function judgeFamilies(input: NodeInput): ModeJudgement {
+  const {dumps} = input;
+  const judged: Family[] = [];
+  const unread: UnreadFamily[] = [];
+  const symptoms: Symptom[] = [];
+  const traces: PortTrace[] = [];
+  const sets = ipsetsOf(input.node);
+  const cut = [...dumps.current.values()].find(ruleset => ruleset.cut !== null)?.cut ?? null;
+  for (const family of servedFamilies(input, dumps.current)) {
+    const ruleset = dumps.current.get(family) ?? null;
+    const expect: Expect = assumption => expectRuleset({...input, family, ruleset}, assumption);
+    const reason = whyUnreadable(family, ruleset);
+    if (reason !== null || ruleset === null) {
+      if (ruleset !== null || expect({}).ports.length > 0) unread.push({family, reason: reason ?? 'there is no dump of it'});
+      continue;
+    }
+    const excerpt = isExcerpt(ruleset);
+    const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
+    const {symptoms: found, expected} = judgeFamily({expect, actual, sets, knowsZone: knowsZone(input)});
+    const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
+    if (doubt !== null) {
+      unread.push({family, reason: doubt});
+      continue;
+    }
+    append(
+      traces,
+      expected.ports.filter(({port}) => input.traces(port, found)).map(item => tracePort({item, expected, actual})),
+    );
+    if (found.length > 0 && garbledRules(ruleset).length > 0)
+      unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});
+    else append(symptoms, excerpt ? found.filter(isSeen) : found);
+    if (excerpt) unread.push({family, reason: partly(ruleset, expected)});
+    else if (ruleset.cut === null) judged.push(family);
+    else unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
+  }
+  return {families: judged, unread, symptoms, traces, config: input.config, counts: countRules(dumps)};
+}
+
+/** That nothing leads to a chain, or that a rule without effect is not there, may only be that it was not shown. */
+function isSeen({kind, severity}: Symptom): boolean {
+  return kind !== 'orphan-chain' && !(kind === 'missing-rule' && severity === 'info');
+}
+
+function partly(ruleset: Ruleset, expected: ExpectedRuleset): string {
+  const strangers = describeStrangers(ruleset, expected);
+  return `the dump is an excerpt, ${describeRules(ruleset)}: it was judged by what it holds, and all else was taken to be as it should be${strangers}`;
+}
+
+/** Null when the ruleset holds the tables that Services live in. */
+function whyUnreadable(family: Family, ruleset: Ruleset | null): string | null {
+  if (ruleset === null) return `there is no ${family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'} of it`;
+  const missing = ['nat', 'filter'].filter(table => !ruleset.hasTable(table));
+  if (missing.length === 0 || ruleset.cut !== null || isExcerpt(ruleset)) return null;
+  return `the dump holds no table ${missing.join(' and no table ')}: it is of other tables only, or everything was flushed`;
+}
+
+function whyEmpty(node: NodeDump): string {
+  const files = node.files.filter(file => file.endsWith('-save') && !file.startsWith('ip'));
+  if (node.files.includes('iptables-save')) return 'its iptables-save is empty: the command failed, or everything was flushed';
+  return files.length > 0 ? `it has no iptables-save, only ${files.join(', ')}` : 'it has no iptables-save';
+}

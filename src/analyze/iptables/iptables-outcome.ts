@@ -1,0 +1,27 @@
+import {parseChainName} from '../../expect/iptables/chain-names.ts';
+import type {Rule} from '../../model/ruleset.ts';
+import type {Outcome} from '../../trace/outcome.ts';
+import {type Fate, gatherFate} from '../outcomes/path-outcome.ts';
+
+/** The fate of a packet that was walked through iptables. */
+export function fateOf(outcomes: readonly Outcome[]): Fate {
+  return gatherFate(outcomes, rememberedIn);
+}
+
+function rememberedIn(path: readonly Rule[]): string | null {
+  const matches = path.findLast(({target}) => target?.name === 'DNAT')?.matches ?? [];
+  const recent = matches.find(({name, options}) => name === 'recent' && options.some(({flag}) => flag === '--set'));
+  return recent?.options.find(({flag}) => flag === '--name')?.values[0] ?? null;
+}
+
+/** `SVC`, `SVL` or `XLB`: the chain that picked the endpoint; null when none did. */
+export function balancingRole(fate: Fate): string | null {
+  for (const {path} of fate.destinations.values()) {
+    const roles = path
+      .flatMap(rule => parseChainName(rule.chain)?.role ?? [])
+      .filter(role => role === 'SVC' || role === 'SVL' || role === 'XLB');
+    const last = roles.at(-1);
+    if (last !== undefined) return last;
+  }
+  return null;
+}

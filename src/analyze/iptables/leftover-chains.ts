@@ -1,0 +1,60 @@
+import {chainFound, type Comparison} from '../../compare/compare-rulesets.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../../expect/iptables/chain-names.ts';
+import {deletesLocalChains} from '../../expect/iptables/iptables-versions.ts';
+import type {Chain, Ruleset} from '../../model/ruleset.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+
+/** Chains of Service ports and endpoints that are not expected: one symptom for those that nothing reaches, with their number. */
+export function leftoverChains(
+  expected: ExpectedRuleset,
+  actual: Ruleset,
+  {nat: found}: Pick<Comparison<unknown>, 'nat'>,
+): readonly Symptom[] {
+  const nat = actual.tables.get('nat');
+  if (nat === undefined) return [];
+  const leftovers: Chain[] = [];
+  for (const [place, how] of found.entries()) {
+    const chain = how === chainFound.unexpected ? nat.chains.at(place) : undefined;
+    if (chain !== undefined && isOfServices(chain, expected) && chain.ruleCount > 0) leftovers.push(chain);
+  }
+  if (leftovers.length === 0) return [];
+  const reached = reachable(actual, found, leftovers);
+  const orphans = leftovers.filter(chain => !reached.has(chain.name));
+  if (orphans.length === 0) return [];
+  const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
+  const detail = `${orphans.length} ${orphans.length === 1 ? 'chain' : 'chains'} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
+  return [{kind: 'orphan-chain', family: expected.family, port: null, detail, expected: [], actual: rules}];
+}
+
+/** KUBE-XLB chains that this kube-proxy does not remove are ST502. */
+function isOfServices({name}: Chain, {context}: ExpectedRuleset): boolean {
+  const role = parseChainName(name)?.role;
+  return role !== undefined && (role !== 'XLB' || deletesLocalChains(context.version));
+}
+
+/** Names of leftover chains that some chain in use leads to. Chains that read as expected lead to expected ones only. */
+function reachable(actual: Ruleset, found: Comparison<unknown>['nat'], leftovers: readonly Chain[]): ReadonlySet<string> {
+  const names = new Set(leftovers.map(({name}) => name));
+  const reached = new Set<string>();
+  const queue: Chain[] = [];
+  const visit = (chain: Chain): void => {
+    for (const target of jumpsOf(chain.text())) {
+      if (!names.has(target) || reached.has(target)) continue;
+      reached.add(target);
+      const next = actual.chain('nat', target);
+      if (next !== undefined) queue.push(next);
+    }
+  };
+  for (const [place, how] of found.entries()) {
+    const chain = how === chainFound.same ? undefined : actual.tables.get('nat')?.chains.at(place);
+    if (chain !== undefined && (how === chainFound.changed || parseChainName(chain.name) === null)) visit(chain);
+  }
+  for (let chain = queue.pop(); chain !== undefined; chain = queue.pop()) visit(chain);
+  return reached;
+}
+
+/** Nothing more is asked of thousands of chains, so their rules are not parsed. */
+function jumpsOf(text: string): readonly string[] {
+  return [...text.matchAll(/ -[jg] (\S+)/g)].flatMap(([, target]) => target ?? []);
+}

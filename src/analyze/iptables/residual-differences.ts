@@ -1,0 +1,72 @@
+import type {Rule} from '../../model/ruleset.ts';
+import {entriesOf} from '../outcomes/entries.ts';
+import type {SymptomKind} from '../symptoms/symptom.ts';
+import type {SymptomList} from '../symptoms/symptom-list.ts';
+import {entryOfRule, isEntryRule} from './entry-rule.ts';
+import {Explained} from './explained-differences.ts';
+import type {PortCase, PortDifference} from './port-differences.ts';
+
+export interface LeftCase extends PortCase {
+  readonly symptoms: SymptomList<Rule>;
+  /** Some packet fares otherwise than it should. */
+  readonly changesFate: boolean;
+}
+
+/** Differences that nothing said so far explains. When packets fare as they should, they are harmless. */
+export function judgeLeftDifferences(given: LeftCase): void {
+  const {item, differences, symptoms, changesFate} = given;
+  const explained = new Explained(item, symptoms.all);
+  const left = differences.filter(difference => !explained.covers(difference));
+  const rejects = left.filter(isReject);
+  for (const {rule} of rejects) judgeLeftReject(given, rule);
+  const loud = changesFate && symptoms.all.every(({kind}) => kind === 'unexpected-reject' || kind === 'health-check-port-blocked');
+  for (const kind of ['missing', 'extra', 'duplicate', 'reordered'] as const) {
+    const group = left.filter(difference => difference.kind === kind && !rejects.includes(difference));
+    if (group.length > 0) sayGroup(given, {kind, group, loud});
+  }
+}
+
+function isReject({kind, table, rule}: PortDifference): boolean {
+  return kind === 'extra' && table === 'filter' && (rule.target?.name === 'REJECT' || rule.target?.name === 'DROP');
+}
+
+function judgeLeftReject({item: {port, endpoints}, expected, symptoms, changesFate}: LeftCase, rule: Rule): void {
+  if (!entriesOf(port, expected.context).some(entry => isEntryRule(rule, entry))) {
+    const where = entryOfRule(rule);
+    const detail = `still refuses packets to ${where}, which the API does not give it (any more)`;
+    return symptoms.say({kind: 'stale-service', severity: 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
+  }
+  const reach = changesFate ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place';
+  const detail = endpoints.hasAny
+    ? `a rule refuses or drops its packets although it has endpoints; ${reach}`
+    : 'a rule refuses or drops its packets in another way than kube-proxy does';
+  const severity = changesFate ? ('error' as const) : ('info' as const);
+  symptoms.say({kind: 'unexpected-reject', severity, detail, expected: [], actual: [rule]}, `left ${rule.line}`);
+}
+
+interface Group {
+  readonly kind: PortDifference['kind'];
+  readonly group: readonly PortDifference[];
+  /** Nothing said so far explains that packets fare differently. */
+  readonly loud: boolean;
+}
+
+function sayGroup({symptoms, changesFate}: LeftCase, {kind, group, loud}: Group): void {
+  const rules = group.map(({rule}) => rule).slice(0, 6);
+  const places = [...new Set(group.map(({table, chain}) => `${table}/${chain}`))].slice(0, 3).join(', ');
+  const harmless = changesFate
+    ? 'what packets make of it is said in the other findings of this port'
+    : 'no packet fares differently for it';
+  const count = group.length === 1 ? 'a rule' : `${group.length} rules`;
+  const {symptom, what} = wording[kind];
+  const detail = `${count} ${what} in ${places}: ${loud ? 'packets fare differently for it' : harmless}`;
+  const evidence = kind === 'missing' ? {expected: rules, actual: []} : {expected: [], actual: rules};
+  symptoms.say({kind: symptom, severity: loud ? 'error' : 'info', detail, ...evidence}, `left ${kind}`);
+}
+
+const wording: Readonly<Record<PortDifference['kind'], {readonly symptom: SymptomKind; readonly what: string}>> = {
+  missing: {symptom: 'missing-rule', what: "of kube-proxy's missing"},
+  extra: {symptom: 'unexpected-rule', what: 'that kube-proxy would not have written'},
+  duplicate: {symptom: 'duplicate-rule', what: 'twice'},
+  reordered: {symptom: 'unexpected-rule', what: 'in another order'},
+};

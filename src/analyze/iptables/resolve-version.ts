@@ -1,0 +1,89 @@
+import {compareRulesets} from '../../compare/compare-rulesets.ts';
+import {type ExpectInput, expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
+import {neighboursOf} from '../../expect/iptables/iptables-versions.ts';
+import type {Family} from '../../model/family.ts';
+import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import {asExpectation} from './expectation.ts';
+import {isExcerpt} from './excerpt.ts';
+import {servedFamilies} from './served-families.ts';
+
+/** Versions from 1.27 on whose rules look alike and that treat some Services in different ways: the first of each kind. */
+const lookalikes: readonly number[] = [36, 35, 34, 33, 31, 30, 29, 28, 27];
+
+/** Versions before 1.24, each with rules of its own. */
+const old: readonly number[] = [23, 22, 21, 20, 19, 18, 17, 16, 14, 13, 11, 5];
+
+export interface SettledVersion {
+  readonly config: ProxyConfig;
+  /** Why the node cannot be judged by any version that is known; null when it can. */
+  readonly misfit: string | null;
+}
+
+type Input = Omit<ExpectInput, 'family' | 'ruleset'>;
+
+/**
+ * Where kube-proxy's version is only guessed, or its rules are only known from its neighbours: the version that the node's rules
+ * fit best, the first of those that fit alike.
+ */
+export function settleVersion(input: Input, rulesets: ReadonlyMap<Family, Ruleset>): SettledVersion {
+  const {value} = input.config.version;
+  const neighbours = neighboursOf(value);
+  if (!value.guessed && neighbours !== null) return settleOnNeighbour(input, rulesets, neighbours);
+  if (!value.guessed || (value.minor >= 24 && value.minor < 27)) return {config: input.config, misfit: null};
+  const all = [...rulesets.values()].some(isExcerpt) ? [...lookalikes, ...old] : value.minor < 24 ? old : lookalikes;
+  const {best} = bestFit(input, rulesets, [value.minor, ...all]);
+  return {config: best, misfit: null};
+}
+
+function settleOnNeighbour(
+  input: Input,
+  rulesets: ReadonlyMap<Family, Ruleset>,
+  {bounds, certain}: {readonly bounds: readonly number[]; readonly certain: boolean},
+): SettledVersion {
+  const {best, differences} = bestFit(input, rulesets, bounds);
+  if (certain || differences === 0) return {config: best, misfit: null};
+  const names = bounds.map(minor => `1.${minor}`).join(' and ');
+  const text = input.config.version.value.text;
+  return {
+    config: input.config,
+    misfit: `the rules of kube-proxy ${text} are not known, and those of ${names} do not fit; judge by one of them all the same with --kube-proxy-version`,
+  };
+}
+
+function bestFit(
+  input: Input,
+  rulesets: ReadonlyMap<Family, Ruleset>,
+  minors: readonly number[],
+): {readonly best: ProxyConfig; readonly differences: number} {
+  let best = {best: input.config, differences: Number.POSITIVE_INFINITY};
+  for (const minor of new Set(minors)) {
+    const candidate = judgedBy(input.config, minor);
+    const differences = countDifferences({...input, config: candidate}, rulesets);
+    if (differences < best.differences) best = {best: candidate, differences};
+    if (differences === 0) break;
+  }
+  return best;
+}
+
+/** The settings with the rules of another version; a version that was said keeps its name. */
+function judgedBy(config: ProxyConfig, minor: number): ProxyConfig {
+  const {value, source} = config.version;
+  if (minor === value.minor) return config;
+  const said = value.guessed === undefined;
+  const version: KubeProxyVersion = said ? {...value, minor} : {text: `about v1.${minor}`, minor, patch: 0, guessed: true};
+  return {...config, version: {value: version, source: said ? `${source}; judged by the rules of 1.${minor}, which fit best` : source}};
+}
+
+function countDifferences(input: Input, rulesets: ReadonlyMap<Family, Ruleset>): number {
+  let differences = 0;
+  for (const family of servedFamilies(input, rulesets)) {
+    const ruleset = rulesets.get(family);
+    if (ruleset === undefined) continue;
+    const expected = expectRuleset({...input, family, ruleset});
+    const found = compareRulesets(asExpectation(expected), ruleset).differences;
+    // What an excerpt does not hold may be on the node.
+    differences += isExcerpt(ruleset) ? found.filter(({kind}) => kind !== 'missing').length : found.length;
+  }
+  return differences;
+}

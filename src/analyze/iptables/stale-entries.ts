@@ -1,0 +1,26 @@
+import type {Rule} from '../../model/ruleset.ts';
+import {entriesOf} from '../outcomes/entries.ts';
+import type {SymptomList} from '../symptoms/symptom-list.ts';
+import {entryOfRule, isEntryRule} from './entry-rule.ts';
+import type {PortCase, PortDifferences} from './port-differences.ts';
+import {changesFates, otherClaimant} from './rule-effect.ts';
+
+/** Rules that lead into the Service port's chains from an address or a port that is none of its entries (any more). */
+export function judgeStaleEntries(given: PortCase, own: PortDifferences, symptoms: SymptomList<Rule>): void {
+  const entries = entriesOf(given.item.port, given.expected.context);
+  for (const {rule, table} of own.of('extra')) {
+    const shared = rule.chain === 'KUBE-SERVICES' || rule.chain === 'KUBE-NODEPORTS';
+    const leadsHere = table === 'nat' && shared && own.isOwn(rule.target?.name ?? '');
+    if (leadsHere && !entries.some(entry => isEntryRule(rule, entry))) judgeStaleEntry(given, rule, symptoms);
+  }
+}
+
+function judgeStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: SymptomList<Rule>): void {
+  const where = entryOfRule(rule);
+  const owner = otherClaimant(rule, item, expected);
+  const answers = owner === undefined && changesFates(rule, {expected, actual: view});
+  const detail = answers
+    ? `still answers at ${where}, which the API does not give it (any more)`
+    : `a rule leads to it from ${where}, which ${owner === undefined ? 'the API does not give it (any more): no packet fares differently for it' : `is ${owner.port.servicePortName}'s`}`;
+  symptoms.say({kind: 'stale-service', severity: answers ? 'error' : 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
+}

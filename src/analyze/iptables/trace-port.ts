@@ -1,0 +1,36 @@
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../../expect/iptables/chain-names.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {traceServedPort} from '../trace-served-port.ts';
+import {fateOf} from './iptables-outcome.ts';
+
+export interface TraceInput {
+  readonly item: PortOnNode;
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+}
+
+/** The way of a packet through the chains that a node really holds, down to the one that rewrites it. */
+export function tracePort({item, expected, actual}: TraceInput): PortTrace {
+  const environment = environmentOf(expected.context.facts);
+  return traceServedPort<Rule>({
+    ...{item, context: expected.context},
+    walk: packet => ({
+      should: fateOf(walkPacket(expected, packet, environment)),
+      does: fateOf(walkPacket(actual, packet, environment)),
+    }),
+    stepsOf: path => path.filter(isWay).map(({table, chain, line, text, target}) => ({table, chain, line, text, to: target?.name ?? ''})),
+    pickOf: path => path.findLast(({target}) => parseChainName(target?.name ?? '')?.role === 'SEP') ?? null,
+    rewriteOf: path => path.findLast(({target}) => target?.name === 'DNAT') ?? null,
+  });
+}
+
+/** The jumps that lead to the chain that picks an endpoint. */
+function isWay({table, target}: Rule): boolean {
+  const role = parseChainName(target?.name ?? '')?.role;
+  return table === 'nat' && (target?.name === 'KUBE-NODEPORTS' || (role !== undefined && role !== 'SEP'));
+}

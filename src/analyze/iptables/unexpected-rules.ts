@@ -1,0 +1,123 @@
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import {entryText} from '../../model/entry.ts';
+import type {Severity} from '../../model/finding.ts';
+import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
+import type {Environment} from '../../trace/packet.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {type Probe, probesFor} from '../outcomes/probes.ts';
+import {listChain, type ServiceView} from './iptables-service-view.ts';
+import {sourceNames} from '../outcomes/sources.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {describeFate, type Fate, sameEnds, sameFate} from '../outcomes/path-outcome.ts';
+import {fateOf} from './iptables-outcome.ts';
+
+export interface StrangeCase {
+  readonly expected: ExpectedRuleset;
+  readonly view: ServiceView;
+  /** Rules in chains that Services share which do not say what Service they are for. */
+  readonly rules: readonly Rule[];
+  /** Service ports that are judged elsewhere. */
+  readonly except?: ReadonlySet<PortOnNode>;
+}
+
+/** Rules that do not even say whose they are: as bad as what they do to packets, which are walked with and without them. */
+export function judgeStrangeRules({expected, view, rules, except = new Set()}: StrangeCase): Symptom {
+  const ports = expected.ports.filter(item => !except.has(item));
+  const effect = effectOf(expected, view, {rules, ports});
+  const [first] = rules;
+  const what =
+    rules.length === 1
+      ? `a rule in ${first?.table}/${first?.chain} is not one that kube-proxy would have written`
+      : `${rules.length} rules in kube-proxy's chains are not of its making`;
+  return {
+    kind: 'unexpected-rule',
+    severity: effect.severity,
+    family: expected.family,
+    port: null,
+    detail: `${what}: ${effect.text}`,
+    expected: [],
+    actual: rules.slice(0, 6),
+  };
+}
+
+interface Effect {
+  readonly severity: Severity;
+  readonly text: string;
+}
+
+/** More Service ports than this are not tried one by one. */
+const mostPorts = 300;
+
+function effectOf(
+  expected: ExpectedRuleset,
+  view: ServiceView,
+  {rules, ports}: {readonly rules: readonly Rule[]; readonly ports: readonly PortOnNode[]},
+): Effect {
+  const environment = environmentOf(expected.context.facts);
+  const cleaned = without(view, rules);
+  const changed: Change[] = [];
+  for (const item of ports.slice(0, mostPorts)) {
+    const change = changeOf(item, expected, {view, cleaned, environment});
+    if (change !== null) changed.push(change);
+  }
+  const worst = changed.find(({lost}) => lost) ?? changed[0];
+  if (worst === undefined) return {severity: 'info', text: 'no packet fares differently for it'};
+  const {item, probe, fate, other} = worst;
+  const more = changed.length > 1 ? `, and ${changed.length - 1} more Service ports are concerned` : '';
+  const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
+  const text = worst.lost
+    ? `${where} end in ${describeFate(fate)}, and without it in ${describeFate(other)}${more}`
+    : `${where} are masqueraded in another way for it${more}`;
+  return {severity: worst.lost ? 'error' : 'warning', text};
+}
+
+interface Change {
+  readonly item: PortOnNode;
+  readonly probe: Probe;
+  readonly fate: Fate;
+  readonly other: Fate;
+  /** They end elsewhere, and are not only masqueraded in another way. */
+  readonly lost: boolean;
+}
+
+interface Walks {
+  readonly view: ServiceView;
+  readonly cleaned: ChainSource;
+  readonly environment: Environment;
+}
+
+function changeOf(item: PortOnNode, {context}: ExpectedRuleset, {view, cleaned, environment}: Walks): Change | null {
+  for (const probe of probesFor({item, context, hairpins: []})) {
+    if (probe.knownTo.size > 0) continue;
+    const fate = fateOf(walkPacket(view, probe.packet, environment));
+    const other = fateOf(walkPacket(cleaned, probe.packet, environment));
+    if (!sameFate(fate, other)) return {item, probe, fate, other, lost: !sameEnds(fate, other)};
+  }
+  return null;
+}
+
+/** The rules as they are but for these. */
+function without(view: ServiceView, rules: readonly Rule[]): ChainSource {
+  const left = new Set(rules);
+  const touched = new Set(rules.map(({table, chain}) => `${table}/${chain}`));
+  const made = new Map<string, Chain>();
+  return {
+    family: view.family,
+    hasTable: table => view.hasTable(table),
+    chain: (table, name) => {
+      const key = `${table}/${name}`;
+      const chain = view.chain(table, name);
+      if (chain === undefined || !touched.has(key)) return chain;
+      const known =
+        made.get(key) ??
+        listChain(
+          chain,
+          chain.rules().filter(rule => !left.has(rule)),
+        );
+      made.set(key, known);
+      return known;
+    },
+  };
+}

@@ -1,0 +1,278 @@
+import {compareRulesets} from '../../compare/compare-rulesets.ts';
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import {setName} from '../../expect/ipvs/set-names.ts';
+import type {Difference} from '../../model/difference.ts';
+import type {Severity} from '../../model/finding.ts';
+import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+import {frameSource, outFilterChain, withChains} from './base-rule-source.ts';
+import {type FrameHarm, FrameTrials} from './base-rule-probes.ts';
+import type {IpvsSides} from './ipvs-sides.ts';
+
+export interface IpvsFrameCase {
+  readonly expected: ExpectedIpvs;
+  readonly ruleset: Ruleset;
+  readonly sides: IpvsSides;
+  /** Null when they were not read. */
+  readonly sets: ReadonlyMap<string, IpSet> | null;
+  readonly nodeName: string;
+}
+
+type FrameDifference = Difference<ServedPort>;
+
+/** What is wrong with the iptables rules around IPVS: they masquerade, filter by source and keep the node's own ports off the addresses of Services. */
+export function judgeIpvsFrame(given: IpvsFrameCase): readonly Symptom<Rule>[] {
+  return new FrameJudge(given).judge();
+}
+
+class FrameJudge {
+  readonly #case: IpvsFrameCase;
+  readonly #frame: ChainSource;
+  readonly #symptoms: Symptom<Rule>[] = [];
+  #trials: FrameTrials | null = null;
+
+  constructor(given: IpvsFrameCase) {
+    this.#case = given;
+    this.#frame = frameSource(given.expected);
+  }
+
+  judge(): readonly Symptom<Rule>[] {
+    const {expected, ruleset} = this.#case;
+    const all = compareFrame(expected, ruleset).filter(difference => this.#counts(difference));
+    const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
+    for (const table of gone) this.#tableGone(table);
+    const left = all.filter(({table}) => !gone.includes(table));
+    const rest = this.#judgeDetector(left);
+    for (const hook of rest.filter(isHook)) this.#judgeHook(hook);
+    const chains = Map.groupBy(
+      rest.filter(difference => !isHook(difference)),
+      ({table, chain}) => groups.get(`${table}/${chain}`) ?? `${table}/${chain}`,
+    );
+    for (const [key, differences] of chains) this.#judgeChain(key, differences);
+    return this.#symptoms;
+  }
+
+  /** Rules of others in base chains, what is beyond a cut, and what only follows from what a set holds, are not said here. */
+  #counts({kind, table, chain, rule, owner}: FrameDifference): boolean {
+    const {expected, ruleset, sets} = this.#case;
+    if (kind !== 'missing' && !chain.startsWith('KUBE-')) return false;
+    if (kind === 'missing' && isBeyondTheCut(ruleset, table, chain)) return false;
+    // Of a Service's own rule the walk of its packets tells.
+    if (owner !== null) return false;
+    const set = setOf(rule);
+    if (set === null || sets === null || alwaysWritten.has(`${table}/${chain}`)) return true;
+    const filled = (sets.get(set)?.elements.length ?? 0) > 0;
+    const wanted = [...expected.members].some(([role, members]) => setName(role, expected.context.family) === set && members.size > 0);
+    return kind === 'missing' ? filled : wanted || !filled;
+  }
+
+  #tableGone(table: string): void {
+    const detail =
+      table === 'nat'
+        ? "table nat holds none of kube-proxy's rules: nothing is masqueraded, so what comes from outside the node to pods elsewhere never sees an answer"
+        : "table filter holds none of kube-proxy's rules: loadBalancerSourceRanges are not enforced, and ports of the node answer on the addresses of Services";
+    this.#say({kind: 'no-service-rules', detail, expected: [], actual: [], ...(table === 'nat' ? {} : {severity: 'warning'})});
+  }
+
+  /** The one rule that tells pods from others differs in nothing else. */
+  #judgeDetector(differences: readonly FrameDifference[]): readonly FrameDifference[] {
+    const own = differences.filter(({chain, rule}) => chain === 'KUBE-SERVICES' && isClusterIPMasquerade(rule));
+    const missing = own.find(({kind}) => kind === 'missing')?.rule;
+    const extra = own.find(({kind}) => kind === 'extra')?.rule;
+    if (missing === undefined || extra === undefined) return differences;
+    const detail = `the rules take for pods ${podsOf(extra)}, and kube-proxy's settings say ${podsOf(missing)}: it runs with other settings than were read`;
+    this.#say({kind: 'cluster-cidr-mismatch', detail, expected: [missing], actual: [extra]});
+    return differences.filter(difference => !own.includes(difference));
+  }
+
+  #judgeHook({table, chain, rule}: FrameDifference): void {
+    const {ruleset} = this.#case;
+    const target = rule.target?.name ?? '';
+    const closest =
+      ruleset
+        .chain(table, chain)
+        ?.rules()
+        .filter(found => found.target?.name === target) ?? [];
+    const without = this.#harmOf(this.#withoutJump(table, chain, target));
+    const state =
+      closest.length === 0
+        ? `${target} is not reached from ${table}/${chain}`
+        : `the jump from ${table}/${chain} to ${target} has other conditions`;
+    const evidence = {expected: [rule], actual: closest.slice(0, 3)};
+    if (target === 'KUBE-POSTROUTING')
+      return this.#say({kind: 'postrouting-broken', detail: `${state}: nothing is masqueraded`, ...evidence});
+    const drops = ruleset.chain(table, chain)?.policy === 'DROP';
+    if (target === 'KUBE-FORWARD' && drops)
+      return this.#say({
+        kind: 'forward-blocked',
+        detail: `${state}, and FORWARD drops what no rule accepts: answers of pods are lost`,
+        ...evidence,
+      });
+    const severity = severityOf(without, 'warning');
+    this.#say({kind: 'services-chain-not-hooked', severity, detail: `${state}: ${consequences[without]}`, ...evidence});
+  }
+
+  #judgeChain(key: string, differences: readonly FrameDifference[]): void {
+    const members = new Set([...groups].flatMap(([chain, group]) => (group === key ? [chain] : [])));
+    const chains = members.size > 0 ? members : new Set([key]);
+    const harm = this.#harmOf(withChains(this.#frame, this.#case.ruleset, chains));
+    const evidence = {
+      expected: differences.flatMap(({kind, rule}) => (kind === 'missing' ? [rule] : [])).slice(0, 6),
+      actual: differences.flatMap(({kind, rule}) => (kind === 'missing' ? [] : [rule])).slice(0, 6),
+    };
+    const where = [...chains].join(' and ');
+    if (key === 'filter/KUBE-FORWARD' && this.#blocksForward(differences)) {
+      const detail = `the rules of ${where} are not those that kube-proxy writes: answers of pods are dropped`;
+      return this.#say({kind: 'forward-blocked', detail, ...evidence});
+    }
+    if (key === 'filter/KUBE-NODE-PORT' && this.#blocksHealthChecks(differences)) {
+      const detail = 'the rule that accepts health checks is missing: a load balancer may take the node for dead';
+      return this.#say({kind: 'health-check-port-blocked', detail, ...evidence});
+    }
+    if (harm === 'none') return this.#harmless(differences, where);
+    const detail = `the rules of ${where} are not those that kube-proxy writes: ${consequences[harm]}`;
+    this.#say({kind: kindOf(key, harm, differences), severity: severityOf(harm, 'info'), detail, ...evidence});
+  }
+
+  #harmless(differences: readonly FrameDifference[], where: string): void {
+    for (const [kind, symptom, words] of harmlessKinds) {
+      const rules = differences.filter(difference => difference.kind === kind).map(({rule}) => rule);
+      if (rules.length === 0) continue;
+      const detail = `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${where} ${words}: no packet fares differently for it`;
+      const [expected, actual] = kind === 'missing' ? [rules.slice(0, 6), []] : [[], rules.slice(0, 6)];
+      this.#say({kind: symptom, severity: 'info', detail, expected, actual});
+    }
+  }
+
+  /** Requests pass IPVS and not FORWARD; the answers of pods do pass it. */
+  #blocksForward(differences: readonly FrameDifference[]): boolean {
+    const policy = this.#case.ruleset.chain('filter', 'FORWARD')?.policy;
+    return differences.some(({kind, rule}) =>
+      kind === 'missing' ? policy === 'DROP' : ['DROP', 'REJECT'].includes(rule.target?.name ?? ''),
+    );
+  }
+
+  #blocksHealthChecks(differences: readonly FrameDifference[]): boolean {
+    const checked = (this.#case.expected.members.get('KUBE-HEALTH-CHECK-NODE-PORT')?.size ?? 0) > 0;
+    return checked && differences.some(({kind}) => kind === 'missing');
+  }
+
+  #harmOf(rules: ChainSource): FrameHarm {
+    const {expected, sides, nodeName} = this.#case;
+    this.#trials ??= new FrameTrials(expected, sides.expected, nodeName);
+    return this.#trials.harmOf(rules);
+  }
+
+  /** The frame as it should be, without one jump. */
+  #withoutJump(table: string, name: string, target: string): ChainSource {
+    const whole = this.#frame.chain(table, name);
+    const rules = whole?.rules().filter(rule => rule.target?.name !== target) ?? [];
+    const chain: Chain | undefined =
+      whole === undefined
+        ? undefined
+        : {...whole, ruleCount: rules.length, rules: () => rules, text: () => rules.map(({text}) => text).join('\n')};
+    return {
+      ...this.#frame,
+      chain: (inTable, wanted) => (inTable === table && wanted === name ? chain : this.#frame.chain(inTable, wanted)),
+    };
+  }
+
+  #say(symptom: Omit<Symptom<Rule>, 'family' | 'port'>): void {
+    const actual = symptom.actual.filter(({line}) => line > 0);
+    this.#symptoms.push({...symptom, actual, family: this.#case.expected.context.family, port: null});
+  }
+}
+
+function compareFrame(expected: ExpectedIpvs, ruleset: Ruleset): readonly FrameDifference[] {
+  const [table = '', chain = ''] = outFilterChain.split('/');
+  return compareRulesets(
+    {
+      owners: expected.ports,
+      rulesOf: owner => ({own: new Map(), shared: expected.outFilter(owner).map(text => ({table, chain, text}))}),
+      frame: () => expected.frame,
+      open: baseChains,
+      unordered: new Set([outFilterChain]),
+    },
+    ruleset,
+  ).differences;
+}
+
+const baseChains = new Set(['filter/INPUT', 'filter/FORWARD', 'filter/OUTPUT', 'nat/PREROUTING', 'nat/OUTPUT', 'nat/POSTROUTING']);
+
+/** Chains that only do something together. */
+const groups: ReadonlyMap<string, string> = new Map([
+  ['nat/KUBE-POSTROUTING', 'mark'],
+  ['nat/KUBE-MARK-MASQ', 'mark'],
+]);
+
+/** Their rules ask for sets whether these hold anything or not. */
+const alwaysWritten = new Set(['filter/KUBE-IPVS-FILTER', 'filter/KUBE-NODE-PORT']);
+
+const harmlessKinds = [
+  ['missing', 'missing-rule', 'missing'],
+  ['extra', 'unexpected-rule', 'that kube-proxy would not have written'],
+  ['duplicate', 'duplicate-rule', 'twice'],
+  ['reordered', 'unexpected-rule', 'in another order'],
+] as const satisfies readonly (readonly [FrameDifference['kind'], SymptomKind, string])[];
+
+const consequences: Readonly<Record<FrameHarm, string>> = {
+  refuses: 'packets that should reach an endpoint are refused or lost',
+  admits: 'loadBalancerSourceRanges are not enforced',
+  'keeps-source': 'packets that have to be masqueraded keep their source address, and their connections never see an answer',
+  masquerades: 'packets are masqueraded otherwise than kube-proxy is set to',
+  exposes: 'ports of the node itself can be reached at the addresses of Services',
+  none: 'no packet fares differently for it',
+};
+
+function severityOf(harm: FrameHarm, harmless: Severity): Severity {
+  if (harm === 'none') return harmless;
+  return harm === 'masquerades' || harm === 'exposes' ? 'warning' : 'error';
+}
+
+function kindOf(key: string, harm: FrameHarm, differences: readonly FrameDifference[]): SymptomKind {
+  if (harm === 'refuses') return isFirewall(key) ? 'source-ranges-mismatch' : 'unexpected-reject';
+  if (harm === 'admits') return 'source-ranges-mismatch';
+  if (harm === 'exposes') return 'missing-rule';
+  const hairpin = differences.every(({rule}) => setOf(rule)?.endsWith('LOOP-BACK'));
+  return key === 'mark' && !hairpin ? 'postrouting-broken' : 'masquerade-mismatch';
+}
+
+function isFirewall(key: string): boolean {
+  return /FIREWALL$|OUT-FILTER$/.test(key);
+}
+
+function isHook({kind, chain}: FrameDifference): boolean {
+  return kind === 'missing' && !chain.startsWith('KUBE-');
+}
+
+function setOf({matches}: Rule): string | null {
+  return matches.find(({name}) => name === 'set')?.options.find(({flag}) => flag === '--match-set')?.values[0] ?? null;
+}
+
+function isClusterIPMasquerade(rule: Rule): boolean {
+  return rule.target?.name === 'KUBE-MARK-MASQ' && (setOf(rule)?.endsWith('CLUSTER-IP') ?? false);
+}
+
+/** In words: who is not masqueraded. */
+function podsOf(rule: Rule): string {
+  const option = rule.options.find(({flag, negated}) => negated && (flag === '-s' || flag === '-i'));
+  if (option !== undefined) return `clients ${option.flag === '-s' ? 'in' : 'behind'} ${option.values[0]}`;
+  const directions = rule.matches.find(({name}) => name === 'set')?.options[0]?.values[1];
+  return directions?.startsWith('src') ? 'everybody (no way to tell pods)' : 'nobody (masqueradeAll)';
+}
+
+/** The table was read to its end, and none of kube-proxy's chains in it holds a rule. */
+function holdsNothing({frame}: ExpectedIpvs, ruleset: Ruleset, table: string): boolean {
+  if (ruleset.tables.get(table)?.complete !== true) return false;
+  const own = [...frame].filter(([key, rules]) => key.startsWith(`${table}/KUBE-`) && rules.length > 0);
+  return own.every(([key]) => (ruleset.chain(table, key.split('/')[1] ?? '')?.ruleCount ?? 0) === 0);
+}
+
+function isBeyondTheCut(ruleset: Ruleset, table: string, chain: string): boolean {
+  if (ruleset.cut === null) return false;
+  const read = ruleset.tables.get(table);
+  if (read === undefined) return true;
+  return !read.complete && ruleset.chain(table, chain)?.complete !== true;
+}

@@ -1,0 +1,104 @@
+import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import {contains, parseCidr} from '../../model/address.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {adaptIpvs, type ExpectIpvs} from './infer-ipvs-settings.ts';
+import {addressEvidence} from './evidence.ts';
+import {compareIpvs, type IpvsDifferences} from './ipvs-differences.ts';
+import {type IpvsSides, sidesOf} from './ipvs-sides.ts';
+import type {IpvsState} from './ipvs-state.ts';
+import {judgeIpvsForeign} from '../third-party/analyze-ipvs-rules.ts';
+import {judgeIpvsFrame} from './analyze-ipvs-base-rules.ts';
+import {judgeIpvsPort} from './analyze-ipvs-port.ts';
+import {mergeByNode} from './merge-by-node.ts';
+import {staleServers} from './stale-servers.ts';
+
+export interface IpvsFamilyCase {
+  readonly expect: ExpectIpvs;
+  readonly state: IpvsState;
+  /** Null when there is no dump of the family. */
+  readonly ruleset: Ruleset | null;
+  readonly nodeName: string;
+  readonly knowsZone: boolean;
+}
+
+export interface IpvsFamilyJudgement {
+  readonly symptoms: readonly Symptom<Rule>[];
+  /** What the node was held against in the end, and the two worlds to walk packets through. */
+  readonly expected: ExpectedIpvs;
+  readonly sides: IpvsSides;
+}
+
+/** Everything that is wrong with one family of a node in IPVS mode. A healthy node costs one comparison and few walks. */
+export function judgeIpvsFamily({expect, state, ruleset, nodeName: configured, knowsZone}: IpvsFamilyCase): IpvsFamilyJudgement {
+  const plain = expect({});
+  const servers = (state.servers ?? []).filter(({family}) => family === plain.context.family);
+  const first = compareIpvs(plain, state);
+  const differs = [...first.byPort.values()].some(own => own.servers.length + own.members.length > 0);
+  const {expected, assumption, symptoms} = differs
+    ? adaptIpvs({expect, plain, servers, knowsZone})
+    : {expected: plain, assumption: {}, symptoms: []};
+  const {nodeName = configured} = assumption;
+  const differences = expected === plain ? first : compareIpvs(expected, state);
+  const device = deviceGone(expected, differences);
+  const sides = sidesOf({expected, differences, state, ruleset, deviceGone: device !== null});
+  const result = (found: readonly Symptom<Rule>[]): IpvsFamilyJudgement => ({expected, sides, symptoms: found});
+  if (servers.length === 0 && [...differences.settled.values()].some(({server}) => server.realServers.length > 0))
+    return result([noServiceRules(expected, differences)]);
+  const ports = [...differences.byPort].flatMap(([item, own]) => {
+    const known = device === null ? own : {...own, missingAddresses: []};
+    return judgeIpvsPort({item, differences: known, expected, sides, nodeName});
+  });
+  return result([
+    ...symptoms,
+    ...uncoveredPods(expected),
+    ...(device === null ? [] : [device]),
+    ...wrongSets(expected, differences),
+    ...(ruleset === null ? [] : judgeIpvsFrame({expected, ruleset, sides, sets: state.sets, nodeName})),
+    ...(ruleset === null ? [] : judgeIpvsForeign({expected, ruleset, sides})),
+    ...mergeByNode(ports, {expected, differences, state}),
+    ...staleServers({expected, differences, state}),
+  ]);
+}
+
+function noServiceRules({context: {family}, ports}: ExpectedIpvs, {settled}: IpvsDifferences): Symptom<Rule> {
+  const count = ports.length;
+  const detail = `IPVS holds none of the ${settled.size} virtual servers of ${count} Service ${count === 1 ? 'port' : 'ports'}: every Service is dead on this node`;
+  return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
+}
+
+/** kube-ipvs0 bears none of the addresses: it is gone, or lost them all at once. */
+function deviceGone({context: {family}, bound}: ExpectedIpvs, {missingAddresses}: IpvsDifferences): Symptom<Rule> | null {
+  if (missingAddresses.length < 2 || missingAddresses.length !== bound.size) return null;
+  const detail = `kube-ipvs0 is not there or bears none of the ${bound.size} addresses of Services: what arrives for them is not taken in, and Services are dead for all but the node itself`;
+  const expected = missingAddresses.slice(0, 4).map(address => addressEvidence(address, 0));
+  return {kind: 'services-chain-not-hooked', family, port: null, detail, expected, actual: []};
+}
+
+/** A set of another type makes every sync of kube-proxy stop at it. */
+function wrongSets({context: {family}}: ExpectedIpvs, {wrongSets: sets}: IpvsDifferences): readonly Symptom<Rule>[] {
+  return sets.map(({set, found, wanted}) => {
+    const base = {family, port: null, expected: [], actual: []} as const;
+    if (found === null)
+      return {
+        ...base,
+        kind: 'missing-rule',
+        severity: 'warning',
+        detail: `ipset ${set} is not there: rules that ask for it cannot be loaded`,
+      };
+    return {
+      ...{...base, kind: 'unexpected-rule', severity: 'error'},
+      detail: `ipset ${set} is of type ${found} and not ${wanted}: kube-proxy stops at it, and no change reaches this node any more`,
+    };
+  });
+}
+
+/** The network by which pods are told apart holds none of the node's own pods. */
+function uncoveredPods({context: {detector, facts, family, masqueradeAll}}: ExpectedIpvs): readonly Symptom<Rule>[] {
+  const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
+  const own = facts.podCIDRs.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
+  if (network === null || own.length === 0 || masqueradeAll) return [];
+  if (own.some(cidr => contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
+  const detail = `clusterCIDR ${network.text} does not hold the pods of this node (${own.map(({text}) => text).join(', ')}): their traffic to Services is masqueraded`;
+  return [{kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}];
+}

@@ -1,0 +1,132 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import type {Rule} from '../../model/ruleset.ts';
+import {blindToWeight, realServerRule} from '../../trace/balance.ts';
+import {judgeFates} from '../outcomes/compare-outcomes.ts';
+import {SymptomList} from '../symptoms/symptom-list.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {memberEvidence, serverEvidence} from './evidence.ts';
+import type {MemberDifference, PortDifferences} from './ipvs-differences.ts';
+import {ipvsProbes} from './ipvs-probes.ts';
+import {IpvsSense, settingEvidence} from './ipvs-semantics.ts';
+import {fateOn, type IpvsSides} from './ipvs-sides.ts';
+
+export interface IpvsPortCase {
+  readonly item: ServedPort;
+  readonly differences: PortDifferences;
+  readonly expected: ExpectedIpvs;
+  readonly sides: IpvsSides;
+  readonly nodeName: string;
+}
+
+/** What the differences of one Service port do to packets, each said once; what does nothing comes out as harmless. */
+export function judgeIpvsPort({item, differences, expected, sides, nodeName}: IpvsPortCase): readonly Symptom<Rule>[] {
+  const symptoms = new SymptomList<Rule>(item.port);
+  const trials = ipvsProbes(item, expected.context, differences).map(probe => ({
+    probe,
+    expected: fateOn(sides.expected, probe.packet),
+    actual: fateOn(sides.actual, probe.packet),
+  }));
+  const serverCount = [...expected.servers.values()].flat().filter(({owner}) => owner === item).length;
+  const sense = new IpvsSense({item, differences, sides, serverCount, nodeName});
+  judgeFates({item, trials, sense, symptoms});
+  // What is refused for want of an element is masqueraded by the same element.
+  if (symptoms.has('unexpected-reject')) symptoms.drop('masquerade-mismatch');
+  judgeSettings(item, differences, symptoms);
+  judgeHealthCheck(item, differences, symptoms);
+  judgeOwnPorts(differences, symptoms);
+  sayRest(differences, symptoms);
+  return symptoms.all;
+}
+
+/** What is set on virtual servers: for how long clients stay, how connections are spread. */
+function judgeSettings({port}: ServedPort, {servers}: PortDifferences, symptoms: SymptomList<Rule>): void {
+  for (const {expected, actual, persistence, scheduling} of servers) {
+    const evidence = settingEvidence(expected, actual);
+    if (persistence) {
+      const configured = port.affinitySeconds === null ? 'none is configured' : `ClientIP for ${port.affinitySeconds} s is configured`;
+      const netmask = actual.flags.find(flag => flag.startsWith('netmask '));
+      const found =
+        actual.persistence === null
+          ? 'session affinity is missing'
+          : `session affinity of ${actual.persistence} s${netmask === undefined ? '' : ` by ${netmask}`} is programmed`;
+      symptoms.say({kind: 'session-affinity-mismatch', detail: `${found}: ${configured}`, ...evidence}, 'affinity');
+    }
+    if (scheduling) {
+      const spelled = ({scheduler, flags}: typeof actual): string => [scheduler, ...flags].join(' ');
+      const detail = `connections are spread by ${spelled(actual)}, and kube-proxy is set to ${spelled(expected)}`;
+      symptoms.say({kind: 'uneven-balance', detail, ...evidence}, 'scheduler');
+    }
+    judgeWeights(actual.scheduler, servers, symptoms);
+  }
+}
+
+function judgeWeights(scheduler: string, servers: PortDifferences['servers'], symptoms: SymptomList<Rule>): void {
+  for (const {expected, actual, changed} of servers) {
+    for (const pair of changed) {
+      const evidence = {expected: [realServerRule(expected, pair.expected)], actual: [realServerRule(actual, pair.actual)]};
+      if (pair.actual.upperThreshold > 0) {
+        const detail = `${pair.actual.hostPort} is passed over from ${pair.actual.upperThreshold} connections on: kube-proxy sets no such limit`;
+        symptoms.say({kind: 'unexpected-rule', severity: 'warning', detail, ...evidence}, `limit ${pair.actual.hostPort}`);
+      }
+      const heeded = !blindToWeight.has(scheduler) || pair.actual.weight === 0;
+      if (pair.actual.weight === pair.expected.weight || heeded) continue;
+      const detail = `${pair.actual.hostPort} has weight ${pair.actual.weight}: the scheduler ${scheduler} does not heed it, so no packet fares differently`;
+      symptoms.say({kind: 'uneven-balance', severity: 'info', detail, ...evidence}, 'uneven');
+    }
+  }
+}
+
+function judgeHealthCheck({port}: ServedPort, {members}: PortDifferences, symptoms: SymptomList<Rule>): void {
+  const missing = members.filter(({role, kind}) => role === 'KUBE-HEALTH-CHECK-NODE-PORT' && kind === 'missing');
+  if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
+  const detail = `the set that lets health checks on port ${port.healthCheckNodePort} through lacks it: a load balancer may take the node for dead`;
+  symptoms.say({kind: 'health-check-port-blocked', detail, expected: evidenceOf(missing), actual: []});
+}
+
+/** Ports of the node itself must not be reached through the addresses of Services. */
+function judgeOwnPorts({members, missingServers}: PortDifferences, symptoms: SymptomList<Rule>): void {
+  const missing = members.filter(({role, kind}) => role === 'KUBE-IPVS-IPS' && kind === 'missing');
+  if (missing.length === 0 || missingServers.length > 0 || symptoms.has('missing-entry')) return;
+  const addresses = missing.map(({member}) => member).join(', ');
+  const detail = `ports of the node itself can be reached at ${addresses}: the set that keeps them off lacks the address`;
+  symptoms.say({kind: 'missing-rule', severity: 'warning', detail, expected: evidenceOf(missing), actual: []}, 'own ports');
+}
+
+/** What nothing said so far explains, and no packet shows. */
+function sayRest({members, missingServers, servers}: PortDifferences, symptoms: SymptomList<Rule>): void {
+  if (symptoms.all.length > 0) return;
+  const harmless = 'no packet fares differently for it';
+  const missing = members.filter(({kind}) => kind === 'missing');
+  const extra = members.filter(({kind}) => kind === 'extra');
+  const gone = [...missingServers.flatMap(({server}) => serverEvidence(server).slice(0, 1)), ...evidenceOf(missing)];
+  const more = [...servers.flatMap(({actual, extra: reals}) => reals.map(real => realServerRule(actual, real))), ...evidenceOf(extra)];
+  if (gone.length > 0)
+    symptoms.say({
+      kind: 'missing-rule',
+      severity: 'info',
+      detail: `${countOf(gone)} missing from ${placesOf(gone)}: ${harmless}`,
+      expected: gone.slice(0, 6),
+      actual: [],
+    });
+  if (more.length > 0)
+    symptoms.say({
+      kind: 'unexpected-rule',
+      severity: 'info',
+      detail: `${countOf(more)} that kube-proxy would not have written in ${placesOf(more)}: ${harmless}`,
+      expected: [],
+      actual: more.slice(0, 6),
+    });
+}
+
+function evidenceOf(members: readonly MemberDifference[]): readonly Rule[] {
+  return members.map(({set, member, line}) => memberEvidence(set, member, line));
+}
+
+function countOf(rules: readonly Rule[]): string {
+  return rules.length === 1 ? 'a line' : `${rules.length} lines`;
+}
+
+function placesOf(rules: readonly Rule[]): string {
+  return [...new Set(rules.map(({table, chain}) => (table === 'ipset' ? chain : table)))].slice(0, 3).join(', ');
+}

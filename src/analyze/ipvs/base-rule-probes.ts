@@ -1,0 +1,91 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import type {ChainSource} from '../../model/ruleset.ts';
+import type {Packet} from '../../trace/packet.ts';
+import {type Fate, sameFate} from '../outcomes/path-outcome.ts';
+import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
+import {fateOn, type IpvsSide} from './ipvs-sides.ts';
+
+/** What a frame that differs does to packets, the worst first. */
+export type FrameHarm =
+  /** Packets that should reach an endpoint do not. */
+  | 'refuses'
+  /** Packets from outside loadBalancerSourceRanges get in. */
+  | 'admits'
+  /** Connections that cannot work without it are not masqueraded. */
+  | 'keeps-source'
+  /** Connections are masqueraded, or not, against the settings. */
+  | 'masquerades'
+  /** The node's own ports answer on addresses of Services. */
+  | 'exposes'
+  | 'none';
+
+/** Walks packets of Services of every shape through frames. */
+export class FrameTrials {
+  readonly #side: IpvsSide;
+  readonly #tried: readonly {readonly probe: Probe | null; readonly packet: Packet; readonly fate: Fate; readonly local: boolean}[];
+
+  constructor(expected: ExpectedIpvs, side: IpvsSide, nodeName: string) {
+    this.#side = side;
+    const byShape = new Map(expected.ports.map(item => [shapeOf(item), item]));
+    const probes = [...byShape.values()].flatMap(item => {
+      const here = item.endpoints.reachable.filter(endpoint => endpoint.nodeName === nodeName).slice(0, 1);
+      const own = probesFor({item, context: expected.context, hairpins: here}).filter(({knownTo}) => knownTo.size === 0);
+      return own.map(probe => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal}));
+    });
+    const others = otherPorts(expected).map(packet => ({probe: null, packet, local: false}));
+    this.#tried = [...probes, ...others].map(trial => ({...trial, fate: fateOn(side, trial.packet)}));
+  }
+
+  /** What these rules do in place of those expected. */
+  harmOf(rules: ChainSource): FrameHarm {
+    const harms = new Set<FrameHarm>();
+    for (const {probe, packet, fate, local} of this.#tried) {
+      const found = fateOn({...this.#side, rules}, packet);
+      if (!sameFate(fate, found)) harms.add(harm(probe, {should: fate, does: found, local}));
+    }
+    return order.find(kind => harms.has(kind)) ?? 'none';
+  }
+}
+
+const order: readonly FrameHarm[] = ['refuses', 'admits', 'keeps-source', 'masquerades', 'exposes'];
+
+interface Fates {
+  readonly should: Fate;
+  readonly does: Fate;
+  /** The Service's external policy is Local. */
+  readonly local: boolean;
+}
+
+function harm(probe: Probe | null, {should, does, local}: Fates): FrameHarm {
+  if (probe === null) return should.rejected > 0 ? 'exposes' : 'none';
+  if (should.destinations.size === 0) return does.destinations.size > 0 ? 'admits' : 'none';
+  if (does.destinations.size < should.destinations.size || does.dropped + does.rejected + does.undecided > 0) return 'refuses';
+  const lost = [...should.destinations].some(([destination, share]) => share.masquerade && !does.destinations.get(destination)?.masquerade);
+  const needed = probe.endpoint !== undefined || (probe.entry.kind !== 'clusterIP' && !local);
+  return lost && needed ? 'keeps-source' : 'masquerades';
+}
+
+/** To a port of a Service's address that no Service has. */
+function otherPorts({ports, context, servers}: ExpectedIpvs): readonly Packet[] {
+  const [first] = ports;
+  const port = [9, 19, 29].find(number => !servers.has(`TCP ${first?.port.clusterIP}:${number}`));
+  const source = context.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77';
+  if (first === undefined || port === undefined) return [];
+  const from = {kind: 'outside', interface: null};
+  return [packetOf({protocol: 'TCP', family: context.family}, {source, destination: first.port.clusterIP, port, from}) ?? []].flat();
+}
+
+/** All that decides which rules of the frame a Service port's packets meet. */
+function shapeOf({port, endpoints, all}: ServedPort): string {
+  return [
+    port.protocol,
+    port.externalPolicyLocal,
+    port.nodePort !== 0,
+    port.loadBalancerVIPs.length > 0,
+    port.externalIPs.length > 0,
+    port.sourceRanges.length > 0,
+    endpoints.reachable.length > 0,
+    new Set(all.map(({nodeName}) => nodeName)).size > 1,
+  ].join();
+}

@@ -1,0 +1,63 @@
+import {compareServers} from '../../compare/compare-ipvs.ts';
+import {once} from '../../expect/api-index.ts';
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {Assumption} from '../../expect/hypothesis.ts';
+import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
+import {adapt, type Adapted} from '../infer-hypothesis.ts';
+
+export type ExpectIpvs = (assumption: Assumption) => ExpectedIpvs;
+
+export interface AdaptIpvsCase {
+  readonly expect: ExpectIpvs;
+  /** What is expected without any assumption. */
+  readonly plain: ExpectedIpvs;
+  readonly servers: readonly VirtualServer[];
+  readonly knowsZone: boolean;
+}
+
+/** Where the node's virtual servers show that one thing explains many differences, that is the finding. */
+export function adaptIpvs({expect, plain, servers, knowsZone}: AdaptIpvsCase): Adapted<ExpectedIpvs> {
+  const actual = new Map(servers.map(server => [serverKey(server), server]));
+  return adapt<ExpectedIpvs, ServedPort>({
+    ...{expect, plain, knowsZone, textOf},
+    counterpart: (other, {port}) => itemsByPort(other.ports).get(port),
+    fits: (expected, item) => fits(expected, item, actual),
+    // Who is a pod is told by sets and one rule of the frame, which is judged by itself.
+    otherDetector: () => null,
+  });
+}
+
+const itemsByPort = once((ports: readonly ServedPort[]) => new Map(ports.map(item => [item.port, item])));
+
+function serversOf(expected: ExpectedIpvs, {port}: ServedPort): readonly VirtualServer[] {
+  let known = serversByPort.get(expected);
+  if (known === undefined) {
+    known = new Map();
+    for (const {owner, server} of [...expected.servers.values()].flat()) known.set(owner.port, [...(known.get(owner.port) ?? []), server]);
+    serversByPort.set(expected, known);
+  }
+  return known.get(port) ?? [];
+}
+
+const serversByPort = new WeakMap<ExpectedIpvs, Map<ServicePort, readonly VirtualServer[]>>();
+
+function textOf(expected: ExpectedIpvs, item: ServedPort): string {
+  return serversOf(expected, item)
+    .map(
+      ({text, realServers}) =>
+        `${text} ${realServers
+          .map(({hostPort}) => hostPort)
+          .sort()
+          .join(' ')}`,
+    )
+    .join('\n');
+}
+
+function fits(expected: ExpectedIpvs, item: ServedPort, actual: ReadonlyMap<string, VirtualServer>): boolean {
+  return serversOf(expected, item).every(server => {
+    const found = actual.get(serverKey(server));
+    return found !== undefined && compareServers(server, found) === null;
+  });
+}

@@ -1,0 +1,80 @@
+import {append} from '../../model/append.ts';
+import type {Assumption} from '../../expect/hypothesis.ts';
+import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import {families, type Family} from '../../model/family.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
+import {knowsZone} from '../node-input.ts';
+import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
+import {judgeIpvsFamily} from './analyze-ipvs-family.ts';
+import {traceIpvsPort} from './trace-ipvs-port.ts';
+
+/** kube-proxy with the kernel's IPVS: a virtual server for each address and port of a Service, ipsets, and a fixed frame of iptables rules. */
+export const ipvsMode: ProxyMode = {
+  name: 'ipvs',
+  prepare(input) {
+    const {version} = input.config;
+    if (version.value.minor < oldestKnownMinor)
+      return {
+        whyUnread: `kube-proxy ${version.value.text} in IPVS mode is older than 1.${oldestKnownMinor}, the oldest whose rules are known in this mode`,
+      };
+    const state = readIpvsState(input.node);
+    const [problem] = state.servers === null ? state.problems : [];
+    return problem === undefined ? {judge: () => judgeFamilies(input, state)} : {whyUnread: problem};
+  },
+};
+
+const oldestKnownMinor = 21;
+
+function judgeFamilies(input: NodeInput, state: IpvsState): ModeJudgement {
+  const {view, config, dumps} = input;
+  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const ports = families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
+  const facts = hostFacts(input.facts, state, ports, config.version.value);
+  const judged: Family[] = [];
+  const unread: UnreadFamily[] = [];
+  const symptoms: Symptom[] = [];
+  const traces: PortTrace[] = [];
+  for (const family of families) {
+    const ruleset = dumps.current.get(family) ?? null;
+    const expect = (assumption: Assumption) => expectIpvs({view, config, facts, family, bound: state.bound ?? []}, assumption);
+    const reasons = [...whyUnreadable(family, ruleset), ...state.problems];
+    if (reasons.length > 0 && (ruleset !== null || ports.some(port => port.family === family)))
+      unread.push({family, reason: reasons.join('; ')});
+    const given = {expect, state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: config.nodeName.value, knowsZone: knowsZone(input)};
+    const judgement = judgeIpvsFamily(given);
+    append(symptoms, judgement.symptoms);
+    if (reasons.length === 0) judged.push(family);
+    const {expected, sides} = judgement;
+    const wanted = expected.ports.filter(({port}) => input.traces(port, judgement.symptoms));
+    append(
+      traces,
+      wanted.map(item => traceIpvsPort({item, context: expected.context, sides})),
+    );
+  }
+  return {families: judged, unread, symptoms, traces, config, counts: countsOf(input, state)};
+}
+
+/** What was not read of the frame is said, and the rest judged all the same. */
+function whyUnreadable(family: Family, ruleset: Ruleset | null): readonly string[] {
+  if (ruleset === null) return [`there is no ${family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'} of it`];
+  if (ruleset.cut !== null) return [`the dump ends too early, at line ${ruleset.cut.line} in table ${ruleset.cut.table}`];
+  const missing = ['nat', 'filter'].filter(table => !ruleset.hasTable(table));
+  if (missing.length === 0) return [];
+  return [`the dump holds no table ${missing.join(' and no table ')}: it is of other tables only, or everything was flushed`];
+}
+
+function isWhole(ruleset: Ruleset | null): boolean {
+  return ruleset !== null && ['nat', 'filter'].every(table => ruleset.hasTable(table) || ruleset.cut !== null);
+}
+
+/** The mode's rules are those of the frame and the virtual servers; its chains those of the frame. */
+function countsOf({dumps}: NodeInput, {servers}: IpvsState): ModeJudgement['counts'] {
+  const all = [...dumps.current.values()];
+  return {
+    rules: all.reduce((sum, {ruleCount}) => sum + ruleCount, 0) + (servers?.length ?? 0),
+    chains: all.reduce((sum, {chainCount}) => sum + chainCount, 0),
+  };
+}

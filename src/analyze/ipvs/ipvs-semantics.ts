@@ -1,0 +1,232 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import {type Entry, entryText} from '../../model/entry.ts';
+import type {Rule} from '../../model/ruleset.ts';
+import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
+import {realServerRule, serverRule} from '../../trace/balance.ts';
+import type {Outcome} from '../../trace/outcome.ts';
+import type {Fate, Trial} from '../outcomes/path-outcome.ts';
+import type {Evidence, KeyedSymptom, Misdirected, RuleSense, Subject} from '../outcomes/compare-outcomes.ts';
+import {sourceNames} from '../outcomes/sources.ts';
+import {addressEvidence, memberEvidence, serverEvidence} from './evidence.ts';
+import type {PortDifferences} from './ipvs-differences.ts';
+import type {IpvsSides} from './ipvs-sides.ts';
+
+export interface SenseInput {
+  readonly item: ServedPort;
+  readonly differences: PortDifferences;
+  readonly sides: IpvsSides;
+  /** How many virtual servers the Service port should have. */
+  readonly serverCount: number;
+  /** The name under which kube-proxy looks for local endpoints. */
+  readonly nodeName: string;
+}
+
+/** What IPVS mode knows of a Service port beside the fates of its packets. */
+export class IpvsSense implements RuleSense<Rule> {
+  readonly #given: SenseInput;
+  readonly #local: ReadonlySet<string>;
+  readonly #cluster: ReadonlySet<string>;
+
+  constructor(given: SenseInput) {
+    this.#given = given;
+    const {all, endpoints} = given.item;
+    const names = (list: readonly {readonly hostPort: string}[]): ReadonlySet<string> => new Set(list.map(({hostPort}) => hostPort));
+    this.#local = names(all.filter(({ready, nodeName}) => ready && nodeName === given.nodeName));
+    this.#cluster = names(endpoints.cluster);
+  }
+
+  /** It went on to the node itself or past it, or was kept off the node's own ports. */
+  isUnentered({verdict, destination, path}: Outcome): boolean {
+    if (verdict === 'accept') return destination === null;
+    return verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER' && this.holdsNoEntry();
+  }
+
+  holdsNoEntry(): boolean {
+    return this.#given.differences.missingServers.length === this.#given.serverCount;
+  }
+
+  refusedFor({path}: Outcome): 'ranges' | 'policy' | 'other' {
+    return rangeChains.has(path.at(-1)?.chain ?? '') ? 'ranges' : 'other';
+  }
+
+  /** Told by who is reached, where the two policies reach different endpoints. */
+  policyOf({destinations}: Fate): 'Cluster' | 'Local' | null {
+    if (this.#local.size === 0 || this.#cluster.size === 0 || sameNames(this.#local, this.#cluster)) return null;
+    const reached = new Set(destinations.keys());
+    if (sameNames(reached, this.#local)) return this.#mayBeLocal() ? 'Local' : null;
+    return sameNames(reached, this.#cluster) ? 'Cluster' : null;
+  }
+
+  /** Where no policy is Local and one endpoint alone is missing, that is what it is. */
+  #mayBeLocal(): boolean {
+    const {port} = this.#given.item;
+    const marked = this.#given.differences.members.some(({role, kind}) => kind === 'extra' && role.includes('-LOCAL'));
+    return port.externalPolicyLocal || port.internalPolicyLocal || marked || this.#cluster.size - this.#local.size > 1;
+  }
+
+  misdirected(): ReadonlyMap<string, Misdirected<Rule>> {
+    return new Map();
+  }
+
+  special(trial: Trial): readonly KeyedSymptom<Rule>[] {
+    if (trial.expected.destinations.size === 0) return [];
+    const wrong = this.#otherForwarding(trial);
+    if (wrong.length > 0) return wrong;
+    if (trial.actual.destinations.size > 0) return [];
+    return [...this.#exhausted(trial), ...this.#notTakenIn(trial), ...this.#refusedBySet(trial), ...this.#keptOff(trial)].slice(0, 64);
+  }
+
+  /** Forwarded in another way than by masquerading: what arrives at the pod is not addressed to it. */
+  #otherForwarding({actual}: Trial): readonly KeyedSymptom<Rule>[] {
+    const reals = this.#given.differences.servers.flatMap(({changed, actual: server}) =>
+      changed.filter(({actual: real}) => real.forwarding !== 'masquerade').map(pair => ({...pair, server})),
+    );
+    const dropped = actual.outcomes.filter(({verdict}) => verdict === 'drop').flatMap(({path}) => path.slice(-1));
+    return reals.flatMap(({expected, actual: real, server}) => {
+      const rule = dropped.find(({table, line}) => table === 'ipvs' && line === real.line);
+      if (rule === undefined) return [];
+      const how = real.forwarding === 'route' ? 'by routing (-g)' : 'through a tunnel (-i)';
+      const detail = `packets for endpoint ${real.hostPort} are forwarded ${how} and not masqueraded (-m): they still bear the address of the Service, and the pod drops them`;
+      const evidence = {expected: [realServerRule(server, expected)], actual: [rule]};
+      return [{symptom: {kind: 'wrong-endpoint-address', endpoint: real.hostPort, detail, ...evidence}, key: `wrong ${real.hostPort}`}];
+    });
+  }
+
+  /** The virtual server is there, and none of its real servers takes connections. */
+  #exhausted(trial: Trial): readonly KeyedSymptom<Rule>[] {
+    if (!trial.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.table === 'ipvs')) return [];
+    return [...trial.expected.destinations.keys()].map(endpoint => {
+      const known = this.#given.item.all.find(({hostPort}) => hostPort === endpoint);
+      const pod =
+        known?.pod === null || known === undefined ? '' : ` (pod ${known.pod}${known.nodeName === null ? '' : ` on ${known.nodeName}`})`;
+      const part = trial.probe.entry.kind === 'clusterIP' ? '' : ` through its ${entryText(trial.probe.entry)}`;
+      const detail = `endpoint ${endpoint}${pod} gets no traffic${part}`;
+      const evidence = this.evidence({kind: 'endpoint', endpoint, trial});
+      return {symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence}, key: `missing ${endpoint}`};
+    });
+  }
+
+  /** The virtual server is there, and the node does not take in what arrives for its address. */
+  #notTakenIn(trial: Trial): readonly KeyedSymptom<Rule>[] {
+    const {packet, entry, source} = trial.probe;
+    const address = packet.destination.text;
+    if (packet.origin === 'node' || !this.#given.differences.missingAddresses.includes(address)) return [];
+    if (this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) return [];
+    const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are not taken in by the node: kube-ipvs0 does not bear the address`;
+    const evidence = {expected: [addressEvidence(address, 0)], actual: []};
+    return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence}, key: `entry ${entryText(entry)}`}];
+  }
+
+  /** Its virtual server is there, and the set that lets its packets past KUBE-IPVS-FILTER lacks its address and port. */
+  #refusedBySet(trial: Trial): readonly KeyedSymptom<Rule>[] {
+    const {packet, entry, source} = trial.probe;
+    const kept = trial.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
+    if (!kept || this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) return [];
+    const {expected, actual} = this.#ofMembers(trial);
+    const [missing] = expected;
+    if (missing === undefined) return [];
+    const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are refused by KUBE-IPVS-FILTER, because ${missing.chain} lacks the address and port`;
+    return [{symptom: {kind: 'unexpected-reject', severity: 'error', entry, detail, expected, actual}, key: `refused ${entryText(entry)}`}];
+  }
+
+  /** Its virtual server is gone, and its address is not: new connections are refused by KUBE-IPVS-FILTER, as those to any other port of it. */
+  #keptOff(trial: Trial): readonly KeyedSymptom<Rule>[] {
+    const {packet, entry} = trial.probe;
+    const kept = trial.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
+    if (!kept || this.#given.sides.actual.environment.virtualServer?.(packet) !== undefined) return [];
+    const detail = `its ${entryText(entry)} is not programmed, while other entries are`;
+    return [{symptom: {kind: 'missing-entry', entry, detail, ...this.evidence({kind: 'entry', entry})}, key: `entry ${entryText(entry)}`}];
+  }
+
+  evidence(subject: Subject<Rule>): Evidence<Rule> {
+    switch (subject.kind) {
+      case 'service':
+        return {expected: this.#missingServers(() => true).slice(0, 6), actual: []};
+      case 'entry':
+        return this.#ofEntry(subject.entry);
+      case 'endpoint':
+        return this.#ofEndpoint(subject.endpoint, subject.trial);
+      case 'shares':
+        return this.#ofShares();
+      case 'policy':
+        return this.#ofServer(subject.trial);
+      case 'masquerade':
+        return this.#ofMembers(subject.trial);
+      case 'affinity':
+        return {expected: [], actual: []};
+    }
+  }
+
+  #missingServers(concerns: (entry: Entry) => boolean): readonly Rule[] {
+    return this.#given.differences.missingServers.filter(({entry}) => concerns(entry)).flatMap(({server}) => serverEvidence(server));
+  }
+
+  #ofEntry(entry: Entry): Evidence<Rule> {
+    const expected = [
+      ...this.#missingServers(other => entryText(other) === entryText(entry)),
+      ...this.#given.differences.missingAddresses.filter(address => address === entry.address).map(address => addressEvidence(address, 0)),
+    ];
+    return {expected: expected.slice(0, 6), actual: []};
+  }
+
+  /** The virtual server that the packet of a trial is for: as it should be, and as it is. */
+  #serversOf({probe: {packet}}: Trial): {readonly wanted: VirtualServer | undefined; readonly found: VirtualServer | undefined} {
+    const {expected, actual} = this.#given.sides;
+    return {wanted: expected.environment.virtualServer?.(packet), found: actual.environment.virtualServer?.(packet)};
+  }
+
+  #ofEndpoint(endpoint: string, trial: Trial): Evidence<Rule> {
+    const {wanted, found} = this.#serversOf(trial);
+    const line = (server: VirtualServer | undefined): readonly Rule[] =>
+      (server?.realServers ?? []).flatMap(real =>
+        server !== undefined && real.hostPort === endpoint ? [realServerRule(server, real)] : [],
+      );
+    const own = line(found);
+    return {expected: line(wanted), actual: own.length > 0 ? own : found === undefined ? [] : serverEvidence(found).slice(0, 4)};
+  }
+
+  #ofShares(): Evidence<Rule> {
+    const changed = this.#given.differences.servers.flatMap(({changed: pairs, expected, actual}) =>
+      pairs.map(pair => ({expected: realServerRule(expected, pair.expected), actual: realServerRule(actual, pair.actual)})),
+    );
+    return {expected: changed.map(({expected}) => expected).slice(0, 4), actual: changed.map(({actual}) => actual).slice(0, 4)};
+  }
+
+  #ofServer(trial: Trial): Evidence<Rule> {
+    const {wanted, found} = this.#serversOf(trial);
+    return {
+      expected: wanted === undefined ? [] : serverEvidence(wanted).slice(0, 4),
+      actual: found === undefined ? [] : serverEvidence(found).slice(0, 6),
+    };
+  }
+
+  /** Elements that name the address and port of the packet, or of the endpoint for its own connections. */
+  #ofMembers({probe, expected}: Trial): Evidence<Rule> {
+    const {packet} = probe;
+    const names = new Set([joinHostPort(packet.destination.text, packet.port), String(packet.port), ...expected.destinations.keys()]);
+    const own = this.#given.differences.members.filter(({member}) => names.has(placeOf(member)));
+    const rules = (kind: 'missing' | 'extra'): readonly Rule[] =>
+      own
+        .filter(difference => difference.kind === kind)
+        .map(({set, member, line}) => memberEvidence(set, member, line))
+        .slice(0, 4);
+    return {expected: rules('missing'), actual: rules('extra')};
+  }
+}
+
+/** `10.0.0.1:80` of `10.0.0.1,tcp:80,…`, the port of a bare port. */
+function placeOf(member: string): string {
+  const [first = '', second] = member.split(',');
+  return second === undefined ? first : joinHostPort(first, Number(second.split(':')[1]));
+}
+
+const rangeChains = new Set(['KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-OUT-FILTER', 'KUBE-FIREWALL', 'KUBE-MARK-DROP']);
+
+function sameNames(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+  return a.size === b.size && [...a].every(name => b.has(name));
+}
+
+/** The line of a virtual server alone, for what is set on it and not on its real servers. */
+export function settingEvidence(expected: VirtualServer, actual: VirtualServer): Evidence<Rule> {
+  return {expected: [serverRule(expected)], actual: [serverRule(actual)]};
+}

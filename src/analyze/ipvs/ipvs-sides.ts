@@ -1,0 +1,71 @@
+import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import {type SetRole, setName, setTypes} from '../../expect/ipvs/set-names.ts';
+import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import type {Environment, Packet} from '../../trace/packet.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {type Fate, gatherFate} from '../outcomes/path-outcome.ts';
+import {frameSource, outFilterChain, withChains} from './base-rule-source.ts';
+import type {IpvsDifferences} from './ipvs-differences.ts';
+import type {IpvsState} from './ipvs-state.ts';
+
+/** One of the two worlds that a packet is walked through. */
+export interface IpvsSide {
+  readonly rules: ChainSource;
+  readonly environment: Environment;
+}
+
+export interface IpvsSides {
+  readonly expected: IpvsSide;
+  /** What the node holds, in a frame that is as it should be: the frame is judged by itself. */
+  readonly actual: IpvsSide;
+  /** The node as it is, frame and all. */
+  readonly whole: IpvsSide;
+}
+
+export interface SidesInput {
+  readonly expected: ExpectedIpvs;
+  readonly differences: IpvsDifferences;
+  readonly state: IpvsState;
+  readonly ruleset: Ruleset | null;
+  /** kube-ipvs0 is said to be gone as a whole: what that does is not said once more of each Service. */
+  readonly deviceGone: boolean;
+}
+
+/** What was not read is taken to be as it should be. */
+export function sidesOf({expected, differences, state, ruleset, deviceGone}: SidesInput): IpvsSides {
+  const {facts, family} = expected.context;
+  const wanted = {sets: expectedSets(expected), servers: [...differences.settled.values()].map(({server}) => server)};
+  const local = (bound: Iterable<string>): typeof facts => ({...facts, addresses: [...facts.addresses, ...bound]});
+  const sets = state.sets === null ? wanted.sets : new Map([...emptySets(expected), ...state.sets]);
+  const servers = state.servers?.filter(server => server.family === family) ?? wanted.servers;
+  const bound = state.bound === null || deviceGone ? expected.bound.keys() : state.bound;
+  const frame = frameSource(expected);
+  const environment = environmentOf(local(bound), {sets, servers});
+  const outFilter = new Set(ruleset?.hasTable('filter') ? [outFilterChain] : []);
+  return {
+    expected: {rules: frame, environment: environmentOf(local(expected.bound.keys()), wanted)},
+    actual: {rules: ruleset === null ? frame : withChains(frame, ruleset, outFilter), environment},
+    whole: {rules: ruleset ?? frame, environment},
+  };
+}
+
+/** The fate of a packet on one side. Clients stay with a real server by its virtual server's timeout, which is compared by itself. */
+export function fateOn({rules, environment}: IpvsSide, packet: Packet): Fate {
+  return gatherFate<Rule>(walkPacket(rules, packet, environment), () => null);
+}
+
+function expectedSets({members, context: {family}}: ExpectedIpvs): ReadonlyMap<string, IpSet> {
+  return new Map([...members].map(([role, wanted]) => [setName(role, family), setOf(role, setName(role, family), [...wanted.keys()])]));
+}
+
+function emptySets({members, context: {family}}: ExpectedIpvs): ReadonlyMap<string, IpSet> {
+  return new Map([...members.keys()].map(role => [setName(role, family), setOf(role, setName(role, family), [])]));
+}
+
+function setOf(role: SetRole, name: string, members: readonly string[]): IpSet {
+  const type = setTypes[role];
+  const elements = members.map(member => member.split(','));
+  return {name, type, elements, parts: (type.split(':')[1] ?? '').split(','), exceptions: [], lines: elements.map(() => 0)};
+}

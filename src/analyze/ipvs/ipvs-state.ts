@@ -1,0 +1,116 @@
+import {setName} from '../../expect/ipvs/set-names.ts';
+import {sparesOtherInterfaces} from '../../expect/ipvs/ipvs-versions.ts';
+import {familyOf} from '../../model/address.ts';
+import {families} from '../../model/family.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import type {NodeDump} from '../../model/snapshot.ts';
+import type {VirtualServer} from '../../model/virtual-server.ts';
+import {type IpSet, memberText, parseIpsetSave} from '../../parse/ipvs/ipset-save.ts';
+import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
+import {parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
+import {parseNodeAddresses} from '../../parse/node-addresses.ts';
+import {tornLine} from '../../parse/truncated-line.ts';
+
+/** What a node holds of IPVS mode beside its iptables. Null stands for what was not read, or not to its end. */
+export interface IpvsState {
+  readonly servers: readonly VirtualServer[] | null;
+  readonly sets: ReadonlyMap<string, IpSet> | null;
+  /** The addresses of kube-ipvs0; none when there is no such device. */
+  readonly bound: readonly string[] | null;
+  /** Why something is null, and what to do. */
+  readonly problems: readonly string[];
+}
+
+export function readIpvsState(node: NodeDump): IpvsState {
+  const servers = readServers(node);
+  const sets = readSets(node);
+  const bound = readBound(node);
+  return {
+    servers: 'problem' in servers ? null : servers.value,
+    sets: 'problem' in sets ? null : sets.value,
+    bound: 'problem' in bound ? null : bound.value,
+    problems: [servers, sets, bound].flatMap(read => ('problem' in read ? [read.problem] : [])),
+  };
+}
+
+type Read<T> = {readonly value: T} | {readonly problem: string};
+
+function readServers(node: NodeDump): Read<readonly VirtualServer[]> {
+  const text = node.read('ipvsadm-save')?.toString('utf8');
+  if (text === undefined) return {problem: 'its virtual servers were not read (no ipvsadm-save)'};
+  const {servers, strays, cut} = parseIpvsadm(text);
+  if (cut !== null) return {problem: `its ipvsadm-save ends too early, at line ${cut}`};
+  const [stray] = strays;
+  if (stray !== undefined)
+    return {
+      problem: `line ${stray.line} of its ipvsadm-save cannot be read: it must be made with -n, which prints addresses and not names`,
+    };
+  if (servers.length === 0 && text.trim() !== '' && !/^IP Virtual Server/.test(text))
+    return {problem: 'its ipvsadm-save is not what ipvsadm prints'};
+  return {value: servers};
+}
+
+function readSets(node: NodeDump): Read<ReadonlyMap<string, IpSet>> {
+  const text = node.read('ipset-save')?.toString('utf8');
+  if (text === undefined) return {problem: 'its ipsets were not read (no ipset-save)'};
+  const cut = tornLine(text);
+  if (cut !== null) return {problem: `its ipset-save ends too early, at line ${cut}`};
+  const sets = parseIpsetSave(text);
+  return sets.size === 0 && text.trim() !== '' ? {problem: 'its ipset-save is not what ipset prints'} : {value: sets};
+}
+
+/** What `ip` says of kube-ipvs0 alone goes before what it says of all interfaces. */
+function readBound(node: NodeDump): Read<readonly string[]> {
+  const device = node.read('kube-ipvs0.json')?.toString('utf8');
+  const own = device === undefined ? null : parseIpvsDevice(device);
+  if (own !== null) return {value: own};
+  const all = node.read('addresses.json')?.toString('utf8');
+  if (all !== undefined && parseNodeAddresses(all) !== null) return {value: parseIpvsDevice(all) ?? []};
+  return {
+    problem:
+      device === undefined
+        ? 'the addresses of kube-ipvs0 were not read (no kube-ipvs0.json and no addresses.json)'
+        : 'its kube-ipvs0.json is not what "ip -j addr" prints',
+  };
+}
+
+/**
+ * The node without kube-ipvs0: its own addresses. Where its interfaces were not read, virtual servers tell of them, since
+ * kube-proxy looked at the interfaces: addresses on which most node ports answer, and those of load balancers that it did not
+ * bind to kube-ipvs0.
+ */
+export function hostFacts(facts: NodeFacts, state: IpvsState, ports: readonly ServicePort[], version: KubeProxyVersion): NodeFacts {
+  const bound = new Set(state.bound ?? []);
+  if (facts.allAddresses) return {...facts, addresses: facts.addresses.filter(address => !bound.has(address))};
+  const nodePorts = new Set(ports.flatMap(({nodePort}) => (nodePort === 0 ? [] : [nodePort])));
+  const seen = addressesWithNodePorts(state, nodePorts).filter(address => !bound.has(address));
+  const primary = families.flatMap(family => facts.hostIPs.find(address => familyOf(address) === family) ?? []);
+  const rest = facts.addresses.filter(address => !facts.hostIPs.includes(address));
+  const spared = sparesOtherInterfaces(version) ? sparedAddresses(state, ports) : [];
+  // What else the Node object names, such as an external address, may be on no interface.
+  return {...facts, addresses: [...new Set([...primary, ...seen, ...spared, ...rest])]};
+}
+
+function addressesWithNodePorts({servers}: IpvsState, nodePorts: ReadonlySet<number>): readonly string[] {
+  const ports = new Map<string, Set<number>>();
+  for (const {address, port} of servers ?? []) {
+    if (!nodePorts.has(port)) continue;
+    const found = ports.get(address);
+    if (found === undefined) ports.set(address, new Set([port]));
+    else found.add(port);
+  }
+  return [...ports].filter(([, found]) => found.size * 2 >= nodePorts.size).map(([address]) => address);
+}
+
+/** External addresses with virtual servers that neither kube-ipvs0 bears nor KUBE-IPVS-IPS holds: another interface has them. */
+function sparedAddresses({servers, bound, sets}: IpvsState, ports: readonly ServicePort[]): readonly string[] {
+  if (servers === null || bound === null || sets === null) return [];
+  const external = new Set(ports.flatMap(({externalIPs, loadBalancerVIPs}) => [...externalIPs, ...loadBalancerVIPs]));
+  const kept = new Set([
+    ...bound,
+    ...families.flatMap(family => sets.get(setName('KUBE-IPVS-IPS', family))?.elements.map(element => memberText(element)) ?? []),
+  ]);
+  return servers.map(({address}) => address).filter(address => external.has(address) && !kept.has(address));
+}

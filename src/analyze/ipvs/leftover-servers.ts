@@ -1,0 +1,54 @@
+import type {ClusterView} from '../../expect/cluster/cluster-view.ts';
+import {families, type Family} from '../../model/family.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import type {NodeDump} from '../../model/snapshot.ts';
+import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
+import {sharesOf} from '../../trace/balance.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {packetOf} from '../outcomes/probes.ts';
+import {readIpvsState} from './ipvs-state.ts';
+
+export interface LeftoverCase {
+  readonly node: NodeDump;
+  readonly facts: NodeFacts;
+  readonly view: ClusterView;
+  readonly config: ProxyConfig;
+  readonly rulesets: ReadonlyMap<Family, Ruleset>;
+}
+
+/**
+ * Virtual servers that IPVS mode left behind and that still take packets: another mode translates those for Services before IPVS
+ * sees them, so it is those of addresses and ports that no Service has any more.
+ */
+export function catchingServers({node, facts, view, config, rulesets}: LeftoverCase): readonly VirtualServer[] {
+  const {servers, sets, bound} = readIpvsState(node);
+  if (servers === null) return [];
+  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const ports = families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
+  const taken = new Set(
+    ports.flatMap(({protocol, clusterIP, externalIPs, loadBalancerVIPs, port, nodePort}) => [
+      ...[clusterIP, ...externalIPs, ...loadBalancerVIPs].map(address => `${protocol} ${joinHostPort(address, port)}`),
+      ...(nodePort === 0 ? [] : [`${protocol} ${nodePort}`]),
+    ]),
+  );
+  const isTaken = ({protocol, address, port}: VirtualServer): boolean =>
+    taken.has(`${protocol} ${joinHostPort(address, port)}`) || taken.has(`${protocol} ${port}`);
+  const local = {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
+  const environment = environmentOf(local, {servers, ...(sets === null ? {} : {sets})});
+  return servers.filter(server => {
+    const ruleset = rulesets.get(server.family);
+    const packet = packetTo(server);
+    if (isTaken(server) || sharesOf(server).length === 0 || ruleset === undefined || packet === null) return false;
+    return walkPacket(ruleset, packet, environment).some(
+      ({path, destination}) => destination !== null && path.some(({table}) => table === 'ipvs'),
+    );
+  });
+}
+
+function packetTo({family, protocol, address, port}: VirtualServer) {
+  const source = family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77';
+  return packetOf({protocol, family}, {source, destination: address, port, from: {kind: 'outside', interface: null}});
+}

@@ -1,0 +1,56 @@
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {addressInside, familyOf, parseCidr} from '../model/address.ts';
+import type {Severity} from '../model/finding.ts';
+import type {NodeFacts} from '../model/node-facts.ts';
+import type {RuleText} from '../model/ruleset.ts';
+import type {Outcome} from '../trace/outcome.ts';
+import type {Environment, Packet} from '../trace/packet.ts';
+import {environmentOf} from './outcomes/environment.ts';
+import {packetOf} from './outcomes/probes.ts';
+
+/** What rules of a proxy mode that does not run any more still do to packets. */
+export interface LeftoverEffect {
+  readonly severity: Severity;
+  readonly text: string;
+}
+
+export interface LeftoverCase {
+  readonly entries: readonly PortEntry[];
+  readonly facts: NodeFacts;
+  readonly walk: (packet: Packet, environment: Environment) => readonly Outcome<RuleText>[];
+}
+
+/** More Service ports than this are not tried. */
+const mostPorts = 300;
+
+/** Packets of pods to cluster IPs, walked through the leftovers alone: what these catch may never come to the rules in use. Null when nothing is caught. */
+export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEffect | null {
+  const environment = environmentOf(facts);
+  const caught: PortEntry[] = [];
+  const wrong: PortEntry[] = [];
+  for (const entry of entries.slice(0, mostPorts)) {
+    const packet = packetFromPod(entry, facts);
+    const outcomes = packet === null ? [] : walk(packet, environment);
+    if (outcomes.every(({verdict, destination}) => verdict === 'undecided' || (verdict === 'accept' && destination === null))) continue;
+    caught.push(entry);
+    const usable = new Set(entry.set.endpoints.filter(({ready, terminating}) => ready || terminating).map(({hostPort}) => hostPort));
+    const astray = outcomes.some(({destination}) => (destination === null ? !entry.port.internalPolicyLocal : !usable.has(destination)));
+    if (usable.size > 0 && astray) wrong.push(entry);
+  }
+  const [first] = wrong.length > 0 ? wrong : caught;
+  if (first === undefined) return null;
+  const count = `${caught.length} Service ${caught.length === 1 ? 'port' : 'ports'}`;
+  const astray = wrong.length > 0 ? `, those of ${wrong.length} to no endpoint of theirs` : '';
+  return {
+    severity: wrong.length > 0 ? 'error' : 'warning',
+    text: `it still takes packets of ${count}${astray} (such as ${first.port.servicePortName})`,
+  };
+}
+
+function packetFromPod({port}: PortEntry, {podCIDRs, addresses}: NodeFacts): Packet | null {
+  const network = podCIDRs.map(text => parseCidr(text)).find(cidr => cidr?.family === port.family) ?? null;
+  const source =
+    (network === null ? null : addressInside(network, new Set())) ?? addresses.find(address => familyOf(address) === port.family);
+  if (source === undefined) return null;
+  return packetOf(port, {source, destination: port.clusterIP, port: port.port, from: {kind: 'pod', interface: null}});
+}

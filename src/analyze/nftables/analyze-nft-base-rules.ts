@@ -1,0 +1,91 @@
+import {formerChains, isServiceCIDRRule} from '../../expect/nftables/base-chains.ts';
+import {parseNftName} from '../../expect/nftables/nft-names.ts';
+import type {Severity} from '../../model/finding.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {checksOfFrame, type FrameLoss, lossOfChain} from './base-chain-losses.ts';
+import {frameProbes} from './base-chain-probes.ts';
+import {judgeClusterIPsCheck} from './analyze-cluster-ips-check.ts';
+import {judgeNodePortIPs} from './analyze-nodeport-ips.ts';
+import type {NftFrameCase, NftPortDifference} from './nft-case.ts';
+import {withChains} from './nft-service-view.ts';
+import {judgeStrangeNftRules} from './unexpected-nft-rules.ts';
+import {changedProbes} from './table-effect.ts';
+
+/** What is wrong with the rules that all Services hang in: hooks, lookups, masquerading, node-port addresses, checks. */
+export function judgeNftFrame(given: NftFrameCase): readonly Symptom[] {
+  const byChain = new Map<string, NftPortDifference[]>();
+  for (const difference of given.differences) {
+    if (isLegitimate(difference) || given.isExplained(difference)) continue;
+    byChain.set(difference.name, [...(byChain.get(difference.name) ?? []), difference]);
+  }
+  return [
+    ...[...byChain].flatMap(([name, differences]) => judgeChain(given, name, differences)),
+    ...judgeNodePortIPs(given),
+    ...judgeClusterIPsCheck(given),
+    ...judgeStrangeChains(given),
+  ];
+}
+
+/** What §10 of a table may differ in without anything being wrong; the rule of service networks and node-port addresses are judged apart. */
+function isLegitimate({what, name, kind, rule}: NftPortDifference): boolean {
+  if (name === 'nodeport-ips') return true;
+  return (
+    what === 'rule' && name === 'cluster-ips-check' && kind !== 'missing' && isServiceCIDRRule(rule.text.replace(/ comment ".*"$/, ''))
+  );
+}
+
+/** What is missing from a chain is one finding, as bad as what packets make of it; what is there and should not be is another. */
+function judgeChain(given: NftFrameCase, name: string, differences: readonly NftPortDifference[]): readonly Symptom[] {
+  const {expected, actual} = given;
+  const missing = differences.filter(({kind}) => kind === 'missing');
+  const others = differences.filter(({kind}) => kind !== 'missing');
+  const explained = new Set(others.filter(({what}) => what !== 'rule' && missing.length > 0));
+  const symptoms: Symptom[] = [];
+  if (missing.length > 0) {
+    const loss = lossOfChain(name, missing, actual.chain(name));
+    const severity = severityOf(given, name, loss);
+    // A rule that stands in place of a missing one is the other side of it.
+    const found = others.filter(({what, rule}) => what !== 'rule' || missing.some(one => resembles(one.rule, rule)));
+    for (const one of found) explained.add(one);
+    symptoms.push({
+      kind: loss.kind,
+      severity,
+      family: expected.context.family,
+      port: null,
+      detail: `${loss.what}: ${severity === 'info' ? 'no packet fares differently for it' : loss.loss}`,
+      expected: missing.map(({rule}) => rule).slice(0, 6),
+      actual: found.map(({rule}) => rule).slice(0, 6),
+    });
+  }
+  const extra = others.filter(one => !explained.has(one));
+  return [...symptoms, ...(extra.length === 0 ? [] : judgeStrangeNftRules(given, extra))];
+}
+
+function severityOf({expected, actual, view}: NftFrameCase, name: string, {severity}: FrameLoss): Severity {
+  const found = actual.chain(name);
+  if (!expected.frame.some(chain => chain.name === name)) return 'info';
+  const table = withChains(view, new Map([[name, found]]));
+  const changed = changedProbes({expected, table, other: view}, frameProbes(expected)).length > 0 || checksOfFrame({expected, table, view});
+  return changed ? severity : 'info';
+}
+
+/** Two rules that look the same map up, or jump to the same chain. */
+function resembles(a: RuleText, b: RuleText): boolean {
+  const subject = ({text}: RuleText): string =>
+    /(?:vmap|jump|goto) (\S+)/.exec(text)?.[1] ?? /masquerade|reject|drop|mark set/.exec(text)?.[0] ?? text;
+  return subject(a) === subject(b);
+}
+
+/** Chains that are none of any version's: a base chain is passed by every packet, any other one only where a rule leads there. */
+function judgeStrangeChains(given: NftFrameCase): readonly Symptom[] {
+  const former = new Map(
+    formerChains(given.expected.context).map(({name, rules}) => [name, new Set(rules.map(text => text.replace(/ comment ".*"$/, '')))]),
+  );
+  return given.strangeChains.flatMap(chain => {
+    if (parseNftName(chain.name) !== null) return [];
+    const strange = chain.rules().filter(({body}) => !(former.get(chain.name)?.has(body) ?? false));
+    const differences = strange.map(rule => ({kind: 'extra', what: 'rule', name: chain.name, rule, owner: null}) as const);
+    return differences.length === 0 ? [] : judgeStrangeNftRules(given, differences);
+  });
+}

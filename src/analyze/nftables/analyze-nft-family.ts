@@ -1,0 +1,77 @@
+import {compareNftTable} from '../../compare/compare-nft-table.ts';
+import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
+import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {uncoveredPods} from '../uncovered-pods.ts';
+import {adaptNft, type ExpectNft} from './infer-nft-settings.ts';
+import {attribute} from './attribute-differences.ts';
+import {judgeNftForeign, type NftForeignCase} from '../third-party/analyze-nft-rules.ts';
+import {judgeNftFrame} from './analyze-nft-base-rules.ts';
+import {judgeNftPort} from './analyze-nft-port.ts';
+import {mergeEmptyChains} from './merge-empty-chains.ts';
+import {leftoverNftChains} from './leftover-nft-chains.ts';
+import {asNftExpectation} from './nft-expectation.ts';
+import {ServiceView} from './nft-service-view.ts';
+import {staleNftServices} from './stale-nft-services.ts';
+
+export interface NftFamilyCase {
+  readonly expect: ExpectNft;
+  readonly ruleset: NftRuleset;
+  /** The node's iptables and ipsets, which others may use. */
+  readonly beside: Pick<NftForeignCase, 'iptables' | 'sets'>;
+  /** Null when the node has no table of kube-proxy in this family. */
+  readonly actual: NftTable | null;
+  /** False when the Node object was not read: then its zone is one more thing that the rules have to show. */
+  readonly knowsZone: boolean;
+}
+
+export interface NftFamilyJudgement {
+  readonly symptoms: readonly Symptom[];
+  /** What the table was held against in the end. */
+  readonly expected: ExpectedTable;
+}
+
+/** Everything that is wrong with one family's table on one node. A healthy node costs one comparison and no walk. */
+export function judgeNftFamily({expect, ruleset, beside, actual, knowsZone}: NftFamilyCase): NftFamilyJudgement {
+  const plain = expect({});
+  if (actual === null || holdsNoServices(plain, actual))
+    return {expected: plain, symptoms: servesAny(plain) ? [noServiceRules(plain, actual)] : []};
+  const first = compareNftTable(asNftExpectation(plain), actual);
+  const differs = first.differences.length > 0;
+  const {expected, symptoms} = differs ? adaptNft({expect, plain, actual, knowsZone}) : {expected: plain, symptoms: []};
+  const compared = expected === plain ? first : compareNftTable(asNftExpectation(expected), actual);
+  const owned = attribute(compared.differences, expected);
+  const given = {expected, actual, view: new ServiceView(expected, actual)};
+  return {
+    expected,
+    symptoms: [
+      ...symptoms,
+      ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
+      ...judgeNftFrame({...given, differences: owned.frame, isExplained: owned.isExplained, strangeChains: compared.strangeChains}),
+      ...mergeEmptyChains(
+        expected,
+        [...owned.byPort].flatMap(([item, differences]) => judgeNftPort({...given, item, differences})),
+      ),
+      ...judgeNftForeign({...given, ...beside, ruleset}),
+      ...staleNftServices(given, owned.strange),
+      ...leftoverNftChains(given, compared.strangeChains),
+    ],
+  };
+}
+
+function servesAny({ports}: ExpectedTable): boolean {
+  return ports.some(({endpoints}) => endpoints.reachable.length > 0);
+}
+
+function holdsNoServices(expected: ExpectedTable, actual: NftTable): boolean {
+  const maps = ['service-ips', 'service-nodeports'].map(name => actual.sets.get(name));
+  if (!actual.complete || maps.some(map => map?.complete === false)) return false;
+  return servesAny(expected) && maps.every(map => (map?.elements.size ?? 0) === 0);
+}
+
+function noServiceRules({context: {family}, ports, id}: ExpectedTable, actual: NftTable | null): Symptom {
+  const count = `${ports.length} Service ${ports.length === 1 ? 'port' : 'ports'}`;
+  const what =
+    actual === null ? `there is no table ${id}, and none of the rules of ${count}` : `table ${id} holds none of the rules of ${count}`;
+  return {kind: 'no-service-rules', family, port: null, detail: `${what}: every Service is dead on this node`, expected: [], actual: []};
+}

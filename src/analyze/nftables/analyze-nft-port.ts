@@ -1,0 +1,41 @@
+import type {Endpoint} from '../../model/endpoint.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import {judgeFates} from '../outcomes/compare-outcomes.ts';
+import {probesFor} from '../outcomes/probes.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {SymptomList} from '../symptoms/symptom-list.ts';
+import {affinityRules} from './nft-affinity-rules.ts';
+import {judgeLeft} from './nft-residual-differences.ts';
+import type {NftPortCase} from './nft-case.ts';
+import {tryNftProbe} from './nft-outcome.ts';
+import {NftSense} from './nft-semantics.ts';
+import {judgeStaleEntries} from './stale-nft-entries.ts';
+
+/**
+ * What the differences of one Service port do to packets, each said once. Packets of every kind are walked through what is
+ * expected and what is there; a difference that changes no packet's fate comes out as harmless.
+ */
+export function judgeNftPort(given: NftPortCase): readonly Symptom<RuleText>[] {
+  const {item, expected, view} = given;
+  const symptoms = new SymptomList<RuleText>(item.port);
+  const probes = probesFor({item, context: expected.context, hairpins: changedEndpoints(given)});
+  const trials = probes.map(probe => tryNftProbe(expected, view, probe));
+  const sense = new NftSense(given);
+  const changesFate = judgeFates({item, trials, sense, symptoms, affinity: () => affinityRules(given, symptoms)});
+  judgeStaleEntries(given, symptoms);
+  judgeLeft(given, symptoms, changesFate);
+  return symptoms.all;
+}
+
+/** Endpoints that the differences name: only their own connections can have changed in a way that others' have not. */
+function changedEndpoints({item, differences}: NftPortCase): readonly Endpoint[] {
+  const names = new Set(differences.map(({name}) => name));
+  const keys = new Set(differences.flatMap(({name, key}) => (name === 'hairpin-connections' ? [key ?? ''] : [])));
+  const protocol = item.port.protocol.toLowerCase();
+  return item.endpoints.reachable
+    .filter(endpoint => {
+      const {address, port} = endpoint;
+      return names.has(item.names.endpoint(endpoint)) || keys.has(`${address} . ${address} . ${protocol} . ${port}`);
+    })
+    .slice(0, 64);
+}

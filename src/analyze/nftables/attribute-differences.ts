@@ -1,0 +1,73 @@
+import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
+import {parseNftName} from '../../expect/nftables/nft-names.ts';
+import type {NftPort} from '../../expect/nftables/nft-port.ts';
+import type {NftPortDifference} from './nft-case.ts';
+import {targetsOf} from './nft-outcome.ts';
+import {isRefusal, leadsIn} from './nft-semantics.ts';
+
+export interface AttributedNft {
+  readonly byPort: ReadonlyMap<NftPort, readonly NftPortDifference[]>;
+  /** Elements that belong to no Service port that is expected. */
+  readonly strange: readonly NftPortDifference[];
+  readonly frame: readonly NftPortDifference[];
+  /** The other side of what is said of Services: the address of a stale one, the hairpins of stale endpoints. */
+  readonly isExplained: (difference: NftPortDifference) => boolean;
+}
+
+/** Gives each difference to the Service ports that it may concern: by its owner, the chain it leads to, its address and port. */
+export function attribute(differences: readonly NftPortDifference[], expected: ExpectedTable): AttributedNft {
+  const byPort = new Map<NftPort, NftPortDifference[]>();
+  const strange: NftPortDifference[] = [];
+  const frame: NftPortDifference[] = [];
+  let index: EntryIndex | null = null;
+  const listed = new Set<string>();
+  for (const difference of differences) {
+    // All ports of a Service have its cluster IP, and it is said of one.
+    const {name, kind, key = ''} = difference;
+    if (name === 'cluster-ips' && listed.has(`${kind} ${key}`)) continue;
+    if (name === 'cluster-ips') listed.add(`${kind} ${key}`);
+    const foreign = difference.owner === null && isOfServices(difference);
+    if (foreign) index ??= entryIndex(expected);
+    const owners = difference.owner !== null ? [difference.owner] : foreign ? concerned(difference, expected, index ?? new Map()) : [];
+    for (const owner of owners) {
+      const list = byPort.get(owner);
+      if (list === undefined) byPort.set(owner, [difference]);
+      else list.push(difference);
+    }
+    if (owners.length > 0) continue;
+    if (foreign) strange.push(difference);
+    else frame.push(difference);
+  }
+  const stale = new Set(strange.map(({key = ''}) => key.split(' . ')[0]));
+  const isExplained = ({what, kind, name, key = ''}: NftPortDifference): boolean =>
+    what === 'element' &&
+    kind === 'extra' &&
+    ((name === 'cluster-ips' && stale.has(key)) || (name === 'hairpin-connections' && byPort.size + strange.length > 0));
+  return {byPort, strange, frame, isExplained};
+}
+
+function isOfServices(difference: NftPortDifference): boolean {
+  const {what, name} = difference;
+  return what === 'element' && (leadsIn(name) || isRefusal(difference) || name.startsWith('firewall'));
+}
+
+type EntryIndex = ReadonlyMap<string, readonly NftPort[]>;
+
+/** Service ports by the keys of their entries. */
+function entryIndex({ports}: ExpectedTable): EntryIndex {
+  const index = new Map<string, NftPort[]>();
+  for (const item of ports) {
+    const {port} = item;
+    const protocol = port.protocol.toLowerCase();
+    const addresses = new Set([port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs]);
+    const keys = [...addresses].map(address => `${address} . ${protocol} . ${port.port}`);
+    if (port.nodePort !== 0) keys.push(`${protocol} . ${port.nodePort}`);
+    for (const key of keys) index.set(key, [...(index.get(key) ?? []), item]);
+  }
+  return index;
+}
+
+function concerned({rule, key = ''}: NftPortDifference, expected: ExpectedTable, index: EntryIndex): readonly NftPort[] {
+  const byTarget = targetsOf(rule).flatMap(chain => expected.portOfBase(parseNftName(chain)?.base ?? '') ?? []);
+  return [...new Set([...byTarget, ...(index.get(key) ?? [])])];
+}

@@ -1,0 +1,73 @@
+import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
+import type {Assumption} from '../../expect/hypothesis.ts';
+import type {NftPort} from '../../expect/nftables/nft-port.ts';
+import {describeSeen, seenDetector, shortCutDetector} from '../../expect/nftables/seen-detector.ts';
+import type {NftTable} from '../../model/nft-ruleset.ts';
+import {nftRule} from '../../parse/nftables/nft-rule.ts';
+import {adapt, type Adapted} from '../infer-hypothesis.ts';
+import {describeDetector, otherDetectorSymptom} from '../symptoms/hypothesis-symptoms.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+
+/** Builds the expectation anew under an assumption. */
+export type ExpectNft = (assumption: Assumption) => ExpectedTable;
+
+export interface AdaptNftCase {
+  readonly expect: ExpectNft;
+  /** What is expected without any assumption. */
+  readonly plain: ExpectedTable;
+  readonly actual: NftTable;
+  readonly knowsZone: boolean;
+}
+
+/** Where the node's table shows that one thing explains many differences, that is the finding. */
+export function adaptNft({expect, plain, actual, knowsZone}: AdaptNftCase): Adapted<ExpectedTable> {
+  return adapt<ExpectedTable, NftPort>({
+    ...{expect, plain, knowsZone, textOf},
+    counterpart: (other, {names}) => other.portOfBase(names.base),
+    fits: (expected, item) => fits(expected, item, actual),
+    otherDetector: expected => otherDetector(expected, actual),
+  });
+}
+
+function textOf(expected: ExpectedTable, item: NftPort): string {
+  const {chains, elements} = expected.objectsOf(item);
+  return JSON.stringify([[...chains], elements]);
+}
+
+/** Whether the node's objects of a Service port are the expected ones. */
+function fits(expected: ExpectedTable, item: NftPort, actual: NftTable): boolean {
+  const {chains, elements} = expected.objectsOf(item);
+  for (const [name, rules] of chains) {
+    const found = actual.chain(name);
+    if (found === undefined || (found.text() !== rules.join('\n') && bodies(found.rules()) !== bodiesOf(rules))) return false;
+  }
+  return elements.every(({set, key, value}) => actual.set(set)?.elements.get(key)?.value === value);
+}
+
+function bodies(rules: readonly {readonly body: string}[]): string {
+  return rules.map(({body}) => body).join('\n');
+}
+
+function bodiesOf(texts: readonly string[]): string {
+  return bodies(texts.map(text => nftRule({table: '', chain: '', line: 0, text})));
+}
+
+/** The node tells pods from others in another way than configured; null when it does not, or too few Services show it. */
+function otherDetector(
+  {context, family, ports}: ExpectedTable,
+  actual: NftTable,
+): {readonly assumption: Assumption; readonly symptom: Symptom<never>} | null {
+  // What a cut dump does not show may still be on the node.
+  if (!actual.complete || ports.length < 3) return null;
+  const seen = seenDetector(actual);
+  if (seen === null) return null;
+  const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
+  const found = describeSeen(seen);
+  if (configured === describeDetector(found)) return null;
+  // Where other rules tell pods as configured, it is that one rule which is wrong.
+  const cut = shortCutDetector(actual);
+  if (cut !== null && found !== 'all' && describeDetector(cut) === configured) return null;
+  const assumption: Assumption = found === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: found};
+  const symptom = otherDetectorSymptom(family === 'ip' ? 'IPv4' : 'IPv6', {found: describeDetector(found), configured});
+  return {assumption, symptom};
+}

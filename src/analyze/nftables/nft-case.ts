@@ -1,0 +1,32 @@
+import type {NftDifference} from '../../compare/compare-nft-table.ts';
+import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
+import type {NftPort} from '../../expect/nftables/nft-port.ts';
+import type {NftChain, NftSource, NftTable, NftTableSource} from '../../model/nft-ruleset.ts';
+import type {ServiceView} from './nft-service-view.ts';
+
+export type NftPortDifference = NftDifference<NftPort>;
+
+/** One family's table on one node, beside what it should be. */
+export interface NftCase {
+  readonly expected: ExpectedTable;
+  readonly actual: NftTable;
+  readonly view: ServiceView;
+}
+
+export interface NftPortCase extends NftCase {
+  readonly item: NftPort;
+  readonly differences: readonly NftPortDifference[];
+}
+
+export interface NftFrameCase extends NftCase {
+  /** Differences that belong to no Service port. */
+  readonly differences: readonly NftPortDifference[];
+  readonly strangeChains: readonly NftChain[];
+  /** What hangs together with Services that differ is said with them. */
+  readonly isExplained: (difference: NftPortDifference) => boolean;
+}
+
+/** A ruleset of these tables alone. */
+export function sourceOf(...tableSources: readonly NftTableSource[]): NftSource {
+  return {tableSources};
+}

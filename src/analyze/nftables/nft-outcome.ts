@@ -1,0 +1,59 @@
+import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
+import {parseNftName} from '../../expect/nftables/nft-names.ts';
+import type {NftRule, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {Outcome} from '../../trace/outcome.ts';
+import type {Environment, Packet} from '../../trace/packet.ts';
+import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {type Fate, gatherFate, type Trial} from '../outcomes/path-outcome.ts';
+import type {Probe} from '../outcomes/probes.ts';
+
+/** The fate of a packet in one table alone. */
+export function nftFate(table: NftTableSource, packet: Packet, environment: Environment): Fate<RuleText> {
+  let source = sources.get(table);
+  if (source === undefined) {
+    source = {tableSources: [table]};
+    sources.set(table, source);
+  }
+  return fateOfOutcomes(walkNftPacket(source, packet, environment));
+}
+
+/** A walk remembers of each ruleset how long its ways may get. */
+const sources = new WeakMap<NftTableSource, NftSource>();
+
+export function fateOfOutcomes(outcomes: readonly Outcome<NftRule>[]): Fate<RuleText> {
+  return gatherFate<RuleText>(outcomes, rememberedIn);
+}
+
+/** Walks a probe on both sides. */
+export function tryNftProbe(expected: ExpectedTable, actual: NftTableSource, probe: Probe): Trial<RuleText> {
+  const environment = environmentOf(expected.context.facts, {knownTo: probe.knownTo});
+  return {
+    probe,
+    expected: nftFate(expected, probe.packet, environment),
+    actual: nftFate(actual, probe.packet, environment),
+  };
+}
+
+function rememberedIn(path: readonly RuleText[]): string | null {
+  for (const {text} of path.toReversed()) {
+    const found = /^update @(\S+) \{/.exec(text);
+    if (found !== null) return found[1] ?? null;
+  }
+  return null;
+}
+
+/** The chain that picked the endpoint; null when none of a Service's did. */
+export function pickingChain(path: readonly RuleText[]): string | null {
+  const rule = path.findLast(({chain}) => {
+    const role = parseNftName(chain)?.role;
+    return role === 'service' || role === 'local';
+  });
+  return rule?.chain ?? null;
+}
+
+/** The chains that a rule leads to, those of its verdict map among them. */
+export function targetsOf({text}: RuleText): readonly string[] {
+  return [...text.matchAll(/(?:goto|jump) ([^\s,}]+)/g)].map(found => found[1] ?? '');
+}

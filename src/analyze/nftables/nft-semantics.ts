@@ -1,0 +1,304 @@
+import {parseNftName} from '../../expect/nftables/nft-names.ts';
+import {type Entry, entryText} from '../../model/entry.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {Outcome} from '../../trace/outcome.ts';
+import {describeFate, type Fate, type Trial} from '../outcomes/path-outcome.ts';
+import {
+  type Evidence,
+  type KeyedSymptom,
+  type Misdirected,
+  missingEndpointText,
+  type RuleSense,
+  type Subject,
+  whose,
+} from '../outcomes/compare-outcomes.ts';
+import type {NftPortCase} from './nft-case.ts';
+import type {NftPortDifference} from './nft-case.ts';
+import {pickingChain, targetsOf} from './nft-outcome.ts';
+
+/** What the rules and elements of one Service port tell, beyond the fates of packets. */
+export class NftSense implements RuleSense<RuleText> {
+  readonly #case: NftPortCase;
+
+  constructor(given: NftPortCase) {
+    this.#case = given;
+  }
+
+  /** It passes, or meets the checks that stand behind the Services, by rules and elements that should be there. */
+  isUnentered({verdict, destination, path}: Outcome<RuleText>): boolean {
+    if (path.some(({chain}) => this.#isOwn(chain))) return false;
+    if (verdict === 'accept') return destination === null;
+    return verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? '') && !this.#extra().some(isRefusal);
+  }
+
+  holdsNoEntry(): boolean {
+    const {item, expected, actual} = this.#case;
+    const entries = expected.objectsOf(item).elements.filter(({set}) => leadsIn(set));
+    return entries.every(({set, key, value}) => actual.set(set)?.elements.get(key)?.value !== value);
+  }
+
+  refusedFor({verdict, path}: Outcome<RuleText>): 'ranges' | 'policy' | 'other' {
+    const chain = path.at(-1)?.chain ?? '';
+    if (chain.startsWith('firewall-')) return 'ranges';
+    return verdict === 'drop' && endpointChecks.has(chain) ? 'policy' : 'other';
+  }
+
+  policyOf({destinations}: Fate<RuleText>): 'Cluster' | 'Local' | null {
+    for (const {path} of destinations.values()) {
+      const chain = pickingChain(path);
+      if (chain !== null) return chain.startsWith('local-') ? 'Local' : 'Cluster';
+    }
+    return null;
+  }
+
+  misdirected(fate: Fate<RuleText>): ReadonlyMap<string, Misdirected<RuleText>> {
+    const found = new Map<string, Misdirected<RuleText>>();
+    for (const [destination, {path}] of fate.destinations) {
+      const rule = path.findLast(({text}) => text.includes('dnat '));
+      const owner = rule === undefined ? null : this.#ownerOf(rule, destination, fate);
+      if (rule !== undefined && owner !== null && owner !== destination) found.set(owner, {destination, rule});
+    }
+    return found;
+  }
+
+  /** The endpoint that a rule is for: by the name of its chain, or by its address where the port alone is another one. */
+  #ownerOf({chain}: RuleText, destination: string, fate: Fate<RuleText>): string | null {
+    const {item} = this.#case;
+    const named = item.endpoints.reachable.find(endpoint => item.names.endpoint(endpoint) === chain);
+    if (named !== undefined) return named.hostPort;
+    if (item.all.some(({hostPort}) => hostPort === destination)) return null;
+    const replaced = this.#replacedIn(chain, destination);
+    if (replaced !== null) return replaced;
+    const address = destination.replace(/:\d+$/, '');
+    const left = item.endpoints.reachable.filter(({hostPort}) => hostPort.replace(/:\d+$/, '') === address);
+    return left.find(({hostPort}) => !fate.destinations.has(hostPort))?.hostPort ?? null;
+  }
+
+  /** kube-proxy writes endpoints in order. Where one was put in the place of another out of order, it is that one's address that is wrong. */
+  #replacedIn(chain: string, destination: string): string | null {
+    const {actual, expected} = this.#case;
+    const found = endpointsIn(actual.chain(chain)?.rules() ?? []);
+    const should = endpointsIn(expected.chain(chain)?.rules() ?? []);
+    const off = should.filter((hostPort, at) => found[at] !== hostPort);
+    if (found.length !== should.length || off.length !== 1 || !found.includes(destination)) return null;
+    return found.join() === found.toSorted().join() ? null : (off[0] ?? null);
+  }
+
+  special(trial: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] {
+    const broken = this.#brokenJumps(trial);
+    if (broken.length > 0) return broken;
+    return this.#takenOut(trial) ?? this.#leadsNowhere(trial) ?? [];
+  }
+
+  /** A rule or element on the way leads to a chain that is missing or empty although it should lead on. */
+  #brokenJumps({actual, probe}: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] {
+    const {item, expected} = this.#case;
+    const leads = [...this.#elementsAt(probe.entry), ...this.#rulesOnWay(actual)];
+    const broken = new Map<string, RuleText>();
+    for (const rule of leads) for (const target of targetsOf(rule)) if (this.#isEmpty(target)) broken.set(target, rule);
+    return [...broken].map(([target, rule]) => {
+      const endpoint = item.endpoints.reachable.find(one => item.names.endpoint(one) === target);
+      const missing = this.#case.actual.chain(target) === undefined;
+      const detail = `a rule jumps to ${target}, which ${missing ? 'does not exist' : 'is empty'}`;
+      const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
+      const rules = expected.chain(target)?.rules().slice(0, 3) ?? [];
+      return {key: `jump ${target}`, symptom: {kind: 'broken-jump', ...place, detail, expected: rules, actual: [rule]}};
+    });
+  }
+
+  /** The rules that were passed, and all rules of the Service's own chains on the way. */
+  #rulesOnWay({outcomes}: Fate<RuleText>): readonly RuleText[] {
+    const passed = outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
+    const chains = new Set([...passed.map(({chain}) => chain), ...passed.flatMap(targetsOf)].filter(chain => this.#isOwn(chain)));
+    return [...passed, ...[...chains].flatMap(chain => this.#case.view.chain(chain)?.rules() ?? [])].filter(({chain}) =>
+      this.#isOwn(chain),
+    );
+  }
+
+  #isEmpty(name: string): boolean {
+    if (!this.#isOwn(name)) return false;
+    const chain = this.#case.actual.chain(name);
+    const empty = chain === undefined ? this.#case.actual.complete : chain.ruleCount === 0 && chain.complete;
+    return empty && (this.#case.expected.chain(name)?.ruleCount ?? 0) > 0;
+  }
+
+  /** A rule that is not kube-proxy's, in a chain of the Service, takes all packets before they come to an endpoint. */
+  #takenOut({actual, probe}: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+    const takers = actual.outcomes.map(({verdict, path}) => (verdict === 'accept' ? path.find(rule => this.#isStranger(rule)) : undefined));
+    const [rule] = takers;
+    if (rule === undefined || takers.includes(undefined)) return null;
+    const detail = `a rule in ${rule.chain} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describeFate(actual)}`;
+    const symptom = {kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]} as const;
+    return [{key: `taken ${rule.chain} ${rule.line}`, symptom}];
+  }
+
+  /** An extra rule that ends the way and stands in the place of none of kube-proxy's. */
+  #isStranger(rule: RuleText): boolean {
+    const isThis = ({kind, rule: other}: NftPortDifference): boolean =>
+      kind === 'extra' && other.text === rule.text && other.chain === rule.chain;
+    if (!/(?:^| )(?:accept|return|dnat|redirect)(?: |$)/.test(rule.text) || !this.#case.differences.some(isThis)) return false;
+    const missing = this.#missing().filter(({name}) => name === rule.chain);
+    return !missing.some(({rule: other}) => shapeOf(other.text) === shapeOf(rule.text));
+  }
+
+  /** The entry leads to a chain, and packets come back from there as they were: the rule that leads on is gone. */
+  #leadsNowhere(trial: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+    const {expected, actual, probe} = trial;
+    const back = actual.outcomes.every(({verdict, destination, path}) =>
+      verdict === 'accept' ? destination === null : verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? ''),
+    );
+    const [lead] = this.#elementsAt(probe.entry);
+    const chain = lead === undefined ? undefined : targetsOf(lead)[0];
+    if (!back || expected.destinations.size === 0 || lead === undefined || chain === undefined || !this.#isOwn(chain)) return null;
+    const rules = this.#missing().flatMap(({name, rule}) => (name === chain ? [rule] : []));
+    const picking = pickingChain([...expected.destinations.values()][0]?.path ?? []);
+    if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
+      return this.#withoutPick(trial);
+    const {port} = this.#case.item;
+    if (port.externalPolicyLocal && this.policyOf(expected) === 'Cluster') {
+      const detail = `${whose(probe)} lack the short cut to all endpoints, and come back from ${chain} without one`;
+      const symptom = {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, expected: rules, actual: [lead]} as const;
+      return [{key: `policy ${entryText(probe.entry)}`, symptom}];
+    }
+    const detail = `packets to its ${entryText(probe.entry)} are sent to ${chain}, and come back from there without an endpoint`;
+    const symptom = {kind: 'missing-entry', entry: probe.entry, detail, expected: rules, actual: [lead]} as const;
+    return [{key: `entry ${entryText(probe.entry)}`, symptom}];
+  }
+
+  /** The chain that picks the endpoint is entered and picks none. */
+  #withoutPick(trial: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] {
+    const {item} = this.#case;
+    return [...trial.expected.destinations.keys()].map(endpoint => {
+      const detail = missingEndpointText(item, endpoint, trial.probe);
+      const evidence = this.evidence({kind: 'endpoint', endpoint, trial});
+      return {key: `missing ${endpoint}`, symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence}};
+    });
+  }
+
+  evidence(subject: Subject<RuleText>): Evidence<RuleText> {
+    switch (subject.kind) {
+      case 'service':
+        return this.#pick(({what}) => what === 'element', 6);
+      case 'entry':
+        return this.#pick(({name, key}) => key === this.#keyOf(subject.entry) && leadsIn(name));
+      case 'endpoint':
+        return this.#ofEndpoint(subject.endpoint, subject.trial);
+      case 'shares':
+        return this.#pick(({rule}) => rule.text.includes('numgen'));
+      case 'affinity':
+        return this.#pick(({rule, what}) => what === 'set' || rule.text.includes('@affinity-') || rule.text.includes('dnat'));
+      case 'masquerade':
+        return this.#ofMasquerade(subject.trial);
+      case 'policy':
+        return this.#ofPolicy(subject.trial);
+    }
+  }
+
+  #ofEndpoint(endpoint: string, {expected, actual}: Trial<RuleText>): Evidence<RuleText> {
+    const known = this.#case.item.all.find(({hostPort}) => hostPort === endpoint);
+    const names = known === undefined ? [] : [this.#case.item.names.endpoint(known), `${known.address} . ${known.port}`, known.hostPort];
+    const own = this.#pick(({rule, name}) => names.some(text => name === text || rule.text.includes(text)));
+    const chain = pickingChain(expected.destinations.get(endpoint)?.path ?? []);
+    const present = this.#extra().flatMap(({name, rule}) => (name === chain ? [rule] : []));
+    const path = actual.destinations.get(endpoint)?.path.filter(rule => this.#isOwn(rule.chain)) ?? [];
+    const should = expected.destinations.get(endpoint)?.path.slice(-1) ?? [];
+    return {
+      expected: own.expected.length > 0 ? own.expected : should,
+      actual: path.length > 0 ? path.slice(-2) : [...own.actual, ...present].slice(0, 3),
+    };
+  }
+
+  #ofMasquerade({expected, actual, probe}: Trial<RuleText>): Evidence<RuleText> {
+    const own = this.#pick(
+      ({rule, name}) =>
+        / mark|masquerade/.test(` ${rule.text}`) ||
+        (name === 'hairpin-connections' && probe.endpoint !== undefined) ||
+        (name === 'cluster-ips' && probe.entry.kind === 'clusterIP'),
+    );
+    if (own.expected.length + own.actual.length > 0) return own;
+    const marks = ({destinations}: Fate<RuleText>): readonly RuleText[] =>
+      [...destinations.values()].flatMap(({path}) => path.filter(({text}) => / mark/.test(` ${text}`))).slice(0, 2);
+    return {expected: marks(expected), actual: marks(actual)};
+  }
+
+  /** The rules by which a packet's way parts from the other one; the way between entry and endpoint when none stands out. */
+  #ofPolicy({expected, actual, probe}: Trial<RuleText>): Evidence<RuleText> {
+    const own = this.#pick(({name, key}) => name.startsWith('external-') || key === this.#keyOf(probe.entry));
+    const way = ({outcomes}: Fate<RuleText>): readonly RuleText[] => {
+      const rules = outcomes.flatMap(({path}) => path.filter(({chain}) => this.#isOwn(chain)));
+      return [...new Map(rules.map(rule => [`${rule.chain} ${rule.text}`, rule])).values()].slice(0, 4);
+    };
+    return {
+      expected: own.expected.length > 0 ? own.expected : way(expected),
+      actual: own.actual.length > 0 ? own.actual : [...this.#elementsAt(probe.entry), ...way(actual)].slice(0, 4),
+    };
+  }
+
+  #pick(concerns: (difference: NftPortDifference) => boolean, most = 4): Evidence<RuleText> {
+    const concerned = this.#case.differences.filter(concerns);
+    const rules = (missing: boolean): readonly RuleText[] =>
+      concerned.flatMap(({kind, rule}) => ((kind === 'missing') === missing ? [rule] : [])).slice(0, most);
+    return {expected: rules(true), actual: rules(false)};
+  }
+
+  #missing(): readonly NftPortDifference[] {
+    return this.#case.differences.filter(({kind}) => kind === 'missing');
+  }
+
+  #extra(): readonly NftPortDifference[] {
+    return this.#case.differences.filter(({kind}) => kind === 'extra');
+  }
+
+  #isOwn(chain: string): boolean {
+    return this.#case.expected.ownerOf(chain) === this.#case.item || parseNftName(chain)?.base === this.#case.item.names.base;
+  }
+
+  /** The elements that take an entry's packets on the node, as they read. */
+  #elementsAt(entry: Entry): readonly RuleText[] {
+    const {actual, expected} = this.#case;
+    const key = this.#keyOf(entry);
+    const name = entry.address === null ? 'service-nodeports' : 'service-ips';
+    const value = actual.set(name)?.elements.get(key)?.value ?? null;
+    return value === null ? [] : [{table: expected.id, chain: name, line: 1, text: `${key} : ${value}`}];
+  }
+
+  #keyOf({address, port}: Entry): string {
+    const protocol = this.#case.item.port.protocol.toLowerCase();
+    return `${address === null ? '' : `${address} . `}${protocol} . ${port}`;
+  }
+}
+
+/** The endpoints of a rule that sends packets to one of them by chance, in its order. */
+function endpointsIn(rules: readonly RuleText[]): readonly string[] {
+  const text = rules.find(rule => rule.text.includes(' dnat '))?.text ?? '';
+  return [...text.matchAll(/\d+ : (\S+) \. (\d+)/g)].map(([, address = '', port = '']) =>
+    address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
+  );
+}
+
+const endpointChecks: ReadonlySet<string> = new Set(['service-endpoints-check', 'nodeport-endpoints-check', 'endpoints-check']);
+
+/** A chain that stands behind the Services: what no Service takes is checked there. */
+function isCheck(chain: string): boolean {
+  return endpointChecks.has(chain) || chain === 'cluster-ips-check' || chain === 'reject-chain';
+}
+
+/** A map that leads into the chains of Services. */
+export function leadsIn(map: string): boolean {
+  return map === 'service-ips' || map === 'service-nodeports';
+}
+
+/** An element that refuses packets. */
+export function isRefusal({name}: NftPortDifference): boolean {
+  return name === 'no-endpoint-services' || name === 'no-endpoint-nodeports';
+}
+
+/** What a rule is for, whatever endpoints it names. */
+function shapeOf(text: string): string {
+  return text
+    .replace(/ comment ".*"$/, '')
+    .replace(/\{.*\}/s, '{}')
+    .replace(/mod \d+/, 'mod')
+    .replace(/dnat to \S+/, 'dnat to')
+    .replace(/goto \S+/, 'goto');
+}

@@ -1,0 +1,85 @@
+import {append} from '../../model/append.ts';
+import {expectTable} from '../../expect/nftables/expect-table.ts';
+import {tableId} from '../../expect/nftables/expected-table.ts';
+import {oldestNftMinor} from '../../expect/nftables/nft-versions.ts';
+import {families, type Family} from '../../model/family.ts';
+import type {NftRuleset} from '../../model/nft-ruleset.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
+import {cutReason, whyDoubtful} from '../truncated-settings.ts';
+import {ipsetsOf, knowsZone} from '../node-input.ts';
+import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import type {ExpectNft} from './infer-nft-settings.ts';
+import {allOf} from '../iptables/read-dumps.ts';
+import {judgeNftFamily} from './analyze-nft-family.ts';
+import {kubeProxyTables} from './read-nft.ts';
+import {settleNftVersion} from './resolve-nft-version.ts';
+import {unwalkedChains} from './unwalked-chains.ts';
+import {traceNftPort} from './trace-nft-port.ts';
+
+/** A table of its own for each family, with maps from addresses to chains. */
+export const nftablesMode: ProxyMode = {
+  name: 'nftables',
+  prepare(input) {
+    const {version} = input.config;
+    if (version.value.minor < oldestNftMinor && version.value.guessed === undefined)
+      return {whyUnread: `kube-proxy ${version.value.text} has no nftables mode: 1.${oldestNftMinor} is the first that has`};
+    const ruleset = input.nft();
+    if (ruleset === null) return {whyUnread: whyEmpty(input.node)};
+    if (ruleset.tables.size === 0 && ruleset.strays.length > 0) return {whyUnread: 'its nft.json is not what "nft -j list ruleset" prints'};
+    return {judge: () => judgeFamilies({...input, config: settleNftVersion(input, ruleset)}, ruleset)};
+  },
+};
+
+function whyEmpty({files}: NodeInput['node']): string {
+  return files.includes('nft.json') ? 'its nft.json is empty: the command failed, or everything was flushed' : 'it has no nft.json';
+}
+
+function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
+  const judged: Family[] = [];
+  const unread: UnreadFamily[] = [];
+  const symptoms: Symptom[] = [];
+  const traces: PortTrace[] = [];
+  const sets = ipsetsOf(input.node);
+  for (const family of families) {
+    const iptables = allOf(input.dumps, family);
+    const actual = ruleset.tables.get(tableId(family)) ?? null;
+    const expect: ExpectNft = assumption => expectTable({...input, family, table: actual}, assumption);
+    if (actual === null && ruleset.cut !== null) {
+      if (expect({}).ports.length > 0) unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
+      continue;
+    }
+    const {symptoms: found, expected} = judgeNftFamily({expect, ruleset, beside: {iptables, sets}, actual, knowsZone: knowsZone(input)});
+    const doubt = found.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
+    if (doubt !== null) {
+      unread.push({family, reason: doubt});
+      continue;
+    }
+    append(symptoms, found);
+    append(
+      traces,
+      expected.ports.filter(({port}) => input.traces(port, found)).map(item => traceNftPort({item, expected, ruleset})),
+    );
+    const reason = whyPartly(ruleset, iptables);
+    if (reason === null) judged.push(family);
+    else unread.push({family, reason});
+  }
+  const counts = {rules: ruleset.ruleCount, chains: ruleset.chainCount};
+  const first = judged[0] ?? unread[0]?.family;
+  if (first !== undefined) append(symptoms, unwalkedChains(ruleset, first));
+  return {families: judged, unread, symptoms, traces, config: input.config, counts};
+}
+
+/** Where kube-proxy's own tables end too early; null when they are whole, or there are none. */
+function cutWithin(ruleset: NftRuleset): NftRuleset['cut'] {
+  const own = kubeProxyTables(ruleset);
+  return own.length === families.length && own.every(({complete}) => complete) ? null : ruleset.cut;
+}
+
+/** What stands before the end of a dump that was cut is judged; what should follow may drop or take packets of either family. */
+function whyPartly({cut}: NftRuleset, iptables: readonly Ruleset[]): string | null {
+  if (cut !== null) return `the dump ${cutReason(cut)}`;
+  const beside = iptables.find(ruleset => ruleset.cut !== null)?.cut ?? null;
+  return beside === null ? null : `the dump of iptables ${cutReason(beside)}`;
+}

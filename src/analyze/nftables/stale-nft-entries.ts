@@ -1,0 +1,28 @@
+import {parseNftName} from '../../expect/nftables/nft-names.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {SymptomList} from '../symptoms/symptom-list.ts';
+import type {NftPortCase} from './nft-case.ts';
+import type {NftPortDifference} from './nft-case.ts';
+import {isRefusal, leadsIn} from './nft-semantics.ts';
+import {targetsOf} from './nft-outcome.ts';
+
+/** Elements that lead into the Service port's chains, or refuse for it, at an address or port that is none of its entries (any more). */
+export function judgeStaleEntries({item, differences, expected, view}: NftPortCase, symptoms: SymptomList<RuleText>): void {
+  const own = new Set(expected.objectsOf(item).elements.map(({key}) => key));
+  for (const difference of differences) {
+    const {kind, what, name, rule, key = ''} = difference;
+    if (kind !== 'extra' || what !== 'element' || own.has(key) || !(leadsIn(name) || isRefusal(difference))) continue;
+    const answers =
+      leadsIn(name) && isOwnTarget(difference, item.names.base) && targetsOf(rule).some(chain => (view.chain(chain)?.ruleCount ?? 0) > 0);
+    const where = key.replaceAll(' . ', ' ');
+    const detail = answers
+      ? `still answers at ${where}, which the API does not give it (any more)`
+      : `still refuses packets to ${where}, which the API does not give it (any more)`;
+    const severity = answers ? ('error' as const) : ('info' as const);
+    symptoms.say({kind: 'stale-service', severity, detail, expected: [], actual: [rule]}, `stale entry ${where}`);
+  }
+}
+
+function isOwnTarget({rule}: NftPortDifference, base: string): boolean {
+  return targetsOf(rule).some(chain => parseNftName(chain)?.base === base);
+}

@@ -1,0 +1,42 @@
+import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
+import {parseNftName} from '../../expect/nftables/nft-names.ts';
+import type {NftPort} from '../../expect/nftables/nft-port.ts';
+import type {NftRuleset} from '../../model/nft-ruleset.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
+import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {traceServedPort} from '../trace-served-port.ts';
+import {fateOfOutcomes, nftFate, pickingChain, targetsOf} from './nft-outcome.ts';
+
+export interface NftTraceInput {
+  readonly item: NftPort;
+  readonly expected: ExpectedTable;
+  readonly ruleset: NftRuleset;
+}
+
+/** The way of a packet from the map that knows its address through the chains of the Service, down to the rule that rewrites it. */
+export function traceNftPort({item, expected, ruleset}: NftTraceInput): PortTrace {
+  const environment = environmentOf(expected.context.facts);
+  return traceServedPort<RuleText>({
+    ...{item, context: expected.context},
+    walk: packet => ({
+      should: nftFate(expected, packet, environment),
+      does: fateOfOutcomes(walkNftPacket(ruleset, packet, environment)),
+    }),
+    stepsOf,
+    pickOf: path => path.findLast(({chain}) => chain === pickingChain(path)) ?? null,
+    rewriteOf: path => path.findLast(({text}) => / dnat /.test(` ${text}`)) ?? null,
+  });
+}
+
+/** A map leads to the chain of the next rule; which of its elements did so is seen by that. */
+function stepsOf(path: readonly RuleText[]): readonly TraceStep[] {
+  return path.flatMap(({table, chain, line, text}, at) => {
+    const next = path[at + 1]?.chain ?? '';
+    const to = / vmap @service-/.test(` ${text}`) ? next : (targetsOf({table, chain, line, text})[0] ?? '');
+    const role = parseNftName(to)?.role;
+    const leads = role === 'external' || role === 'service' || role === 'local';
+    return leads ? [{table, chain, line, text, to}] : [];
+  });
+}

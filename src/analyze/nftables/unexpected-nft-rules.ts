@@ -1,0 +1,101 @@
+import {entryText} from '../../model/entry.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import {describeFate} from '../outcomes/path-outcome.ts';
+import {whose} from '../outcomes/compare-outcomes.ts';
+import {probesFor} from '../outcomes/probes.ts';
+import {sourceNames} from '../outcomes/sources.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {frameProbes} from './base-chain-probes.ts';
+import type {NftCase, NftPortDifference} from './nft-case.ts';
+import {withChains, withSet} from './nft-service-view.ts';
+import {changedProbes, type TableChange} from './table-effect.ts';
+
+/** More Service ports than this are not tried one by one. */
+const mostPorts = 300;
+
+/** A rule that concerns more Service ports than this is about the node. */
+const mostNamed = 3;
+
+/** What kube-proxy would not have written, in chains that all share: as bad as what it does to packets, which are walked with and without it. */
+export function judgeStrangeNftRules(given: NftCase, differences: readonly NftPortDifference[]): readonly Symptom[] {
+  const {expected, actual, view} = given;
+  const rules = differences.map(({rule}) => rule);
+  const [first] = differences;
+  if (first === undefined) return [];
+  const duplicate = differences.every(({kind}) => kind === 'duplicate');
+  const found = actual.chain(first.name);
+  const table = first.what === 'rule' && found !== undefined ? withChains(view, new Map([[first.name, found]])) : view;
+  const other = first.what === 'element' ? withSet(view, first.name, expected.set(first.name)) : view;
+  const changes = changedProbes({expected, table, other}, probesOf(given));
+  const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};
+  const lost = changes.filter(change => change.lost);
+  const items = [...new Set(lost.map(({item}) => item))];
+  if (items.length > 0 && items.length <= mostNamed)
+    return items.map(item =>
+      ofPort(
+        lost.filter(change => change.item === item),
+        {name: first.name, base},
+      ),
+    );
+  const count = rules.length === 1 ? describe(first) : `${rules.length} rules in ${first.name}`;
+  const what = duplicate
+    ? `${count} ${rules.length === 1 ? 'is' : 'are'} there twice`
+    : `${count} ${rules.length === 1 ? 'is' : 'are'} not of kube-proxy's making`;
+  const [worst] = lost.length > 0 ? lost : changes;
+  if (worst === undefined)
+    return [
+      {
+        ...base,
+        kind: duplicate ? 'duplicate-rule' : 'unexpected-rule',
+        severity: 'info',
+        port: null,
+        detail: `${what}: no packet fares differently for it`,
+      },
+    ];
+  const more = new Set(changes.map(({item}) => item)).size - 1;
+  return [
+    {
+      ...base,
+      kind: 'unexpected-rule',
+      severity: worst.lost ? 'error' : 'warning',
+      port: null,
+      detail: `${what}: ${effectText(worst)}${more > 0 ? `, and ${more} more Service ports are concerned` : ''}`,
+    },
+  ];
+}
+
+function describe({what, name}: NftPortDifference): string {
+  return what === 'rule' ? `a rule in ${name}` : what === 'element' ? `an element of ${name}` : `what ${name} is declared as`;
+}
+
+function* probesOf({expected}: NftCase): Iterable<ReturnType<typeof frameProbes>[number]> {
+  yield* frameProbes(expected);
+  for (const item of expected.ports.slice(0, mostPorts))
+    for (const probe of probesFor({item, context: expected.context, hairpins: []})) if (probe.knownTo.size === 0) yield {item, probe};
+}
+
+interface OfPort {
+  readonly name: string;
+  readonly base: {readonly family: Symptom['family']; readonly expected: readonly RuleText[]; readonly actual: readonly RuleText[]};
+}
+
+function ofPort(changes: readonly TableChange[], {name, base}: OfPort): Symptom {
+  const [worst] = changes;
+  const port = worst?.item.port ?? null;
+  if (worst === undefined) return {...base, kind: 'unexpected-rule', port, detail: `a rule in ${name}`};
+  const {probe, fate, other} = worst;
+  const {entry} = probe;
+  if (fate.destinations.size === 0 && (fate.rejected > 0 || fate.dropped > 0) && other.destinations.size > 0) {
+    const detail = `${whose(probe)} end in ${describeFate(fate)}, and should reach ${describeFate(other)}`;
+    return {...base, kind: 'unexpected-reject', severity: 'error', port, entry, detail};
+  }
+  const detail = `a rule in ${name} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describeFate(fate)}`;
+  return {...base, kind: 'unexpected-rule', severity: 'error', port, entry, detail};
+}
+
+function effectText({item, probe, fate, other, lost}: TableChange): string {
+  const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
+  return lost
+    ? `${where} end in ${describeFate(fate)}, and without it in ${describeFate(other)}`
+    : `${where} are masqueraded in another way for it`;
+}

@@ -1,0 +1,14 @@
+import {nodeObject} from '../expect/api-index.ts';
+import type {NodeDump} from '../model/snapshot.ts';
+import {type IpSet, parseIpsetSave} from '../parse/ipvs/ipset-save.ts';
+import type {NodeInput} from './proxy-mode.ts';
+
+/** False where the Node was not read: then its zone is one more thing that the rules have to show. */
+export function knowsZone({config, api, node}: Pick<NodeInput, 'config' | 'api' | 'node'>): boolean {
+  return config.zone.source === 'flag' || nodeObject(api, node.name) !== undefined;
+}
+
+/** The node's ipsets; none where they were not read. */
+export function ipsetsOf(node: NodeDump): ReadonlyMap<string, IpSet> {
+  return parseIpsetSave(node.read('ipset-save')?.toString('utf8') ?? '');
+}

@@ -1,0 +1,357 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import {type Entry, entryText} from '../../model/entry.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {Outcome} from '../../trace/outcome.ts';
+import {describeFate, type Fate, near, sameEnds, sameFate, type Trial} from './path-outcome.ts';
+import type {Probe} from './probes.ts';
+import {sourceNames} from './sources.ts';
+import type {SymptomKind} from '../symptoms/symptom.ts';
+import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
+
+/** What a proxy mode knows of its rules that the fates of packets do not tell. */
+export interface RuleSense<R extends RuleText> {
+  /** The packet ended as it would if the node knew nothing of the Service at this entry. */
+  isUnentered(outcome: Outcome<R>): boolean;
+  /** Nothing on the node leads to the Service port any more, from whatever entry. */
+  holdsNoEntry(): boolean;
+  /** Why a packet is dropped or rejected: the source is in no range, the policy is Local and no endpoint here, or anything else. */
+  refusedFor(outcome: Outcome<R>): 'ranges' | 'policy' | 'other';
+  /** By which traffic policy the endpoints were picked; null when no rule tells. */
+  policyOf(fate: Fate<R>): 'Cluster' | 'Local' | null;
+  /** Endpoints, by `ip:port`, whose own rules send packets elsewhere. */
+  misdirected(fate: Fate<R>): ReadonlyMap<string, Misdirected<R>>;
+  /** What the mode says in place of all else about a trial: a broken jump, a stranger's rule. Empty when there is no such thing. */
+  special(trial: Trial<R>): readonly KeyedSymptom<R>[];
+  /** The rules that are missing, and those that are there and should not be. */
+  evidence(subject: Subject<R>): Evidence<R>;
+}
+
+export interface Misdirected<R extends RuleText> {
+  readonly destination: string;
+  readonly rule: R;
+}
+
+export interface KeyedSymptom<R extends RuleText> {
+  readonly symptom: PortSymptom<R>;
+  readonly key: string;
+}
+
+/** What rules are asked for. */
+export type Subject<R extends RuleText> =
+  | {readonly kind: 'service' | 'shares' | 'affinity'}
+  | {readonly kind: 'entry'; readonly entry: Entry}
+  | {readonly kind: 'endpoint'; readonly endpoint: string; readonly trial: Trial<R>}
+  | {readonly kind: 'policy' | 'masquerade'; readonly trial: Trial<R>};
+
+export interface Evidence<R extends RuleText> {
+  readonly expected: readonly R[];
+  readonly actual: readonly R[];
+}
+
+export interface FateCase<R extends RuleText> {
+  readonly item: ServedPort;
+  readonly trials: readonly Trial<R>[];
+  readonly sense: RuleSense<R>;
+  readonly symptoms: SymptomList<R>;
+  /** What the rules of session affinity show by themselves; asked when endpoints have been judged. Null for nothing. */
+  readonly affinity?: (changesFate: boolean) => PortSymptom<R> | null;
+}
+
+/**
+ * Says what the trials of one Service port show, in any proxy mode: wherever a packet fares otherwise than it should there is
+ * one symptom that names the cause. Gives back whether any packet does.
+ */
+export function judgeFates<R extends RuleText>(given: FateCase<R>): boolean {
+  return new FateJudge(given).judge();
+}
+
+class FateJudge<R extends RuleText> {
+  readonly #item: ServedPort;
+  readonly #trials: readonly Trial<R>[];
+  readonly #sense: RuleSense<R>;
+  readonly #symptoms: SymptomList<R>;
+  readonly #affinity: NonNullable<FateCase<R>['affinity']>;
+
+  constructor({item, trials, sense, symptoms, affinity = () => null}: FateCase<R>) {
+    this.#affinity = affinity;
+    this.#item = item;
+    this.#trials = trials;
+    this.#sense = sense;
+    this.#symptoms = symptoms;
+  }
+
+  judge(): boolean {
+    const off = this.#trials.filter(({expected, actual}) => !sameFate(expected, actual));
+    const hung = this.#unreachedEntries(off);
+    const reached = off.filter(({probe}) => !hung.has(entryText(probe.entry)));
+    for (const trial of reached) if (isFresh(trial)) this.#judgeTrial(trial);
+    // A client can only be led back to an endpoint that is there, by an entry that leads where it should.
+    if (!this.#symptoms.has(...endpointKinds)) {
+      for (const trial of reached) if (isLedBack(trial) && !this.#symptoms.tellsOf(entryText(trial.probe.entry))) this.#lostAffinity(trial);
+    }
+    const affinity = this.#affinity(off.length > 0);
+    if (affinity !== null) this.#symptoms.say(affinity, 'affinity');
+    if (!this.#symptoms.has(...endpointKinds)) for (const trial of reached) this.#compareMemory(trial);
+    // Who is masqueraded follows from the policy; with the wrong policy it is no finding of its own.
+    if (this.#symptoms.has('traffic-policy-mismatch')) this.#symptoms.drop('masquerade-mismatch');
+    return off.length > 0;
+  }
+
+  /** Entries that no packet enters any more; when they are all, it is the Service port that is missing. */
+  #unreachedEntries(off: readonly Trial<R>[]): ReadonlySet<string> {
+    const fresh = off.filter(isFresh);
+    const entered = new Set(fresh.filter(trial => !this.#isUnentered(trial)).map(({probe}) => entryText(probe.entry)));
+    const whole = new Map<string, Trial<R>>();
+    for (const trial of fresh) {
+      const name = entryText(trial.probe.entry);
+      if (trial.expected.destinations.size > 0 && !entered.has(name) && !whole.has(name)) whole.set(name, trial);
+    }
+    if (whole.size === 0) return new Set();
+    if (whole.size === this.#servedEntries().size && this.#sense.holdsNoEntry()) {
+      const detail = 'the node knows nothing of it: no entry leads to an endpoint';
+      this.#symptoms.say({kind: 'service-not-programmed', detail, ...this.#sense.evidence({kind: 'service'})});
+    } else {
+      for (const trial of whole.values()) if (!this.#saySpecial(trial)) this.#missingEntry(trial);
+    }
+    return new Set(whole.keys());
+  }
+
+  /** Names of the entries that lead somewhere when all is well. */
+  #servedEntries(): ReadonlySet<string> {
+    const served = this.#trials.filter(({expected, probe}) => expected.destinations.size > 0 && probe.endpoint === undefined);
+    return new Set(served.map(({probe}) => entryText(probe.entry)));
+  }
+
+  #isUnentered({actual}: Trial<R>): boolean {
+    return actual.destinations.size === 0 && actual.outcomes.every(outcome => this.#sense.isUnentered(outcome));
+  }
+
+  #missingEntry({probe: {entry}, actual}: Trial<R>): void {
+    const found = this.#sense.evidence({kind: 'entry', entry});
+    const detail =
+      found.expected.length > 0
+        ? `its ${entryText(entry)} is not programmed, while other entries are`
+        : `no packet to its ${entryText(entry)} enters its chains, though the rule that should take it is there`;
+    const last = found.expected.length > 0 ? found.actual : (actual.outcomes[0]?.path.slice(-1) ?? []);
+    this.#symptoms.say({kind: 'missing-entry', entry, detail, expected: found.expected, actual: last}, `entry ${entryText(entry)}`);
+  }
+
+  #judgeTrial(trial: Trial<R>): void {
+    const {expected, actual} = trial;
+    if (actual.undecided > 0 && expected.undecided === 0) return this.#undecided(trial);
+    if (this.#saySpecial(trial)) return;
+    if (expected.destinations.size === 0) return this.#shouldBeRefused(trial);
+    if (this.#isUnentered(trial)) return this.#symptoms.tellsOf(entryText(trial.probe.entry)) ? undefined : this.#missingEntry(trial);
+    if (this.#otherPolicy(trial)) return;
+    if (actual.destinations.size === 0 && (actual.rejected > 0 || actual.dropped > 0)) return this.#refused(trial);
+    this.#compareEndpoints(trial);
+  }
+
+  #saySpecial(trial: Trial<R>): boolean {
+    const special = this.#sense.special(trial);
+    for (const {symptom, key} of special) this.#symptoms.say(symptom, key);
+    return special.length > 0;
+  }
+
+  #undecided({actual, probe}: Trial<R>): void {
+    const outcome = actual.outcomes.find(({verdict}) => verdict === 'undecided');
+    // That the dump ends too early is said of the node, as ST506.
+    if (outcome?.reason?.includes('the dump was cut')) return;
+    const detail = `what becomes of ${whose(probe)} cannot be told: ${outcome?.reason ?? 'unknown'}`;
+    this.#symptoms.say(
+      {kind: 'undecided-path', entry: probe.entry, detail, expected: [], actual: outcome?.path.slice(-1) ?? []},
+      'undecided',
+    );
+  }
+
+  /** No endpoint should be reached: the Service has none, none here, or the source may not. */
+  #shouldBeRefused(trial: Trial<R>): void {
+    const {expected, actual, probe} = trial;
+    const [outcome] = expected.outcomes;
+    const reason = outcome === undefined ? 'other' : this.#sense.refusedFor(outcome);
+    const decisive = outcome?.path.at(-1);
+    const evidence = {expected: decisive === undefined ? [] : [decisive], actual: actual.outcomes[0]?.path.slice(0, 3) ?? []};
+    const entry = entryText(probe.entry);
+    if (reason === 'ranges') {
+      const detail = `${whose(probe)} must be dropped, and end in ${describeFate(actual)}: loadBalancerSourceRanges are not enforced`;
+      return this.#symptoms.say({kind: 'source-ranges-mismatch', entry: probe.entry, detail, ...evidence}, `ranges ${entry}`);
+    }
+    if (expected.dropped > 0) {
+      const detail = `${whose(probe)} must be dropped, since the policy is Local and no endpoint is on this node; they end in ${describeFate(actual)}`;
+      return this.#symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entry}`);
+    }
+    if (actual.destinations.size > 0) return this.#compareEndpoints(trial);
+    if (expected.rejected === 0) return;
+    const detail = `it has no endpoints, so ${whose(probe)} must be refused; they end in ${describeFate(actual)}: connections hang or leak out of the node`;
+    this.#symptoms.say({kind: 'missing-reject', entry: probe.entry, detail, ...evidence}, `reject ${entry}`);
+  }
+
+  /** The endpoints are picked by the other policy, or packets are dropped as the other policy would have it. */
+  #otherPolicy(trial: Trial<R>): boolean {
+    const {expected, actual, probe} = trial;
+    const should = this.#sense.policyOf(expected);
+    const does = this.#sense.policyOf(actual);
+    const dropped = actual.outcomes.some(outcome => outcome.verdict === 'drop' && this.#sense.refusedFor(outcome) === 'policy');
+    if ((should === does || does === null || should === null) && !dropped) return false;
+    const detail = dropped
+      ? `${whose(probe)} are dropped for want of a local endpoint, and should go to ${describeFate(expected)}`
+      : `${whose(probe)} are spread as for ${does} policy, and should be as for ${should}`;
+    const evidence = this.#sense.evidence({kind: 'policy', trial});
+    this.#symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entryText(probe.entry)}`);
+    return true;
+  }
+
+  /** Endpoints should be reached, and the packet is refused. */
+  #refused({expected, actual, probe}: Trial<R>): void {
+    const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
+    const rule = outcome?.path.at(-1);
+    const evidence = {expected: [...expected.destinations.values()][0]?.path.slice(0, 3) ?? [], actual: rule === undefined ? [] : [rule]};
+    if (outcome !== undefined && this.#sense.refusedFor(outcome) === 'ranges') {
+      const ranges = this.#item.port.sourceRanges.length > 0;
+      const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges let them in' : 'there are no loadBalancerSourceRanges'}`;
+      return this.#symptoms.say(
+        {kind: 'source-ranges-mismatch', entry: probe.entry, detail, ...evidence},
+        `ranges ${entryText(probe.entry)}`,
+      );
+    }
+    const detail = `${whose(probe)} end in ${describeFate(actual)}, and should reach ${describeFate(expected)}`;
+    this.#symptoms.say(
+      {kind: 'unexpected-reject', severity: 'error', entry: probe.entry, detail, ...evidence},
+      `refused ${entryText(probe.entry)}`,
+    );
+  }
+
+  #compareEndpoints(trial: Trial<R>): void {
+    const {expected, actual, probe} = trial;
+    const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
+    const extra = [...actual.destinations.keys()].filter(destination => !expected.destinations.has(destination));
+    const wrong = this.#sense.misdirected(actual);
+    for (const [endpoint, {rule, destination}] of wrong) this.#wrongAddress(endpoint, {rule, destination}, trial);
+    const elsewhere = new Set([...wrong.values()].map(({destination}) => destination));
+    for (const endpoint of missing) if (!wrong.has(endpoint)) this.#missingEndpoint(endpoint, trial);
+    for (const endpoint of extra) if (!elsewhere.has(endpoint)) this.#staleEndpoint(endpoint, trial);
+    if (missing.length > 0 || extra.length > 0 || wrong.size > 0) return;
+    if (actual.rejected > 0 || actual.dropped > 0 || actual.passed > 0) return this.#refused(trial);
+    if (probe.endpoint === undefined) this.#compareShares(trial);
+    this.#compareMasquerade(trial);
+  }
+
+  #wrongAddress(endpoint: string, {rule, destination}: Misdirected<R>, trial: Trial<R>): void {
+    const {expected} = this.#sense.evidence({kind: 'endpoint', endpoint, trial});
+    const detail = `the rule of endpoint ${endpoint} sends traffic to ${destination}`;
+    this.#symptoms.say({kind: 'wrong-endpoint-address', endpoint, detail, expected, actual: [rule]}, `wrong ${endpoint}`);
+  }
+
+  #missingEndpoint(endpoint: string, trial: Trial<R>): void {
+    const detail = missingEndpointText(this.#item, endpoint, trial.probe);
+    const evidence = this.#sense.evidence({kind: 'endpoint', endpoint, trial});
+    this.#symptoms.say({kind: 'missing-endpoint', endpoint, detail, ...evidence}, `missing ${endpoint}`);
+  }
+
+  #staleEndpoint(endpoint: string, trial: Trial<R>): void {
+    const share = trial.actual.destinations.get(endpoint);
+    const percent = share === undefined ? '' : `${percentText(share.probability)} of `;
+    const detail = `${percent}the traffic${through(trial.probe)} goes to ${endpoint}, which ${this.#stateOf(endpoint)}`;
+    const {actual} = this.#sense.evidence({kind: 'endpoint', endpoint, trial});
+    this.#symptoms.say({kind: 'stale-endpoint', endpoint, detail, expected: [], actual}, `stale ${endpoint}`);
+  }
+
+  #stateOf(endpoint: string): string {
+    const known = this.#item.all.find(({hostPort}) => hostPort === endpoint);
+    if (known === undefined) return 'is no endpoint of the Service (any more)';
+    if (known.ready) return 'should get none on this node';
+    return `is an endpoint that is not to be used (${known.terminating ? 'terminating' : 'not ready'})`;
+  }
+
+  #compareShares(trial: Trial<R>): void {
+    const {expected, actual} = trial;
+    const fair = [...expected.destinations.values()][0]?.probability ?? 0;
+    const shareOf = (destination: string): number => actual.destinations.get(destination)?.probability ?? 0;
+    if ([...expected.destinations].every(([destination, {probability}]) => near(probability, shareOf(destination)))) return;
+    const shares = [...actual.destinations].map(([destination, {probability}]) => `${destination} ${percentText(probability)}`);
+    const detail = `traffic${through(trial.probe)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
+    this.#symptoms.say({kind: 'uneven-balance', detail, ...this.#sense.evidence({kind: 'shares'})}, 'uneven');
+  }
+
+  #compareMasquerade(trial: Trial<R>): void {
+    const {expected, actual} = trial;
+    const off = [...expected.destinations].find(
+      ([destination, {masquerade}]) => (actual.destinations.get(destination)?.masquerade ?? masquerade) !== masquerade,
+    );
+    if (off !== undefined) this.#otherMasquerade(trial, {destination: off[0], should: off[1].masquerade});
+  }
+
+  #otherMasquerade(trial: Trial<R>, {destination, should}: {readonly destination: string; readonly should: boolean}): void {
+    const {probe} = trial;
+    const isHairpin = probe.endpoint?.hostPort === destination;
+    const who = probe.endpoint === undefined ? sourceNames[probe.source.kind] : `endpoint ${probe.endpoint.hostPort}`;
+    const entry = entryText(probe.entry);
+    const detail = should
+      ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} are not masqueraded${isHairpin ? ': a pod that is given its own connection never sees an answer' : ', and should be'}`
+      : `packets from ${who} through its ${entry} are masqueraded, and should keep their source address`;
+    const mustReturn = should && (isHairpin || (probe.entry.kind !== 'clusterIP' && !this.#item.port.externalPolicyLocal));
+    const evidence = this.#sense.evidence({kind: 'masquerade', trial});
+    const cause = evidence.expected[0]?.text ?? evidence.actual[0]?.text ?? entry;
+    this.#symptoms.say(
+      {
+        kind: 'masquerade-mismatch',
+        severity: mustReturn ? 'error' : 'warning',
+        ...(isHairpin ? {endpoint: destination} : {}),
+        entry: probe.entry,
+        detail,
+        ...evidence,
+      },
+      `masquerade ${should} ${isHairpin ? destination : cause}`,
+    );
+  }
+
+  #lostAffinity(trial: Trial<R>): void {
+    if (sameEnds(trial.expected, trial.actual)) return this.#compareMasquerade(trial);
+    const detail = `a client that came before is not led back to its endpoint through its ${entryText(trial.probe.entry)}`;
+    this.#symptoms.say({kind: 'session-affinity-mismatch', detail, ...this.#sense.evidence({kind: 'affinity'})}, 'affinity');
+  }
+
+  /** Packets go where they should, by a rule that does not remember the client, or remembers it for somebody else. */
+  #compareMemory({expected, actual, probe}: Trial<R>): void {
+    for (const [destination, {remembered}] of expected.destinations) {
+      const found = actual.destinations.get(destination);
+      if (found === undefined || found.remembered === remembered) continue;
+      const state = found.remembered === null ? 'is not remembered' : `is remembered in the list ${found.remembered}, which is not its own`;
+      const detail = `a client that comes through its ${entryText(probe.entry)} and is sent to ${destination} ${state}`;
+      this.#symptoms.say({kind: 'session-affinity-mismatch', detail, expected: [], actual: found.path.slice(-1)}, 'affinity');
+    }
+  }
+}
+
+/** What is said of single endpoints. */
+export const endpointKinds: readonly SymptomKind[] = ['missing-endpoint', 'stale-endpoint', 'wrong-endpoint-address', 'broken-jump'];
+
+/** The client is known to no endpoint. */
+function isFresh({probe}: Trial<RuleText>): boolean {
+  return probe.knownTo.size === 0;
+}
+
+/** The client of the trial is known to one endpoint, and that one it should reach. */
+function isLedBack({probe, expected}: Trial<RuleText>): boolean {
+  return probe.knownTo.size > 0 && expected.destinations.size === 1;
+}
+
+export function missingEndpointText({all}: ServedPort, endpoint: string, probe: Probe): string {
+  const known = all.find(({hostPort}) => hostPort === endpoint);
+  const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
+  const pod = known === undefined || known.pod === null ? '' : ` (pod ${known.pod}${place})`;
+  return `endpoint ${endpoint}${pod} gets no traffic${through(probe)}`;
+}
+
+/** The packets of a probe, in words. */
+export function whose({source, entry}: Probe): string {
+  return `packets from ${sourceNames[source.kind]} to its ${entryText(entry)}`;
+}
+
+function through({entry}: Probe): string {
+  return entry.kind === 'clusterIP' ? '' : ` through its ${entryText(entry)}`;
+}
+
+function percentText(probability: number): string {
+  return `${Math.round(probability * 1000) / 10}%`;
+}

@@ -1,0 +1,52 @@
+import {type Address, contains, parseAddress, parseCidr} from '../../model/address.ts';
+import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
+import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import {isInSet} from '../../trace/iptables/match-set.ts';
+import type {Environment, Packet} from '../../trace/packet.ts';
+
+export interface EnvironmentOptions {
+  /** The `recent` lists that hold the packet's source. */
+  readonly knownTo?: ReadonlySet<string>;
+  /** The node's ipsets; without them a match by set cannot be told. */
+  readonly sets?: ReadonlyMap<string, IpSet>;
+  /** The node's virtual servers of IPVS. */
+  readonly servers?: readonly VirtualServer[];
+  /** Take an address for unknown, not for somebody else's, when the node's interfaces were not read. */
+  readonly strict?: boolean;
+}
+
+/** What the matches of a node's rules are asked against. */
+export function environmentOf(
+  facts: NodeFacts,
+  {knownTo = new Set(), sets, servers = [], strict = false}: EnvironmentOptions = {},
+): Environment {
+  const own = new Set(facts.addresses.map(text => parseAddress(text)?.text ?? text));
+  const byKey = new Map(servers.map(server => [serverKey(server), server]));
+  return {
+    virtualServer: packet => (byKey.size === 0 ? undefined : byKey.get(packetKey(packet))),
+    isLocal: address => own.has(address.text) || isLoopbackAddress(address) || (strict && !facts.allAddresses ? null : false),
+    canBeInterface: name => (!strict && isNeverOnServicePath(name) ? false : null),
+    inSet: (name, packet, directions) => {
+      const set = sets?.get(name);
+      return set === undefined ? null : isInSet(set, packet, directions);
+    },
+    knownTo,
+    redirectAddress: ({family}) => parseAddress(hostIP(facts, family) ?? ''),
+  };
+}
+
+function packetKey({protocol, destination, port}: Packet): string {
+  return `${protocol.toUpperCase()} ${joinHostPort(destination.text, port)}`;
+}
+
+const loopbacks = ['127.0.0.0/8', '::1/128'].map(text => parseCidr(text));
+
+function isLoopbackAddress(address: Address): boolean {
+  return loopbacks.some(cidr => cidr !== null && contains(cidr, address));
+}
+
+/** Interfaces that neither pods nor clients of Services use: the loopback, and the bridges of Docker and libvirt. */
+function isNeverOnServicePath(pattern: string): boolean {
+  return pattern === 'lo' || /^(?:docker\d+|br-[0-9a-f+]+|virbr\d*\+?|podman\d+)$/.test(pattern);
+}

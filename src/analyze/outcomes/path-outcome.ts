@@ -1,0 +1,90 @@
+import type {Rule, RuleText} from '../../model/ruleset.ts';
+import type {Outcome} from '../../trace/outcome.ts';
+import type {Probe} from './probes.ts';
+
+/** One packet walked through the expected and through the actual rules. */
+export interface Trial<R extends RuleText = Rule> {
+  readonly probe: Probe;
+  readonly expected: Fate<R>;
+  readonly actual: Fate<R>;
+}
+
+/** All outcomes of one walk, put together by where they end. */
+export interface Fate<R extends RuleText = Rule> {
+  readonly outcomes: readonly Outcome<R>[];
+  /** Endpoints by `ip:port`. */
+  readonly destinations: ReadonlyMap<string, Share<R>>;
+  /** Probabilities of the ends that are no endpoint. */
+  readonly passed: number;
+  readonly rejected: number;
+  readonly dropped: number;
+  readonly undecided: number;
+}
+
+export interface Share<R extends RuleText = Rule> {
+  readonly probability: number;
+  readonly masquerade: boolean;
+  /** The list (of `recent`, or an affinity set) that the client is entered into, so that it is led back here; null when there is none. */
+  readonly remembered: string | null;
+  readonly path: readonly R[];
+}
+
+/** `rememberedIn` tells from a way which list it enters the client into. */
+export function gatherFate<R extends RuleText>(
+  outcomes: readonly Outcome<R>[],
+  rememberedIn: (path: readonly R[]) => string | null,
+): Fate<R> {
+  const destinations = new Map<string, Share<R>>();
+  const other = {passed: 0, rejected: 0, dropped: 0, undecided: 0};
+  for (const {verdict, destination, probability, masquerade, path} of outcomes) {
+    if (verdict === 'accept' && destination !== null) {
+      const before = destinations.get(destination);
+      destinations.set(destination, {
+        probability: (before?.probability ?? 0) + probability,
+        masquerade: masquerade || (before?.masquerade ?? false),
+        remembered: before?.remembered ?? rememberedIn(path),
+        path: before?.path ?? path,
+      });
+    } else other[verdictNames[verdict]] += probability;
+  }
+  return {outcomes, destinations, ...other};
+}
+
+const verdictNames = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;
+
+/** Probabilities are printed by iptables in units of 2^-31, and by kube-proxy up to 1.16 with five decimals. */
+const tolerance = 2e-5;
+
+/** Whether two walks end in the same outcomes, shares and masquerading, and remember the client alike. */
+export function sameFate<R extends RuleText>(a: Fate<R>, b: Fate<R>): boolean {
+  if (!sameEnds(a, b)) return false;
+  for (const [destination, share] of a.destinations) {
+    const other = b.destinations.get(destination);
+    if (other?.masquerade !== share.masquerade || other.remembered !== share.remembered) return false;
+  }
+  return true;
+}
+
+/** Whether two walks end in the same outcomes with the same shares. */
+export function sameEnds<R extends RuleText>(a: Fate<R>, b: Fate<R>): boolean {
+  if (a.destinations.size !== b.destinations.size) return false;
+  for (const [destination, {probability}] of a.destinations)
+    if (!near(b.destinations.get(destination)?.probability ?? 0, probability)) return false;
+  return near(a.passed, b.passed) && near(a.rejected, b.rejected) && near(a.dropped, b.dropped) && near(a.undecided, b.undecided);
+}
+
+export function near(a: number, b: number): boolean {
+  return Math.abs(a - b) <= tolerance;
+}
+
+/** In a few words: where the packets of a walk end. */
+export function describeFate(fate: Fate<RuleText>): string {
+  const parts: string[] = [];
+  if (fate.destinations.size > 0)
+    parts.push(fate.destinations.size > 3 ? `${fate.destinations.size} endpoints` : [...fate.destinations.keys()].join(', '));
+  if (fate.rejected > 0) parts.push('a REJECT');
+  if (fate.dropped > 0) parts.push('a DROP');
+  if (fate.undecided > 0) parts.push('a rule that cannot be told');
+  if (fate.passed > 0) parts.push('no endpoint at all');
+  return parts.join(' and ');
+}

@@ -1,0 +1,124 @@
+import type {NodeContext} from '../../expect/node-context.ts';
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import {parseAddress} from '../../model/address.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
+import type {Entry} from '../../model/entry.ts';
+import {hostIP} from '../../model/node-facts.ts';
+import type {Packet} from '../../trace/packet.ts';
+import {entriesOf, nodePortAddresses} from './entries.ts';
+import {podInterface, type Source, sourcesFor} from './sources.ts';
+
+/** One packet to try on the expected and on the actual rules. */
+export interface Probe {
+  readonly entry: Entry;
+  readonly source: Source;
+  readonly packet: Packet;
+  /** For a packet that an endpoint sends to its own Service: that endpoint. */
+  readonly endpoint?: Endpoint;
+  /** The lists of clients (of `recent`, or affinity sets) that hold the source. */
+  readonly knownTo: ReadonlySet<string>;
+}
+
+export interface ProbeInput {
+  readonly item: ServedPort;
+  readonly context: NodeContext;
+  /** Endpoints whose own connections to the Service are to be tried. */
+  readonly hairpins: readonly Endpoint[];
+}
+
+/** Packets that together show what a Service port's rules do on a node: every entry from every kind of source. */
+export function probesFor({item, context, hairpins}: ProbeInput): readonly Probe[] {
+  const {port} = item;
+  const taken = new Set(item.all.map(({address}) => address));
+  const sources = sourcesFor(port, context, taken);
+  const probes = entriesOf(port, context).flatMap(entry =>
+    addressesOf(entry, context).flatMap(address =>
+      sources.filter(source => makesSense(entry, source)).flatMap(source => probe({item, entry, source, address})),
+    ),
+  );
+  return [
+    ...probes,
+    ...localhostProbe(item, context),
+    ...hairpins.flatMap(endpoint => hairpin(item, endpoint, context)),
+    ...affinityProbes(item, probes),
+  ];
+}
+
+/** The entries' packets alone: one source that reaches each entry in the ordinary way. */
+export function addressesOf(entry: Entry, context: NodeContext): readonly string[] {
+  return entry.address === null ? nodePortAddresses(context) : [entry.address];
+}
+
+function makesSense(entry: Entry, {kind}: Source): boolean {
+  if (kind === 'allowed' || kind === 'own-address') return entry.kind === 'loadBalancerIP';
+  return entry.kind !== 'clusterIP' || kind !== 'remote-pod';
+}
+
+interface ProbeParts {
+  readonly item: ServedPort;
+  readonly entry: Entry;
+  readonly source: Source;
+  readonly address: string;
+}
+
+function probe({item, entry, source, address}: ProbeParts): readonly Probe[] {
+  const packet = packetOf(item.port, {source: source.address, destination: address, port: entry.port, from: source});
+  return packet === null ? [] : [{entry, source, packet, knownTo: new Set()}];
+}
+
+export interface PacketParts {
+  readonly source: string;
+  readonly destination: string;
+  readonly port: number;
+  readonly from: {readonly kind: string; readonly interface: string | null};
+}
+
+/** A new packet; null when an address is none. */
+export function packetOf(
+  {protocol, family}: {readonly protocol: string; readonly family: Packet['family']},
+  parts: PacketParts,
+): Packet | null {
+  const source = parseAddress(parts.source);
+  const destination = parseAddress(parts.destination);
+  if (source === null || destination === null) return null;
+  return {
+    ...{family, source, destination, port: parts.port, protocol: protocol.toLowerCase()},
+    origin: parts.from.kind === 'node' || parts.from.kind === 'own-address' ? 'node' : 'arriving',
+    inInterface: parts.from.interface,
+    outInterface: null,
+    mark: 0,
+    connectionMark: 0,
+    rewritten: false,
+    masquerade: false,
+    untracked: false,
+  };
+}
+
+/** A node port on 127.0.0.1, which only the node itself can reach. */
+function localhostProbe(item: ServedPort, context: NodeContext): readonly Probe[] {
+  const {port} = item;
+  if (port.nodePort === 0 || context.family === 'IPv6' || !context.localhostNodePorts) return [];
+  const entry: Entry = {kind: 'nodePort', address: null, port: port.nodePort};
+  return probe({item, entry, source: {kind: 'node', address: '127.0.0.1', interface: null}, address: '127.0.0.1'});
+}
+
+/** An endpoint that is given its own connection must see it masqueraded, or its answers go nowhere. */
+function hairpin(item: ServedPort, endpoint: Endpoint, context: NodeContext): readonly Probe[] {
+  const onNode = endpoint.address === hostIP(context.facts, context.family);
+  const source: Source = {kind: onNode ? 'node' : 'endpoint', address: endpoint.address, interface: onNode ? null : podInterface(context)};
+  // Where the policies differ, an endpoint may be reached through one entry and not through another.
+  return entriesOf(item.port, context).flatMap(entry =>
+    addressesOf(entry, context)
+      .slice(0, 1)
+      .flatMap(address => probe({item, entry, source, address}).map(made => ({...made, endpoint}))),
+  );
+}
+
+/** With session affinity: a client that an endpoint already knows comes back to it. */
+function affinityProbes(item: ServedPort, probes: readonly Probe[]): readonly Probe[] {
+  if (item.port.affinitySeconds === null) return [];
+  const usual = new Map([...probes].reverse().map(made => [`${made.entry.kind} ${made.source.kind}`, made]));
+  return [...usual.values()]
+    .reverse()
+    .flatMap(made => item.endpoints.reachable.slice(0, 64).map(endpoint => ({...made, knownTo: new Set([item.clientList(endpoint)])})));
+}

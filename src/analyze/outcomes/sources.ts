@@ -1,0 +1,90 @@
+import type {NodeContext} from '../../expect/node-context.ts';
+import {addressInside, type Cidr, contains, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
+import {hostIP} from '../../model/node-facts.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+
+/** Who sends a packet: kube-proxy treats each of them differently. */
+export type SourceKind = 'pod' | 'remote-pod' | 'node' | 'outside' | 'allowed' | 'own-address' | 'endpoint';
+
+export interface Source {
+  readonly kind: SourceKind;
+  readonly address: string;
+  readonly interface: string | null;
+}
+
+export const sourceNames: Readonly<Record<SourceKind, string>> = {
+  pod: 'a pod of this node',
+  'remote-pod': 'a pod of another node',
+  node: 'the node itself',
+  outside: 'outside the cluster',
+  allowed: 'an allowed source range',
+  'own-address': 'the load-balancer address itself',
+  endpoint: 'the endpoint itself',
+};
+
+/** Sources from which to try the entries of a Service port on a node. `taken` are addresses that mean something, such as endpoints. */
+export function sourcesFor(
+  port: Pick<ServicePort, 'sourceRanges' | 'loadBalancerVIPs'>,
+  context: NodeContext,
+  taken: ReadonlySet<string>,
+): readonly Source[] {
+  const {facts, family} = context;
+  const podNetworks = networks(facts.podCIDRs, context);
+  const local = localNetwork(context);
+  const clusterNetworks = local === null ? podNetworks : [local, ...podNetworks];
+  const ranges = networks(port.sourceRanges, context);
+  const outside = outsideAddress(context, [...clusterNetworks, ...ranges]);
+  const sources: Source[] = [];
+  const add = (kind: SourceKind, address: string | null | undefined, name: string | null): void => {
+    if (address !== null && address !== undefined) sources.push({kind, address, interface: name});
+  };
+  const podNetwork = podNetworks[0] ?? local;
+  add('pod', podNetwork === null ? null : addressInside(podNetwork, taken), podInterface(context));
+  add('outside', outside, facts.primaryInterface);
+  add('node', hostIP(facts, family) ?? facts.addresses.find(address => familyOf(address) === family && address !== '::1'), null);
+  if (local !== null && podNetworks[0] !== undefined) add('remote-pod', addressOutside(local, podNetworks, taken), facts.primaryInterface);
+  for (const range of ranges) add('allowed', addressInside(range, taken), facts.primaryInterface);
+  if (ranges.length > 0) for (const address of port.loadBalancerVIPs) add('own-address', address, null);
+  return sources;
+}
+
+function networks(texts: readonly string[], {family}: NodeContext): readonly Cidr[] {
+  return texts.map(text => parseCidr(text)).filter(cidr => cidr !== null && cidr.family === family) as readonly Cidr[];
+}
+
+function localNetwork({detector}: NodeContext): Cidr | null {
+  return detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
+}
+
+/** With a detector by interface, pods are known by theirs. */
+export function podInterface({detector}: NodeContext): string | null {
+  if (detector.kind === 'bridge') return detector.name;
+  return detector.kind === 'prefix' ? `${detector.name}0` : null;
+}
+
+const strangers: Readonly<Record<string, readonly string[]>> = {
+  IPv4: ['198.18.77.7', '203.0.113.250', '192.0.2.250', '100.127.250.9', '45.67.89.10'],
+  IPv6: ['2001:db8:ffff::77', '2600:77:77::77'],
+};
+
+/** An address that is in none of the networks and not the node's. */
+function outsideAddress({family, facts}: NodeContext, inside: readonly Cidr[]): string | undefined {
+  return strangers[family]?.find(text => {
+    const address = parseAddress(text);
+    return address !== null && !facts.addresses.includes(text) && !inside.some(cidr => contains(cidr, address));
+  });
+}
+
+/** An address of the cluster's pods that is none of this node's. */
+function addressOutside(network: Cidr, own: readonly Cidr[], taken: ReadonlySet<string>): string | null {
+  const size = 1n << BigInt((network.family === 'IPv4' ? 32 : 128) - network.prefix);
+  for (const part of [3n, 7n, 11n, 13n]) {
+    const candidate = addressInside(
+      {...network, base: network.base + (size * part) / 16n, prefix: network.family === 'IPv4' ? 32 : 128},
+      taken,
+    );
+    const address = candidate === null ? null : parseAddress(candidate);
+    if (address !== null && !own.some(cidr => contains(cidr, address))) return candidate;
+  }
+  return null;
+}

@@ -1,0 +1,53 @@
+import type {ClusterView} from '../expect/cluster/cluster-view.ts';
+import type {Family} from '../model/family.ts';
+import type {NftRuleset} from '../model/nft-ruleset.ts';
+import type {NodeFacts} from '../model/node-facts.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import type {PortTrace} from '../model/service-trace.ts';
+import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import type {Dumps} from './iptables/read-dumps.ts';
+import type {Symptom} from './symptoms/symptom.ts';
+
+/** A mode of kube-proxy: how a node that runs in it is judged. */
+export interface ProxyMode {
+  /** As in kube-proxy's `--proxy-mode`. */
+  readonly name: string;
+  /** Reads what the judgement of a node rests on, once. */
+  prepare(input: NodeInput): PreparedNode;
+}
+
+/** Why a node cannot be judged (no dump of it, or a version that is not known), or how it is. */
+export type PreparedNode = {readonly whyUnread: string} | {judge(): ModeJudgement};
+
+export interface NodeInput {
+  readonly node: NodeDump;
+  readonly api: ApiObjects;
+  readonly view: ClusterView;
+  readonly config: ProxyConfig;
+  readonly facts: NodeFacts;
+  /** The node's iptables, which other modes use as well. */
+  readonly dumps: Dumps;
+  /** The node's nftables, parsed when they are first asked for; null when they were not read. */
+  readonly nft: () => NftRuleset | null;
+  /** For which Service ports to trace the way of packets, by what was found of their family. */
+  readonly traces: (port: ServicePort, found: readonly Symptom[]) => boolean;
+}
+
+export interface ModeJudgement {
+  /** The families that were judged. */
+  readonly families: readonly Family[];
+  /** Families that could not be judged and hold Services. */
+  readonly unread: readonly UnreadFamily[];
+  readonly symptoms: readonly Symptom[];
+  readonly traces: readonly PortTrace[];
+  /** The settings that the rules were judged by. */
+  readonly config: ProxyConfig;
+  /** How many rules and chains the mode's own dumps hold. */
+  readonly counts: {readonly rules: number; readonly chains: number};
+}
+
+export interface UnreadFamily {
+  readonly family: Family;
+  readonly reason: string;
+}

@@ -1,0 +1,49 @@
+import {entryText} from '../../model/entry.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import {bothOf, isSameBut} from './merge-symptoms.ts';
+import type {Symptom, SymptomKind} from './symptom.ts';
+
+/** A symptom of one Service port, of which it is known whose it is. */
+export type PortSymptom<R extends RuleText> = Omit<Symptom<R>, 'family' | 'port'>;
+
+/** The symptoms of one Service port, each said once. What is the same for several entries is said once for all of them. */
+export class SymptomList<R extends RuleText> {
+  readonly #port: ServicePort;
+  readonly #symptoms: Symptom<R>[] = [];
+  readonly #said = new Set<string>();
+  readonly #entries = new Set<string>();
+
+  constructor(port: ServicePort) {
+    this.#port = port;
+  }
+
+  get all(): readonly Symptom<R>[] {
+    return this.#symptoms;
+  }
+
+  /** `key` tells apart symptoms of one kind. Rules that are not on the node are no evidence of what is there. */
+  say(symptom: PortSymptom<R>, key: string = symptom.kind): void {
+    if (symptom.entry !== undefined) this.#entries.add(entryText(symptom.entry));
+    if (this.#said.has(key)) return;
+    this.#said.add(key);
+    const actual = symptom.actual.filter(({line}) => line > 0);
+    const whole: Symptom<R> = {...symptom, actual, family: this.#port.family, port: this.#port};
+    const at = this.#symptoms.findIndex(other => isSameBut(other, whole));
+    if (at < 0) this.#symptoms.push(whole);
+    else this.#symptoms.splice(at, 1, bothOf(this.#symptoms[at] ?? whole, whole));
+  }
+
+  has(...kinds: readonly SymptomKind[]): boolean {
+    return this.#symptoms.some(({kind}) => kinds.includes(kind));
+  }
+
+  /** Whether something was said of an entry, named as by `entryText`. */
+  tellsOf(entry: string): boolean {
+    return this.#entries.has(entry);
+  }
+
+  drop(kind: SymptomKind): void {
+    for (let at = this.#symptoms.length - 1; at >= 0; at--) if (this.#symptoms[at]?.kind === kind) this.#symptoms.splice(at, 1);
+  }
+}

@@ -1,0 +1,59 @@
+import type {Entry} from '../../model/entry.ts';
+import type {Family} from '../../model/family.ts';
+import type {ServiceName, Severity} from '../../model/finding.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+
+/** What is wrong with a node's rules, named as the finding that reports it. */
+export type SymptomKind =
+  | 'service-not-programmed'
+  | 'missing-endpoint'
+  | 'stale-endpoint'
+  | 'wrong-endpoint-address'
+  | 'stale-service'
+  | 'missing-entry'
+  | 'traffic-policy-mismatch'
+  | 'uneven-balance'
+  | 'session-affinity-mismatch'
+  | 'source-ranges-mismatch'
+  | 'masquerade-mismatch'
+  | 'missing-reject'
+  | 'unexpected-reject'
+  | 'broken-jump'
+  | 'orphan-chain'
+  | 'unexpected-rule'
+  | 'missing-rule'
+  | 'duplicate-rule'
+  | 'health-check-port-blocked'
+  | 'services-chain-not-hooked'
+  | 'postrouting-broken'
+  | 'forward-blocked'
+  | 'node-ports-unreachable'
+  | 'no-service-rules'
+  | 'canary-missing'
+  | 'entry-taken-by-other-rule'
+  | 'dropped-by-other-rule'
+  | 'undecided-path'
+  | 'cluster-cidr-mismatch'
+  | 'node-name-mismatch'
+  | 'zone-unknown-to-kube-proxy';
+
+/** `R` is what the evidence is in the proxy mode at hand: most who read it need no more than its text. */
+export interface Symptom<R extends RuleText = RuleText> {
+  readonly kind: SymptomKind;
+  readonly family: Family;
+  /** When it is not the usual one of its kind. */
+  readonly severity?: Severity;
+  /** Null when it concerns the node as a whole, or a Service that the API does not have. */
+  readonly port: ServicePort | null;
+  /** For a symptom of a whole Service, or of one that the API does not have. */
+  readonly service?: ServiceName;
+  readonly entry?: Entry;
+  /** For a symptom of several entries, in place of `entry`. */
+  readonly entries?: readonly Entry[];
+  readonly endpoint?: string;
+  /** One sentence without the names of node and Service. */
+  readonly detail: string;
+  readonly expected: readonly R[];
+  readonly actual: readonly R[];
+}

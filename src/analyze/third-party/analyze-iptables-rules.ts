@@ -1,0 +1,252 @@
+import {append} from '../../model/append.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import {entryText} from '../../model/entry.ts';
+import type {Severity} from '../../model/finding.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import type {Environment} from '../../trace/packet.ts';
+import type {Outcome} from '../../trace/outcome.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {groupPorts, smallest} from './port-groups.ts';
+import {dropsByDefault, foreignRules, isHookedChain, isKubeProxyChain, isPolicyChain} from './iptables-rules.ts';
+import {type Probe, probesFor} from '../outcomes/probes.ts';
+import type {ServiceView} from '../iptables/iptables-service-view.ts';
+import {sourceNames} from '../outcomes/sources.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {describeFate, type Fate} from '../outcomes/path-outcome.ts';
+import {fateOf} from '../iptables/iptables-outcome.ts';
+
+export interface ForeignCase {
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+  readonly view: ServiceView;
+  /** The node's ipsets, where they were read. */
+  readonly sets: ReadonlyMap<string, IpSet>;
+}
+
+/**
+ * What somebody else's rules do to Services' packets. Service ports that the same foreign rules could concern fare alike, so
+ * one of each group is walked through all the rules of the node and through kube-proxy's alone.
+ */
+export function judgeForeign({expected, actual, view, sets}: ForeignCase): readonly Symptom[] {
+  const rules = foreignRules(actual);
+  if (rules.length === 0 && !dropsByDefault(actual)) return [];
+  const environment = environmentOf(expected.context.facts, {sets});
+  const symptoms: Symptom[] = [];
+  const given = {expected, actual, view, sets};
+  const {groups, specific} = groupPorts(expected, rules, environment);
+  const ofAll = new Map<string, {found: Found; ports: PortOnNode[]}>();
+  for (const {ports, rules: concerned} of groups) {
+    const alone = concerned.some(rule => specific.has(rule));
+    for (const item of alone ? ports : smallest(ports)) {
+      for (const found of mergeAlike(judgeGroup(item, given, environment))) {
+        if (found.rule !== null && specific.has(found.rule)) symptoms.push(ofPort(found, item));
+        else note(ofAll, found, alone ? [item] : ports);
+      }
+    }
+  }
+  return [...[...ofAll.values()].map(({found, ports}) => ofNode(found, ports)), ...symptoms];
+}
+
+function note(ofAll: Map<string, {found: Found; ports: PortOnNode[]}>, found: Found, ports: readonly PortOnNode[]): void {
+  const known = ofAll.get(keyOf(found));
+  if (known === undefined) ofAll.set(keyOf(found), {found, ports: [...ports]});
+  else append(known.ports, ports);
+}
+
+/** One rule, one finding: it is said once, with the first entry and source that it was seen with. */
+function mergeAlike(all: readonly Found[]): readonly Found[] {
+  return [...new Map([...all].reverse().map(found => [keyOf(found), found])).values()].reverse();
+}
+
+function keyOf({kind, rule}: Found): string {
+  return `${kind} ${rule === null ? '' : `${rule.table}/${rule.chain} ${rule.line}`}`;
+}
+
+/** What is wrong with one entry from one source, and the rule that does it. */
+interface Found {
+  readonly kind:
+    | 'entry-taken-by-other-rule'
+    | 'dropped-by-other-rule'
+    | 'forward-blocked'
+    | 'undecided-path'
+    | 'postrouting-broken'
+    | 'missing-reject';
+  /** When it is not the usual one of its kind. */
+  readonly severity?: Severity;
+  readonly probe: Probe;
+  readonly detail: string;
+  readonly rule: Rule | null;
+}
+
+function judgeGroup(item: PortOnNode, {expected, actual, view}: ForeignCase, environment: Environment): readonly Found[] {
+  const found = new Map<string, Found>();
+  for (const probe of probesFor({item, context: expected.context, hairpins: []})) {
+    if (probe.knownTo.size > 0) continue;
+    const alone = fateOf(walkPacket(view, probe.packet, environment));
+    const all = walkPacket(actual, probe.packet, environment);
+    const fate = fateOf(all);
+    const local = isKnownLocal(probe, expected.context.facts, environment);
+    for (const outcome of all) {
+      const result = judgeOutcome(outcome, {probe, alone, fate, local});
+      const key = result === null ? '' : `${result.kind} ${entryText(probe.entry)} ${result.rule?.text ?? ''}`;
+      if (result !== null && !found.has(key)) found.set(key, result);
+    }
+  }
+  return [...found.values()];
+}
+
+interface Walked {
+  readonly probe: Probe;
+  /** The fate by kube-proxy's rules alone. */
+  readonly alone: Fate;
+  readonly fate: Fate;
+  /** Whether the packet is for one of the node's own addresses; null when the node's interfaces were not read. */
+  readonly local: boolean | null;
+}
+
+function isKnownLocal({packet}: Probe, {allAddresses}: NodeFacts, environment: Environment): boolean | null {
+  return environment.isLocal(packet.destination) === true ? true : allAddresses ? false : null;
+}
+
+/** Null when the outcome is the one of kube-proxy's rules alone, or is not somebody else's doing. */
+function judgeOutcome(outcome: Outcome, {probe, alone, fate, local}: Walked): Found | null {
+  const rule = outcome.path.findLast(({chain, target}) => !isKubeProxyChain(chain) && !isHookedChain(target?.name ?? '')) ?? null;
+  const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
+  if (outcome.verdict === 'undecided') return judgeUndecided(outcome, alone, probe, who);
+  if (outcome.verdict === 'drop' || outcome.verdict === 'reject') {
+    if (alone.destinations.size === 0 || (outcome.policy === undefined && isKubeProxyChain(outcome.path.at(-1)?.chain ?? ''))) return null;
+    const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
+    const rewritten = outcome.path.some(({target}) => target?.name === 'DNAT');
+    const decisive = outcome.policy === undefined ? (outcome.path.at(-1) ?? null) : null;
+    if (decisive !== null && isPolicyChain(decisive.chain)) return refusedByPolicy(decisive, refused, probe, who);
+    if (rewritten && (outcome.policy?.endsWith('/FORWARD') || (decisive !== null && isForwardPath(outcome.path)))) {
+      const by =
+        decisive === null ? 'because no rule accepts them and the policy of FORWARD is DROP' : "by a rule that is not kube-proxy's";
+      return {kind: 'forward-blocked', probe, rule: decisive, detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
+    }
+    return {
+      kind: 'dropped-by-other-rule',
+      probe,
+      rule: decisive,
+      detail: `${who} are ${refused} ${decisive === null ? `by the policy of ${outcome.policy}` : "by a rule that is not kube-proxy's"}`,
+    };
+  }
+  if (rule === null) return null;
+  if (outcome.destination !== null && !alone.destinations.has(outcome.destination)) {
+    return {
+      kind: 'entry-taken-by-other-rule',
+      probe,
+      rule: outcome.path.findLast(isRewriting) ?? rule,
+      detail: `${who} are taken to ${outcome.destination} by a rule that is not kube-proxy's and stands before its own`,
+    };
+  }
+  if (outcome.destination === null && alone.destinations.size > 0) {
+    const taker = takerOf(outcome.path);
+    if (taker === null) return null;
+    if (isServedByCache(taker, probe, local)) return servedByCache(taker, probe, who);
+    return {
+      kind: 'entry-taken-by-other-rule',
+      probe,
+      rule: taker,
+      detail: `${who} never reach kube-proxy's rules, because a rule of somebody else's stands before them; they should go to ${describeFate(alone)}`,
+    };
+  }
+  if (outcome.destination === null && alone.rejected > 0 && rule.target?.name === 'ACCEPT' && rule.table === 'filter') {
+    return {
+      kind: 'missing-reject',
+      probe,
+      rule,
+      detail: `it has no endpoints, so ${who} must be refused; a rule of somebody else's accepts them before kube-proxy's refuses them: connections hang or leak out of the node`,
+    };
+  }
+  const share = outcome.destination === null ? undefined : alone.destinations.get(outcome.destination);
+  if (share?.masquerade && !fate.destinations.get(outcome.destination ?? '')?.masquerade) {
+    const leaving = outcome.path.slice(outcome.path.findIndex(({chain}) => chain === 'POSTROUTING'));
+    const taker = leaving.findLast(one => one.table === 'nat' && !isKubeProxyChain(one.chain) && takesPackets(one));
+    if (taker === undefined) return null;
+    return {
+      kind: 'postrouting-broken',
+      probe,
+      rule: taker,
+      detail: `${who} should be masqueraded, and a rule of somebody else's takes them before KUBE-POSTROUTING`,
+    };
+  }
+  return null;
+}
+
+/** An interface that is not known is no riddle of the rules, and network policies are for their own tools to judge. */
+function judgeUndecided(outcome: Outcome, alone: Fate, probe: Probe, who: string): Found | null {
+  if (alone.undecided > 0) return null;
+  const rule = outcome.doubt ?? outcome.path.at(-1) ?? null;
+  if (rule === null || isKubeProxyChain(rule.chain) || isPolicyChain(rule.chain) || isPolicyChain(rule.target?.name ?? '')) return null;
+  if (outcome.doubt?.options.some(({flag}) => flag === '-i' || flag === '-o')) return null;
+  const detail = `what becomes of ${who} cannot be told: ${outcome.reason ?? ''}`;
+  // Wherever the packet goes, at most its source address is another one.
+  const masquerades = rule.target?.name === 'MASQUERADE' || rule.target?.name === 'SNAT';
+  return {kind: 'undecided-path', probe, rule, detail, ...(masquerades ? {severity: 'info'} : {})};
+}
+
+/** Who is let in by a network policy and who is not is for the policy to say. */
+function refusedByPolicy(rule: Rule, refused: string, probe: Probe, who: string): Found {
+  return {kind: 'dropped-by-other-rule', severity: 'info', probe, rule, detail: `${who} are ${refused} by a network policy`};
+}
+
+/** NodeLocal DNSCache binds the cluster IP of the DNS Service on the node, and switches connection tracking off for it. */
+function isServedByCache(rule: Rule, {packet}: Probe, local: boolean | null): boolean {
+  return isUntracking(rule) && packet.port === 53 && (local ?? rule.text.includes('NodeLocal DNS Cache'));
+}
+
+function servedByCache(rule: Rule, probe: Probe, who: string): Found {
+  const detail = `${who} are answered by the node itself, past kube-proxy's rules: NodeLocal DNSCache has bound the address`;
+  return {kind: 'entry-taken-by-other-rule', severity: 'info', probe, rule, detail};
+}
+
+function isForwardPath(path: readonly Rule[]): boolean {
+  const hook = path.findLast(({chain}) => ['FORWARD', 'INPUT', 'OUTPUT', 'POSTROUTING', 'PREROUTING'].includes(chain));
+  return hook?.chain === 'FORWARD' || hook?.chain === 'POSTROUTING';
+}
+
+/** The rule of somebody else's that keeps a packet from kube-proxy's rules of table nat; null when none does. */
+function takerOf(path: readonly Rule[]): Rule | null {
+  const after = path.findIndex(
+    ({table, chain}) => table === 'filter' || chain === 'INPUT' || chain === 'FORWARD' || chain === 'POSTROUTING',
+  );
+  const before = (after < 0 ? path : path.slice(0, after)).filter(({chain}) => !isKubeProxyChain(chain));
+  return before.find(isUntracking) ?? before.findLast(rule => rule.table === 'nat' && takesPackets(rule)) ?? null;
+}
+
+function isRewriting({chain, target}: Rule): boolean {
+  return !isKubeProxyChain(chain) && ['DNAT', 'REDIRECT', 'NETMAP'].includes(target?.name ?? '');
+}
+
+function isUntracking({target}: Rule): boolean {
+  return target?.name === 'NOTRACK' || (target?.name === 'CT' && target.options.some(({flag}) => flag === '--notrack'));
+}
+
+/** A rule that ends the way through its table. */
+function takesPackets({target}: Rule): boolean {
+  return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NOTRACK', 'CT', 'MASQUERADE', 'SNAT'].includes(target?.name ?? '');
+}
+
+function ofPort({kind, severity, probe, detail, rule}: Found, {port}: PortOnNode): Symptom {
+  const base = {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};
+  return severity === undefined ? base : {...base, severity};
+}
+
+function ofNode({kind, severity, probe, detail, rule}: Found, ports: readonly PortOnNode[]): Symptom {
+  const scope = `${ports.length} Service ${ports.length === 1 ? 'port' : 'ports'}, such as ${ports[0]?.port.servicePortName ?? ''}`;
+  const {family} = probe.packet;
+  return {
+    kind,
+    ...(severity === undefined ? {} : {severity}),
+    family,
+    port: null,
+    detail: `${detail.replace(' its ', ' the ')} (${scope})`,
+    expected: [],
+    actual: rule === null ? [] : [rule],
+  };
+}

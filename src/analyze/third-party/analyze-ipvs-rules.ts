@@ -1,0 +1,147 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import {entryText} from '../../model/entry.ts';
+import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Outcome} from '../../trace/outcome.ts';
+import {describeFate, type Fate, sameFate} from '../outcomes/path-outcome.ts';
+import {type Probe, probesFor} from '../outcomes/probes.ts';
+import {sourceNames} from '../outcomes/sources.ts';
+import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+import {frameSource} from '../ipvs/base-rule-source.ts';
+import {fateOn, type IpvsSides} from '../ipvs/ipvs-sides.ts';
+
+export interface IpvsForeignCase {
+  readonly expected: ExpectedIpvs;
+  readonly ruleset: Ruleset;
+  readonly sides: IpvsSides;
+}
+
+/**
+ * What rules that are not of IPVS mode do to the packets of Services: a firewall's, a network plugin's, and what iptables mode
+ * left behind. The frame itself is taken to be as it should be.
+ */
+export function judgeIpvsForeign({expected, ruleset, sides}: IpvsForeignCase): readonly Symptom<Rule>[] {
+  const frame = frameSource(expected);
+  if (!holdsOthers(ruleset, frame)) return [];
+  const beside: ChainSource = {
+    family: ruleset.family,
+    hasTable: table => ruleset.hasTable(table),
+    chain: (table, name) => (name.startsWith('KUBE-') ? frame.chain(table, name) : undefined) ?? ruleset.chain(table, name),
+  };
+  const found = new Map<string, {readonly found: Found; readonly ports: ServedPort[]}>();
+  for (const item of tried(expected.ports)) {
+    for (const one of judgeItem(item, expected, {alone: sides.actual, all: {...sides.actual, rules: beside}})) {
+      const known = found.get(one.key);
+      if (known === undefined) found.set(one.key, {found: one, ports: [item]});
+      else if (!known.ports.includes(item)) known.ports.push(item);
+    }
+  }
+  return [...found.values()].map(one => asSymptom(one, expected));
+}
+
+/** More Service ports than these are not all tried, but some of every shape. */
+const mostPorts = 200;
+
+function tried(ports: readonly ServedPort[]): readonly ServedPort[] {
+  if (ports.length <= mostPorts) return ports;
+  const step = Math.ceil(ports.length / mostPorts);
+  const shapes = new Map(
+    ports.map(item => [
+      `${item.port.protocol} ${item.port.nodePort !== 0} ${item.port.loadBalancerVIPs.length > 0} ${item.port.externalIPs.length > 0}`,
+      item,
+    ]),
+  );
+  return [...new Set([...shapes.values(), ...ports.filter((_, index) => index % step === 0)])];
+}
+
+const hooks = {
+  raw: ['PREROUTING', 'OUTPUT'],
+  mangle: ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'],
+  nat: ['PREROUTING', 'OUTPUT', 'POSTROUTING'],
+  filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+} as const;
+
+/** Some base chain holds more than kube-proxy's jumps, or drops by its policy. Without one of the jumps, the frame is to blame. */
+function holdsOthers(ruleset: Ruleset, frame: ChainSource): boolean {
+  let others = false;
+  for (const [table, chains] of Object.entries(hooks)) {
+    for (const name of chains) {
+      const found = ruleset.chain(table, name);
+      const targets = new Set(found?.rules().map(({target}) => target?.name));
+      const jumps =
+        frame
+          .chain(table, name)
+          ?.rules()
+          .map(({target}) => target?.name) ?? [];
+      if (!jumps.every(target => targets.has(target))) return false;
+      others ||= found?.policy === 'DROP' || (found?.ruleCount ?? 0) > jumps.length;
+    }
+  }
+  return others;
+}
+
+interface Found {
+  readonly kind: SymptomKind;
+  readonly key: string;
+  readonly probe: Probe;
+  readonly detail: string;
+  readonly rule: Rule | null;
+}
+
+interface Compared {
+  readonly alone: IpvsSides['actual'];
+  readonly all: IpvsSides['actual'];
+}
+
+function judgeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Compared): readonly Found[] {
+  return probesFor({item, context: expected.context, hairpins: []})
+    .filter(({knownTo}) => knownTo.size === 0)
+    .flatMap(probe => {
+      const own = fateOn(alone, probe.packet);
+      const fate = fateOn(all, probe.packet);
+      return sameFate(own, fate) ? [] : fate.outcomes.flatMap(outcome => judgeOutcome(outcome, probe, own));
+    });
+}
+
+function judgeOutcome(outcome: Outcome, probe: Probe, own: Fate): readonly Found[] {
+  const {verdict, path, destination, policy, reason, doubt} = outcome;
+  const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
+  const last = policy === undefined ? (path.at(-1) ?? null) : null;
+  const say = (kind: SymptomKind, detail: string, rule: Rule | null): readonly Found[] => [
+    {kind, detail, rule, probe, key: `${kind} ${rule === null ? policy : `${rule.table}/${rule.chain} ${rule.line}`}`},
+  ];
+  if (verdict === 'undecided') return say('undecided-path', `what becomes of ${who} cannot be told: ${reason ?? ''}`, doubt ?? last);
+  if (verdict === 'accept') {
+    if (destination !== null && own.destinations.has(destination)) return [];
+    const taker = path.find(({table, chain, target}) => table === 'nat' && !chain.startsWith('KUBE-') && takes.has(target?.name ?? ''));
+    if (taker === undefined || own.destinations.size === 0) return [];
+    const where = destination === null ? 'are kept from their virtual server' : `are taken to ${destination}`;
+    return say(
+      'entry-taken-by-other-rule',
+      `${who} ${where} by a rule that is not kube-proxy's; they should go to ${describeFate(own)}`,
+      taker,
+    );
+  }
+  if (own.destinations.size === 0) return [];
+  const refused = verdict === 'reject' ? 'refused' : 'dropped';
+  if (last?.chain.startsWith('KUBE-')) {
+    const detail = `${who} are ${refused} by a rule that iptables mode left behind in ${last.table}/${last.chain}`;
+    return say('unexpected-reject', detail, last);
+  }
+  const by =
+    last === null ? `because no rule accepts them and the policy of ${policy ?? 'a chain'} is DROP` : "by a rule that is not kube-proxy's";
+  return say('dropped-by-other-rule', `${who} are ${refused} ${by}`, last);
+}
+
+const takes = new Set(['DNAT', 'REDIRECT', 'ACCEPT', 'RETURN']);
+
+/** What befalls one Service port is its own; what befalls more is said of the node. */
+function asSymptom({found, ports}: {readonly found: Found; readonly ports: readonly ServedPort[]}, {context}: ExpectedIpvs): Symptom<Rule> {
+  const {kind, rule, detail, probe} = found;
+  const [only] = ports;
+  const base = {kind, family: context.family, expected: [], actual: rule === null ? [] : [rule]};
+  const severity = kind === 'unexpected-reject' ? {severity: 'error' as const} : {};
+  if (ports.length === 1 && only !== undefined) return {...base, ...severity, port: only.port, entry: probe.entry, detail};
+  const scope = `${ports.length} Service ports, such as ${only?.port.servicePortName ?? ''}`;
+  return {...base, ...severity, port: null, detail: `${detail.replace(' its ', ' the ')} (${scope})`};
+}

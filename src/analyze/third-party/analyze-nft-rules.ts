@@ -1,0 +1,156 @@
+import type {NftPort} from '../../expect/nftables/nft-port.ts';
+import type {NftRuleset} from '../../model/nft-ruleset.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
+import type {Outcome} from '../../trace/outcome.ts';
+import type {Environment, Packet} from '../../trace/packet.ts';
+import {walkNode} from '../../trace/walk-node.ts';
+import {environmentOf} from '../outcomes/environment.ts';
+import {gatherFate} from '../outcomes/path-outcome.ts';
+import {groupPorts, mostNamed, smallest} from './port-groups.ts';
+import {dropsByDefault, foreignRules} from './iptables-rules.ts';
+import {probesFor} from '../outcomes/probes.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {type Found, judgeOutcome} from './nft-outcome.ts';
+import {namesDestination, type NodeRule} from './nft-rule.ts';
+import {addressesProbed, foreignText, namesPort} from './nft-rule-text.ts';
+import {shapeOf} from '../outcomes/port-shape.ts';
+import type {NftCase} from '../nftables/nft-case.ts';
+import {nftFate} from '../nftables/nft-outcome.ts';
+
+export interface NftForeignCase extends NftCase {
+  readonly ruleset: NftRuleset;
+  /** What the node holds of iptables in this family; of both backends where both are in use. */
+  readonly iptables: readonly Ruleset[];
+  /** The node's ipsets, where they were read. */
+  readonly sets: ReadonlyMap<string, IpSet>;
+}
+
+/**
+ * What rules that are not kube-proxy's do to Services' packets, in other tables and in iptables. Packets are walked through all of
+ * them and through kube-proxy's table alone.
+ */
+export function judgeNftForeign(given: NftForeignCase): readonly Symptom[] {
+  const {expected} = given;
+  const iptables = given.iptables.filter(holdsRules);
+  const inTables = foreignText(given.ruleset, given.actual);
+  if (inTables === null && iptables.length === 0) return [];
+  const environment = environmentOf(expected.context.facts, {sets: given.sets});
+  const rules = iptables.flatMap(foreignRules);
+  const {groups, specific} = groupPorts<NftPort>(expected, rules, environment);
+  const toTry = new Set(groups.flatMap(group => (group.rules.some(rule => specific.has(rule)) ? group.ports : smallest(group.ports))));
+  if (inTables !== null)
+    for (const item of namedPorts(given, item => namesPort(inTables, addressesProbed(item, expected.context)))) toTry.add(item);
+  const found = new Map<string, Noted>();
+  for (const item of toTry) for (const one of judgeItem(item, {...given, iptables}, environment)) note(found, one, item);
+  return [...found.values()].flatMap(({found: one, items}) =>
+    isSpecific(one.rule, items, {specific, ports: expected.ports.length})
+      ? [...items].map(item => ofPort(one, item))
+      : [ofNode(one, alike(items, given), expected.context.family)],
+  );
+}
+
+interface Noted {
+  readonly found: Found;
+  readonly items: Set<NftPort>;
+}
+
+/** One rule, one finding: it is said with the first entry and source that it was seen with, and does real harm to if there is such a one. */
+function note(all: Map<string, Noted>, found: Found, item: NftPort): void {
+  const known = all.get(keyOf(found));
+  if (known === undefined || isLess(known.found, found)) all.set(keyOf(found), {found, items: new Set([item])});
+  else if (!isLess(found, known.found)) known.items.add(item);
+}
+
+function isLess({severity}: Found, other: Found): boolean {
+  return severity === 'info' && other.severity !== 'info';
+}
+
+function keyOf({kind, rule, policy}: Found): string {
+  return [kind, policy, rule?.table, rule?.chain, rule?.line, rule?.text].join(' ');
+}
+
+/** Base chains with rules, whoever wrote them, or with a policy that drops. */
+function holdsRules(ruleset: Ruleset): boolean {
+  if (dropsByDefault(ruleset)) return true;
+  return [...ruleset.tables.values()].some(({chains}) =>
+    [...chains.values()].some(({policy, ruleCount}) => policy !== null && ruleCount > 0),
+  );
+}
+
+function namedPorts({expected}: NftForeignCase, isNamed: (item: NftPort) => boolean): readonly NftPort[] {
+  return expected.ports.filter(isNamed).slice(0, mostTried);
+}
+
+/** More Service ports than this that tables of others name are not tried one by one. */
+const mostTried = 200;
+
+/** All Service ports of the shapes that were tried. */
+function alike(items: ReadonlySet<NftPort>, {expected}: NftForeignCase): readonly NftPort[] {
+  const {hostIPs} = expected.context.facts;
+  const shapes = new Set([...items].map(item => shapeOf(item, hostIPs)));
+  return expected.ports.filter(item => shapes.has(shapeOf(item, hostIPs)));
+}
+
+function judgeItem(item: NftPort, given: NftForeignCase, environment: Environment): readonly Found[] {
+  const usual = judgeWalks(item, given, environment, packet => walkAll(given, packet, environment));
+  if (!given.iptables.some(({tables}) => tables.has('nat'))) return usual;
+  const {ruleset: nft, iptables} = given;
+  const other = judgeWalks(item, given, environment, packet => walkNode({iptables, nft, younger: 'iptables'}, packet, environment));
+  const known = new Set(usual.map(keyOf));
+  return [...usual, ...other.filter(found => !known.has(keyOf(found))).map(onlyIfYounger)];
+}
+
+function walkAll({ruleset: nft, iptables}: NftForeignCase, packet: Packet, environment: Environment): readonly Outcome<NodeRule>[] {
+  return iptables.length === 0 ? walkNftPacket(nft, packet, environment) : walkNode({iptables, nft}, packet, environment);
+}
+
+/** Who translates addresses first no dump tells: the kernel asks the table first that was made last. */
+function onlyIfYounger(found: Found): Found {
+  const detail = `${found.detail}, if table nat of iptables was made after kube-proxy's, which no dump tells`;
+  return {...found, severity: found.severity ?? 'warning', detail};
+}
+
+type Walk = (packet: Packet) => readonly Outcome<NodeRule>[];
+
+function judgeWalks(item: NftPort, given: NftForeignCase, environment: Environment, walk: Walk): readonly Found[] {
+  const {ruleset, actual, expected, iptables} = given;
+  const {facts} = expected.context;
+  const isCut = ruleset.cut !== null || iptables.some(({cut}) => cut !== null);
+  return probesFor({item, context: expected.context, hairpins: []}).flatMap(probe => {
+    if (probe.knownTo.size > 0) return [];
+    const alone = nftFate(actual, probe.packet, environment);
+    const outcomes = walk(probe.packet);
+    const fate = gatherFate(outcomes, () => null);
+    const isLocal = environment.isLocal(probe.packet.destination) === true ? true : facts.allAddresses ? false : null;
+    return outcomes.flatMap(outcome => judgeOutcome(outcome, {probe, alone, fate, own: actual.id, ruleset, isCut, isLocal}) ?? []);
+  });
+}
+
+/** A rule that names the Service ports it concerns is said of each of them, all others of the node. */
+function isSpecific(rule: NodeRule | null, items: ReadonlySet<NftPort>, {specific, ports}: Specific): boolean {
+  if (rule === null) return false;
+  return 'target' in rule ? specific.has(rule) : items.size <= mostNamed(ports) && namesDestination(rule);
+}
+
+interface Specific {
+  /** Rules of iptables that name a few Service ports. */
+  readonly specific: ReadonlySet<NodeRule>;
+  /** How many Service ports there are. */
+  readonly ports: number;
+}
+
+function ofPort({kind, severity, probe, detail, rule}: Found, {port}: NftPort): Symptom {
+  const base = {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};
+  return severity === undefined ? base : {...base, severity};
+}
+
+function ofNode({kind, severity, detail, rule}: Found, items: readonly NftPort[], family: Symptom['family']): Symptom {
+  const scope = `${items.length} Service ${items.length === 1 ? 'port' : 'ports'}, such as ${items[0]?.port.servicePortName ?? ''}`;
+  return {
+    ...{kind, family, port: null, expected: [], actual: rule === null ? [] : [rule]},
+    detail: `${detail.replace(' its ', ' the ')} (${scope})`,
+    ...(severity === undefined ? {} : {severity}),
+  };
+}

@@ -1,0 +1,122 @@
+import type {Severity} from '../../model/finding.ts';
+import type {NftRuleset} from '../../model/nft-ruleset.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {Outcome} from '../../trace/outcome.ts';
+import {describeFate, type Fate} from '../outcomes/path-outcome.ts';
+import {whose} from '../outcomes/compare-outcomes.ts';
+import type {Probe} from '../outcomes/probes.ts';
+import type {SymptomKind} from '../symptoms/symptom.ts';
+import {
+  asksForInterface,
+  decidedAt,
+  isKubeProxys,
+  isOfPolicy,
+  masquerades,
+  type NodeRule,
+  rewrites,
+  setsMark,
+  takesPackets,
+  untracks,
+} from './nft-rule.ts';
+
+/** What is wrong with one entry from one source, and the rule that does it. */
+export interface Found {
+  readonly kind: SymptomKind;
+  /** When it is not the usual one of its kind. */
+  readonly severity?: Severity;
+  readonly probe: Probe;
+  readonly detail: string;
+  /** Null when it is the policy of a chain, whose name is in `policy`. */
+  readonly rule: NodeRule | null;
+  readonly policy?: string;
+}
+
+/** A probe that was walked through all rules of a node. */
+export interface WalkedProbe {
+  readonly probe: Probe;
+  /** The fate by kube-proxy's table alone. */
+  readonly alone: Fate<RuleText>;
+  readonly fate: Fate<RuleText>;
+  /** The table that is kube-proxy's. */
+  readonly own: string;
+  readonly ruleset: NftRuleset;
+  /** What of the node's rules was read ends too early. */
+  readonly isCut: boolean;
+  /** Whether the packet is for one of the node's own addresses; null when the node's interfaces were not read. */
+  readonly isLocal: boolean | null;
+}
+
+/** Null when the outcome is the one of kube-proxy's table alone, or is not somebody else's doing. */
+export function judgeOutcome(outcome: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
+  if (outcome.verdict === 'undecided') return judgeUndecided(outcome, walked);
+  if (outcome.verdict === 'accept') return judgeAccepted(outcome, walked);
+  return refusal(outcome, walked);
+}
+
+function judgeUndecided({doubt, path, reason}: Outcome<NodeRule>, {probe, alone, own, isCut}: WalkedProbe): Found | null {
+  const rule = doubt ?? path.at(-1);
+  // That a dump was cut is said by itself.
+  if (alone.undecided > 0 || rule === undefined || (doubt === undefined && isCut)) return null;
+  if (isKubeProxys(rule, own) || isOfPolicy(rule) || (doubt !== undefined && asksForInterface(doubt))) return null;
+  const detail = `what becomes of ${whose(probe)} cannot be told: ${reason ?? ''}`;
+  return {kind: 'undecided-path', probe, rule, detail, ...(masquerades(rule) ? {severity: 'info'} : {})};
+}
+
+function refusal(outcome: Outcome<NodeRule>, {alone, probe, own, ruleset}: WalkedProbe): Found | null {
+  const {verdict, path, policy, destination} = outcome;
+  const rule = policy === undefined ? (path.at(-1) ?? null) : null;
+  if (alone.destinations.size === 0 || rule?.table === own || (rule === null && policy?.startsWith(`${own}/`))) return null;
+  const who = whose(probe);
+  const refused = verdict === 'reject' ? 'refused' : 'dropped';
+  if (rule !== null && isOfPolicy(rule))
+    return {kind: 'dropped-by-other-rule', severity: 'info', probe, rule, detail: `${who} are ${refused} by a network policy`};
+  const by = policy === undefined ? "by a rule that is not kube-proxy's" : `by the policy of ${policy}`;
+  const hook = decidedAt(outcome, ruleset);
+  const isSentOn = destination !== null && hook !== 'input' && hook !== 'output';
+  const base = {probe, rule, ...(policy === undefined ? {} : {policy}), ...(isUnusual(probe) ? {severity: 'info' as const} : {})};
+  if (isSentOn) return {...base, kind: 'forward-blocked', detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
+  return {...base, kind: 'dropped-by-other-rule', detail: `${who} are ${refused} ${by}`};
+}
+
+/**
+ * In iptables mode kube-proxy itself lets through what it masquerades, whatever a firewall thinks of it; in nftables mode it leaves
+ * that to the firewall, which need not expect that anybody outside sends packets to cluster IPs.
+ */
+function isUnusual({entry, source}: Probe): boolean {
+  return entry.kind === 'clusterIP' && source.kind === 'outside';
+}
+
+function judgeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
+  const {probe, alone, fate, own} = walked;
+  const foreign = path.filter(rule => !isKubeProxys(rule, own));
+  const who = whose(probe);
+  if (destination !== null && !alone.destinations.has(destination)) {
+    const rule = foreign.findLast(rewrites) ?? foreign.findLast(takesPackets);
+    if (rule === undefined) return null;
+    const detail = `${who} are taken to ${destination} by a rule that is not kube-proxy's and stands before its own`;
+    return {kind: 'entry-taken-by-other-rule', probe, rule, detail};
+  }
+  if (destination === null && alone.destinations.size > 0) {
+    const rule = foreign.find(untracks) ?? foreign.find(takesPackets);
+    if (rule === undefined) return null;
+    if (isServedByCache(rule, walked)) return servedByCache(rule, probe);
+    const detail = `${who} never reach kube-proxy's rules, because a rule of somebody else's stands before them; they should go to ${describeFate(alone)}`;
+    return {kind: 'entry-taken-by-other-rule', probe, rule, detail};
+  }
+  if (alone.destinations.get(destination ?? '')?.masquerade !== true || fate.destinations.get(destination ?? '')?.masquerade === true)
+    return null;
+  const rule = foreign.findLast(one => takesPackets(one) || setsMark(one));
+  if (rule === undefined) return null;
+  const detail = `${who} should be masqueraded, and a rule of somebody else's takes them before kube-proxy's, or their mark`;
+  return {kind: 'postrouting-broken', probe, rule, detail};
+}
+
+/** NodeLocal DNSCache binds the cluster IP of the DNS Service on the node, and switches connection tracking off for it. */
+function isServedByCache(rule: NodeRule, {probe, isLocal}: WalkedProbe): boolean {
+  return untracks(rule) && probe.packet.port === 53 && (isLocal ?? rule.text.includes('NodeLocal DNS Cache'));
+}
+
+function servedByCache(rule: NodeRule, probe: Probe): Found {
+  const detail = `${whose(probe)} are answered by the node itself, past kube-proxy's rules: NodeLocal DNSCache has bound the address`;
+  return {kind: 'entry-taken-by-other-rule', severity: 'info', probe, rule, detail};
+}

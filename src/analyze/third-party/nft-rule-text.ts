@@ -1,0 +1,69 @@
+import type {NftPort} from '../../expect/nftables/nft-port.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import {type Cidr, contains, parseAddress, parseCidr} from '../../model/address.ts';
+import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import {nodePortAddresses} from '../outcomes/entries.ts';
+
+/** What tables that are not kube-proxy's name: addresses, ports, networks. */
+export interface ForeignText {
+  readonly words: ReadonlySet<string>;
+  readonly networks: readonly Cidr[];
+}
+
+/** Null when no other table of the family lies on the way of packets. */
+export function foreignText(ruleset: NftRuleset, own: NftTable): ForeignText | null {
+  const tables = [...ruleset.tables.values()].filter(
+    ({id, family, baseChains, dormant}) =>
+      id !== own.id && (family === own.family || family === 'inet') && baseChains.length > 0 && !dormant,
+  );
+  if (tables.length === 0) return null;
+  const words = new Set<string>();
+  const networks: Cidr[] = [];
+  const note = (text: string): void => {
+    const found = text.match(/[0-9a-f.:]+(?:\/\d+)?/g) ?? [];
+    for (const word of found.filter(isName)) {
+      const cidr = word.includes('/') ? parseCidr(word) : null;
+      if (cidr === null) words.add(word);
+      else if (networks.length < mostNetworks) networks.push(cidr);
+    }
+  };
+  for (const {chains, sets} of tables) {
+    for (const chain of chains.values()) for (const {body} of chain.rules()) note(body);
+    for (const set of sets.values()) for (const {key} of set.elements.values()) note(key);
+  }
+  return {words, networks};
+}
+
+const mostNetworks = 200;
+
+function isName(word: string): boolean {
+  return /^\d{1,5}$/.test(word) || /^[0-9a-f]*[.:][0-9a-f.:]*(?:\/\d+)?$/.test(word);
+}
+
+export interface Named {
+  readonly addresses: readonly string[];
+  readonly ports: readonly number[];
+}
+
+/** The addresses and ports by which a rule may mean a Service port. */
+export function addressesProbed({port, endpoints}: NftPort, context: NodeContext): Named {
+  const nodePort = port.nodePort === 0 ? [] : nodePortAddresses(context);
+  return {
+    addresses: [
+      port.clusterIP,
+      ...port.externalIPs,
+      ...port.loadBalancerVIPs,
+      ...nodePort,
+      ...endpoints.reachable.map(({address}) => address),
+    ],
+    ports: [port.port, ...(port.nodePort === 0 ? [] : [port.nodePort]), ...new Set(endpoints.reachable.map(({port: number}) => number))],
+  };
+}
+
+export function namesPort({words, networks}: ForeignText, {addresses, ports}: Named): boolean {
+  if (ports.some(number => words.has(String(number))) || addresses.some(address => words.has(address))) return true;
+  return addresses.some(text => {
+    const address = networks.length === 0 ? null : parseAddress(text);
+    return address !== null && networks.some(network => contains(network, address));
+  });
+}

@@ -1,0 +1,85 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import {contains, parseAddress, parseCidr} from '../../model/address.ts';
+import type {Rule} from '../../model/ruleset.ts';
+import type {Environment} from '../../trace/packet.ts';
+import {ForeignRuleIndex} from './iptables-rule-index.ts';
+import type {ForeignRule} from './iptables-rules.ts';
+
+/** The Service ports of a node in any proxy mode. */
+export interface PortsOnNode<Port extends ServedPort> {
+  readonly ports: readonly Port[];
+  readonly context: NodeContext;
+}
+
+/** Service ports that the same foreign rules may concern and that have entries of the same kinds. */
+export interface Group<Port extends ServedPort> {
+  readonly ports: Port[];
+  /** The rules that name an address or port of theirs. */
+  readonly rules: readonly Rule[];
+}
+
+export interface Grouped<Port extends ServedPort> {
+  readonly groups: readonly Group<Port>[];
+  /** Rules that are about particular Services: they are said of each of them, all others of the node. */
+  readonly specific: ReadonlySet<Rule>;
+}
+
+/** Service ports of one group fare alike, whatever the foreign rules do. */
+export function groupPorts<Port extends ServedPort>(
+  {ports, context}: PortsOnNode<Port>,
+  rules: readonly ForeignRule[],
+  environment: Environment,
+): Grouped<Port> {
+  const index = new ForeignRuleIndex(rules);
+  const groups = new Map<string, Group<Port>>();
+  const counts = new Map<Rule, number>();
+  for (const item of ports) {
+    const concerned = index.concerning(item, context, environment);
+    for (const rule of concerned) counts.set(rule, (counts.get(rule) ?? 0) + 1);
+    const key = `${concerned.map(({table, chain, line}) => `${table}/${chain}/${line}`).join()} ${shapeOf(item, context)}`;
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, {ports: [item], rules: concerned});
+    else group.ports.push(item);
+  }
+  const most = mostNamed(ports.length);
+  return {groups: [...groups.values()], specific: new Set([...counts].filter(([, count]) => count <= most).map(([rule]) => rule))};
+}
+
+/** A rule that concerns more than 50 Service ports, or more than half of them, is about the node. */
+export function mostNamed(ports: number): number {
+  return Math.max(1, Math.min(50, ports / 2));
+}
+
+/** The one that costs the least to walk. */
+export function smallest<Port extends ServedPort>(ports: readonly Port[]): readonly Port[] {
+  return ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length).slice(0, 1);
+}
+
+function shapeOf({port, endpoints}: ServedPort, {facts}: NodeContext): string {
+  const {protocol, externalPolicyLocal, internalPolicyLocal, nodePort, loadBalancerVIPs, externalIPs} = port;
+  return [
+    protocol,
+    externalPolicyLocal,
+    internalPolicyLocal,
+    nodePort !== 0,
+    loadBalancerVIPs.length > 0,
+    externalIPs.length > 0,
+    endpoints.hasAny,
+    endpoints.local.length > 0,
+    // What is sent to the node's own addresses passes INPUT, and FORWARD may let through what is sent to pods alone.
+    ...new Set(
+      endpoints.reachable
+        .map(({address}) => (facts.hostIPs.includes(address) ? 'own' : isPod(address, facts.podCIDRs) ? 'pod' : ''))
+        .sort(),
+    ),
+  ].join();
+}
+
+function isPod(text: string, podCIDRs: readonly string[]): boolean {
+  const address = parseAddress(text);
+  return podCIDRs.some(network => {
+    const cidr = parseCidr(network);
+    return address !== null && cidr !== null && contains(cidr, address);
+  });
+}

@@ -1,0 +1,113 @@
+import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {NodeContext} from '../expect/node-context.ts';
+import type {RuleText} from '../model/ruleset.ts';
+import type {EndpointTrace, EntryTrace, Mark, PortTrace, TraceStep} from '../model/service-trace.ts';
+import type {Packet} from '../trace/packet.ts';
+import {type Fate, sameFate, type Share} from './outcomes/path-outcome.ts';
+import {type Probe, probesFor} from './outcomes/probes.ts';
+import {sourceNames} from './outcomes/sources.ts';
+
+/** How a proxy mode tells the way of a packet. */
+export interface TraceCase<R extends RuleText> {
+  readonly item: ServedPort;
+  readonly context: NodeContext;
+  /** The fate of a packet as it should be, and as it is. */
+  walk(packet: Packet): {readonly should: Fate<R>; readonly does: Fate<R>};
+  /** Of a way, what leads from the entry to the choice of an endpoint. */
+  stepsOf(path: readonly R[]): readonly TraceStep[];
+  /** Of a way to an endpoint, what picks it and what rewrites the packet. */
+  pickOf(path: readonly R[]): R | null;
+  rewriteOf(path: readonly R[]): R | null;
+}
+
+/** The way of a packet through what a node really holds, by every entry of a Service port, beside the way it should take. */
+export function traceServedPort<R extends RuleText>(given: TraceCase<R>): PortTrace {
+  const {item, context} = given;
+  const {port} = item;
+  const entries = chooseProbes(probesFor({item, context, hairpins: []})).map(probe => traceEntry(given, probe));
+  return {
+    node: context.facts.name,
+    family: port.family,
+    service: {namespace: port.namespace, name: port.service},
+    port: {name: port.portName, protocol: port.protocol, port: port.port},
+    entries,
+  };
+}
+
+/** One packet for each entry: from a pod to the cluster IP, from outside to the others, from an allowed range where there are ranges. */
+function chooseProbes(probes: readonly Probe[]): readonly Probe[] {
+  const chosen = new Map<string, Probe>();
+  for (const probe of probes) {
+    if (probe.knownTo.size > 0) continue;
+    const key = `${probe.entry.kind} ${probe.entry.address ?? ''}`;
+    const before = chosen.get(key);
+    if (before === undefined || preference(probe) < preference(before)) chosen.set(key, probe);
+  }
+  return [...chosen.values()];
+}
+
+function preference({entry, source}: Probe): number {
+  const order = entry.kind === 'clusterIP' ? ['pod', 'outside', 'node'] : ['allowed', 'outside', 'remote-pod', 'pod', 'node'];
+  const at = order.indexOf(source.kind);
+  return at < 0 ? order.length : at;
+}
+
+function traceEntry<R extends RuleText>(given: TraceCase<R>, probe: Probe): EntryTrace {
+  const {should, does} = given.walk(probe.packet);
+  const names = new Set([...should.destinations.keys(), ...does.destinations.keys()]);
+  const endpoints = [...names]
+    .sort()
+    .map(hostPort => traceEndpoint(given, hostPort, should.destinations.get(hostPort), does.destinations.get(hostPort)));
+  return {
+    entry: probe.entry,
+    from: sourceNames[probe.source.kind],
+    mark: entryMark(should, does),
+    steps: given.stepsOf(does.outcomes[0]?.path ?? []),
+    endpoints,
+    end: endOf(does),
+  };
+}
+
+function entryMark<R extends RuleText>(should: Fate<R>, does: Fate<R>): Mark {
+  if (sameFate(should, does)) return 'ok';
+  return should.destinations.size > 0 && does.destinations.size === 0 ? 'missing' : 'wrong';
+}
+
+function traceEndpoint<R extends RuleText>(
+  {item, pickOf, rewriteOf}: TraceCase<R>,
+  hostPort: string,
+  should: Share<R> | undefined,
+  does: Share<R> | undefined,
+): EndpointTrace {
+  const known = item.all.find(endpoint => endpoint.hostPort === hostPort);
+  const mark: Mark =
+    does === undefined
+      ? 'missing'
+      : should === undefined
+        ? 'stale'
+        : Math.abs(should.probability - does.probability) > 1e-4 || should.masquerade !== does.masquerade
+          ? 'wrong'
+          : 'ok';
+  return {
+    ...{hostPort, mark},
+    share: does?.probability ?? 0,
+    expectedShare: should?.probability ?? null,
+    masquerade: does?.masquerade ?? false,
+    pod: known?.pod ?? null,
+    nodeName: known?.nodeName ?? null,
+    state: known === undefined ? null : known.ready ? 'ready' : known.terminating ? 'terminating' : 'not ready',
+    pick: does === undefined ? null : pickOf(does.path),
+    rewrite: does === undefined ? null : rewriteOf(does.path),
+  };
+}
+
+function endOf<R extends RuleText>(does: Fate<R>): EntryTrace['end'] {
+  const end = does.outcomes.find(({verdict, destination}) => verdict !== 'accept' || destination === null);
+  if (end === undefined) return null;
+  const verdicts = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;
+  return {
+    verdict: verdicts[end.verdict],
+    rule: end.verdict === 'accept' ? null : (end.path.at(-1) ?? null),
+    ...(end.reason === undefined ? {} : {reason: end.reason}),
+  };
+}

@@ -1,0 +1,13 @@
+import type {NodeContext} from '../expect/node-context.ts';
+import {contains, parseCidr} from '../model/address.ts';
+import type {Symptom} from './symptoms/symptom.ts';
+
+/** The network by which pods are told apart holds none of the node's own pods. */
+export function uncoveredPods({detector, facts, family, masqueradeAll}: NodeContext): readonly Symptom[] {
+  const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
+  const own = facts.podCIDRs.map(text => parseCidr(text)).filter(cidr => cidr !== null && cidr.family === family);
+  if (network === null || own.length === 0 || masqueradeAll) return [];
+  if (own.some(cidr => cidr !== null && contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
+  const detail = `clusterCIDR ${network.text} does not hold the pods of this node (${own.map(cidr => cidr?.text ?? '').join(', ')}): their traffic to Services is masqueraded`;
+  return [{kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}];
+}

@@ -1,0 +1,42 @@
+import type {Family} from '../../model/family.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import {countRules} from '../iptables/read-dumps.ts';
+import type {ModeJudgement, NodeInput, ProxyMode} from '../proxy-mode.ts';
+import {judgePortals} from './analyze-portals.ts';
+import {portalOf} from './portal.ts';
+import {type PortalRule, portalRules} from './portal-rules.ts';
+import {tracePortals} from './trace-portals.ts';
+
+/**
+ * kube-proxy's mode up to 1.1, and where it was asked for until 1.25: rules lead packets to a port of kube-proxy itself, which picks
+ * the endpoint. Which one that is no rule tells, so a node in this mode is never found to be all well.
+ */
+export const userspaceMode: ProxyMode = {
+  name: 'userspace',
+  prepare(input) {
+    const ruleset = input.dumps.current.get(family);
+    return ruleset === undefined ? {whyUnread: 'it has no iptables-save'} : {judge: () => judge(input, ruleset)};
+  },
+};
+
+const family: Family = 'IPv4';
+
+function judge(input: NodeInput, ruleset: Ruleset): ModeJudgement {
+  const {config, dumps, view} = input;
+  const base = {families: [], config, counts: countRules(dumps)};
+  const rules = portalRules(ruleset);
+  const entries = view.entries(family, {version: config.version.value, gates: config.featureGates.value});
+  const portals = entries.map(({port}) => portalOf(port, rules));
+  const symptoms = judgePortals({portals, rules, ruleset});
+  return {
+    ...base,
+    unread: [{family, reason: whatIsNotSeen(rules, ruleset)}],
+    symptoms,
+    traces: portals.filter(({port}) => input.traces(port, symptoms)).map(portal => tracePortals(portal, input.node.name)),
+  };
+}
+
+function whatIsNotSeen(rules: readonly PortalRule[], ruleset: Ruleset): string {
+  const part = ruleset.tables.get('nat')?.complete === true ? '' : ' The dump is an excerpt besides.';
+  return `in userspace mode kube-proxy itself picks the endpoints, and no rule tells which: ${rules.length} rules that lead to its ports were checked, and nothing behind them.${part}`;
+}

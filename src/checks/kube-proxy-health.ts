@@ -1,0 +1,51 @@
+import {podsOnNode} from '../expect/api-index.ts';
+import {kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
+import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
+import type {PodObject} from '../model/api-objects.ts';
+import type {NodeContext} from './check.ts';
+
+/**
+ * Why the kube-proxy of a node may not run at all. Only where its rules show that it does not follow: by themselves these signs
+ * are common while kube-proxy is replaced, or where it does not listen at its usual ports.
+ */
+export function* standingReasons(context: NodeContext): Iterable<string> {
+  if (!context.symptoms.some(({kind}) => notFollowing.has(kind))) return;
+  yield* podReasons(context);
+  yield* silenceReasons(context);
+}
+
+const notFollowing: ReadonlySet<SymptomKind> = new Set([
+  'service-not-programmed',
+  'missing-endpoint',
+  'stale-endpoint',
+  'stale-service',
+  'missing-entry',
+  'missing-reject',
+  'unexpected-reject',
+  'no-service-rules',
+]);
+
+function* podReasons({api, node}: NodeContext): Iterable<string> {
+  const pod = kubeProxyPod(api, node.name);
+  if (pod === undefined) {
+    const others = (api.pods ?? []).filter(({metadata, spec}) => runsKubeProxy(metadata) && spec?.nodeName !== undefined);
+    if (others.length > 0 && !podsOnNode(api, node.name).some(({metadata}) => runsKubeProxy(metadata)))
+      yield `no pod of kube-proxy is on this node, while there are ${others.length} on others`;
+    return;
+  }
+  const {namespace, name} = pod.metadata;
+  if (isDown(pod)) yield `its pod ${namespace}/${name} is not ready (${pod.status?.phase ?? 'phase unknown'})`;
+}
+
+function isDown({status}: PodObject): boolean {
+  const ready = (status?.conditions ?? []).find(({type}) => type === 'Ready');
+  return ready?.status === 'False' || (status?.phase !== undefined && status.phase !== 'Running');
+}
+
+/** What was asked at its ports and got no answer, as curl and wget say it. */
+function* silenceReasons({node}: NodeContext): Iterable<string> {
+  const reasons = ['healthz.json', 'metrics'].map(file => node.missing?.find(missing => missing.file === file)?.reason ?? '');
+  if (reasons.every(reason => /refused|Failed to connect|can't connect/i.test(reason)))
+    yield 'nothing listens at its ports 10256 and 10249';
+  else if (reasons.every(reason => /timed? ?out/i.test(reason))) yield 'it does not answer at its ports 10256 and 10249';
+}

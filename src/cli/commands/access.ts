@@ -1,0 +1,56 @@
+import {Flags} from '@oclif/core';
+import {defaultDebugNamespace} from '../../collect/transports/debug.ts';
+import {automatic, type TransportName} from '../../collect/transports/index.ts';
+import {agentsFlags} from '../options/agents-flags.ts';
+import {connectionFlags} from '../options/connection-flags.ts';
+import {outputFlags, scopeFlags} from '../options/flags.ts';
+import {reviewCluster} from '../../run/review-cluster.ts';
+import {transportFlags} from '../options/transport-flags.ts';
+import {missing} from '../../model/access.ts';
+import {accessRenderers} from '../../render/access/access.ts';
+import {BaseCommand} from './base-command.ts';
+
+export default class Access extends BaseCommand {
+  static override summary = 'Say which permissions a transport needs, and whether you have them';
+  static override description =
+    `Asks the API server for each permission (SelfSubjectAccessReview) and prints the smallest Role that grants them all: for the Services of the namespace that kubectl would take, or of -n, or of all (-A, which capture needs). Nothing else is read, and nothing is changed.
+Exit codes: 0 everything that is needed is allowed, 1 something is missing, 2 wrong use, 3 the API server gives no answer.`;
+  static override examples = [
+    '<%= config.bin %> access -A',
+    '<%= config.bin %> access --transport debug -n shop',
+    '<%= config.bin %> access --transport exec --as system:serviceaccount:ci:gate',
+    '<%= config.bin %> access --agents -A',
+    '<%= config.bin %> access -A -o role | kubectl apply -f -',
+  ];
+  static override flags = {
+    namespace: scopeFlags.namespace,
+    'all-namespaces': scopeFlags['all-namespaces'],
+    transport: transportFlags.transport,
+    'debug-namespace': transportFlags['debug-namespace'],
+    agents: Flags.boolean({description: 'for check --agents, which reads no nodes', helpGroup: 'AGENTS'}),
+    'agents-namespace': agentsFlags['agents-namespace'],
+    ...connectionFlags,
+    'output-file': outputFlags['output-file'],
+    color: outputFlags.color,
+    output: Flags.string({
+      char: 'o',
+      description: 'output format',
+      options: Object.keys(accessRenderers),
+      default: 'table',
+      helpGroup: 'OUTPUT',
+    }),
+  };
+
+  async run(): Promise<void> {
+    const {flags} = await this.parse(Access);
+    const by = {
+      transport: flags.transport === 'auto' ? automatic : (flags.transport as TransportName),
+      debugNamespace: flags['debug-namespace'] ?? defaultDebugNamespace,
+      agentsNamespace: flags.agents ? flags['agents-namespace'] : undefined,
+    };
+    const report = await reviewCluster(flags, by, `svc-trace/${this.config.version}`);
+    const render = accessRenderers[flags.output as keyof typeof accessRenderers];
+    this.print(render(report, this.renderOptions({...flags, quiet: false, verbose: false})), flags['output-file']);
+    process.exitCode = missing(report).length === 0 ? 0 : 1;
+  }
+}

@@ -1,0 +1,83 @@
+import process from 'node:process';
+import {Errors, Flags} from '@oclif/core';
+import {parseListenAddress} from '../../agent/listen-address.ts';
+import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
+import {systemClock} from '../../run/clock.ts';
+import {connectionFlags} from '../options/connection-flags.ts';
+import {FindingChanges} from '../../run/watch/finding-changes.ts';
+import {outputFlags, settingFlags} from '../options/flags.ts';
+import {judgingOptions} from '../../run/options/evaluation-options.ts';
+import {transportFlags} from '../options/transport-flags.ts';
+import {watchLines} from '../../run/watch/watch-lines.ts';
+import {escapeText} from '../../render/escape.ts';
+import {BaseCommand} from './base-command.ts';
+
+const helpGroup = 'AGENT';
+
+export default class Agent extends BaseCommand {
+  static override summary = 'Judge the node this runs on, again and again, and answer over HTTP: for a DaemonSet';
+  static override description =
+    `Watches the Services and EndpointSlices of the cluster, reads the rules of this node, and serves /metrics (Prometheus), /result (JSON, which "check --agents" gathers), /healthz and /readyz. It writes no files. A line is printed for each finding that comes or goes. It runs until it is told to end (SIGTERM), and then ends with 0.`;
+  static override examples = ['<%= config.bin %> agent --node worker-1', '<%= config.bin %> agent --listen 10.0.0.7:10270 --interval 2m'];
+  static override flags = {
+    node: Flags.string({description: 'the name of the Node that this is', env: 'NODE_NAME', required: true, helpValue: 'NAME', helpGroup}),
+    listen: Flags.string({
+      description: 'where to answer; without an address on all of them',
+      default: ':10270',
+      helpValue: 'ADDRESS:PORT',
+      helpGroup,
+    }),
+    interval: Flags.string({
+      description: 'judge the node again after this time although nothing has changed, a tenth more or less',
+      default: '60s',
+      helpValue: 'DURATION',
+      helpGroup,
+    }),
+    settle: Flags.string({
+      description: 'how long kube-proxy may take to follow a change: the node is judged this long after one',
+      default: '15s',
+      helpValue: 'DURATION',
+      helpGroup,
+    }),
+    'node-timeout': transportFlags['node-timeout'],
+    sudo: transportFlags.sudo,
+    ...settingFlags,
+    ...connectionFlags,
+    verbose: outputFlags.verbose,
+  };
+
+  async run(): Promise<void> {
+    const {flags} = await this.parse(Agent);
+    const listen = parseListenAddress(flags.listen);
+    if (listen === null) throw new Errors.CLIError(`--listen ${flags.listen}: write ADDRESS:PORT or :PORT`, {exit: 2});
+    const durations = {
+      intervalMs: durationOf('--interval', flags.interval, 1000),
+      settlingMs: durationOf('--settle', flags.settle, 0),
+      timeoutMs: durationOf('--node-timeout', flags['node-timeout'], 1000),
+    };
+    const {overrides = {}} = judgingOptions(flags);
+    const changes = new FindingChanges(({severity}) => flags.verbose || severity !== 'info');
+    const error = (text: string) => void process.stderr.write(`${escapeText(text.trimEnd())}\n`);
+    const lines = watchLines({color: false, out: text => void process.stdout.write(text), error});
+    const {runAgent} = await import('../../agent/run-agent.ts');
+    await this.withCluster({...flags, quiet: true, 'no-progress': true}, ({cluster, signal}) =>
+      runAgent({
+        ...{api: cluster.api, node: flags.node, listen, ...durations, sudo: flags.sudo, clock: systemClock, signal},
+        options: {toolVersion: this.config.version, overrides},
+        onListening: port => error(`svc-trace agent ${this.config.version} of node ${flags.node}: ${cluster.description}, port ${port}`),
+        onLook: (look, at) =>
+          look.kind === 'trouble' ? lines.trouble(look.message) : lines.show(look.report, changes.take(look.report, at), at),
+      }),
+    );
+    // To be told to end is the way it ends.
+    process.exitCode = 0;
+  }
+}
+
+/** In milliseconds. Throws a CLIError (exit 2). */
+function durationOf(flag: string, text: string, least: number): number {
+  const duration = parseTimeout(text);
+  if (duration === null || duration < least)
+    throw new Errors.CLIError(`${flag} ${text}: write a duration of at least ${least / 1000}s, like 30s or 2m`, {exit: 2});
+  return duration;
+}

@@ -1,0 +1,135 @@
+import {readFileSync, statSync, writeFileSync} from 'node:fs';
+import {Command, Errors} from '@oclif/core';
+import {ApiError} from '../../collect/kube/kube-api.ts';
+import {KubeconfigError} from '../../collect/kube/kubeconfig.ts';
+import {readBundle, UnreadableBundle} from '../../collect/bundle/read-bundle.ts';
+import type {ClusterFlags, ClusterRun} from '../../run/cluster-run.ts';
+import {systemClock} from '../../run/clock.ts';
+import type {ParsedConnectionFlags} from '../../run/options/connection.ts';
+import {diagnoseOptions} from '../options/diagnose-options.ts';
+import {Interrupted, listenForInterruption} from '../../run/interruption.ts';
+import type {WaitLimit} from '../../run/options/wait-limit.ts';
+import {diagnose} from '../../diagnose.ts';
+import type {Report} from '../../model/report.ts';
+import type {Finding} from '../../model/finding.ts';
+import type {Snapshot} from '../../model/snapshot.ts';
+import {parseCheckReport} from '../../parse/check-report.ts';
+import {escapeText} from '../../render/escape.ts';
+import type {RenderOptions} from '../../render/renderer.ts';
+
+/** The flags that talking to a cluster takes. */
+export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
+type ReportFlags = ClusterFlags & LiveFlags & {readonly from?: string | undefined};
+type ReportOptions = ClusterRun['options'];
+type Live = Pick<ClusterRun, 'cluster' | 'progress' | 'signal'>;
+
+/** What all commands share: reading, writing, and saying what went wrong. */
+export abstract class BaseCommand extends Command {
+  /** What cannot be connected to by these flags is wrong use (exit 2); an API server that does not answer could not be looked at (exit 3). */
+  protected override async catch(error: Error): Promise<unknown> {
+    if (error instanceof KubeconfigError) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
+    if (error instanceof Interrupted) return process.stderr.write(`${error.message}\n`);
+    if (error instanceof ApiError) throw new Errors.CLIError(escapeText(error.message), {exit: 3});
+    throw error;
+  }
+
+  /** What `check` and `trace` tell: of the bundle that `--from` names, or else of the cluster. Sets the exit code when it was interrupted. */
+  protected async report(flags: ReportFlags, names: readonly string[], options: ReportOptions, wait?: WaitLimit): Promise<Report> {
+    if (flags.from !== undefined) {
+      const snapshot = await this.snapshot(flags.from);
+      return diagnose(snapshot, {...diagnoseOptions(flags, names, snapshot), ...options});
+    }
+    // What only a cluster needs takes its time to load.
+    const {diagnoseCluster} = await import('../../run/diagnose-cluster.ts');
+    return this.withCluster(flags, live => diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live}));
+  }
+
+  /** Talks to the cluster that the flags name, until the work is done or somebody interrupts it. */
+  protected async withCluster<T>(flags: LiveFlags, work: (live: Live) => Promise<T>): Promise<T> {
+    const {openCluster} = await import('../../run/open-cluster.ts');
+    const {progressLine} = await import('../../run/nodes/node-progress.ts');
+    const cluster = openCluster(flags, `svc-trace/${this.config.version}`);
+    const progress = progressLine(!flags.quiet && !flags['no-progress']);
+    const interruption = listenForInterruption();
+    const {signal} = interruption;
+    try {
+      return await work({cluster, progress, signal});
+    } finally {
+      interruption.close();
+      progress.close();
+      cluster[Symbol.dispose]();
+      if (signal.reason instanceof Interrupted) process.exitCode = signal.reason.exitCode;
+    }
+  }
+
+  /** Reads what `--from` names. Throws a CLIError (exit 2) when it cannot be used. */
+  protected async snapshot(from: string): Promise<Snapshot> {
+    try {
+      return await readBundle(from);
+    } catch (error) {
+      if (error instanceof UnreadableBundle) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
+      throw error;
+    }
+  }
+
+  protected renderOptions(flags: {
+    readonly color: string;
+    readonly quiet: boolean;
+    readonly verbose: boolean;
+    readonly 'output-file'?: string | undefined;
+    readonly 'fail-on'?: string | undefined;
+  }): RenderOptions {
+    const toFile = flags['output-file'] !== undefined;
+    const toTerminal = !toFile && process.stdout.isTTY === true;
+    return {
+      color: flags.color === 'auto' ? !toFile && wantsColor(toTerminal) : flags.color === 'always',
+      width: toTerminal ? (process.stdout.columns ?? 100) : Number(process.env['COLUMNS']) || Infinity,
+      quiet: flags.quiet,
+      verbose: flags.verbose,
+      failOn: (flags['fail-on'] ?? 'error') as RenderOptions['failOn'],
+      unixTime: systemClock.now() / 1000,
+    };
+  }
+
+  /** Throws a CLIError (exit 2) when the file cannot be written. */
+  protected print(text: string, file: string | undefined): void {
+    if (file === undefined) {
+      process.stdout.write(`${text}\n`);
+      return;
+    }
+    try {
+      writeFileSync(file, `${text}\n`);
+    } catch (error) {
+      throw new Errors.CLIError(`cannot write the report: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
+    }
+  }
+
+  /** The findings of an earlier `check -o json`. Throws a CLIError (exit 2) when the file is none. */
+  protected baseline(file: string | undefined): readonly Finding[] {
+    if (file === undefined) return [];
+    const report = parseCheckReport(this.#readBaseline(file));
+    if (!('whyNot' in report)) return report.findings;
+    throw notABaseline(file, report.whyNot, `check -o json --output-file ${file}`);
+  }
+
+  #readBaseline(file: string): string {
+    if (statSync(file, {throwIfNoEntry: false})?.isDirectory())
+      throw notABaseline(file, 'it is a directory', `check -A --from ${file} -o json --output-file baseline.json`);
+    try {
+      return readFileSync(file, 'utf8');
+    } catch (error) {
+      throw new Errors.CLIError(escapeText(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`), {exit: 2});
+    }
+  }
+}
+
+function notABaseline(file: string, why: string, command: string): Error {
+  return new Errors.CLIError(escapeText(`cannot use ${file} as a baseline: ${why}. Make one with: ${command}`), {exit: 2});
+}
+
+/** NO_COLOR and FORCE_COLOR, as https://no-color.org and Node itself read them. They are about terminals: a file gets no colour by them. */
+function wantsColor(toTerminal: boolean): boolean {
+  const {NO_COLOR, FORCE_COLOR} = process.env;
+  if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
+  return toTerminal && (NO_COLOR === undefined || NO_COLOR === '') && process.env['TERM'] !== 'dumb';
+}

@@ -1,0 +1,72 @@
+import {closeSync, openSync, readFileSync, readSync, statSync} from 'node:fs';
+import {Args, Errors, Flags} from '@oclif/core';
+import {type FailOn, reaches} from '../../run/exit-code.ts';
+import {judgingFlags, outputFlags} from '../options/flags.ts';
+import {diagnose} from '../../diagnose.ts';
+import {diffBundles, type Side} from '../../diff/diff-bundles.ts';
+import {unreadSince} from '../../diff/diff-findings.ts';
+import {parseCheckReport, startsAsReport} from '../../parse/check-report.ts';
+import {escapeText} from '../../render/escape.ts';
+import {diffRenderers} from '../../render/table/diff.ts';
+import {BaseCommand} from './base-command.ts';
+
+export default class Diff extends BaseCommand {
+  static override summary = 'Show which Services, endpoints, rules and findings came, went and changed between two bundles';
+  static override description = `Compares two bundles, or two reports of "check -o json", of which only nodes and findings can be compared.
+Exit codes: 0 no finding came that reaches --fail-on, 1 one did, 2 wrong use, 3 none came, and the later side did not read a node on which something was found.`;
+  static override examples = ['<%= config.bin %> diff before.tgz after.tgz', '<%= config.bin %> diff yesterday.json today.json -o json'];
+  static override args = {
+    before: Args.string({description: 'the earlier bundle or report', required: true, ignoreStdin: true}),
+    after: Args.string({description: 'the later one', required: true, ignoreStdin: true}),
+  };
+  static override flags = {
+    ...outputFlags,
+    'fail-on': judgingFlags['fail-on'],
+    output: Flags.string({
+      char: 'o',
+      description: 'output format',
+      options: Object.keys(diffRenderers),
+      default: 'table',
+      helpGroup: 'OUTPUT',
+    }),
+  };
+
+  async run(): Promise<void> {
+    const {args, flags} = await this.parse(Diff);
+    if (args.before === '-' && args.after === '-')
+      throw new Errors.CLIError('only one of the two can be read from standard input', {exit: 2});
+    const [before, after] = [await this.#side(args.before), await this.#side(args.after)];
+    const diff = diffBundles(before, after);
+    const render = diffRenderers[flags.output as keyof typeof diffRenderers];
+    this.print(render(diff, this.renderOptions(flags)), flags['output-file']);
+    const isWorse = diff.findings.some(({kind, finding}) => kind === 'came' && reaches(finding, flags['fail-on'] as FailOn));
+    process.exitCode = isWorse ? 1 : unreadSince(before.report, after.report).length > 0 ? 3 : 0;
+  }
+
+  async #side(path: string): Promise<Side> {
+    const text = textOfReport(path);
+    if (text === null) {
+      const snapshot = await this.snapshot(path);
+      return {snapshot, report: diagnose(snapshot, {toolVersion: this.config.version})};
+    }
+    const report = parseCheckReport(text);
+    if ('whyNot' in report) throw new Errors.CLIError(escapeText(`cannot use the report ${path}: ${report.whyNot}`), {exit: 2});
+    return {snapshot: null, report};
+  }
+}
+
+/** Null for what is no report, and left to those who read bundles. */
+function textOfReport(path: string): string | null {
+  if (!statSync(path, {throwIfNoEntry: false})?.isFile()) return null;
+  const start = Buffer.alloc(startLength);
+  const file = openSync(path, 'r');
+  try {
+    readSync(file, start, 0, startLength, 0);
+  } finally {
+    closeSync(file);
+  }
+  return startsAsReport(start.toString('utf8')) ? readFileSync(path, 'utf8') : null;
+}
+
+/** In bytes, as far as a file is read to see what it is. */
+const startLength = 200;

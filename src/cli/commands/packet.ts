@@ -1,0 +1,64 @@
+import {Errors, Flags} from '@oclif/core';
+import type {PacketAnswers} from '../../run/packet/ask-cluster.ts';
+import {connectionFlags} from '../options/connection-flags.ts';
+import {selectNodes} from '../options/diagnose-options.ts';
+import {outputFlags, sourceFlags} from '../options/flags.ts';
+import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
+import {askNodes, type PacketFlags} from '../../run/packet/packet-flags.ts';
+import {transportFlags} from '../options/transport-flags.ts';
+import {packetRenderers} from '../../render/table/packet.ts';
+import {BaseCommand, type LiveFlags} from './base-command.ts';
+
+export default class Packet extends BaseCommand {
+  static override summary = "Show what a node's real rules do to one packet";
+  static override description =
+    "Walks the first packet of a connection through raw, mangle, nat and filter, and through all tables of nftables, as the kernel does, and prints each outcome with its probability, whether it is masqueraded, and the rules it went through.\nWith a bare dump in place of a bundle no API objects are needed; --local-address then says which addresses are the node's.";
+  static override examples = [
+    '<%= config.bin %> packet --from ./bundle --node node-a --source 10.244.11.20 --destination shop/web',
+    '<%= config.bin %> packet --from iptables-save.txt --source 203.0.113.9 --destination 192.0.2.11 --port 30080 --local-address 192.0.2.11',
+  ];
+  static override flags = {
+    ...sourceFlags,
+    ...connectionFlags,
+    ...transportFlags,
+    ...outputFlags,
+    namespace: Flags.string({char: 'n', description: 'namespace of the Service and the pod', helpGroup: 'PACKET'}),
+    source: Flags.string({description: 'where it comes from: an address or pod/NAME', required: true, helpGroup: 'PACKET'}),
+    destination: Flags.string({description: 'where it goes: an address or a Service', required: true, helpGroup: 'PACKET'}),
+    port: Flags.string({description: 'port, or the name of a port of the Service', helpGroup: 'PACKET'}),
+    protocol: Flags.string({description: 'protocol', options: ['tcp', 'udp', 'sctp', 'TCP', 'UDP', 'SCTP'], helpGroup: 'PACKET'}),
+    'in-interface': Flags.string({description: 'the interface it comes in on', helpGroup: 'PACKET'}),
+    'local-address': Flags.string({
+      description: 'addresses of the node, when the bundle does not say',
+      multiple: true,
+      helpValue: 'IP',
+      helpGroup: 'PACKET',
+    }),
+    output: Flags.string({
+      char: 'o',
+      description: 'output format',
+      options: Object.keys(packetRenderers),
+      default: 'tree',
+      helpGroup: 'OUTPUT',
+    }),
+  };
+
+  async run(): Promise<void> {
+    const {flags} = await this.parse(Packet);
+    const {answers, unread} = await this.answers(flags);
+    for (const reason of unread) process.stderr.write(`not read: ${reason}\n`);
+    if (answers.length === 0) throw new Errors.CLIError('no node could be read', {exit: 3});
+    const render = packetRenderers[flags.output as keyof typeof packetRenderers];
+    this.print(render(answers, this.renderOptions(flags)), flags['output-file']);
+    if (unread.length > 0) process.exitCode ??= 3;
+  }
+
+  private async answers(flags: PacketFlags & NodeSourceFlags & LiveFlags & {readonly from?: string | undefined}): Promise<PacketAnswers> {
+    if (flags.from === undefined) {
+      const {askCluster} = await import('../../run/packet/ask-cluster.ts');
+      return this.withCluster(flags, live => askCluster({flags, ...live}));
+    }
+    const snapshot = await this.snapshot(flags.from);
+    return {answers: askNodes(flags, snapshot, selectNodes(flags, snapshot)), unread: []};
+  }
+}

@@ -1,0 +1,107 @@
+import process from 'node:process';
+import {Args, Errors, Flags} from '@oclif/core';
+import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
+import {systemClock} from '../../run/clock.ts';
+import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
+import {connectionFlags} from '../options/connection-flags.ts';
+import {FindingChanges} from '../../run/watch/finding-changes.ts';
+import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {Interrupted} from '../../run/interruption.ts';
+import {transportFlags} from '../options/transport-flags.ts';
+import {watchLines} from '../../run/watch/watch-lines.ts';
+import {watchScreen} from '../../run/watch/watch-screen.ts';
+import type {WatchView} from '../../run/watch/watch-view.ts';
+import {escapeText} from '../../render/escape.ts';
+import {BaseCommand} from './base-command.ts';
+
+const {from: _from, ...nodeFlags} = sourceFlags;
+const {'fail-on': _failOn, ...whatCounts} = judgingFlags;
+const {color, verbose} = outputFlags;
+
+export default class Watch extends BaseCommand {
+  static override summary = 'Watch Services on every node: check again whenever they change, and now and then';
+  static override description =
+    `On a terminal: the verdict, the matrix, what came and went, and when each node was read, drawn anew in place. Elsewhere: a line for each finding that comes or goes, with its time, code and node.
+It runs until it is interrupted; then the exit code is 130, as that of "kubectl get --watch".`;
+  static override examples = ['<%= config.bin %> watch -n shop', '<%= config.bin %> watch shop/web --interval 10s'];
+  static override strict = false;
+  static override args = {
+    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
+  };
+  static override flags = {
+    ...scopeFlags,
+    ...nodeFlags,
+    ...connectionFlags,
+    ...transportFlags,
+    ...agentsFlags,
+    ...settingFlags,
+    ...whatCounts,
+    color,
+    verbose,
+    interval: Flags.string({
+      description: 'look at all nodes again after this time although nothing has changed (10s, 1m)',
+      default: '30s',
+      helpValue: 'DURATION',
+      helpGroup: 'OUTPUT',
+    }),
+  };
+
+  /** To interrupt it is the way to end it, and nothing to speak of. */
+  protected override async catch(error: Error): Promise<unknown> {
+    return error instanceof Interrupted ? undefined : super.catch(error);
+  }
+
+  async run(): Promise<void> {
+    const {flags, argv} = await this.parse(Watch);
+    refuseBesideAgents(flags);
+    const names = argv as string[];
+    const interval = intervalOf(flags.interval);
+    const options = {toolVersion: this.config.version, known: this.baseline(flags.baseline)};
+    const changes = new FindingChanges(({severity, known}) => flags.verbose || (severity !== 'info' && !known));
+    const {watchCluster} = await import('../../run/watch/watch-cluster.ts');
+    // A reader that has seen enough (`| head`) ends it as a signal does: what was made on the cluster is cleaned up.
+    process.stdout.once('error', () => process.kill(process.pid, 'SIGTERM'));
+    // What is being done is said on the screen.
+    await this.withCluster({...flags, quiet: true, 'no-progress': true}, async live => {
+      const view = this.#view(
+        flags,
+        `${live.cluster.description}: ${names.length > 0 ? names.join(' ') : scopeText(flags, live.cluster.namespace)}`,
+      );
+      const progress = {say: (text: string) => view.say(text), note: () => {}, close: () => {}};
+      try {
+        await watchCluster({
+          run: {flags, names, options, clock: systemClock, ...live, progress},
+          interval,
+          show: (report, at) => view.show(report, changes.take(report, at), at),
+          trouble: message => view.trouble(message),
+        });
+      } finally {
+        view.close();
+      }
+    });
+  }
+
+  #view(flags: {readonly color: string; readonly verbose: boolean}, what: string): WatchView {
+    const {color: inColor} = this.renderOptions({...flags, quiet: false});
+    if (process.stdout.isTTY === true && process.env['TERM'] !== 'dumb') return watchScreen({color: inColor, what: escapeText(what)});
+    return watchLines({
+      color: inColor,
+      out: text => void process.stdout.write(text),
+      error: text => void process.stderr.write(escapeText(text.trimEnd()).concat('\n')),
+    });
+  }
+}
+
+function scopeText(flags: {readonly 'all-namespaces'?: boolean}, namespace: string): string {
+  return flags['all-namespaces'] ? 'all namespaces' : `namespace ${namespace}`;
+}
+
+/** Throws a CLIError (exit 2). */
+function intervalOf(text: string): number {
+  const interval = parseTimeout(text);
+  if (interval === null || interval < shortest)
+    throw new Errors.CLIError(`--interval ${text}: write a duration of at least 1s, like 10s or 1m`, {exit: 2});
+  return interval;
+}
+
+const shortest = 1000;

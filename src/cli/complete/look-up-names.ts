@@ -1,0 +1,92 @@
+import process from 'node:process';
+import {listNames} from '../../collect/cluster/list-names.ts';
+import {readBundle} from '../../collect/bundle/read-bundle.ts';
+import {createKubeApi} from '../../collect/kube/create-kube-api.ts';
+import {loadConnection} from '../../collect/kube/load-connection.ts';
+import {loadKubeconfig} from '../../collect/kube/load-kubeconfig.ts';
+import {asConnectionFlags, type ParsedConnectionFlags} from '../../run/options/connection.ts';
+import type {ObjectMeta} from '../../model/api-objects.ts';
+import type {CommandWords} from './command-words.ts';
+import type {Candidate} from './complete.ts';
+import type {ValueKind} from './value-kind.ts';
+
+export interface Looking {
+  readonly typed: string;
+  /** In milliseconds. There are at most two requests, one after the other. */
+  readonly requestTimeout: number;
+}
+
+/** The names of a kind: contexts and the like in the kubeconfig, the rest in the bundle of `--from` or in the cluster. */
+export async function lookUpNames(
+  kind: Exclude<ValueKind, 'codes'>,
+  {flags}: CommandWords,
+  {typed, requestTimeout}: Looking,
+): Promise<readonly Candidate[]> {
+  if (kind === 'contexts' || kind === 'clusters' || kind === 'users') {
+    const {config} = loadKubeconfig(flags.get('kubeconfig')?.at(-1), process.env);
+    return [...config[kind].keys()].map(value => ({value}));
+  }
+  const bundle = flags.get('from')?.at(-1);
+  if (bundle === '-') return [];
+  const source = bundle === undefined ? clusterNames(connectionOf(flags), requestTimeout) : await bundleNames(bundle);
+  if (kind === 'services') return serviceNames(source, typed, flags);
+  return (await source.list(kind === 'nodes' ? 'nodes' : 'namespaces', null)).map(({name}) => ({value: name}));
+}
+
+/** Where the names of objects are. */
+interface NameSource {
+  /** Where none is named; null for a bundle, where it is looked for in all. */
+  readonly namespace: string | null;
+  readonly list: (kind: 'services' | 'nodes' | 'namespaces', namespace: string | null) => Promise<readonly ObjectMeta[]>;
+}
+
+/** As they may be written: `name`, `svc/name` and `namespace/name`, as it was begun. */
+async function serviceNames(source: NameSource, typed: string, flags: CommandWords['flags']): Promise<readonly Candidate[]> {
+  const [first = '', second] = typed.split('/');
+  const isKind = ['svc', 'service', 'services'].includes(first);
+  const all = flags.has('all-namespaces') && !isKind;
+  const namespace = second !== undefined && !isKind ? first : all ? null : source.namespace;
+  const found = await source.list('services', namespace);
+  const prefix = second === undefined ? '' : `${first}/`;
+  const named = found.map(object => ({value: all ? `${object.namespace}/${object.name}` : prefix + object.name}));
+  if (second !== undefined || all || named.some(({value}) => value.startsWith(typed))) return named;
+  // No Service is called so: it may be a namespace that is being typed.
+  return (await source.list('namespaces', null)).map(({name}) => ({value: `${name}/`}));
+}
+
+function clusterNames(flags: ParsedConnectionFlags, requestTimeout: number): NameSource {
+  const connection = loadConnection(asConnectionFlags(flags), {interactive: false, quiet: true});
+  const api = createKubeApi(connection, {requestTimeout});
+  return {
+    namespace: connection.namespace,
+    list: async (kind, namespace) => {
+      const place = kind === 'services' && namespace !== null ? `/namespaces/${encodeURIComponent(namespace)}` : '';
+      return listNames(api, `/api/v1${place}/${kind}`);
+    },
+  };
+}
+
+async function bundleNames(path: string): Promise<NameSource> {
+  const {api, nodes} = await readBundle(path);
+  const services = (api.services ?? []).map(({metadata}) => metadata);
+  const namespaces = [...new Set(services.map(({namespace = 'default'}) => namespace))].sort();
+  const ofKind = {
+    services,
+    nodes: nodes.map(({name}) => ({name})),
+    namespaces: namespaces.map(name => ({name})),
+  };
+  return {
+    namespace: null,
+    list: async (kind, namespace) => ofKind[kind].filter(object => namespace === null || (object as ObjectMeta).namespace === namespace),
+  };
+}
+
+function connectionOf(flags: CommandWords['flags']): ParsedConnectionFlags {
+  const values = Object.fromEntries([...flags].map(([name, given]) => [name, given.at(-1)]));
+  return {
+    ...values,
+    'as-group': flags.get('as-group'),
+    'as-user-extra': flags.get('as-user-extra'),
+    'insecure-skip-tls-verify': flags.has('insecure-skip-tls-verify') ? true : undefined,
+  };
+}

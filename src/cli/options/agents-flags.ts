@@ -1,0 +1,42 @@
+import {Errors, Flags} from '@oclif/core';
+import {defaultAgentPlace} from '../../collect/agents/agent-place.ts';
+import type {ParsedAgentsFlags} from '../../run/options/agents.ts';
+
+const helpGroup = 'AGENTS';
+
+/** In place of reading nodes: what their agents found. */
+export const agentsFlags = {
+  agents: Flags.boolean({description: 'read no nodes: gather what the agents on them found (svc-trace agent)', helpGroup}),
+  'agents-namespace': Flags.string({
+    description: 'namespace of the agents',
+    default: defaultAgentPlace.namespace,
+    helpValue: 'NAMESPACE',
+    helpGroup,
+  }),
+  'agents-selector': Flags.string({
+    description: "labels of the agents' pods",
+    default: defaultAgentPlace.selector,
+    helpValue: 'SELECTOR',
+    helpGroup,
+  }),
+};
+
+/** Throws a CLIError (exit 2) for flags that say how nodes are read: with agents they would be of no effect. */
+export function refuseBesideAgents(flags: ParsedAgentsFlags & Readonly<Record<string, unknown>>): void {
+  if (!flags.agents) return;
+  const given = ofReading.find(name => flags[name] !== undefined);
+  const other = given ?? (flags['transport'] === undefined || flags['transport'] === 'auto' ? undefined : 'transport');
+  if (other === undefined) return;
+  const why = ofKubeProxy.includes(other) ? 'agents are told of it when they are started' : 'with --agents no node is read';
+  throw new Errors.CLIError(`--${other} has no effect with --agents: ${why}`, {exit: 2});
+}
+
+const ofKubeProxy: readonly string[] = [
+  ...['proxy-mode', 'cluster-cidr', 'detect-local-mode', 'masquerade-all', 'masquerade-bit', 'nodeport-addresses'],
+  ...['kube-proxy-version', 'zone'],
+];
+
+const ofReading: readonly string[] = [
+  ...ofKubeProxy,
+  ...['from', 'sudo', 'ssh-user', 'ssh-port', 'ssh-option', 'ssh-address', 'debug-image', 'debug-namespace', 'image-pull-secret'],
+];

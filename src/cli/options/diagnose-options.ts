@@ -1,0 +1,37 @@
+import type {DiagnoseOptions} from '../../diagnose.ts';
+import type {NodeObject} from '../../model/api-objects.ts';
+import type {Snapshot} from '../../model/snapshot.ts';
+import {type ChosenNodes, chooseNodes, type NodeChoice} from '../../run/scope/choose-nodes.ts';
+import {judgingOptions, type ParsedJudgingFlags} from '../../run/options/evaluation-options.ts';
+import {selectServices} from '../../run/scope/select-services.ts';
+import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
+
+/** From the command line to the options of `diagnose` for a bundle. Throws a CLIError (exit 2) for what does not exist. */
+export function diagnoseOptions(
+  flags: ScopeFlags & ParsedJudgingFlags,
+  names: readonly string[],
+  snapshot: Snapshot,
+): Omit<DiagnoseOptions, 'toolVersion'> {
+  const {names: nodes, sample} = nodesOf(flags, snapshot);
+  const chosen = new Set(nodes);
+  const {namespace, selector} = flags;
+  return {
+    ...selectServices({names, namespace, allNamespaces: flags['all-namespaces'] ?? false, selector}, snapshot.api),
+    ...judgingOptions(flags),
+    nodes: name => chosen.has(name),
+    ...(sample === undefined ? {} : {sample}),
+  };
+}
+
+/** Which nodes of a bundle are asked for. */
+export function selectNodes(flags: NodeChoice, snapshot: Snapshot): (name: string) => boolean {
+  const chosen = new Set(nodesOf(flags, snapshot).names);
+  return name => chosen.has(name);
+}
+
+/** A bundle can hold dumps of nodes that no Node object is there for. */
+function nodesOf(flags: NodeChoice, {nodes, api}: Snapshot): ChosenNodes {
+  const dumped = nodes.map(({name}): [string, NodeObject] => [name, {metadata: {name}}]);
+  const objects = (api.nodes ?? []).map((node): [string, NodeObject] => [node.metadata.name, node]);
+  return chooseNodes(flags, [...new Map([...dumped, ...objects]).values()]);
+}

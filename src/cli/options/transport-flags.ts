@@ -1,0 +1,42 @@
+import {Flags} from '@oclif/core';
+import {defaultDebugImage, defaultDebugNamespace} from '../../collect/transports/debug.ts';
+import {transportNames, transports} from '../../collect/transports/index.ts';
+import {sshAddressTypes} from '../../collect/transports/ssh-host.ts';
+
+const helpGroup = 'TRANSPORT';
+const ways = Object.entries(transports).map(([name, {summary}]) => `${name}: ${summary}`);
+
+/** How nodes are reached and read. */
+export const transportFlags = {
+  transport: Flags.string({
+    description: `how to reach the nodes; auto is exec and creates nothing (${ways.join('; ')})`,
+    options: [...transportNames],
+    default: 'auto',
+    helpGroup,
+  }),
+  concurrency: Flags.integer({description: 'how many nodes are read at a time', min: 1, default: 16, helpValue: 'N', helpGroup}),
+  'node-timeout': Flags.string({
+    description: 'how long one node may take, such as 30s or 2m',
+    default: '1m',
+    helpValue: 'DURATION',
+    helpGroup,
+  }),
+  'ssh-user': Flags.string({description: 'user to log in as', helpValue: 'USER', helpGroup}),
+  'ssh-port': Flags.integer({description: "port of the nodes' ssh", min: 1, max: 65_535, helpValue: 'PORT', helpGroup}),
+  'ssh-option': Flags.string({
+    description: 'option for ssh, as in ssh_config: ProxyJump=bastion (repeatable)',
+    multiple: true,
+    multipleNonGreedy: true,
+    helpValue: 'OPTION',
+    helpGroup,
+  }),
+  'ssh-address': Flags.string({description: "which of the Node's addresses to connect to", options: [...sshAddressTypes], helpGroup}),
+  sudo: Flags.boolean({description: 'run the commands by sudo (transports ssh and local)', helpGroup}),
+  'debug-image': Flags.string({description: `image of debug pods (default ${defaultDebugImage})`, helpValue: 'IMAGE', helpGroup}),
+  'debug-namespace': Flags.string({
+    description: `namespace of debug pods (default ${defaultDebugNamespace})`,
+    helpValue: 'NAMESPACE',
+    helpGroup,
+  }),
+  'image-pull-secret': Flags.string({description: 'Secret to pull the image of debug pods with', helpValue: 'NAME', helpGroup}),
+};

@@ -1,0 +1,130 @@
+import {append} from '../../model/append.ts';
+import {readFileSync} from 'node:fs';
+import type {Readable} from 'node:stream';
+import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, PodObject, ServiceObject} from '../../model/api-objects.ts';
+import type {NodeDump, Problem, Snapshot} from '../../model/snapshot.ts';
+import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, podShape, serviceShape} from '../objects/api-shapes.ts';
+import {withoutByteOrderMark} from './byte-order-mark.ts';
+import {archiveFiles, type BundleFiles, directoryFiles, isDirectory} from './bundle-files.ts';
+import type {Shape} from '../objects/object-shape.ts';
+import {acrossGaps} from '../objects/gaps.ts';
+import {type ApiList, readApiList} from '../objects/read-api-list.ts';
+import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
+
+/** A bundle that cannot be used at all; the message says what was tried and what to do. */
+export class UnreadableBundle extends Error {}
+
+/**
+ * Reads a bundle: a directory, a `.tgz`, `-` for standard input, or a file that holds nothing but a dump of iptables-save or nft.
+ * Throws UnreadableBundle when there is nothing to work with; parts that cannot be read become problems of the Snapshot.
+ */
+export async function readBundle(path: string): Promise<Snapshot> {
+  const opened = await open(path);
+  return 'dump' in opened ? bareDump(path, opened.dump) : snapshotOf(path, opened);
+}
+
+async function open(path: string): Promise<BundleFiles | {readonly dump: Buffer}> {
+  try {
+    if (path !== '-' && isDirectory(path)) return directoryFiles(path);
+    const content = path === '-' ? await readAll(process.stdin) : readFileSync(path);
+    if (content[0] === 0x1f && content[1] === 0x8b) return await archiveFiles(content);
+    if (content.toString('latin1', 257, 262) === 'ustar') return await archiveFiles(content);
+    return {dump: withoutByteOrderMark(content)};
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UnreadableBundle(`cannot read the bundle ${path}: ${reason}`, {cause: error});
+  }
+}
+
+async function readAll(stream: Readable): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for await (const part of stream) parts.push(Buffer.from(part as Uint8Array));
+  return Buffer.concat(parts);
+}
+
+function snapshotOf(origin: string, files: BundleFiles): Snapshot {
+  const problems: Problem[] = [];
+  const list = <T extends {readonly metadata: {readonly name: string}}>(file: string, shape: Shape): ApiList<T> => {
+    const read = readApiList<T>(file, () => files.read(file), shape);
+    append(problems, read.problems);
+    return read;
+  };
+  const record = readSnapshotRecord(files.read('snapshot.json'));
+  const nodes = nodeDumps(files, record);
+  const services = list<ServiceObject>('api/services.json', serviceShape);
+  const endpointSlices = list<EndpointSliceObject>('api/endpointslices.json', endpointSliceShape);
+  const endpoints = list<EndpointsObject>('api/endpoints.json', endpointsShape);
+  const objects = {
+    ...{services: services.items, endpointSlices: endpointSlices.items, endpoints: endpoints.items},
+    nodes: list<NodeObject>('api/nodes.json', nodeShape).items,
+    pods: list<PodObject>('api/pods.json', podShape).items,
+    configMaps: list<ConfigMapObject>('api/configmaps.json', configMapShape).items,
+    ...record.scope,
+  };
+  const api = acrossGaps(objects, {services: services.gaps, endpointSlices: endpointSlices.gaps, endpoints: endpoints.gaps});
+  append(
+    problems,
+    [...(api.unsure ?? [])].map(name => ({message: `${name} was not judged: not all of its endpoints could be read`})),
+  );
+  if (nodes.every(node => node.files.length === 0) && api.services === null) {
+    const cause = problems.map(({message}) => message).join('; ');
+    throw new UnreadableBundle(
+      `${origin} is no bundle: it has neither api/services.json nor nodes/NODE/iptables-save${cause === '' ? '' : ` (${cause})`}`,
+    );
+  }
+  const {takenAt} = record;
+  const unread = record.unread.filter(({name}) => !nodes.some(node => node.name === name && node.files.some(isRuleDump)));
+  return {
+    ...{origin, api, problems: [...record.problems, ...problems]},
+    nodes: nodes.filter(({name}) => !unread.some(node => node.name === name)),
+    ...(unread.length === 0 ? {} : {unread}),
+    ...(takenAt === undefined ? {} : {takenAt}),
+  };
+}
+
+/** Somebody may have put in by hand what could not be read. */
+function isRuleDump(file: string): boolean {
+  return /^nft(?:-ruleset)?\.json$/.test(file) || /^ip6?tables(?:-legacy|-nft)?-save$/.test(file);
+}
+
+/** `read` are nodes that were read: one of which there is no file, such as a Windows node, is there too. */
+function nodeDumps(files: BundleFiles, {read, missing}: Pick<ReadRecord, 'read' | 'missing'>): readonly NodeDump[] {
+  const byNode = new Map<string, string[]>(read.map(node => [node, []]));
+  for (const path of files.paths) {
+    const found = /^nodes\/([^/]+)\/([^/]+)$/.exec(path);
+    if (found === null) continue;
+    const [, node = '', file = ''] = found;
+    byNode.set(node, [...(byNode.get(node) ?? []), file]);
+  }
+  return [...byNode]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, names]) => ({
+      ...{name, files: names, missing: missing.get(name) ?? []},
+      read: file => (names.includes(file) ? files.read(`nodes/${name}/${file}`) : null),
+    }));
+}
+
+/** A dump alone: one node without a name, and no API objects. */
+function bareDump(origin: string, content: Buffer): Snapshot {
+  const file = dumpFile(content.toString('utf8', 0, 1 << 20));
+  if (file === null) {
+    throw new UnreadableBundle(
+      `${origin} is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain or a rule`,
+    );
+  }
+  const node = {
+    name: origin === '-' ? 'stdin' : (origin.split('/').at(-1) ?? origin),
+    files: [file],
+    read: (name: string) => (name === file ? content : null),
+  };
+  const api = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};
+  return {origin, api, nodes: [node], problems: []};
+}
+
+/** The file of a bundle that a dump would be, going by how it starts; null when it is no dump. Nft's may be text in the place of JSON. */
+function dumpFile(text: string): string | null {
+  if (/^\s*\{\s*"nftables"\s*:/.test(text)) return 'nft.json';
+  if (/^\s*table (?:(?:ip6?|inet|arp|bridge|netdev) )?\S+ \{/m.test(text)) return 'nft.json';
+  if (!/^\s*(?:\*[a-z]+|-[APN] \S+|(?:\+\s+)?Chain \S+ \(|[\u2010-\u2015\u2212]A KUBE-|\[\d+:\d+\] -A|:[A-Z]+ )/m.test(text)) return null;
+  return /^# Generated by ip6tables/m.test(text) && !/^# Generated by iptables/m.test(text) ? 'ip6tables-save' : 'iptables-save';
+}

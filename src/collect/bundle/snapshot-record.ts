@@ -1,0 +1,121 @@
+import type {ApiObjects, Problem, UnreadNode} from '../../model/snapshot.ts';
+
+/** What `snapshot.json` of a bundle says: when and with what it was taken, and what could not be read. */
+export interface SnapshotRecord {
+  readonly tool: {readonly name: string; readonly version: string};
+  /** RFC 3339; null when it is not known. */
+  readonly takenAt: string | null;
+  /** The context and the server, or the bundle that it was made of; null when that was redacted. */
+  readonly origin: string | null;
+  readonly redacted: boolean;
+  /** What of the API was read only in part: see `ApiObjects`. Left out when nothing was. */
+  readonly scope?: {readonly namespaces?: readonly string[]; readonly podsOf?: readonly string[]; readonly unsure?: readonly string[]};
+  /** All nodes that were to be read, by name. */
+  readonly nodes: Readonly<Record<string, NodeRecord>>;
+  readonly problems: readonly Problem[];
+}
+
+export interface NodeRecord {
+  /** `partial`: see the problems; `unread`: not one dump of rules is there. */
+  readonly status: 'read' | 'partial' | 'unread';
+  /** Of a node that is unread: why, and what to do. */
+  readonly reason?: string;
+  readonly remedy?: string;
+  /** How the node was reached, in words. */
+  readonly via?: string;
+  /** Files that are not there, and why. */
+  readonly missing?: readonly {readonly file: string; readonly reason: string}[];
+}
+
+/** What of `snapshot.json` a later run needs. */
+export interface ReadRecord {
+  readonly takenAt?: string;
+  /** Nodes that were read, also those that have no file. */
+  readonly read: readonly string[];
+  /** Of these nodes, files that are not there, and why. */
+  readonly missing: ReadonlyMap<string, NonNullable<NodeRecord['missing']>>;
+  readonly unread: readonly UnreadNode[];
+  readonly problems: readonly Problem[];
+  readonly scope: Pick<ApiObjects, 'namespaces' | 'podsOf' | 'unsure'>;
+}
+
+/** Reads `snapshot.json`. Bundles that were made by hand have none, or an incomplete one: what is not there is nothing. */
+export function readSnapshotRecord(content: Buffer | null): ReadRecord {
+  if (content === null) return nothing;
+  const record = parse(content.toString('utf8'));
+  if (typeof record !== 'object' || record === null)
+    return {...nothing, problems: [{message: 'snapshot.json cannot be read: what failed when the bundle was made is not known'}]};
+  const {takenAt, nodes, problems, scope} = record as Readonly<Record<string, unknown>>;
+  return {
+    ...(typeof takenAt === 'string' ? {takenAt} : {}),
+    ...readNodes(nodes),
+    scope: readScope(scope),
+    problems: Array.isArray(problems) ? problems.flatMap(toProblem) : [],
+  };
+}
+
+const nothing: ReadRecord = {read: [], missing: new Map(), unread: [], problems: [], scope: {}};
+
+function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'missing' | 'unread'> {
+  const nodes = Object.entries(asObject(value)).map(
+    ([name, node]) => ({name, ...asObject(node)}) as {name: string; [field: string]: unknown},
+  );
+  return {
+    read: nodes.filter(({status}) => status !== 'unread').map(({name}) => name),
+    missing: new Map(nodes.map(({name, missing}) => [name, readMissing(missing)])),
+    unread: nodes
+      .filter(({status}) => status === 'unread')
+      .map(({name, reason, remedy}) => ({name, reason: textOr(reason, notSaid), remedy: textOr(remedy, readAgain)})),
+  };
+}
+
+function readMissing(value: unknown): NonNullable<NodeRecord['missing']> {
+  return (Array.isArray(value) ? value : [])
+    .map(asObject)
+    .flatMap(({file, reason}) => (typeof file === 'string' && typeof reason === 'string' ? [{file, reason}] : []));
+}
+
+function readScope(value: unknown): ReadRecord['scope'] {
+  const {namespaces, podsOf, unsure} = asObject(value);
+  const strings = (list: unknown): readonly string[] | null => (Array.isArray(list) ? list.filter(item => typeof item === 'string') : null);
+  const [places, services, doubtful] = [strings(namespaces), strings(podsOf), strings(unsure)];
+  return {
+    ...(places === null ? {} : {namespaces: places}),
+    ...(services === null ? {} : {podsOf: new Set(services)}),
+    ...(doubtful === null ? {} : {unsure: new Set(doubtful)}),
+  };
+}
+
+const notSaid = 'the bundle does not say why';
+const readAgain = 'Read the node in another way, or name the nodes to be looked at with --node.';
+
+function textOr(value: unknown, otherwise: string): string {
+  return typeof value === 'string' && value !== '' ? value : otherwise;
+}
+
+function asObject(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+function toProblem(value: unknown): readonly Problem[] {
+  if (typeof value !== 'object' || value === null) return [];
+  const {node, message, remedy, isMinor} = value as Readonly<Record<string, unknown>>;
+  if (typeof message !== 'string') return [];
+  return [
+    {
+      message,
+      ...(typeof node === 'string' ? {node} : {}),
+      ...(typeof remedy === 'string' ? {remedy} : {}),
+      ...(isMinor === true ? {isMinor} : {}),
+    },
+  ];
+}

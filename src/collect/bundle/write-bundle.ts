@@ -1,0 +1,104 @@
+import {append} from '../../model/append.ts';
+import type {ApiObjects, NodeDump, Problem} from '../../model/snapshot.ts';
+import {apiFiles, apiListText} from '../objects/api-list-text.ts';
+import type {BundleTarget} from './bundle-target.ts';
+import {openTarget, UnwritableTarget} from './open-target.ts';
+import type {NodeRecord, SnapshotRecord} from './snapshot-record.ts';
+
+/** What goes into a bundle. */
+export interface BundleContent {
+  /** All that is known of it at the start; nodes and problems are added as they come. */
+  readonly record: Omit<SnapshotRecord, 'nodes' | 'problems' | 'scope'>;
+  readonly api: ApiObjects;
+  /** Each is written and dropped before the next one is asked for. */
+  readonly nodes: AsyncIterable<BundledNode> | Iterable<BundledNode>;
+  /** Those of the API; those of nodes come with them. */
+  readonly problems: readonly Problem[];
+}
+
+/** A node, and how it was read. */
+export interface BundledNode extends NodeDump, Partial<NodeRecord> {
+  readonly problems?: readonly Problem[];
+}
+
+/**
+ * Writes a bundle to a directory or an archive, and resolves to its record. Nothing is there under the name of the target until all
+ * is written, and nothing is left behind when it fails. Rejects with an UnwritableTarget where the target is taken or cannot be written.
+ */
+export async function writeBundle(path: string, content: BundleContent): Promise<SnapshotRecord> {
+  const target = await openTarget(path);
+  let isDone = false;
+  try {
+    const record = await writeAll(target, path, content);
+    await attempt(path, () => target.finish());
+    isDone = true;
+    return record;
+  } finally {
+    if (!isDone) await target.abandon();
+  }
+}
+
+async function writeAll(target: BundleTarget, path: string, content: BundleContent): Promise<SnapshotRecord> {
+  const write = (file: string, bytes: Buffer): Promise<void> => attempt(path, () => target.write(file, bytes));
+  for (const [list, about] of Object.entries(apiFiles)) {
+    const items = content.api[list as keyof typeof apiFiles];
+    if (items !== null) await write(about.file, apiListText(items, about));
+  }
+  const nodes = new Map<string, NodeRecord>();
+  const problems = [...content.problems];
+  for await (const node of content.nodes) {
+    append(problems, node.problems ?? []);
+    const refusal = whyNoFolder(node.name);
+    if (refusal === null) await writeNode(node, write);
+    else problems.push({message: refusal});
+    if (refusal === null) nodes.set(node.name, recordOf(node));
+  }
+  const record: SnapshotRecord = {...content.record, ...scopeOf(content.api), nodes: sorted(nodes), problems};
+  await write('snapshot.json', Buffer.from(`${JSON.stringify(record, null, 2)}\n`));
+  return record;
+}
+
+async function writeNode(node: BundledNode, write: (file: string, bytes: Buffer) => Promise<void>): Promise<void> {
+  for (const file of node.files) {
+    const bytes = whyNoFolder(file) === null ? node.read(file) : null;
+    if (bytes !== null) await write(`nodes/${node.name}/${file}`, bytes);
+  }
+}
+
+/** The names of nodes come from the cluster, or from a bundle that somebody sent: none may lead out of the bundle. */
+function whyNoFolder(name: string): string | null {
+  const isSafe = /^[^/\\:*?"<>|\p{Cc}]+$/u.test(name) && !/^\.*$/.test(name) && Buffer.byteLength(name) <= 255;
+  return isSafe ? null : `a node is left out: its name cannot be that of a folder: ${JSON.stringify(name)}`;
+}
+
+function scopeOf({namespaces, podsOf, unsure}: ApiObjects): Pick<SnapshotRecord, 'scope'> {
+  const scope = {
+    ...(namespaces === undefined ? {} : {namespaces}),
+    ...(podsOf === undefined ? {} : {podsOf: [...podsOf].sort()}),
+    ...(unsure === undefined ? {} : {unsure: [...unsure].sort()}),
+  };
+  return Object.keys(scope).length === 0 ? {} : {scope};
+}
+
+function recordOf({status, reason, remedy, via, missing}: BundledNode): NodeRecord {
+  return {
+    status: status ?? 'read',
+    ...(reason === undefined ? {} : {reason}),
+    ...(remedy === undefined ? {} : {remedy}),
+    ...(via === undefined ? {} : {via}),
+    ...(missing === undefined || missing.length === 0 ? {} : {missing}),
+  };
+}
+
+function sorted(nodes: ReadonlyMap<string, NodeRecord>): Readonly<Record<string, NodeRecord>> {
+  return Object.fromEntries([...nodes].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** A disk that is full, or a folder that may not be written to. */
+async function attempt<T>(path: string, write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    throw new UnwritableTarget(`cannot write to ${path}: ${error instanceof Error ? error.message : String(error)}`, {cause: error});
+  }
+}

@@ -1,0 +1,98 @@
+import type {CollectedNode} from './collected-node.ts';
+import {firstCommands, furtherCommands} from './node-commands.ts';
+import type {NodeCommand} from './node-command.ts';
+import {isBroken, messageOf, NodeReading} from './node-reading.ts';
+import {type NodeInfo, type NodeShell, type Transport, Unreachable} from './transport.ts';
+
+export interface CollectOptions {
+  readonly signal: AbortSignal;
+  /** For one node, from the first try to reach it to the last file, in milliseconds. */
+  readonly timeoutMs: number;
+  /** Whether a file is of use, by its name in a bundle; all are when left out. */
+  readonly wants?: ((file: string) => boolean) | undefined;
+}
+
+/**
+ * Reads one node. Never rejects: what could not be read is a problem, and what was read before is kept. A connection that breaks is
+ * made once more. Whatever happens, the shell is disposed of.
+ */
+export async function collectNode(node: NodeInfo, transport: Transport, options: CollectOptions): Promise<CollectedNode> {
+  const timer = new AbortController();
+  const timeout = setTimeout(() => timer.abort(new Error(`no answer within ${options.timeoutMs / 1000} s`)), options.timeoutMs);
+  const signal = AbortSignal.any([options.signal, timer.signal]);
+  const reading = new NodeReading(node.name);
+  try {
+    const {wants = () => true} = options;
+    const broke = await attempt(node, transport, {reading, signal, wants, isLast: false});
+    if (broke) await attempt(node, transport, {reading, signal, wants, isLast: true});
+  } finally {
+    clearTimeout(timeout);
+  }
+  return reading.result();
+}
+
+interface Attempt {
+  readonly reading: NodeReading;
+  readonly signal: AbortSignal;
+  readonly wants: (file: string) => boolean;
+  readonly isLast: boolean;
+}
+
+/** Resolves to whether the connection broke and it is worth another try. */
+async function attempt(node: NodeInfo, transport: Transport, {reading, signal, wants, isLast}: Attempt): Promise<boolean> {
+  let shell: NodeShell | null = null;
+  try {
+    shell = await openUntil(transport, node, signal);
+    reading.via = shell.description;
+    const reader = {shell, signal, isLast};
+    const isWanted = ({file}: NodeCommand) => wants(file);
+    await reading.readAll(firstCommands.filter(isWanted), reader);
+    await reading.readAll(furtherCommands(reading.files).filter(isWanted), reader);
+    return false;
+  } catch (error) {
+    if (signal.aborted) reading.stopped(whyStopped(signal, error));
+    else if (!isLast && isBroken(error)) return true;
+    else reading.failed(error);
+    return false;
+  } finally {
+    if (shell !== null) await dispose(shell, reading);
+  }
+}
+
+/** What it was waiting for says more than that the time was up. */
+function whyStopped(signal: AbortSignal, error: unknown): string {
+  return error instanceof Unreachable ? `${messageOf(signal.reason)} (${error.message})` : messageOf(signal.reason);
+}
+
+/** A transport that does not heed the signal holds nobody up; a shell that it comes up with later is disposed of. */
+async function openUntil(transport: Transport, node: NodeInfo, signal: AbortSignal): Promise<NodeShell> {
+  signal.throwIfAborted();
+  const {promise: tooLate, reject} = Promise.withResolvers<never>();
+  let timer: NodeJS.Timeout | undefined;
+  // One that heeds it cleans up behind itself and gets the time for that.
+  const onAbort = () => {
+    timer = setTimeout(() => reject(signal.reason), cleanUpMs);
+  };
+  signal.addEventListener('abort', onAbort, {once: true});
+  const opening = transport.open(node, signal);
+  try {
+    return await Promise.race([opening, tooLate]);
+  } catch (error) {
+    opening.then(late => late[Symbol.asyncDispose]()).catch(() => {});
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    clearTimeout(timer);
+  }
+}
+
+/** How long a transport may take to clean up, in milliseconds. */
+const cleanUpMs = 10_000;
+
+async function dispose(shell: NodeShell, reading: NodeReading): Promise<void> {
+  try {
+    await shell[Symbol.asyncDispose]();
+  } catch (error) {
+    reading.failed(`${shell.description}: could not be cleaned up: ${messageOf(error)}`);
+  }
+}

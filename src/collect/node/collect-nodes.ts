@@ -1,0 +1,65 @@
+import {type CollectOptions, collectNode} from './collect-node.ts';
+import type {CollectedNode} from './collected-node.ts';
+import type {NodeInfo, Transport} from './transport.ts';
+
+export interface CollectNodesOptions extends CollectOptions {
+  /** How many nodes are in hand at a time: being read, or read and not taken yet. */
+  readonly concurrency?: number;
+  /** Called whenever a number changes. */
+  readonly onProgress?: (progress: CollectProgress) => void;
+}
+
+export interface CollectProgress {
+  readonly total: number;
+  /** Read, with the failed ones. */
+  readonly done: number;
+  /** Of which nothing or not all could be read. */
+  readonly failed: number;
+  readonly inHand: number;
+}
+
+/**
+ * Reads many nodes and yields each when it is done, in no particular order. A node counts as in hand until the next one is asked
+ * for, so that no more dumps than `concurrency` are in memory when the caller drops each after use. When the signal is aborted it
+ * rejects with its reason; whether it ends so, by a `break` or by itself, all shells have been disposed of by then.
+ */
+export async function* collectNodes(
+  nodes: readonly NodeInfo[],
+  transport: Transport,
+  options: CollectNodesOptions,
+): AsyncGenerator<CollectedNode, void, void> {
+  const {concurrency = 16, onProgress} = options;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const waiting = nodes.values();
+  const inHand = new Map<NodeInfo, Promise<readonly [NodeInfo, CollectedNode]>>();
+  let done = 0;
+  let failed = 0;
+  const report = () => onProgress?.({total: nodes.length, done, failed, inHand: inHand.size});
+  const fill = () => {
+    while (inHand.size < concurrency && !signal.aborted) {
+      const {value: node} = waiting.next();
+      if (node === undefined) return;
+      inHand.set(
+        node,
+        collectNode(node, transport, {...options, signal}).then(collected => [node, collected]),
+      );
+      report();
+    }
+  };
+  try {
+    for (fill(); inHand.size > 0; fill()) {
+      const [node, collected] = await Promise.race(inHand.values());
+      options.signal.throwIfAborted();
+      inHand.delete(node);
+      done++;
+      if (collected.status !== 'read') failed++;
+      report();
+      yield collected;
+    }
+    options.signal.throwIfAborted();
+  } finally {
+    stop.abort(new Error('stopped'));
+    await Promise.all(inHand.values());
+  }
+}

@@ -1,0 +1,133 @@
+import {Buffer} from 'node:buffer';
+import {kubeProxyPages} from './kube-proxy-pages.ts';
+import type {NodeCommand, NodeCommandWay} from './node-command.ts';
+
+/** Says by its version which backend the tools in use read. */
+export const backendCommand: readonly string[] = ['iptables-save', '--version'];
+
+/** What is read first of each node. Only argvs: no shell may be there. */
+export const firstCommands: readonly NodeCommand[] = [
+  {file: 'iptables-save', ways: [{commands: [['iptables-save']]}], isDump: true, isRequired: true},
+  {file: 'ip6tables-save', ways: [{commands: [['ip6tables-save']]}], isDump: true, isRequired: true},
+  {file: 'iptables-version', ways: [{commands: [backendCommand], join: onlyVersionLine}]},
+  {file: 'addresses.json', ways: [{commands: [['ip', '-j', 'addr']]}]},
+  {
+    file: 'sysctls',
+    ways: sysctlWays([
+      'net.ipv4.ip_forward',
+      'net.ipv4.conf.all.route_localnet',
+      'net.ipv4.conf.all.arp_ignore',
+      'net.ipv4.conf.all.arp_announce',
+      'net.netfilter.nf_conntrack_tcp_be_liberal',
+    ]),
+  },
+  {
+    file: 'conntrack',
+    ways: [
+      {
+        commands: [
+          ['conntrack', '-L', '-p', 'udp'],
+          ['conntrack', '-L', '-p', 'udp', '-f', 'ipv6'],
+        ],
+      },
+      {commands: [['grep', '-F', 'udp', '/proc/net/nf_conntrack']]},
+    ],
+  },
+  {
+    file: 'nft.json',
+    ways: [
+      {
+        commands: [
+          ['nft', '-j', 'list', 'table', 'ip', 'kube-proxy'],
+          ['nft', '-j', 'list', 'table', 'ip6', 'kube-proxy'],
+        ],
+        join: joinNft,
+      },
+    ],
+  },
+  {file: 'kube-proxy-version', ways: [{commands: [['kube-proxy', '--version']], join: onlyVersion}]},
+  ...kubeProxyPages,
+];
+
+/** What is worth reading after that, by what was found. */
+export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly NodeCommand[] {
+  const commands = [...otherBackend('iptables', read), ...otherBackend('ip6tables', read)];
+  // Tables of others matter where kube-proxy uses nftables. Elsewhere this would list all of iptables-nft once more, which takes long.
+  if (holds(read, 'proxy-mode', 'nftables') || holds(read, 'nft.json', '"kube-proxy"'))
+    commands.push({file: 'nft-ruleset.json', ways: [{commands: [['nft', '-j', 'list', 'ruleset']]}]});
+  const hasIpvs =
+    holds(read, 'addresses.json', '"kube-ipvs0"') || holds(read, 'proxy-mode', 'ipvs') || dumpHolds(read, 'KUBE-LOAD-BALANCER');
+  if (hasIpvs) {
+    commands.push({file: 'ipvsadm-save', ways: [{commands: [['ipvsadm-save', '-n']]}, {commands: [['ipvsadm', '-S', '-n']]}]});
+    commands.push({file: 'kube-ipvs0.json', ways: [{commands: [['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']]}]});
+  }
+  if (hasIpvs || dumpHolds(read, '--match-set')) commands.push({file: 'ipset-save', ways: [{commands: [['ipset', 'save']]}]});
+  return commands;
+}
+
+/** The dumps of the backend that the tools in use do not read; of both when it is not known which that is. */
+function otherBackend(tool: 'iptables' | 'ip6tables', read: ReadonlyMap<string, Buffer>): NodeCommand[] {
+  const header = read.get(`${tool}-save`)?.toString('latin1', 0, 200) ?? '';
+  const said = header === '' ? (read.get('iptables-version')?.toString('latin1') ?? '') : header;
+  const current = read.has(`${tool}-save`) && said !== '' ? (said.includes('nf_tables') ? 'nft' : 'legacy') : null;
+  return (['legacy', 'nft'] as const)
+    .filter(backend => backend !== current)
+    .map(backend => ({
+      file: `${tool}-${backend}-save`,
+      ways: [{commands: [[`${tool}-${backend}-save`]], join: onlyWithTables}],
+      isDump: true,
+    }));
+}
+
+/** A backend that holds no table is not in use. */
+function onlyWithTables(outputs: readonly Buffer[]): Buffer | null {
+  const dump = Buffer.concat(outputs);
+  return dump.includes('\n*') || dump[0] === 0x2a ? dump : null;
+}
+
+function holds(read: ReadonlyMap<string, Buffer>, file: string, text: string): boolean {
+  return read.get(file)?.includes(text) ?? false;
+}
+
+function dumpHolds(read: ReadonlyMap<string, Buffer>, text: string): boolean {
+  return holds(read, 'iptables-save', text) || holds(read, 'ip6tables-save', text);
+}
+
+/** `sysctl`, else the files behind it, which `grep` names along with what they hold. */
+function sysctlWays(names: readonly string[]): readonly NodeCommandWay[] {
+  const files = names.map(name => `/proc/sys/${name.replaceAll('.', '/')}`);
+  return [
+    {commands: [['sysctl', '-e', ...names]]},
+    {
+      commands: [['grep', '-H', '', ...files]],
+      join: outputs =>
+        Buffer.from(
+          Buffer.concat(outputs)
+            .toString('utf8')
+            .replace(/^\/proc\/sys\/(.*?):/gm, asSysctl),
+        ),
+    },
+  ];
+}
+
+function asSysctl(_line: string, path: string): string {
+  return `${path.replaceAll('/', '.')} = `;
+}
+
+/** An iptables-save that does not heed the flag prints all its rules. */
+function onlyVersionLine(outputs: readonly Buffer[]): Buffer | null {
+  const line = /^ip6?tables-save v.*/.exec(outputs[0]?.toString('latin1', 0, 200) ?? '')?.[0];
+  return line === undefined ? null : Buffer.from(`${line}\n`);
+}
+
+/** `Kubernetes v1.36.2` is v1.36.2. */
+function onlyVersion(outputs: readonly Buffer[]): Buffer | null {
+  const version = /v\d+\.\S+/.exec(Buffer.concat(outputs).toString('utf8'))?.[0];
+  return version === undefined ? null : Buffer.from(`${version}\n`);
+}
+
+/** One document of two: the second goes into the list of the first. Not parsed, for it can be big. */
+function joinNft([first = Buffer.alloc(0), second]: readonly Buffer[]): Buffer {
+  if (second === undefined) return first;
+  return Buffer.concat([first.subarray(0, first.lastIndexOf(']')), Buffer.from(', '), second.subarray(second.indexOf('[') + 1)]);
+}

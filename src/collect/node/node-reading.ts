@@ -1,0 +1,243 @@
+import {Buffer} from 'node:buffer';
+import pLimit from 'p-limit';
+import type {CollectedNode, MissingFile} from './collected-node.ts';
+import {ApiError} from '../kube/kube-api.ts';
+import {allPages, type JointCommand} from './kube-proxy-pages.ts';
+import type {NodeCommand, NodeCommandWay} from './node-command.ts';
+import {CommandFailed, type NodeShell, Unreachable} from './transport.ts';
+
+/** How many commands run on a node at a time. */
+const parallel = 6;
+
+export interface Reader {
+  readonly shell: NodeShell;
+  readonly signal: AbortSignal;
+  /** No other connection will be tried after this one. */
+  readonly isLast: boolean;
+}
+
+/** What has been read of one node so far: it outlives the connection. */
+export class NodeReading {
+  readonly files = new Map<string, Buffer>();
+  /** How the node was reached, in words. */
+  via: string | null = null;
+  readonly #node: string;
+  readonly #asked = new Map<string, NodeCommand>();
+  readonly #settled = new Set<string>();
+  readonly #absentPrograms = new Set<string>();
+  readonly #problems: string[] = [];
+  /** Those of the problems that time does not change. */
+  readonly #lasting = new Set<string>();
+  /** Of required files: problems when there is nothing in their place. */
+  readonly #unsupported: string[] = [];
+  readonly #missing: MissingFile[] = [];
+
+  constructor(node: string) {
+    this.#node = node;
+  }
+
+  /** Reads what has not been read yet. Rejects when the connection broke and another is to be tried, or when the signal was aborted. */
+  async readAll(commands: readonly NodeCommand[], reader: Reader): Promise<void> {
+    for (const command of commands) this.#asked.set(command.file, command);
+    const limit = pLimit(parallel);
+    let brokenBy: unknown;
+    const one = async (read: () => Promise<void>): Promise<void> => {
+      if (brokenBy !== undefined) return;
+      try {
+        await read();
+      } catch (error) {
+        brokenBy ??= error;
+      }
+    };
+    const open = commands.filter(({file}) => !this.#settled.has(file));
+    const pages = open.filter(({file}) => allPages.files.includes(file));
+    const single = pages.length < allPages.files.length ? open : open.filter(command => !pages.includes(command));
+    const together = single === open ? [] : [() => this.#readTogether(allPages, pages, reader)];
+    const reads = [...single.map(command => () => this.#readOne(command, reader)), ...together];
+    await Promise.all(reads.map(read => limit(one, read)));
+    if (brokenBy !== undefined) throw brokenBy;
+  }
+
+  /** What one command does not give, its own commands do, one after another: of a program that is not there, only the first is tried. */
+  async #readTogether(joint: JointCommand, commands: readonly NodeCommand[], reader: Reader): Promise<void> {
+    const given = await this.#run(joint.argv, reader).then(joint.split, (error: unknown) => {
+      if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
+      return new Map<string, Buffer | null>();
+    });
+    for (const command of commands) {
+      const content = given.get(command.file);
+      if (content === undefined) await this.#readOne(command, reader);
+      else this.#keep(command, content);
+    }
+  }
+
+  async #readOne(command: NodeCommand, reader: Reader): Promise<void> {
+    try {
+      this.#keep(command, await this.#tryWays(command, reader));
+    } catch (error) {
+      if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
+      this.#unreadable(command, error);
+      this.#settled.add(command.file);
+    }
+  }
+
+  #keep({file}: NodeCommand, content: Buffer | null): void {
+    if (content === null) this.#missing.push({file, reason: 'there is nothing in it'});
+    else this.files.set(file, content);
+    this.#settled.add(file);
+  }
+
+  async #tryWays(command: NodeCommand, reader: Reader): Promise<Buffer | null> {
+    let failure: unknown;
+    for (const way of command.ways) {
+      try {
+        const outputs = await this.#runWay(way, command.isDump === true, reader);
+        return way.join === undefined ? joined(outputs) : way.join(outputs);
+      } catch (error) {
+        if (!isAbsent(error)) throw error;
+        failure ??= error;
+      }
+    }
+    throw failure;
+  }
+
+  /** What the commands printed that worked; the failure of the first when none did. */
+  async #runWay({commands}: NodeCommandWay, isDump: boolean, reader: Reader): Promise<readonly Buffer[]> {
+    const outputs: Buffer[] = [];
+    let failure: unknown;
+    for (const argv of commands) {
+      try {
+        outputs.push(isDump ? await this.#runDump(argv, reader) : await this.#run(argv, reader));
+      } catch (error) {
+        if (reader.signal.aborted || isBroken(error)) throw error;
+        failure ??= error;
+      }
+    }
+    if (outputs.length === 0) throw failure;
+    return outputs;
+  }
+
+  /** A dump that is cut is read once more, and the longer one kept if that is cut too. */
+  async #runDump(argv: readonly string[], reader: Reader): Promise<Buffer> {
+    const first = await this.#run(argv, reader);
+    if (!isCut(first)) return first;
+    const second = await this.#run(argv, reader).catch(() => Buffer.alloc(0));
+    if (second.length > 0 && !isCut(second)) return second;
+    this.#problems.push(`${argv.join(' ')} ended before its last COMMIT, twice${this.#where()}`);
+    return second.length > first.length ? second : first;
+  }
+
+  async #run(argv: readonly string[], {shell, signal}: Reader): Promise<Buffer> {
+    const program = argv[0] ?? '';
+    if (this.#absentPrograms.has(program)) throw new CommandFailed(argv, {exitCode: null, stderr: '', notFound: true});
+    try {
+      return await untilAborted(shell.run(argv, signal), signal);
+    } catch (error) {
+      if (isAbsent(error)) this.#absentPrograms.add(program);
+      throw error;
+    }
+  }
+
+  #unreadable({file, isRequired}: NodeCommand, error: unknown): void {
+    const reason = messageOf(error);
+    if (isRequired !== true) this.#missing.push({file, reason});
+    else if (isAbsent(error) || isUnsupported(error)) this.#unsupported.push(this.#inWords(file, reason));
+    else this.#problems.push(this.#inWords(file, reason));
+  }
+
+  #inWords(file: string, reason: string): string {
+    return `${reason.startsWith(`${file} `) ? '' : `${file}: `}${reason}${this.#where()}`;
+  }
+
+  #where(): string {
+    return this.via === null ? '' : ` (${this.via})`;
+  }
+
+  /** The node could not be reached. */
+  failed(error: unknown): void {
+    const message = messageOf(error);
+    this.#problems.push(message);
+    if (isLasting(error)) this.#lasting.add(message);
+  }
+
+  /** It was stopped before all was read. */
+  stopped(reason: string): void {
+    const open = [...this.#asked.keys()].filter(file => !this.#settled.has(file));
+    const what =
+      this.via === null ? '' : open.length === 0 ? ', so that not all was read' : `: ${open.join(', ')} not read${this.#where()}`;
+    this.#problems.push(`${reason}${what}`);
+  }
+
+  result(): CollectedNode {
+    const dumps = [...this.#asked.values()].filter(({isDump}) => isDump === true);
+    // A node whose kube-proxy uses nftables may have no iptables at all.
+    const hasDump = this.files.has('nft.json') || dumps.some(({file}) => this.files.has(file));
+    const messages = hasDump ? this.#problems : [...this.#problems, ...this.#unsupported];
+    const isUnread = this.via === null || (dumps.length > 0 && !hasDump);
+    const {files} = this;
+    return {
+      name: this.#node,
+      files: [...files.keys()].sort(),
+      read: file => files.get(file) ?? null,
+      status: isUnread ? 'unread' : messages.length > 0 ? 'partial' : 'read',
+      via: this.via,
+      problems: messages.map(message => ({node: this.#node, message, ...(this.#lasting.has(message) ? {isLasting: true as const} : {})})),
+      missing: this.#missing,
+    };
+  }
+}
+
+/** Whether it is the connection that failed, not what was asked for. */
+export function isBroken(error: unknown): boolean {
+  if (error instanceof Unreachable) return isBroken(error.cause);
+  if (error instanceof CommandFailed) return error.exitCode === null && !error.notFound;
+  if (error instanceof ApiError) return error.status === null || error.status >= 500;
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code.startsWith('E');
+}
+
+/** Whether another try would come to the same until somebody changes something. */
+function isLasting(error: unknown): boolean {
+  if (error instanceof Unreachable) return error.isLasting || isLasting(error.cause);
+  return error instanceof ApiError && error.status === 403;
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function isAbsent(error: unknown): boolean {
+  return error instanceof CommandFailed && error.notFound;
+}
+
+/** A kernel without the family or the backend: ip6tables-save fails where IPv6 is turned off. */
+function isUnsupported(error: unknown): boolean {
+  return (
+    error instanceof CommandFailed && /not supported|does not exist|protocol not available|(?:can't|cannot) initialize/i.test(error.stderr)
+  );
+}
+
+/** A dump with tables whose last line is not COMMIT. */
+function isCut(dump: Buffer): boolean {
+  const lines = dump.toString('latin1', Math.max(0, dump.length - 4096)).split('\n');
+  const last = lines.findLast(line => line.trim() !== '' && !line.startsWith('#'));
+  return last !== undefined && last.trim() !== 'COMMIT';
+}
+
+/** A single output is not copied: it can be big. */
+function joined(outputs: readonly Buffer[]): Buffer {
+  return outputs.length === 1 && outputs[0] !== undefined ? outputs[0] : Buffer.concat(outputs);
+}
+
+/** Does not wait for a command that does not heed the signal. */
+async function untilAborted<T>(running: Promise<T>, signal: AbortSignal): Promise<T> {
+  const {promise: aborted, reject} = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, {once: true});
+  try {
+    return await Promise.race([running, aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    running.catch(() => {});
+  }
+}

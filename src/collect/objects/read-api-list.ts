@@ -1,0 +1,77 @@
+import {dropGarbage} from './drop-garbage.ts';
+import type {Problem} from '../../model/snapshot.ts';
+import {type Gaps, noGaps} from './gaps.ts';
+import type {Shape} from './object-shape.ts';
+import {usableItems} from './usable-items.ts';
+
+export interface ApiList<T> {
+  /** Null when the file is not there or cannot be read at all. */
+  readonly items: readonly T[] | null;
+  readonly problems: readonly Problem[];
+  readonly gaps: Gaps;
+}
+
+/**
+ * Reads a list as `kubectl get -o json` prints it. Items that have no name or not the shape are left out and said. `read` gives the
+ * content of the file; it is not held on to, as it can be larger than all that comes of it.
+ */
+export function readApiList<T extends {readonly metadata: {readonly name: string}}>(
+  file: string,
+  read: () => Buffer | null,
+  shape: Shape,
+): ApiList<T> {
+  const parsed = parsedContent(read());
+  dropGarbage();
+  if (parsed === null) return {items: null, problems: [], gaps: noGaps};
+  if (parsed instanceof Error)
+    return {
+      items: null,
+      gaps: noGaps,
+      problems: [
+        {message: `${file} is not valid JSON: ${parsed.message}. Was the file cut off? Write it again with: kubectl get … -A -o json`},
+      ],
+    };
+  const list = itemsOf(parsed);
+  if (list === null)
+    return {
+      items: null,
+      gaps: noGaps,
+      problems: [{message: `${file} holds no list: it has no "items". Write it with: kubectl get … -A -o json`}],
+    };
+  const usable = usableItems<T>(file, list, shape);
+  const problems = [...usable.problems];
+  const more = continuation(parsed);
+  if (more)
+    problems.push({
+      message: `${file} is only the first page of a longer list (metadata.continue is set): what is missing here may be on the next page`,
+    });
+  return {items: usable.items, problems, gaps: {leftOut: usable.leftOut, isCut: more}};
+}
+
+/** Null where there is no file. */
+function parsedContent(content: Buffer | null): NonNullable<unknown> | null {
+  if (content === null) return null;
+  // The word null is JSON too, and no list.
+  return parseJson(content.toString('utf8')) ?? {};
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof Error) return error;
+    throw error;
+  }
+}
+
+function itemsOf(value: unknown): readonly unknown[] | null {
+  if (typeof value !== 'object' || value === null) return null;
+  if ('items' in value && Array.isArray(value.items)) return value.items;
+  // A list of no items is printed by some tools as null.
+  return 'items' in value && value.items === null ? [] : null;
+}
+
+function continuation(value: unknown): boolean {
+  const metadata = (value as {metadata?: {continue?: unknown}}).metadata;
+  return typeof metadata?.continue === 'string' && metadata.continue !== '';
+}

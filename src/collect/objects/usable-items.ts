@@ -1,0 +1,34 @@
+import type {Problem} from '../../model/snapshot.ts';
+import {type Shape, whyMisshapen} from './object-shape.ts';
+
+export interface UsableItems<T> {
+  readonly items: readonly T[];
+  /** Those that cannot be used, as they are. */
+  readonly leftOut: readonly unknown[];
+  readonly problems: readonly Problem[];
+}
+
+/** The items of a list that have a name and the shape; the others are left out and said. `origin` is what the list is called. */
+export function usableItems<T>(origin: string, list: readonly unknown[], shape: Shape): UsableItems<T> {
+  const problems: Problem[] = [];
+  const leftOut: unknown[] = [];
+  const items = list.filter((item, index): item is T => {
+    const wrong = whyUnusable(item, shape);
+    if (wrong !== null) {
+      problems.push({message: `${origin}: item ${index} is left out: ${wrong}`});
+      leftOut.push(item);
+    }
+    return wrong === null;
+  });
+  return {items, leftOut, problems};
+}
+
+/** Checks what the rest of the program takes for granted: that the fields it reads are of the right kind. */
+function whyUnusable(item: unknown, shape: Shape): string | null {
+  if (typeof item !== 'object' || item === null) return 'it is no object';
+  const {metadata} = item as {readonly metadata?: unknown};
+  if (typeof metadata !== 'object' || metadata === null) return 'it has no metadata';
+  if (typeof (metadata as {readonly name?: unknown}).name !== 'string') return 'it has no metadata.name';
+  const wrong = whyMisshapen(item, shape, '');
+  return wrong === null ? null : `its ${wrong}`;
+}

@@ -1,0 +1,117 @@
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+
+// What differs between versions of kube-proxy in every mode: which Services and endpoints it serves. One function for each difference,
+// each naming what upstream changed.
+
+/** The feature gates that kube-proxy was started with, by name. */
+export type FeatureGates = Readonly<Record<string, boolean>>;
+
+/** 1.24: KUBE-EXT and KUBE-SVL took the place of KUBE-XLB (kubernetes#109060). */
+export function hasExternalChains(version: KubeProxyVersion): boolean {
+  return version.minor >= 24;
+}
+
+/** 1.34: a source range of a zero prefix means that there are no ranges. */
+export function zeroRangeMeansAll(version: KubeProxyVersion): boolean {
+  return version.minor >= 34;
+}
+
+/** 1.29: the external traffic policy of a ClusterIP Service with external IPs counts. */
+export function honoursPolicyOfExternalIPs(version: KubeProxyVersion): boolean {
+  return version.minor >= 29;
+}
+
+/** `ipMode: Proxy` of a load-balancer address: gate LoadBalancerIPMode, off in 1.29, on from 1.30. */
+export function honoursIPMode(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  return version.minor >= 29 && (version.minor >= 35 || isGateOn(gates, 'LoadBalancerIPMode', version.minor >= 30));
+}
+
+/** 1.36: external IPs can be switched off by the gate AllowServiceExternalIPs; their chains are written all the same. */
+export function writesExternalIPs(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  return version.minor < 36 || isGateOn(gates, 'AllowServiceExternalIPs', true);
+}
+
+/** `internalTrafficPolicy: Local`: gate ServiceInternalTrafficPolicy, off in 1.21, on from 1.22. */
+export function honoursInternalPolicy(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  return version.minor >= 21 && isGateOn(gates, 'ServiceInternalTrafficPolicy', version.minor >= 22);
+}
+
+/** 1.36: one label selector for Services and slices became two; see `isHidden` of Services and of slices. */
+export function hasSharedSelector(version: KubeProxyVersion): boolean {
+  return version.minor <= 35;
+}
+
+/** Up to 1.30 addresses stand in hashes, sort order and comments as they are written in the slice. */
+export function keepsAddressSpelling(version: KubeProxyVersion): boolean {
+  return version.minor <= 30;
+}
+
+/** Up to 1.30 the endpoints of one slice are sorted by address before they are merged. */
+export function sortsWithinSlice(version: KubeProxyVersion): boolean {
+  return version.minor <= 30;
+}
+
+/** Up to 1.21 endpoints of a Service port are merged by address alone. */
+export function mergesByAddress(version: KubeProxyVersion): boolean {
+  return version.minor <= 21;
+}
+
+/** 1.36: of two endpoints with one address, one that is not terminating wins; before, one on this node. */
+export function prefersNotTerminating(version: KubeProxyVersion): boolean {
+  return version.minor >= 36;
+}
+
+/** Up to 1.21 kube-proxy can read Endpoints, not slices: gate EndpointSliceProxying, on from 1.19; none before 1.17. */
+export function readsEndpoints(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  return version.minor <= 21 && (version.minor < 17 || !isGateOn(gates, 'EndpointSliceProxying', version.minor >= 19));
+}
+
+/** A Service without ready endpoints falls back on terminating ones: gate ProxyTerminatingEndpoints, on from 1.26. */
+export function usesTerminatingEndpoints(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  return version.minor >= 28 || (version.minor >= 22 && isGateOn(gates, 'ProxyTerminatingEndpoints', version.minor >= 26));
+}
+
+/** Hints that name nodes: gate PreferSameTrafficDistribution, off in 1.33, on from 1.34. */
+export function honoursNodeHints(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  return version.minor >= 33 && (version.minor >= 35 || isGateOn(gates, 'PreferSameTrafficDistribution', version.minor >= 34));
+}
+
+/**
+ * Whether a Service's zone hints are used: gate TopologyAwareHints (on from 1.24, fixed from 1.33), and an annotation of the
+ * Service. From 1.31 the hints alone decide (gate ServiceTrafficDistribution, off in 1.30).
+ */
+export function honoursZoneHints(version: KubeProxyVersion, gates: FeatureGates, annotations: Readonly<Record<string, string>>): boolean {
+  const {minor} = version;
+  if (minor >= 33) return true;
+  if (minor < 21 || !isGateOn(gates, 'TopologyAwareHints', minor >= 24)) return false;
+  if (minor >= 30 && isGateOn(gates, 'ServiceTrafficDistribution', minor >= 31)) return true;
+  const hints = annotations['service.kubernetes.io/topology-aware-hints'];
+  if (minor >= 27) return !['', 'disabled', 'Disabled', undefined].includes(hints ?? annotations['service.kubernetes.io/topology-mode']);
+  return hints === 'Auto' || hints === 'auto';
+}
+
+/** Up to 1.19 the name of a Service port ends with a colon when the port has no name, in comments and in hashes. */
+export function endsUnnamedPortWithColon(version: KubeProxyVersion): boolean {
+  return version.minor <= 19;
+}
+
+/** Up to 1.20 only endpoints that are ready are known at all, counted or merged. */
+export function knowsReadyEndpointsOnly(version: KubeProxyVersion): boolean {
+  return version.minor <= 20;
+}
+
+/** `spec.topologyKeys`, 1.17 to 1.21: gate ServiceTopology, off by default; only where slices are read. */
+export function honoursTopologyKeys(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  if (version.minor < 17 || version.minor > 21 || readsEndpoints(version, gates)) return false;
+  return isGateOn(gates, 'ServiceTopology', false);
+}
+
+/** Up to 1.6 an annotation asks for the Local traffic policy: there is no field for it. */
+export function readsPolicyAnnotation(version: KubeProxyVersion): boolean {
+  return version.minor <= 6;
+}
+
+/** Whether a gate is on; `byDefault` is its default in this version. */
+export function isGateOn(gates: FeatureGates, name: string, byDefault: boolean): boolean {
+  return gates[name] ?? byDefault;
+}

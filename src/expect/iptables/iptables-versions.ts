@@ -1,0 +1,205 @@
+import {type KubeProxyVersion, newestKnownMinor, oldestKnownMinor} from '../../model/proxy-config.ts';
+import {type FeatureGates, isGateOn} from '../cluster/proxy-versions.ts';
+
+// What differs between versions of kube-proxy in iptables mode: one function for each difference, each naming what upstream changed.
+// Known from the sources: 1.5, 1.11, 1.13, 1.14, 1.16 to 1.18, 1.20 to 1.23, 1.25 and later; see `neighboursOf`.
+
+/** 1.25: packets without a local endpoint are dropped in the filter table, not marked with KUBE-MARK-DROP (kubernetes#106497). */
+export function dropsInFilter(version: KubeProxyVersion): boolean {
+  return version.minor >= 25;
+}
+
+/** 1.25: source ranges end in KUBE-PROXY-FIREWALL. */
+export function hasProxyFirewall(version: KubeProxyVersion): boolean {
+  return version.minor >= 25;
+}
+
+/** 1.27: a KUBE-FW chain ends in a rule without a target that only explains. */
+export function explainsFirewallChain(version: KubeProxyVersion): boolean {
+  return version.minor >= 27;
+}
+
+/** 1.27: kube-proxy writes KUBE-FIREWALL itself; before that the kubelet does (kubernetes#114472). */
+export function writesKubeFirewall(version: KubeProxyVersion): boolean {
+  return version.minor >= 27;
+}
+
+/** 1.26: node ports on loopback addresses can be switched off, and IPv6 never has them. */
+export function excludesLocalhost(version: KubeProxyVersion): boolean {
+  return version.minor >= 26;
+}
+
+/** Up to 1.26, node-port rules of Services are left out when no local address is in nodePortAddresses. */
+export function nodePortsNeedAddress(version: KubeProxyVersion): boolean {
+  return version.minor <= 26;
+}
+
+/** 1.22: the masquerade rules of a Service moved from KUBE-SERVICES and KUBE-NODEPORTS into its KUBE-SVC chain. */
+export function masqueradesInServiceChain(version: KubeProxyVersion): boolean {
+  return version.minor >= 22;
+}
+
+/** 1.23: one conntrack rule in KUBE-FORWARD in place of a source and a destination rule. */
+export function hasSingleConntrackRule(version: KubeProxyVersion): boolean {
+  return version.minor >= 23;
+}
+
+/** Up to 1.22, the rules of a KUBE-XLB chain are commented `Balancing rule N for …`. */
+export function numbersBalancingRules(version: KubeProxyVersion): boolean {
+  return version.minor <= 22;
+}
+
+/** 1.29: no rule drops INVALID packets when nf_conntrack_tcp_be_liberal is on (kubernetes#120412). */
+export function skipsInvalidDropWhenLiberal(version: KubeProxyVersion): boolean {
+  return version.minor >= 29;
+}
+
+/** 1.31: counters by nfacct, where the kernel has them (kubernetes#122812). */
+export function countsWithNfacct(version: KubeProxyVersion): boolean {
+  return version.minor >= 31;
+}
+
+/** Up to 1.24 kube-proxy makes sure that KUBE-MARK-DROP exists; the kubelet fills it. */
+export function ensuresMarkDrop(version: KubeProxyVersion): boolean {
+  return version.minor <= 24;
+}
+
+/**
+ * Up to 1.27 a kube-proxy of both families compares source ranges with its bind address, one of a single family with the Node's;
+ * 1.28 with the Node's for one family.
+ */
+export function knowsNodeIP(version: KubeProxyVersion, primary: boolean): boolean {
+  return version.minor >= 29 || version.minor <= 20 || (version.minor === 28 && primary);
+}
+
+/** Whether the version is one whose rules are known; a newer one is judged by the newest known. */
+export function isKnown(version: KubeProxyVersion): boolean {
+  return version.minor >= oldestKnownMinor && version.minor <= newestKnownMinor;
+}
+
+/** 1.17: probabilities are written with ten decimals; before, with five (kubernetes#83498). */
+export function decimalsOfProbability(version: KubeProxyVersion): 5 | 10 {
+  return version.minor >= 17 ? 10 : 5;
+}
+
+/** 1.16: a chain without rules in each table shows kube-proxy that somebody flushed it. */
+export function hasCanary(version: KubeProxyVersion): boolean {
+  return version.minor >= 16;
+}
+
+/** 1.16: `--random-fully`, where iptables has it. */
+export function masqueradesRandomly(version: KubeProxyVersion): boolean {
+  return version.minor >= 16;
+}
+
+/**
+ * 1.19: KUBE-POSTROUTING returns what is not marked and clears the mark before it masquerades. The change came to late patches
+ * of versions before, so that there the node itself tells (`seen`; null when nothing is seen).
+ */
+export function clearsMasqueradeMark(version: KubeProxyVersion, seen: boolean | null): boolean {
+  return version.minor >= 19 || (seen ?? (version.minor === 18 && version.patch >= 6));
+}
+
+/**
+ * 1.15: packets in state INVALID are dropped (kubernetes#74840). Some patches of 1.11 to 1.14 do it too: there the node tells.
+ */
+export function dropsInvalid(version: KubeProxyVersion, seen: boolean | null): boolean {
+  return version.minor >= 15 || (hasForwardChain(version) && (seen ?? version.minor === 14));
+}
+
+/** 1.11: the chain KUBE-FORWARD; it came between 1.5 and 1.11. */
+export function hasForwardChain(version: KubeProxyVersion): boolean {
+  return version.minor >= 11;
+}
+
+/** 1.11: external addresses and node ports are refused in KUBE-EXTERNAL-SERVICES; 1.5 refuses cluster IPs alone. */
+export function refusesExternalEntries(version: KubeProxyVersion): boolean {
+  return version.minor >= 11;
+}
+
+/** 1.11: only new connections are led to the chains of table filter. */
+export function hooksNewConnectionsOnly(version: KubeProxyVersion): boolean {
+  return version.minor >= 11;
+}
+
+/** 1.14: what the node forwards is led to filter/KUBE-SERVICES, so that pods are refused too. */
+export function refusesForwarded(version: KubeProxyVersion): boolean {
+  return version.minor >= 14;
+}
+
+/** 1.14 to 1.19: what comes in for the node is led to filter/KUBE-SERVICES as well. */
+export function hooksServicesFromInput(version: KubeProxyVersion): boolean {
+  return version.minor >= 14 && version.minor <= 19;
+}
+
+/** 1.20: what the node forwards is led to KUBE-EXTERNAL-SERVICES. */
+export function refusesForwardedToExternal(version: KubeProxyVersion): boolean {
+  return version.minor >= 20;
+}
+
+/** 1.21: filter/KUBE-NODEPORTS accepts health checks of load balancers. */
+export function acceptsHealthChecks(version: KubeProxyVersion): boolean {
+  return version.minor >= 21;
+}
+
+/** 1.18: established connections are forwarded whatever their addresses; before, those of the pods' network alone. */
+export function forwardsAllEstablished(version: KubeProxyVersion): boolean {
+  return version.minor >= 18;
+}
+
+/** 1.11: a Service without endpoints has no rules in table nat; 1.5 leads its packets to an empty KUBE-SVC chain. */
+export function leavesOutEmptyServices(version: KubeProxyVersion): boolean {
+  return version.minor >= 11;
+}
+
+/** 1.5 writes both masquerade rules of a cluster IP when masqueradeAll and a network of pods are given; later versions one. */
+export function masqueradesTwice(version: KubeProxyVersion): boolean {
+  return version.minor < 11;
+}
+
+/** Up to 1.20, packets to an external IP are all masqueraded, and taken only if no bridge brought them or the node has the address. */
+export function excludesBridgedExternalIPs(version: KubeProxyVersion): boolean {
+  return version.minor <= 20;
+}
+
+/** External IPs follow externalTrafficPolicy: gate ExternalPolicyForExternalIP, off up to 1.19, on from 1.20. */
+export function appliesPolicyToExternalIPs(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  return version.minor >= 21 || (version.minor >= 18 && isGateOn(gates, 'ExternalPolicyForExternalIP', version.minor >= 20));
+}
+
+/** Where a load-balancer address without endpoints is refused: 1.14 in KUBE-SERVICES, 1.20 in KUBE-EXTERNAL-SERVICES, before nowhere. */
+export function refusesLoadBalancerIn(version: KubeProxyVersion): 'KUBE-SERVICES' | 'KUBE-EXTERNAL-SERVICES' | null {
+  if (version.minor >= 20) return 'KUBE-EXTERNAL-SERVICES';
+  return version.minor >= 14 ? 'KUBE-SERVICES' : null;
+}
+
+/** 1.16: under Local policy the node itself uses all endpoints, by two rules of KUBE-XLB. */
+export function cutsShortLocalTraffic(version: KubeProxyVersion): boolean {
+  return version.minor >= 16;
+}
+
+/** 1.11: session affinity under Local policy, and the node's own packets to a node port of it are masqueraded. */
+export function keepsAffinityUnderLocalPolicy(version: KubeProxyVersion): boolean {
+  return version.minor >= 11;
+}
+
+/** Up to 1.27 kube-proxy deletes KUBE-XLB chains that it does not need; later ones do not know them. */
+export function deletesLocalChains(version: KubeProxyVersion): boolean {
+  return version.minor <= 27;
+}
+
+/** 1.21: kube-proxy serves both families (gate IPv6DualStack, off before); up to then that of its node's address alone. */
+export function servesBothFamilies(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  return version.minor >= 23 || isGateOn(gates, 'IPv6DualStack', version.minor >= 21);
+}
+
+/**
+ * Versions whose sources were not at hand: the rules of one of their neighbours are theirs. `bounds` are those to try, the likelier
+ * one first; where `certain` is false neither need be right, and a node that neither fits is not judged.
+ */
+export function neighboursOf({minor}: KubeProxyVersion): {readonly bounds: readonly number[]; readonly certain: boolean} | null {
+  if (minor >= 6 && minor <= 10) return {bounds: [11, 5], certain: false};
+  if (minor === 12) return {bounds: [13, 11], certain: true};
+  if (minor === 15) return {bounds: [15, 14, 16], certain: true};
+  return minor === 19 ? {bounds: [19, 18, 20], certain: true} : null;
+}

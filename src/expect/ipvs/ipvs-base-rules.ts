@@ -1,0 +1,204 @@
+import type {ServicePort} from '../../model/service-port.ts';
+import {comment, reject, type RuleWriter} from '../iptables/rule-text.ts';
+import {localSource, ownAddressesInRanges} from '../iptables/service-rules.ts';
+import type {IpvsContext} from './ipvs-context.ts';
+import {type SetRole, setName} from './set-names.ts';
+import {
+  admitsHealthChecks,
+  admitsLocalExternalIPs,
+  firewallsInNat,
+  hasIpvsFilter,
+  hasIpvsOutFilter,
+  skipsLoopbackSources,
+} from './ipvs-versions.ts';
+
+export interface FrameInput {
+  readonly context: IpvsContext;
+  /** Whether some Service gives a set an element: many rules are written only then. */
+  readonly wants: (role: SetRole) => boolean;
+}
+
+/**
+ * The iptables rules around IPVS. They know no Service: sets tell which packets they are for. Follows `createAndLinkKubeChain`
+ * and `writeIptablesRules`.
+ */
+export function writeFrame(given: FrameInput, write: RuleWriter): void {
+  writeJumps(given, write);
+  writeServices(given, write);
+  writeLoadBalancer(given, write);
+  writeNodePorts(given, write);
+  writePostrouting(given, write);
+  writeForward(given, write);
+  if (!firewallsInNat(given.context.version)) writeFirewall(given, 'filter', write);
+  if (hasIpvsFilter(given.context.version)) writeIpvsFilter(given, write);
+}
+
+/** The chains that exist whether or not they hold rules: `[table, chain]`. */
+export function frameChains({version}: IpvsContext): readonly (readonly [table: string, chain: string])[] {
+  return [
+    ['nat', 'KUBE-SERVICES'],
+    ['nat', 'KUBE-POSTROUTING'],
+    ['nat', 'KUBE-NODE-PORT'],
+    ['nat', 'KUBE-LOAD-BALANCER'],
+    ['nat', 'KUBE-MARK-MASQ'],
+    ...(firewallsInNat(version)
+      ? ([['nat', 'KUBE-FIREWALL']] as const)
+      : ([
+          ['filter', 'KUBE-PROXY-FIREWALL'],
+          ['filter', 'KUBE-SOURCE-RANGES-FIREWALL'],
+        ] as const)),
+    ['filter', 'KUBE-FORWARD'],
+    ['filter', 'KUBE-NODE-PORT'],
+    ...(hasIpvsFilter(version) ? [['filter', 'KUBE-IPVS-FILTER'] as const] : []),
+    ...(hasIpvsOutFilter(version) ? [['filter', 'KUBE-IPVS-OUT-FILTER'] as const] : []),
+  ];
+}
+
+/** Drops what the node sends to load-balancer addresses whose ranges leave it out: the one chain with rules of Services. */
+export function outFilterRules(port: ServicePort, context: IpvsContext): readonly string[] {
+  if (!hasIpvsOutFilter(context.version) || port.sourceRanges.length === 0 || ownAddressesInRanges(port, context).length > 0) return [];
+  const length = context.family === 'IPv4' ? 32 : 128;
+  const number = protocolNumbers[port.protocol];
+  return [...new Set(port.loadBalancerVIPs)].map(
+    address => `-s ${address}/${length} -m ipvs --vproto ${number} --vaddr ${address} --vport ${port.port} -j DROP`,
+  );
+}
+
+const protocolNumbers = {TCP: 6, UDP: 17, SCTP: 132} as const;
+
+/** In the order in which they stand on a node where nobody else writes. */
+function writeJumps({context: {version}}: FrameInput, write: RuleWriter): void {
+  const jump = (table: 'nat' | 'filter', chain: string, text: string, to: string): void => write(table, chain, `${comment(text)} -j ${to}`);
+  for (const chain of ['PREROUTING', 'OUTPUT']) jump('nat', chain, 'kubernetes service portals', 'KUBE-SERVICES');
+  jump('nat', 'POSTROUTING', 'kubernetes postrouting rules', 'KUBE-POSTROUTING');
+  const access = 'kubernetes ipvs access filter';
+  const firewall = 'kube-proxy firewall rules';
+  const filters = !firewallsInNat(version);
+  if (hasIpvsFilter(version)) jump('filter', 'INPUT', access, 'KUBE-IPVS-FILTER');
+  if (filters) jump('filter', 'INPUT', firewall, 'KUBE-PROXY-FIREWALL');
+  jump('filter', 'INPUT', 'kubernetes health check rules', 'KUBE-NODE-PORT');
+  if (filters) jump('filter', 'FORWARD', firewall, 'KUBE-PROXY-FIREWALL');
+  jump('filter', 'FORWARD', 'kubernetes forwarding rules', 'KUBE-FORWARD');
+  if (hasIpvsOutFilter(version)) jump('filter', 'OUTPUT', access, 'KUBE-IPVS-OUT-FILTER');
+}
+
+function inSet({context}: FrameInput, role: SetRole, directions: string): string {
+  return `-m set --match-set ${setName(role, context.family)} ${directions}`;
+}
+
+function writeServices(given: FrameInput, write: RuleWriter): void {
+  const {context, wants} = given;
+  const rule = (text: string): void => write('nat', 'KUBE-SERVICES', text);
+  if (skipsLoopbackSources(context.version)) rule(`-s ${context.family === 'IPv4' ? '127.0.0.0/8' : '::1/128'} -j RETURN`);
+  if (wants('KUBE-LOAD-BALANCER'))
+    rule(`${comment('Kubernetes service lb portal')} ${inSet(given, 'KUBE-LOAD-BALANCER', 'dst,dst')} -j KUBE-LOAD-BALANCER`);
+  if (wants('KUBE-CLUSTER-IP')) rule(clusterIPMasquerade(given));
+  if (wants('KUBE-EXTERNAL-IP')) {
+    const text = comment('Kubernetes service external ip + port for masquerade and filter purpose');
+    const match = `${text} ${inSet(given, 'KUBE-EXTERNAL-IP', 'dst,dst')}`;
+    rule(`${match} -j KUBE-MARK-MASQ`);
+    writeExternal(match, rule);
+  }
+  if (wants('KUBE-EXTERNAL-IP-LOCAL')) {
+    const text = comment('Kubernetes service external ip + port with externalTrafficPolicy=local');
+    writeExternal(`${text} ${inSet(given, 'KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')}`, rule);
+  }
+  rule('-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT');
+  if (wants('KUBE-CLUSTER-IP')) rule(`${inSet(given, 'KUBE-CLUSTER-IP', 'dst,dst')} -j ACCEPT`);
+  if (wants('KUBE-LOAD-BALANCER')) rule(`${inSet(given, 'KUBE-LOAD-BALANCER', 'dst,dst')} -j ACCEPT`);
+}
+
+/** External IPs reached from a bridge port or from the node itself go on. */
+function writeExternal(match: string, rule: (text: string) => void): void {
+  rule(`${match} -m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT`);
+  rule(`${match} -m addrtype --dst-type LOCAL -j ACCEPT`);
+}
+
+/** Without a way to tell pods, what comes *from* the address of a Service is masqueraded. */
+function clusterIPMasquerade(given: FrameInput): string {
+  const {masqueradeAll, detector} = given.context;
+  const pods = masqueradeAll ? null : localSource(given.context);
+  const directions = masqueradeAll || detector.kind !== 'none' ? 'dst,dst' : 'src,dst';
+  const text = comment('Kubernetes service cluster ip + port for masquerade purpose');
+  return `${pods === null ? '' : `! ${pods} `}${text} ${inSet(given, 'KUBE-CLUSTER-IP', directions)} -j KUBE-MARK-MASQ`;
+}
+
+function writeLoadBalancer(given: FrameInput, write: RuleWriter): void {
+  if (firewallsInNat(given.context.version)) writeFirewall(given, 'nat', write);
+  if (given.wants('KUBE-LOAD-BALANCER-LOCAL')) {
+    const text = comment('Kubernetes service load balancer ip + port with externalTrafficPolicy=local');
+    write('nat', 'KUBE-LOAD-BALANCER', `${text} ${inSet(given, 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst')} -j RETURN`);
+  }
+  write('nat', 'KUBE-LOAD-BALANCER', '-j KUBE-MARK-MASQ');
+}
+
+/** iptables-save escapes the quotes in the comments of SCTP. */
+const nodePortSets = [
+  {protocol: 'TCP', suffix: 'TCP', directions: 'dst', kind: ''},
+  {protocol: 'UDP', suffix: 'UDP', directions: 'dst', kind: ''},
+  {protocol: 'SCTP', suffix: 'SCTP-HASH', directions: 'dst,dst', kind: " with type \\'hash ip:port\\'"},
+] as const;
+
+function writeNodePorts(given: FrameInput, write: RuleWriter): void {
+  for (const {protocol, suffix, directions, kind} of nodePortSets) {
+    const rule = (role: SetRole, purpose: string, target: string): void => {
+      const text = comment(`Kubernetes nodeport ${protocol} port ${purpose}${kind}`);
+      if (given.wants(role))
+        write('nat', 'KUBE-NODE-PORT', `-p ${protocol.toLowerCase()} ${text} ${inSet(given, role, directions)} -j ${target}`);
+    };
+    rule(`KUBE-NODE-PORT-LOCAL-${suffix}`, 'with externalTrafficPolicy=local', 'RETURN');
+    rule(`KUBE-NODE-PORT-${suffix}`, 'for masquerade purpose', 'KUBE-MARK-MASQ');
+  }
+  const text = comment('Kubernetes health check node port');
+  write('filter', 'KUBE-NODE-PORT', `${text} ${inSet(given, 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j ACCEPT`);
+}
+
+function writePostrouting(given: FrameInput, write: RuleWriter): void {
+  const {mark} = given.context;
+  const rule = (text: string): void => write('nat', 'KUBE-POSTROUTING', text);
+  if (given.wants('KUBE-LOOP-BACK')) {
+    const text = comment('Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose');
+    rule(`${text} ${inSet(given, 'KUBE-LOOP-BACK', 'dst,dst,src')} -j MASQUERADE`);
+  }
+  rule(`-m mark ! --mark ${mark}/${mark} -j RETURN`);
+  rule(`-j MARK --set-xmark ${mark}/0x0`);
+  rule(`${comment('kubernetes service traffic requiring SNAT')} -j MASQUERADE --random-fully`);
+  write('nat', 'KUBE-MARK-MASQ', `-j MARK --set-xmark ${mark}/${mark}`);
+}
+
+function writeForward({context: {mark}}: FrameInput, write: RuleWriter): void {
+  write('filter', 'KUBE-FORWARD', `${comment('kubernetes forwarding rules')} -m mark --mark ${mark}/${mark} -j ACCEPT`);
+  const text = comment('kubernetes forwarding conntrack rule');
+  write('filter', 'KUBE-FORWARD', `${text} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`);
+}
+
+/** Source ranges: what is for a load-balancer address with ranges must come from one of them. */
+function writeFirewall(given: FrameInput, table: 'nat' | 'filter', write: RuleWriter): void {
+  const [from, chain, end] =
+    table === 'nat'
+      ? ['KUBE-LOAD-BALANCER', 'KUBE-FIREWALL', 'KUBE-MARK-DROP']
+      : ['KUBE-PROXY-FIREWALL', 'KUBE-SOURCE-RANGES-FIREWALL', 'DROP'];
+  if (given.wants('KUBE-LOAD-BALANCER-FW')) {
+    const text = comment('Kubernetes service load balancer ip + port for load balancer with sourceRange');
+    write(table, from, `${text} ${inSet(given, 'KUBE-LOAD-BALANCER-FW', 'dst,dst')} -j ${chain}`);
+  }
+  for (const [role, what] of [
+    ['KUBE-LOAD-BALANCER-SOURCE-CIDR', 'cidr'],
+    ['KUBE-LOAD-BALANCER-SOURCE-IP', 'IP'],
+  ] as const) {
+    const text = comment(`Kubernetes service load balancer ip + port + source ${what} for packet filter purpose`);
+    if (given.wants(role)) write(table, chain, `${text} ${inSet(given, role, 'dst,dst,src')} -j RETURN`);
+  }
+  write(table, chain, `-j ${end}`);
+}
+
+/** Ports of the node itself are not to be reached through the addresses of Services. */
+function writeIpvsFilter(given: FrameInput, write: RuleWriter): void {
+  const {family, version} = given.context;
+  const rule = (text: string): void => write('filter', 'KUBE-IPVS-FILTER', text);
+  for (const role of ['KUBE-LOAD-BALANCER', 'KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP'] as const)
+    rule(`${inSet(given, role, 'dst,dst')} -j RETURN`);
+  if (admitsLocalExternalIPs(version)) rule(`${inSet(given, 'KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')} -j RETURN`);
+  if (admitsHealthChecks(version)) rule(`${inSet(given, 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j RETURN`);
+  rule(`-m conntrack --ctstate NEW ${inSet(given, 'KUBE-IPVS-IPS', 'dst')} ${reject(family)}`);
+}

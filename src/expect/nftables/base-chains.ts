@@ -1,0 +1,152 @@
+import type {NftHook} from '../../model/nft-ruleset.ts';
+import type {NodeContext} from '../node-context.ts';
+import {comment, detects, ipWord, setsMark} from './nft-text.ts';
+import {checksClusterIPs, hasFirewallChains, hasPreDNATChains, rewritesInServiceChain, splitsEndpointsCheck} from './nft-versions.ts';
+
+/** A chain that does not belong to one Service. */
+export interface FrameChain {
+  readonly name: string;
+  /** Null for a chain that others call. */
+  readonly base: NftHook | null;
+  readonly rules: readonly string[];
+}
+
+/** The base chains with their jumps, and the chains that all Services share. Follows `setupNFTables`. */
+export function frameChains(context: NodeContext): readonly FrameChain[] {
+  return [...baseChains(context), ...checkChains(context), services(context), ...masquerade(context), ...firewall(context)];
+}
+
+function baseChains({version}: NodeContext): readonly FrameChain[] {
+  return [
+    ...(version.minor <= 29 ? filters129 : hasPreDNATChains(version) ? filters : filters130),
+    base('nat-prerouting', ['nat', 'prerouting', -100], ['jump services']),
+    base('nat-output', ['nat', 'output', -100], ['jump services']),
+    base('nat-postrouting', ['nat', 'postrouting', 100], ['jump masquerading']),
+  ];
+}
+
+type Place = readonly [type: string, hook: string, priority: number];
+
+function base(name: string, [type, hook, priority]: Place, rules: readonly string[]): FrameChain {
+  return {name, base: {type, hook, priority, policy: 'accept'}, rules};
+}
+
+function filter(name: string, hook: string, priority: number, targets: readonly string[]): FrameChain {
+  return base(
+    name,
+    ['filter', hook, priority],
+    targets.map(target => (target === 'forward' ? 'jump forward' : `ct state new jump ${target}`)),
+  );
+}
+
+const filters: readonly FrameChain[] = [
+  filter('filter-prerouting-pre-dnat', 'prerouting', -110, ['firewall-check']),
+  filter('filter-output-pre-dnat', 'output', -110, ['firewall-check']),
+  filter('filter-input', 'input', 0, ['nodeport-endpoints-check', 'service-endpoints-check']),
+  filter('filter-forward', 'forward', 0, ['service-endpoints-check', 'cluster-ips-check']),
+  filter('filter-output', 'output', 0, ['service-endpoints-check', 'cluster-ips-check']),
+];
+
+const filters130: readonly FrameChain[] = [
+  filter('filter-prerouting', 'prerouting', -110, ['firewall-check']),
+  filter('filter-input', 'input', -110, ['nodeport-endpoints-check', 'service-endpoints-check']),
+  filter('filter-forward', 'forward', -110, ['service-endpoints-check', 'cluster-ips-check']),
+  filter('filter-output', 'output', -110, ['service-endpoints-check', 'firewall-check']),
+  filter('filter-output-post-dnat', 'output', -90, ['cluster-ips-check']),
+];
+
+const filters129: readonly FrameChain[] = [
+  filter('filter-input', 'input', -101, ['endpoints-check', 'firewall-check']),
+  filter('filter-forward', 'forward', -101, ['endpoints-check', 'forward', 'firewall-check']),
+  filter('filter-output', 'output', -101, ['endpoints-check', 'firewall-check']),
+];
+
+/** Base chains of earlier versions, which an upgrade leaves behind: their rules jump where the new ones do. */
+export function formerChains(context: NodeContext): readonly FrameChain[] {
+  if (!hasPreDNATChains(context.version)) return [];
+  const former = filters130.filter(({name}) => !filters.some(chain => chain.name === name));
+  return rewritesInServiceChain(context.version) ? [...former, markChain(context)] : former;
+}
+
+function chain(name: string, rules: readonly string[]): FrameChain {
+  return {name, base: null, rules};
+}
+
+/** `ip daddr . meta l4proto . th dport`. */
+function entryKey({family}: NodeContext): string {
+  return `${ipWord(family)} daddr . meta l4proto . th dport`;
+}
+
+/** The destinations of node ports: some addresses of the node, or all but loopback ones. */
+export function nodePortMatch({family, nodePortCIDRs}: NodeContext): string {
+  const daddr = `${ipWord(family)} daddr`;
+  if (nodePortCIDRs !== null) return `${daddr} @nodeport-ips`;
+  return `${daddr} != ${family === 'IPv4' ? '127.0.0.0/8' : '::1'}`;
+}
+
+function checkChains(context: NodeContext): readonly FrameChain[] {
+  const refusals = `${entryKey(context)} vmap @no-endpoint-services`;
+  const nodePorts = `${nodePortMatch(context)} meta l4proto . th dport vmap @no-endpoint-nodeports`;
+  const local = context.nodePortCIDRs === null ? 'fib daddr type local ' : '';
+  const checks = splitsEndpointsCheck(context.version)
+    ? [chain('nodeport-endpoints-check', [nodePorts]), chain('service-endpoints-check', [refusals])]
+    : [chain('endpoints-check', [refusals, local + nodePorts])];
+  return [...checks, ...clusterIPsCheck(context), chain('reject-chain', ['reject'])];
+}
+
+/** The rule about addresses that no Service has is not among them: see `isServiceCIDRRule`. */
+function clusterIPsCheck({family, version}: NodeContext): readonly FrameChain[] {
+  const rule = `${ipWord(family)} daddr @cluster-ips reject${comment('Reject traffic to invalid ports of ClusterIPs')}`;
+  return checksClusterIPs(version) ? [chain('cluster-ips-check', [rule])] : [];
+}
+
+/** Whether a rule of cluster-ips-check is the one that drops packets to addresses of the service network that no Service has. */
+export function isServiceCIDRRule(body: string): boolean {
+  return /^ip6? daddr [^@!]+ drop$/.test(body);
+}
+
+function services(context: NodeContext): FrameChain {
+  const local = context.nodePortCIDRs === null ? 'fib daddr type local ' : '';
+  return chain('services', [
+    ...clusterIPMark(context),
+    `${entryKey(context)} vmap @service-ips`,
+    `${local}${nodePortMatch(context)} meta l4proto . th dport vmap @service-nodeports`,
+  ]);
+}
+
+function clusterIPMark(context: NodeContext): readonly string[] {
+  if (!rewritesInServiceChain(context.version)) return [];
+  const daddr = `${ipWord(context.family)} daddr @cluster-ips`;
+  if (context.masqueradeAll) return [`${daddr} ${setsMark(context)}${comment('masquerade all clusterIP traffic')}`];
+  const others = detects(context, false);
+  return others === null ? [] : [`${daddr} ${others} ${setsMark(context)}${comment('masquerade clusterIP traffic from outside cluster')}`];
+}
+
+function masquerade(context: NodeContext): readonly FrameChain[] {
+  const {family, version, mark} = context;
+  const ip = ipWord(family);
+  if (rewritesInServiceChain(version))
+    return [
+      chain('masquerading', [
+        `meta mark & ${mark} != 0x00000000 meta mark set meta mark ^ ${mark} masquerade fully-random`,
+        `ct status dnat ${ip} saddr . ${ip} daddr . meta l4proto . th dport @hairpin-connections masquerade fully-random`,
+      ]),
+    ];
+  const rules = [`meta mark & ${mark} == 0x00000000 return`, `meta mark set meta mark ^ ${mark}`, 'masquerade fully-random'];
+  return [chain('masquerading', rules), markChain(context)];
+}
+
+function markChain(context: NodeContext): FrameChain {
+  return chain('mark-for-masquerade', [setsMark(context)]);
+}
+
+function firewall(context: NodeContext): readonly FrameChain[] {
+  const {family, version, invalidDrop} = context;
+  const key = entryKey(context);
+  if (hasFirewallChains(version)) return [chain('firewall-check', [`${key} vmap @firewall-ips`])];
+  return [
+    chain('forward', invalidDrop ? ['ct state invalid drop'] : []),
+    chain('firewall-check', [`${key} @firewall jump firewall-allow-check`]),
+    chain('firewall-allow-check', [`${key} . ${ipWord(family)} saddr @firewall-allow return`, 'drop']),
+  ];
+}

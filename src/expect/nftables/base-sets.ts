@@ -1,0 +1,61 @@
+import {type NodeContext, nodePortDestinations} from '../node-context.ts';
+import type {NftPlan} from './nft-port.ts';
+import {checksClusterIPs, hasFirewallChains, rewritesInServiceChain} from './nft-versions.ts';
+
+/** A set or map as it is declared. */
+export interface SetShape {
+  readonly name: string;
+  readonly keyTypes: readonly string[];
+  /** Null for a set. */
+  readonly valueTypes: readonly string[] | null;
+  readonly flags: readonly string[];
+  /** Seconds; null when there is none. */
+  readonly timeout: number | null;
+}
+
+/** The sets and maps that all Services share. They are there even when they are empty. */
+export function frameSets(context: NodeContext): readonly SetShape[] {
+  const address = addressType(context);
+  const entry = [address, 'inet_proto', 'inet_service'];
+  const {version} = context;
+  return [
+    ...(checksClusterIPs(version) ? [set('cluster-ips', [address])] : []),
+    ...(context.nodePortCIDRs === null ? [] : [set('nodeport-ips', [address])]),
+    ...(rewritesInServiceChain(version) ? [set('hairpin-connections', [address, ...entry])] : []),
+    verdictMap('no-endpoint-services', entry),
+    verdictMap('no-endpoint-nodeports', entry.slice(1)),
+    ...(hasFirewallChains(version)
+      ? [verdictMap('firewall-ips', entry)]
+      : [set('firewall', entry), {...set('firewall-allow', [...entry, address]), flags: ['interval']}]),
+    verdictMap('service-ips', entry),
+    verdictMap('service-nodeports', entry.slice(1)),
+  ];
+}
+
+/** The addresses that node ports answer on; null where it is all of them, and the set is not there. */
+export function nodePortIPs(context: NodeContext): readonly string[] | null {
+  return nodePortDestinations(context);
+}
+
+/** The affinity sets of one Service port, one for each endpoint. */
+export function affinitySets({item, context}: NftPlan): readonly SetShape[] {
+  const {affinitySeconds} = item.port;
+  if (affinitySeconds === null) return [];
+  return item.endpoints.reachable.map(endpoint => ({
+    ...set(item.names.affinity(endpoint), [addressType(context)]),
+    flags: ['timeout'],
+    timeout: affinitySeconds,
+  }));
+}
+
+function addressType({family}: NodeContext): string {
+  return family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr';
+}
+
+function set(name: string, keyTypes: readonly string[]): SetShape {
+  return {name, keyTypes, valueTypes: null, flags: [], timeout: null};
+}
+
+function verdictMap(name: string, keyTypes: readonly string[]): SetShape {
+  return {...set(name, keyTypes), valueTypes: ['verdict']};
+}

@@ -1,0 +1,300 @@
+import type {ChainsByName} from '../../model/ruleset.ts';
+import {DumpChain} from './dump-chain.ts';
+
+/** A run of rules of one chain that stand together in the dump: byte offsets, the number of the first line, and how many they are. */
+interface Run {
+  readonly start: number;
+  end: number;
+  readonly line: number;
+  count: number;
+}
+
+/** Where a rule stands: `nameAt` is where the name of its chain starts, `end` the end of the line, without the newline. */
+export interface RuleAt {
+  readonly start: number;
+  readonly nameAt: number;
+  readonly end: number;
+  readonly line: number;
+  /** The line is the rule and nothing else: it has no counters and is not indented. */
+  readonly plain: boolean;
+}
+
+/** What is kept of each chain, numbers in a row: where its name stands, and its first run of rules. */
+const NAME_START = 0;
+const NAME_END = 1;
+const START = 2;
+const END = 3;
+const LINE = 4;
+const COUNT = 5;
+const FLAGS = 6;
+const HASH = 7;
+const ROW = 8;
+
+/** A rule is not plain: then its bytes are not its text. */
+const NOT_PLAIN = 1;
+const INCOMPLETE = 2;
+
+const SPACE = 0x20;
+
+/**
+ * The chains of one table of a dump, in its order. A large node holds a quarter of a million, most of which are compared as text and
+ * never looked at again: so a chain is a row of offsets into the bytes of the dump, found by its name's hash, and becomes an object
+ * when somebody asks for it.
+ */
+export class ChainTable implements ChainsByName {
+  readonly bytes: Buffer;
+  readonly table: {readonly name: string};
+  size = 0;
+  /** Of all chains. */
+  ruleCount = 0;
+  #rows = new Int32Array(64 * ROW);
+  /** Open addressing, at most half full: the number of a chain plus one, 0 where there is none. */
+  #slots = new Int32Array(128);
+  readonly #policies = new Map<number, string>();
+  /** Runs after the first: the rules of a chain nearly always stand together. */
+  readonly #laterRuns = new Map<number, Run[]>();
+  readonly #objects = new Map<number, DumpChain>();
+  /** The same in the order in which they were asked for. */
+  readonly #asked: number[] = [];
+  #sought: Uint8Array = new Uint8Array(64);
+  #last = -1;
+
+  /** The name of `table` may be found out only when the whole dump has been read. */
+  constructor(bytes: Buffer, table: {readonly name: string}) {
+    this.bytes = bytes;
+    this.table = table;
+  }
+
+  get(name: string): DumpChain | undefined {
+    return this.at(this.placeOf(name));
+  }
+
+  placeOf(name: string): number {
+    if (name.length > this.#sought.length) this.#sought = new Uint8Array(2 * name.length);
+    for (let at = 0; at < name.length; at++) {
+      const code = name.charCodeAt(at);
+      if (code > 0xff) return -1;
+      this.#sought[at] = code;
+    }
+    return (this.#slots[this.#slotOf(this.#sought, 0, name.length)] ?? 0) - 1;
+  }
+
+  at(index: number): DumpChain | undefined {
+    return index < 0 || index >= this.size ? undefined : this.#object(index);
+  }
+
+  has(name: string): boolean {
+    return this.placeOf(name) >= 0;
+  }
+
+  *keys(): IterableIterator<string> {
+    for (let index = 0; index < this.size; index++) yield this.nameOf(index);
+  }
+
+  *values(): IterableIterator<DumpChain> {
+    for (let index = 0; index < this.size; index++) yield this.#object(index);
+  }
+
+  *startingWith(...prefixes: readonly string[]): IterableIterator<DumpChain> {
+    const wanted = prefixes.map(prefix => Buffer.from(prefix, 'latin1'));
+    for (let index = 0; index < this.size; index++) if (wanted.some(prefix => this.#startsWith(index, prefix))) yield this.#object(index);
+  }
+
+  /** How many chains are objects now. */
+  get asked(): number {
+    return this.#asked.length;
+  }
+
+  /** Drops the objects, with their parsed rules, that were made after the first `kept` of them. */
+  forgetAfter(kept: number, mayForget: (chain: string) => boolean): void {
+    for (const index of this.#asked.splice(kept)) {
+      if (mayForget(this.nameOf(index))) this.#objects.delete(index);
+      else this.#asked.push(index);
+    }
+  }
+
+  /** The number of the chain whose name stands in these bytes of the dump; a chain of a new name is added. */
+  enter(start: number, end: number): number {
+    // Rules come in the order in which the chains were declared, so it is mostly the next one.
+    const next = this.#last + 1;
+    this.#last = next < this.size && this.#isNamed(next, this.bytes, start, end) ? next : this.#found(start, end);
+    return this.#last;
+  }
+
+  /** Whether the word that starts there is the name of the chain. */
+  isAt(index: number, start: number): boolean {
+    const length = this.#cell(index, NAME_END) - this.#cell(index, NAME_START);
+    return this.bytes[start + length] === SPACE && this.#isNamed(index, this.bytes, start, start + length);
+  }
+
+  append(index: number, rule: RuleAt): void {
+    const rows = this.#rows;
+    const row = index * ROW;
+    const count = rows[row + COUNT] ?? 0;
+    this.ruleCount++;
+    if (!rule.plain) this.#flag(index, NOT_PLAIN);
+    if (count === 0) this.#begin(row, rule);
+    else if ((rows[row + LINE] ?? 0) + count !== rule.line || this.#laterRuns.has(index)) return this.#appendLater(index, rule);
+    rows[row + END] = rule.end;
+    rows[row + COUNT] = count + 1;
+  }
+
+  setPolicy(index: number, policy: string): void {
+    this.#policies.set(index, policy);
+  }
+
+  /** The dump tells nothing more of the chain, nor of those after it. */
+  markIncompleteFrom(first: number): void {
+    for (let index = first; index < this.size; index++) this.#flag(index, INCOMPLETE);
+  }
+
+  nameOf(index: number): string {
+    return this.bytes.toString('latin1', this.#cell(index, NAME_START), this.#cell(index, NAME_END));
+  }
+
+  policyOf(index: number): string | null {
+    return this.#policies.get(index) ?? null;
+  }
+
+  textAt(index: number): string {
+    if ((this.#cell(index, FLAGS) & NOT_PLAIN) === 0 && !this.#laterRuns.has(index))
+      return this.bytes.toString('latin1', this.#cell(index, START), this.#cell(index, END));
+    return this.linesOf(index)
+      .map(({text}) => text)
+      .join('\n');
+  }
+
+  linesOf(index: number): readonly {readonly text: string; readonly line: number}[] {
+    return this.#runsOf(index).flatMap(({start, end, line}) =>
+      this.bytes
+        .toString('utf8', start, end)
+        .split('\n')
+        .map((text, at) => ({text: withoutCounters(text), line: line + at})),
+    );
+  }
+
+  isComplete(index: number): boolean {
+    return (this.#cell(index, FLAGS) & INCOMPLETE) === 0;
+  }
+
+  ruleCountOf(index: number): number {
+    const later = this.#laterRuns.get(index) ?? [];
+    return later.reduce((sum, {count}) => sum + count, this.#cell(index, COUNT));
+  }
+
+  #runsOf(index: number): readonly Run[] {
+    const count = this.#cell(index, COUNT);
+    if (count === 0) return [];
+    const first = {start: this.#cell(index, START), end: this.#cell(index, END), line: this.#cell(index, LINE), count};
+    return [first, ...(this.#laterRuns.get(index) ?? [])];
+  }
+
+  #found(start: number, end: number): number {
+    const slot = this.#slotOf(this.bytes, start, end);
+    const known = this.#slots[slot] ?? 0;
+    return known > 0 ? known - 1 : this.#add(slot, start, end);
+  }
+
+  #object(index: number): DumpChain {
+    const known = this.#objects.get(index);
+    if (known !== undefined) return known;
+    const chain = new DumpChain(this, index);
+    this.#objects.set(index, chain);
+    this.#asked.push(index);
+    return chain;
+  }
+
+  #begin(row: number, {start, nameAt, line}: RuleAt): void {
+    const rows = this.#rows;
+    const length = (rows[row + NAME_END] ?? 0) - (rows[row + NAME_START] ?? 0);
+    // Who looks for a chain by its name reads its rules next: the name there is nearer than that of its declaration.
+    rows[row + NAME_START] = nameAt;
+    rows[row + NAME_END] = nameAt + length;
+    rows[row + START] = start;
+    rows[row + LINE] = line;
+  }
+
+  #appendLater(index: number, {start, end, line}: RuleAt): void {
+    const runs = this.#laterRuns.get(index);
+    const last = runs?.at(-1);
+    if (last !== undefined && last.line + last.count === line) {
+      last.end = end;
+      last.count++;
+      return;
+    }
+    const run = {start, end, line, count: 1};
+    if (runs === undefined) this.#laterRuns.set(index, [run]);
+    else runs.push(run);
+  }
+
+  #add(slot: number, start: number, end: number): number {
+    const index = this.size++;
+    if (this.#rows.length < this.size * ROW) this.#rows = doubled(this.#rows);
+    this.#rows.set([start, end, 0, 0, 0, 0, 0, hashOf(this.bytes, start, end)], index * ROW);
+    this.#slots[slot] = index + 1;
+    if (this.#slots.length < 2 * this.size) this.#rehash();
+    return index;
+  }
+
+  #rehash(): void {
+    const slots = new Int32Array(2 * this.#slots.length);
+    for (let index = 0; index < this.size; index++) {
+      let slot = this.#cell(index, HASH) & (slots.length - 1);
+      while (slots[slot] !== 0) slot = (slot + 1) & (slots.length - 1);
+      slots[slot] = index + 1;
+    }
+    this.#slots = slots;
+  }
+
+  /** Where the chain of that name is, or would be. */
+  #slotOf(bytes: Uint8Array, start: number, end: number): number {
+    const hash = hashOf(bytes, start, end);
+    const mask = this.#slots.length - 1;
+    let slot = hash & mask;
+    for (let known = this.#slots[slot] ?? 0; known !== 0; known = this.#slots[slot] ?? 0) {
+      if (this.#cell(known - 1, HASH) === hash && this.#isNamed(known - 1, bytes, start, end)) return slot;
+      slot = (slot + 1) & mask;
+    }
+    return slot;
+  }
+
+  #isNamed(index: number, bytes: Uint8Array, start: number, end: number): boolean {
+    const own = this.#cell(index, NAME_START);
+    const length = end - start;
+    if (this.#cell(index, NAME_END) - own !== length) return false;
+    for (let at = 0; at < length; at++) if (this.bytes[own + at] !== bytes[start + at]) return false;
+    return true;
+  }
+
+  #startsWith(index: number, prefix: Uint8Array): boolean {
+    const own = this.#cell(index, NAME_START);
+    if (this.#cell(index, NAME_END) - own < prefix.length) return false;
+    for (let at = 0; at < prefix.length; at++) if (this.bytes[own + at] !== prefix[at]) return false;
+    return true;
+  }
+
+  #cell(index: number, column: number): number {
+    return this.#rows[index * ROW + column] ?? 0;
+  }
+
+  #flag(index: number, flag: number): void {
+    this.#rows[index * ROW + FLAGS] = this.#cell(index, FLAGS) | flag;
+  }
+}
+
+function withoutCounters(line: string): string {
+  return line.trim().replace(/^\[\d+:\d+\]\s*/, '');
+}
+
+function doubled(rows: Int32Array): Int32Array<ArrayBuffer> {
+  const more = new Int32Array(2 * rows.length);
+  more.set(rows);
+  return more;
+}
+
+/** FNV-1a, and the high bits mixed into the low ones, which choose the slot. */
+function hashOf(bytes: Uint8Array, start: number, end: number): number {
+  let hash = 0x811c9dc5;
+  for (let at = start; at < end; at++) hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193);
+  return hash ^ (hash >>> 15);
+}

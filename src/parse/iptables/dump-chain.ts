@@ -1,0 +1,54 @@
+import type {Chain, Rule} from '../../model/ruleset.ts';
+import {parseRule} from './rule.ts';
+
+/** Where a chain of a dump is stored, by the chain's index. */
+export interface ChainStore {
+  readonly table: {readonly name: string};
+  nameOf(index: number): string;
+  policyOf(index: number): string | null;
+  isComplete(index: number): boolean;
+  ruleCountOf(index: number): number;
+  textAt(index: number): string;
+  linesOf(index: number): readonly {readonly text: string; readonly line: number}[];
+}
+
+/** A chain as it stands in a dump; a rule costs nothing until somebody asks for it. */
+export class DumpChain implements Chain {
+  readonly #chains: ChainStore;
+  readonly #index: number;
+  #rules: readonly Rule[] | null = null;
+
+  constructor(chains: ChainStore, index: number) {
+    this.#chains = chains;
+    this.#index = index;
+  }
+
+  get table(): string {
+    return this.#chains.table.name;
+  }
+
+  get name(): string {
+    return this.#chains.nameOf(this.#index);
+  }
+
+  get policy(): string | null {
+    return this.#chains.policyOf(this.#index);
+  }
+
+  get complete(): boolean {
+    return this.#chains.isComplete(this.#index);
+  }
+
+  get ruleCount(): number {
+    return this.#chains.ruleCountOf(this.#index);
+  }
+
+  text(): string {
+    return this.#chains.textAt(this.#index);
+  }
+
+  rules(): readonly Rule[] {
+    this.#rules ??= this.#chains.linesOf(this.#index).map(({text, line}) => parseRule(text, {table: this.table, chain: this.name, line}));
+    return this.#rules;
+  }
+}

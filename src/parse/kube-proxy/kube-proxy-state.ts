@@ -1,0 +1,55 @@
+import {readJson} from '../json-text.ts';
+import type {Family} from '../../model/family.ts';
+
+/** What a kube-proxy says of its own health (`/healthz` on port 10256). Times are in milliseconds since 1970. */
+export interface Healthz {
+  readonly now: number | null;
+  readonly lastUpdated: number | null;
+  /** False when it says that it is not healthy, as a whole or for a family. */
+  readonly healthy: boolean;
+}
+
+/** Reads `/healthz`; null when it is no JSON object, as the plain `ok` of old versions. */
+export function parseHealthz(text: string): Healthz | null {
+  const parsed = readJson(text);
+  if (typeof parsed !== 'object' || parsed === null) return null;
+  const {lastUpdated, currentTime, healthy, status} = parsed as {
+    lastUpdated?: unknown;
+    currentTime?: unknown;
+    healthy?: unknown;
+    status?: Record<string, {healthy?: unknown}>;
+  };
+  const families = Object.values(status ?? {});
+  return {
+    now: toTime(currentTime),
+    lastUpdated: toTime(lastUpdated),
+    healthy: healthy !== false && families.every(family => family?.healthy !== false),
+  };
+}
+
+/** RFC 3339, or as Go prints a time, up to 1.30: `2026-11-21 10:29:29.314491726 +0000 UTC m=+5.039295790`. */
+function toTime(value: unknown): number | null {
+  const time = typeof value === 'string' ? Date.parse(value.replace(/ [A-Z]+(?: m=\S+)?$/, '')) : Number.NaN;
+  return Number.isNaN(time) ? null : time;
+}
+
+/** The metrics of kube-proxy that tell whether it keeps up, by family where it says so. Times are in seconds since 1970. */
+export interface SyncMetrics {
+  readonly lastSync: ReadonlyMap<Family | '', number>;
+  readonly lastQueued: ReadonlyMap<Family | '', number>;
+  readonly restoreFailures: number;
+}
+
+/** Reads `/metrics`; metrics that are not there give nothing. */
+export function parseSyncMetrics(text: string): SyncMetrics {
+  const lastSync = new Map<Family | '', number>();
+  const lastQueued = new Map<Family | '', number>();
+  let restoreFailures = 0;
+  for (const [, name = '', labels = '', value = ''] of text.matchAll(/^kubeproxy_sync_proxy_rules_(\w+)(?:\{([^}]*)\})? (\S+)$/gm)) {
+    const family = (/ip_family="(IPv[46])"/.exec(labels)?.[1] ?? '') as Family | '';
+    if (name === 'last_timestamp_seconds') lastSync.set(family, Number(value));
+    else if (name === 'last_queued_timestamp_seconds') lastQueued.set(family, Number(value));
+    else if (name === 'iptables_restore_failures_total') restoreFailures += Number(value);
+  }
+  return {lastSync, lastQueued, restoreFailures};
+}

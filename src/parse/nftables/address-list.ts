@@ -1,0 +1,63 @@
+import {type Address, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
+import type {Family} from '../../model/family.ts';
+
+/** Addresses from `low` to `high`, both inside. */
+export interface AddressInterval {
+  readonly family: Family;
+  readonly low: bigint;
+  readonly high: bigint;
+}
+
+/** Reads `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`; null when it is none of these. */
+export function parseInterval(text: string): AddressInterval | null {
+  const dash = text.indexOf('-');
+  if (dash >= 0) return between(parseAddress(text.slice(0, dash)), parseAddress(text.slice(dash + 1)));
+  const cidr = parseCidr(text);
+  if (cidr === null) return null;
+  const size = 1n << (bitsOf(cidr.family) - BigInt(cidr.prefix));
+  return {family: cidr.family, low: cidr.base, high: cidr.base + size - 1n};
+}
+
+function between(low: Address | null, high: Address | null): AddressInterval | null {
+  if (low === null || high === null || low.family !== high.family) return null;
+  return {family: low.family, low: low.value, high: high.value};
+}
+
+/**
+ * The elements of an anonymous set of addresses as nft lists them: sorted, what overlaps or touches merged into one. Null when one of
+ * them is no address, prefix or range.
+ */
+export function mergeAddresses(texts: readonly string[]): readonly string[] | null {
+  const intervals: AddressInterval[] = [];
+  for (const text of texts) {
+    const interval = parseInterval(text);
+    if (interval === null) return null;
+    intervals.push(interval);
+  }
+  return merged(intervals).map(formatInterval);
+}
+
+function merged(intervals: readonly AddressInterval[]): readonly AddressInterval[] {
+  const sorted = [...intervals].sort((a, b) => (a.low < b.low ? -1 : a.low > b.low ? 1 : 0));
+  const result: AddressInterval[] = [];
+  for (const interval of sorted) {
+    const last = result.at(-1);
+    if (last === undefined || interval.low > last.high + 1n) result.push(interval);
+    else if (interval.high > last.high) result[result.length - 1] = {...last, high: interval.high};
+  }
+  return result;
+}
+
+/** A prefix where it is one, else a range. */
+function formatInterval({family, low, high}: AddressInterval): string {
+  const text = formatAddress(family, low);
+  if (low === high) return text;
+  const size = high - low + 1n;
+  const bits = size.toString(2).length - 1;
+  const isPrefix = size === 1n << BigInt(bits) && low % size === 0n;
+  return isPrefix ? `${text}/${Number(bitsOf(family)) - bits}` : `${text}-${formatAddress(family, high)}`;
+}
+
+function bitsOf(family: Family): bigint {
+  return family === 'IPv4' ? 32n : 128n;
+}

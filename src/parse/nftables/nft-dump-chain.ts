@@ -1,0 +1,54 @@
+import type {NftChain, NftHook, NftRule} from '../../model/nft-ruleset.ts';
+import {nftRule} from './nft-rule.ts';
+
+/** A chain as it stands in a dump: offsets into the bytes, so that a rule costs nothing until somebody asks for it. */
+export class NftDumpChain implements NftChain {
+  readonly table: string;
+  readonly name: string;
+  readonly #textAt: RuleTextAt;
+  base: NftHook | null = null;
+  comment: string | null = null;
+  complete = true;
+  /** Start, end and line of each rule, one after another. */
+  readonly #places: number[] = [];
+  #rules: readonly NftRule[] | null = null;
+
+  /** `textAt` gives the canonical text of the rule in the bytes from `start` to `end`. */
+  constructor(table: string, name: string, textAt: RuleTextAt) {
+    this.table = table;
+    this.name = name;
+    this.#textAt = textAt;
+  }
+
+  get ruleCount(): number {
+    return this.#places.length / 3;
+  }
+
+  append(start: number, end: number, line: number): void {
+    this.#places.push(start, end, line);
+  }
+
+  text(): string {
+    const texts: string[] = [];
+    for (let at = 0; at < this.#places.length; at += 3) texts.push(this.#textOf(at));
+    return texts.join('\n');
+  }
+
+  rules(): readonly NftRule[] {
+    this.#rules ??= this.#readRules();
+    return this.#rules;
+  }
+
+  #readRules(): readonly NftRule[] {
+    const {table, name: chain} = this;
+    return Array.from({length: this.ruleCount}, (_, index) =>
+      nftRule({table, chain, line: this.#places[index * 3 + 2] ?? 0, text: this.#textOf(index * 3)}),
+    );
+  }
+
+  #textOf(at: number): string {
+    return this.#textAt(this.#places[at] ?? 0, this.#places[at + 1] ?? 0);
+  }
+}
+
+export type RuleTextAt = (start: number, end: number) => string;

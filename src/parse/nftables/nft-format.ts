@@ -1,0 +1,65 @@
+import type {NftChain, NftElement, NftRuleset, NftSet, NftTable} from '../../model/nft-ruleset.ts';
+import {formatNftSeconds} from './nft-elements.ts';
+
+/** The ruleset as `nft list ruleset` prints it, an element a line, and as `nft -f` reads it. Priorities are numbers. */
+export function formatNftRuleset({tables}: NftRuleset): string {
+  return [...tables.values()].map(formatTable).join('\n');
+}
+
+function formatTable(table: NftTable): string {
+  const head = [...(table.comment === null ? [] : [`\tcomment "${table.comment}"`]), ...(table.dormant ? ['\tflags dormant'] : [])];
+  const blocks = [...[...table.sets.values()].map(formatSet), ...[...table.chains.values()].map(formatChain)];
+  return `table ${table.id} {\n${head.map(line => `${line}\n`).join('')}${blocks.join('\n')}}\n`;
+}
+
+function formatSet(set: NftSet): string {
+  const flags = [...(isDynamic(set) ? ['dynamic'] : []), ...set.flags];
+  const lines = [
+    typeText(set),
+    ...(set.size === null ? [] : [`size ${set.size}`]),
+    ...(flags.length === 0 ? [] : [`flags ${flags.join(',')}`]),
+    ...(set.timeout === null ? [] : [`timeout ${formatNftSeconds(set.timeout)}`]),
+    ...(set.comment === null ? [] : [`comment "${set.comment}"`]),
+    ...(set.elements.size === 0
+      ? []
+      : [`elements = { ${[...set.elements.values()].map(element => formatElement(element, set)).join(',\n\t\t\t     ')} }`]),
+  ];
+  return block(set.valueTypes === null ? 'set' : 'map', set.name, lines);
+}
+
+/** JSON does not tell; those whose elements come and go are. */
+function isDynamic({dynamic, flags, size}: NftSet): boolean {
+  return dynamic ?? (flags.includes('timeout') && size !== null);
+}
+
+function typeText({keyTypes, valueTypes}: NftSet): string {
+  const types = [...keyTypes, ...(valueTypes ?? [])];
+  const isTypeof = types.some(type => type.startsWith('typeof '));
+  const join = (parts: readonly string[]): string => parts.map(part => part.replace('typeof ', '')).join(' . ');
+  return `${isTypeof ? 'typeof' : 'type'} ${join(keyTypes)}${valueTypes === null ? '' : ` : ${join(valueTypes)}`}`;
+}
+
+function formatElement({key, value, comment, expires}: NftElement, {keyTypes}: NftSet): string {
+  const parts = key.split(' . ');
+  const text = parts.map((part, index) => (keyTypes[index] === 'ifname' ? `"${part}"` : part)).join(' . ');
+  return [
+    text,
+    ...(expires === null ? [] : [`expires ${formatNftSeconds(expires)}`]),
+    ...(comment === null ? [] : [`comment "${comment}"`]),
+    ...(value === null ? [] : [`: ${value}`]),
+  ].join(' ');
+}
+
+function formatChain(chain: NftChain): string {
+  const {base, comment} = chain;
+  const rules = chain.text();
+  return block('chain', chain.name, [
+    ...(base === null ? [] : [`type ${base.type} hook ${base.hook} priority ${base.priority}; policy ${base.policy};`]),
+    ...(comment === null ? [] : [`comment "${comment}"`]),
+    ...(rules === '' ? [] : rules.split('\n')),
+  ]);
+}
+
+function block(kind: string, name: string, lines: readonly string[]): string {
+  return `\t${kind} ${name} {\n${lines.map(line => `\t\t${line}\n`).join('')}\t}\n`;
+}

@@ -1,0 +1,166 @@
+import type {NftElement, NftHook, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
+import {readJson} from '../json-text.ts';
+import {asNftRuleset, isNftFamily, newDumpSet, NftDumpTable} from './nft-dump-table.ts';
+import {nftSeconds} from './nft-elements.ts';
+import {expressionText, type ValueStyle} from './nft-json-expression.ts';
+import {jsonRuleText} from './nft-json-rule.ts';
+import {type JsonItem, jsonItems} from './nft-json-items.ts';
+import {isJsonObject, type Json, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
+
+/**
+ * Reads what `nft -j list ruleset` or `nft -j list table …` printed, also several documents one after another. Rules stay bytes
+ * until somebody asks for them. A dump that breaks off is read up to there: see `cut`.
+ */
+export function parseNftJson(input: Buffer | string): NftRuleset {
+  return new JsonReader(typeof input === 'string' ? Buffer.from(input) : input).read();
+}
+
+class JsonReader {
+  readonly #bytes: Buffer;
+  readonly #tables = new Map<string, NftDumpTable>();
+  readonly #strays: NftStray[] = [];
+  #toolVersion: string | null = null;
+  /** The last table that something belonged to, and whether that was a rule. */
+  #last: {readonly table: NftDumpTable; readonly isRule: boolean} | null = null;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  read(): NftRuleset {
+    const {items, cutAt} = jsonItems(this.#bytes);
+    for (const item of items) if (!this.#isRule(item)) this.#object(this.#bytes.toString('utf8', item.start, item.end));
+    return asNftRuleset({
+      tables: this.#tables,
+      toolVersion: this.#toolVersion,
+      strays: this.#strays,
+      cut: cutAt === null ? null : this.#cut(cutAt),
+    });
+  }
+
+  /** Most of a dump are rules, and for those it is enough to know where they belong. */
+  #isRule({start, end}: JsonItem): boolean {
+    const head = this.#bytes.toString('utf8', start, Math.min(end, start + longestHead));
+    const found = ruleHead.exec(head);
+    if (found === null) return false;
+    const [, family = '', name = '', chain = ''] = found;
+    this.#rule(this.#table(family, name), chain, {start, end});
+    return true;
+  }
+
+  #rule(table: NftDumpTable | null, name: string, {start, end}: JsonItem): void {
+    if (table === null) return;
+    const chain = table.openChain(name, this.#textAt);
+    chain.append(start, end, chain.ruleCount + 1);
+    this.#last = {table, isRule: true};
+  }
+
+  readonly #textAt = (start: number, end: number): string => {
+    const text = this.#bytes.toString('utf8', start, end);
+    const [, rule] = onlyEntry(readJson(text) as Json | undefined);
+    return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : text;
+  };
+
+  #object(text: string): void {
+    const [kind, content] = onlyEntry(readJson(text) as Json | undefined);
+    if (!isJsonObject(content)) return this.#stray(text);
+    if (kind === 'metainfo') {
+      this.#toolVersion = textOf(content['version']) || null;
+      return;
+    }
+    const table = this.#table(textOf(content['family']), textOf(content[kind === 'table' ? 'name' : 'table']));
+    if (table === null) return this.#stray(text);
+    this.#last = {table, isRule: false};
+    this.#declare(table, {kind, content, text});
+  }
+
+  #declare(table: NftDumpTable, {kind, content, text}: {readonly kind: string; readonly content: JsonObject; readonly text: string}): void {
+    if (kind === 'table') table.dormant = listOf(content['flags']).includes('dormant');
+    else if (kind === 'chain') table.openChain(textOf(content['name']), this.#textAt).base = hookOf(content);
+    else if (kind === 'set' || kind === 'map') addSet(table, content);
+    // A rule whose fields stand in another order.
+    else if (kind === 'rule') this.#stray(text);
+    else table.others.push(text);
+  }
+
+  #table(family: string, name: string): NftDumpTable | null {
+    if (!isNftFamily(family) || name === '') return null;
+    const table = this.#tables.get(`${family} ${name}`) ?? new NftDumpTable(family, name);
+    this.#tables.set(table.id, table);
+    return table;
+  }
+
+  #stray(text: string): void {
+    this.#strays.push({line: 1, text: text.slice(0, longestHead)});
+  }
+
+  /**
+   * A table stands as: sets, then all chains, then the rules chain by chain. A dump that breaks off among rules tells nothing more of
+   * the chain of the last rule and of those after it.
+   */
+  #cut(torn: string): NftRuleset['cut'] {
+    if (torn.trim() !== '') this.#stray(torn);
+    if (this.#last === null) return {table: '', line: 1};
+    const {table, isRule} = this.#last;
+    const chains = [...table.chains.values()];
+    const lastWithRules = chains.findLastIndex(({ruleCount}) => ruleCount > 0);
+    for (const chain of chains.slice(Math.max(0, lastWithRules))) chain.complete = false;
+    table.complete = false;
+    if (!isRule) {
+      table.declared = false;
+      for (const set of [...table.sets.values()].slice(-1)) set.complete = set.complete && chains.length > 0;
+    }
+    return {table: table.id, line: 1};
+  }
+}
+
+const longestHead = 1024;
+const ruleHead = /^\{\s*"rule":\s*\{\s*"family":\s*"(\w+)",\s*"table":\s*"([^"\\]*)",\s*"chain":\s*"([^"\\]*)"/;
+
+function hookOf({type, hook, prio, policy}: JsonObject): NftHook | null {
+  if (typeof hook !== 'string') return null;
+  return {type: textOf(type), hook, priority: Number(prio ?? 0), policy: policy === 'drop' ? 'drop' : 'accept'};
+}
+
+function addSet(table: NftDumpTable, {name, type, map, flags, timeout, size, comment, elem}: JsonObject): void {
+  const set = newDumpSet(table.id, textOf(name));
+  set.keyTypes = typesOf(type);
+  set.valueTypes = map === undefined ? null : typesOf(map);
+  set.flags = listOf(flags)
+    .map(textOf)
+    .filter(flag => flag !== 'dynamic')
+    .sort();
+  set.timeout = typeof timeout === 'number' ? timeout : null;
+  set.size = typeof size === 'number' ? size : null;
+  set.comment = typeof comment === 'string' ? comment : null;
+  const styles = set.keyTypes.map((keyType): ValueStyle => (keyType === 'mark' ? 'mark' : 'plain'));
+  for (const entry of listOf(elem)) {
+    const element = elementOf(entry, styles, set.valueTypes !== null);
+    set.elements.set(element.key, element);
+  }
+  table.sets.set(set.name, set);
+}
+
+/** `"ipv4_addr"`, `["ipv4_addr", "inet_proto"]`, the `"ipv4_addr . inet_service"` of a map's data, or `{"typeof": …}`. */
+function typesOf(type: Json | undefined): readonly string[] {
+  if (typeof type === 'string') return type.split(' . ');
+  const [kind, content] = onlyEntry(type);
+  if (kind === 'typeof')
+    return expressionText(content)
+      .split(' . ')
+      .map(part => `typeof ${part}`);
+  return listOf(type).flatMap(typesOf);
+}
+
+function elementOf(entry: Json, styles: readonly ValueStyle[], isMap: boolean): NftElement {
+  const [keyed, value] = isMap ? listOf(entry) : [entry];
+  const [kind, content] = onlyEntry(keyed);
+  const fields = kind === 'elem' && isJsonObject(content) ? content : {val: keyed};
+  const {val, comment, expires} = fields as JsonObject;
+  return {
+    key: expressionText(val, styles),
+    value: isMap ? expressionText(value) : null,
+    comment: typeof comment === 'string' ? comment : null,
+    expires: typeof expires === 'number' ? expires : typeof expires === 'string' ? nftSeconds(expires) : null,
+  };
+}

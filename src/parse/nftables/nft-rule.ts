@@ -1,0 +1,118 @@
+import type {NftRule} from '../../model/nft-ruleset.ts';
+import type {NftStatement} from '../../model/nft-statement.ts';
+import {mergeAddresses} from './address-list.ts';
+import {parseNftStatements} from './nft-statements.ts';
+import {closingBrace, joinNftTokens, nftTokens} from './nft-tokens.ts';
+
+/** What a rule is made of: its place, and its canonical text with the comment at the end. */
+export interface NftRuleText {
+  readonly table: string;
+  readonly chain: string;
+  readonly line: number;
+  readonly text: string;
+}
+
+/** A rule from its canonical text, whether read or expected. Its statements are parsed when somebody asks. */
+export function nftRule(given: NftRuleText): NftRule {
+  return new TextRule(given);
+}
+
+class TextRule implements NftRule {
+  readonly table: string;
+  readonly chain: string;
+  readonly line: number;
+  readonly text: string;
+  readonly body: string;
+  readonly comment: string | null;
+  #statements: readonly NftStatement[] | null = null;
+
+  constructor({table, chain, line, text}: NftRuleText) {
+    this.table = table;
+    this.chain = chain;
+    this.line = line;
+    this.text = text;
+    const {body, comment} = splitComment(text);
+    this.body = body;
+    this.comment = comment;
+  }
+
+  statements(): readonly NftStatement[] {
+    this.#statements ??= parseNftStatements(this.body);
+    return this.#statements;
+  }
+}
+
+function splitComment(text: string): {readonly body: string; readonly comment: string | null} {
+  const found = text.endsWith('"') ? /(?:^| )comment "([^"]*)"$/.exec(text) : null;
+  return found === null ? {body: text, comment: null} : {body: text.slice(0, found.index), comment: found[1] ?? ''};
+}
+
+/**
+ * A rule as any version of nft lists it, in canonical text: without handle and counts, single blanks, `&` for `and`, marks in eight
+ * digits, sets of addresses sorted and merged.
+ */
+export function canonicalNftRule(listed: string): string {
+  const text = listed.trim().replace(/\s*# handle \d+$/, '');
+  if (!isSpecial.test(text)) return text;
+  const {body, comment} = splitComment(text);
+  const tokens = canonicalTokens(nftTokens(body.replace(maskedFlags, oldFlags)));
+  return joinNftTokens(tokens) + (comment === null ? '' : ` comment "${comment}"`);
+}
+
+/** What nft 1.0.6 does not print of a rule without counters. A word too many costs only time. */
+const isSpecial = /\s\s|\t|\n|counter packets| used |\b(?:and|or|xor)\b|addr \. port|mark.*0x|(?:addr|=) \{|^mark |flags & \(/;
+
+/** `tcp flags & (fin | syn) == syn`, which older versions spell `tcp flags syn / fin,syn`. */
+const maskedFlags = /\btcp flags & \(([\w |]+)\) (==|!=) (\w+(?: ?\| ?\w+)*)/g;
+
+function oldFlags(_: string, mask: string, operator: string, flags: string): string {
+  const list = (text: string): string =>
+    text
+      .split('|')
+      .map(flag => flag.trim())
+      .join(',');
+  return `tcp flags ${operator === '!=' ? '!= ' : ''}${list(flags)} / ${list(mask)}`;
+}
+
+const symbols: Readonly<Record<string, string>> = {and: '&', or: '|', xor: '^'};
+/** After these a name stands, which may be any word. */
+const beforeName = new Set(['jump', 'goto', 'name']);
+
+function canonicalTokens(tokens: readonly string[]): readonly string[] {
+  const result: string[] = [];
+  for (let at = 0; at < tokens.length; at++) {
+    const token = tokens[at] ?? '';
+    const before = result.at(-1) ?? '';
+    if (beforeName.has(before)) result.push(token);
+    else if (token === '{') at = pushList(result, tokens, at);
+    else if (token === 'packets' && before === 'counter') at += 3;
+    else if (token === 'used' && before === 'last') at += 1;
+    else if (token === 'addr' && tokens[at + 1] === '.' && tokens[at + 2] === 'port') at += 2;
+    else if (token === 'mark' && startsSelector(before)) result.push('meta', 'mark');
+    else result.push(Object.hasOwn(symbols, token) ? (symbols[token] ?? token) : isMark(token, tokens) ? paddedMark(token) : token);
+  }
+  return result;
+}
+
+/** Whether a bare `mark` here is that of the packet, as nft spelled it once. */
+function startsSelector(before: string): boolean {
+  return before !== 'meta' && before !== 'ct' && before !== 'socket' && before !== 'mark';
+}
+
+function isMark(token: string, tokens: readonly string[]): boolean {
+  return /^0x[0-9a-f]{1,7}$/i.test(token) && tokens.includes('mark');
+}
+
+function paddedMark(token: string): string {
+  return `0x${token.slice(2).toLowerCase().padStart(8, '0')}`;
+}
+
+/** Takes over a list in braces and returns where it ends. */
+function pushList(result: string[], tokens: readonly string[], open: number): number {
+  const close = closingBrace(tokens, open);
+  const inside = tokens.slice(open + 1, close);
+  const addresses = inside.includes('{') || inside.includes(':') ? null : mergeAddresses(inside.filter(token => token !== ','));
+  const kept = addresses === null ? inside : addresses.flatMap((text, index) => (index === 0 ? [text] : [',', text]));
+  result.push('{', ...kept, '}');
+  return close;
+}

@@ -1,0 +1,205 @@
+import type {NftExpression, NftNat, NftOperator, NftStatement, NftVerdict} from '../../model/nft-statement.ts';
+import {isValueAhead, readExpression, readOperand} from './nft-expressions.ts';
+import {TokenReader} from './nft-token-reader.ts';
+
+/** Reads the body of a rule, in canonical text. What is not understood becomes an unknown statement with its text. */
+export function parseNftStatements(body: string): readonly NftStatement[] {
+  const reader = new TokenReader(body);
+  const statements: NftStatement[] = [];
+  while (!reader.atEnd) statements.push(...readStatement(reader));
+  return statements;
+}
+
+/** The verdict that a map holds: `goto X`, `drop`. */
+export function parseNftVerdict(text: string): NftVerdict {
+  const [word = '', chain = ''] = text.split(' ');
+  if (word === 'jump' || word === 'goto') return {kind: word, chain};
+  return isPlainVerdict(word) && chain === '' ? {kind: word} : {kind: 'unknown', text};
+}
+
+type PlainVerdict = 'accept' | 'drop' | 'return' | 'continue';
+
+function isPlainVerdict(word: string): word is PlainVerdict {
+  return word === 'accept' || word === 'drop' || word === 'return' || word === 'continue';
+}
+
+function readStatement(reader: TokenReader): readonly NftStatement[] {
+  const word = reader.peek();
+  if (isPlainVerdict(word)) return [{kind: 'verdict', verdict: {kind: reader.next() as PlainVerdict}}];
+  if (word === 'tcp' && reader.peek(1) === 'option') return [readTcpOption(reader)];
+  const read = Object.hasOwn(readers, word) ? readers[word] : undefined;
+  return [read === undefined ? (readCondition(reader) ?? readUnknown(reader)) : read(reader)];
+}
+
+type StatementReader = (reader: TokenReader) => NftStatement;
+
+const readers: Readonly<Record<string, StatementReader>> = {
+  jump: readJump,
+  goto: readJump,
+  reject: readReject,
+  notrack: reader => {
+    reader.next();
+    return {kind: 'notrack'};
+  },
+  dnat: readNat,
+  snat: readNat,
+  masquerade: readNat,
+  redirect: readNat,
+  add: readSetStatement,
+  update: readSetStatement,
+  delete: readSetStatement,
+  counter: readPassive,
+  log: readPassive,
+  flow: readPassive,
+  dup: readPassive,
+  last: readPassive,
+  limit: readUnknown,
+  quota: readUnknown,
+  xt: readExtension,
+  queue: readUnknown,
+  tproxy: readUnknown,
+  synproxy: readUnknown,
+  fwd: readUnknown,
+};
+
+function readJump(reader: TokenReader): NftStatement {
+  const kind = reader.next() === 'jump' ? 'jump' : 'goto';
+  return {kind: 'verdict', verdict: {kind, chain: reader.next()}};
+}
+
+/** `reject with icmp host-unreachable`, `reject with tcp reset`. */
+function readReject(reader: TokenReader): NftStatement {
+  reader.next();
+  if (reader.take('with')) {
+    reader.next();
+    reader.take('type');
+    reader.next();
+  }
+  return {kind: 'reject'};
+}
+
+/** `dnat [ip] to ADDRESS[:PORT] [flags]`, `redirect to :PORT`, `masquerade [to :PORT] [flags]`. */
+function readNat(reader: TokenReader): NftStatement {
+  const action = reader.next() as NftNat;
+  const start = reader.at - 1;
+  for (const word of ['ip', 'ip6', 'prefix', 'interval']) reader.take(word);
+  const target = reader.take('to') ? readNatTarget(reader) : {to: null, port: null};
+  while (natFlag.test(reader.peek())) reader.next();
+  return target === null ? readUnknown(reader, start) : {kind: 'nat', action, ...target};
+}
+
+const natFlag = /^(?:(?:random|fully-random|persistent)(?:,|$))+/;
+
+interface NatTarget {
+  readonly to: NftExpression | null;
+  readonly port: NftExpression | null;
+}
+
+function readNatTarget(reader: TokenReader): NatTarget | null {
+  const literal = /^(?:\[([^\]]+)\]|([\d.]+(?:-[\d.]+)?|[0-9a-f]*(?::[0-9a-f]*){2,}(?:-[0-9a-f:]+)?))?(?::(\d+(?:-\d+)?))?$/i.exec(
+    reader.peek(),
+  );
+  if (literal !== null && reader.peek() !== '') {
+    reader.next();
+    return {to: constant(literal[1] ?? literal[2]), port: constant(literal[3])};
+  }
+  if (reader.take(':')) return {to: null, port: readExpression(reader)};
+  const to = readExpression(reader);
+  if (to === null) return null;
+  const port = /^:(\d+(?:-\d+)?)$/.exec(reader.peek());
+  if (port !== null) reader.next();
+  return {to, port: constant(port?.[1])};
+}
+
+function constant(text: string | undefined): NftExpression | null {
+  return text === undefined ? null : {kind: 'value', text};
+}
+
+/** `update @set { KEY [timeout T] }`; into a map goes also a value. */
+function readSetStatement(reader: TokenReader): NftStatement {
+  const start = reader.at;
+  const operation = reader.next();
+  const set = reader.next();
+  if (!set.startsWith('@') || reader.peek() !== '{') return readUnknown(reader, start);
+  const inside = new TokenReader(reader.braces());
+  const key = readExpression(inside);
+  // A limit in the braces is a condition.
+  if (key === null || !(inside.atEnd || ['timeout', 'expires', 'comment', ':'].includes(inside.peek()))) return readUnknown(reader, start);
+  return {kind: 'set', operation, set: set.slice(1), key};
+}
+
+function readPassive(reader: TokenReader): NftStatement {
+  const start = reader.at;
+  reader.next();
+  skipArguments(reader);
+  return {kind: 'passive', text: reader.text(start)};
+}
+
+/** Takes all up to what is known to start a statement. */
+function readUnknown(reader: TokenReader, start: number = reader.at): NftStatement {
+  if (reader.at === start) reader.next();
+  skipArguments(reader);
+  return {kind: 'unknown', text: reader.text(start)};
+}
+
+/** `xt match "comment"` is that of iptables-nft: a comment asks nothing, of all others JSON does not tell what. */
+function readExtension(reader: TokenReader): NftStatement {
+  return reader.peek(1) === 'match' && reader.peek(2) === '"comment"' ? readPassive(reader) : readUnknown(reader);
+}
+
+/** `tcp option maxseg size set rt mtu` changes nothing of a packet's way; what an option is compared with cannot be told. */
+function readTcpOption(reader: TokenReader): NftStatement {
+  const start = reader.at;
+  reader.next();
+  skipArguments(reader);
+  const text = reader.text(start);
+  return {kind: / set /.test(text) ? 'passive' : 'unknown', text};
+}
+
+function skipArguments(reader: TokenReader): void {
+  while (!reader.atEnd && !startsStatement(reader)) {
+    if (reader.peek() === '{') reader.braces();
+    else reader.next();
+  }
+}
+
+/** Of a selector only those of two words are told apart from an argument, as in `log level info` or `socket mark 1`. */
+function startsStatement(reader: TokenReader): boolean {
+  const word = reader.peek();
+  return (
+    isPlainVerdict(word) ||
+    (Object.hasOwn(readers, word) && word !== 'last') ||
+    /^(?:ip6?|tcp|udp|meta|ct|th|[io]ifname|[io]if|fib)$/.test(word)
+  );
+}
+
+const operators: Readonly<Record<string, NftOperator>> = {'==': '==', '!=': '!=', '<': '<', '>': '>', '<=': '<=', '>=': '>='};
+
+/** What starts with something of the packet: a comparison, `vmap`, or `set`. */
+function readCondition(reader: TokenReader): NftStatement | null {
+  const start = reader.at;
+  const left = readExpression(reader);
+  if (left === null || left.kind === 'value') return back(reader, start);
+  if (reader.take('vmap')) {
+    const map = readOperand(reader);
+    return map === null ? back(reader, start) : {kind: 'vmap', key: left, map};
+  }
+  if (left.kind === 'selector' && reader.take('set')) {
+    const value = readExpression(reader);
+    return value === null ? back(reader, start) : {kind: 'assign', target: left.text, value};
+  }
+  const operator = operators[reader.peek()];
+  if (operator !== undefined) reader.next();
+  if (!isValueAhead(reader)) return back(reader, start);
+  const right = readExpression(reader);
+  if (right === null) return back(reader, start);
+  // `tcp flags syn / fin,syn,rst,ack`: only the flags after the slash are looked at.
+  const mask = reader.take('/') ? readOperand(reader) : null;
+  const looked: NftExpression = mask === null ? left : {kind: 'binary', operator: '&', left, right: mask};
+  return {kind: 'match', left: looked, operator: operator ?? '==', right};
+}
+
+function back(reader: TokenReader, start: number): null {
+  reader.at = start;
+  return null;
+}

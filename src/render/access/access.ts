@@ -1,0 +1,71 @@
+import {type AccessReport, missing, type ReviewedPermission, resourceText} from '../../model/access.ts';
+import {bindCommands, roleManifest} from './access-roles.ts';
+import {escapeText} from '../escape.ts';
+import {plainTable} from '../table/plain-table.ts';
+import {schemaVersion, toJson} from '../json.ts';
+import type {RenderOptions} from '../renderer.ts';
+import {type Style, styleOf} from '../style.ts';
+import {count} from '../verdict-line.ts';
+import {toYaml} from '../yaml.ts';
+
+export type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color'>) => string;
+
+/** The output formats of `access`. */
+export const accessRenderers = {
+  table: (report, options) => accessTable(report, styleOf(options.color)),
+  json: report => toJson(accessObject(report)),
+  yaml: report => toYaml(accessObject(report)),
+  role: report => roleManifest(report.permissions),
+} as const satisfies Readonly<Record<string, AccessRenderer>>;
+
+function accessObject(report: AccessReport): object {
+  const {cluster, transport, namespace, permissions} = report;
+  return {
+    ...{schemaVersion, cluster, transport, namespace, allowed: missing(report).length === 0},
+    permissions: permissions.map(({verb, group, resource, subresource, name, namespace: where, allowed, needed, purpose, without}) => ({
+      ...{verb, group, resource, subresource, name, namespace: where, allowed, needed, purpose, without},
+    })),
+    role: roleManifest(permissions),
+  };
+}
+
+function accessTable(report: AccessReport, style: Style): string {
+  const {permissions} = report;
+  const rows = permissions.map(permission => [
+    permission.verb,
+    resourceText(permission),
+    permission.namespace ?? '(all)',
+    permission.allowed ? style.green('yes') : permission.needed ? style.red('no') : style.yellow('no'),
+    permission.allowed ? permission.purpose : `${permission.purpose}; without it ${permission.without}`,
+  ]);
+  const parts = [answer(report, style), plainTable(['VERB', 'RESOURCE', 'NAMESPACE', 'ALLOWED', 'FOR'], rows)];
+  if (permissions.some(({allowed}) => !allowed)) parts.push(howToGrant(permissions));
+  return parts.join('\n\n');
+}
+
+function answer(report: AccessReport, style: Style): string {
+  const {cluster, transport, permissions} = report;
+  const what = escapeText(`${transport === 'agents' ? '--agents' : `--transport ${transport}`} (${cluster})`);
+  const needed = missing(report);
+  if (needed.length > 0) {
+    const names = needed.map(({verb, ...rest}) => `${verb} ${resourceText(rest)}`).join(', ');
+    const are = needed.length === 1 ? 'is' : 'are';
+    return style.red(`${needed.length} of ${permissions.length} permissions ${are} missing for ${what}: ${names}.`);
+  }
+  const others = permissions.filter(({allowed}) => !allowed).length;
+  const less =
+    others === 0 ? '' : style.yellow(` ${count(others, 'permission')} that would tell more ${others === 1 ? 'is' : 'are'} missing.`);
+  return style.green(`You may do everything that is needed for ${what}.`) + less;
+}
+
+/** All of it, not only what is missing: a Role that is applied again must not take away what the first one gave. */
+function howToGrant(permissions: readonly ReviewedPermission[]): string {
+  return [
+    'An administrator can grant it: "-o role" prints this for "kubectl apply -f -".',
+    '',
+    roleManifest(permissions),
+    '',
+    'And give it to a user (or --group=NAME, --serviceaccount=NAMESPACE:NAME):',
+    ...bindCommands(permissions).map(command => `  ${command}`),
+  ].join('\n');
+}

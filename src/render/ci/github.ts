@@ -1,0 +1,81 @@
+import type {Severity} from '../../model/finding.ts';
+import {severities} from '../../model/finding.ts';
+import type {Report} from '../../model/report.ts';
+import {escapeText} from '../escape.ts';
+import {nodeList} from '../table/finding-text.ts';
+import {type FindingGroup, groupFindings} from '../group-findings.ts';
+import type {Renderer} from '../renderer.ts';
+import {styleOf} from '../style.ts';
+import {count, verdictLine} from '../verdict-line.ts';
+import {waitText} from '../table/wait-section.ts';
+
+/**
+ * Workflow commands of GitHub Actions: an annotation for each finding, the same one on many nodes once. Harmless ones only when verbose.
+ * GitHub drops what is beyond ten annotations of a level in a step, so the tenth counts the others, which stand in the log.
+ */
+export const github: Renderer = (report, {verbose}) => {
+  const loud = report.findings.filter(({severity, known}) => !known && (severity !== 'info' || verbose));
+  const groups = groupFindings(loud);
+  const lines = severities.flatMap(severity =>
+    levelLines(
+      severity,
+      groups.filter(({finding}) => finding.severity === severity),
+    ),
+  );
+  return [logLine(verdictLine(report, styleOf(false))), ...waitLines(report), ...lines].join('\n');
+};
+
+function waitLines({wait}: Report): readonly string[] {
+  const slow = (wait?.nodes ?? []).filter(({look}) => look !== 1);
+  return slow.map(node => logLine(`${waitText(node)} on ${escapeText(node.name)}`));
+}
+
+const mostOfLevel = 10;
+
+function levelLines(severity: Severity, groups: readonly FindingGroup[]): readonly string[] {
+  if (groups.length <= mostOfLevel) return groups.map(annotation);
+  const rest = groups.slice(mostOfLevel - 1);
+  const title = `${count(rest.length, `more ${severity}`)}; see the log of this step`;
+  const message = rest.slice(0, mostCounted).map(titleOf).join('\n');
+  const more = rest.length > mostCounted ? `\nand ${rest.length - mostCounted} more` : '';
+  return [
+    ...groups.slice(0, mostOfLevel - 1).map(annotation),
+    command(severity, title, message + more),
+    ...rest.map(group => logLine(`${titleOf(group)}: ${escapeText(group.finding.message)}`)),
+  ];
+}
+
+const mostCounted = 50;
+
+const commands = {error: 'error', warning: 'warning', info: 'notice'} as const satisfies Readonly<Record<Severity, string>>;
+
+function annotation(group: FindingGroup): string {
+  const {severity, message, remedy} = group.finding;
+  return command(severity, titleOf(group), `${escapeText(message)}\n${escapeText(remedy)}`);
+}
+
+function titleOf({finding: {code, name}, nodes}: FindingGroup): string {
+  return `${code} ${name}${nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`}`;
+}
+
+function command(severity: Severity, title: string, message: string): string {
+  const short = title.length > longestTitle ? `${title.slice(0, longestTitle - 1)}…` : title;
+  return `::${commands[severity]} title=${property(short)}::${data(message)}`;
+}
+
+const longestTitle = 255;
+
+/** As `escapeData` of @actions/core. */
+function data(text: string): string {
+  return text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
+}
+
+/** As `escapeProperty` of @actions/core. */
+function property(text: string): string {
+  return data(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
+}
+
+/** A line that is no command: the runner takes `##[…]` for one wherever it stands. */
+function logLine(text: string): string {
+  return text.replaceAll('##[', '## [');
+}

@@ -1,0 +1,168 @@
+import type {Finding, ServiceName, Severity} from '../../model/finding.ts';
+import {severities} from '../../model/finding.ts';
+import type {NodeReport, NodeWait, Report} from '../../model/report.ts';
+import {findingTexts} from '../table/finding-text.ts';
+import {markup} from '../markup.ts';
+import type {Renderer} from '../renderer.ts';
+import {styleOf} from '../style.ts';
+import {waitText} from '../table/wait-section.ts';
+
+/**
+ * JUnit XML, as Jenkins and GitLab read it: a test suite for each node and one for the API, a test case for each Service. What
+ * reaches `--fail-on` is a failure, and what could not be read is an error: both end a pipeline. The Services of a node that was not
+ * read are skipped. Anything else is told in `system-out`.
+ */
+export const junit: Renderer = (report, {failOn}) => {
+  const judge = (finding: Finding): boolean => !finding.known && failOn !== 'never' && rank(finding.severity) <= rank(failOn);
+  const suites = suitesOf(report).map(suite => ({
+    ...suite,
+    cases: suite.cases.map(made => ({...made, failing: made.findings.filter(judge)})),
+  }));
+  const all = suites.flatMap(({cases}) => cases);
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    `<testsuites name="svc-trace" ${countsOf(all)}>`,
+    ...suites.flatMap(({name, cases}, index) => [
+      `  <testsuite name="${xml(name)}" id="${index}" ${countsOf(cases)} skipped="${skippedIn(cases)}" time="${timeOf(cases)}">`,
+      ...cases.flatMap(made => caseLines(name, made)),
+      '  </testsuite>',
+    ]),
+    '</testsuites>',
+  ].join('\n');
+};
+
+function rank(severity: Severity): number {
+  return severities.indexOf(severity);
+}
+
+interface Case {
+  readonly name: string;
+  readonly findings: readonly Finding[];
+  /** Why it could not be looked at. */
+  readonly error?: string;
+  /** Why it was not looked at. */
+  readonly skipped?: string;
+  /** How long it took to be as it should be, where that was waited for. */
+  readonly wait?: NodeWait;
+}
+
+interface Suite {
+  readonly name: string;
+  readonly cases: readonly Case[];
+}
+
+function suitesOf(report: Report): readonly Suite[] {
+  const byPlace = new Map<string, Finding[]>();
+  for (const finding of report.findings) {
+    const key = placeKey(finding.node, finding.service);
+    byPlace.set(key, [...(byPlace.get(key) ?? []), finding]);
+  }
+  const take = (node: string | undefined, service: ServiceName | undefined): readonly Finding[] =>
+    byPlace.get(placeKey(node, service)) ?? [];
+  const named = new Map(
+    [...report.services, ...report.findings.flatMap(({service}) => service ?? [])].map(service => [nameOf(service), service]),
+  );
+  const services = [...named].map(([name, service]) => ({name, service}));
+  const isFew = services.length * report.nodes.length <= mostCases;
+  const waits = new Map(report.wait?.nodes.map(wait => [wait.name, wait]));
+  return [
+    {
+      name: 'API',
+      cases: [
+        {name: apiName, findings: take(undefined, undefined), ...unreadApi(take(undefined, undefined))},
+        ...services.map(({name, service}) => ({name, findings: take(undefined, service)})),
+      ].filter(({findings}) => findings.length > 0 || report.nodes.length === 0),
+    },
+    ...report.nodes.map(node => ({
+      name: node.name,
+      cases: [
+        {name: nodeName, findings: take(node.name, undefined), ...unreadNode(node), ...waitOf(waits.get(node.name))},
+        ...services
+          .map(({name, service}) => ({name, findings: take(node.name, service), ...skippedOf(node)}))
+          .filter(({findings}) => findings.length > 0 || isFew),
+      ],
+    })),
+  ].filter(({cases}) => cases.length > 0);
+}
+
+/** With more than this, only those with something to say have a case of their own. */
+const mostCases = 100_000;
+
+/** What concerns all Services, of the cluster and of a node. */
+const apiName = '(the API itself)';
+const nodeName = '(the node itself)';
+
+function placeKey(node: string | undefined, service: ServiceName | undefined): string {
+  return JSON.stringify([node ?? null, service === undefined ? null : nameOf(service)]);
+}
+
+function nameOf({namespace, name}: ServiceName): string {
+  return `${namespace}/${name}`;
+}
+
+function unreadApi(findings: readonly Finding[]): Pick<Case, 'error'> {
+  const unread = findings.filter(({code, severity}) => code === 'ST901' && severity !== 'info');
+  return unread.length === 0 ? {} : {error: unread.map(({message}) => message).join('; ')};
+}
+
+/** A node that kube-proxy does not serve is not unread: there is nothing to read. */
+function unreadNode(node: NodeReport): Pick<Case, 'error' | 'skipped'> {
+  return node.status === 'unread' ? {error: node.reason ?? 'it was not read'} : skippedOf(node);
+}
+
+function skippedOf({status, reason}: NodeReport): Pick<Case, 'skipped'> {
+  return status === 'checked' ? {} : {skipped: reason ?? 'it was not read'};
+}
+
+function waitOf(wait: NodeWait | undefined): Pick<Case, 'wait'> {
+  return wait === undefined ? {} : {wait};
+}
+
+interface JudgedCase extends Case {
+  readonly failing: readonly Finding[];
+}
+
+/** A test case is one of these; the first that it can be. */
+function outcomeOf({failing, error, skipped}: JudgedCase): 'failure' | 'error' | 'skipped' | 'passed' {
+  if (failing.length > 0) return 'failure';
+  if (error !== undefined) return 'error';
+  return skipped === undefined ? 'passed' : 'skipped';
+}
+
+function countsOf(cases: readonly JudgedCase[]): string {
+  const count = (outcome: string): number => cases.filter(made => outcomeOf(made) === outcome).length;
+  return `tests="${cases.length}" failures="${count('failure')}" errors="${count('error')}"`;
+}
+
+/** The element that holds all suites has no room for this one. */
+function skippedIn(cases: readonly JudgedCase[]): number {
+  return cases.filter(made => outcomeOf(made) === 'skipped').length;
+}
+
+/** In seconds. */
+function timeOf(cases: readonly JudgedCase[]): string {
+  return String(Math.round(cases.reduce((sum, {wait}) => sum + (wait?.seconds ?? 0), 0) * 1000) / 1000);
+}
+
+function caseLines(suite: string, made: JudgedCase): readonly string[] {
+  const {name, findings, failing, error = '', skipped = '', wait} = made;
+  const open = `    <testcase classname="${xml(suite)}" name="${xml(name)}" time="${timeOf([made])}"`;
+  const text = findingTexts(findings, {style: styleOf(false), width: Infinity, most: 20}).join('\n\n');
+  const told = [...(wait === undefined ? [] : [waitText(wait)]), ...(text === '' ? [] : [text])].join('\n\n');
+  const codes = [...new Set(failing.map(({code}) => code))].join(' ');
+  const outcome = {
+    failure: `      <failure type="${xml(codes)}" message="${xml(failing[0]?.message ?? '')}">${xml(told)}</failure>`,
+    error: `      <error type="ST901" message="${xml(error)}">${xml(told || error)}</error>`,
+    skipped: `      <skipped message="${xml(skipped)}"/>`,
+    passed: '',
+  };
+  const kind = outcomeOf(made);
+  const isTold = kind === 'failure' || kind === 'error' || told === '';
+  const lines = [...(kind === 'passed' ? [] : [outcome[kind]]), ...(isTold ? [] : [`      <system-out>${xml(told)}</system-out>`])];
+  return lines.length === 0 ? [`${open}/>`] : [`${open}>`, ...lines, '    </testcase>'];
+}
+
+/** For attributes and text; line ends stay. */
+function xml(text: string): string {
+  return text.split('\n').map(markup).join('\n');
+}

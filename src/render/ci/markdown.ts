@@ -1,0 +1,118 @@
+import type {Finding} from '../../model/finding.ts';
+import type {WaitReport} from '../../model/report.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import {escapeText} from '../escape.ts';
+import {nodeList} from '../table/finding-text.ts';
+import {type FindingGroup, groupFindings} from '../group-findings.ts';
+import {docsOf} from '../json.ts';
+import type {Renderer} from '../renderer.ts';
+import {secondsText} from '../seconds-text.ts';
+import {styleOf} from '../style.ts';
+import {count, verdictLine} from '../verdict-line.ts';
+import {convergedText} from '../table/wait-section.ts';
+
+/** For a comment on a pull request: the verdict, a table of the findings, and what each rests on, folded. */
+export const markdown: Renderer = (report, {verbose}) => {
+  const loud = report.findings.filter(({severity}) => severity !== 'info' || verbose);
+  const groups = groupFindings(loud);
+  const shown = thatFit(groups);
+  const hidden = [
+    ...(groups.length > shown.length ? [`${groups.length - shown.length} more are in the other output formats`] : []),
+    ...(loud.length < report.findings.length ? [`${count(report.findings.length - loud.length, 'harmless finding')} not shown`] : []),
+  ];
+  return [
+    `**${prose(verdictLine(report, styleOf(false)))}**`,
+    ...(report.wait === undefined ? [] : [waitTable(report.wait)]),
+    ...(shown.length === 0 ? [] : [summaryTable(shown), ...shown.map(({text}) => text)]),
+    ...(hidden.length === 0 ? [] : [`_${hidden.join('; ')}_`]),
+  ].join('\n\n');
+};
+
+interface ShownFinding {
+  /** Of the table. */
+  readonly row: string;
+  /** What is folded. */
+  readonly text: string;
+}
+
+/** A comment on GitHub may be 65,536 characters long. */
+function thatFit(groups: readonly FindingGroup[]): readonly ShownFinding[] {
+  let left = mostLetters;
+  const shown = groups.slice(0, mostFindings).map(group => ({row: tableRow(group), text: details(group)}));
+  const end = shown.findIndex(({row, text}) => {
+    left -= row.length + text.length + 4;
+    return left < 0;
+  });
+  return end < 0 ? shown : shown.slice(0, end);
+}
+
+const mostLetters = 60_000;
+const mostFindings = 40;
+
+/** How long nodes took, those first that are not there yet. */
+function waitTable({nodes, seconds, clean}: WaitReport): string {
+  const slow = nodes.filter(({look}) => look !== 1).toSorted((a, b) => (b.seconds ?? Infinity) - (a.seconds ?? Infinity));
+  const head = `${clean ? 'As it should be' : 'Not as it should be'} after ${secondsText(seconds)}.`;
+  if (slow.length === 0) return head;
+  const rows = slow.slice(0, mostNodes).map(wait => `| ${prose(escapeText(wait.name))} | ${convergedText(wait)} |`);
+  const hidden = slow.length > mostNodes ? [`| ${slow.length - mostNodes} more | |`] : [];
+  return [head, '', '| node | as it should be |', '|---|---|', ...rows, ...hidden].join('\n');
+}
+
+const mostNodes = 20;
+
+function summaryTable(shown: readonly ShownFinding[]): string {
+  return ['| severity | finding | Service | nodes |', '|---|---|---|---|', ...shown.map(({row}) => row)].join('\n');
+}
+
+function tableRow({finding: {code, name, severity, service, known}, nodes}: FindingGroup): string {
+  const cells = [
+    severity + (known ? ' (known)' : ''),
+    `[${code}](${docsOf(code)}) ${name}`,
+    prose(serviceText(service)),
+    prose(nodeList(nodes)),
+  ];
+  return `| ${cells.join(' | ')} |`;
+}
+
+function serviceText(service: Finding['service']): string {
+  return service === undefined ? '' : escapeText(`${service.namespace}/${service.name}`);
+}
+
+function details({finding, nodes}: FindingGroup): string {
+  const {code, message, remedy, expected = [], actual = []} = finding;
+  const where = nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`;
+  const evidence = [
+    ...expected.slice(0, 4).map(rule => evidenceLine('expected', rule)),
+    ...actual.slice(0, 4).map(rule => evidenceLine('found', rule)),
+  ];
+  return [
+    `<details><summary>${quiet(html(`${code}${where}: ${escapeText(message)}`))}</summary>`,
+    ...(evidence.length === 0 ? [] : [`<pre>\n${evidence.join('\n')}\n</pre>`]),
+    `${prose(escapeText(remedy))}`,
+    '</details>',
+  ].join('\n\n');
+}
+
+function evidenceLine(word: string, {table, line, text}: RuleText): string {
+  const rule = text.length > 400 ? `${text.slice(0, 400)}…` : text;
+  return html(`${word.padEnd(8)} ${line > 0 ? `line ${line}: ` : ''}${escapeText(`${table} ${rule}`)}`);
+}
+
+function html(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+/** Every character that Markdown could take for its own is escaped. */
+function prose(text: string): string {
+  return quiet(html(text)).replace(/[\\`*_{}[\]()#+!|~]/g, '\\$&');
+}
+
+/** No @name calls anybody, no address becomes a link and no :name: a picture, which GitHub looks for in the text itself. */
+function quiet(text: string): string {
+  return text
+    .replaceAll('@', '@\u2060')
+    .replaceAll('://', ':\u2060//')
+    .replace(/www(?=\.)/gi, '$&\u2060')
+    .replace(/:(?=[\w+-]+:)/g, ':\u2060');
+}

@@ -1,0 +1,48 @@
+import type {EndpointTrace, PortTrace} from '../../model/service-trace.ts';
+
+/** The traces of each Service port, in the order in which the ports come. */
+export function portsOf(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {
+  return groupBy(traces, ({service, port}) => JSON.stringify([service.namespace, service.name, port.name, port.protocol, port.port]));
+}
+
+/** Nodes whose traces differ in nothing but line numbers and counters. */
+export function groupNodes(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {
+  return groupBy(traces, trace =>
+    JSON.stringify([trace.family, trace.entries], (name, value: unknown) => (isOfOneNode.has(name) ? undefined : value)),
+  );
+}
+
+const isOfOneNode = new Set(['line', 'packets', 'bytes']);
+
+export interface ChosenEndpoints {
+  readonly shown: readonly EndpointTrace[];
+  /** All of them as they should be. */
+  readonly hidden: readonly EndpointTrace[];
+}
+
+/** Every endpoint with something wrong; of those that are as they should be, a few when they are many. */
+export function chooseEndpoints(endpoints: readonly EndpointTrace[]): ChosenEndpoints {
+  const fine = endpoints.filter(({mark}) => mark === 'ok');
+  const hidden = fine.length <= manyEndpoints ? [] : fine.slice(fewEndpoints);
+  const isHidden = new Set(hidden);
+  return {shown: endpoints.filter(endpoint => !isHidden.has(endpoint)), hidden};
+}
+
+const manyEndpoints = 12;
+const fewEndpoints = 5;
+
+/** What part of the packets goes to these, together. */
+export function shareOf(endpoints: readonly EndpointTrace[]): number {
+  return endpoints.reduce((sum, {share}) => sum + share, 0);
+}
+
+function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): readonly (readonly T[])[] {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [item]);
+    else group.push(item);
+  }
+  return [...groups.values()];
+}

@@ -1,0 +1,96 @@
+import type {Report} from '../../model/report.ts';
+import {pictureHeading} from './picture-heading.ts';
+import type {Renderer} from '../renderer.ts';
+import {type GraphArrow, type GraphBox, type TraceGraph, traceGraphs} from './trace-graph.ts';
+import type {GraphOptions} from './trace-paths.ts';
+
+/**
+ * A flowchart as GitHub, GitLab and many wikis draw it: a subgraph for each port and group of nodes that fare alike. Mermaid draws
+ * nothing of a text beyond its limits; what does not fit is left out, and the heading says so.
+ */
+export const mermaid: Renderer = (report, {verbose}) => {
+  const heading = pictureHeading(report).map(quoted);
+  const {subgraphs, notes} = thatFit(report, {all: verbose, letters: mostLetters - heading.join('<br/>').length});
+  return [
+    'flowchart LR',
+    `  heading["${[...heading, ...notes.map(quoted)].join('<br/>')}"]`,
+    ...subgraphs.flat(),
+    '  classDef fault fill:#fde8e8,stroke:#c62828,stroke-width:2px,stroke-dasharray:5 3,color:#7f1d1d',
+  ].join('\n');
+};
+
+/** What Mermaid draws unless it is configured otherwise, which a text cannot do: `maxTextSize`, with some room for what is always there, and `maxEdges`. */
+const mostLetters = 49_000;
+const mostArrows = 500;
+
+interface Fitting {
+  /** Each as its lines. */
+  readonly subgraphs: readonly (readonly string[])[];
+  /** What is not drawn. */
+  readonly notes: readonly string[];
+}
+
+/** All subgraphs, or those with faults and as many of the others as there is room for, in their order. */
+function thatFit({traces}: Report, {all, letters: room}: GraphOptions & {readonly letters: number}): Fitting {
+  const graphs = traceGraphs(traces, {all});
+  // With all endpoints a graph can be too big by itself.
+  const short = all ? traceGraphs(traces, {all: false}) : graphs;
+  const drawn = new Map<number, readonly string[]>();
+  const left = {letters: room, arrows: mostArrows};
+  const hasFault = (index: number): boolean => graphs[index]?.boxes.some(({isFault}) => isFault) ?? false;
+  const take = (index: number, graph: TraceGraph | undefined): boolean => {
+    if (graph === undefined) return false;
+    const lines = subgraph(graph, `g${index + 1}`);
+    const letters = lines.reduce((sum, line) => sum + line.length + 1, 0);
+    if (letters > left.letters || graph.arrows.length > left.arrows) return false;
+    left.letters -= letters;
+    left.arrows -= graph.arrows.length;
+    drawn.set(index, lines);
+    return true;
+  };
+  const order = [...graphs.keys()].toSorted((a, b) => Number(hasFault(b)) - Number(hasFault(a)) || a - b);
+  const shortened = order.filter(index => !take(index, graphs[index]) && take(index, short[index])).length;
+  return {
+    subgraphs: [...drawn].toSorted(([a], [b]) => a - b).map(([, lines]) => lines),
+    notes: notesOf(graphs.length - drawn.size, shortened),
+  };
+}
+
+function notesOf(missing: number, shortened: number): readonly string[] {
+  const others = 'Mermaid draws no more; -o svg draws all, or choose fewer Services or nodes';
+  if (missing > 0) return [`${missing} more pictures are left out: ${others}`];
+  return shortened > 0 ? [`in ${shortened} of the pictures only a few of many endpoints are drawn: ${others}`] : [];
+}
+
+function subgraph({title, boxes, arrows}: TraceGraph, id: string): readonly string[] {
+  return [
+    `  subgraph ${id}["${quoted(title)}"]`,
+    '    direction LR',
+    ...boxes.map(box => `    ${boxText(box, id)}`),
+    ...arrows.map(arrow => `    ${arrowText(arrow, id)}`),
+    '  end',
+  ];
+}
+
+function boxText({id, kind, lines, isFault}: GraphBox, graph: string): string {
+  const [open, close] = shapes[kind];
+  return `${graph}${id}${open}"${lines.map(quoted).join('<br/>')}"${close}${isFault ? ':::fault' : ''}`;
+}
+
+const shapes = {entry: ['([', '])'], chain: ['[', ']'], endpoint: ['(', ')'], end: ['{{', '}}']} as const;
+
+function arrowText({from, to, label, isFault}: GraphArrow, graph: string): string {
+  const text = label === '' ? '' : `|"${quoted(label)}"|`;
+  return `${graph}${from} ${isFault ? '-.->' : '-->'}${text} ${graph}${to}`;
+}
+
+/**
+ * Mermaid reads directives, tags and Markdown in labels too, so whatever is not plainly text becomes an entity code. Formulas and icons
+ * it looks for afterwards: a sign without width breaks these up.
+ */
+function quoted(text: string): string {
+  const plain = text.replace(/\$(?=\$)|:(?=fa-)/g, '$&\u2060');
+  return plain.replace(/%(?![ ,]|$)|[^\w .,:/()+%✓✗…\u2060\u00c0-\ud7ff-]/gu, character =>
+    character === '"' ? '#quot;' : `#${character.codePointAt(0)};`,
+  );
+}

@@ -1,0 +1,37 @@
+import type {Report} from '../../model/report.ts';
+import {escapeText} from '../escape.ts';
+import {nodeList} from '../table/finding-text.ts';
+import {groupFindings} from '../group-findings.ts';
+import {styleOf} from '../style.ts';
+import {verdictLine} from '../verdict-line.ts';
+
+/**
+ * What stands above a picture: the verdict, what was not looked at, and the findings. A node whose rules for a Service are right can
+ * still lose all of its packets. Control characters are spelled out.
+ */
+export function pictureHeading(report: Report): readonly string[] {
+  const unread = report.nodes.filter(({status}) => status !== 'checked');
+  const found = groupFindings(report.findings.filter(({severity}) => severity !== 'info' || report.traces.length === 0));
+  return [
+    verdictLine(report, styleOf(false)),
+    ...unread.slice(0, most).map(({name, reason}) => `? ${name}: ${reason ?? ''}`),
+    ...more(unread.length, 'nodes were not looked at, or in part'),
+    ...found.slice(0, most).map(({finding, nodes}) => {
+      const {code, severity, name, message} = finding;
+      return `${severity === 'info' ? '' : '✗ '}${code} ${severity} ${name}${nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`}: ${message}`;
+    }),
+    ...more(found.length, 'findings'),
+  ].map(line => shorten(escapeText(line)));
+}
+
+const most = 8;
+
+function more(all: number, what: string): readonly string[] {
+  return all <= most ? [] : [`and ${all - most} more ${what}`];
+}
+
+function shorten(line: string): string {
+  return line.length <= longest ? line : `${line.slice(0, longest)}…`;
+}
+
+const longest = 150;

@@ -1,0 +1,134 @@
+import {entryText} from '../../model/entry.ts';
+import type {EndpointTrace, EntryTrace} from '../../model/service-trace.ts';
+import {escapeText} from '../escape.ts';
+import {chooseEndpoints, shareOf} from './group-traces.ts';
+import {endText, packetsText, percent, shouldBe} from '../trace-words.ts';
+
+export interface GraphOptions {
+  /** Every endpoint, also of a Service that has hundreds. */
+  readonly all: boolean;
+}
+
+/** Entries that lead through the same chain to the same ends. All text has its control characters spelled out. */
+export interface Way {
+  readonly entries: readonly WayEntry[];
+  /** The chain that picks the endpoint; null when the entry leads to its end at once. */
+  readonly pick: string | null;
+  readonly leaves: readonly Leaf[];
+  /** What becomes of every packet of an entry on its way, in a word; empty for nothing. */
+  readonly note: (entry: number) => string;
+}
+
+export interface WayEntry {
+  readonly lines: readonly string[];
+  readonly isFault: boolean;
+  readonly steps: readonly {readonly to: string; readonly line: number; readonly packets: string}[];
+}
+
+/** Where a way ends. */
+export interface Leaf {
+  readonly kind: 'endpoint' | 'end';
+  readonly lines: readonly string[];
+  readonly isFault: boolean;
+  /** What part of the packets goes there. */
+  readonly label: string;
+  /** The endpoint's own chain, and the line of the rule in it that rewrites the packet. */
+  readonly chain: {readonly name: string; readonly line: number; readonly packets: string} | null;
+}
+
+export function waysOf(entries: readonly EntryTrace[], options: GraphOptions): readonly Way[] {
+  const ways = new Map<string, EntryTrace[]>();
+  for (const entry of entries) {
+    const key = wayKey(entry);
+    ways.set(key, [...(ways.get(key) ?? []), entry]);
+  }
+  return [...ways.values()].flatMap(group => wayOf(group, options));
+}
+
+/** Masquerading is said at the entry when it befalls all its packets, and does not set ways apart then. */
+function wayKey(trace: EntryTrace): string {
+  const endpoints = isOneWay(trace) ? trace.endpoints.map(({masquerade, ...rest}) => rest) : trace.endpoints;
+  return JSON.stringify([trace.steps.at(-1)?.to ?? [entryText(trace.entry), trace.from], trace.mark, endpoints, trace.end]);
+}
+
+/** All packets are masqueraded, or none. */
+function isOneWay({endpoints}: EntryTrace): boolean {
+  return new Set(endpoints.filter(({share}) => share > 0).map(({masquerade}) => masquerade)).size < 2;
+}
+
+function wayOf(group: readonly EntryTrace[], options: GraphOptions): readonly Way[] {
+  const [first] = group;
+  if (first === undefined) return [];
+  const pick = first.steps.at(-1);
+  return [
+    {
+      entries: group.map(entryOf),
+      pick: pick === undefined ? null : escapeText(pick.to),
+      leaves: [...endpointLeaves(first, pick !== undefined && isOneWay(first), options), ...endLeaves(first)],
+      note: index => (group.slice(index, index + 1).some(isMasqueraded) ? 'masqueraded' : ''),
+    },
+  ];
+}
+
+function isMasqueraded(trace: EntryTrace): boolean {
+  return isOneWay(trace) && trace.endpoints.some(({masquerade}) => masquerade);
+}
+
+function entryOf(trace: EntryTrace): WayEntry {
+  const {entry, from, mark, steps, endpoints, end} = trace;
+  const isSaidElsewhere = mark !== 'missing' && (end !== null || endpoints.some(endpoint => endpoint.mark !== 'ok'));
+  const isFault = mark !== 'ok' && !isSaidElsewhere;
+  const fault = mark === 'missing' ? '✗ leads to no endpoint' : '✗ wrong';
+  return {
+    lines: [escapeText(entryText(entry)), `from ${escapeText(from)}`, ...(isFault ? [fault] : [])],
+    isFault,
+    steps: steps.map(step => ({to: escapeText(step.to), line: step.line, packets: packetsText(step)})),
+  };
+}
+
+/** Those that are as they should be are counted when they are many, and so are faulty ones beyond what a picture can hold. */
+function endpointLeaves({endpoints, steps}: EntryTrace, isSaidBefore: boolean, {all}: GraphOptions): readonly Leaf[] {
+  const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
+  const drawn = all ? shown : shown.slice(0, mostEndpoints);
+  return [
+    ...drawn.map(endpoint => endpointLeaf(endpoint, steps.at(-1)?.to, isSaidBefore)),
+    ...restLeaf(shown.slice(drawn.length), '✗', 'with something wrong'),
+    ...restLeaf(hidden, '✓', 'as they should be'),
+  ];
+}
+
+const mostEndpoints = 40;
+
+function restLeaf(rest: readonly EndpointTrace[], sign: '✓' | '✗', how: string): readonly Leaf[] {
+  if (rest.length === 0) return [];
+  const lines = [`${sign} ${rest.length} more endpoints`, how];
+  return [{kind: 'endpoint', lines, isFault: sign === '✗', label: percent(shareOf(rest)), chain: null}];
+}
+
+function endpointLeaf(endpoint: EndpointTrace, pick: string | undefined, isSaidBefore: boolean): Leaf {
+  const {hostPort, mark, pod, nodeName, state, share, masquerade, rewrite} = endpoint;
+  const owner = `${escapeText(pod ?? 'no pod')}${nodeName === null ? '' : ` on ${escapeText(nodeName)}`}`;
+  const isOwnChain = rewrite !== null && rewrite.chain !== endpoint.pick?.chain && rewrite.chain !== pick;
+  return {
+    kind: 'endpoint',
+    lines: [
+      `${mark === 'ok' ? '✓' : '✗'} ${escapeText(hostPort)}${mark === 'ok' ? '' : ` ${shouldBe(endpoint)}`}`,
+      ...(state === null ? ['no endpoint of the Service'] : [owner, state]),
+    ],
+    isFault: mark !== 'ok',
+    label: [percent(share), packetsText(endpoint.pick ?? {}), masquerade && !isSaidBefore ? 'masqueraded' : '']
+      .filter(part => part !== '')
+      .join(', '),
+    chain: isOwnChain ? {name: escapeText(rewrite.chain), line: rewrite.line, packets: packetsText(rewrite)} : null,
+  };
+}
+
+function endLeaves({end, mark}: EntryTrace): readonly Leaf[] {
+  if (end === null || (end.verdict === 'passed' && mark === 'ok')) return [];
+  const {rule} = end;
+  const line = rule !== null && rule.line > 0 ? ` line ${rule.line}` : '';
+  const packets = rule === null ? '' : packetsText(rule);
+  const where = rule === null ? [] : [escapeText(`${rule.table}/${rule.chain}${line}${packets === '' ? '' : `, ${packets}`}`)];
+  const lines = [`${mark === 'ok' ? '✓' : '✗'} ${escapeText(endText(end))}`, ...where, ...(mark === 'ok' ? [] : ['wrong'])];
+  return [{kind: 'end', lines, isFault: mark !== 'ok', label: '', chain: null}];
+}

@@ -1,0 +1,20 @@
+import {filtersHtml} from './filters.ts';
+import {findingsHtml, listFindings} from './finding-list.ts';
+import {html} from './html.ts';
+import {NodeRanges} from './node-ranges.ts';
+import {nodesHtml} from './node-table.ts';
+import {page} from './page.ts';
+import {graphsHtml} from './paths.ts';
+import type {Renderer} from '../renderer.ts';
+
+/** The pictures of `trace` and its findings in one page that needs nothing else. */
+export const traceHtml: Renderer = (report, {quiet, verbose}) => {
+  const places = {ranges: new NodeRanges(report), wayOf: () => null};
+  const graphs = graphsHtml(report.traces, {all: verbose});
+  return page(report, 'The way of packets', [
+    ...(quiet ? [] : [html`<section id="ways"><h2>The way of packets</h2>${graphs}</section>`]),
+    filtersHtml(report),
+    findingsHtml(listFindings(report.findings), places),
+    nodesHtml(report),
+  ]);
+};

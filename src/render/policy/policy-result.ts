@@ -1,0 +1,116 @@
+import {entryText} from '../../model/entry.ts';
+import type {Finding, ServiceName} from '../../model/finding.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import {escapeText} from '../escape.ts';
+import {nodeList} from '../table/finding-text.ts';
+import type {FindingGroup} from '../group-findings.ts';
+import {docsOf} from '../json.ts';
+import {count} from '../verdict-line.ts';
+
+/** Not met; could not be evaluated; not met and of no score; not evaluated, or excused; met: the words of the API, the loudest first. */
+export const outcomes = ['fail', 'error', 'warn', 'skip', 'pass'] as const;
+
+export type Outcome = (typeof outcomes)[number];
+
+export interface ResourceReference {
+  readonly apiVersion: 'v1';
+  readonly kind: 'Namespace' | 'Node' | 'Service';
+  readonly name: string;
+  readonly namespace?: string;
+}
+
+/** One result of a (Cluster)Report or (Cluster)PolicyReport: both APIs have these fields. */
+export interface PolicyResult {
+  readonly policy: string;
+  readonly rule: string;
+  readonly category?: string;
+  readonly source: 'svc-trace';
+  readonly result: Outcome;
+  readonly scored?: boolean;
+  readonly severity?: 'high' | 'medium' | 'low';
+  readonly message: string;
+  readonly resources?: readonly [ResourceReference];
+  readonly properties?: Readonly<Record<string, string>>;
+}
+
+/** The same finding on many nodes is one result. Dashboards look at the first resource only: the Service, or else the node. */
+export function resultOfGroup({finding, nodes}: FindingGroup): PolicyResult {
+  const {code, name, severity, service, node, message} = finding;
+  const others = nodes.length > 1 ? ` (and on ${count(nodes.length - 1, 'more node')})` : '';
+  const outcome = outcomeOf(finding);
+  return {
+    ...{policy: code, rule: name, category: categoryOf(code), source: 'svc-trace', result: outcome, scored: outcome === 'fail'},
+    severity: severities[severity],
+    message: escapeText(message) + others,
+    ...(service !== undefined ? {resources: [serviceReference(service)]} : node !== undefined ? {resources: [nodeReference(node)]} : {}),
+    properties: propertiesOf(finding, nodes),
+  };
+}
+
+/** What no finding tells: that something is well, or that it was not seen. There are many of these, so they are short. */
+export function ownResult(rule: string, result: Outcome, message: string, resource?: ResourceReference): PolicyResult {
+  return {
+    ...{policy: 'svc-trace', rule, source: 'svc-trace', result, message},
+    ...(resource === undefined ? {} : {resources: [resource]}),
+  };
+}
+
+export function serviceReference({namespace, name}: ServiceName): ResourceReference {
+  return {apiVersion: 'v1', kind: 'Service', namespace: escapeText(namespace), name: escapeText(name)};
+}
+
+export function nodeReference(name: string): ResourceReference {
+  return {apiVersion: 'v1', kind: 'Node', name: escapeText(name)};
+}
+
+/** What the baseline knows is excused, as a policy exception excuses; harmless findings are no fault of anybody. */
+function outcomeOf({code, severity, known}: Finding): Outcome {
+  if (known) return 'skip';
+  if (severity === 'error') return 'fail';
+  if (severity === 'info') return 'pass';
+  return code.startsWith('ST9') ? 'error' : 'warn';
+}
+
+/** `info` is not in every version of the older API. */
+const severities = {error: 'high', warning: 'medium', info: 'low'} as const;
+
+function categoryOf(code: string): string {
+  return categories[code.slice(0, 3)] ?? code;
+}
+
+const categories: Readonly<Record<string, string>> = {
+  ST1: 'API objects',
+  ST2: 'Service rules',
+  ST3: 'Frame of all Services',
+  ST4: 'Rules of others',
+  ST5: 'Node and kube-proxy',
+  ST9: 'Not seen',
+};
+
+function propertiesOf(finding: Finding, nodes: readonly string[]): Readonly<Record<string, string>> {
+  const {code, family, port, entry, endpoint, expected = [], actual = [], remedy, known} = finding;
+  const given: Readonly<Record<string, string>> = {
+    nodes: nodeList(nodes),
+    family: family ?? '',
+    port: port === undefined ? '' : `${port.name === '' ? '' : `${escapeText(port.name)} `}${port.port}/${port.protocol}`,
+    entry: entry === undefined ? '' : escapeText(entryText(entry)),
+    endpoint: escapeText(endpoint ?? ''),
+    expected: evidence(expected),
+    found: evidence(actual),
+    known: known ? 'in the baseline' : '',
+    remedy: escapeText(remedy),
+    docs: docsOf(code),
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ''));
+}
+
+/** At most four rules, a line each. */
+function evidence(rules: readonly RuleText[]): string {
+  return rules
+    .slice(0, 4)
+    .map(({table, line, text}) => {
+      const rule = text.length > 400 ? `${text.slice(0, 400)}…` : text;
+      return escapeText(`${line > 0 ? `line ${line}: ` : ''}${table} ${rule}`);
+    })
+    .join('\n');
+}

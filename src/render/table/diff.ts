@@ -1,0 +1,125 @@
+import type {BundleDiff, ChangeKind, EndpointChange, FieldChange, FindingChange, RulesChange} from '../../model/bundle-diff.ts';
+import type {ServiceName} from '../../model/finding.ts';
+import {escapeText} from '../escape.ts';
+import {nodeList} from './finding-text.ts';
+import {findingObject, schemaVersion, toJson} from '../json.ts';
+import type {RenderOptions} from '../renderer.ts';
+import {bySeverity, type Style, styleOf} from '../style.ts';
+import {count} from '../verdict-line.ts';
+import {wrap} from '../wrap.ts';
+import {toYaml} from '../yaml.ts';
+
+/** Turns what changed between two bundles into text, without a newline at its end. */
+export type DiffRenderer = (diff: BundleDiff, options: RenderOptions) => string;
+
+/** The output formats of `diff`. */
+export const diffRenderers = {
+  table: (diff, options) => sections(diff, {style: styleOf(options.color), width: options.width, all: options.verbose}),
+  json: diff => toJson(diffObject(diff)),
+  yaml: diff => toYaml(diffObject(diff)),
+} as const satisfies Readonly<Record<string, DiffRenderer>>;
+
+function diffObject({findings, ...diff}: BundleDiff): object {
+  return {schemaVersion, ...diff, findings: findings.map(({kind, finding}) => ({kind, finding: findingObject(finding)}))};
+}
+
+interface TextOptions {
+  readonly style: Style;
+  readonly width: number;
+  /** All lines that changed, not only a few of each place. */
+  readonly all: boolean;
+}
+
+function sections(diff: BundleDiff, options: TextOptions): string {
+  const {style} = options;
+  const {services, endpoints, nodes, rules, findings, notCompared} = diff;
+  const parts: readonly (readonly [string, readonly string[]])[] = [
+    ['FINDINGS', findings.map(change => findingLine(change, style))],
+    ['SERVICES', services.map(({kind, service, fields}) => `${sign(kind, style)} ${nameOf(service)}${fieldsText(fields)}`)],
+    ['ENDPOINTS', endpoints.map(change => endpointLine(change, style))],
+    ['NODES', nodes.map(({kind, node, fields}) => `${sign(kind, style)} ${escapeText(node)}${fieldsText(fields)}`)],
+    ['RULES', rulesLines(rules, options)],
+  ];
+  return [
+    verdict(diff, style),
+    ...parts.filter(([, lines]) => lines.length > 0).map(([title, lines]) => [style.bold(title), ...lines].join('\n')),
+    ...notCompared.map(reason => style.dim(`not compared: ${escapeText(reason)}`)),
+  ].join('\n\n');
+}
+
+function verdict({services, endpoints, nodes, rules, findings, notCompared}: BundleDiff, style: Style): string {
+  const lines = rules.reduce((sum, {came, went}) => sum + came.length + went.length, 0);
+  const places = new Set(rules.map(({node}) => node)).size;
+  const [came, went] = (['came', 'went'] as const).map(kind => findings.filter(change => change.kind === kind).length);
+  const parts = [
+    ...(came ? [count(came, 'new finding')] : []),
+    ...(went ? [`${count(went, 'finding')} gone`] : []),
+    ...(services.length > 0 ? [count(services.length, 'Service')] : []),
+    ...(endpoints.length > 0 ? [count(endpoints.length, 'endpoint')] : []),
+    ...(nodes.length > 0 ? [count(nodes.length, 'node')] : []),
+    ...(lines > 0 ? [`${count(lines, 'rule')} on ${count(places, 'node')}`] : []),
+  ];
+  if (parts.length === 0 && notCompared.length > 0) return style.yellow('SAME as far as it could be compared: no finding came or went');
+  if (parts.length === 0) return style.green('SAME: nothing that kube-proxy goes by, and none of its rules, changed');
+  return (came ? style.red : style.yellow)(`DIFFERENT: ${parts.join(', ')}`);
+}
+
+function sign(kind: ChangeKind, style: Style): string {
+  return {came: style.green('+'), went: style.red('-'), changed: style.yellow('~')}[kind];
+}
+
+function nameOf({namespace, name}: ServiceName): string {
+  return escapeText(`${namespace}/${name}`);
+}
+
+function fieldsText(fields: readonly FieldChange[]): string {
+  return fields.map(({field, before, after}) => `\n    ${escapeText(`${field}: ${before ?? '(none)'} → ${after ?? '(none)'}`)}`).join('');
+}
+
+function endpointLine({kind, service, port, endpoint, pod, nodeName, before, after}: EndpointChange, style: Style): string {
+  const place = pod === null ? '' : ` (${pod}${nodeName === null ? '' : ` on ${nodeName}`})`;
+  const state = kind === 'changed' ? `  ${before} → ${after}` : `  ${after ?? before}`;
+  return `${sign(kind, style)} ${nameOf(service)}:${escapeText(`${port} ${endpoint}${place}${state}`)}`;
+}
+
+function findingLine({kind, finding}: FindingChange, style: Style): string {
+  const {code, severity, node, message} = finding;
+  const where = node === undefined ? '' : `  ${escapeText(node)}`;
+  return `${sign(kind, style)} ${bySeverity(style, severity)(`${code} ${severity}`)}${where}  ${escapeText(message)}`;
+}
+
+/** Nodes on which the same lines changed are shown once. */
+function rulesLines(rules: readonly RulesChange[], options: TextOptions): readonly string[] {
+  const byNode = new Map<string, RulesChange[]>();
+  for (const change of rules) byNode.set(change.node, [...(byNode.get(change.node) ?? []), change]);
+  const groups = new Map<string, {readonly nodes: string[]; readonly changes: readonly RulesChange[]}>();
+  for (const [node, changes] of byNode) {
+    const key = JSON.stringify(changes.map(({place, came, went}) => [place, came, went]));
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, {nodes: [node], changes});
+    else group.nodes.push(node);
+  }
+  return [...groups.values()].flatMap(({nodes, changes}) => [nodeList(nodes), ...placesLines(changes, options)]);
+}
+
+const mostPlaces = 40;
+const mostLines = 6;
+
+function placesLines(changes: readonly RulesChange[], options: TextOptions): readonly string[] {
+  const shown = options.all ? changes : changes.slice(0, mostPlaces);
+  const hidden = changes.length - shown.length;
+  return [
+    ...shown.flatMap(change => placeLines(change, options)),
+    ...(hidden > 0 ? [options.style.dim(`  and ${hidden} more chains and lists; -v shows them`)] : []),
+  ];
+}
+
+function placeLines({place, came, went}: RulesChange, {style, width, all}: TextOptions): readonly string[] {
+  const lines = [...went.map(line => ['went', line] as const), ...came.map(line => ['came', line] as const)];
+  const shown = all ? lines : lines.slice(0, mostLines);
+  return [
+    `  ${escapeText(place)}`,
+    ...shown.flatMap(([kind, line]) => wrap(escapeText(line), width, `  ${sign(kind, style)} `)),
+    ...(shown.length < lines.length ? [style.dim(`    and ${lines.length - shown.length} more lines; -v shows them`)] : []),
+  ];
+}

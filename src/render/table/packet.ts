@@ -1,0 +1,72 @@
+import type {PacketAnswer} from '../../analyze/packet-query.ts';
+import {escapeText} from '../escape.ts';
+import {place, schemaVersion, toJson} from '../json.ts';
+import type {RenderOptions} from '../renderer.ts';
+import {type Style, styleOf} from '../style.ts';
+import {percent} from '../trace-words.ts';
+import {wrap} from '../wrap.ts';
+import {toYaml} from '../yaml.ts';
+
+/** Turns what nodes do to a packet into text: one node gives one object in JSON and YAML, several give a list. */
+export type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions) => string;
+
+/** The output formats of `packet`. */
+export const packetRenderers = {
+  tree: (answers, {color, width}) => answers.map(answer => packetTree(answer, styleOf(color), width)).join('\n\n'),
+  json: answers => toJson(packetObject(answers)),
+  yaml: answers => toYaml(packetObject(answers)),
+} as const satisfies Readonly<Record<string, PacketRenderer>>;
+
+function packetObject(answers: readonly PacketAnswer[]): object {
+  const objects = answers.map(answerObject);
+  return objects.length === 1 ? (objects[0] ?? {}) : objects;
+}
+
+function answerObject({node, query, outcomes}: PacketAnswer): object {
+  const {family, source, destination, port, protocol} = query;
+  return {
+    ...{schemaVersion, node, packet: {family, source, destination, port, protocol}},
+    outcomes: outcomes.map(({verdict, destination: rewritten, probability, masquerade, path, reason}) => ({
+      ...{verdict, destination: rewritten, probability: Number(probability.toFixed(9)), masquerade, path: path.map(place)},
+      ...(reason === undefined ? {} : {reason}),
+    })),
+  };
+}
+
+function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: number): string {
+  const head = `${style.bold(escapeText(node))}: ${query.protocol} ${query.source} → ${hostPort(query.destination, query.port)}`;
+  const lines = [`${head}  ${summary(outcomes, style)}`];
+  for (const [index, outcome] of outcomes.entries()) {
+    const last = index === outcomes.length - 1;
+    const {probability, destination, masquerade, path, reason} = outcome;
+    const target = destination === null ? 'not rewritten' : destination;
+    const chance = probability > 0.999999 ? '' : `${percent(probability)} `;
+    const why = reason === undefined ? '' : `: ${escapeText(reason)}`;
+    lines.push(`${last ? '└─' : '├─'} ${chance}${verdictText(outcome.verdict, style)} ${target}${masquerade ? ', masqueraded' : ''}${why}`);
+    const stem = last ? '  ' : '│ ';
+    for (const {table, line, text} of path) {
+      const first = `   ${style.dim(line === 0 ? `${escapeText(table)} (assumed)` : escapeText(`${table}:${line}`))} `;
+      lines.push(...wrap(escapeText(text), width - stem.length, first).map(part => stem + part));
+    }
+  }
+  return lines.join('\n');
+}
+
+function summary(outcomes: PacketAnswer['outcomes'], style: Style): string {
+  const verdicts = [...new Set(outcomes.map(({verdict}) => verdict))];
+  return verdicts.map(verdict => verdictText(verdict, style)).join(' or ');
+}
+
+function verdictText(verdict: PacketAnswer['outcomes'][number]['verdict'], style: Style): string {
+  const texts = {
+    accept: style.green('accepted'),
+    reject: style.red('refused'),
+    drop: style.red('dropped'),
+    undecided: style.yellow('undecided'),
+  };
+  return texts[verdict];
+}
+
+function hostPort(address: string, port: number): string {
+  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
+}

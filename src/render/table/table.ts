@@ -1,0 +1,53 @@
+import {append} from '../../model/append.ts';
+import type {Report} from '../../model/report.ts';
+import {escapeText} from '../escape.ts';
+import {findingTexts} from './finding-text.ts';
+import {matrix} from './matrix.ts';
+import type {Renderer, RenderOptions} from '../renderer.ts';
+import {type Style, styleOf} from '../style.ts';
+import {count, verdictLine} from '../verdict-line.ts';
+import {waitSection} from './wait-section.ts';
+
+/** The verdict, Services against nodes, and the findings with their evidence. Harmless findings are only counted. */
+export const table: Renderer = (report, options) => sections(report, options, false);
+
+/** The same with every Service, node and finding, and the settings that kube-proxy works with. */
+export const wide: Renderer = (report, options) => sections(report, {...options, verbose: true}, true);
+
+function sections(report: Report, options: RenderOptions, all: boolean): string {
+  const style = styleOf(options.color);
+  const {width} = options;
+  const loud = report.findings.filter(({severity}) => severity !== 'info' || options.verbose || isAnswer(report));
+  const parts = [verdictLine(report, style)];
+  if (!options.quiet && report.nodes.length > 0)
+    parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all}));
+  if (report.wait !== undefined) parts.push(waitSection(report.wait, {style, all}));
+  append(parts, findingTexts(loud, {style, width, most: all ? Infinity : 20}));
+  if (options.verbose) parts.push(settings(report, style));
+  const hidden = report.findings.length - loud.length;
+  if (hidden > 0 && !options.quiet) parts.push(style.dim(`${count(hidden, 'harmless finding')} not shown; -o wide shows them`));
+  return parts.filter(part => part !== '').join('\n\n');
+}
+
+/** Away from a terminal there is no end to the columns that could be shown. */
+const widestMatrix = 200;
+
+/** Of Services that are none of kube-proxy's, an info is all that there is to say. */
+function isAnswer({services}: Report): boolean {
+  return services.length === 0;
+}
+
+function settings(report: Report, style: Style): string {
+  return report.nodes
+    .map(node => {
+      const values = Object.entries(node.settings).map(
+        ([name, {value, source}]) => `  ${escapeText(`${name}=${value}`)} ${style.dim(`(${escapeText(source)})`)}`,
+      );
+      return [escapeText(`${node.name}: ${node.reason ?? running(node)}`), ...values].join('\n');
+    })
+    .join('\n');
+}
+
+function running({proxyMode, kubeProxyVersion, backend, rules}: Report['nodes'][number]): string {
+  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${count(rules, 'rule')}`;
+}

@@ -1,0 +1,151 @@
+import {append} from '../../model/append.ts';
+import {entryText} from '../../model/entry.ts';
+import type {CountedRule, EndpointTrace, EntryTrace, Mark, PortTrace} from '../../model/service-trace.ts';
+import {escapeText} from '../escape.ts';
+import {findingTexts, nodeList} from './finding-text.ts';
+import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/group-traces.ts';
+import type {Report} from '../../model/report.ts';
+import type {Renderer} from '../renderer.ts';
+import {type Style, styleOf} from '../style.ts';
+import {endText, ofFirstNode, packetsText, percent, portName, portNumber, shouldBe} from '../trace-words.ts';
+import {verdictLine} from '../verdict-line.ts';
+import {visibleLength} from '../wrap.ts';
+
+/** For every port the way of its packets, from entry to pod; nodes on which it is the same are shown once. */
+export const tree: Renderer = (report, options) => {
+  const style = styleOf(options.color);
+  const loud = options.verbose ? report.findings : report.findings.filter(({severity}) => severity !== 'info' || isAnswer(report));
+  const trees = options.quiet
+    ? []
+    : portsOf(report.traces).map(traces => portTree(traces, {style, width: options.width, all: options.verbose}));
+  return [
+    verdictLine(report, style),
+    ...trees,
+    ...unread(report, style),
+    ...findingTexts(loud, {style, width: options.width, most: Infinity}),
+  ].join('\n\n');
+};
+
+/** Without a single trace, an info is the answer: the Service is not kube-proxy's. */
+function isAnswer({traces}: Report): boolean {
+  return traces.length === 0;
+}
+
+function unread({nodes, traces}: Report, style: Style): readonly string[] {
+  const traced = new Set(traces.map(({node}) => node));
+  return nodes
+    .filter(({status}) => status !== 'checked')
+    .map(({name, reason}) =>
+      style.yellow(`${escapeText(name)}: ${traced.has(name) ? 'looked at in part' : 'not looked at'}: ${escapeText(reason ?? '')}`),
+    );
+}
+
+interface TreeOptions {
+  readonly style: Style;
+  readonly width: number;
+  /** Every endpoint, also of a Service that has hundreds. */
+  readonly all: boolean;
+}
+
+function portTree(traces: readonly PortTrace[], options: TreeOptions): string {
+  const [first] = traces;
+  if (first === undefined) return '';
+  const groups = groupNodes(traces);
+  const lines = [`${options.style.bold(escapeText(portName(first)))}  ${portNumber(first)}`];
+  for (const [index, group] of groups.entries()) append(lines, nodeTree(group, index === groups.length - 1, options));
+  return lines.join('\n');
+}
+
+function nodeTree(group: readonly PortTrace[], last: boolean, options: TreeOptions): readonly string[] {
+  const [first] = group;
+  if (first === undefined) return [];
+  const [branch, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
+  const shown = ofFirstNode(group);
+  const lines = shown === '' ? '' : options.style.dim(` (${escapeText(shown)})`);
+  const title = `${branch}${nodeList(group.map(({node}) => node))}${first.family === 'IPv6' ? ' IPv6' : ''}${lines}`;
+  return [
+    title,
+    ...first.entries.flatMap((entry, index) => entryTree(entry, index === first.entries.length - 1, options).map(line => stem + line)),
+  ];
+}
+
+function entryTree(trace: EntryTrace, last: boolean, options: TreeOptions): readonly string[] {
+  const {style, width} = options;
+  const {entry, from, steps, mark} = trace;
+  const [branch, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
+  const leaves = [...endpointLines(trace, options), ...endLine(trace, options)];
+  const head = [
+    `${escapeText(entryText(entry))}${style.dim(` from ${from}`)}`,
+    ...steps.map(step => ` → ${escapeText(step.to)}${lineOf(step, options)}`),
+    ...(mark === 'missing' ? [` ${style.red('✗ leads to no endpoint')}`] : []),
+  ];
+  return [
+    ...hang(head, {width: width - 3, first: branch, rest: `${stem}${leaves.length > 0 ? '│  ' : '   '}   `}),
+    ...leaves.flatMap((leaf, index) => {
+      const [twig, under] = index === leaves.length - 1 ? ['└─ ', '   '] : ['├─ ', '│  '];
+      return hang(leaf, {width: width - 3, first: stem + twig, rest: `${stem}${under}         `});
+    }),
+  ];
+}
+
+/** A line in parts that stay whole, and the parts of it that do not fit any more on lines below. */
+type Line = readonly string[];
+
+function hang(
+  parts: Line,
+  {width, first, rest}: {readonly width: number; readonly first: string; readonly rest: string},
+): readonly string[] {
+  const lines: string[] = [];
+  let line = first;
+  for (const [index, part] of parts.entries()) {
+    if (index === 0 || visibleLength(line + part) <= width) line += part;
+    else {
+      lines.push(line);
+      line = rest + part.trimStart();
+    }
+  }
+  return [...lines, line];
+}
+
+/** Every endpoint with something wrong; of those that are as they should be, a few when they are many. */
+function endpointLines({endpoints}: EntryTrace, options: TreeOptions): readonly Line[] {
+  const {style, all} = options;
+  const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
+  const lines = shown.map(endpoint => endpointLine(endpoint, options));
+  if (hidden.length === 0) return lines;
+  const share = percent(shareOf(hidden)).padStart(5);
+  return [...lines, [`${sign('ok', style)} ${share} ${hidden.length} more endpoints, as they should be; -v shows them`]];
+}
+
+function endpointLine(endpoint: EndpointTrace, options: TreeOptions): Line {
+  const {style} = options;
+  const {hostPort, mark, share, masquerade, pod, nodeName, state, rewrite} = endpoint;
+  const owner =
+    state === null
+      ? style.red('no endpoint of the Service')
+      : `${escapeText(pod ?? 'no pod')}${nodeName === null ? '' : ` on ${escapeText(nodeName)}`}, ${state}`;
+  return [
+    `${sign(mark, style)} ${percent(share).padStart(5)} ${escapeText(hostPort)}`,
+    `  ${owner}${masquerade ? ', masqueraded' : ''}`,
+    ...(mark === 'ok' ? [] : [`  ${style.red(shouldBe(endpoint))}`]),
+    ...(rewrite === null ? [] : [`  ${style.dim(escapeText(rewrite.chain))}${lineOf(rewrite, options)}`]),
+  ];
+}
+
+function endLine({end, mark}: EntryTrace, options: TreeOptions): readonly Line[] {
+  if (end === null || (end.verdict === 'passed' && mark === 'ok')) return [];
+  const {rule} = end;
+  const {style} = options;
+  const where = rule === null ? [] : [`  ${style.dim(escapeText(`${rule.table}/${rule.chain}`))}${lineOf(rule, options)}`];
+  return [[`${sign(mark, style)} ${escapeText(endText(end))}`, ...(mark === 'ok' ? [] : [`  ${style.red('wrong')}`]), ...where]];
+}
+
+function sign(mark: Mark, style: Style): string {
+  return mark === 'ok' ? style.green('✓') : style.red('✗');
+}
+
+/** The line, and when all is asked for what was counted there. */
+function lineOf(rule: CountedRule, {style, all}: TreeOptions): string {
+  const packets = all ? packetsText(rule) : '';
+  return rule.line > 0 ? style.dim(`:${rule.line}${packets === '' ? '' : ` (${packets})`}`) : '';
+}

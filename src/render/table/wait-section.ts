@@ -1,0 +1,50 @@
+import type {NodeWait, WaitReport} from '../../model/report.ts';
+import {escapeText} from '../escape.ts';
+import type {Style} from '../style.ts';
+import {plainTable} from './plain-table.ts';
+import {secondsText} from '../seconds-text.ts';
+import {count} from '../verdict-line.ts';
+
+export interface WaitSectionOptions {
+  readonly style: Style;
+  /** Every node in a line of its own. */
+  readonly all: boolean;
+}
+
+/** How long the nodes took: those that are not there yet first, then the slowest. */
+export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitReport, {style, all}: WaitSectionOptions): string {
+  const head = clean
+    ? style.green(`AS IT SHOULD BE after ${secondsText(seconds)}`)
+    : style.red(`NOT AS IT SHOULD BE after ${secondsText(seconds)}`);
+  const loud = nodes.filter(({look}) => all || look !== 1).toSorted((a, b) => slowness(b) - slowness(a));
+  const shown = all ? loud : loud.slice(0, mostRows);
+  const rest = nodes.filter(({look}) => look === 1).length;
+  return [
+    `${head} (--wait ${secondsText(limitSeconds)}, ${count(looks, 'look')})`,
+    ...(shown.length === 0 ? [] : [plainTable(['NODE', 'CONVERGED'], shown.map(row))]),
+    ...(loud.length > shown.length ? [style.dim(`${loud.length - shown.length} more nodes; -o wide shows them`)] : []),
+    ...(all || rest === 0 ? [] : [style.dim(`${count(rest, 'node')} from the first look on`)]),
+  ].join('\n');
+}
+
+const mostRows = 20;
+
+function row(wait: NodeWait): readonly string[] {
+  return [escapeText(wait.name), convergedText(wait)];
+}
+
+/** `after 3.2 s`. */
+export function convergedText({look, seconds, waitedFor}: NodeWait): string {
+  if (waitedFor === false) return 'not waited for: it may not be read';
+  if (seconds === undefined) return 'not yet';
+  return look === 1 ? 'from the first look on' : `after ${secondsText(seconds)}`;
+}
+
+/** How long one node took, in a sentence of its own. */
+export function waitText(wait: NodeWait): string {
+  return `as it should be: ${convergedText(wait)}`;
+}
+
+function slowness({seconds}: NodeWait): number {
+  return seconds ?? Number.MAX_VALUE;
+}

@@ -1,0 +1,66 @@
+import {podShape} from '../../collect/objects/api-shapes.ts';
+import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
+import {readCluster} from '../../collect/cluster/read-cluster.ts';
+import {collectNodes} from '../../collect/node/collect-nodes.ts';
+import type {KubeApi} from '../../collect/kube/kube-api.ts';
+import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
+import {whyNoRules} from '../../model/node-without-rules.ts';
+import type {PodObject} from '../../model/api-objects.ts';
+import type {Problem} from '../../model/snapshot.ts';
+import type {Capture} from './capture.ts';
+import {clearLeftovers} from '../nodes/clear-leftovers.ts';
+import {unlessInterrupted} from '../interruption.ts';
+import {asUnread, nodeProblems} from '../nodes/node-intake.ts';
+import {type ProgressLine, progressText} from '../nodes/node-progress.ts';
+import {type NodeSource, type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
+import type {OpenCluster} from '../open-cluster.ts';
+
+export interface CaptureRun {
+  readonly flags: NodeSourceFlags;
+  readonly cluster: OpenCluster;
+  readonly signal: AbortSignal;
+  readonly progress: ProgressLine;
+}
+
+/**
+ * Reads all that the API has of what a diagnosis needs; the chosen nodes are read when they are asked for. Throws a CLIError, a
+ * KubeconfigError or an ApiError, and an Interrupted when the signal is aborted, then or while the nodes are read.
+ */
+export async function captureCluster(run: CaptureRun): Promise<Capture> {
+  const {flags, cluster, signal, progress} = run;
+  const {api} = cluster;
+  progress.say('reading the API');
+  const reading = await unlessInterrupted(readCluster(api, {kind: 'cluster'}), signal);
+  const source = await unlessInterrupted(nodeSource(flags, {api, objects: reading.api.nodes}), signal);
+  const {pods, problems} = await unlessInterrupted(readPods(api), signal);
+  const leftovers = await clearLeftovers(source.transport, {cluster, flags});
+  // Of no Service the pods are known then, but those of kube-proxy are.
+  const known = pods === null ? {pods: source.pods, podsOf: new Set<string>()} : {pods};
+  const without = new Set((reading.api.nodes ?? []).filter(object => whyNoRules(object) !== null).map(({metadata}) => metadata.name));
+  return {
+    origin: cluster.description,
+    takenAt: new Date().toISOString(),
+    api: {...reading.api, ...known},
+    nodes: readNodes(source, without, run),
+    problems: [...reading.problems, ...source.problems, ...problems, ...leftovers],
+  };
+}
+
+async function readPods(api: KubeApi): Promise<{readonly pods: readonly PodObject[] | null; readonly problems: readonly Problem[]}> {
+  const reader = new ClusterReader(api);
+  const remedy = 'Get the right to list pods of all namespaces; without it the bundle holds those of kube-proxy only.';
+  const pods = await reader.list<PodObject>({path: '/api/v1/pods', shape: podShape, remedy, isMinor: true});
+  return {pods, problems: reader.problems};
+}
+
+async function* readNodes(source: NodeSource, without: ReadonlySet<string>, {signal, progress}: CaptureRun): AsyncIterable<BundledNode> {
+  const {transport, concurrency, timeoutMs} = source;
+  const readable = source.nodes.filter(({name}) => !without.has(name));
+  // Nothing of what is looked for is there, and that is known of them.
+  for (const {name} of source.nodes) if (without.has(name)) yield {name, files: [], read: () => null, status: 'read'};
+  const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
+  for await (const node of collectNodes(readable, transport, {signal, concurrency, timeoutMs, onProgress})) {
+    const {via, ...read} = node;
+    yield {...read, ...asUnread(node), ...(via === null ? {} : {via}), problems: nodeProblems(node)};
+  }
+}

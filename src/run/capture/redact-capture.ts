@@ -1,0 +1,28 @@
+import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
+import type {Redaction} from '../../redact/redaction.ts';
+import type {Capture} from './capture.ts';
+
+/** The same without names and public addresses. The API objects are redacted at once, nodes as they come. */
+export function redactCapture(capture: Capture, redaction: Redaction): Capture {
+  return {
+    origin: 'redacted',
+    takenAt: capture.takenAt,
+    api: redaction.objects(capture.api),
+    nodes: redactNodes(capture.nodes, redaction),
+    problems: capture.problems.map(problem => redaction.problem(problem)),
+  };
+}
+
+async function* redactNodes(nodes: Capture['nodes'], redaction: Redaction): AsyncIterable<BundledNode> {
+  for await (const node of nodes) {
+    const {status, reason, remedy, problems = [], missing = []} = node;
+    yield {
+      ...redaction.node(node),
+      ...(status === undefined ? {} : {status}),
+      ...(reason === undefined ? {} : {reason: redaction.message(reason)}),
+      ...(remedy === undefined ? {} : {remedy: redaction.message(remedy)}),
+      problems: problems.map(problem => redaction.problem(problem)),
+      missing: missing.map(({file, reason: why}) => ({file, reason: redaction.message(why)})),
+    };
+  }
+}

@@ -1,0 +1,43 @@
+import {randomBytes} from 'node:crypto';
+import {Errors} from '@oclif/core';
+import {UnwritableTarget} from '../../collect/bundle/open-target.ts';
+import type {SnapshotRecord} from '../../collect/bundle/snapshot-record.ts';
+import {writeBundle} from '../../collect/bundle/write-bundle.ts';
+import {Redaction, type RedactionSummary} from '../../redact/redaction.ts';
+import {escapeText} from '../../render/escape.ts';
+import type {Capture} from './capture.ts';
+import {redactCapture} from './redact-capture.ts';
+
+export interface WriteOptions {
+  /** A directory, or a file that ends in `.tgz`. */
+  readonly path: string;
+  readonly redact: boolean;
+  readonly toolVersion: string;
+}
+
+export interface WrittenCapture {
+  readonly record: SnapshotRecord;
+  /** Null when nothing was redacted. */
+  readonly redaction: RedactionSummary | null;
+}
+
+/** Writes a bundle. The key of the redaction is drawn for this run and forgotten. Throws a CLIError (exit 2) where it cannot be written. */
+export async function writeCapture(capture: Capture, {path, redact, toolVersion}: WriteOptions): Promise<WrittenCapture> {
+  const redaction = redact ? new Redaction(randomBytes(32)) : null;
+  const {origin, takenAt, ...content} = redaction === null ? capture : redactCapture(capture, redaction);
+  try {
+    const record = await writeBundle(path, {
+      ...content,
+      record: {tool: {name: 'svc-trace', version: toolVersion}, takenAt, origin: redact ? null : origin, redacted: redact},
+    });
+    return {record, redaction: redaction?.summary() ?? null};
+  } catch (error) {
+    if (error instanceof UnwritableTarget) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
+    throw error;
+  }
+}
+
+/** Whether all that was asked for could be read. */
+export function isComplete({nodes, problems}: SnapshotRecord): boolean {
+  return Object.values(nodes).every(({status}) => status === 'read') && problems.every(({isMinor}) => isMinor);
+}

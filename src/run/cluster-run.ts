@@ -1,0 +1,25 @@
+import type {DiagnoseOptions} from '../diagnosis/diagnosis-options.ts';
+import type {Clock} from './clock.ts';
+import type {ProgressLine} from './nodes/node-progress.ts';
+import type {OpenCluster} from './open-cluster.ts';
+import type {ParsedAgentsFlags} from './options/agents.ts';
+import type {ParsedConnectionFlags} from './options/connection.ts';
+import type {ParsedJudgingFlags} from './options/evaluation-options.ts';
+import type {ParsedTransportFlags} from './options/transport.ts';
+import type {WaitLimit} from './options/wait-limit.ts';
+import type {ScopeFlags} from './scope/scope-flags.ts';
+
+export type ClusterFlags = ScopeFlags & ParsedConnectionFlags & ParsedTransportFlags & ParsedAgentsFlags & ParsedJudgingFlags;
+
+export interface ClusterRun {
+  readonly flags: ClusterFlags;
+  /** The Services that were named. */
+  readonly names: readonly string[];
+  readonly cluster: OpenCluster;
+  readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'known' | 'trace'>;
+  readonly signal: AbortSignal;
+  readonly progress: ProgressLine;
+  readonly clock: Clock;
+  /** Look again until nothing that fails is left, or the time is up. */
+  readonly wait?: WaitLimit | undefined;
+}

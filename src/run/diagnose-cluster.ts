@@ -1,0 +1,72 @@
+import type {DiagnoseOptions} from '../diagnosis/diagnosis-options.ts';
+import {Diagnosis} from '../diagnosis/diagnosis.ts';
+import type {Report} from '../model/report.ts';
+import type {Problem} from '../model/snapshot.ts';
+import type {ClusterRun} from './cluster-run.ts';
+import {askedInput, askedScope} from './scope/requested-scope.ts';
+import {Interrupted, unlessInterrupted} from './interruption.ts';
+import {judgingOptions} from './options/evaluation-options.ts';
+import {readAsked} from './read-requested.ts';
+import {readAllAgain, readAsBefore} from './reread.ts';
+import {lookAgain, withdraw} from './recheck.ts';
+import {podsWithoutEndpoints} from './service-pods.ts';
+import {WaitUntilClean} from './wait/wait-until-clean.ts';
+import {type WaysToNodes, waysToNodes} from './nodes/choose-evaluator.ts';
+
+/**
+ * The pipeline for a cluster: reads the API, then the nodes, and judges each node when it is there. When the signal is aborted
+ * while nodes are read, the report tells of those that were. Throws a CLIError, a KubeconfigError or an ApiError, and an
+ * Interrupted before there is anything to report.
+ */
+export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
+  const {flags, cluster, signal, progress, clock} = run;
+  const {api} = cluster;
+  const input = askedInput(run);
+  progress.say('reading the API');
+  const readAt = clock.now();
+  const scope = askedScope(input);
+  const asked = await unlessInterrupted(readAsked(api, scope, {...input, configMaps: !flags.agents}), signal);
+  const ways = await unlessInterrupted(waysToNodes(run, asked.api.nodes), signal);
+  const services = (asked.api.services ?? []).filter(asked.selection.selects);
+  const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
+  const objects = {...asked.api, pods: [...(ways.pods ?? []), ...pods], podsOf};
+  const diagnosis = new Diagnosis(objects, {...asked.selection, ...judgingOptions(flags), ...run.options, ...sampleOf(ways)});
+  const nodes = ways.looks(diagnosis);
+  const leftovers = await ways.clear();
+  const problems = [...asked.problems, ...ways.problems, ...leftovers];
+  const report = (more: readonly Problem[]): Report => diagnosis.report(distinct([...problems, ...nodes.problems, ...more]));
+  const readAgain = () => {
+    progress.say('reading the API again');
+    // Agents judge by all Services anyway.
+    return (flags.agents ? readAsBefore : readAllAgain)({api, scope, before: diagnosis.api, signal});
+  };
+  const wait =
+    run.wait === undefined
+      ? null
+      : new WaitUntilClean({...{run, diagnosis, nodes, scope, input, readAgain, problems, report}, limit: run.wait, startedAt: readAt});
+  try {
+    await nodes.judge(ways.names);
+    if (wait === null)
+      withdraw(
+        await lookAgain({
+          ...{diagnosis, readAt, readAgain, signal, clock, nodeReadAt: nodes.readAt},
+          readNodes: names => nodes.judge(names),
+          say: text => progress.say(text),
+        }),
+        diagnosis,
+      );
+    else await wait.run();
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error;
+    nodes.giveUp(error.message);
+  }
+  return wait?.report() ?? report([]);
+}
+
+function distinct(problems: readonly Problem[]): readonly Problem[] {
+  return [...new Map(problems.map(problem => [JSON.stringify(problem), problem])).values()];
+}
+
+function sampleOf({sample}: WaysToNodes): Pick<DiagnoseOptions, 'sample'> {
+  return sample === undefined ? {} : {sample};
+}

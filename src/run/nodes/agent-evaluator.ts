@@ -1,0 +1,196 @@
+import pLimit from 'p-limit';
+import {type Asked, askAgent} from '../../collect/agents/ask-agent.ts';
+import {maxAge} from '../../model/node-result.ts';
+import type {KubeApi} from '../../collect/kube/kube-api.ts';
+import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import type {NodeObject} from '../../model/api-objects.ts';
+import type {AgentResult} from '../../model/node-result.ts';
+import type {Problem} from '../../model/snapshot.ts';
+import {count} from '../../render/verdict-line.ts';
+import type {AgentSource} from './agent-source.ts';
+import type {ClusterRun} from '../cluster-run.ts';
+import {unlessInterrupted} from '../interruption.ts';
+import {JudgedNodes} from './evaluated-nodes.ts';
+import {type NeededVersions, neededVersions, unseen} from './needed-versions.ts';
+import type {NodeLooks} from './node-evaluator.ts';
+
+export interface Gathering extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
+  readonly api: KubeApi;
+  readonly diagnosis: Diagnosis;
+  /** Looks for the agents anew; `objects` are the Nodes, null where they could not be read. */
+  readonly find: (objects: readonly NodeObject[] | null) => Promise<AgentSource>;
+  /** Wait for agents that have judged their nodes before a Service that was asked for changed. */
+  readonly isPatient: boolean;
+}
+
+/**
+ * Has nodes judged by what their agents found. A result counts only when it is young, and of the Services as they are; of any other
+ * node nothing is known.
+ */
+export class AgentGathering implements NodeLooks {
+  readonly pods = null;
+  #source: AgentSource;
+  readonly #gathering: Gathering;
+  readonly #judged: JudgedNodes;
+
+  constructor(source: AgentSource, gathering: Gathering) {
+    this.#source = source;
+    this.#gathering = gathering;
+    this.#judged = new JudgedNodes(gathering.diagnosis);
+  }
+
+  get readAt(): ReadonlyMap<string, number> {
+    return this.#judged.readAt;
+  }
+
+  get problems(): readonly Problem[] {
+    return this.#judged.problems;
+  }
+
+  get partlyRead(): ReadonlySet<string> {
+    return this.#judged.partlyRead;
+  }
+
+  /** None: an agent may come that is not there yet. */
+  get lasting(): ReadonlyMap<string, string> {
+    return this.#judged.lasting;
+  }
+
+  async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {
+    this.#source = await this.#gathering.find(objects);
+    return this.#judged.follow(this.#source.names, objects);
+  }
+
+  async judge(names: readonly string[]): Promise<void> {
+    const {signal, clock, progress, isPatient} = this.#gathering;
+    const begun = clock.now();
+    let left = await this.#ask(names.filter(name => this.#source.names.includes(name)));
+    while (isPatient && left.length > 0) {
+      const patience = begun + Math.max(...left.map(({patienceMs}) => patienceMs)) - clock.now();
+      if (patience <= 0) return;
+      progress.say(`waiting for ${count(left.length, 'agent')} to judge by the Services as they are`);
+      await unlessInterrupted(clock.sleep(Math.min(pace, patience), signal), signal);
+      left = await this.#ask(left.map(({name}) => name));
+    }
+  }
+
+  giveUp(reason: string): void {
+    this.#judged.giveUp(this.#source.names, reason);
+  }
+
+  /** Resolves to those that have not judged by the Services as they are. */
+  async #ask(names: readonly string[]): Promise<readonly Behind[]> {
+    const {diagnosis, progress, signal} = this.#gathering;
+    const needed = neededVersions(diagnosis.services, diagnosis.api);
+    const limit = pLimit(this.#source.concurrency);
+    let done = 0;
+    const asked = names.map(name =>
+      limit(async () => {
+        signal.throwIfAborted();
+        const behind = await this.#askOne(name, needed);
+        progress.say(`agents: ${++done} of ${names.length} asked`);
+        return behind;
+      }),
+    );
+    const all = await unlessInterrupted(Promise.all(asked), signal);
+    return all.flatMap(behind => behind ?? []);
+  }
+
+  async #askOne(name: string, needed: NeededVersions): Promise<Behind | null> {
+    const {diagnosis, clock} = this.#gathering;
+    if (this.#judged.isNamedOnly(name)) return null;
+    const answered = await this.#answerOf(name);
+    this.#judged.note(name);
+    this.#judged.problemsOf.delete(name);
+    if (answered.kind === 'none') return this.#unread(name, answered);
+    const {result, now} = answered.answer;
+    const unusable = whyUnusable(name, answered.answer);
+    if (unusable !== null) return this.#unread(name, unusable);
+    const behind = unseen(needed, result.seen);
+    if (behind !== null) {
+      this.#unread(name, {
+        reason: `its agent judged it ${ageOf(answered.answer)} s ago by ${behind} as it was before it changed`,
+        remedy: later,
+      });
+      return {name, patienceMs: patienceFor(result)};
+    }
+    this.#judged.readAt.set(name, clock.now() - (now - result.judgedAt));
+    this.#judged.problemsOf.set(name, result.problems);
+    diagnosis.addResult({report: result.report, findings: result.findings, proxy: result.proxy, traces: []});
+    return null;
+  }
+
+  async #answerOf(name: string): Promise<Asked> {
+    const {api, signal} = this.#gathering;
+    const {agents, place, timeoutMs, problems} = this.#source;
+    if (agents === null)
+      return {kind: 'none', reason: `the agents could not be looked for: ${problems[0]?.message ?? ''}`, remedy: problems[0]?.remedy ?? ''};
+    const pod = agents.get(name);
+    if (pod === undefined)
+      return {
+        kind: 'none',
+        reason: `there is no agent on it (no pod with ${place.selector} in namespace ${place.namespace})`,
+        remedy:
+          'Have the DaemonSet of the agents run on this node too, say where they are (--agents-namespace, --agents-selector), or leave out --agents.',
+      };
+    const timer = new AbortController();
+    const timeout = setTimeout(() => timer.abort(new Error(`no answer within ${timeoutMs / 1000} s`)), timeoutMs);
+    try {
+      return await askAgent(api, pod, AbortSignal.any([signal, timer.signal]));
+    } finally {
+      clearTimeout(timeout);
+    }
+  }
+
+  #unread(name: string, {reason, remedy}: {readonly reason: string; readonly remedy: string}): null {
+    this.#judged.readAt.delete(name);
+    this.#gathering.diagnosis.addUnread({name, reason, remedy});
+    return null;
+  }
+}
+
+/** A node whose agent has not seen a change yet. */
+interface Behind {
+  readonly name: string;
+  /** How long it may take until it has judged again, in milliseconds. */
+  readonly patienceMs: number;
+}
+
+type Answer = Extract<Asked, {readonly kind: 'answer'}>['answer'];
+
+const later =
+  'Try again when the agent has judged it again, wait for that with --wait, or see whether its watch of the API works (kubectl logs).';
+
+/** What is wrong with an answer, going by itself alone: by the agent's own clock, for clocks differ. */
+function whyUnusable(name: string, answer: Answer): {readonly reason: string; readonly remedy: string} | null {
+  const {report, intervalSeconds, judgedAt, apiCurrentAt} = answer.result;
+  const why = answer.trouble === null ? '' : `: ${answer.trouble}`;
+  const remedy = 'See what keeps the agent (kubectl logs), or delete its pod so that a new one takes its place.';
+  if (report.name !== name)
+    return {
+      reason: `its agent says that it is ${report.name}`,
+      remedy: 'Start each agent with the name of its own Node (--node, NODE_NAME).',
+    };
+  const age = ageOf(answer);
+  if (age > maxAge(answer.result) || age < -longestAhead)
+    return {reason: `its agent judged it ${age} s ago, and is to do so every ${intervalSeconds} s${why}`, remedy};
+  const silence = Math.round((judgedAt - apiCurrentAt) / 1000);
+  if (silence > longestSilence) return {reason: `its agent judged it by what it had of the API ${silence} s before`, remedy};
+  return null;
+}
+
+/** In seconds. */
+function ageOf({now, result: {judgedAt}}: Answer): number {
+  return Math.round((now - judgedAt) / 1000);
+}
+
+/** Until the interval is over, with a look that is made again in between. */
+function patienceFor({intervalSeconds, seconds}: AgentResult): number {
+  return Math.min(intervalSeconds * 1.1 + 2 * seconds + 20, mostPatience) * 1000;
+}
+
+/** In seconds. */
+const [longestSilence, longestAhead, mostPatience] = [240, 5, 300];
+
+/** Between asking again, in milliseconds. */
+const pace = 3000;

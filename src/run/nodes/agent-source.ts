@@ -1,0 +1,40 @@
+import type {AgentPlace} from '../../collect/agents/agent-place.ts';
+import {readAgents} from '../../collect/agents/agent-pods.ts';
+import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
+import type {KubeApi} from '../../collect/kube/kube-api.ts';
+import type {NodeObject, PodObject} from '../../model/api-objects.ts';
+import type {Problem} from '../../model/snapshot.ts';
+import {agentPlace, type ParsedAgentsFlags} from '../options/agents.ts';
+import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
+import {nodeTimeout} from './node-source.ts';
+import type {ParsedTransportFlags} from '../options/transport.ts';
+
+/** Nodes whose agents are to be asked. */
+export interface AgentSource {
+  /** In order. */
+  readonly names: readonly string[];
+  readonly place: AgentPlace;
+  /** By the name of the node; null where they may not be listed. */
+  readonly agents: ReadonlyMap<string, PodObject> | null;
+  readonly concurrency: number;
+  /** For one node, in milliseconds. */
+  readonly timeoutMs: number;
+  readonly sample?: ChosenNodes['sample'];
+  readonly problems: readonly Problem[];
+  /** No pod is needed to know kube-proxy's settings: its agent knows them. */
+  readonly pods: null;
+}
+
+/** The nodes that the flags choose, and their agents. Where Nodes may not be listed the nodes are those that agents run on, or `--node`. */
+export async function agentSource(
+  flags: ParsedAgentsFlags & NodeChoice & Pick<ParsedTransportFlags, 'concurrency' | 'node-timeout'>,
+  {api, objects, anyFailure}: {readonly api: KubeApi; readonly objects: readonly NodeObject[] | null; readonly anyFailure?: boolean},
+): Promise<AgentSource> {
+  const timeoutMs = nodeTimeout(flags['node-timeout']);
+  const place = agentPlace(flags);
+  const reader = new ClusterReader(api, {anyFailure});
+  const agents = await readAgents(reader, place);
+  const known = objects ?? [...new Set(flags.node ?? agents?.keys() ?? [])].map(name => ({metadata: {name}}));
+  const {names, ...sample} = chooseNodes(flags, known);
+  return {names, place, agents, concurrency: flags.concurrency, timeoutMs, ...sample, problems: reader.problems, pods: null};
+}

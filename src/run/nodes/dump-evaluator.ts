@@ -1,0 +1,100 @@
+import type {CollectedNode} from '../../collect/node/collected-node.ts';
+import {collectNodes} from '../../collect/node/collect-nodes.ts';
+import type {NodeInfo, Transport} from '../../collect/node/transport.ts';
+import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import type {NodeObject} from '../../model/api-objects.ts';
+import type {ApiObjects, Problem} from '../../model/snapshot.ts';
+import type {ClusterRun} from '../cluster-run.ts';
+import {JudgedNodes} from './evaluated-nodes.ts';
+import {asUnread, takeNode} from './node-intake.ts';
+import type {NodeLooks} from './node-evaluator.ts';
+import {progressText} from './node-progress.ts';
+import type {NodeSource} from './node-source.ts';
+
+export interface JudgingRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
+  /** The nodes by the ways there are now; `objects` are the Nodes, null where they could not be read. */
+  readonly find: (objects: readonly NodeObject[] | null) => Promise<NodeSource>;
+}
+
+/** Reads nodes and judges each when it is there; keeps when each was read and what could not be. */
+export class NodeJudging implements NodeLooks {
+  #source: NodeSource;
+  readonly #diagnosis: Diagnosis;
+  readonly #run: JudgingRun;
+  readonly #judged: JudgedNodes;
+
+  constructor(source: NodeSource, diagnosis: Diagnosis, run: JudgingRun) {
+    this.#source = source;
+    this.#diagnosis = diagnosis;
+    this.#run = run;
+    this.#judged = new JudgedNodes(diagnosis);
+  }
+
+  get readAt(): ReadonlyMap<string, number> {
+    return this.#judged.readAt;
+  }
+
+  get problems(): readonly Problem[] {
+    return this.#judged.problems;
+  }
+
+  get partlyRead(): ReadonlySet<string> {
+    return this.#judged.partlyRead;
+  }
+
+  get lasting(): ReadonlyMap<string, string> {
+    return this.#judged.lasting;
+  }
+
+  get pods(): NodeSource['pods'] {
+    return this.#source.pods;
+  }
+
+  async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {
+    this.#source = await this.#run.find(objects);
+    return this.#judged.follow(this.#names, objects);
+  }
+
+  async judge(names: readonly string[]): Promise<void> {
+    const {signal, progress} = this.#run;
+    const {concurrency, timeoutMs} = this.#source;
+    const wanted = new Set(names);
+    const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#judged.isNamedOnly(name));
+    const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
+    for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress, wants: this.#wants})) {
+      this.#judged.problemsOf.set(node.name, takeNode(node, this.#diagnosis));
+      this.#judged.note(node.name);
+      this.#noteLasting(node);
+    }
+  }
+
+  #noteLasting(node: CollectedNode): void {
+    const unread = asUnread(node);
+    if (unread?.isLasting) this.#judged.lasting.set(node.name, unread.reason);
+    else this.#judged.lasting.delete(node.name);
+  }
+
+  giveUp(reason: string): void {
+    this.#judged.giveUp(this.#names, reason);
+  }
+
+  get #names(): readonly string[] {
+    return this.#source.nodes.map(({name}) => name);
+  }
+
+  /** Tracked connections tell of UDP Services alone, and are many on a busy node. */
+  readonly #wants = (file: string): boolean => file !== 'conntrack' || hasUdp(this.#diagnosis.api);
+
+  #timed(): Transport {
+    const {transport} = this.#source;
+    const open = (node: NodeInfo, signal: AbortSignal) => {
+      this.#judged.readAt.set(node.name, this.#run.clock.now());
+      return transport.open(node, signal);
+    };
+    return {name: transport.name, open};
+  }
+}
+
+function hasUdp({services}: ApiObjects): boolean {
+  return services?.some(({spec}) => spec?.ports?.some(({protocol}) => protocol === 'UDP') ?? false) ?? true;
+}

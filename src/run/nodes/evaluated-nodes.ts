@@ -1,0 +1,60 @@
+import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import {nodeObject} from '../../expect/api-index.ts';
+import type {NodeObject} from '../../model/api-objects.ts';
+import {whyNoRules} from '../../model/node-without-rules.ts';
+import type {Problem} from '../../model/snapshot.ts';
+
+/** Which nodes a diagnosis has been told of, and what is known of them beside their findings: the same however they come to be judged. */
+export class JudgedNodes {
+  /** When the reading of a node began, in milliseconds since 1970. */
+  readonly readAt = new Map<string, number>();
+  /** What could not be read, by node. */
+  readonly problemsOf = new Map<string, readonly Problem[]>();
+  /** Why nothing could be read of a node, where time does not change it. */
+  readonly lasting = new Map<string, string>();
+  readonly #names = new Set<string>();
+  readonly #diagnosis: Diagnosis;
+
+  constructor(diagnosis: Diagnosis) {
+    this.#diagnosis = diagnosis;
+  }
+
+  note(name: string): void {
+    this.#names.add(name);
+  }
+
+  get problems(): readonly Problem[] {
+    return [...this.problemsOf].sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, problems]) => problems);
+  }
+
+  get partlyRead(): ReadonlySet<string> {
+    return new Set([...this.problemsOf].flatMap(([name, problems]) => (problems.every(({isMinor}) => isMinor) ? [] : [name])));
+  }
+
+  /**
+   * `names` are the nodes that there are now, going by these Nodes of the API; where the Nodes are null none is gone. Forgets those that
+   * are gone, and returns those that were not judged yet.
+   */
+  follow(names: readonly string[], objects: readonly NodeObject[] | null): readonly string[] {
+    const there = new Set(names);
+    for (const gone of objects === null ? [] : [...this.#names].filter(name => !there.has(name))) {
+      this.#diagnosis.forget(gone);
+      for (const known of [this.problemsOf, this.lasting, this.#names, this.readAt]) known.delete(gone);
+    }
+    return names.filter(name => !this.#names.has(name));
+  }
+
+  /** A node that can have no rules is named in the report, and needs no reading; false for every other node. */
+  isNamedOnly(name: string): boolean {
+    const object = nodeObject(this.#diagnosis.api, name);
+    if (object === undefined || whyNoRules(object) === null) return false;
+    this.#diagnosis.add({name, files: [], read: () => null});
+    this.note(name);
+    return true;
+  }
+
+  /** Says of those of these nodes that were not come to why. */
+  giveUp(names: readonly string[], reason: string): void {
+    for (const name of names) if (!this.#names.has(name)) this.#diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end.'});
+  }
+}

@@ -1,0 +1,28 @@
+import type {CollectedNode} from '../../collect/node/collected-node.ts';
+import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import type {Problem, UnreadNode} from '../../model/snapshot.ts';
+
+/** Gives a node that was read, or could not be, to the diagnosis. Returns what is to be said of a node that was read in part. */
+export function takeNode(node: CollectedNode, diagnosis: Diagnosis): readonly Problem[] {
+  const unread = asUnread(node);
+  if (unread === null) diagnosis.add(node);
+  else diagnosis.addUnread(unread);
+  return nodeProblems(node);
+}
+
+/** Why nothing can be said of a node; null when something can. */
+export function asUnread({name, status, files, problems}: CollectedNode): UnreadNode | null {
+  if (status !== 'unread' || files.some(file => /^nft(?:-ruleset)?\.json$/.test(file))) return null;
+  // Commands run side by side: which of them fails first is chance.
+  const reasons = problems.map(({message}) => message).sort();
+  const isLasting = problems.length > 0 && problems.every(problem => problem.isLasting);
+  return {name, reason: reasons.join('; '), remedy: whatToDo, ...(isLasting ? {isLasting: true as const} : {})};
+}
+
+/** What could not be read of a node of which something was. */
+export function nodeProblems(node: CollectedNode): readonly Problem[] {
+  return asUnread(node) === null ? node.problems.map(problem => ({...problem, remedy: whatToDo})) : [];
+}
+
+const whatToDo =
+  'Read the node in another way (--transport), give it more time (--node-timeout), or leave it out with --node or --node-selector.';

@@ -1,0 +1,61 @@
+import {Errors} from '@oclif/core';
+import {nodeInfos} from '../../collect/cluster/node-infos.ts';
+import {readAgentPods} from '../../collect/cluster/read-agent-pods.ts';
+import type {KubeApi} from '../../collect/kube/kube-api.ts';
+import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
+import type {NodeInfo, Transport} from '../../collect/node/transport.ts';
+import type {NodeObject, PodObject} from '../../model/api-objects.ts';
+import {whyNoRules} from '../../model/node-without-rules.ts';
+import type {Problem} from '../../model/snapshot.ts';
+import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
+import {type ParsedTransportFlags, transportOf} from '../options/transport.ts';
+
+export type NodeSourceFlags = ParsedTransportFlags & NodeChoice;
+
+/** Nodes to be read, and how: what `collectNodes` takes. */
+export interface NodeSource {
+  readonly transport: Transport;
+  readonly nodes: readonly NodeInfo[];
+  readonly concurrency: number;
+  /** For one node, in milliseconds. */
+  readonly timeoutMs: number;
+  /** The pods that were read to find a way to the nodes; null where none could be read. */
+  readonly pods: readonly PodObject[] | null;
+  /** Set when only a sample of the nodes was chosen. */
+  readonly sample?: ChosenNodes['sample'];
+  readonly problems: readonly Problem[];
+}
+
+/**
+ * The nodes that the flags choose among those of the cluster, and the transport to reach them. `objects` are the Nodes; null where
+ * they may not be listed: then `--node` is believed, and else the nodes are those that kube-proxy's pods run on.
+ * Throws a CLIError (exit 2) for a node that is not there.
+ */
+export async function nodeSource(
+  flags: NodeSourceFlags,
+  cluster: {readonly api: KubeApi; readonly objects: readonly NodeObject[] | null; readonly anyFailure?: boolean},
+): Promise<NodeSource> {
+  const {api, objects, anyFailure} = cluster;
+  const timeoutMs = nodeTimeout(flags['node-timeout']);
+  const transport = transportOf(flags, api, timeoutMs);
+  const without = new Set((objects ?? []).filter(object => whyNoRules(object) !== null).map(({metadata}) => metadata.name));
+  const wanted = objects === null ? (flags.node ?? null) : chooseNodes(flags, objects).names;
+  const {pods, problems} = await readAgentPods(api, wanted?.filter(name => !without.has(name)) ?? null, {anyFailure});
+  const {names, ...sample} = chooseNodes(flags, objects ?? nodesOfPods(flags.node ?? [], pods ?? []));
+  const nodes = nodeInfos(names, objects ?? [], {pods, problems});
+  return {transport, nodes, concurrency: flags.concurrency, timeoutMs, pods, ...sample, problems};
+}
+
+/** In milliseconds. Throws a CLIError (exit 2) for what is no duration. */
+export function nodeTimeout(text: string): number {
+  const timeout = parseTimeout(text);
+  if (timeout === null || timeout === 0)
+    throw new Errors.CLIError(`--node-timeout ${text} is no duration; write it like 30s or 2m`, {exit: 2});
+  return timeout;
+}
+
+/** Without the right to list Nodes: those named by the user, else those that pods run on. */
+function nodesOfPods(named: readonly string[], pods: readonly PodObject[]): readonly NodeObject[] {
+  const names = named.length > 0 ? named : pods.flatMap(({spec}) => spec?.nodeName ?? []);
+  return [...new Set(names)].map(name => ({metadata: {name}}));
+}

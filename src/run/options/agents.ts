@@ -1,0 +1,13 @@
+import {type AgentPlace, defaultAgentPlace} from '../../collect/agents/agent-place.ts';
+
+/** What oclif makes of `agentsFlags`. */
+export interface ParsedAgentsFlags {
+  readonly agents?: boolean;
+  readonly 'agents-namespace'?: string;
+  readonly 'agents-selector'?: string;
+}
+
+export function agentPlace(flags: ParsedAgentsFlags): AgentPlace {
+  const {namespace, selector} = defaultAgentPlace;
+  return {namespace: flags['agents-namespace'] ?? namespace, selector: flags['agents-selector'] ?? selector};
+}

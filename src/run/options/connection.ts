@@ -1,0 +1,45 @@
+import {Errors} from '@oclif/core';
+import type {ConnectionFlags} from '../../collect/kube/connection-options.ts';
+
+/** What oclif makes of `connectionFlags`, with `-n`. */
+export interface ParsedConnectionFlags
+  extends Pick<ConnectionFlags, 'kubeconfig' | 'context' | 'cluster' | 'user' | 'namespace' | 'server' | 'token' | 'as'> {
+  readonly 'as-group'?: readonly string[] | undefined;
+  readonly 'as-uid'?: string | undefined;
+  readonly 'as-user-extra'?: readonly string[] | undefined;
+  readonly 'certificate-authority'?: string | undefined;
+  readonly 'client-certificate'?: string | undefined;
+  readonly 'client-key'?: string | undefined;
+  readonly 'insecure-skip-tls-verify'?: boolean | undefined;
+  readonly 'tls-server-name'?: string | undefined;
+  readonly 'proxy-url'?: string | undefined;
+  readonly 'request-timeout'?: string | undefined;
+}
+
+export function asConnectionFlags(flags: ParsedConnectionFlags): ConnectionFlags {
+  const {kubeconfig, context, cluster, user, namespace, server, token, as} = flags;
+  return {
+    ...{kubeconfig, context, cluster, user, namespace, server, token, as},
+    asGroups: flags['as-group'],
+    asUid: flags['as-uid'],
+    asUserExtra: flags['as-user-extra'] === undefined ? undefined : extraOf(flags['as-user-extra']),
+    certificateAuthority: flags['certificate-authority'],
+    clientCertificate: flags['client-certificate'],
+    clientKey: flags['client-key'],
+    insecureSkipTlsVerify: flags['insecure-skip-tls-verify'],
+    tlsServerName: flags['tls-server-name'],
+    proxyUrl: flags['proxy-url'],
+  };
+}
+
+/** The same key may be given several times. kubectl passes over what is no KEY=VALUE; whoever wrote it meant something. */
+function extraOf(pairs: readonly string[]): Readonly<Record<string, readonly string[]>> {
+  const extra: Record<string, string[]> = {};
+  for (const pair of pairs) {
+    const at = pair.indexOf('=');
+    if (at < 1) throw new Errors.CLIError(`--as-user-extra ${pair} is no KEY=VALUE`, {exit: 2});
+    const key = pair.slice(0, at);
+    extra[key] = [...(extra[key] ?? []), pair.slice(at + 1)];
+  }
+  return extra;
+}

@@ -1,0 +1,82 @@
+import {append} from '../../model/append.ts';
+import {Errors} from '@oclif/core';
+import {podShape} from '../../collect/objects/api-shapes.ts';
+import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
+import {readCluster} from '../../collect/cluster/read-cluster.ts';
+import {collectNodes} from '../../collect/node/collect-nodes.ts';
+import type {KubeApi} from '../../collect/kube/kube-api.ts';
+import type {PacketAnswer} from '../../analyze/packet-query.ts';
+import {canonicalAddress} from '../../model/address.ts';
+import type {PodObject} from '../../model/api-objects.ts';
+import type {Snapshot} from '../../model/snapshot.ts';
+import {escapeText} from '../../render/escape.ts';
+import {clearLeftovers} from '../nodes/clear-leftovers.ts';
+import type {ClusterRun} from '../cluster-run.ts';
+import {unlessInterrupted} from '../interruption.ts';
+import {progressText} from '../nodes/node-progress.ts';
+import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
+import {askNodes, type PacketFlags, packetQuery} from './packet-flags.ts';
+import {parseServiceName} from '../scope/select-services.ts';
+
+export interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
+  readonly flags: PacketFlags & NodeSourceFlags;
+}
+
+export interface PacketAnswers {
+  /** By the names of the nodes. */
+  readonly answers: readonly PacketAnswer[];
+  /** Of nodes that could not be read: why. */
+  readonly unread: readonly string[];
+}
+
+/** Asks the chosen nodes of a cluster what they do to the packet. Throws a CLIError (exit 2) for what cannot be found. */
+export async function askCluster({flags: given, cluster, signal, progress}: PacketRun): Promise<PacketAnswers> {
+  const {api} = cluster;
+  const flags = {...given, namespace: cluster.namespace};
+  progress.say('reading the API');
+  const objects = await unlessInterrupted(readNamed(api, flags), signal);
+  const snapshot: Snapshot = {origin: cluster.description, api: objects, nodes: [], problems: []};
+  packetQuery(flags, snapshot);
+  const {nodes, transport, concurrency, timeoutMs} = await unlessInterrupted(nodeSource(flags, {api, objects: objects.nodes}), signal);
+  await clearLeftovers(transport, {cluster, flags});
+  if (nodes.length === 0) throw new Errors.CLIError('no node is known: name one with --node', {exit: 3});
+  const answers: PacketAnswer[] = [];
+  const unread: string[] = [];
+  // The walk of a new connection does not depend on the others.
+  const wants = (file: string) => file !== 'conntrack';
+  const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
+  for await (const node of collectNodes(nodes, transport, {signal, concurrency, timeoutMs, onProgress, wants})) {
+    if (node.status === 'unread') unread.push(escapeText(`${node.name}: ${node.problems.map(({message}) => message).join('; ')}`));
+    else
+      append(
+        answers,
+        askNodes(flags, {...snapshot, nodes: [node]}, () => true),
+      );
+  }
+  return {answers: answers.sort((a, b) => (a.node < b.node ? -1 : 1)), unread: unread.sort()};
+}
+
+/** The Service and the pod that are named, and the Nodes. */
+async function readNamed(api: KubeApi, flags: PacketFlags): Promise<Snapshot['api']> {
+  const {source, destination, namespace} = flags;
+  const input = {names: [], namespace, allNamespaces: false, selector: undefined};
+  const service = canonicalAddress(destination) === null ? parseServiceName(destination, input) : null;
+  const services = service === null ? [] : [{namespace: service.namespace ?? 'default', name: service.name}];
+  const [reading, pods] = await Promise.all([
+    readCluster(api, {kind: 'services', services}),
+    canonicalAddress(source) === null ? readPod(api, source, namespace ?? 'default') : [],
+  ]);
+  if (service !== null && reading.api.services === null)
+    throw new Errors.CLIError(escapeText(reading.problems.map(({message}) => message).join('; ')), {exit: 3});
+  return {...reading.api, pods};
+}
+
+async function readPod(api: KubeApi, text: string, namespace: string): Promise<readonly PodObject[]> {
+  const [first = '', second] = text.split('/');
+  const own = second === undefined || ['pod', 'po', 'pods'].includes(first) ? namespace : first;
+  const path = `/api/v1/namespaces/${encodeURIComponent(own)}/pods/${encodeURIComponent(second ?? first)}`;
+  const reader = new ClusterReader(api);
+  const pods = await reader.get<PodObject>({path, shape: podShape, remedy: ''});
+  if (pods === null) throw new Errors.CLIError(escapeText(reader.problems[0]?.message ?? ''), {exit: 3});
+  return pods;
+}

@@ -1,0 +1,148 @@
+import {Errors} from '@oclif/core';
+import {canonicalAddress, familyOf} from '../../model/address.ts';
+import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
+import {nodeFacts} from '../../expect/node-facts.ts';
+import {askPacket, type PacketAnswer, type PacketQuery, type PacketRules} from '../../analyze/packet-query.ts';
+import {readDumps} from '../../analyze/iptables/read-dumps.ts';
+import {readNft} from '../../analyze/nftables/read-nft.ts';
+import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
+import {hangInFrame, isExcerpt} from '../../analyze/iptables/excerpt.ts';
+import {ClusterView} from '../../expect/cluster/cluster-view.ts';
+import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
+import {inferConfig} from '../../expect/iptables/infer-config.ts';
+import {resolveProxyConfig} from '../../expect/proxy-config.ts';
+import {tablesOf} from '../../trace/nftables/walk-nft-packet.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import type {Family} from '../../model/family.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
+
+export interface PacketFlags {
+  readonly source: string;
+  readonly destination: string;
+  readonly port?: string | undefined;
+  readonly protocol?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly 'in-interface'?: string | undefined;
+  readonly 'local-address'?: readonly string[] | undefined;
+}
+
+/** Asks the chosen nodes what they do to the packet. Throws a CLIError (exit 2) for what cannot be found or read. */
+export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: string) => boolean): readonly PacketAnswer[] {
+  const query = packetQuery(flags, snapshot);
+  return snapshot.nodes
+    .filter(({name}) => chosen(name))
+    .map(node => {
+      const rules = packetRules(node, query.family, snapshot);
+      return askPacket(query, {node, rules, facts: withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? [])});
+    });
+}
+
+/** All that the node holds for a family. Throws a CLIError (exit 3) when that is nothing. */
+function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): PacketRules {
+  const iptables = readDumps(node).current.get(family);
+  const nft = readNft(node);
+  if (iptables !== undefined) return {iptables: inFrame(iptables, node, snapshot), nft};
+  if (nft === null || tablesOf(nft, family).length === 0)
+    throw new Errors.CLIError(`node ${node.name} has no ${family} dump to walk the packet through`, {exit: 3});
+  return {iptables: null, nft};
+}
+
+/** The rules of an excerpt in the frame in which kube-proxy hangs them. */
+function inFrame(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Ruleset {
+  if (!isExcerpt(ruleset)) return ruleset;
+  const {config} = resolveProxyConfig(node, api, {}, () => inferConfig(new Map([[ruleset.family, ruleset]])));
+  const view = new ClusterView({...api, services: []});
+  const expected = expectRuleset({view, config, facts: nodeFacts(node, api), family: ruleset.family, ruleset});
+  return hangInFrame(ruleset, expected);
+}
+
+/** Addresses given by hand are all that the node has. */
+function withAddresses(facts: NodeFacts, given: readonly string[]): NodeFacts {
+  if (given.length === 0) return facts;
+  const addresses = given
+    .flatMap(text => text.split(','))
+    .map(text => canonicalAddress(text.trim()) ?? wrong(`--local-address ${text} is no address`));
+  return {
+    ...facts,
+    addresses: [...addresses, '127.0.0.1', '::1'],
+    hostIPs: facts.hostIPs.length > 0 ? facts.hostIPs : addresses,
+    allAddresses: true,
+  };
+}
+
+/** What the words of the command line stand for: pods and Services become addresses, ports their numbers. */
+export function packetQuery(flags: PacketFlags, snapshot: Snapshot): PacketQuery {
+  const service = canonicalAddress(flags.destination) === null ? findService(flags.destination, flags.namespace, snapshot) : null;
+  const literal = canonicalAddress(flags.source);
+  const family =
+    (literal === null ? null : familyOf(literal)) ??
+    familyOf(flags.destination) ??
+    (service === null ? null : primaryFamily(service)) ??
+    'IPv4';
+  const destination =
+    service === null
+      ? (canonicalAddress(flags.destination) ?? '')
+      : (clusterIPOf(service, family) ?? wrong(`Service ${flags.destination} has no ${family} cluster IP`));
+  const source = literal ?? podAddress(flags.source, flags.namespace, family, snapshot);
+  if (familyOf(source) !== familyOf(destination))
+    wrong(`the source ${source} and the destination ${destination} are of different families`);
+  const {port, protocol} = portOf(flags, service);
+  return {family, source, destination, port, protocol, inInterface: flags['in-interface'] ?? null};
+}
+
+function primaryFamily(service: ServiceObject): Family | null {
+  return clusterIPOf(service, 'IPv4') !== null ? 'IPv4' : clusterIPOf(service, 'IPv6') !== null ? 'IPv6' : null;
+}
+
+function findService(text: string, namespace: string | undefined, {api}: Snapshot): ServiceObject {
+  const parts = text.split('/');
+  const name = parts.at(-1) ?? '';
+  const own = parts.length > 1 && !['svc', 'service', 'services'].includes(parts[0] ?? '') ? parts[0] : namespace;
+  const found = (api.services ?? []).filter(({metadata}) => metadata.name === name && (own === undefined || metadata.namespace === own));
+  const [first] = found;
+  if (first === undefined) return wrong(`--destination ${text} is neither an address nor a Service that is there`);
+  if (found.length > 1) return wrong(`there are ${found.length} Services named ${name}: say which with --namespace or NAMESPACE/${name}`);
+  return first;
+}
+
+/** `pod/NAME` or `NAMESPACE/NAME` of a pod. */
+function podAddress(text: string, namespace: string | undefined, family: Family, {api}: Snapshot): string {
+  const parts = text.split('/');
+  const name = parts.at(-1) ?? '';
+  const own = parts.length > 1 && !['pod', 'po', 'pods'].includes(parts[0] ?? '') ? parts[0] : namespace;
+  const found = (api.pods ?? []).filter(({metadata}) => metadata.name === name && (own === undefined || metadata.namespace === own));
+  if (found.length > 1) wrong(`there are ${found.length} pods named ${name}: say which with --namespace or NAMESPACE/${name}`);
+  const [pod] = found;
+  if (pod === undefined) return wrong(`--source ${text} is neither an address nor a pod that is there`);
+  return addressesOfPod(pod).find(address => familyOf(address) === family) ?? wrong(`pod ${name} has no ${family} address`);
+}
+
+function addressesOfPod({status}: PodObject): readonly string[] {
+  return [...(status?.podIPs ?? []).flatMap(({ip}) => ip ?? []), ...(status?.podIP === undefined ? [] : [status.podIP])];
+}
+
+function portOf({port: text, protocol}: PacketFlags, service: ServiceObject | null): {readonly port: number; readonly protocol: string} {
+  const wanted = protocol?.toUpperCase();
+  const ports = (service?.spec?.ports ?? []).filter(port => wanted === undefined || (port.protocol ?? 'TCP') === wanted);
+  if (text === undefined) {
+    const [only] = ports;
+    if (only?.port === undefined || ports.length > 1)
+      return wrong(
+        service === null
+          ? 'say which port with --port'
+          : `say which port with --port: ${ports.map(({port, name}) => name ?? port).join(', ')}`,
+      );
+    return {port: only.port, protocol: only.protocol ?? 'TCP'};
+  }
+  const named = ports.find(port => port.name === text || String(port.port) === text);
+  if (named?.port !== undefined) return {port: named.port, protocol: wanted ?? named.protocol ?? 'TCP'};
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 1 || number > 65_535)
+    return wrong(`--port ${text} is no port number${service === null ? '' : ' and no port of the Service'}`);
+  return {port: number, protocol: wanted ?? 'TCP'};
+}
+
+function wrong(message: string): never {
+  throw new Errors.CLIError(message, {exit: 2});
+}

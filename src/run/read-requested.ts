@@ -1,0 +1,38 @@
+import {Errors} from '@oclif/core';
+import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
+import {type ClusterReading, type ReadClusterOptions, readCluster} from '../collect/cluster/read-cluster.ts';
+import type {KubeApi} from '../collect/kube/kube-api.ts';
+import {escapeText} from '../render/escape.ts';
+import {type Selection, type SelectionInput, selectServices} from './scope/select-services.ts';
+
+export interface AskedCluster extends ClusterReading {
+  readonly selection: Selection;
+}
+
+/**
+ * Reads what is asked for. Throws a CLIError: exit 2 for a Service that is not there, with the nearest ones that are; exit 3 when
+ * Services may not be read, for then there is nothing to look at.
+ */
+export async function readAsked(
+  api: KubeApi,
+  scope: ClusterScope,
+  {configMaps = true, ...input}: SelectionInput & ReadClusterOptions,
+): Promise<AskedCluster> {
+  const reading = await readCluster(api, scope, {configMaps});
+  const {services} = reading.api;
+  if (services === null) {
+    const [problem] = reading.problems.filter(({message}) => message.includes('services'));
+    throw new Errors.CLIError(escapeText(problem?.message ?? 'the Services could not be read'), {exit: 3});
+  }
+  const known = scope.kind === 'services' && services.length < scope.services.length ? await allServices(api, scope) : services;
+  const selection = selectServices(input, {...reading.api, services: known});
+  return {...reading, selection};
+}
+
+/** For suggestions: what Services there are, as far as one may see. */
+async function allServices(api: KubeApi, {services}: Extract<ClusterScope, {readonly kind: 'services'}>) {
+  const everywhere = await readCluster(api, {kind: 'cluster'});
+  if (everywhere.api.services !== null) return everywhere.api.services;
+  const namespaces = [...new Set(services.map(({namespace}) => namespace))];
+  return (await readCluster(api, {kind: 'namespaces', namespaces})).api.services ?? [];
+}

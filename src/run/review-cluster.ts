@@ -1,0 +1,21 @@
+import {type AccessScope, permissionsFor} from '../collect/access/permissions.ts';
+import {reviewAccess} from '../collect/access/review-access.ts';
+import type {AccessReport} from '../model/access.ts';
+import type {ParsedConnectionFlags} from './options/connection.ts';
+import {openCluster} from './open-cluster.ts';
+
+export interface AccessFlags extends ParsedConnectionFlags {
+  readonly 'all-namespaces': boolean;
+}
+
+/** Asks the cluster of these flags for each permission. Rejects with an ApiError when it gives no answer. */
+export async function reviewCluster(flags: AccessFlags, by: Omit<AccessScope, 'namespace'>, userAgent: string): Promise<AccessReport> {
+  const {api, description, ...cluster} = openCluster(flags, userAgent);
+  try {
+    const namespace = flags['all-namespaces'] ? null : cluster.namespace;
+    const permissions = await reviewAccess(api, permissionsFor({...by, namespace}));
+    return {cluster: description, transport: by.agentsNamespace === undefined ? by.transport : 'agents', namespace, permissions};
+  } finally {
+    cluster[Symbol.dispose]();
+  }
+}

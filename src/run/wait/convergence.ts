@@ -1,0 +1,70 @@
+import type {NodeReport, Report, WaitReport} from '../../model/report.ts';
+import {type FailOn, reaches} from '../exit-code.ts';
+
+export interface ConvergenceStart {
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  readonly limit: number;
+  readonly failOn: FailOn;
+}
+
+interface Reading {
+  /** Which look it is, from 1. */
+  readonly look: number;
+  /** When the reading of each node began, in milliseconds since 1970. */
+  readonly readAt: ReadonlyMap<string, number>;
+  /** Nodes of which not all could be read. */
+  readonly partlyRead: ReadonlySet<string>;
+}
+
+/** Which nodes are as they should be, and how long each took. */
+export class Convergence {
+  readonly #start: ConvergenceStart;
+  readonly #clean = new Map<string, {readonly at: number; readonly look: number}>();
+  #looks = 0;
+  #nodes: readonly string[] = [];
+
+  constructor(start: ConvergenceStart) {
+    this.#start = start;
+  }
+
+  /** Of the latest report; those that were looked at and can be clean. */
+  get pending(): readonly string[] {
+    return this.#nodes.filter(name => !this.#clean.has(name));
+  }
+
+  /** What a look found. A node counts as clean from when its reading began. Returns the nodes that are clean now and were not before. */
+  note({nodes, findings}: Report, {look, readAt, partlyRead}: Reading): readonly string[] {
+    this.#looks = look;
+    const {failOn, startedAt} = this.#start;
+    const failing = new Set(
+      findings.flatMap(finding => (finding.node !== undefined && reaches(finding, failOn) && !finding.known ? [finding.node] : [])),
+    );
+    const isClean = ({name, status}: NodeReport): boolean => status === 'checked' && !failing.has(name) && !partlyRead.has(name);
+    const reachable = nodes.filter(({status}) => status !== 'unsupported');
+    this.#nodes = reachable.map(({name}) => name);
+    for (const node of reachable) if (!isClean(node)) this.#clean.delete(node.name);
+    const fresh = reachable.filter(node => isClean(node) && !this.#clean.has(node.name)).map(({name}) => name);
+    // An agent may have judged it before.
+    for (const name of fresh) this.#clean.set(name, {at: Math.max(startedAt, readAt.get(name) ?? startedAt), look});
+    return fresh;
+  }
+
+  /** What is to be on the nodes is something else now. */
+  restart(): void {
+    this.#clean.clear();
+  }
+
+  /** `clean`: nothing that fails is left. `lasting`: nodes that were not waited for. */
+  report(now: number, {clean, lasting}: {readonly clean: boolean; readonly lasting: ReadonlyMap<string, unknown>}): WaitReport {
+    const {startedAt, limit} = this.#start;
+    return {
+      ...{limitSeconds: limit / 1000, seconds: (now - startedAt) / 1000, looks: this.#looks, clean},
+      nodes: this.#nodes.map(name => {
+        const found = this.#clean.get(name);
+        if (found === undefined) return lasting.has(name) ? {name, waitedFor: false} : {name};
+        return {name, look: found.look, seconds: (found.at - startedAt) / 1000};
+      }),
+    };
+  }
+}

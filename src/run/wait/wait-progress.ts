@@ -1,0 +1,32 @@
+import {escapeText} from '../../render/escape.ts';
+import {nodeList} from '../../render/table/finding-text.ts';
+import {count} from '../../render/verdict-line.ts';
+import {secondsText} from '../../render/seconds-text.ts';
+
+/** After the first look at all nodes. */
+export function firstLookText(clean: readonly string[], pending: readonly string[]): string {
+  const first = `${clean.length} of ${count(clean.length + pending.length, 'node')} as they should be at the first look`;
+  return pending.length === 0 ? first : `${first}; not yet: ${nodeList(pending)}`;
+}
+
+/** A line for each node that has become clean; one for all when they are many. */
+export function cleanTexts(nodes: readonly string[], seconds: number): readonly string[] {
+  const after = `as it should be after ${secondsText(seconds)}`;
+  return nodes.length > mostLines ? [`${nodes.length} nodes: ${after}`] : nodes.map(name => `${escapeText(name)}: ${after}`);
+}
+
+const mostLines = 10;
+
+/** A line for each reason why nodes are not waited for. */
+export function lastingTexts(reasons: ReadonlyMap<string, string>): readonly string[] {
+  const byReason = new Map<string, string[]>();
+  // What differs by the node's name alone is one reason.
+  for (const [name, reason] of reasons) {
+    const key = reason.replaceAll(name, '\0');
+    byReason.set(key, [...(byReason.get(key) ?? []), name]);
+  }
+  return [...byReason.values()].slice(0, mostLines).map(names => {
+    const reason = escapeText(reasons.get(names[0] ?? '') ?? '');
+    return `not waited for, for time does not change it: ${nodeList(names)}: ${reason}`;
+  });
+}

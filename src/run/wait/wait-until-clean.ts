@@ -1,0 +1,237 @@
+import {Errors} from '@oclif/core';
+import {nodeNotRead} from '../../checks/st901-node-not-read.ts';
+import {settling} from '../../checks/st904-changed-while-looking.ts';
+import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
+import type {ClusterScope} from '../../collect/cluster/cluster-scope.ts';
+import {readNodes, readServices} from '../../collect/cluster/read-cluster.ts';
+import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
+import type {ServiceObject} from '../../model/api-objects.ts';
+import type {Finding} from '../../model/finding.ts';
+import type {Report, WaitReport} from '../../model/report.ts';
+import type {ApiObjects, Problem} from '../../model/snapshot.ts';
+import {escapeText} from '../../render/escape.ts';
+import {count} from '../../render/verdict-line.ts';
+import {Convergence} from './convergence.ts';
+import type {ClusterRun} from '../cluster-run.ts';
+import {exitCode, reaches} from '../exit-code.ts';
+import {unlessInterrupted} from '../interruption.ts';
+import type {NodeLooks} from '../nodes/node-evaluator.ts';
+import {isThere} from '../reread.ts';
+import {lookAgain, withdraw} from '../recheck.ts';
+import {type SelectionInput, selectServices} from '../scope/select-services.ts';
+import {printOf} from '../service-history.ts';
+import {podsWithoutEndpoints} from '../service-pods.ts';
+import type {WaitLimit} from '../options/wait-limit.ts';
+import {cleanTexts, firstLookText, lastingTexts} from './wait-progress.ts';
+
+export interface Waiting {
+  readonly run: ClusterRun;
+  readonly limit: WaitLimit;
+  readonly diagnosis: Diagnosis;
+  readonly nodes: NodeLooks;
+  readonly scope: ClusterScope;
+  readonly input: SelectionInput;
+  /** For the second look. */
+  readonly readAgain: () => Promise<ApiObjects>;
+  /** When the run began and read the API, in milliseconds since 1970. */
+  readonly startedAt: number;
+  /** What of the API could not be read at the start. */
+  readonly problems: readonly Problem[];
+  /** The report as things stand, with what could not be read beside the nodes and `more`. */
+  readonly report: (more: readonly Problem[]) => Report;
+}
+
+/**
+ * Looks again and again until nothing that fails is found and nothing is unread, or the time is up. A node that is as it should be is
+ * not read again unless a Service that was asked for, or its slices, have changed; then all are.
+ */
+export class WaitUntilClean {
+  readonly #waiting: Waiting;
+  readonly #convergence: Convergence;
+  /** What the lists lack, as they are read by the scope. */
+  readonly #part: Pick<ApiObjects, 'namespaces'>;
+  #looks = 1;
+  /** When the API was read that nodes are judged by. */
+  #readAt: number;
+  /** How long the latest look took, in milliseconds. */
+  #took = 0;
+  /** The Services asked for as they were at the latest look. */
+  #print: string;
+  /** Why the API could not be read again. */
+  #problems: readonly Problem[] = [];
+  /** The API could not be read at the latest look. */
+  #isAway = false;
+  #latest: Report;
+
+  constructor(waiting: Waiting) {
+    const {limit, startedAt, diagnosis} = waiting;
+    const {namespaces} = diagnosis.api;
+    this.#waiting = waiting;
+    this.#convergence = new Convergence({startedAt, limit: limit.milliseconds, failOn: limit.failOn});
+    this.#part = namespaces === undefined ? {} : {namespaces};
+    this.#readAt = startedAt;
+    this.#print = printOf(diagnosis.services, diagnosis.api);
+    this.#latest = waiting.report([]);
+  }
+
+  /**
+   * To be called when all nodes have been looked at once. Rejects with an Interrupted when the signal is aborted, and with a CLIError
+   * when a Service that was named is gone.
+   */
+  async run(): Promise<void> {
+    this.#took = this.#waiting.run.clock.now() - this.#readAt;
+    this.#note();
+    for (let pauses = 0; ; pauses++) {
+      if (this.#isSettled() || this.#left() <= 0) await this.#confirm();
+      if (this.#isSettled() || this.#left() <= 0) return;
+      await this.#pause(pauses);
+      await this.#look();
+      this.#note();
+    }
+  }
+
+  /** Of what was found until now. */
+  report(): Report & {readonly wait: WaitReport} {
+    const {run, nodes} = this.#waiting;
+    this.#update();
+    return {...this.#latest, wait: this.#convergence.report(run.clock.now(), {clean: this.#isClean(), lasting: nodes.lasting})};
+  }
+
+  /** Returns the nodes that have become clean. */
+  #update(): readonly string[] {
+    const {report, nodes} = this.#waiting;
+    this.#latest = report(this.#problems);
+    return this.#convergence.note(this.#latest, {look: this.#looks, readAt: nodes.readAt, partlyRead: nodes.partlyRead});
+  }
+
+  #note(): void {
+    const {run, startedAt, nodes} = this.#waiting;
+    const fresh = this.#update();
+    const seconds = (run.clock.now() - startedAt) / 1000;
+    if (this.#looks === 1) {
+      run.progress.note(firstLookText(fresh, this.#convergence.pending));
+      for (const text of lastingTexts(nodes.lasting)) run.progress.note(text);
+    } else for (const text of cleanTexts(fresh, seconds)) run.progress.note(text);
+  }
+
+  #isClean(): boolean {
+    return exitCode(this.#latest, this.#waiting.limit.failOn) === 0;
+  }
+
+  /** Clean, or in want of something that no time will bring: the right to read it. */
+  #isSettled(): boolean {
+    const {diagnosis, limit} = this.#waiting;
+    if (!isThere(diagnosis.api)) return true;
+    const fails = this.#latest.findings.some(finding => reaches(finding, limit.failOn) && !finding.known && !this.#isLasting(finding));
+    return this.#isClean() || (this.#waitedFor().length === 0 && !fails && this.#problems.length === 0);
+  }
+
+  /** Nodes that may still become clean. */
+  #waitedFor(): readonly string[] {
+    const {lasting} = this.#waiting.nodes;
+    return this.#convergence.pending.filter(name => !lasting.has(name));
+  }
+
+  /** It says that something may not be read. */
+  #isLasting({code, node, message}: Finding): boolean {
+    const {nodes, problems} = this.#waiting;
+    if (code !== unreadCode) return false;
+    return node === undefined ? problems.some(problem => problem.isLasting && problem.message === message) : nodes.lasting.has(node);
+  }
+
+  #left(): number {
+    const {run, startedAt, limit} = this.#waiting;
+    return startedAt + limit.milliseconds - run.clock.now();
+  }
+
+  /** What is to be said is looked at as a run that does not wait does it, within the time there is. */
+  async #confirm(): Promise<void> {
+    const {diagnosis, nodes, run, limit} = this.#waiting;
+    const {clock, signal, progress} = run;
+    // It would be asked once more, and for long.
+    if (this.#isAway) return;
+    // Others may have come that nobody has looked at.
+    if (this.#looks > 1) await nodes.judge(await unlessInterrupted(this.#findNodes(), signal));
+    const doubtful = await lookAgain({
+      ...{diagnosis, signal, clock, readAt: this.#readAt, nodeReadAt: nodes.readAt},
+      readAgain: this.#waiting.readAgain,
+      settlingMs: Math.max(1, Math.min(this.#left(), settling * 1000)),
+      readNodes: names => nodes.judge(names),
+      say: text => progress.say(text),
+    });
+    // What keeps changing has not converged: it stands where it fails.
+    withdraw(
+      doubtful.filter(finding => !reaches(finding, limit.failOn)),
+      diagnosis,
+    );
+    this.#update();
+  }
+
+  /** So that the API server and the nodes are left alone for at least half of the time. */
+  async #pause(pauses: number): Promise<void> {
+    const {clock, signal, progress} = this.#waiting.run;
+    progress.say(`waiting for ${count(this.#waitedFor().length, 'node')}`);
+    const pace = Math.min((pauses + 1) * 1000, longestPause);
+    await unlessInterrupted(clock.sleep(Math.min(Math.max(pace, Math.min(this.#took, longestRest)), this.#left()), signal), signal);
+  }
+
+  async #look(): Promise<void> {
+    const {diagnosis, nodes, run} = this.#waiting;
+    const began = run.clock.now();
+    this.#looks++;
+    if (await unlessInterrupted(this.#readServices(), run.signal)) {
+      const isUnread = this.#latest.nodes.some(({name, status}) => status === 'unread' && !nodes.lasting.has(name));
+      const come = isUnread ? await unlessInterrupted(this.#findNodes(), run.signal) : [];
+      this.#readAt = began;
+      const print = printOf(diagnosis.services, diagnosis.api);
+      if (print !== this.#print) this.#convergence.restart();
+      this.#print = print;
+      await nodes.judge([...this.#waitedFor(), ...come]);
+    }
+    this.#took = run.clock.now() - began;
+  }
+
+  /** Resolves to whether they could be read; by a part of the API nothing is judged. */
+  async #readServices(): Promise<boolean> {
+    const {diagnosis, scope, input, run} = this.#waiting;
+    const {api} = run.cluster;
+    run.progress.say('reading the API again');
+    const reader = new ClusterReader(api, {anyFailure: true});
+    const objects = await readServices(scope, reader);
+    this.#problems = reader.problems;
+    this.#isAway = !isThere(objects);
+    if (this.#isAway) return false;
+    if (input.names.length > 0) refuseGone(diagnosis.services, objects.services ?? []);
+    const {selects} = selectServices(input, objects);
+    const {namespaces: _, ...rest} = diagnosis.api;
+    const services = (objects.services ?? []).filter(selects);
+    const own = await podsWithoutEndpoints(api, services, objects);
+    diagnosis.renew({...rest, ...objects, ...this.#part, pods: [...(this.#waiting.nodes.pods ?? []), ...own.pods], podsOf: own.podsOf});
+    return true;
+  }
+
+  /** Nodes come and go, and so do the pods by which they are reached. Returns the nodes that have come. */
+  async #findNodes(): Promise<readonly string[]> {
+    const {diagnosis, nodes, run} = this.#waiting;
+    const objects = await readNodes(new ClusterReader(run.cluster.api, {anyFailure: true}));
+    if (objects !== null) diagnosis.renew({...diagnosis.api, nodes: objects});
+    return nodes.findAgain(objects);
+  }
+}
+
+/** A Service that was named and is deleted is not well. */
+function refuseGone(asked: readonly ServiceObject[], now: readonly ServiceObject[]): void {
+  const there = new Set(now.map(nameOf));
+  const gone = asked.map(nameOf).find(name => !there.has(name));
+  if (gone !== undefined) throw new Errors.CLIError(escapeText(`the Service ${gone} was deleted while it was waited for`), {exit: 2});
+}
+
+function nameOf({metadata}: ServiceObject): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
+const unreadCode: string = nodeNotRead.code;
+
+/** In milliseconds: between looks, and after one that took longer. */
+const longestPause = 5000;
+const longestRest = 15_000;

@@ -1,0 +1,90 @@
+import type {Report} from '../../model/report.ts';
+import {changeText} from '../../render/table/change-line.ts';
+import {escapeText} from '../../render/escape.ts';
+import {nodeList} from '../../render/table/finding-text.ts';
+import {matrix} from '../../render/table/matrix.ts';
+import {styleOf} from '../../render/style.ts';
+import {verdictLine} from '../../render/verdict-line.ts';
+import type {FindingChange} from './finding-changes.ts';
+
+export interface WatchState {
+  /** Null before the first look has ended. */
+  readonly report: Report | null;
+  /** When each node was last read, in milliseconds since 1970. */
+  readonly readAt: ReadonlyMap<string, number>;
+  /** The newest first. */
+  readonly changes: readonly FindingChange[];
+  readonly trouble: string;
+  readonly doing: string;
+  /** What is watched, in words. */
+  readonly what: string;
+}
+
+export interface FrameSize {
+  readonly columns: number;
+  readonly rows: number;
+  readonly color: boolean;
+}
+
+/** The lines of a screen, cut to its size: verdict, matrix, what came and went, and when nodes were read. */
+export function watchFrame(state: WatchState, {columns, rows, color}: FrameSize): readonly string[] {
+  const style = styleOf(color);
+  const {report, changes, trouble, doing, what} = state;
+  const head = [
+    style.dim(`${what}${doing === '' ? '' : `  ${escapeText(doing)}…`}`),
+    ...(trouble === '' ? [] : [style.red(escapeText(trouble))]),
+  ];
+  if (report === null) return fitted(head, columns, rows);
+  const times = readTimes(state).map(style.dim);
+  const table = matrix(report, {style, width: columns, all: false}).split('\n');
+  const top = [...head, verdictLine(report, style), '', ...table.filter(line => line !== ''), ''];
+  // The newest come first, so what does not fit is what has been seen longest.
+  const room = Math.max(rows - times.length - 1, 3);
+  const latest = changes.map(({at, kind, finding}) => `${style.dim(clockTime(at))} ${changeText(kind, finding, style)}`);
+  const tooHigh = top.length > room - Math.min(latest.length, 3);
+  const shown = tooHigh ? top.slice(0, Math.max(room - Math.min(latest.length, 3), 2)) : top;
+  const fitting = latest.slice(0, Math.max(room - shown.length, 0));
+  return fitted([...shown, ...fitting, ...(fitting.length === 0 ? [] : ['']), ...times], columns, rows);
+}
+
+/** The latest time first; a node that could not be read now stands under the time when it was. */
+function readTimes({report, readAt}: WatchState): readonly string[] {
+  const groups = new Map<number, string[]>();
+  const never: string[] = [];
+  for (const {name, status} of report?.nodes ?? []) {
+    const at = readAt.get(name);
+    if (at !== undefined) groups.set(at, [...(groups.get(at) ?? []), name]);
+    else if (status === 'unread') never.push(name);
+  }
+  const sorted = [...groups].sort(([a], [b]) => b - a).slice(0, mostTimes);
+  return [
+    ...sorted.map(([at, names]) => `read at ${clockTime(at)}: ${nodeList(names)}`),
+    ...(never.length === 0 ? [] : [`never read: ${nodeList(never)}`]),
+  ];
+}
+
+const mostTimes = 3;
+
+/** By the clock on the wall. */
+function clockTime(at: number): string {
+  return new Date(at).toTimeString().slice(0, 8);
+}
+
+function fitted(lines: readonly string[], columns: number, rows: number): readonly string[] {
+  // A cursor that stands behind the last column is held back on it, and what clears the rest of the line would take that character.
+  return lines.slice(0, rows).map(line => cut(line, columns - 1));
+}
+
+/** To so many characters on the screen; colours end where the line does. */
+function cut(line: string, columns: number): string {
+  let left = columns;
+  let text = '';
+  for (const [part = '', color] of line.matchAll(colorOrText)) {
+    text += color === undefined ? part.slice(0, left) : part;
+    if (color === undefined) left -= Math.min(part.length, left);
+  }
+  return text;
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: colour codes begin with one
+const colorOrText = /(\u001b\[\d+m)|[^\u001b]+/g;

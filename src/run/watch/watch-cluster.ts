@@ -1,0 +1,65 @@
+import {Errors} from '@oclif/core';
+import {ApiError} from '../../collect/kube/kube-api.ts';
+import type {Report} from '../../model/report.ts';
+import {diagnoseCluster} from '../diagnose-cluster.ts';
+import type {ClusterRun} from '../cluster-run.ts';
+import {Interrupted, unlessInterrupted} from '../interruption.ts';
+import {pollServices} from './service-poll.ts';
+
+export interface Watching {
+  readonly run: ClusterRun;
+  /** All is looked at again after this time, in milliseconds, whether something has changed or not. */
+  readonly interval: number;
+  /** Shows a report, of a look that ended at this time (milliseconds since 1970). */
+  readonly show: (report: Report, at: number) => void;
+  /** Shows why a look came to nothing; it is tried again. */
+  readonly trouble: (message: string) => void;
+}
+
+/**
+ * Looks at the cluster again whenever a Service that was asked for or its slices change, and now and then otherwise. Never resolves:
+ * it rejects with an Interrupted when the signal is aborted, and as diagnoseCluster does when the first look fails.
+ */
+export async function watchCluster(watching: Watching): Promise<never> {
+  const {run, show, trouble} = watching;
+  const {signal, clock} = run;
+  for (let isFirst = true; ; isFirst = false) {
+    const began = clock.now();
+    const print = await unlessInterrupted(pollServices(run), signal);
+    const look = await tryToLook(run);
+    signal.throwIfAborted();
+    if (look.kind === 'report') show(look.report, clock.now());
+    else if (isFirst) throw look.error;
+    else trouble(look.error.message);
+    await untilChanged(watching, print, clock.now() - began);
+  }
+}
+
+type Look = {readonly kind: 'report'; readonly report: Report} | {readonly kind: 'failure'; readonly error: Error};
+
+/** That nothing could be looked at may pass; anything else is a bug. */
+function tryToLook(run: ClusterRun): Promise<Look> {
+  return diagnoseCluster(run).then(
+    report => ({kind: 'report', report}) as const,
+    (error: unknown) => {
+      if (error instanceof Interrupted || !(error instanceof ApiError || error instanceof Errors.CLIError)) throw error;
+      return {kind: 'failure', error} as const;
+    },
+  );
+}
+
+/** Asks every few seconds, and rests for as long as the look took. */
+async function untilChanged({run, interval}: Watching, print: string | null, took: number): Promise<void> {
+  const {clock, signal, progress} = run;
+  const due = clock.now() + Math.max(interval, took);
+  const pace = Math.max(Math.min(pollEvery, interval), Math.min(took, interval));
+  while (clock.now() < due) {
+    progress.say('');
+    await unlessInterrupted(clock.sleep(Math.min(pace, due - clock.now()), signal), signal);
+    const now = await unlessInterrupted(pollServices(run), signal);
+    if (now !== null && now !== print) return;
+  }
+}
+
+/** In milliseconds. */
+const pollEvery = 5000;

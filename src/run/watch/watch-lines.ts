@@ -1,0 +1,38 @@
+import type {Report} from '../../model/report.ts';
+import {changeText} from '../../render/table/change-line.ts';
+import {styleOf} from '../../render/style.ts';
+import {verdictLine} from '../../render/verdict-line.ts';
+import type {FindingChange} from './finding-changes.ts';
+import type {WatchView} from './watch-view.ts';
+
+export interface LinesOutput {
+  readonly color: boolean;
+  readonly out: (text: string) => void;
+  readonly error: (text: string) => void;
+}
+
+/** Away from a terminal: a line for each finding that comes or goes, and one whenever the verdict is another. */
+export function watchLines({color, out, error}: LinesOutput): WatchView {
+  const style = styleOf(color);
+  let verdict = '';
+  let trouble = '';
+  return {
+    show: (report: Report, changes: readonly FindingChange[], at: number) => {
+      trouble = '';
+      for (const {kind, finding} of changes) out(`${timeOf(at)} ${changeText(kind, finding, style)}\n`);
+      const line = verdictLine(report, style);
+      if (line !== verdict) out(`${timeOf(at)} ${line}\n`);
+      verdict = line;
+    },
+    trouble: message => {
+      if (message !== trouble) error(`${message}\n`);
+      trouble = message;
+    },
+    say: () => {},
+    close: () => {},
+  };
+}
+
+function timeOf(at: number): string {
+  return new Date(at).toISOString().replace(/\.\d+Z$/, 'Z');
+}

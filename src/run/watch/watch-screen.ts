@@ -1,0 +1,56 @@
+import process from 'node:process';
+import {watchFrame, type WatchState} from './screen-text.ts';
+import type {WatchView} from './watch-view.ts';
+
+export interface ScreenOptions {
+  readonly color: boolean;
+  /** What is watched, in words. */
+  readonly what: string;
+  readonly stream?: NodeJS.WriteStream;
+}
+
+/**
+ * A terminal that is drawn anew in place, on its alternate screen, so that what was on it comes back in the end however the process
+ * ends. It is drawn again when its size changes.
+ */
+export function watchScreen({color, what, stream = process.stdout}: ScreenOptions): WatchView {
+  let state: WatchState = {report: null, readAt: new Map(), changes: [], trouble: '', doing: '', what};
+  let open = true;
+  const draw = (): void => {
+    const lines = watchFrame(state, {columns: stream.columns || 80, rows: stream.rows || 24, color});
+    stream.write(`${home}${lines.map(line => line + toLineEnd).join('\n')}${toScreenEnd}`);
+  };
+  const change = (next: Partial<WatchState>): void => {
+    state = {...state, ...next};
+    if (open) draw();
+  };
+  const close = (): void => {
+    if (!open) return;
+    open = false;
+    stream.off('resize', draw);
+    process.off('exit', close);
+    stream.write(leave);
+  };
+  stream.write(enter);
+  stream.on('resize', draw);
+  process.on('exit', close);
+  return {
+    show: (report, changes, at) => {
+      const read = report.nodes.filter(({status}) => status === 'checked').map(({name}) => [name, at] as const);
+      const readAt = new Map([...state.readAt, ...read]);
+      change({report, readAt, changes: [...changes.toReversed(), ...state.changes].slice(0, mostChanges), trouble: '', doing: ''});
+    },
+    trouble: trouble => change({trouble, doing: ''}),
+    say: doing => change({doing}),
+    close,
+  };
+}
+
+const mostChanges = 200;
+
+/** The alternate screen, with the cursor hidden; and back. */
+const enter = '\u001b[?1049h\u001b[?25l';
+const leave = '\u001b[?25h\u001b[?1049l';
+const home = '\u001b[H';
+const toLineEnd = '\u001b[K';
+const toScreenEnd = '\u001b[J';

@@ -1,0 +1,69 @@
+import {parseAddress, parseCidr} from '../../model/address.ts';
+import type {Chain, Rule} from '../../model/ruleset.ts';
+import type {Packet} from '../packet.ts';
+
+/**
+ * The rules of a chain that may concern a packet, in order. A chain of many rules is sorted once by destination host, so that
+ * a walk through KUBE-SERVICES looks at a handful of its rules and not at all of them.
+ */
+export function candidateRules(chain: Chain, packet: Packet): readonly Rule[] {
+  if (chain.ruleCount <= smallChain) return chain.rules();
+  let index = indexes.get(chain);
+  if (index === undefined) {
+    index = buildIndex(chain);
+    indexes.set(chain, index);
+  }
+  const rules = chain.rules();
+  const own = index.byHost.get(packet.destination.text) ?? [];
+  const byPort = index.byPort.get(`${packet.protocol} ${packet.port}`) ?? [];
+  return [...own, ...byPort, ...index.others].sort((a, b) => a - b).flatMap(at => rules[at] ?? []);
+}
+
+const smallChain = 32;
+const indexes = new WeakMap<Chain, ChainIndex>();
+
+interface ChainIndex {
+  readonly byHost: ReadonlyMap<string, readonly number[]>;
+  /** Rules without a destination host that ask for one protocol and port, as node ports do. */
+  readonly byPort: ReadonlyMap<string, readonly number[]>;
+  readonly others: readonly number[];
+}
+
+function buildIndex(chain: Chain): ChainIndex {
+  const byHost = new Map<string, number[]>();
+  const byPort = new Map<string, number[]>();
+  const others: number[] = [];
+  for (const [at, rule] of chain.rules().entries()) {
+    const host = destinationHost(rule);
+    const port = host === null ? exactPort(rule) : null;
+    if (host !== null) push(byHost, host, at);
+    else if (port !== null) push(byPort, port, at);
+    else others.push(at);
+  }
+  return {byHost, byPort, others};
+}
+
+function push(map: Map<string, number[]>, key: string, at: number): void {
+  const list = map.get(key);
+  if (list === undefined) map.set(key, [at]);
+  else list.push(at);
+}
+
+function destinationHost(rule: Rule): string | null {
+  const value = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0] ?? '';
+  // As nearly all read: a big chain has tens of thousands, and reading each address takes as long as all else.
+  const plain = plainHost.exec(value)?.[1];
+  if (plain !== undefined) return plain;
+  const cidr = parseCidr(value);
+  if (cidr === null || cidr.prefix !== (cidr.family === 'IPv4' ? 32 : 128)) return null;
+  return parseAddress(cidr.text.split('/')[0] ?? '')?.text ?? null;
+}
+
+const octet = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)';
+const plainHost = new RegExp(`^(${octet}(?:\\.${octet}){3})/32$`);
+
+function exactPort(rule: Rule): string | null {
+  const protocol = rule.options.find(({flag, negated}) => flag === '-p' && !negated)?.values[0];
+  const port = rule.matches.flatMap(match => match.options).find(({flag, negated}) => flag === '--dport' && !negated)?.values[0];
+  return protocol === undefined || port === undefined || !/^\d+$/.test(port) ? null : `${protocol} ${port}`;
+}

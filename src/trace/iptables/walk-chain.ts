@@ -1,0 +1,187 @@
+import {parseAddress} from '../../model/address.ts';
+import type {Chain, ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
+import {markChange, splitHostPort} from '../../parse/iptables/comparable-rule.ts';
+import {type Branch, type ChainResult, type ChainVerdict, type Outlets, suppose, undecided} from '../branch.ts';
+import {candidateRules} from './chain-index.ts';
+import {matchRule} from './match-rule.ts';
+import type {Environment, Packet} from '../packet.ts';
+import {type Call, enterChain, passRules, type WalkLimits} from '../walk-limits.ts';
+
+export interface WalkContext extends WalkLimits {
+  readonly rules: ChainSource;
+  readonly environment: Environment;
+}
+
+/**
+ * Walks a packet through one chain of one table, into the chains that it calls. A base chain ends in its policy. On its way the packet
+ * may have met rules of other kinds (`R`).
+ */
+export function walkChain<R extends RuleText>(
+  context: WalkContext,
+  table: string,
+  chain: Chain,
+  start: Branch<R | Rule>,
+  above: Call | null = null,
+): readonly ChainResult<R | Rule>[] {
+  const call = enterChain(context, chain, above);
+  if (typeof call === 'string') return [undecided(start, call)];
+  const {done, live} = passRules(context, candidateRules(chain, start.packet), start, (rule, branch, out) =>
+    step<R>(context, {table, rule, branch, call}, out),
+  );
+  for (const branch of live) done.push(atEnd(chain, branch));
+  return done;
+}
+
+function atEnd<R extends RuleText>(chain: Chain, branch: Branch<R>): ChainResult<R> {
+  if (!chain.complete) return undecided(branch, `the dump was cut before the end of chain ${chain.name}`);
+  if (chain.policy === null) return {...branch, verdict: 'return'};
+  return {...branch, verdict: chain.policy === 'DROP' ? 'drop' : 'accept', policy: `${chain.table}/${chain.name}`};
+}
+
+interface Step<R extends RuleText> {
+  readonly table: string;
+  readonly rule: Rule;
+  readonly branch: Branch<R | Rule>;
+  readonly call: Call;
+}
+
+function step<R extends RuleText>(context: WalkContext, at: Step<R>, out: Outlets<R | Rule>): void {
+  const {branch, rule} = at;
+  const likelihood = matchRule(rule, branch.packet, context.environment);
+  if (likelihood === 0) {
+    out.next.push(branch);
+    return;
+  }
+  if (likelihood === null) {
+    suppose({rule, branch, follow: (supposed, trial) => take<R>(context, {...at, branch: supposed}, trial)}, out);
+    return;
+  }
+  if (likelihood < 1) out.next.push({...branch, probability: branch.probability * (1 - likelihood)});
+  take(context, {...at, branch: {...branch, probability: branch.probability * likelihood}}, out);
+}
+
+/** The rule matches: do what its target says. */
+function take<R extends RuleText>(context: WalkContext, {table, rule, branch, call}: Step<R>, out: Outlets<R | Rule>): void {
+  const taken = {...branch, path: {rule, before: branch.path}};
+  const target = rule.target;
+  if (target === null) {
+    out.next.push(branch);
+    return;
+  }
+  const called = context.rules.chain(table, target.name);
+  if (called !== undefined && called.policy === null) {
+    for (const result of walkChain<R>(context, table, called, taken, call)) {
+      if (result.verdict !== 'return') out.done.push(result);
+      else if (target.goto) out.done.push(result);
+      else out.next.push(result);
+    }
+    return;
+  }
+  const effect = effectOf(rule, taken.packet, context.environment);
+  if (effect.kind === 'continue') out.next.push({...taken, packet: effect.packet});
+  else
+    out.done.push({
+      ...taken,
+      packet: effect.packet,
+      verdict: effect.verdict,
+      ...(effect.reason === undefined ? {} : {reason: effect.reason}),
+    });
+}
+
+type Effect =
+  | {readonly kind: 'continue'; readonly packet: Packet}
+  | {readonly kind: 'leave'; readonly packet: Packet; readonly verdict: ChainVerdict; readonly reason?: string};
+
+function effectOf(rule: Rule, packet: Packet, environment: Environment): Effect {
+  const name = rule.target?.name ?? '';
+  const leave = (verdict: ChainVerdict, changed: Packet = packet): Effect => ({kind: 'leave', packet: changed, verdict});
+  switch (name) {
+    case 'ACCEPT':
+      return leave('accept');
+    case 'DROP':
+      return leave('drop');
+    case 'REJECT':
+      return leave('reject');
+    case 'RETURN':
+      return leave('return');
+    case 'MARK':
+      return {kind: 'continue', packet: {...packet, mark: changeMark(packet.mark, rule)}};
+    case 'CONNMARK':
+      return {kind: 'continue', packet: connectionMark(packet, rule)};
+    case 'MASQUERADE':
+    case 'SNAT':
+      return leave('accept', {...packet, masquerade: true});
+    case 'DNAT':
+    case 'REDIRECT':
+      return rewrite(rule, packet, environment);
+    case 'NOTRACK':
+      return {kind: 'continue', packet: {...packet, untracked: true}};
+    case 'CT':
+      return {
+        kind: 'continue',
+        packet: rule.target?.options.some(({flag}) => flag === '--notrack') ? {...packet, untracked: true} : packet,
+      };
+    default:
+      if (withoutEffect.has(name)) return {kind: 'continue', packet};
+      // A chain that is not there cannot be jumped to in a kernel. The packet passes on here, and the broken jump is found by its structure.
+      if (/^KUBE-/.test(name)) return {kind: 'continue', packet};
+      return {kind: 'leave', packet, verdict: 'undecided', reason: `target ${name} is not known`};
+  }
+}
+
+/** Targets that let a packet pass on as it is, as far as its way is concerned. */
+const withoutEffect = new Set([
+  'LOG',
+  'NFLOG',
+  'ULOG',
+  'AUDIT',
+  'TRACE',
+  'TCPMSS',
+  'TOS',
+  'DSCP',
+  'CLASSIFY',
+  'SET',
+  'CHECKSUM',
+  'SECMARK',
+  'CONNSECMARK',
+  'TTL',
+  'HL',
+  'LED',
+  'IDLETIMER',
+  'RATEEST',
+  'HMARK',
+  'ECN',
+  'TEE',
+]);
+
+/** `--set-xmark value/mask`: the bits of the mask are cleared, then the value is xored in. */
+function changeMark(mark: number, rule: Rule): number {
+  const [value = 0, mask = 0] = markChange(rule.target?.options ?? [])
+    .split('/')
+    .map(Number);
+  return ((mark & ~mask) ^ value) >>> 0;
+}
+
+function connectionMark(packet: Packet, rule: Rule): Packet {
+  const options = rule.target?.options ?? [];
+  const {mark, connectionMark: saved} = packet;
+  const mask = (name: string): number => Number(options.find(({flag}) => flag === name || flag === '--mask')?.values[0] ?? 0xffffffff);
+  const [nfmask, ctmask] = [mask('--nfmask'), mask('--ctmask')];
+  if (options.some(({flag}) => flag === '--restore-mark')) return {...packet, mark: ((mark & ~nfmask) ^ (saved & ctmask)) >>> 0};
+  if (options.some(({flag}) => flag === '--save-mark')) return {...packet, connectionMark: ((saved & ~ctmask) ^ (mark & nfmask)) >>> 0};
+  return {...packet, connectionMark: changeMark(packet.connectionMark, rule)};
+}
+
+function rewrite(rule: Rule, packet: Packet, environment: Environment): Effect {
+  const option = rule.target?.options.find(({flag}) => flag === '--to-destination' || flag === '--to-ports');
+  const value = option?.values[0] ?? '';
+  const redirect = rule.target?.name === 'REDIRECT';
+  const {address, port} = redirect ? {address: '', port: value} : splitHostPort(value);
+  const loopback = packet.family === 'IPv4' ? '127.0.0.1' : '::1';
+  const fallback = !redirect ? packet.destination : packet.origin === 'node' ? parseAddress(loopback) : environment.redirectAddress(packet);
+  const destination = address === '' ? fallback : parseAddress(address);
+  const toPort = port === '' ? packet.port : Number(port);
+  if (destination === null || !Number.isInteger(toPort))
+    return {kind: 'leave', packet, verdict: 'undecided', reason: `the destination of ${value} cannot be told`};
+  return {kind: 'leave', packet: {...packet, destination, port: toPort, rewritten: true}, verdict: 'accept'};
+}

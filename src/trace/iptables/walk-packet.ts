@@ -1,0 +1,77 @@
+import type {ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
+import {realServerRule, sendTo, serverRule, sharesOf} from '../balance.ts';
+import {type Branch, type ChainResult, startBranch} from '../branch.ts';
+import type {Outcome} from '../outcome.ts';
+import type {Environment, Packet} from '../packet.ts';
+import {type HookedChain, type HookName, inOrder, routePacket} from '../route-packet.ts';
+import {summarise} from '../summarize-branches.ts';
+import {type WalkContext, walkChain} from './walk-chain.ts';
+import {limitsFor, noteWalk} from '../walk-limits.ts';
+
+/**
+ * Walks the first packet of a connection through a node's rules as the kernel does: raw, mangle, nat and filter in the order
+ * of the hooks it passes. The probabilities of the outcomes add up to 1.
+ */
+export function walkPacket(rules: ChainSource, packet: Packet, environment: Environment): readonly Outcome[] {
+  const context: WalkContext = {rules, environment, ...limitsFor(rules)};
+  const chains = inOrder(iptablesChains<Rule>(context));
+  const ends = routePacket({chains, environment, balance: end => balance(environment, end)}, startBranch(packet));
+  noteWalk(rules, context);
+  return summarise(ends);
+}
+
+/** All base chains of iptables, as parts of a way on which there may be rules of other kinds (`R`). */
+export function iptablesChains<R extends RuleText>(context: WalkContext): readonly HookedChain<R | Rule>[] {
+  return hooks.map(place => hookedChain<R>(context, place));
+}
+
+interface Place {
+  readonly table: string;
+  readonly hook: HookName;
+  readonly priority: number;
+}
+
+/** What the kernel calls the tables of iptables with. */
+const hooks: readonly Place[] = [
+  ...places('raw', -300, ['prerouting', 'output']),
+  ...places('mangle', -150, ['prerouting', 'input', 'forward', 'output', 'postrouting']),
+  ...places('nat', -100, ['prerouting', 'output']),
+  ...places('filter', 0, ['input', 'forward', 'output']),
+  ...places('security', 50, ['input', 'forward', 'output']),
+  ...places('nat', 100, ['postrouting']),
+];
+
+function places(table: string, priority: number, names: readonly HookName[]): readonly Place[] {
+  return names.map(hook => ({table, hook, priority}));
+}
+
+function hookedChain<R extends RuleText>(context: WalkContext, {table, hook, priority}: Place): HookedChain<R | Rule> {
+  return {hook, priority, isNat: table === 'nat', walk: branch => passBaseChain<R>(context, table, hook.toUpperCase(), branch)};
+}
+
+function passBaseChain<R extends RuleText>(
+  context: WalkContext,
+  table: string,
+  name: string,
+  branch: Branch<R | Rule>,
+): readonly ChainResult<R | Rule>[] {
+  const chain = context.rules.chain(table, name);
+  if (chain === undefined) return [{...branch, verdict: 'accept'}];
+  // RETURN from a base chain ends in its policy.
+  const verdict = chain.policy === 'DROP' ? 'drop' : 'accept';
+  return walkChain<R>(context, table, chain, branch).map(result =>
+    result.verdict === 'return' ? {...result, verdict, policy: `${table}/${name}`} : result,
+  );
+}
+
+/** What IPVS makes of a packet; null when it is for no virtual server. */
+function balance(environment: Environment, end: ChainResult): readonly ChainResult[] | null {
+  const server = environment.virtualServer?.(end.packet);
+  if (server === undefined) return null;
+  const picks = sharesOf(server);
+  const path = {rule: serverRule(server), before: end.path};
+  if (picks.length === 0) return [{...end, path, verdict: 'reject'}];
+  return picks.map(({real, share}) =>
+    sendTo(real, {...end, probability: end.probability * share, path: {rule: realServerRule(server, real), before: path}}),
+  );
+}

@@ -1,0 +1,204 @@
+import {setTimeout as sleep} from 'node:timers/promises';
+import {describe, expect, onTestFinished, test, vi} from 'vitest';
+import {type Look, NodeJudge} from '../../src/agent/self-check.ts';
+import {createKubeApi} from '../../src/collect/kube/create-kube-api.ts';
+import {loadConnection} from '../../src/collect/kube/load-connection.ts';
+import {CommandFailed, type Transport} from '../../src/collect/node/transport.ts';
+import {ClusterWatch} from '../../src/collect/watch/cluster-watch.ts';
+import {systemClock} from '../../src/run/clock.ts';
+import {capturePath} from '../fixtures.ts';
+import {type ApiServer, type ApiServerOptions, startApiServer} from '../stand-in/api-server.ts';
+import {bundleReply} from '../stand-in/bundle-cluster.ts';
+import {bundleObjects} from '../stand-in/bundle-objects.ts';
+import type {StoredObject} from '../stand-in/object-store.ts';
+
+const healthy = capturePath('healthy/1.36-iptables');
+const faulty = capturePath('faults/missing-endpoint');
+
+interface Given extends ApiServerOptions {
+  readonly bundle?: string;
+  readonly node?: string;
+  /** In milliseconds. */
+  readonly settlingMs?: number;
+  /** Called before the node is read, with how often it is then. */
+  readonly onReading?: (time: number) => Promise<void>;
+}
+
+interface Started {
+  readonly server: ApiServer;
+  readonly watch: ClusterWatch;
+  look(): Promise<Look>;
+}
+
+async function start({
+  bundle = healthy,
+  node = 'node-a',
+  settlingMs = 50,
+  onReading = async () => {},
+  ...options
+}: Given = {}): Promise<Started> {
+  const server = await startApiServer({objects: bundleObjects(bundle), ...options});
+  const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}), {backoff: 1});
+  const watch = new ClusterWatch(api, {backoffMs: 1});
+  const stop = new AbortController();
+  const running = watch.run(stop.signal);
+  onTestFinished(async () => {
+    stop.abort();
+    await running;
+    api.close();
+    await server.close();
+  });
+  const transport = capturedNode(bundle, onReading);
+  const times = {timeoutMs: 20_000, intervalMs: 60_000, settlingMs};
+  const judge = new NodeJudge({api, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
+  return {server, watch, look: () => judge.look(new AbortController().signal)};
+}
+
+/** A node on which commands print what was captured of it. */
+function capturedNode(bundle: string, onReading: (time: number) => Promise<void>): Transport {
+  let readings = 0;
+  return {
+    name: 'captured',
+    open: async ({name}) => {
+      await onReading(++readings);
+      return {
+        description: 'captured',
+        run: async argv => {
+          const reply = bundleReply(bundle, {node: name, argv});
+          if ('argv' in reply || reply.exitCode) throw new CommandFailed(argv, {exitCode: 127, stderr: '', notFound: true});
+          return Buffer.from(reply.stdout ?? '');
+        },
+        async [Symbol.asyncDispose]() {},
+      };
+    },
+  };
+}
+
+async function watching({server, watch}: Started): Promise<void> {
+  await vi.waitFor(() => expect([watch.isListed, server.watches.length]).toEqual([true, 2]));
+}
+
+const late: StoredObject = {
+  metadata: {namespace: 'shop', name: 'late', creationTimestamp: '2026-01-01T00:00:00Z'},
+  spec: {type: 'ClusterIP', clusterIP: '10.96.77.77', clusterIPs: ['10.96.77.77'], ports: [{name: 'http', protocol: 'TCP', port: 80}]},
+};
+const hasLate = ({watch}: Started) => watch.services.objects.has('shop/late');
+
+function codesOf(look: Look): readonly string[] {
+  if (look.kind === 'trouble') throw new Error(look.message);
+  return look.result.findings.filter(({severity, code}) => severity !== 'info' || code === 'ST904').map(({code}) => code);
+}
+
+describe('a node that judges itself', () => {
+  test('finds nothing on a healthy node, by objects up to which all was known', async () => {
+    const agent = await start();
+    await watching(agent);
+    const look = await agent.look();
+    expect(codesOf(look)).toEqual([]);
+    expect(look).toMatchObject({result: {report: {name: 'node-a', status: 'checked'}, seen: agent.watch.seen, intervalSeconds: 60}});
+    expect(look).toMatchObject({report: {summary: {verdict: 'ok', services: 34}}});
+  });
+
+  test('finds what is wrong with it, and nothing that the API objects show by themselves', async () => {
+    const agent = await start({bundle: faulty});
+    await watching(agent);
+    const look = await agent.look();
+    expect(codesOf(look)).toEqual(['ST202']);
+    expect(look.kind === 'result' && look.report.findings.filter(({code}) => code.startsWith('ST1'))).toEqual([]);
+  });
+
+  test('does not ask for its Node and pods again at every look', async () => {
+    const agent = await start();
+    await watching(agent);
+    await agent.look();
+    await agent.look();
+    const reads = agent.server.requests.filter(({resource}) => ['nodes', 'pods', 'configmaps'].includes(resource?.resource ?? ''));
+    expect(reads.map(({path, query}) => [path, query.get('resourceVersion'), query.get('fieldSelector')]).sort()).toEqual([
+      ['/api/v1/namespaces/kube-system/configmaps/kube-proxy', '0', null],
+      ['/api/v1/namespaces/kube-system/configmaps/kube-proxy-config', '0', null],
+      ['/api/v1/namespaces/kube-system/pods', '0', 'spec.nodeName=node-a'],
+      ['/api/v1/nodes/node-a', '0', null],
+    ]);
+  });
+
+  test('asks for the servers of k3s on a node of k3s, which say how kube-proxy runs', async () => {
+    const agent = await start();
+    const node = structuredClone(agent.server.store.find('nodes', '', 'node-a')) as StoredObject;
+    node.metadata.annotations = {'k3s.io/node-args': '["agent"]'};
+    agent.server.store.put('nodes', node);
+    await watching(agent);
+    await agent.look();
+    const lists = agent.server.requests.filter(({path}) => path === '/api/v1/nodes');
+    expect(lists.map(({query}) => query.get('labelSelector'))).toEqual(['node-role.kubernetes.io/control-plane']);
+  });
+
+  test('says so when there is no Node of its name', async () => {
+    const agent = await start({node: 'node-x'});
+    await watching(agent);
+    expect(await agent.look()).toMatchObject({
+      result: {problems: expect.arrayContaining([expect.objectContaining({message: 'there is no Node node-x in the API'})])},
+    });
+  });
+});
+
+describe('nothing is published', () => {
+  test('before the API was read', async () => {
+    const agent = await start({faults: [{kind: 'status', status: 403, message: 'no', match: /services/}]});
+    await vi.waitFor(() => expect(agent.watch.trouble).not.toBeNull());
+    expect(await agent.look()).toMatchObject({
+      kind: 'trouble',
+      message: expect.stringMatching(/^the Services and EndpointSlices have not been read yet: not allowed to /),
+    });
+  });
+
+  test('of a Service that the API server has no more, and the watch still has', async () => {
+    const agent = await start();
+    await watching(agent);
+    agent.server.store.put('services', structuredClone(late));
+    await vi.waitFor(() => expect(hasLate(agent)).toBe(true));
+    agent.server.faults.push({kind: 'hang', match: /watch=1/});
+    for (const watch of agent.server.watches) watch.mute();
+    agent.server.store.remove('services', 'shop', 'late');
+    expect(await agent.look()).toEqual({
+      kind: 'trouble',
+      message: 'the API server says otherwise of shop/late than its watch, which is begun anew',
+    });
+  });
+
+  test('that cannot be verified', async () => {
+    const agent = await start({bundle: faulty});
+    await watching(agent);
+    agent.server.faults.push({kind: 'status', status: 403, message: 'no', match: /fieldSelector=metadata.name/});
+    expect(await agent.look()).toMatchObject({
+      kind: 'trouble',
+      message: expect.stringMatching(/^what was found cannot be verified: not allowed to /),
+    });
+  });
+
+  test('as a fault of a Service that changed after the node was judged: it is ST904', async () => {
+    const agent = await start({
+      // Long enough for the change to be young when the node is first read.
+      settlingMs: 1000,
+      onReading: async time => {
+        // So that it is time for the second look when the first is over.
+        if (time === 1) await sleep(1100);
+        if (time !== 2) return;
+        agent.server.store.remove('services', 'shop', 'late');
+        await vi.waitFor(() => expect(hasLate(agent)).toBe(false));
+      },
+    });
+    await watching(agent);
+    agent.server.store.put('services', structuredClone(late));
+    await vi.waitFor(() => expect(hasLate(agent)).toBe(true));
+    expect(codesOf(await agent.look())).toEqual(['ST904']);
+  });
+});
+
+test('what stands is not looked up again', async () => {
+  const agent = await start({bundle: faulty});
+  await watching(agent);
+  await agent.look();
+  const before = agent.server.requests.length;
+  expect(codesOf(await agent.look())).toEqual(['ST202']);
+  expect(agent.server.requests.slice(before)).toEqual([]);
+});

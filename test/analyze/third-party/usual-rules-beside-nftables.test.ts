@@ -1,0 +1,21 @@
+import {describe, expect, test} from 'vitest';
+import {isLoud, said, type Scenario} from '../../scenario.ts';
+import {programs, scenarioBesideNft} from './beside-nftables.ts';
+
+describe.each(programs)('beside kube-proxy in nftables mode, the usual rules of $name', ({name}) => {
+  test('are no finding to act on', async () => {
+    expect(loud(await scenarioBesideNft({name}))).toEqual([]);
+  });
+  test('are none either where the interfaces of the node were not read', async () => {
+    const given = await scenarioBesideNft({name});
+    given.file('node-a', 'addresses.json', null);
+    expect(loud(given)).toEqual([]);
+  });
+});
+
+function loud(given: Scenario): readonly unknown[] {
+  return given
+    .findings({nodes: node => node === 'node-a'})
+    .filter(finding => isLoud(finding) && /^ST[2-9]/.test(finding.code))
+    .map(said);
+}

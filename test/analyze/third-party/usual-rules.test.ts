@@ -1,0 +1,56 @@
+import process from 'node:process';
+import {describe, expect, test} from 'vitest';
+import {isLoud} from '../../scenario.ts';
+import {describeWith} from '../../require.ts';
+import {foreignRules, ipsets, loadMerged, mergedDump, scenarioWith, timeless} from './merge.ts';
+
+const programs = foreignRules();
+
+describe.each(programs)('the usual rules of $name', ({name, capture}) => {
+  test('are no finding to act on', async () => {
+    const given = await scenarioWith({name, capture});
+    expect(
+      given
+        .findings({nodes: node => node === 'node-a'})
+        .filter(isLoud)
+        .filter(isOfTheNode),
+    ).toEqual([]);
+  });
+
+  // Only some of them match by ipsets at all.
+  if (ipsets(name) !== null)
+    test('are none either where the ipsets were not read', async () => {
+      const given = await scenarioWith({name, capture});
+      given.file('node-a', 'ipset-save', null);
+      expect(
+        given
+          .findings({nodes: node => node === 'node-a'})
+          .filter(isLoud)
+          .filter(isOfTheNode),
+      ).toEqual([]);
+    });
+
+  test('are none either where the interfaces of the node were not read', async () => {
+    const given = await scenarioWith({name, capture});
+    given.file('node-a', 'addresses.json', null);
+    expect(
+      given
+        .findings({nodes: node => node === 'node-a'})
+        .filter(isLoud)
+        .filter(isOfTheNode),
+    ).toEqual([]);
+  });
+});
+
+function isOfTheNode({code}: {readonly code: string}): boolean {
+  return /^ST[2-5]/.test(code);
+}
+
+describeWith(['root', 'netns', 'iptables-nft-restore', 'ipset'], 'the fixtures are what a kernel gives back', () => {
+  test.each(programs)('$name', rules => {
+    const {dump, leftOut} = loadMerged(rules);
+    for (const rule of leftOut) process.stderr.write(`${rules.name}: this kernel does not know the match of: ${rule}\n`);
+    const kept = timeless(mergedDump(rules.name));
+    expect(timeless(dump).split('\n')).toEqual(kept.split('\n').filter(line => !leftOut.includes(line)));
+  });
+});

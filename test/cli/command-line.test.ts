@@ -1,0 +1,77 @@
+import {describe, expect, test} from 'vitest';
+import {withCommand, wordForCommand} from '../../src/cli/command-line.ts';
+
+const rewrite = (line: string): string => withCommand(words(line), ['check', 'explain', 'trace'], ['-n', '--namespace', '-o']).join(' ');
+const words = (line: string): string[] => line.split(' ').filter(Boolean);
+
+describe('a first word that is no command', () => {
+  test.each([
+    ['web', 'trace web'],
+    ['web db', 'trace web db'],
+    ['shop/web', 'trace shop/web'],
+    ['svc/check', 'trace svc/check'],
+    ['web check', 'trace web check'],
+    ['web --help', 'trace web --help'],
+    ['-n shop web', 'trace -n shop web'],
+    ['-n check web', 'trace -n check web'],
+    ['-A -o json web', 'trace -A -o json web'],
+    ['-- check', 'trace -- check'],
+    ['-', 'trace -'],
+  ])('is a Service to trace: %s', (line, expected) => expect(rewrite(line)).toBe(expected));
+});
+
+describe('a command', () => {
+  test.each([
+    ['check', 'check'],
+    ['check web -A', 'check web -A'],
+    ['trace check', 'trace check'],
+    ['-n shop check -A', 'check -n shop -A'],
+    ['--namespace shop check', 'check --namespace shop'],
+    ['--namespace=shop check', 'check --namespace=shop'],
+    ['-nshop check', 'check -nshop'],
+    ['-A check', 'check -A'],
+    ['-An shop check', 'check -An shop'],
+    ['-h check', 'check -h'],
+  ])('is put first: %s', (line, expected) => expect(rewrite(line)).toBe(expected));
+
+  test('keeps what follows -- as it is', () => {
+    expect(rewrite('check -- -n trace')).toBe('check -- -n trace');
+  });
+});
+
+describe('help', () => {
+  test.each([
+    ['help', '--help'],
+    ['help check', 'check --help'],
+    ['help web', 'trace web --help'],
+    ['-n shop help check', 'check -n shop --help'],
+    ['help help', '--help --help'],
+  ])('as a word asks for --help: %s', (line, expected) => expect(rewrite(line)).toBe(expected));
+
+  test.each(['--help', '-h', '-n shop --help'])('without a command is that of the whole: %s', line => expect(rewrite(line)).toBe(line));
+});
+
+test('no arguments stay none', () => {
+  expect(rewrite('')).toBe('');
+});
+
+test('a leading --version stays first, whatever follows', () => {
+  expect(rewrite('--version')).toBe('--version');
+  expect(rewrite('--version check')).toBe('--version check');
+});
+
+test('flags alone go to trace, which says that a Service is missing', () => {
+  expect(rewrite('-A')).toBe('trace -A');
+  expect(rewrite('-n')).toBe('trace -n');
+});
+
+test.each([
+  ['chekc -A', 'chekc'],
+  ['-n shop chekc', 'chekc'],
+  ['check web', null],
+  ['help chekc', null],
+  ['-- chekc', null],
+  ['', null],
+])('the word in the place of a command: %s', (line, expected) => {
+  expect(wordForCommand(words(line), ['check', 'trace'], ['-n'])).toBe(expected);
+});

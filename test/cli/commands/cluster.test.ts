@@ -1,0 +1,132 @@
+import {readFileSync, writeFileSync} from 'node:fs';
+import {dirname, join} from 'node:path';
+import {execa} from 'execa';
+import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {svcTraceCommand} from '../../executable.ts';
+import {capturePath} from '../../fixtures.ts';
+import type {ApiServer} from '../../stand-in/api-server.ts';
+import {startBundleCluster} from '../../stand-in/bundle-cluster.ts';
+
+const bundle = capturePath('faults/missing-endpoint');
+let server: ApiServer;
+
+beforeAll(async () => {
+  server = await startBundleCluster(bundle);
+});
+afterAll(() => server.close());
+
+/** Runs what is built, as a user would, away from a terminal. */
+function svcTrace(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const clean = {NO_COLOR: undefined, FORCE_COLOR: undefined, COLUMNS: undefined, KUBECONFIG: server.kubeconfig, ...env};
+  return execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore', env: clean});
+}
+
+const unwrapped = (text: string): string => text.replaceAll(/\s*›\s*/g, ' ').replaceAll(/\s+/g, ' ');
+
+describe('a cluster and a bundle of it tell the same', () => {
+  test.each([
+    ['check', ['check', '-A', '-o', 'json']],
+    ['trace', ['trace', 'shop/web', '-o', 'json']],
+    ['packet', ['packet', '--node', 'node-a', '--source', '10.244.11.20', '--destination', 'shop/web', '-o', 'json']],
+  ])('%s', async (_, args) => {
+    const [live, replayed] = await Promise.all([svcTrace(args), svcTrace([...args, '--from', bundle])]);
+    expect(withoutSources(live.stdout)).toEqual(withoutSources(replayed.stdout));
+    expect(live.exitCode).toBe(replayed.exitCode);
+    expect(live.stderr).toBe('');
+  });
+});
+
+/** kube-proxy's settings are found in other places. */
+function withoutSources(json: string): object {
+  return JSON.parse(json, (key, value) => (key === 'settings' ? undefined : value)) as object;
+}
+
+describe('where there is nothing to look at', () => {
+  test.each([
+    ['no such context', ['--context', 'nowhere'], 2, 'nowhere'],
+    ['no such kubeconfig', ['--kubeconfig', '/nowhere'], 2, '/nowhere'],
+    ['a duration that is none', ['--request-timeout', 'soon'], 2, '--request-timeout soon is no duration'],
+    ['a token that is not accepted', ['--token', 'wrong'], 3, 'Log in again'],
+    ['an API server that is not there', ['--server', 'https://127.0.0.1:1'], 3, 'nothing listens at 127.0.0.1:1'],
+    ['a Service that is not there', ['-n', 'shop'], 2, 'Try this: shop/web'],
+    ['a namespace that is not there', ['-n', 'none'], 2, 'there is no Service wbe in namespace none'],
+    ['a node that is not there', ['-n', 'shop', '--node', 'node-x', '--from', bundle], 2, 'there is no'],
+  ])('%s', async (_, flags, code, message) => {
+    const {exitCode, stderr, stdout} = await svcTrace(['check', 'wbe', ...flags]);
+    expect(unwrapped(stderr)).toContain(message);
+    expect(exitCode).toBe(code);
+    expect(stdout).toBe('');
+  });
+
+  test('a credential that has expired is said to be one', async () => {
+    const {stderr, exitCode} = await svcTrace(['web', '--as', 'nobody', '--token', 'old']);
+    expect(unwrapped(stderr)).toContain('The token has expired, was revoked, or is of another cluster');
+    expect(exitCode).toBe(3);
+  });
+});
+
+test('the namespace is that of the context where none is named', async () => {
+  const kubeconfig = join(dirname(server.kubeconfig), 'shop');
+  writeFileSync(
+    kubeconfig,
+    readFileSync(server.kubeconfig, 'utf8').replace('cluster: stand-in\n', 'cluster: stand-in\n      namespace: shop\n'),
+  );
+  const {stdout} = await svcTrace(['check', '-o', 'json', '--sample', '1'], {KUBECONFIG: kubeconfig});
+  const {findings, summary}: {findings: {service?: {namespace: string}}[]; summary: {sampledFrom: number}} = JSON.parse(stdout);
+  expect(new Set(findings.flatMap(({service}) => service?.namespace ?? []))).toEqual(new Set(['shop']));
+  expect(summary.sampledFrom).toBe(3);
+});
+
+test('with --from nobody is asked who one is', async () => {
+  const {exitCode} = await svcTrace(['check', '-n', 'shop', 'web', '--from', bundle, '--context', 'nowhere']);
+  expect(exitCode).toBe(1);
+});
+
+describe('--wait', () => {
+  const asked = ['check', '-n', 'shop', 'web', '-o', 'json'];
+
+  test('a bundle is nothing to wait for', async () => {
+    const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '60s', '--from', bundle]);
+    expect(unwrapped(stderr)).toContain('the bundle that --from names does not change');
+    expect({exitCode, stdout}).toEqual({exitCode: 2, stdout: ''});
+  });
+
+  test('says on standard error how it goes, and ends with 1 when the time is up', async () => {
+    const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '10ms']);
+    expect(stderr).toBe('2 of 3 nodes as they should be at the first look; not yet: node-a');
+    expect(exitCode).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({wait: {limitSeconds: 0.01, clean: false}});
+    expect((await svcTrace([...asked, '--wait', '10ms', '-q'])).stderr).toBe('');
+  });
+
+  test('interrupted while it waits, it prints what it found and ends with 130', async () => {
+    const run = svcTrace([...asked, '--wait', '10m']);
+    run.stderr.once('data', () => run.kill('SIGINT'));
+    const {stdout, exitCode} = await run;
+    expect(exitCode).toBe(130);
+    expect(JSON.parse(stdout)).toMatchObject({summary: {verdict: 'findings', errors: 1}, wait: {limitSeconds: 600, clean: false}});
+  });
+});
+
+test('an interrupted run prints what it found and ends with 130', async () => {
+  const hanging = await startBundleCluster(bundle, {faults: [{kind: 'hang', match: /kube-proxy-node-b\/exec/}]});
+  try {
+    const run = svcTrace(['check', '-n', 'shop', 'web', '-o', 'json'], {KUBECONFIG: hanging.kubeconfig});
+    await until(() => hanging.requests.some(({path}) => path.includes('kube-proxy-node-b/exec')) && dumpsOf(hanging) >= 2);
+    run.kill('SIGINT');
+    const {stdout, exitCode} = await run;
+    const {nodes}: {nodes: {name: string; status: string; reason?: string}[]} = JSON.parse(stdout);
+    expect(nodes.find(({name}) => name === 'node-b')).toMatchObject({status: 'unread', reason: 'interrupted (SIGINT)'});
+    expect(exitCode).toBe(130);
+  } finally {
+    await hanging.close();
+  }
+});
+
+function dumpsOf({requests}: ApiServer): number {
+  return requests.filter(({argv}) => argv.join(' ') === 'ip6tables-save').length;
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise(resolve => setTimeout(resolve, 20));
+}

@@ -1,0 +1,174 @@
+import {spawn} from 'node:child_process';
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import process from 'node:process';
+import {execa} from 'execa';
+import {afterEach, beforeEach, describe, expect, test} from 'vitest';
+import {capturePath} from '../../fixtures.ts';
+import {describeWith} from '../../require.ts';
+import type {ApiServer} from '../../stand-in/api-server.ts';
+import {startBundleCluster} from '../../stand-in/bundle-cluster.ts';
+
+const executable = join(import.meta.dirname, '../../../bin/run.js');
+const healthy = capturePath('healthy/1.36-iptables');
+const own = readFileSync(`${healthy}/nodes/node-a/iptables-save`, 'utf8');
+const behind = own.replaceAll('--to-destination 10.244.11.4:8080', '--to-destination 10.244.99.9:8080');
+let server: ApiServer;
+/** What node-a has. */
+let rules: string;
+
+beforeEach(async () => {
+  rules = own;
+  server = await startBundleCluster(healthy, {
+    exec: ({node, argv}) => (node === 'node-a' && argv.join(' ') === 'iptables-save' ? {stdout: rules} : null),
+  });
+});
+afterEach(() => server.close());
+
+const env = () => ({...process.env, KUBECONFIG: server.kubeconfig, NO_COLOR: '1', FORCE_COLOR: undefined, COLUMNS: undefined});
+
+interface Terminal {
+  /** All that was written to it. */
+  readonly text: () => string;
+  readonly type: (keys: string) => void;
+  readonly exitCode: Promise<number | null>;
+}
+
+/** Runs the program on a pseudo-terminal, of the size that is asked for. */
+function onTerminal(args: readonly string[], before = 'stty rows 24 cols 80'): Terminal {
+  const command = [process.execPath, executable, ...args].map(word => `'${word}'`).join(' ');
+  const child = spawn('script', ['-qefc', `${before}; exec ${command}`, '/dev/null'], {env: {...env(), TERM: 'xterm'}});
+  let text = '';
+  child.stdout.on('data', (data: Buffer) => {
+    text += data.toString('utf8');
+  });
+  const exitCode = new Promise<number | null>(resolve => child.on('close', code => resolve(code)));
+  return {text: () => text, type: keys => child.stdin.write(keys), exitCode};
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise(resolve => setTimeout(resolve, 20));
+}
+
+/** The lines of the frame that was drawn last. */
+function screen(terminal: Terminal): readonly string[] {
+  const frame = terminal.text().split('\u001b[H').at(-1) ?? '';
+  return frame.split('\u001b[?25h')[0]?.replaceAll('\u001b[K', '').replaceAll('\u001b[J', '').split('\r\n') ?? [];
+}
+
+/** As when a controller writes it. */
+function touch(): void {
+  const web = server.store.find('services', 'shop', 'web');
+  if (web !== undefined) server.store.put('services', web);
+}
+
+const interrupt = '\u0003';
+
+describeWith(['script'], 'on a terminal', () => {
+  test('it is drawn in place, follows what changes, and leaves the terminal as it was', async () => {
+    const terminal = onTerminal(['watch', '-n', 'shop', 'web', '--interval', '1s']);
+    await until(() => screen(terminal).includes('OK: 1 Service on 3 nodes, all programmed as they should be'));
+    expect(terminal.text().startsWith('\u001b[?1049h\u001b[?25l')).toBe(true);
+    expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^read at \d\d:\d\d:\d\d: node-a, node-b, node-c$/)]));
+    rules = behind;
+    await until(() => screen(terminal).some(line => line.startsWith('FAULTY: ')));
+    expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^shop\/web +ST204 +ok +ok$/)]));
+    expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^\d\d:\d\d:\d\d came ST204 node-a shop\/web/)]));
+    rules = own;
+    await until(() => screen(terminal).some(line => / went ST204 node-a /.test(line)));
+    terminal.type(interrupt);
+    expect(await terminal.exitCode).toBe(130);
+    expect(terminal.text().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
+  });
+
+  test('no line is wider than the terminal, and there are no more than it has', async () => {
+    rules = behind;
+    const terminal = onTerminal(['watch', '-n', 'shop', '--interval', '1m'], 'stty rows 8 cols 40');
+    await until(() => screen(terminal).some(line => line.startsWith('FAULTY: ')));
+    terminal.type(interrupt);
+    await terminal.exitCode;
+    // The terminal itself shows the key that was typed.
+    const lines = screen(terminal).map(line => line.replace('^C', ''));
+    expect(lines.length).toBeLessThanOrEqual(8);
+    expect(Math.max(...lines.map(line => line.length))).toBeLessThanOrEqual(40);
+  });
+
+  test('wrong use is said on the screen that was there before', async () => {
+    const terminal = onTerminal(['watch', '-n', 'shop', 'wbe']);
+    expect(await terminal.exitCode).toBe(2);
+    expect(terminal.text().split('\u001b[?1049l').at(-1)).toContain('there is no Service wbe in namespace shop');
+  });
+});
+
+describe('elsewhere', () => {
+  function lines(args: readonly string[]) {
+    const run = execa(process.execPath, [executable, 'watch', ...args], {reject: false, stdin: 'ignore', env: env(), extendEnv: false});
+    let text = '';
+    run.stdout.on('data', (data: Buffer) => {
+      text += data.toString('utf8');
+    });
+    return {run, text: () => text};
+  }
+
+  test('there is a line for what comes and what goes', async () => {
+    const {run, text} = lines(['-n', 'shop', 'web', '--interval', '1s']);
+    await until(() => text().includes('OK: '));
+    rules = behind;
+    await until(() => text().includes('FAULTY: '));
+    rules = own;
+    await until(() => text().includes(' went '));
+    await until(() => text().split('OK: ').length === 3);
+    run.kill('SIGINT');
+    const {exitCode, stderr} = await run;
+    expect(stderr).toBe('');
+    expect(exitCode).toBe(130);
+    const said = text()
+      .trim()
+      .split('\n')
+      .map(line => line.replace(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ /, ''));
+    expect(said[0]).toBe('OK: 1 Service on 3 nodes, all programmed as they should be');
+    expect(said.slice(1, -1).map(line => line.split(' ').slice(0, 3).join(' '))).toEqual([
+      'came ST204 node-a',
+      'FAULTY: 1 error',
+      'went ST204 node-a',
+    ]);
+    expect(said.at(-1)).toBe(said[0]);
+    expect(text()).not.toContain('\u001b');
+  });
+
+  test('a change of the Service is looked at at once', async () => {
+    const {run, text} = lines(['-n', 'shop', 'web', '--interval', '10m']);
+    await until(() => text().includes('OK: '));
+    rules = behind;
+    touch();
+    await until(() => text().includes('came ST204'));
+    run.kill('SIGTERM');
+    expect((await run).exitCode).toBe(130);
+  });
+
+  test('a reader that has seen enough ends it', async () => {
+    let looks = 0;
+    const changing = await startBundleCluster(healthy, {
+      exec: ({node, argv}) => (node === 'node-a' && argv.join(' ') === 'iptables-save' ? {stdout: looks++ === 0 ? own : behind} : null),
+    });
+    try {
+      const command = `'${process.execPath}' '${executable}' watch -n shop web --interval 1s | head -n 1; echo "ended with \${PIPESTATUS[0]}"`;
+      const {stdout} = await execa('bash', ['-c', command], {
+        ...{reject: false, stdin: 'ignore', env: {...env(), KUBECONFIG: changing.kubeconfig}, extendEnv: false},
+      });
+      expect(stdout.split('\n')).toEqual([expect.stringContaining('OK: '), 'ended with 130']);
+    } finally {
+      await changing.close();
+    }
+  });
+
+  test.each([
+    [['--interval', 'soon'], '--interval soon'],
+    [['--interval', '10ms'], '--interval 10ms'],
+    [['--from', healthy], 'Nonexistent flag: --from'],
+  ])('wrong use: %j', async (args, message) => {
+    const {exitCode, stderr} = await lines(args).run;
+    expect(stderr.replaceAll(/\s*›\s*/g, ' ')).toContain(message);
+    expect(exitCode).toBe(2);
+  });
+});

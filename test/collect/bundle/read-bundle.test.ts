@@ -1,0 +1,128 @@
+import {readFileSync, writeFileSync} from 'node:fs';
+import {join, relative} from 'node:path';
+import process from 'node:process';
+import {execa} from 'execa';
+import {create} from 'tar';
+import {describe, expect, test} from 'vitest';
+import {readBundle, UnreadableBundle} from '../../../src/collect/bundle/read-bundle.ts';
+import {diagnose} from '../../../src/diagnose.ts';
+import type {Snapshot} from '../../../src/model/snapshot.ts';
+import {capturePath, fixture, snapshotOf} from '../../fixtures.ts';
+import {findingsOf} from '../../scenario.ts';
+import {filesOf, TestFolder} from '../bundle.ts';
+
+const folder = new TestFolder();
+const capture = capturePath('healthy/1.36-iptables');
+
+describe('a directory', () => {
+  test.each([
+    ['an absolute path', capture],
+    ['a path with a slash at its end', `${capture}/`],
+    ['a path with two slashes and a dot in it', capture.replace('/healthy/', '//./healthy/')],
+    ['a relative path', relative(process.cwd(), capture)],
+    ['a relative path that begins with a dot', `./${relative(process.cwd(), capture)}`],
+  ])('is read by %s', async (_, path) => {
+    const {nodes, api, problems} = await readBundle(path);
+    expect({nodes: nodes.map(({name}) => name), services: api.services?.length, problems}).toEqual({
+      nodes: ['node-a', 'node-b', 'node-c'],
+      services: JSON.parse(readFileSync(join(capture, 'api/services.json'), 'utf8')).items.length,
+      problems: [],
+    });
+  });
+
+  test('that is no bundle is refused with what is missing', async () => {
+    const path = folder.bundle({'readme.txt': 'hello'});
+    await expect(readBundle(path)).rejects.toThrow('it has neither api/services.json nor nodes/NODE/iptables-save');
+  });
+
+  test('that is not there is refused', async () => {
+    await expect(readBundle(join(folder.path, 'nowhere'))).rejects.toThrow(UnreadableBundle);
+  });
+});
+
+describe('an archive', () => {
+  test.each([
+    ['bundle.tgz', true, 'with a top folder', ['bundle']],
+    ['bundle.tar', false, 'with a top folder', ['bundle']],
+    ['bundle.tgz', true, 'without one', ['api', 'nodes']],
+    ['bundle.tgz', true, 'whose paths begin with a dot', ['.']],
+  ] as const)('%s (gzipped: %s), %s, gives what the directory gives', async (name, gzip, _, entries) => {
+    const root = folder.bundle(withTop(entries[0] === 'bundle' ? 'bundle/' : ''));
+    const file = join(folder.path, name);
+    await create({file, gzip, cwd: root}, [...entries]);
+    expect(view(await readBundle(file))).toEqual(view(await snapshotOf('healthy/1.36-iptables')));
+  });
+
+  test('that was cut off is refused, not read as a smaller bundle', async () => {
+    const file = join(folder.path, 'whole.tgz');
+    await create({file, gzip: true, cwd: capture}, ['api', 'nodes']);
+    const cut = join(folder.path, 'cut.tgz');
+    writeFileSync(cut, readFileSync(file).subarray(0, 20_000));
+    await expect(readBundle(cut)).rejects.toThrow(/cannot read the bundle .*cut\.tgz/);
+  });
+
+  test('comes through a pipe into what is built', async () => {
+    const file = join(folder.path, 'piped.tgz');
+    await create({file, gzip: true, cwd: capture}, ['api', 'nodes']);
+    const executable = join(import.meta.dirname, '../../../bin/run.js');
+    const {stdout, exitCode} = await execa(process.execPath, [executable, 'check', '-A', '--from', '-', '-o', 'json'], {
+      input: readFileSync(file),
+      reject: false,
+    });
+    expect({nodes: JSON.parse(stdout).summary.nodesChecked, exitCode}).toEqual({nodes: 3, exitCode: 0});
+  });
+});
+
+describe('a bare dump', () => {
+  const dump = join(capture, 'nodes/node-a/iptables-save');
+
+  test('is one node, of which nothing is said without the API objects', async () => {
+    const snapshot = await readBundle(dump);
+    expect(snapshot.nodes.map(({name, files}) => ({name, files}))).toEqual([{name: 'iptables-save', files: ['iptables-save']}]);
+    expect(findingsOf(snapshot).map(({code, message}) => ({code, message}))).toEqual([
+      {code: 'ST901', message: expect.stringContaining('the Services were not read')},
+    ]);
+  });
+
+  test('of ip6tables-save is known by its header', async () => {
+    expect((await readBundle(join(capture, 'nodes/node-a/ip6tables-save'))).nodes[0]?.files).toEqual(['ip6tables-save']);
+  });
+
+  test.each(['txt', 'json'])('of nft is known by how it starts: %s', async type => {
+    const snapshot = await readBundle(fixture(`captures/nftables/1.36/nodes/node-a/nft.${type}`));
+    expect(snapshot.nodes.map(({name, files}) => ({name, files}))).toEqual([{name: `nft.${type}`, files: ['nft.json']}]);
+  });
+
+  test.each([
+    ['nothing at all', ''],
+    ['text', 'Dear Sir or Madam\n'],
+    ['JSON', '{"items": []}'],
+    ['bytes', Buffer.from(Array.from({length: 4096}, (_, index) => (index * 7919) % 256))],
+  ])('that is %s is refused as neither bundle nor dump', async (_, content) => {
+    const path = join(folder.bundle({file: content}), 'file');
+    await expect(readBundle(path)).rejects.toThrow('is neither a bundle nor a dump of iptables-save or nft');
+  });
+});
+
+describe('files as Windows writes them', () => {
+  test.each([
+    ['a UTF-8 byte-order mark', (content: Buffer) => Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), content])],
+    ['UTF-16, as PowerShell 5.1 redirects output', (content: Buffer) => Buffer.from(`\ufeff${content.toString()}`, 'utf16le')],
+    ['lines that end in CR LF', (content: Buffer) => Buffer.from(content.toString().replaceAll('\n', '\r\n'))],
+  ])('%s', async (_, change) => {
+    const files = Object.fromEntries(Object.entries(filesOf(capture)).map(([path, content]) => [path, change(content)]));
+    const snapshot = await readBundle(folder.bundle(files));
+    expect(findingsOf(snapshot).map(({code, message}) => `${code} ${message}`)).toEqual(
+      findingsOf(await snapshotOf('healthy/1.36-iptables')).map(({code, message}) => `${code} ${message}`),
+    );
+  });
+});
+
+function withTop(top: string): Record<string, Buffer> {
+  return Object.fromEntries(Object.entries(filesOf(capture)).map(([path, content]) => [`${top}${path}`, content]));
+}
+
+function view(snapshot: Snapshot): unknown {
+  const {nodes, findings} = diagnose(snapshot, {toolVersion: '0.0.0'});
+  return {nodes, findings, problems: snapshot.problems};
+}

@@ -1,0 +1,247 @@
+import {existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {execa} from 'execa';
+import {describe, expect, test} from 'vitest';
+import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
+import {type BundleContent, type BundledNode, writeBundle} from '../../../src/collect/bundle/write-bundle.ts';
+import {diagnose} from '../../../src/diagnose.ts';
+import type {Snapshot} from '../../../src/model/snapshot.ts';
+import {captureNames, capturePath, snapshotOf} from '../../fixtures.ts';
+import {filesOf, TestFolder} from '../bundle.ts';
+
+const folder = new TestFolder();
+
+const record = {tool: {name: 'svc-trace', version: '1.2.3'}, takenAt: '2026-11-21T09:31:23Z', origin: 'context prod', redacted: false};
+
+function contentOf({api, nodes, problems}: Pick<Snapshot, 'api' | 'nodes' | 'problems'>): BundleContent {
+  return {record, api, nodes, problems};
+}
+
+const noObjects: Snapshot['api'] = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};
+
+function node(name: string, files: Readonly<Record<string, string>> = {}, rest: Partial<BundledNode> = {}): BundledNode {
+  return {name, files: Object.keys(files), read: file => Buffer.from(files[file] ?? ''), ...rest};
+}
+
+const report = (snapshot: Snapshot) => diagnose(snapshot, {toolVersion: '0'});
+
+let counter = 0;
+const target = (name: string): string => join(folder.path, `${counter++}`, name);
+
+describe('what is written is read as it was', () => {
+  test.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', async name => {
+    const before = await snapshotOf(name);
+    const path = target('bundle.tgz');
+    await writeBundle(path, contentOf(before));
+    expect(report(await readBundle(path))).toEqual(report(before));
+  });
+
+  test('from a directory as from an archive, and tar unpacks the one to the other', async () => {
+    const before = await snapshotOf('faults/missing-endpoint');
+    const [directory, archive] = [target('bundle'), target('bundle.tar.gz')];
+    await writeBundle(directory, contentOf(before));
+    await writeBundle(archive, contentOf(before));
+    const unpacked = join(archive, '../unpacked');
+    mkdirSync(unpacked);
+    await execa('tar', ['xzf', archive, '-C', unpacked]);
+    expect(readdirSync(unpacked)).toEqual(['bundle']);
+    expect(filesOf(join(unpacked, 'bundle'))).toEqual(filesOf(directory));
+  });
+
+  test('dumps are written byte for byte', async () => {
+    const path = target('bundle');
+    await writeBundle(path, contentOf(await snapshotOf('healthy/1.36-iptables')));
+    const dumps = (root: string) => Object.entries(filesOf(root)).filter(([file]) => file.startsWith('nodes/'));
+    expect(dumps(path)).toEqual(dumps(capturePath('healthy/1.36-iptables')));
+  });
+
+  test('a path that is too long for the header of an archive', async () => {
+    const name = 'n'.repeat(240);
+    const path = target('bundle.tgz');
+    await writeBundle(path, contentOf({api: noObjects, problems: [], nodes: [node(name, {'iptables-save': '*nat\nCOMMIT\n'})]}));
+    const {nodes} = await readBundle(path);
+    expect(nodes.map(found => [found.name, found.read('iptables-save')?.toString()])).toEqual([[name, '*nat\nCOMMIT\n']]);
+  });
+
+  test('an archive that is called like a folder of a bundle', async () => {
+    const path = target('nodes.tgz');
+    await writeBundle(path, contentOf(await snapshotOf('faults/missing-endpoint')));
+    expect((await readBundle(path)).nodes.map(({name}) => name)).toEqual(['node-a', 'node-b', 'node-c']);
+  });
+});
+
+describe('API objects', () => {
+  const managed = {metadata: {name: 'web', namespace: 'shop', managedFields: [{manager: 'kubectl'}]}, spec: {type: 'ClusterIP'}};
+
+  async function written(items: readonly object[]): Promise<string> {
+    const path = target('bundle');
+    await writeBundle(path, contentOf({api: {...noObjects, services: items as never}, nodes: [], problems: []}));
+    return readFileSync(join(path, 'api/services.json'), 'utf8');
+  }
+
+  test('are a List as kubectl prints it', async () => {
+    expect(await written([managed])).toBe(`{
+    "apiVersion": "v1",
+    "items": [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                "name": "web",
+                "namespace": "shop"
+            },
+            "spec": {
+                "type": "ClusterIP"
+            }
+        }
+    ],
+    "kind": "List",
+    "metadata": {
+        "resourceVersion": ""
+    }
+}
+`);
+  });
+
+  test('are without the copy of what was applied, and keep other annotations', async () => {
+    const annotations = {'kubectl.kubernetes.io/last-applied-configuration': '{"secret": 1}', team: 'a'};
+    const items = [{metadata: {name: 'a', annotations}}, {metadata: {name: 'b', annotations: {...annotations, team: undefined}}}];
+    const text = await written(items);
+    expect(JSON.parse(text).items.map((item: {metadata: object}) => item.metadata)).toEqual([
+      {name: 'a', annotations: {team: 'a'}},
+      {name: 'b', annotations: {}},
+    ]);
+    expect(text).not.toContain('secret');
+  });
+
+  test('that were not seen have no file, and an empty list has one', async () => {
+    const path = target('bundle');
+    await writeBundle(path, contentOf({api: {...noObjects, services: [], pods: null}, nodes: [], problems: []}));
+    expect(readdirSync(join(path, 'api'))).toEqual(['services.json']);
+    expect((await readBundle(path)).api).toMatchObject({services: [], pods: null});
+  });
+});
+
+describe('snapshot.json', () => {
+  test('says when, by what, from where, and what failed on which node', async () => {
+    const path = target('bundle');
+    const problem = {node: 'node-c', message: 'iptables-save: killed', remedy: 'Try again.'};
+    const nodes = [
+      node('node-b', {}, {status: 'unread', reason: 'no pod to exec into', remedy: 'Use --transport ssh.'}),
+      node('node-c', {}, {status: 'partial', problems: [problem]}),
+      node(
+        'node-a',
+        {'iptables-save': '*nat\nCOMMIT\n'},
+        {status: 'read', via: 'exec into x', missing: [{file: 'nft.json', reason: 'nft is not there'}]},
+      ),
+    ];
+    await writeBundle(path, contentOf({api: noObjects, nodes, problems: [{message: 'pods: forbidden', isMinor: true}]}));
+    expect(JSON.parse(readFileSync(join(path, 'snapshot.json'), 'utf8'))).toEqual({
+      ...record,
+      nodes: {
+        'node-a': {status: 'read', via: 'exec into x', missing: [{file: 'nft.json', reason: 'nft is not there'}]},
+        'node-b': {status: 'unread', reason: 'no pod to exec into', remedy: 'Use --transport ssh.'},
+        'node-c': {status: 'partial'},
+      },
+      problems: [{message: 'pods: forbidden', isMinor: true}, problem],
+    });
+  });
+
+  test('what failed is known when the bundle is read, and a finding', async () => {
+    const path = target('bundle.tgz');
+    const why = {reason: 'no pod to exec into', remedy: 'Use --transport ssh.'};
+    const problem = {node: 'node-c', message: 'iptables-save: killed', remedy: 'Try again.'};
+    const nodes = [node('node-b', {sysctls: ''}, {status: 'unread', ...why}), node('node-c', {}, {problems: [problem]})];
+    await writeBundle(path, contentOf({api: {...noObjects, services: []}, nodes, problems: []}));
+    const read = await readBundle(path);
+    expect({...read, nodes: read.nodes.map(({name, files}) => [name, files])}).toMatchObject({
+      nodes: [['node-c', []]],
+      unread: [{name: 'node-b', ...why}],
+      problems: [problem],
+      takenAt: record.takenAt,
+    });
+    expect(report(read).findings).toContainEqual(
+      expect.objectContaining({code: 'ST901', node: 'node-b', message: 'node-b was not checked: no pod to exec into', remedy: why.remedy}),
+    );
+  });
+
+  test('a node that was unread is read where its dump was put in by hand', async () => {
+    const nodes = {'node-b': {status: 'unread', reason: 'no pod to exec into'}};
+    const path = folder.bundle({'nodes/node-b/iptables-save': '*nat\nCOMMIT\n', 'snapshot.json': JSON.stringify({nodes})});
+    const read = await readBundle(path);
+    expect([read.nodes.map(({name}) => name), read.unread]).toEqual([['node-b'], undefined]);
+  });
+
+  test.each(['', '{', '[]', '{"nodes": 3, "problems": [1, {"message": 2}]}'])('that reads %j does no harm', async text => {
+    const path = folder.bundle({'api/services.json': '{"items": []}', 'snapshot.json': text});
+    expect((await readBundle(path)).nodes).toEqual([]);
+  });
+});
+
+describe('the target', () => {
+  const content = contentOf({api: {...noObjects, services: []}, nodes: [], problems: []});
+
+  test('is never overwritten when it holds something', async () => {
+    const path = folder.bundle({'notes.txt': 'mine'});
+    await expect(writeBundle(path, content)).rejects.toThrow(/is not empty/);
+    expect(readdirSync(path)).toEqual(['notes.txt']);
+  });
+
+  test('may be an empty directory', async () => {
+    const path = folder.bundle({});
+    await writeBundle(path, content);
+    expect(readdirSync(path).sort()).toEqual(['api', 'snapshot.json']);
+  });
+
+  test.each(['old.tgz', 'plain'])('that is a file (%s) is left alone', async name => {
+    const path = join(folder.bundle({[name]: 'mine'}), name);
+    await expect(writeBundle(path, content)).rejects.toThrow(/is there already/);
+    expect(readFileSync(path, 'utf8')).toBe('mine');
+  });
+
+  test('cannot be standard output', async () => {
+    await expect(writeBundle('-', content)).rejects.toThrow(/standard output/);
+  });
+
+  test.each(['bundle', 'bundle.tgz'])('%s is not there, nor anything else, when reading fails half way', async name => {
+    const path = target(name);
+    const parent = join(path, '..');
+    mkdirSync(parent, {recursive: true});
+    async function* nodes() {
+      yield node('node-a', {'iptables-save': 'x'.repeat(100_000)});
+      throw new Error('the connection is gone');
+    }
+    await expect(writeBundle(path, {...content, nodes: nodes()})).rejects.toThrow('the connection is gone');
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  test('that cannot be made is said so', async () => {
+    const file = join(folder.bundle({blocked: ''}), 'blocked');
+    writeFileSync(file, '');
+    await expect(writeBundle(join(file, 'bundle'), content)).rejects.toThrow(/cannot write to/);
+  });
+});
+
+test.each(['../x', '..', '.', 'a/b', 'a\\b', 'a\nb', ''])('a node called %j is left out and said', async name => {
+  const path = target('bundle');
+  const nodes = [node(name, {'iptables-save': 'x'}), node('node-a', {'iptables-save': '*nat\nCOMMIT\n'})];
+  await writeBundle(path, contentOf({api: noObjects, nodes, problems: []}));
+  expect(existsSync(join(path, '../x'))).toBe(false);
+  const read = await readBundle(path);
+  expect(read.nodes.map(found => found.name)).toEqual(['node-a']);
+  expect(read.problems).toEqual([{message: expect.stringContaining('cannot be that of a folder')}]);
+});
+
+test('nodes are taken one at a time: the next is asked for when the last is written', async () => {
+  const path = target('bundle');
+  const written: string[] = [];
+  async function* nodes() {
+    for (const name of ['a', 'b', 'c']) {
+      yield node(name, {sysctls: name});
+      const unfinished = readdirSync(join(path, '..')).find(entry => entry.includes('unfinished')) ?? '';
+      written.push(readFileSync(join(path, '..', unfinished, 'nodes', name, 'sysctls'), 'utf8'));
+    }
+  }
+  await writeBundle(path, {...contentOf({api: noObjects, nodes: [], problems: []}), nodes: nodes()});
+  expect(written).toEqual(['a', 'b', 'c']);
+});

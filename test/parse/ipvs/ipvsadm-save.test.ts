@@ -1,0 +1,79 @@
+import {describe, expect, test} from 'vitest';
+import {serverKey} from '../../../src/model/virtual-server.ts';
+import {parseIpvsadm} from '../../../src/parse/ipvs/ipvsadm-save.ts';
+import {captureNames, readFixture} from '../../fixtures.ts';
+
+test('virtual servers are read with their real servers and lines', () => {
+  const {servers, strays, cut} = parseIpvsadm(
+    [
+      '-A -t 10.96.1.10:80 -s rr -p 10800',
+      '-a -t 10.96.1.10:80 -r 10.244.11.4:8080 -m -w 1',
+      '-a -t 10.96.1.10:80 -r 10.244.11.5:8080 -g -w 0 -x 7 -y 3',
+      '-A -u 10.96.0.10:53 -s wrr',
+      '-A --sctp-service 10.96.2.2:2905 -s rr',
+      '-A -t [fd00:96::3]:9153 -s mh -b mh-port',
+      '-a -t [fd00:96::3]:9153 -r [fd00:10::4]:9153 -i -w 2',
+      '',
+    ].join('\n'),
+  );
+  expect({strays, cut}).toEqual({strays: [], cut: null});
+  expect(servers.map(serverKey)).toEqual(['TCP 10.96.1.10:80', 'UDP 10.96.0.10:53', 'SCTP 10.96.2.2:2905', 'TCP [fd00:96::3]:9153']);
+  expect(servers[0]).toEqual({
+    ...{family: 'IPv4', protocol: 'TCP', address: '10.96.1.10', port: 80, scheduler: 'rr', flags: [], persistence: 10800, line: 1},
+    text: '-A -t 10.96.1.10:80 -s rr -p 10800',
+    realServers: [
+      {
+        ...{address: '10.244.11.4', port: 8080, hostPort: '10.244.11.4:8080', forwarding: 'masquerade', weight: 1, upperThreshold: 0},
+        ...{line: 2, text: '-a -t 10.96.1.10:80 -r 10.244.11.4:8080 -m -w 1'},
+      },
+      expect.objectContaining({hostPort: '10.244.11.5:8080', forwarding: 'route', weight: 0, upperThreshold: 7, line: 3}),
+    ],
+  });
+  expect(servers[3]).toMatchObject({family: 'IPv6', scheduler: 'mh', flags: ['mh-port'], persistence: null});
+  expect(servers[3]?.realServers[0]).toMatchObject({hostPort: '[fd00:10::4]:9153', forwarding: 'tunnel', weight: 2});
+});
+
+describe.each(captureNames('ipvs'))('the list of %s', name => {
+  test('is read to the same servers as the save', () => {
+    const read = (file: string) => parseIpvsadm(readFixture(`captures/${name}/nodes/node-a/${file}`).toString());
+    const bare = ({servers}: ReturnType<typeof parseIpvsadm>) =>
+      servers.map(({line: _, text: __, realServers, ...server}) => ({
+        ...server,
+        realServers: realServers.map(({line: ___, text: ____, ...real}) => real),
+      }));
+    expect(read('ipvsadm-list.txt').strays).toEqual([]);
+    expect(bare(read('ipvsadm-list.txt'))).toEqual(bare(read('ipvsadm-save')));
+    expect(bare(read('ipvsadm-save')).length).toBeGreaterThan(50);
+  });
+});
+
+test('a listed server keeps its flags', () => {
+  const {servers} = parseIpvsadm('TCP  10.0.0.1:80 mh (mh-port) persistent 600 mask 255.255.0.0 ops\n');
+  expect(servers[0]).toMatchObject({scheduler: 'mh', flags: ['mh-port', 'ops', 'netmask 255.255.0.0'], persistence: 600});
+});
+
+test('a number for a flag is the flag, as older ipvsadm print it', () => {
+  expect(parseIpvsadm('-A -t 10.0.0.1:80 -s mh -b flag-2\n').servers[0]?.flags).toEqual(['mh-port']);
+});
+
+test('servers of firewall marks are passed over with their real servers', () => {
+  const list = 'FWM  1 rr\n  -> 10.0.0.2:0  Route 1 0 0\nTCP  10.0.0.1:80 rr\n';
+  expect(parseIpvsadm(list).servers.map(({realServers}) => realServers)).toEqual([[]]);
+  expect(parseIpvsadm('-A -f 1 -s rr\n-a -f 1 -r 10.0.0.2:0 -g -w 1\n')).toEqual({servers: [], strays: [], cut: null});
+});
+
+test('names in place of addresses are no servers, and said', () => {
+  const {servers, strays} = parseIpvsadm('-A -t kubernetes.default:https -s rr\n');
+  expect(servers).toEqual([]);
+  expect(strays).toEqual([{line: 1, text: '-A -t kubernetes.default:https -s rr'}]);
+});
+
+test('a last line without its newline is not read', () => {
+  const {servers, cut} = parseIpvsadm('-A -t 10.0.0.1:80 -s rr\n-A -t 10.0.0.2:8');
+  expect(servers.map(serverKey)).toEqual(['TCP 10.0.0.1:80']);
+  expect(cut).toBe(2);
+});
+
+test('nothing is no server', () => {
+  expect(parseIpvsadm('')).toEqual({servers: [], strays: [], cut: null});
+});

@@ -1,0 +1,168 @@
+import {XMLParser, XMLValidator} from 'fast-xml-parser';
+import {parse} from 'junit2json';
+import {describe, expect, test} from 'vitest';
+import {validateXML} from 'xmllint-wasm';
+import type {Report} from '../../../src/model/report.ts';
+import {junit} from '../../../src/render/ci/junit.ts';
+import {readFixture} from '../../fixtures.ts';
+import {loud, reports} from '../real-reports.ts';
+import {findingOf, hostile, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
+
+const schema = readFixture('schemas/junit-10.xsd').toString();
+
+/** What libxml2 has against it by the schema that Jenkins publishes. */
+async function complaints(xml: string): Promise<readonly string[]> {
+  const {errors} = await validateXML({xml: [{fileName: 'report.xml', contents: xml}], schema: [schema]});
+  return errors.map(({rawMessage}) => rawMessage);
+}
+
+describe.each(Object.entries(reports))('a report: %s', (_, make) => {
+  test.each([plain, loud])('is valid by the schema of Jenkins', async options => {
+    expect(await complaints(junit(await make(), options))).toEqual([]);
+  });
+
+  test('reads as it was meant elsewhere, and its counts are those of its test cases', async () => {
+    const read = await parse(junit(await make(), loud));
+    const suites = read !== null && read !== undefined && 'testsuite' in read ? (read.testsuite ?? []) : [];
+    for (const {testcase = [], tests, failures, errors, skipped} of suites) {
+      expect({tests, failures, errors, skipped}).toEqual({
+        tests: testcase.length,
+        failures: testcase.filter(({failure}) => failure !== undefined).length,
+        errors: testcase.filter(({error}) => error !== undefined).length,
+        skipped: testcase.filter(made => made.skipped !== undefined).length,
+      });
+      const keys = testcase.map(({classname, name}) => JSON.stringify([classname, name]));
+      expect(new Set(keys).size).toBe(keys.length);
+    }
+    const all = suites.reduce((sum, {tests = 0}) => sum + tests, 0);
+    expect(read).toMatchObject({name: 'svc-trace', tests: all});
+  });
+});
+
+test('the schema refuses what is no report of JUnit', async () => {
+  expect(await complaints('<testsuites skipped="1"/>')).toHaveLength(1);
+  expect(await complaints('<testsuite/>')).not.toEqual([]);
+});
+
+interface TestCase {
+  readonly name: string;
+  readonly classname: string;
+  readonly time: string;
+  readonly error?: {readonly type: string; readonly message: string; readonly '#text': string};
+  readonly failure?: {readonly type: string; readonly message: string; readonly '#text': string};
+  readonly skipped?: {readonly message: string};
+  readonly 'system-out'?: string;
+}
+
+interface Suite {
+  readonly name: string;
+  readonly tests: string;
+  readonly failures: string;
+  readonly errors: string;
+  readonly skipped: string;
+  readonly testcase: readonly TestCase[];
+}
+
+function suitesOf(text: string): readonly Suite[] {
+  expect(XMLValidator.validate(text)).toBe(true);
+  const parser = new XMLParser({
+    ignoreAttributes: false,
+    attributeNamePrefix: '',
+    isArray: name => name === 'testsuite' || name === 'testcase',
+  });
+  return parser.parse(text).testsuites.testsuite;
+}
+
+const report: Report = reportOf({
+  nodes: ['node-a', unreadNode('node-b', 'no answer within 30 s')],
+  services: ['shop/web', 'shop/api'],
+  findings: [
+    findingOf('node-a', 'shop/web', {message: 'a <rule> & more', actual: [ruleOf('-A KUBE-SERVICES -j "X"', 7)]}),
+    findingOf('node-a', 'shop/api', {code: 'ST208', name: 'uneven-balance', severity: 'warning'}),
+  ],
+});
+
+test('each Service on each node is a test case, and what reaches the threshold fails with its evidence', () => {
+  const [first] = suitesOf(junit(report, plain));
+  expect(first).toMatchObject({name: 'node-a', tests: '3', failures: '1', skipped: '0'});
+  const web = first?.testcase.find(({name}) => name === 'shop/web');
+  expect(web).toMatchObject({classname: 'node-a', failure: {type: 'ST202', message: 'a <rule> & more'}});
+  expect(web?.failure?.['#text']).toContain('line 7: nat -A KUBE-SERVICES -j "X"');
+  const api = first?.testcase.find(({name}) => name === 'shop/api');
+  expect(api?.failure).toBeUndefined();
+  expect(api?.['system-out']).toContain('ST208 warning');
+});
+
+test('with a lower threshold a warning fails too', () => {
+  const [first] = suitesOf(junit(report, {...plain, failOn: 'warning'}));
+  expect(first?.failures).toBe('2');
+});
+
+test('with no threshold, and for a finding that is known, nothing fails', () => {
+  expect(suitesOf(junit(report, {...plain, failOn: 'never'}))[0]?.failures).toBe('0');
+  const known = {...report, findings: report.findings.map(finding => ({...finding, known: true as const}))};
+  expect(suitesOf(junit(known, {...plain, failOn: 'warning'}))[0]?.failures).toBe('0');
+});
+
+test('a node that was not read is an error, with the reason, and its Services are skipped', () => {
+  const second = suitesOf(junit(report, plain))[1];
+  expect(second).toMatchObject({name: 'node-b', tests: '3', failures: '0', errors: '1', skipped: '2'});
+  const [itself, ...services] = second?.testcase ?? [];
+  expect(itself).toMatchObject({name: '(the node itself)', error: {type: 'ST901', message: 'no answer within 30 s'}});
+  expect(services.map(({skipped}) => skipped?.message)).toEqual(Array(2).fill('no answer within 30 s'));
+});
+
+test('a node that kube-proxy does not serve is skipped, and no error', () => {
+  const other = {...unreadNode('node-c', 'Cilium serves it'), status: 'unsupported' as const};
+  const [suite] = suitesOf(junit(reportOf({nodes: [other], services: ['shop/web']}), plain));
+  expect(suite).toMatchObject({tests: '2', failures: '0', errors: '0', skipped: '2'});
+});
+
+test('what of the API could not be read is an error', () => {
+  const {node: _, ...finding} = findingOf('', null, {code: 'ST901', name: 'node-not-read', severity: 'warning', message: 'no slices'});
+  const [api] = suitesOf(junit({...report, findings: [finding]}, plain));
+  expect(api).toMatchObject({name: 'API', tests: '1', errors: '1', failures: '0'});
+  expect(api?.testcase[0]).toMatchObject({name: '(the API itself)', error: {message: 'no slices'}});
+});
+
+test('what the API alone shows stands in a suite of its own', () => {
+  const {node: _, ...finding} = findingOf('', 'shop/web', {code: 'ST101', severity: 'warning'});
+  const [api] = suitesOf(junit({...report, findings: [finding]}, plain));
+  expect(api).toMatchObject({name: 'API', tests: '1'});
+  expect(api?.testcase[0]?.['system-out']).toContain('ST101 warning');
+});
+
+test('a failure is named for what fails, not for what is known beside it', () => {
+  const findings = [
+    {...findingOf('node-a', 'shop/web', {message: 'old'}), known: true as const},
+    findingOf('node-a', 'shop/web', {message: 'new'}),
+  ];
+  const [suite] = suitesOf(junit({...report, findings}, plain));
+  expect(suite?.testcase.find(({failure}) => failure !== undefined)?.failure?.message).toBe('new');
+});
+
+test('how long nodes took to be as they should be is the time of their test cases', () => {
+  const wait = {
+    ...{limitSeconds: 60, seconds: 60, looks: 9, clean: false},
+    nodes: [{name: 'node-a', look: 2, seconds: 3.25}, {name: 'node-b'}],
+  };
+  const [first, second] = suitesOf(junit(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], wait}), plain));
+  expect(first?.testcase[0]).toMatchObject({time: '3.25', 'system-out': 'as it should be: after 3.3 s'});
+  expect(second?.testcase[0]).toMatchObject({time: '0', 'system-out': 'as it should be: not yet'});
+});
+
+describe('text from the cluster', () => {
+  test.each(Object.entries({...hostile, markup: '"><failure message="x', lone: 'a\ud800b', nul: 'a\u0000b'}))(
+    'leaves valid XML: %s',
+    (_, name) => {
+      const bad = reportOf({
+        nodes: [name],
+        services: [`shop/${name}`],
+        findings: [findingOf(name, `shop/${name}`, {actual: [ruleOf(name, 1)]})],
+      });
+      const [suite] = suitesOf(junit(bad, plain));
+      expect(suite?.failures).toBe('1');
+      expect(suite?.testcase).toHaveLength(2);
+    },
+  );
+});

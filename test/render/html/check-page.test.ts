@@ -1,0 +1,101 @@
+import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../../src/diagnose.ts';
+import type {Finding} from '../../../src/model/finding.ts';
+import {isUnsafe} from '../../../src/render/escape.ts';
+import {html} from '../../../src/render/html/check-page.ts';
+import {traceHtml} from '../../../src/render/html/trace-page.ts';
+import {snapshotOf} from '../../fixtures.ts';
+import {findingOf, hostile, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
+import {endpoint, entry, reportFullOf, trace} from '../traces.ts';
+
+/** The text of all elements of a class, tags taken out. */
+function texts(page: string, pattern: RegExp): readonly string[] {
+  return [...page.matchAll(pattern)].map(([, text = '']) => text.replaceAll(/<[^>]*>/g, '').trim());
+}
+
+test('the verdict is the title and the heading, and each Service stands against each node', () => {
+  const findings = [findingOf('node-a', 'shop/web')];
+  const page = html(reportOf({nodes: ['node-a', unreadNode('node-b', 'no answer')], services: ['shop/api', 'shop/web'], findings}), plain);
+  expect(texts(page, /<h1>(.*)<\/h1>/g)).toEqual(['FAULTY: 1 error on 1 of 1 node (2 Services); 1 node could not be read']);
+  expect(texts(page, /<tr data-service="shop[^>]*>(.*)/g)).toEqual(['shop/webST202', 'shop/apiok']);
+  expect(page).toContain('<td class="error"><a href="#finding-1">ST202</a></td>');
+  expect(page).toContain('<td class="unknown">?</td>');
+  expect(page).toContain('<td>no answer</td>');
+});
+
+test('a healthy report has neither findings nor filters', () => {
+  const page = html(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain);
+  expect(page).toContain('<h1>OK: 1 Service on 1 node, all programmed as they should be</h1>');
+  expect(page).not.toContain('<form');
+  expect(page).not.toContain('class="finding');
+});
+
+test('nothing in a page leads outside but the links to what codes mean', () => {
+  const page = html(reportFullOf('web'), plain);
+  const links = [...page.matchAll(/\b(?:href|src|action|srcset)="([^"]*)"/g)].map(([, link]) => link);
+  expect(links.filter(link => !link?.startsWith('#'))).toEqual(['https://github.com/svc-trace/svc-trace/blob/main/docs/checks/ST202.md']);
+  expect(page).not.toMatch(/url\(|@import/);
+});
+
+test.each(Object.entries({...hostile, markup: `</script><b>"'&`}))('what comes from the cluster is text: %s', (_, name) => {
+  for (const render of [html, traceHtml]) {
+    const page = render(reportFullOf(name), plain);
+    expect(isUnsafe(page.replaceAll('\n', ''))).toBe(false);
+    expect(page.match(/<\/script>/g)).toHaveLength(1);
+    expect(page).not.toMatch(/<b>"/);
+  }
+});
+
+test('the same on many nodes is one finding, with the nodes as ranges for the filters', () => {
+  const nodes = numbered('node', 300);
+  const findings = nodes
+    .filter((_, index) => index !== 4)
+    .map(node => findingOf(node, 'shop/web', {message: `shop/web is lost on ${node}`}));
+  const page = html(reportOf({nodes, services: ['shop/web'], findings}), plain);
+  expect(page.match(/class="finding/g)).toHaveLength(1);
+  expect(page).toMatch(/class="finding error"[^>]*data-nodes="0-3 5-299"/);
+  expect(texts(page, /<th scope="col" title[^>]*>(.*?)<\/th>/g)).toEqual(['299 nodes', 'node-005']);
+});
+
+describe('a big report', () => {
+  const nodes = numbered('node', 300);
+  const services = numbered('shop/svc', 5000);
+  const rule = ruleOf('x'.repeat(3000), 1);
+  // Every Service is ill on some nodes, in a way of its own.
+  const findings = services.flatMap((service, index) =>
+    [0, 1, 2, 3].map(
+      step => findingOf(nodes[(index * 7 + step * 31) % 300] ?? '', service, {actual: [rule], expected: Array(50).fill(rule)}) as Finding,
+    ),
+  );
+  const traces = services.slice(0, 400).map(service => ({
+    ...trace,
+    service: {namespace: 'shop', name: service.slice(5)},
+    entries: [
+      {
+        ...entry,
+        endpoints: Array.from({length: 200}, (_, index) => ({...endpoint, hostPort: `10.0.0.${index}:80`, mark: 'stale' as const})),
+      },
+    ],
+  }));
+  const page = html(reportOf({nodes, services, findings, traces}), plain);
+
+  test('makes a page that a browser can open', () => expect(page.length).toBeLessThan(12_000_000));
+
+  test('says what is left out of it', () => {
+    expect(texts(page, /<p class="note">(.*?)<\/p>/gs)).toEqual([
+      '4700 more Services with findings; left out',
+      '270 more groups of nodes; left out',
+      'Left out: 4800 more of ST202. The JSON of check has them all.',
+      'Of Services with errors or warnings, on the nodes where these were found. 4976 more such Services are not drawn; trace shows them.',
+    ]);
+    expect(page.match(/class="way"/g)).toHaveLength(24);
+    expect(page).toContain('✗ 160 more endpoints');
+  });
+});
+
+test('for a page those Services are traced of which something was found, on the nodes where it was', async () => {
+  const {traces} = diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0', trace: 'faulty'});
+  expect(traces.map(({node, service}) => `${node} ${service.namespace}/${service.name}`)).toEqual(['node-a shop/web']);
+  const healthy = diagnose(await snapshotOf('healthy/1.36-iptables'), {toolVersion: '0.0.0', trace: 'faulty'});
+  expect(healthy.traces).toEqual([]);
+});

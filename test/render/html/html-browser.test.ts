@@ -1,0 +1,235 @@
+import {mkdirSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import process from 'node:process';
+import {afterAll, beforeAll, expect, test} from 'vitest';
+import {diagnose} from '../../../src/diagnose.ts';
+import type {Report} from '../../../src/model/report.ts';
+import {html} from '../../../src/render/html/check-page.ts';
+import {svg} from '../../../src/render/graph/svg.ts';
+import {traceHtml} from '../../../src/render/html/trace-page.ts';
+import {Browser, type BrowserPage, type PageOptions} from '../../browser.ts';
+import {snapshotOf} from '../../fixtures.ts';
+import {describeWith} from '../../require.ts';
+import {hostile, plain} from '../report.ts';
+import {reportFullOf, traced} from '../traces.ts';
+
+/** With this set the pictures of the docs are made anew. */
+const pictures = process.env['SVC_TRACE_PICTURES'] === '1';
+
+async function checked(capture: string): Promise<Report> {
+  return diagnose(await snapshotOf(capture), {toolVersion: '0.0.0', trace: 'faulty'});
+}
+
+describeWith(['chromium'], 'in a browser', () => {
+  let folder: string;
+  let browser: Browser;
+  let report: Report;
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'svc-trace-page-'));
+    browser = new Browser();
+    report = await checked('faults/missing-endpoint');
+  });
+
+  afterAll(async () => {
+    await browser.close();
+    rmSync(folder, {recursive: true});
+  });
+
+  async function open(text: string, options: PageOptions = {}, extension = 'html'): Promise<BrowserPage> {
+    const file = join(folder, `page.${extension}`);
+    writeFileSync(file, text);
+    return browser.open(file, options);
+  }
+
+  async function keep(page: BrowserPage, name: string): Promise<void> {
+    if (!pictures) return;
+    const images = join(import.meta.dirname, '../../../docs/images');
+    mkdirSync(images, {recursive: true});
+    writeFileSync(join(images, name), await page.screenshot());
+  }
+
+  /** The text of what is to be seen of these elements. */
+  function seen(page: BrowserPage, selector: string): Promise<readonly string[]> {
+    return page.evaluate(`[...document.querySelectorAll(${JSON.stringify(selector)})]
+      .filter(element => element.checkVisibility({contentVisibilityAuto: true})).map(element => element.innerText)`);
+  }
+
+  function fill(page: BrowserPage, name: string, value: string): Promise<void> {
+    return page.evaluate(`{
+      const field = document.querySelector('[name=${name}]');
+      field.value = ${JSON.stringify(value)};
+      field.dispatchEvent(new Event('input', {bubbles: true}));
+    }`);
+  }
+
+  test('a report opens from disk, asks for nothing, and nothing complains', async () => {
+    const page = await open(html(report, plain));
+    expect(await page.evaluate('document.title')).toBe('Services: FAULTY: 1 error on 1 of 3 nodes, 3 warnings (34 Services)');
+    expect(await seen(page, 'form')).toHaveLength(1);
+    expect(page.requests).toEqual([]);
+    expect(page.complaints).toEqual([]);
+  });
+
+  test('the page may not load or run anything else', async () => {
+    const page = await open(html(report, plain));
+    await page.evaluate(`{
+      document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = true'}));
+      document.body.append(Object.assign(document.createElement('img'), {src: 'https://example.invalid/a.png'}));
+    }`);
+    expect(await page.evaluate('window.ran ?? false')).toBe(false);
+    // The browser has worked off what came before when it answers this.
+    await page.evaluate('new Promise(resolve => requestAnimationFrame(resolve))');
+    expect(page.complaints.filter(text => text.includes('Content Security Policy'))).toHaveLength(2);
+  });
+
+  test('a fault is shown with its evidence, what to do and where to read on', async () => {
+    const page = await open(html(report, plain));
+    const [finding = ''] = await seen(page, '.finding');
+    for (const words of [
+      'ST202 error',
+      'endpoint 10.244.11.5:8080 (pod shop/web-2 on node-a) gets no traffic',
+      'line 462: nat -A KUBE-SVC',
+    ])
+      expect(finding).toContain(words);
+    expect(finding).toContain('Restart kube-proxy on this node');
+    expect(await page.evaluate("document.querySelector('.finding a').href")).toMatch(/\/docs\/checks\/ST202\.md$/);
+  });
+
+  test('the way of packets of the faulty Service is drawn, and a link opens it', async () => {
+    const page = await open(html(report, plain));
+    expect(await seen(page, '.way svg')).toEqual([]);
+    await page.evaluate(`document.querySelector('.finding a[href^="#way"]').click()`);
+    expect(await seen(page, '.way svg')).toHaveLength(1);
+    expect(await page.evaluate("document.querySelector('.way svg').textContent")).toContain('✗ 10.244.11.5:8080 missing');
+  });
+
+  test('filters hide findings, rows and columns, and a reset shows them again', async () => {
+    const page = await open(html(await checked('faults/frozen-node'), plain));
+    const reset = () => page.evaluate("document.querySelector('[type=reset]').click()");
+    expect(await seen(page, '#matrix tbody tr')).toHaveLength(10);
+    expect(await seen(page, '#shown')).toEqual(['Showing 25 of 25 findings']);
+
+    await fill(page, 'service', 'SHOP/WEB');
+    expect(await seen(page, '#matrix tbody th')).toEqual(['shop/web']);
+    expect(await seen(page, '.finding summary')).toEqual([
+      'ST202 error missing-endpoint: shop/web on node-b',
+      'ST203 error stale-endpoint: shop/web on node-b',
+    ]);
+    expect(await seen(page, '.way summary')).toEqual(['shop/web']);
+    expect(await seen(page, '#shown')).toEqual(['Showing 2 of 25 findings']);
+    await reset();
+    expect(await seen(page, '#matrix tbody tr')).toHaveLength(10);
+
+    await fill(page, 'node', 'node-c');
+    expect(await seen(page, '#matrix thead th')).toEqual(['Service', 'node-c']);
+    expect(await seen(page, '#matrix tbody td')).toEqual(Array(10).fill('ok'));
+    expect(await seen(page, '.finding')).toEqual([]);
+    await reset();
+
+    await fill(page, 'code', 'ST201');
+    expect(await seen(page, '#matrix tbody th')).toEqual(['shop/newborn']);
+    expect(await seen(page, '.finding')).toHaveLength(1);
+    await reset();
+
+    await page.evaluate("document.querySelector('[name=severity][value=error]').click()");
+    expect(await seen(page, '#matrix tbody tr')).toEqual([]);
+    expect(await seen(page, '.finding.error')).toEqual([]);
+    expect(await seen(page, '.finding.warning')).toHaveLength(3);
+  });
+
+  test('everything can be reached and done by keyboard, and the focus is to be seen', async () => {
+    const page = await open(html(report, plain));
+    const focus = () =>
+      page.evaluate<string>(
+        "document.activeElement.name || document.activeElement.getAttribute('aria-label') || document.activeElement.tagName",
+      );
+    const reached: string[] = [];
+    for (let presses = 0; presses < 8; presses++) {
+      await page.press('Tab');
+      reached.push(await focus());
+    }
+    expect(reached).toEqual(['severity', 'severity', 'severity', 'code', 'service', 'node', 'BUTTON', 'Services and nodes']);
+    expect(await page.evaluate('getComputedStyle(document.activeElement).outlineWidth')).toBe('3px');
+    await page.evaluate("document.querySelector('.way summary').focus()");
+    await page.press('Enter');
+    expect(await seen(page, '.way svg')).toHaveLength(1);
+    await page.evaluate("document.querySelector('[name=severity]').focus()");
+    await page.press('Space');
+    expect(await seen(page, '.finding.error')).toEqual([]);
+    await page.evaluate("document.querySelector('[name=service]').focus()");
+    await page.type('empty');
+    expect(await seen(page, '#shown')).toEqual(['Showing 2 of 4 findings']);
+  });
+
+  test('dark surroundings give a dark page', async () => {
+    const text = html(report, plain);
+    const colours = async (scheme: 'light' | 'dark'): Promise<readonly string[]> => {
+      const page = await open(text, {scheme, width: 1100, height: 700});
+      await page.evaluate("document.querySelector('.way').open = true");
+      await keep(page, `check-${scheme}.png`);
+      return page.evaluate(
+        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.querySelector('.endpoint text')).fill]",
+      );
+    };
+    const [light, dark] = [await colours('light'), await colours('dark')];
+    expect(light[0]).toBe('rgb(255, 255, 255)');
+    expect(dark[0]).toBe('rgb(13, 17, 23)');
+    expect(dark[1]).not.toBe(light[1]);
+  });
+
+  test.each([true, false])('on paper all that is folded is open, and there are no filters (scripts: %s)', async scripts => {
+    const page = await open(html(report, plain), {media: 'print', scripts});
+    expect(await seen(page, '.way svg')).toHaveLength(1);
+    expect(await seen(page, 'form')).toEqual([]);
+  });
+
+  test('without scripts all is there but the filters', async () => {
+    const page = await open(html(report, plain), {scripts: false});
+    expect(await seen(page, 'form')).toEqual([]);
+    expect(await seen(page, '.finding')).toHaveLength(4);
+    expect(page.complaints).toEqual([]);
+  });
+
+  const texts = {...hostile, markup: `</script></style></title><script>window.owned=1</script><img src=x onerror="owned=1"> " ' onload=x`};
+  test.each(Object.entries(texts))('a name cannot become anything but text: %s', async (_, name) => {
+    const made = reportFullOf(name);
+    const page = await open(html({...made, findings: [...made.findings, ...made.findings]}, plain));
+    expect(await page.evaluate('window.owned ?? 0')).toBe(0);
+    expect(await page.evaluate("document.querySelectorAll('img, main script').length")).toBe(0);
+    expect(page.requests).toEqual([]);
+    expect(page.complaints).toEqual([]);
+  });
+
+  test('the pictures of a trace open too, as a page and by themselves', async () => {
+    const way = await traced('faults/missing-endpoint', 'shop/web');
+    const page = await open(traceHtml(way, plain));
+    expect(await seen(page, 'figure svg')).toHaveLength(2);
+    expect(page.complaints).toEqual([]);
+    const alone = await open(svg(way, plain), {width: 1180, height: 574}, 'svg');
+    expect(await alone.evaluate("[...document.querySelectorAll('text')].some(text => text.textContent === '66.7%')")).toBe(true);
+    expect([...alone.requests, ...alone.complaints]).toEqual([]);
+    await keep(alone, 'trace-svg.png');
+  });
+
+  test('no words of a graph run out of their box or over one another', async () => {
+    const page = await open(svg(await traced('healthy/1.36-iptables', 'shop/lb-local'), plain), {}, 'svg');
+    const outside = await page.evaluate(`[...document.querySelectorAll('g > rect')].flatMap(rect => {
+      const box = rect.getBoundingClientRect();
+      return [...rect.parentElement.querySelectorAll('text')].filter(text => {
+        const words = text.getBoundingClientRect();
+        return words.left < box.left || words.right > box.right || words.top < box.top - 1 || words.bottom > box.bottom + 1;
+      }).map(text => text.textContent);
+    })`);
+    expect(outside).toEqual([]);
+    const covered = await page.evaluate(`[...document.querySelectorAll('text.label')].filter(label => {
+      const words = label.getBoundingClientRect();
+      return [...document.querySelectorAll('g > rect')].some(rect => {
+        const box = rect.getBoundingClientRect();
+        return words.left < box.right && box.left < words.right && words.top < box.bottom && box.top < words.bottom;
+      });
+    }).map(label => label.textContent)`);
+    expect(covered).toEqual([]);
+  });
+});

@@ -1,0 +1,105 @@
+import {describe, expect, test} from 'vitest';
+import type {EndpointTrace, EntryTrace} from '../../../src/model/service-trace.ts';
+import {tree} from '../../../src/render/table/tree.ts';
+import {hostile, numbered, plain, reportOf} from '../report.ts';
+import {endpoint, entry, reportFullOf, trace, traced} from '../traces.ts';
+
+/** The tree alone, without verdict and findings. */
+function treeOf(text: string): string {
+  return text.split('\n\n').slice(1, -1).join('\n\n');
+}
+
+test('a lost endpoint is marked on the node that lost it, and the nodes that fare alike are shown once', async () => {
+  const text = tree(await traced('faults/missing-endpoint', 'shop/web'), plain);
+  expect(treeOf(text)).toBe(`shop/web:http  port 80/TCP
+├─ node-a
+│  └─ cluster IP 10.96.1.1:80 from a pod of this node → KUBE-SVC-67NZLRHBNDSAWJRO:404
+│     ├─ ✓ 33.3% 10.244.11.4:8080  shop/web-1 on node-a, ready  KUBE-SEP-M5HVGPPKKJ75V6WO:345
+│     ├─ ✗    0% 10.244.11.5:8080  shop/web-2 on node-a, ready  missing
+│     └─ ✗ 66.7% 10.244.12.4:8080  shop/web-3 on node-b, ready  should be 33.3%
+│                 KUBE-SEP-YE46JM77HMULEYF6:399
+└─ node-b, node-c (line numbers of node-b)
+   └─ cluster IP 10.96.1.1:80 from a pod of this node → KUBE-SVC-67NZLRHBNDSAWJRO:403
+      ├─ ✓ 33.3% 10.244.11.4:8080  shop/web-1 on node-a, ready  KUBE-SEP-M5HVGPPKKJ75V6WO:336
+      ├─ ✓ 33.3% 10.244.11.5:8080  shop/web-2 on node-a, ready  KUBE-SEP-633E3V2HVLGC6BYN:282
+      └─ ✓ 33.3% 10.244.12.4:8080  shop/web-3 on node-b, ready  KUBE-SEP-YE46JM77HMULEYF6:386`);
+});
+
+test('what does not fit stands below, and the branches go on beside it', async () => {
+  const text = tree(await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-a'), {...plain, width: 80});
+  expect(text.split('\n').slice(2)).toEqual(
+    `shop/lb-local:http  port 80/TCP
+└─ node-a
+   ├─ cluster IP 10.96.1.6:80 from a pod of this node
+   │  │     → KUBE-SVC-THAONNFDF5XMLPVB:404
+   │  └─ ✓  100% 10.244.11.6:8080  shop/solo-1 on node-a, ready
+   │              KUBE-SEP-ZEWLAGZA6XM3J5XU:401
+   ├─ node port 30084 from outside the cluster → KUBE-NODEPORTS:442
+   │  │     → KUBE-EXT-THAONNFDF5XMLPVB:236 → KUBE-SVL-THAONNFDF5XMLPVB:224
+   │  └─ ✓  100% 10.244.11.6:8080  shop/solo-1 on node-a, ready
+   │              KUBE-SEP-ZEWLAGZA6XM3J5XU:401
+   └─ load-balancer IP 203.0.113.12:80 from outside the cluster
+      │     → KUBE-EXT-THAONNFDF5XMLPVB:405 → KUBE-SVL-THAONNFDF5XMLPVB:224
+      └─ ✓  100% 10.244.11.6:8080  shop/solo-1 on node-a, ready
+                  KUBE-SEP-ZEWLAGZA6XM3J5XU:401`.split('\n'),
+  );
+});
+
+test('what is refused or dropped by design is right', async () => {
+  expect(tree(await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-b'), plain)).toMatch(
+    /└─ ✓ dropped \(DROP\) {2}filter\/KUBE-EXTERNAL-SERVICES:\d+/,
+  );
+  expect(tree(await traced('healthy/1.36-iptables', 'shop/empty', 'node-b'), plain)).toMatch(
+    /└─ ✓ refused \(REJECT\) {2}filter\/KUBE-SERVICES:\d+/,
+  );
+});
+
+test('both families and protocols of a Service are shown', async () => {
+  const text = tree(await traced('healthy/1.36-iptables', 'infra/dual'), plain);
+  expect(text).toContain('node-a, node-b, node-c IPv6');
+  expect(text).toContain('[fd00:96::3]:9153');
+  expect(tree(await traced('healthy/1.36-iptables', 'infra/dns'), plain)).toMatch(/port 53\/UDP[\s\S]*port 53\/TCP/);
+});
+
+test('-q leaves the verdict and the findings', async () => {
+  const text = tree(await traced('faults/missing-endpoint', 'shop/web'), {...plain, quiet: true});
+  expect(text).toMatch(/^FAULTY: 1 error on 1 of 3 nodes \(1 Service\)\n\nST202 error/);
+});
+
+describe('made-up traces', () => {
+  test('of hundreds of endpoints a few are shown, and each that is not as it should be', () => {
+    const endpoints = numbered('10.0.0', 300).map(
+      (hostPort, index): EndpointTrace => ({...endpoint, hostPort, share: 1 / 300, mark: index === 250 ? 'stale' : 'ok'}),
+    );
+    const report = reportOf({nodes: ['node-a'], services: ['shop/web'], traces: [{...trace, entries: [{...entry, endpoints}]}]});
+    const lines = tree(report, plain).split('\n').slice(4);
+    expect(lines).toHaveLength(8);
+    expect(lines.at(-2)).toContain('10.0.0-251');
+    expect(lines.at(-1)).toBe('      └─ ✓   98% 294 more endpoints, as they should be; -v shows them');
+    expect(tree(report, {...plain, verbose: true}).split('\n')).toHaveLength(305);
+  });
+
+  test('300 nodes that fare alike are one branch', () => {
+    const nodes = numbered('node', 300);
+    const report = reportOf({nodes, services: ['shop/web'], traces: nodes.map(node => ({...trace, node}))});
+    expect(tree(report, plain)).toContain(
+      '└─ node-001, node-002, node-003, node-004, node-005 and 295 more nodes (line numbers of node-001)',
+    );
+  });
+
+  test('an entry that leads nowhere says so', () => {
+    const end = {verdict: 'passed', rule: null} as const;
+    const lost: EntryTrace = {...entry, mark: 'missing', endpoints: [{...endpoint, mark: 'missing', share: 0, rewrite: null}], end};
+    const text = tree(reportOf({nodes: ['node-a'], services: ['shop/web'], traces: [{...trace, entries: [lost]}]}), plain);
+    expect(text).toContain('cluster IP 10.96.0.1:80 from a pod ✗ leads to no endpoint');
+    expect(text).toContain('└─ ✗ not rewritten: no rule takes it  wrong');
+  });
+
+  test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (_, name) => {
+    const report = reportFullOf(name);
+    const text = tree(report, {...plain, verbose: true});
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+    expect(text.replaceAll('\n', '')).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069]/);
+    expect(text.split('\n')).not.toContain('OK: all is well');
+  });
+});

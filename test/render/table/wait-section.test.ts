@@ -1,0 +1,104 @@
+import {describe, expect, test} from 'vitest';
+import {table, wide} from '../../../src/render/table/table.ts';
+import type {WaitReport} from '../../../src/model/report.ts';
+import {html} from '../../../src/render/html/check-page.ts';
+import {findingOf, hostile, numbered, plain, reportOf, unreadNode} from '../report.ts';
+
+const wait: WaitReport = {
+  ...{limitSeconds: 60, seconds: 12.34, looks: 5, clean: true},
+  nodes: [
+    {name: 'node-a', look: 1, seconds: 0.2},
+    {name: 'node-b', look: 2, seconds: 1.26},
+    {name: 'node-c', look: 5, seconds: 12.1},
+  ],
+};
+
+function shown(given: WaitReport, render = table): string {
+  return render(reportOf({nodes: given.nodes.map(({name}) => name), services: ['shop/web'], wait: given}), plain);
+}
+
+describe('the table of a run that waited', () => {
+  test('names the nodes that it waited for, the slowest first', () => {
+    expect(shown(wait).split('\n\n').at(-1)).toBe(`AS IT SHOULD BE after 12.3 s (--wait 60 s, 5 looks)
+NODE    CONVERGED
+node-c  after 12.1 s
+node-b  after 1.3 s
+1 node from the first look on`);
+  });
+
+  test('says first which nodes are not there yet', () => {
+    const late = {...wait, seconds: 60, clean: false, nodes: [...wait.nodes, {name: 'node-d'}]};
+    expect(shown(late)).toContain('NOT AS IT SHOULD BE after 60 s (--wait 60 s, 5 looks)\nNODE    CONVERGED\nnode-d  not yet\nnode-c ');
+  });
+
+  test('names those that were not waited for', () => {
+    const unread = {...wait, clean: false, nodes: [{name: 'node-a', waitedFor: false as const}]};
+    expect(shown(unread)).toContain('NODE    CONVERGED\nnode-a  not waited for: it may not be read');
+  });
+
+  test('is short with many nodes, and whole in the wide one', () => {
+    const many = {...wait, nodes: numbered('node', 300).map(name => ({name, look: 2, seconds: 1}))};
+    expect(shown(many)).toContain('280 more nodes; -o wide shows them');
+    expect(
+      shown(many)
+        .split('\n')
+        .filter(line => line.endsWith('after 1 s')),
+    ).toHaveLength(20);
+    expect(
+      shown(many, wide)
+        .split('\n')
+        .filter(line => line.endsWith('after 1 s')),
+    ).toHaveLength(300);
+  });
+
+  test('shows names as they may be shown', () => {
+    expect(shown({...wait, nodes: [{name: hostile.escape, look: 2, seconds: 1}]})).not.toContain('\u001b');
+  });
+
+  test('is as it ever was without --wait', () => {
+    expect(table(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain)).not.toContain('--wait');
+  });
+});
+
+describe('the first line', () => {
+  const first = (given: WaitReport, findings: Parameters<typeof reportOf>[0]['findings'] = []) =>
+    table(reportOf({nodes: given.nodes.map(({name}) => name), services: ['shop/web'], wait: given, findings}), plain).split('\n', 1)[0];
+
+  test('says how long it took', () => {
+    expect(first(wait)).toBe('OK: 1 Service on 3 nodes, all programmed as they should be; after 12.3 s');
+    expect(first({...wait, looks: 1, seconds: 0.2})).toBe('OK: 1 Service on 3 nodes, all programmed as they should be');
+  });
+
+  test('says which nodes are not there yet, and whose kube-proxy is to blame', () => {
+    const late = {...wait, seconds: 60, clean: false, nodes: [...wait.nodes, {name: 'node-d'}, {name: 'node-e'}]};
+    const lost = findingOf('node-d', 'shop/web');
+    expect(first(late, [lost])).toBe('FAULTY: 1 error on 1 of 5 nodes (1 Service); after 60 s not as it should be on node-d, node-e');
+    const stuck = findingOf('node-d', null, {code: 'ST505', severity: 'warning'});
+    expect(first(late, [lost, stuck])).toBe(
+      'FAULTY: 1 error on 1 of 5 nodes, 1 warning (1 Service); after 60 s not as it should be on node-d, node-e; kube-proxy does not keep up on node-d (ST505)',
+    );
+  });
+
+  test('says nothing more of nodes that were not waited for', () => {
+    const report = reportOf({
+      ...{nodes: ['node-a', unreadNode('node-b', 'not for you')], services: ['shop/web']},
+      wait: {
+        ...wait,
+        clean: false,
+        nodes: [
+          {name: 'node-a', look: 1, seconds: 0},
+          {name: 'node-b', waitedFor: false},
+        ],
+      },
+    });
+    expect(table(report, plain)).toMatch(/^INCOMPLETE: 1 node could not be checked \(node-b\); of what was read .* nothing fails$/m);
+  });
+});
+
+test('a page has it beside the nodes', () => {
+  const late = {...wait, clean: false, nodes: [...wait.nodes, {name: 'node-d'}]};
+  const text = html(reportOf({nodes: late.nodes.map(({name}) => name), services: ['shop/web'], wait: late}), plain);
+  expect(text).toContain('<th scope="col">as it should be</th>');
+  expect(text).toContain('<td class="ok">after 12.1 s</td>');
+  expect(text).toContain('<td class="warning">not yet</td>');
+});

@@ -1,0 +1,384 @@
+import {createServer, type Server} from 'node:http';
+import type {AddressInfo} from 'node:net';
+import {afterEach, describe, expect, test} from 'vitest';
+import {gatherPermissions} from '../../../src/collect/access/agents-permissions.ts';
+import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
+import {refuseBesideAgents} from '../../../src/cli/options/agents-flags.ts';
+import {diagnoseCluster} from '../../../src/run/diagnose-cluster.ts';
+import type {ClusterRun} from '../../../src/run/cluster-run.ts';
+import {openCluster} from '../../../src/run/open-cluster.ts';
+import {diagnose} from '../../../src/diagnose.ts';
+import {type Permission, resourceText} from '../../../src/model/access.ts';
+import type {AgentResult} from '../../../src/model/node-result.ts';
+import type {Report} from '../../../src/model/report.ts';
+import {renderers} from '../../../src/render/index.ts';
+import {roleManifest} from '../../../src/render/access/access-roles.ts';
+import {nodeResultText} from '../../../src/render/node-result.ts';
+import {allowedBy} from '../../collect/access/roles.ts';
+import {capturePath} from '../../fixtures.ts';
+import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
+import {bundleObjects} from '../../stand-in/bundle-objects.ts';
+
+const healthy = capturePath('healthy/1.36-iptables');
+const faulty = capturePath('faults/missing-endpoint');
+const agentsRoles = gatherPermissions(null, 'svc-trace');
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+/** What an agent says; a text or status in place of a result is said as it is. */
+type Said = Partial<AgentResult> & {
+  readonly now?: number;
+  readonly trouble?: string;
+  readonly text?: string;
+  readonly status?: number;
+  readonly edit?: (text: string) => string;
+};
+
+interface Given extends ApiServerOptions {
+  readonly bundle?: string;
+  /** What the agent of a node says that is not as it should be; null for no agent; a function is asked each time. */
+  readonly agents?: Readonly<Record<string, Said | null | (() => Said)>>;
+  readonly pods?: never;
+  readonly podStatus?: object;
+}
+
+interface Cluster {
+  readonly server: ApiServer;
+  /** Of each node what its agent would say, of what was captured of it. */
+  readonly results: ReadonlyMap<string, AgentResult>;
+}
+
+const started = Date.now();
+const plain = {color: false, width: 200, quiet: false, verbose: true, failOn: 'error'} as const;
+
+async function start({bundle = healthy, agents = {}, podStatus = {phase: 'Running'}, ...options}: Given = {}): Promise<Cluster> {
+  const snapshot = await readBundle(bundle);
+  const report = diagnose(snapshot, {toolVersion: '0.0.0'});
+  const seen = {services: '1000000', endpointSlices: '1000000'};
+  const times = {judgedAt: started - 5000, seconds: 0.2, intervalSeconds: 60, apiCurrentAt: started - 10_000};
+  const results = new Map(
+    report.nodes.map((node): [string, AgentResult] => {
+      const findings = report.findings.filter(finding => finding.node === node.name);
+      const proxy = {version: {text: 'v1.36.2', minor: 36, patch: 2}, gates: {}};
+      return [node.name, {tool: report.tool, report: node, findings, problems: [], proxy, seen, ...times}];
+    }),
+  );
+  const ports = new Map<string, number>();
+  for (const [node, result] of results) {
+    const http = createServer((_request, response) => {
+      const given = agents[node];
+      const {
+        text,
+        status = 200,
+        now = started,
+        trouble = null,
+        edit = unchanged,
+        ...changes
+      } = (typeof given === 'function' ? given() : given) ?? {};
+      response.writeHead(status, {'content-type': 'text/plain'}).end(text ?? edit(nodeResultText({...result, ...changes}, {now, trouble})));
+    });
+    ports.set(`agent-${node}`, await listening(http));
+  }
+  const objects = bundleObjects(bundle);
+  const pods = [...results.keys()].filter(node => agents[node] !== null).map(node => agentPod(node, podStatus));
+  const server = await startApiServer({
+    ...options,
+    objects: {...objects, pods: [...(objects['pods'] ?? []), ...pods]},
+    proxy: ({metadata: {name}}, asked) => (asked === '10270' ? {port: ports.get(name) ?? 0} : null),
+  });
+  closers.push(() => server.close());
+  return {server, results};
+}
+
+function unchanged(text: string): string {
+  return text;
+}
+
+async function listening(http: Server): Promise<number> {
+  await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve));
+  closers.push(() => http.close());
+  return (http.address() as AddressInfo).port;
+}
+
+function agentPod(node: string, status: object, name = `agent-${node}`): object {
+  return {
+    metadata: {namespace: 'svc-trace', name, labels: {'app.kubernetes.io/name': 'svc-trace-agent'}},
+    spec: {nodeName: node, containers: [{name: 'agent', ports: [{containerPort: 10_270}]}]},
+    status,
+  };
+}
+
+interface Asked {
+  readonly names?: readonly string[];
+  readonly flags?: object;
+  readonly wait?: ClusterRun['wait'];
+  readonly token?: string;
+}
+
+async function gather({server}: Pick<Cluster, 'server'>, {names = [], flags = {}, wait, token}: Asked = {}): Promise<Report> {
+  const all = {
+    ...{transport: 'auto', agents: true, concurrency: 16, 'node-timeout': '5s', 'all-namespaces': true},
+    ...{kubeconfig: server.kubeconfig, token, ...flags},
+  };
+  const cluster = openCluster(all);
+  let time = started;
+  const run: ClusterRun = {
+    ...{flags: all, names, cluster, wait},
+    clock: {
+      now: () => time,
+      sleep: async milliseconds => {
+        time += milliseconds;
+      },
+    },
+    options: {toolVersion: '0.0.0'},
+    signal: new AbortController().signal,
+    progress: {say: () => {}, note: () => {}, close: () => {}},
+  };
+  try {
+    return await diagnoseCluster(run);
+  } finally {
+    cluster.api.close();
+  }
+}
+
+const unreadIn = ({nodes}: Report) =>
+  Object.fromEntries(nodes.flatMap(({name, status, reason}) => (status === 'unread' ? [[name, reason]] : [])));
+
+describe('what agents found', () => {
+  test.each([healthy, faulty])('is the same report as that of the dumps: %s', async bundle => {
+    const {server} = await start({bundle});
+    const read = diagnose(await readBundle(bundle), {toolVersion: '0.0.0'});
+    const gathered = await gather({server});
+    expect(JSON.parse(renderers.json(gathered, plain))).toEqual(JSON.parse(renderers.json(read, plain)));
+    expect(renderers.wide(gathered, plain)).toBe(renderers.wide(read, plain));
+    expect(gathered.summary.nodesChecked).toBeGreaterThan(0);
+  });
+
+  test('is told of the Services that are asked for alone', async () => {
+    const {server} = await start({bundle: faulty});
+    expect(
+      (await gather({server}, {names: ['shop/web']})).findings.filter(({severity}) => severity === 'error').map(({code}) => code),
+    ).toEqual(['ST202']);
+    const other = await gather({server}, {flags: {'all-namespaces': false, namespace: 'default'}});
+    expect(other.findings.filter(({severity}) => severity === 'error')).toEqual([]);
+    expect(other.summary.verdict).toBe('ok');
+  });
+
+  test('needs no pods of kube-system, no ConfigMaps and no exec', async () => {
+    const {server} = await start({});
+    await gather({server}, {names: ['shop/web']});
+    const asked = server.requests.map(
+      ({resource}) => `${resource?.verb} ${resource?.resource}/${resource?.subresource} ${resource?.namespace}`,
+    );
+    expect([...new Set(asked)].sort()).toEqual([
+      'get pods/proxy svc-trace',
+      'get services/ shop',
+      'list endpointslices/ shop',
+      'list nodes/ ',
+      'list pods/ svc-trace',
+    ]);
+  });
+
+  test.each(agentsRoles.map(permission => [`${permission.verb} ${resourceText(permission)}`, permission] as const))(
+    'needs the rights of docs/rbac/agents.yaml, and each of them: %s',
+    async (_, permission) => {
+      const names = ['shop/web'];
+      const flags = {'all-namespaces': false, namespace: 'shop'};
+      const run = async (permissions: readonly Permission[]) => {
+        const {server} = await start({allow: allowedBy(roleManifest(permissions)), tokens: {weak: {user: 'ann'}}});
+        server.store.put('services', {
+          metadata: {namespace: 'shop', name: 'empty'},
+          spec: {clusterIP: '10.96.0.9', selector: {app: 'x'}, ports: [{port: 1}]},
+        } as never);
+        const reports = [await gather({server}, {names, token: 'weak'}), await gather({server}, {flags, token: 'weak'})];
+        const looked = server.requests.filter(({resource}) => resource?.resource === 'pods' && resource.namespace === 'shop').length;
+        return {unread: reports.map(({summary}) => summary.nodesUnread), verdicts: reports.map(({summary}) => summary.verdict), looked};
+      };
+      const all = await run(agentsRoles);
+      expect(all).toEqual({unread: [0, 0], verdicts: ['ok', 'findings'], looked: 2});
+      const less = await run(agentsRoles.filter(other => other !== permission)).catch((error: unknown) => error);
+      // What lists the pods of all namespaces lists the agents, too; and without it only a message is shorter.
+      if (resourceText(permission) === 'pods') return;
+      expect(less).not.toEqual(all);
+    },
+  );
+
+  test('is asked of the nodes that are chosen', async () => {
+    const {server} = await start({});
+    const {nodes} = await gather({server}, {flags: {node: ['node-b']}});
+    expect(nodes.map(({name}) => name)).toEqual(['node-b']);
+    expect(server.requests.filter(({resource}) => resource?.subresource === 'proxy')).toHaveLength(1);
+  });
+
+  test('is asked of the nodes that agents run on where Nodes may not be listed', async () => {
+    const {server} = await start({allow: ({resource}) => resource !== 'nodes'});
+    const {nodes, summary} = await gather({server});
+    expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
+    expect(summary.verdict).toBe('incomplete');
+  });
+
+  test('of a Windows node is not asked', async () => {
+    const {server} = await start({});
+    server.store.put('nodes', {metadata: {name: 'win-1', labels: {'kubernetes.io/os': 'windows'}}});
+    const {nodes, summary} = await gather({server});
+    expect(nodes.find(({name}) => name === 'win-1')?.status).toBe('unsupported');
+    expect(summary.nodesUnread).toBe(0);
+  });
+});
+
+describe('a node is unread, and the report says why and what to do,', () => {
+  const later = Date.now() + 600_000;
+  test.each<[string, Said | null, string]>([
+    ['without an agent', null, 'there is no agent on it (no pod with app.kubernetes.io/name=svc-trace-agent in namespace svc-trace)'],
+    [
+      'whose agent has not judged it yet',
+      {status: 503, text: 'the node has not been judged yet: x\n'},
+      'its agent svc-trace/agent-node-b says: the node has not been judged yet: x',
+    ],
+    ['whose agent has not judged it for long', {now: later}, 'its agent judged it 605 s ago, and is to do so every 60 s'],
+    [
+      'whose agent says why it has not',
+      {now: later, trouble: 'no API'},
+      'its agent judged it 605 s ago, and is to do so every 60 s: no API',
+    ],
+    ['whose agent judged it in times to come', {judgedAt: started + 60_000}, 'its agent judged it -60 s ago, and is to do so every 60 s'],
+    [
+      'whose agent has heard nothing of the API',
+      {apiCurrentAt: started - 400_000},
+      'its agent judged it by what it had of the API 395 s before',
+    ],
+    [
+      'whose agent is of another version',
+      {edit: text => text.replace('"schemaVersion":1', '"schemaVersion":2')},
+      'the answer of its agent svc-trace/agent-node-b cannot be used: it is of version 2, and this program reads version 1: one of the two is older',
+    ],
+    [
+      'whose agent is none',
+      {text: '{"hello":"world"}'},
+      'the answer of its agent svc-trace/agent-node-b cannot be used: it is no result of svc-trace agent',
+    ],
+    ['whose agent answers with something else', {text: '<html>'}, 'the answer of its agent svc-trace/agent-node-b is no JSON'],
+    ['whose agent answers half', {edit: text => text.slice(0, 200)}, 'the answer of its agent svc-trace/agent-node-b is no JSON'],
+    [
+      'whose agent leaves something out',
+      {edit: text => text.replace('"judgedAt"', '"x"')},
+      'the answer of its agent svc-trace/agent-node-b cannot be used: it has no judgedAt',
+    ],
+    [
+      'whose agent says something odd',
+      {edit: text => text.replace(/"findings":\[.*\],"problems"/, '"findings":[{"code":1}],"problems"')},
+      'the answer of its agent svc-trace/agent-node-b cannot be used: findings[0].code is no string',
+    ],
+    [
+      'whose agent has another path',
+      {status: 404, text: 'there is: /\n'},
+      expect.stringContaining('its agent svc-trace/agent-node-b gave no result: ') as unknown as string,
+    ],
+    [
+      'whose agent takes itself for another',
+      {edit: text => text.replace('"node":{"name":"node-b"', '"node":{"name":"node-x"')},
+      'its agent says that it is node-x',
+    ],
+    [
+      'whose agent could not read it',
+      {report: {name: 'node-b', status: 'unread', reason: 'no iptables-save', families: [], rules: 0, chains: 0, settings: {}}},
+      'no iptables-save',
+    ],
+  ])('%s', async (_, said, reason) => {
+    const report = await gather(await start({agents: {'node-b': said}}));
+    expect(unreadIn(report)).toEqual({'node-b': reason});
+    expect(report.summary).toMatchObject({verdict: 'incomplete', nodesChecked: 2, nodesUnread: 1});
+    const said901 = report.findings.find(({code, node}) => code === 'ST901' && node === 'node-b');
+    if (reason !== 'no iptables-save') expect(said901?.remedy).toMatch(/^[A-Z]/);
+  });
+
+  test('whose agent is Pending', async () => {
+    const report = await gather(await start({podStatus: {phase: 'Pending'}}));
+    expect(unreadIn(report)).toMatchObject({'node-a': 'its agent svc-trace/agent-node-a is Pending'});
+  });
+
+  test('whose agent cannot be reached', async () => {
+    const {server} = await start({agents: {'node-b': null}});
+    const pod = agentPod('node-b', {phase: 'Running', podIP: '10.0.0.2'}) as {spec: {containers: [{ports: [{containerPort: number}]}]}};
+    pod.spec.containers[0].ports[0].containerPort = 9;
+    server.store.put('pods', pod as never);
+    expect(unreadIn(await gather({server}))['node-b']).toMatch(
+      /^the API server does not reach its agent svc-trace\/agent-node-b: .*connection refused/,
+    );
+  });
+
+  test('whose agent does not answer in time', async () => {
+    const {server} = await start({faults: [{kind: 'hang', match: /agent-node-b/}]});
+    const report = await gather({server}, {flags: {'node-timeout': '200ms'}});
+    expect(unreadIn(report)).toEqual({'node-b': 'its agent svc-trace/agent-node-b did not answer: no answer within 0.2 s'});
+  });
+
+  test.each([
+    ['get pods/proxy', ({subresource}: {subresource: string}) => subresource !== 'proxy', /pods\/proxy/],
+    [
+      'list the agents',
+      ({namespace}: {namespace: string}) => namespace !== 'svc-trace',
+      /the agents could not be looked for: not allowed to list pods in namespace svc-trace/,
+    ],
+  ])('without the right to %s', async (_, allow, reason) => {
+    const report = await gather(await start({allow}));
+    expect(Object.values(unreadIn(report))).toEqual([
+      expect.stringMatching(reason),
+      expect.stringMatching(reason),
+      expect.stringMatching(reason),
+    ]);
+    expect(report.findings.some(({remedy}) => remedy.includes('svc-trace access --agents'))).toBe(true);
+  });
+});
+
+describe('by objects that are older than the Services asked for', () => {
+  const before = {services: '1', endpointSlices: '1000000'};
+
+  test('no node is judged, however young the result is', async () => {
+    const report = await gather(await start({agents: {'node-b': {seen: before}}}));
+    expect(unreadIn(report)['node-b']).toMatch(/^its agent judged it 5 s ago by \S+\/\S+ as it was before it changed$/);
+    expect(report.summary.verdict).toBe('incomplete');
+  });
+
+  test('of a Service that was not asked for it does not matter', async () => {
+    const {server} = await start({});
+    const newest = server.store.all('services').find(({metadata}) => metadata.name === 'web');
+    server.store.put('services', {metadata: {namespace: 'other', name: 'new'}, spec: {clusterIP: 'None'}});
+    const seen = {services: newest?.metadata.resourceVersion ?? '', endpointSlices: '1000000'};
+    const {server: again} = await start({agents: {'node-b': {seen}}});
+    expect(unreadIn(await gather({server: again}, {names: ['shop/web']}))).toEqual({});
+  });
+
+  test('it is waited for an agent to judge again', async () => {
+    let asked = 0;
+    const report = await gather(await start({agents: {'node-b': () => (++asked < 4 ? {seen: before} : {})}}));
+    expect(unreadIn(report)).toEqual({});
+    expect(asked).toBe(4);
+  });
+
+  test('resourceVersions that are no numbers count as seen only where they are the same', async () => {
+    const report = await gather(await start({agents: {'node-b': {seen: {services: 'abc', endpointSlices: 'abc'}}}}));
+    expect(Object.keys(unreadIn(report))).toEqual(['node-b']);
+  });
+
+  test('--wait looks again, also for agents that come', async () => {
+    const {server, results} = await start({agents: {'node-b': null}});
+    expect(results.has('node-b')).toBe(true);
+    const report = await gather({server}, {wait: {milliseconds: 30_000, failOn: 'error'}});
+    expect(report.wait).toMatchObject({clean: false});
+    expect(unreadIn(report)['node-b']).toContain('there is no agent on it');
+  });
+});
+
+describe('flags that say how nodes are read', () => {
+  test.each([{from: 'x'}, {transport: 'ssh'}, {'cluster-cidr': '10.0.0.0/8'}, {sudo: true}, {'masquerade-all': false}])(
+    'are refused beside --agents: %o',
+    flags => {
+      const all = {transport: 'auto', ...flags};
+      expect(() => refuseBesideAgents({agents: true, ...all})).toThrow(`--${Object.keys(flags)[0]} has no effect with --agents`);
+      expect(() => refuseBesideAgents(all)).not.toThrow();
+    },
+  );
+});

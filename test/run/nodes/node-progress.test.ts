@@ -1,0 +1,51 @@
+import process from 'node:process';
+import {expect, test} from 'vitest';
+import {type ProgressLine, progressLine, progressText} from '../../../src/run/nodes/node-progress.ts';
+
+/** What a progress line writes on a terminal, or away from one. */
+function written(isTTY: boolean, wanted: boolean, use: (line: ProgressLine) => void = () => {}): string {
+  let text = '';
+  const terminal = {
+    isTTY,
+    columns: 80,
+    write: (part: string) => (text += part),
+    cursorTo: () => true,
+    clearLine: () => true,
+    moveCursor: () => true,
+  };
+  const line = progressLine(wanted, terminal as unknown as NodeJS.WriteStream);
+  line.say('reading the API');
+  use(line);
+  line.close();
+  return text;
+}
+
+test('it says on a terminal how far it is', () => {
+  expect(written(true, true)).toContain('reading the API');
+});
+
+test('logs and pipes stay as they are, and so does a terminal when it is not wanted', () => {
+  expect(written(false, true)).toBe('');
+  expect(written(true, false)).toBe('');
+});
+
+test('a line that stays is written to logs too, and to a terminal under no other', () => {
+  const use = (line: ProgressLine) => line.note('node-a: as it should be');
+  expect(written(false, true, use)).toBe('node-a: as it should be\n');
+  expect(written(true, true, use)).toContain('node-a: as it should be\n');
+  expect(written(false, false, use)).toBe('');
+});
+
+test('it leaves signals to those who clean up', () => {
+  const before = ['SIGINT', 'SIGTERM'].map(signal => process.listenerCount(signal));
+  let during: readonly number[] = [];
+  written(true, true, () => {
+    during = ['SIGINT', 'SIGTERM'].map(signal => process.listenerCount(signal));
+  });
+  expect(during).toEqual(before);
+});
+
+test('nodes that could not be read are counted', () => {
+  expect(progressText({total: 9, done: 3, failed: 0, inHand: 2})).toBe('nodes: 3 of 9 read, 2 in hand');
+  expect(progressText({total: 9, done: 3, failed: 1, inHand: 2})).toBe('nodes: 3 of 9 read, 1 not or not wholly, 2 in hand');
+});

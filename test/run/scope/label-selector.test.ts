@@ -1,0 +1,32 @@
+import {expect, test} from 'vitest';
+import {matchesSelector, parseSelector} from '../../../src/run/scope/label-selector.ts';
+
+const labels = {app: 'web', tier: 'front', 'app.kubernetes.io/name': 'shop', empty: ''};
+
+test.each([
+  ['app=web', true],
+  ['app==web', true],
+  ['app=db', false],
+  ['app!=db', true],
+  ['app!=web', false],
+  ['missing!=web', true],
+  ['app', true],
+  ['missing', false],
+  ['!missing', true],
+  ['! app', false],
+  ['app in (web, db)', true],
+  ['app in (db)', false],
+  ['app notin (db)', true],
+  ['missing notin (db)', true],
+  ['app=web,tier=front', true],
+  ['app=web,tier=back', false],
+  ['app in (web,db),!missing', true],
+  ['app.kubernetes.io/name=shop', true],
+  ['empty=', true],
+])('%s', (selector, matches) => {
+  expect(matchesSelector(labels, parseSelector(selector))).toBe(matches);
+});
+
+test.each(['a=(', 'app in web', '=web', 'app=web,', 'a b'])('%s is no selector', selector => {
+  expect(() => parseSelector(selector)).toThrow('is no label selector');
+});

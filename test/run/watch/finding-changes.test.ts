@@ -1,0 +1,32 @@
+import {expect, test} from 'vitest';
+import {FindingChanges} from '../../../src/run/watch/finding-changes.ts';
+import {findingOf, reportOf, unreadNode} from '../../render/report.ts';
+
+const services = ['shop/web'];
+const found = findingOf('node-a', 'shop/web');
+const well = reportOf({nodes: ['node-a', 'node-b'], services});
+const ill = reportOf({nodes: ['node-a', 'node-b'], services, findings: [found]});
+const away = reportOf({nodes: [unreadNode('node-a', 'no answer'), 'node-b'], services});
+
+function changesOf(...reports: readonly (typeof well)[]): readonly string[] {
+  const changes = new FindingChanges(({severity}) => severity !== 'info');
+  return reports.flatMap((report, at) =>
+    changes.take(report, at).map(({kind, finding, at: when}) => `${when} ${kind} ${finding.code} ${finding.node}`),
+  );
+}
+
+test('a finding comes once, goes once, and may come again', () => {
+  expect(changesOf(well, ill, ill, well, ill)).toEqual(['1 came ST202 node-a', '3 went ST202 node-a', '4 came ST202 node-a']);
+});
+
+test('on a node that cannot be read nothing has gone', () => {
+  expect(changesOf(ill, away, ill, away, well)).toEqual(['0 came ST202 node-a', '4 went ST202 node-a']);
+});
+
+test('with a node that is no more its findings are gone', () => {
+  expect(changesOf(ill, reportOf({nodes: ['node-b'], services}))).toEqual(['0 came ST202 node-a', '1 went ST202 node-a']);
+});
+
+test('what is not shown does not come', () => {
+  expect(changesOf(reportOf({nodes: ['node-a'], services, findings: [{...found, severity: 'info'}]}))).toEqual([]);
+});

@@ -1,0 +1,118 @@
+import {EventEmitter} from 'node:events';
+import process from 'node:process';
+import {describe, expect, test} from 'vitest';
+import {watchFrame} from '../../../src/run/watch/screen-text.ts';
+import {watchLines} from '../../../src/run/watch/watch-lines.ts';
+import {watchScreen} from '../../../src/run/watch/watch-screen.ts';
+import type {FindingChange} from '../../../src/run/watch/finding-changes.ts';
+import {findingOf, hostile, numbered, reportOf, unreadNode} from '../../render/report.ts';
+
+const at = Date.parse('2030-01-01T00:00:00Z');
+const services = ['shop/web'];
+const finding = findingOf('node-a', 'shop/web');
+const well = reportOf({nodes: ['node-a', 'node-b'], services});
+const came: FindingChange = {at, kind: 'came', finding};
+
+/** A terminal that can be made smaller. */
+function terminal() {
+  const parts: string[] = [];
+  const written = () => parts.join('');
+  const stream = Object.assign(new EventEmitter(), {columns: 80, rows: 24, write: (text: string) => parts.push(text) > 0});
+  const frame = () => (written().split('\u001b[H').at(-1) ?? '').replaceAll('\u001b[K', '').replaceAll('\u001b[J', '').split('\n');
+  return {stream: stream as unknown as NodeJS.WriteStream, emitter: stream, frame, written};
+}
+
+describe('the screen', () => {
+  test('is drawn again when its size changes, and never wider or higher than it is', () => {
+    const {stream, emitter, frame} = terminal();
+    const view = watchScreen({color: false, what: 'context kind: namespace shop', stream});
+    view.show(reportOf({nodes: ['node-a', 'node-b'], services, findings: [finding]}), [came], at);
+    expect(frame().some(line => line.endsWith('came ST202 node-a shop/web is not as it should be'))).toBe(true);
+    Object.assign(emitter, {columns: 30, rows: 6});
+    emitter.emit('resize');
+    expect(frame().length).toBeLessThanOrEqual(6);
+    expect(Math.max(...frame().map(line => line.length))).toBeLessThan(30);
+    view.close();
+  });
+
+  test('is left once, also when the process ends', () => {
+    const {stream, emitter, written} = terminal();
+    const listeners = process.listenerCount('exit');
+    const view = watchScreen({color: false, what: '', stream});
+    view.close();
+    view.close();
+    view.say('reading the API');
+    expect(written()).toBe('\u001b[?1049h\u001b[?25l\u001b[?25h\u001b[?1049l');
+    expect(process.listenerCount('exit')).toBe(listeners);
+    expect(emitter.listenerCount('resize')).toBe(0);
+  });
+
+  test('says when a node was read that cannot be read now', () => {
+    const {stream, frame} = terminal();
+    const view = watchScreen({color: false, what: '', stream});
+    view.show(well, [], at);
+    view.show(reportOf({nodes: ['node-a', unreadNode('node-b', 'gone'), unreadNode('node-c', 'gone')], services}), [], at + 60_000);
+    const times = frame().filter(line => line.includes('read'));
+    expect(times.slice(-3).map(line => line.replace(/\d\d:\d\d:\d\d/, 'TIME'))).toEqual([
+      'read at TIME: node-a',
+      'read at TIME: node-b',
+      'never read: node-c',
+    ]);
+    view.close();
+  });
+
+  test('keeps the report when a look comes to nothing, and says why', () => {
+    const {stream, frame} = terminal();
+    const view = watchScreen({color: false, what: '', stream});
+    view.show(well, [], at);
+    view.trouble('nothing listens at 127.0.0.1:1');
+    expect(frame()).toEqual(expect.arrayContaining(['nothing listens at 127.0.0.1:1', expect.stringMatching(/^OK: /)]));
+    view.close();
+  });
+});
+
+describe('a frame', () => {
+  const state = {report: well, readAt: new Map([['node-a', at]]), changes: [], trouble: '', doing: '', what: ''};
+
+  test('shows what came from the cluster as it may be shown', () => {
+    const bad = findingOf(hostile.bidi, null, {message: hostile.escape});
+    const lines = watchFrame(
+      {
+        ...state,
+        report: reportOf({nodes: [hostile.escape], services: [`shop/${hostile.c1}`]}),
+        changes: [{at, kind: 'came', finding: bad}],
+        trouble: hostile.escape,
+      },
+      {columns: 100, rows: 24, color: false},
+    );
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not reach the terminal
+    expect(lines.join('')).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202a-\u202e]/);
+  });
+
+  test('ends its colours where a line is cut', () => {
+    const lines = watchFrame({...state, trouble: 'x'.repeat(200)}, {columns: 40, rows: 24, color: true});
+    expect(lines).toContain(`\u001b[31m${'x'.repeat(39)}\u001b[39m`);
+  });
+
+  test.each([3, 8, 24])('of %i lines has no more, with many Services, nodes and changes', rows => {
+    const many = reportOf({nodes: numbered('node', 300), services: numbered('shop/web', 12)});
+    const changes = Array.from({length: 50}, () => came);
+    expect(watchFrame({...state, report: many, changes}, {columns: 80, rows, color: false}).length).toBeLessThanOrEqual(rows);
+  });
+});
+
+test('away from a terminal a trouble is said once, and a verdict when it is another', () => {
+  const out: string[] = [];
+  const error: string[] = [];
+  const view = watchLines({color: false, out: text => out.push(text), error: text => error.push(text)});
+  view.show(well, [], at);
+  view.trouble('no answer');
+  view.trouble('no answer');
+  view.show(well, [{...came, kind: 'went'}], at + 1000);
+  view.trouble('no answer');
+  expect(out).toEqual([
+    '2030-01-01T00:00:00Z OK: 1 Service on 2 nodes, all programmed as they should be\n',
+    '2030-01-01T00:00:01Z went ST202 node-a shop/web is not as it should be\n',
+  ]);
+  expect(error).toEqual(['no answer\n', 'no answer\n']);
+});

@@ -1,0 +1,53 @@
+import {describe, expect, test} from 'vitest';
+import {parseIpsetSave} from '../../../src/parse/ipvs/ipset-save.ts';
+import {isInSet} from '../../../src/trace/iptables/match-set.ts';
+import {packetOf, type Sent} from '../send.ts';
+
+const sent: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};
+
+function inSet(save: string, directions: string, packet: Partial<Sent> = {}): boolean | null {
+  const [set] = parseIpsetSave(save).values();
+  if (set === undefined) throw new Error('no set');
+  return isInSet(set, packetOf({...sent, ...packet}), directions);
+}
+
+/** More than a set has that is searched from end to end. */
+const many = Array.from({length: 40}, (_, index) => `add s 10.97.0.${index},tcp:80\n`).join('');
+
+describe('a packet is in an ipset', () => {
+  test.each<readonly [string, string, Partial<Sent>, boolean]>([
+    ['create s hash:ip\nadd s 10.96.1.1', 'dst', {}, true],
+    ['create s hash:ip\nadd s 10.96.1.1', 'src', {}, false],
+    ['create s hash:ip\nadd s 10.96.1.0-10.96.1.9', 'dst', {}, true],
+    ['create s hash:net\nadd s 10.244.0.0/16', 'src', {}, true],
+    ['create s hash:net\nadd s 10.244.0.0/16', 'dst', {}, false],
+    ['create s hash:ip,port\nadd s 10.96.1.1,tcp:80', 'dst,dst', {}, true],
+    ['create s hash:ip,port\nadd s 10.96.1.1,tcp:81', 'dst,dst', {}, false],
+    ['create s hash:ip,port\nadd s 10.96.1.1,udp:80', 'dst,dst', {}, false],
+    ['create s hash:ip,port\nadd s 10.96.1.1,udp:80', 'dst,dst', {protocol: 'udp'}, true],
+    ['create s bitmap:port range 0-65535\nadd s 30080', 'dst', {port: 30080}, true],
+    ['create s bitmap:port range 0-65535\nadd s 30000-30100', 'dst', {port: 30080}, true],
+    ['create s hash:ip,port,ip\nadd s 10.244.1.5,tcp:80,10.244.1.5', 'dst,dst,src', {to: '10.244.1.5'}, true],
+    ['create s hash:ip,port,ip\nadd s 10.244.1.5,tcp:80,10.244.1.5', 'dst,dst,src', {}, false],
+    ['create s hash:ip,port,net\nadd s 10.96.1.1,tcp:80,10.244.0.0/16', 'dst,dst,src', {}, true],
+    ['create s hash:ip family inet6\nadd s fd00:96::1', 'dst', {from: 'fd00:10::1', to: 'fd00:96::1'}, true],
+    ['create s hash:ip', 'dst', {}, false],
+    ['create s hash:net\nadd s 10.0.0.0/8\nadd s 10.96.0.0/16 nomatch', 'dst', {}, false],
+    ['create s hash:net\nadd s 10.0.0.0/8\nadd s 10.96.0.0/16 nomatch', 'src', {}, true],
+    ['create s hash:net\nadd s 10.96.1.0/24\nadd s 10.96.0.0/16 nomatch', 'dst', {}, true],
+    [`create s hash:ip,port\n${many}add s 10.96.1.1,tcp:80`, 'dst,dst', {}, true],
+    [`create s hash:ip,port\n${many}add s 10.96.1.0/30,tcp:80`, 'dst,dst', {}, true],
+    [`create s hash:ip,port\n${many}`, 'dst,dst', {}, false],
+  ])('%j %s %j: %s', (save, directions, packet, member) => {
+    expect(inSet(save, directions, packet)).toBe(member);
+  });
+
+  test('or not told, by what is not known of it', () => {
+    expect(inSet('create s hash:ip,port\nadd s 10.244.1.5,tcp:80', 'src,src')).toBeNull();
+    expect(inSet('create s hash:mac\nadd s 01:02:03:04:05:06', 'src')).toBeNull();
+    expect(inSet('create s hash:net,iface\nadd s 10.244.0.0/16,eth0', 'src,src')).toBeNull();
+    // What fails for certain is certain.
+    expect(inSet('create s hash:ip,port\nadd s 10.244.1.6,tcp:80', 'src,src')).toBe(false);
+    expect(inSet('create s hash:net,iface\nadd s 10.9.0.0/16,eth0\nadd s 10.244.0.0/16,eth0', 'src,src')).toBeNull();
+  });
+});
