@@ -3,7 +3,7 @@ import type {NodeContext} from '../expect/node-context.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace, TraceStep} from '../model/service-trace.ts';
 import type {Packet} from '../trace/packet.ts';
-import {type Fate, sameFate, type Share} from './outcomes/path-outcome.ts';
+import {type PathOutcome, isSameOutcome, type Share} from './outcomes/path-outcome.ts';
 import {type Probe, probesFor} from './outcomes/probes.ts';
 import {sourceNames} from './outcomes/sources.ts';
 
@@ -12,7 +12,7 @@ export interface TraceCase<R extends RuleText> {
   readonly item: ServedPort;
   readonly context: NodeContext;
   /** The fate of a packet as it should be, and as it is. */
-  walk(packet: Packet): {readonly should: Fate<R>; readonly does: Fate<R>};
+  walk(packet: Packet): {readonly should: PathOutcome<R>; readonly does: PathOutcome<R>};
   /** Of a way, what leads from the entry to the choice of an endpoint. */
   stepsOf(path: readonly R[]): readonly TraceStep[];
   /** Of a way to an endpoint, what picks it and what rewrites the packet. */
@@ -68,8 +68,8 @@ function traceEntry<R extends RuleText>(given: TraceCase<R>, probe: Probe): Entr
   };
 }
 
-function entryMark<R extends RuleText>(should: Fate<R>, does: Fate<R>): Mark {
-  if (sameFate(should, does)) return 'ok';
+function entryMark<R extends RuleText>(should: PathOutcome<R>, does: PathOutcome<R>): Mark {
+  if (isSameOutcome(should, does)) return 'ok';
   return should.destinations.size > 0 && does.destinations.size === 0 ? 'missing' : 'wrong';
 }
 
@@ -101,7 +101,7 @@ function traceEndpoint<R extends RuleText>(
   };
 }
 
-function endOf<R extends RuleText>(does: Fate<R>): EntryTrace['end'] {
+function endOf<R extends RuleText>(does: PathOutcome<R>): EntryTrace['end'] {
   const end = does.outcomes.find(({verdict, destination}) => verdict !== 'accept' || destination === null);
   if (end === undefined) return null;
   const verdicts = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;

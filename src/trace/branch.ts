@@ -74,16 +74,16 @@ export interface Supposition<R extends RuleText> {
 
 /** A rule that cannot be told: the packet goes on as if it did not match, and what would be if it did is kept beside. */
 export function suppose<R extends RuleText>({rule, branch, follow}: Supposition<R>, out: Outlets<R>): void {
-  const trial: {done: ChainResult<R>[]; next: Branch<R>[]} = {done: [], next: []};
-  follow({...branch, supposed: branch.supposed ?? rule}, trial);
-  const harmless = trial.done.length === 0 && trial.next.every(({packet}) => samePacket(packet, branch.packet));
+  const hypothetical: {done: ChainResult<R>[]; next: Branch<R>[]} = {done: [], next: []};
+  follow({...branch, supposed: branch.supposed ?? rule}, hypothetical);
+  const harmless = hypothetical.done.length === 0 && hypothetical.next.every(({packet}) => samePacket(packet, branch.packet));
   if (harmless) {
     out.next.push(branch);
     return;
   }
   out.next.push({...branch, assumed: [...branch.assumed, rule]});
-  for (const other of trial.next) if (!samePacket(other.packet, branch.packet)) out.next.push(other);
-  for (const end of trial.done) out.done.push(end);
+  for (const other of hypothetical.next) if (!samePacket(other.packet, branch.packet)) out.next.push(other);
+  for (const end of hypothetical.done) out.done.push(end);
 }
 
 function samePacket(a: Packet, b: Packet): boolean {

@@ -16,7 +16,7 @@ export function summarise<R extends RuleText>(ends: readonly ChainResult<R>[]): 
     const doubt = end.assumed.findLast(rule => doubtful.has(rule));
     if (doubt === undefined) return outcome(end);
     const other = doubtful.get(doubt);
-    const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : fate(other)}: ${doubt.text}`;
+    const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : pathOutcome(other)}: ${doubt.text}`;
     return {...outcome(end), verdict: 'undecided', destination: null, reason, doubt};
   });
 }
@@ -24,27 +24,27 @@ export function summarise<R extends RuleText>(ends: readonly ChainResult<R>[]): 
 /** The rules whose match would change what may become of the packet, each with an end that it would then come to. */
 function doubtfulRules<R extends RuleText>(ends: readonly ChainResult<R>[]): ReadonlyMap<R, ChainResult<R>> {
   const usual = new Map<R, Set<string>>();
-  for (const end of ends) if (end.supposed === null) for (const rule of end.assumed) fatesOf(usual, rule).add(fate(end));
+  for (const end of ends) if (end.supposed === null) for (const rule of end.assumed) pathOutcomesOf(usual, rule).add(pathOutcome(end));
   const supposed = new Map<R, Set<string>>();
-  for (const end of ends) if (end.supposed !== null) fatesOf(supposed, end.supposed).add(fate(end));
+  for (const end of ends) if (end.supposed !== null) pathOutcomesOf(supposed, end.supposed).add(pathOutcome(end));
   const doubtful = new Map<R, ChainResult<R>>();
   for (const end of ends) {
     const rule = end.supposed;
     if (rule === null) continue;
-    const isNew = !fatesOf(usual, rule).has(fate(end));
-    const isFewer = !doubtful.has(rule) && fatesOf(supposed, rule).size < fatesOf(usual, rule).size;
+    const isNew = !pathOutcomesOf(usual, rule).has(pathOutcome(end));
+    const isFewer = !doubtful.has(rule) && pathOutcomesOf(supposed, rule).size < pathOutcomesOf(usual, rule).size;
     if (isNew || isFewer) doubtful.set(rule, end);
   }
   return doubtful;
 }
 
-function fatesOf<R extends RuleText>(map: Map<R, Set<string>>, rule: R): Set<string> {
-  const fates = map.get(rule) ?? new Set();
-  map.set(rule, fates);
-  return fates;
+function pathOutcomesOf<R extends RuleText>(map: Map<R, Set<string>>, rule: R): Set<string> {
+  const pathOutcomes = map.get(rule) ?? new Set();
+  map.set(rule, pathOutcomes);
+  return pathOutcomes;
 }
 
-function fate({verdict, packet}: ChainResult<RuleText>): string {
+function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {
   return [
     verdict,
     ...(packet.rewritten ? [joinHostPort(packet.destination.text, packet.port)] : []),

@@ -5,7 +5,7 @@ import {readFixture, snapshotOf} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
 import {scenario} from '../scenario.ts';
 import type {Destination} from './kernel/questions.ts';
-import {disagreements, pooledShares, type Trial} from './kernel/compare.ts';
+import {disagreements, pooledShares, type ProbeComparison} from './kernel/compare.ts';
 import {Experiment, type ExperimentSettings} from './kernel/experiment.ts';
 
 type Case = Omit<ExperimentSettings, 'snapshot' | 'backend'> & {readonly capture: string};
@@ -21,8 +21,8 @@ const backend = 'nftables';
 describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'packet says what the kernel does with nftables', () => {
   describe.each(cases)('with the tables of $capture $node', given => {
     let experiment: Experiment;
-    let once: readonly Trial[];
-    let twice: readonly (readonly [first: Trial, second: Trial])[];
+    let once: readonly ProbeComparison[];
+    let twice: readonly (readonly [first: ProbeComparison, second: ProbeComparison])[];
 
     beforeAll(async () => {
       experiment = await Experiment.open({...given, backend, snapshot: await snapshotOf(given.capture)});
@@ -39,7 +39,9 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'packet say
     test('every packet ends where packet says, and is masqueraded or not', () => {
       expect(once.flatMap(disagreements)).toEqual([]);
       expect(once.length).toBeGreaterThan(700);
-      expect(new Set(once.flatMap(({sent}) => sent.map(({fate}) => fate.split(' ')[0])))).toEqual(new Set(['accept', 'reject', 'drop']));
+      expect(new Set(once.flatMap(({sent}) => sent.map(({pathOutcome}) => pathOutcome.split(' ')[0])))).toEqual(
+        new Set(['accept', 'reject', 'drop']),
+      );
     });
 
     test('endpoints get the shares that packet says', () => expect(pooledShares(once)).toEqual([]));

@@ -10,7 +10,7 @@ import {svcTraceCommand} from '../executable.ts';
 import {capturePath, snapshotOf} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
 import {scenario} from '../scenario.ts';
-import {disagreements, pooledShares, predictionOf, type Trial} from './kernel/compare.ts';
+import {disagreements, pooledShares, predictionOf, type ProbeComparison} from './kernel/compare.ts';
 import {Experiment, type ExperimentSettings} from './kernel/experiment.ts';
 import type {BackendName} from './kernel/load-rules.ts';
 import {isRedirectedElsewhere, otherDestinations} from './kernel/other-destinations.ts';
@@ -47,8 +47,8 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
 
   describe.each(cases)('with the rules of $capture $node loaded by iptables-$backend', given => {
     let experiment: Experiment;
-    let once: readonly Trial[];
-    let twice: readonly (readonly [first: Trial, second: Trial])[];
+    let once: readonly ProbeComparison[];
+    let twice: readonly (readonly [first: ProbeComparison, second: ProbeComparison])[];
 
     beforeAll(async () => {
       experiment = await Experiment.open({...given, snapshot: await snapshotOf(given.capture)});
@@ -63,7 +63,9 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
     test('every packet ends where packet says, and is masqueraded or not', () => {
       expect(once.flatMap(disagreements)).toEqual([]);
       expect(once.length).toBeGreaterThan(700);
-      expect(new Set(once.flatMap(({sent}) => sent.map(({fate}) => fate.split(' ')[0])))).toEqual(new Set(['accept', 'reject', 'drop']));
+      expect(new Set(once.flatMap(({sent}) => sent.map(({pathOutcome}) => pathOutcome.split(' ')[0])))).toEqual(
+        new Set(['accept', 'reject', 'drop']),
+      );
     });
 
     test('endpoints get the shares that packet says', () => expect(pooledShares(once)).toEqual([]));
@@ -120,7 +122,7 @@ function expectSameRules({read, leftOut}: Experiment): void {
 }
 
 /** The same trial with what the built executable says in the place of what the library says. */
-async function printed(trial: Trial, args: readonly string[]): Promise<Trial> {
+async function printed(trial: ProbeComparison, args: readonly string[]): Promise<ProbeComparison> {
   const {source, destination, port, protocol} = trial.question.query;
   const packet = ['--source', source, '--destination', destination, '--port', String(port), '--protocol', protocol];
   const {stdout} = await execa(...svcTraceCommand(['packet', ...args, ...packet, '-o', 'json']));

@@ -6,7 +6,7 @@ import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {parseNodeAddresses} from '../../src/parse/node-addresses.ts';
 import {snapshotOf} from '../fixtures.ts';
-import {fateText, sameFate, Walker, type Walked} from './outcomes.ts';
+import {pathOutcomeText, isSameOutcome, Walker, type Walked} from './outcomes.ts';
 import {type Mutation, mutate, mutationsOf} from './mutations.ts';
 import {bystanders, type PacketSetup, packetsFor, packetsOf} from './packets.ts';
 
@@ -77,7 +77,10 @@ export class Laboratory {
       ...{mutation, findings, verdict},
       changed: (concerned.length > 0 ? concerned : changed)
         .slice(0, 3)
-        .map(({before, after}) => `${before.packet.text} (${before.packet.about}): ${fateText(before.fate)} → ${fateText(after.fate)}`),
+        .map(
+          ({before, after}) =>
+            `${before.packet.text} (${before.packet.about}): ${pathOutcomeText(before.pathOutcome)} → ${pathOutcomeText(after.pathOutcome)}`,
+        ),
       services,
     };
   }
@@ -101,7 +104,7 @@ export class Laboratory {
     ];
     return walks.flatMap(walked => {
       const now = this.#walker.walk(ruleset, walked);
-      return sameFate(walked.fate, now.fate) ? [] : [{before: walked, after: now}];
+      return isSameOutcome(walked.pathOutcome, now.pathOutcome) ? [] : [{before: walked, after: now}];
     });
   }
 

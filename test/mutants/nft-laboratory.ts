@@ -35,14 +35,14 @@ export class NftLaboratory {
     const text = node.read('nft.txt')?.toString() ?? '';
     this.mutations = nftMutations(text);
     this.#packets = (['IPv4', 'IPv6'] as const).flatMap(family => this.#packetsOf(family));
-    this.#before = this.#fates(parseNftText(text));
+    this.#before = this.#pathOutcomes(parseNftText(text));
   }
 
   /** Null when the mutant is found, as loudly as it deserves: loud when a packet fares differently, and only then. */
   failure({kind, place, text}: NftMutation): string | null {
     const found = this.#findings(text);
-    const fates = this.#fates(parseNftText(text));
-    const changes = fates.some((fate, at) => fate !== this.#before[at]);
+    const pathOutcomes = this.#pathOutcomes(parseNftText(text));
+    const changes = pathOutcomes.some((pathOutcome, at) => pathOutcome !== this.#before[at]);
     const loud = found.some(isLoud);
     // Which service networks there are is not known, so nothing can be said of the rule about them.
     if (found.length === 0 && !changes && place.includes('unallocated ClusterIPs')) return null;
@@ -61,7 +61,7 @@ export class NftLaboratory {
     );
   }
 
-  #fates(ruleset: NftRuleset): readonly string[] {
+  #pathOutcomes(ruleset: NftRuleset): readonly string[] {
     return this.#packets.map(({packet, facts}) => {
       const outcomes = walkNftPacket(ruleset, packet, environmentOf(facts));
       const ends = outcomes.map(

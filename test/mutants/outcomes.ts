@@ -6,7 +6,7 @@ import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
 import type {TestPacket} from './packets.ts';
 
 /** Where a packet ends: every end with its probability. Two packets fare alike when all ends and probabilities are alike. */
-export type Fate = ReadonlyMap<string, number>;
+export type PathOutcome = ReadonlyMap<string, number>;
 
 /** A packet, with the endpoint that already knows its sender (`recent`). */
 export interface Walk {
@@ -15,7 +15,7 @@ export interface Walk {
 }
 
 export interface Walked extends Walk {
-  readonly fate: Fate;
+  readonly pathOutcome: PathOutcome;
   /** The chains that were looked into, as `table/chain`. Nothing in any other chain can change the fate. */
   readonly chains: ReadonlySet<string>;
 }
@@ -37,13 +37,13 @@ export class Walker {
         return rules.chain(table, name);
       },
     };
-    const fate = new Map<string, number>();
+    const pathOutcome = new Map<string, number>();
     for (const {verdict, destination, masquerade, path, probability} of walkPacket(watched, packet.packet, this.#environment(knownTo))) {
       const leaves = masquerade && verdict === 'accept' && destination !== null ? `masqueraded ${markAfter(path)}` : '';
       const end = [verdict, destination ?? '', leaves, ...remembered(path)].filter(part => part !== '').join(' ');
-      fate.set(end, (fate.get(end) ?? 0) + probability);
+      pathOutcome.set(end, (pathOutcome.get(end) ?? 0) + probability);
     }
-    return {packet, knownTo, fate, chains};
+    return {packet, knownTo, pathOutcome, chains};
   }
 
   /** The `recent` lists that a first packet enters its sender into: clients that come back are found there. */
@@ -88,11 +88,11 @@ function markAfter(path: readonly Rule[]): string {
   return `mark ${mark}`;
 }
 
-export function sameFate(a: Fate, b: Fate): boolean {
+export function isSameOutcome(a: PathOutcome, b: PathOutcome): boolean {
   const ends = new Set([...a.keys(), ...b.keys()]);
   return [...ends].every(end => Math.abs((a.get(end) ?? 0) - (b.get(end) ?? 0)) < 1e-6);
 }
 
-export function fateText(fate: Fate): string {
-  return [...fate].map(([end, probability]) => `${end} ${Math.round(probability * 1000) / 10} %`).join(', ');
+export function pathOutcomeText(pathOutcome: PathOutcome): string {
+  return [...pathOutcome].map(([end, probability]) => `${end} ${Math.round(probability * 1000) / 10} %`).join(', ');
 }

@@ -10,7 +10,7 @@ export interface AffinityCase {
   readonly item: PortOnNode;
   readonly own: PortDifferences;
   readonly symptoms: SymptomList<Rule>;
-  readonly changesFate: boolean;
+  readonly changesOutcome: boolean;
 }
 
 /** Rules of affinity that are missing, extra or have another timeout, where no missing or stale endpoint explains them. */
@@ -29,7 +29,7 @@ export function affinityRules(given: AffinityCase): PortSymptom<Rule> | null {
   return {kind: 'session-affinity-mismatch', detail, ...own.evidence(({rule}) => isOfAffinity(rule))};
 }
 
-function unexplainedRules({item, own, symptoms, changesFate}: AffinityCase): readonly PortDifference[] {
+function unexplainedRules({item, own, symptoms, changesOutcome}: AffinityCase): readonly PortDifference[] {
   const {endpoints, endpointChain} = item;
   const known = new Set(
     symptoms.all.flatMap(({kind, endpoint}) => (endpointKinds.includes(kind) && endpoint !== undefined ? [endpoint] : [])),
@@ -46,7 +46,7 @@ function unexplainedRules({item, own, symptoms, changesFate}: AffinityCase): rea
       !isForeign(rule.target?.name ?? ''),
   );
   // A rule that asks for the same clients in another way is harmless when no packet fares differently.
-  return differing.filter(one => changesFate || !differing.some(other => other.kind !== one.kind && asksAlike(one.rule, other.rule)));
+  return differing.filter(one => changesOutcome || !differing.some(other => other.kind !== one.kind && asksAlike(one.rule, other.rule)));
 }
 
 function asksAlike(a: Rule, b: Rule): boolean {

@@ -2,13 +2,13 @@ import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import type {Trial} from '../outcomes/path-outcome.ts';
-import {judgeFates} from '../outcomes/compare-outcomes.ts';
+import type {ProbeComparison} from '../outcomes/path-outcome.ts';
+import {comparePathOutcomes} from '../outcomes/compare-outcomes.ts';
 import {type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import {affinityRules} from './affinity-rules.ts';
-import {fateOf} from './iptables-outcome.ts';
+import {pathOutcomeOf} from './iptables-outcome.ts';
 import {IptablesSense} from './iptables-semantics.ts';
 import {judgeLeftDifferences} from './residual-differences.ts';
 import {type PortCase, PortDifferences} from './port-differences.ts';
@@ -22,25 +22,25 @@ export function judgePort(given: PortCase): readonly Symptom<Rule>[] {
   const {item, expected} = given;
   const own = new PortDifferences(given);
   const symptoms = new SymptomList<Rule>(item.port);
-  const trials = probesFor({item, context: expected.context, hairpins: hairpins(given)}).map(probe => tryProbe(given, probe));
-  const changesFate = judgeFates({
-    ...{item, trials, symptoms},
+  const comparisons = probesFor({item, context: expected.context, hairpins: hairpins(given)}).map(probe => tryProbe(given, probe));
+  const changesOutcome = comparePathOutcomes({
+    ...{item, comparisons, symptoms},
     sense: new IptablesSense(given, own),
-    affinity: differ => affinityRules({item, own, symptoms, changesFate: differ}),
+    affinity: differ => affinityRules({item, own, symptoms, changesOutcome: differ}),
   });
   judgeStaleEntries(given, own, symptoms);
   judgeHealthCheck(item, own, symptoms);
-  judgeLeftDifferences({...given, symptoms, changesFate});
+  judgeLeftDifferences({...given, symptoms, changesOutcome});
   return symptoms.all;
 }
 
 /** Walks a probe on both sides. */
-export function tryProbe({expected, view}: Pick<PortCase, 'expected' | 'view'>, probe: Probe): Trial {
+export function tryProbe({expected, view}: Pick<PortCase, 'expected' | 'view'>, probe: Probe): ProbeComparison {
   const environment = environmentOf(expected.context.facts, {knownTo: probe.knownTo});
   return {
     probe,
-    expected: fateOf(walkPacket(expected, probe.packet, environment)),
-    actual: fateOf(walkPacket(view, probe.packet, environment)),
+    expected: pathOutcomeOf(walkPacket(expected, probe.packet, environment)),
+    actual: pathOutcomeOf(walkPacket(view, probe.packet, environment)),
   };
 }
 

@@ -6,8 +6,8 @@ import {environmentOf} from '../outcomes/environment.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
 import {packetOf, probesFor} from '../outcomes/probes.ts';
 import {sourcesFor} from '../outcomes/sources.ts';
-import {type Fate, sameFate} from '../outcomes/path-outcome.ts';
-import {fateOf} from './iptables-outcome.ts';
+import {type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
+import {pathOutcomeOf} from './iptables-outcome.ts';
 
 /**
  * Whether a rule of the frame, as it is found or missing, changes what becomes of packets: they are walked through the rules
@@ -17,7 +17,7 @@ export class FrameEffect {
   readonly #expected: ExpectedRuleset;
   readonly #actual: Ruleset;
   readonly #environment: Environment;
-  #walked: readonly {readonly packet: Packet; readonly fate: Fate}[] | null = null;
+  #walked: readonly {readonly packet: Packet; readonly pathOutcome: PathOutcome}[] | null = null;
 
   constructor(expected: ExpectedRuleset, actual: Ruleset) {
     this.#expected = expected;
@@ -47,12 +47,12 @@ export class FrameEffect {
       hasTable: wanted => actual.hasTable(wanted),
       chain: (inTable, wanted) => (inTable === table && wanted === name ? chain : actual.chain(inTable, wanted)),
     };
-    this.#walked ??= this.#packets().map(packet => ({packet, fate: this.#walk(actual, packet)}));
-    return this.#walked.some(({packet, fate}) => !sameFate(fate, this.#walk(repaired, packet)));
+    this.#walked ??= this.#packets().map(packet => ({packet, pathOutcome: this.#walk(actual, packet)}));
+    return this.#walked.some(({packet, pathOutcome}) => !isSameOutcome(pathOutcome, this.#walk(repaired, packet)));
   }
 
-  #walk(rules: ChainSource, packet: Packet): Fate {
-    return fateOf(walkPacket(rules, packet, this.#environment));
+  #walk(rules: ChainSource, packet: Packet): PathOutcome {
+    return pathOutcomeOf(walkPacket(rules, packet, this.#environment));
   }
 
   /** Those of one Service port of each shape, and some that are for no Service. */

@@ -1,11 +1,11 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import {type Fate, gatherFate} from '../outcomes/path-outcome.ts';
+import {type PathOutcome, collectPathOutcome} from '../outcomes/path-outcome.ts';
 
 /** The fate of a packet that was walked through iptables. */
-export function fateOf(outcomes: readonly Outcome[]): Fate {
-  return gatherFate(outcomes, rememberedIn);
+export function pathOutcomeOf(outcomes: readonly Outcome[]): PathOutcome {
+  return collectPathOutcome(outcomes, rememberedIn);
 }
 
 function rememberedIn(path: readonly Rule[]): string | null {
@@ -15,8 +15,8 @@ function rememberedIn(path: readonly Rule[]): string | null {
 }
 
 /** `SVC`, `SVL` or `XLB`: the chain that picked the endpoint; null when none did. */
-export function balancingRole(fate: Fate): string | null {
-  for (const {path} of fate.destinations.values()) {
+export function balancingRole(pathOutcome: PathOutcome): string | null {
+  for (const {path} of pathOutcome.destinations.values()) {
     const roles = path
       .flatMap(rule => parseChainName(rule.chain)?.role ?? [])
       .filter(role => role === 'SVC' || role === 'SVL' || role === 'XLB');

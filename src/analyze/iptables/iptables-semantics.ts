@@ -1,7 +1,7 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import type {Fate, Trial} from '../outcomes/path-outcome.ts';
+import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Evidence, KeyedSymptom, Misdirected, RuleSense, Subject} from '../outcomes/compare-outcomes.ts';
 import {isEntryRule} from './entry-rule.ts';
 import {balancingRole} from './iptables-outcome.ts';
@@ -22,7 +22,7 @@ export class IptablesSense implements RuleSense<Rule> {
       ...{...given, own},
       isPassedBy: outcome => this.#isPassedBy(outcome),
       misdirected: ({actual}) => this.misdirected(actual),
-      endpointEvidence: (endpoint, trial) => this.#endpointEvidence(endpoint, trial),
+      endpointEvidence: (endpoint, comparison) => this.#endpointEvidence(endpoint, comparison),
     };
   }
 
@@ -58,12 +58,12 @@ export class IptablesSense implements RuleSense<Rule> {
     return ranges && isFirewallMark(path);
   }
 
-  policyOf(fate: Fate): 'Cluster' | 'Local' | null {
-    const role = balancingRole(fate);
+  policyOf(pathOutcome: PathOutcome): 'Cluster' | 'Local' | null {
+    const role = balancingRole(pathOutcome);
     return role === null ? null : role === 'SVC' ? 'Cluster' : 'Local';
   }
 
-  misdirected({outcomes}: Fate): ReadonlyMap<string, Misdirected<Rule>> {
+  misdirected({outcomes}: PathOutcome): ReadonlyMap<string, Misdirected<Rule>> {
     const {endpoints, endpointChain} = this.#case.item;
     const found = new Map<string, Misdirected<Rule>>();
     for (const {path, destination} of outcomes) {
@@ -75,14 +75,14 @@ export class IptablesSense implements RuleSense<Rule> {
     return found;
   }
 
-  special(trial: Trial): readonly KeyedSymptom<Rule>[] {
-    const {expected, actual} = trial;
+  special(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    const {expected, actual} = comparison;
     const isUnentered = actual.destinations.size === 0 && actual.outcomes.every(outcome => this.isUnentered(outcome));
-    if (isUnentered) return takenOut(this.#special, trial);
-    const broken = brokenJumps(this.#special, trial);
+    if (isUnentered) return takenOut(this.#special, comparison);
+    const broken = brokenJumps(this.#special, comparison);
     if (broken.length > 0 || expected.destinations.size === 0) return broken;
     for (const cause of [takenOut, leadsNowhere, letsGo]) {
-      const said = cause(this.#special, trial);
+      const said = cause(this.#special, comparison);
       if (said.length > 0) return said;
     }
     return [];
@@ -99,11 +99,11 @@ export class IptablesSense implements RuleSense<Rule> {
       case 'affinity':
         return this.#own.evidence(({rule}) => isOfAffinity(rule));
       case 'policy':
-        return {expected: this.#turns(subject.trial.expected, 'missing'), actual: this.#turns(subject.trial.actual, 'extra')};
+        return {expected: this.#turns(subject.comparison.expected, 'missing'), actual: this.#turns(subject.comparison.actual, 'extra')};
       case 'masquerade':
-        return this.#masqueradeEvidence(subject.trial);
+        return this.#masqueradeEvidence(subject.comparison);
       case 'endpoint':
-        return this.#endpointEvidence(subject.endpoint, subject.trial);
+        return this.#endpointEvidence(subject.endpoint, subject.comparison);
     }
   }
 
@@ -113,7 +113,7 @@ export class IptablesSense implements RuleSense<Rule> {
   }
 
   /** The rules by which a packet's way parts from the other one; the whole way between entry and endpoint when none stands out. */
-  #turns({outcomes}: Fate, kind: 'missing' | 'extra'): readonly Rule[] {
+  #turns({outcomes}: PathOutcome, kind: 'missing' | 'extra'): readonly Rule[] {
     const differing = new Set(this.#own.of(kind).map(({rule}) => rule.text));
     const way = outcomes.flatMap(({path}) => path);
     const turns = way.filter(({text}) => differing.has(text));
@@ -121,7 +121,7 @@ export class IptablesSense implements RuleSense<Rule> {
     return [...new Map(rules.map(rule => [rule.text, rule])).values()].slice(0, 4);
   }
 
-  #masqueradeEvidence({expected, actual}: Trial): Evidence<Rule> {
+  #masqueradeEvidence({expected, actual}: ProbeComparison): Evidence<Rule> {
     const [off] = [...expected.destinations].filter(([destination, {masquerade}]) => {
       const found = actual.destinations.get(destination);
       return found !== undefined && found.masquerade !== masquerade;
@@ -132,7 +132,7 @@ export class IptablesSense implements RuleSense<Rule> {
   }
 
   /** Of an endpoint that packets come to, the rules that lead there; of one that they miss, those that should. */
-  #endpointEvidence(endpoint: string, {expected, actual}: Trial): Evidence<Rule> {
+  #endpointEvidence(endpoint: string, {expected, actual}: ProbeComparison): Evidence<Rule> {
     const found = actual.destinations.get(endpoint);
     if (found !== undefined) return {expected: [], actual: found.path.filter(rule => parseChainName(rule.chain) !== null).slice(-2)};
     const path = expected.destinations.get(endpoint)?.path ?? [];

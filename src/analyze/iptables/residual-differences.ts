@@ -9,17 +9,17 @@ import type {PortCase, PortDifference} from './port-differences.ts';
 export interface LeftCase extends PortCase {
   readonly symptoms: SymptomList<Rule>;
   /** Some packet fares otherwise than it should. */
-  readonly changesFate: boolean;
+  readonly changesOutcome: boolean;
 }
 
 /** Differences that nothing said so far explains. When packets fare as they should, they are harmless. */
 export function judgeLeftDifferences(given: LeftCase): void {
-  const {item, differences, symptoms, changesFate} = given;
+  const {item, differences, symptoms, changesOutcome} = given;
   const explained = new Explained(item, symptoms.all);
   const left = differences.filter(difference => !explained.covers(difference));
   const rejects = left.filter(isReject);
   for (const {rule} of rejects) judgeLeftReject(given, rule);
-  const loud = changesFate && symptoms.all.every(({kind}) => kind === 'unexpected-reject' || kind === 'health-check-port-blocked');
+  const loud = changesOutcome && symptoms.all.every(({kind}) => kind === 'unexpected-reject' || kind === 'health-check-port-blocked');
   for (const kind of ['missing', 'extra', 'duplicate', 'reordered'] as const) {
     const group = left.filter(difference => difference.kind === kind && !rejects.includes(difference));
     if (group.length > 0) sayGroup(given, {kind, group, loud});
@@ -30,17 +30,17 @@ function isReject({kind, table, rule}: PortDifference): boolean {
   return kind === 'extra' && table === 'filter' && (rule.target?.name === 'REJECT' || rule.target?.name === 'DROP');
 }
 
-function judgeLeftReject({item: {port, endpoints}, expected, symptoms, changesFate}: LeftCase, rule: Rule): void {
+function judgeLeftReject({item: {port, endpoints}, expected, symptoms, changesOutcome}: LeftCase, rule: Rule): void {
   if (!entriesOf(port, expected.context).some(entry => isEntryRule(rule, entry))) {
     const where = entryOfRule(rule);
     const detail = `still refuses packets to ${where}, which the API does not give it (any more)`;
     return symptoms.say({kind: 'stale-service', severity: 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
   }
-  const reach = changesFate ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place';
+  const reach = changesOutcome ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place';
   const detail = endpoints.hasAny
     ? `a rule refuses or drops its packets although it has endpoints; ${reach}`
     : 'a rule refuses or drops its packets in another way than kube-proxy does';
-  const severity = changesFate ? ('error' as const) : ('info' as const);
+  const severity = changesOutcome ? ('error' as const) : ('info' as const);
   symptoms.say({kind: 'unexpected-reject', severity, detail, expected: [], actual: [rule]}, `left ${rule.line}`);
 }
 
@@ -51,10 +51,10 @@ interface Group {
   readonly loud: boolean;
 }
 
-function sayGroup({symptoms, changesFate}: LeftCase, {kind, group, loud}: Group): void {
+function sayGroup({symptoms, changesOutcome}: LeftCase, {kind, group, loud}: Group): void {
   const rules = group.map(({rule}) => rule).slice(0, 6);
   const places = [...new Set(group.map(({table, chain}) => `${table}/${chain}`))].slice(0, 3).join(', ');
-  const harmless = changesFate
+  const harmless = changesOutcome
     ? 'what packets make of it is said in the other findings of this port'
     : 'no packet fares differently for it';
   const count = group.length === 1 ? 'a rule' : `${group.length} rules`;

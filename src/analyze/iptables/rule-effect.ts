@@ -10,14 +10,18 @@ import {environmentOf} from '../outcomes/environment.ts';
 import {PortIndex} from './port-index.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import {sourcesFor} from '../outcomes/sources.ts';
-import {sameFate} from '../outcomes/path-outcome.ts';
-import {fateOf} from './iptables-outcome.ts';
+import {isSameOutcome} from '../outcomes/path-outcome.ts';
+import {pathOutcomeOf} from './iptables-outcome.ts';
 
 /** Whether packets to the address and port that a rule takes fare otherwise than they should. */
-export function changesFates(rule: Rule, {expected, actual}: {readonly expected: ExpectedRuleset; readonly actual: ChainSource}): boolean {
+export function changesOutcomes(
+  rule: Rule,
+  {expected, actual}: {readonly expected: ExpectedRuleset; readonly actual: ChainSource},
+): boolean {
   const environment = environmentOf(expected.context.facts);
   return packetsTo(rule, expected.context).some(
-    packet => !sameFate(fateOf(walkPacket(expected, packet, environment)), fateOf(walkPacket(actual, packet, environment))),
+    packet =>
+      !isSameOutcome(pathOutcomeOf(walkPacket(expected, packet, environment)), pathOutcomeOf(walkPacket(actual, packet, environment))),
   );
 }
 

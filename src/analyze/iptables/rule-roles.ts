@@ -1,6 +1,6 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../model/ruleset.ts';
-import type {Fate} from '../outcomes/path-outcome.ts';
+import type {PathOutcome} from '../outcomes/path-outcome.ts';
 
 export function hasMatch(rule: Rule, name: string): boolean {
   return rule.matches.some(match => match.name === name);
@@ -22,7 +22,7 @@ export function isShared({chain}: Rule): boolean {
 }
 
 /** The chain that picks the endpoint when all is well. */
-export function balancingChain(expected: Fate): string | null {
+export function balancingChain(expected: PathOutcome): string | null {
   for (const {path} of expected.destinations.values()) {
     const pick = path.findLast(isPick);
     if (pick !== undefined) return pick.chain;

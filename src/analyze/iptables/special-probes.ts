@@ -2,7 +2,7 @@ import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import {entryText} from '../../model/entry.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import {describeFate, type Trial} from '../outcomes/path-outcome.ts';
+import {describePathOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
 import {type KeyedSymptom, type Misdirected, missingEndpointText, whose} from '../outcomes/compare-outcomes.ts';
 import {balancingRole} from './iptables-outcome.ts';
 import type {PortCase, PortDifferences} from './port-differences.ts';
@@ -11,12 +11,12 @@ import {balancingChain, isPick} from './rule-roles.ts';
 export interface SpecialCase extends PortCase {
   readonly own: PortDifferences;
   isPassedBy(outcome: Outcome): boolean;
-  misdirected(trial: Trial): ReadonlyMap<string, Misdirected<Rule>>;
-  endpointEvidence(endpoint: string, trial: Trial): {readonly expected: readonly Rule[]; readonly actual: readonly Rule[]};
+  misdirected(comparison: ProbeComparison): ReadonlyMap<string, Misdirected<Rule>>;
+  endpointEvidence(endpoint: string, comparison: ProbeComparison): {readonly expected: readonly Rule[]; readonly actual: readonly Rule[]};
 }
 
 /** A rule on the way jumps to a chain that is missing or empty although it should lead on. */
-export function brokenJumps(given: SpecialCase, {actual, probe}: Trial): readonly KeyedSymptom<Rule>[] {
+export function brokenJumps(given: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const {item, own} = given;
   const way = actual.outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
   const entered = new Set(way.flatMap(({target}) => (own.isOwn(target?.name ?? '') ? [target?.name ?? ''] : [])));
@@ -40,7 +40,7 @@ function isEmpty({actual, expected}: PortCase, chain: string): boolean {
 }
 
 /** A rule that is not kube-proxy's, in a chain of its own, takes all packets before they come to an endpoint's chain. */
-export function takenOut({own, isPassedBy}: SpecialCase, {actual, probe}: Trial): readonly KeyedSymptom<Rule>[] {
+export function takenOut({own, isPassedBy}: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const extra = new Set(own.extraRules().map(({text}) => text));
   const takers = actual.outcomes.map(outcome => {
     const rule = outcome.path.find(found => found.table === 'nat' && endsWay(found) && extra.has(found.text));
@@ -49,7 +49,7 @@ export function takenOut({own, isPassedBy}: SpecialCase, {actual, probe}: Trial)
   });
   const [rule] = takers;
   if (rule === undefined || takers.includes(undefined)) return [];
-  const detail = `a rule in nat/${rule.chain} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describeFate(actual)}`;
+  const detail = `a rule in nat/${rule.chain} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
   return [
     {
       symptom: {kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]},
@@ -68,7 +68,10 @@ function endsWay({chain, target}: Rule): boolean {
 }
 
 /** A chain behind the entry is entered and left again: the rule that leads on to the endpoints is gone. */
-export function leadsNowhere({item, own, isPassedBy}: SpecialCase, {expected, actual, probe}: Trial): readonly KeyedSymptom<Rule>[] {
+export function leadsNowhere(
+  {item, own, isPassedBy}: SpecialCase,
+  {expected, actual, probe}: ProbeComparison,
+): readonly KeyedSymptom<Rule>[] {
   if (actual.destinations.size > 0 || !actual.outcomes.every(isPassedBy)) return [];
   const balancing = balancingChain(expected);
   const jumps = (actual.outcomes[0]?.path ?? []).filter(({target}) => own.isOwn(target?.name ?? ''));
@@ -86,17 +89,17 @@ export function leadsNowhere({item, own, isPassedBy}: SpecialCase, {expected, ac
 }
 
 /** The chain that picks the endpoint is entered and lets packets out again: what they meet behind it is its doing. */
-export function letsGo(given: SpecialCase, trial: Trial): readonly KeyedSymptom<Rule>[] {
-  const {expected, actual} = trial;
+export function letsGo(given: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  const {expected, actual} = comparison;
   const chain = balancingChain(expected);
-  if (chain === null || !actual.outcomes.some(({path}) => isLeft(path, chain)) || given.misdirected(trial).size > 0) return [];
+  if (chain === null || !actual.outcomes.some(({path}) => isLeft(path, chain)) || given.misdirected(comparison).size > 0) return [];
   const picked = new Set(actual.outcomes.flatMap(({path, destination}) => (isLeft(path, chain) ? [] : [destination])));
   return [...expected.destinations.keys()]
     .filter(destination => !picked.has(destination))
     .map(endpoint => {
-      const detail = missingEndpointText(given.item, endpoint, trial.probe);
+      const detail = missingEndpointText(given.item, endpoint, comparison.probe);
       return {
-        symptom: {kind: 'missing-endpoint', endpoint, detail, ...given.endpointEvidence(endpoint, trial)},
+        symptom: {kind: 'missing-endpoint', endpoint, detail, ...given.endpointEvidence(endpoint, comparison)},
         key: `missing ${endpoint}`,
       };
     });

@@ -3,7 +3,7 @@ import {entriesOf} from '../outcomes/entries.ts';
 import type {SymptomList} from '../symptoms/symptom-list.ts';
 import {entryOfRule, isEntryRule} from './entry-rule.ts';
 import type {PortCase, PortDifferences} from './port-differences.ts';
-import {changesFates, otherClaimant} from './rule-effect.ts';
+import {changesOutcomes, otherClaimant} from './rule-effect.ts';
 
 /** Rules that lead into the Service port's chains from an address or a port that is none of its entries (any more). */
 export function judgeStaleEntries(given: PortCase, own: PortDifferences, symptoms: SymptomList<Rule>): void {
@@ -18,7 +18,7 @@ export function judgeStaleEntries(given: PortCase, own: PortDifferences, symptom
 function judgeStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: SymptomList<Rule>): void {
   const where = entryOfRule(rule);
   const owner = otherClaimant(rule, item, expected);
-  const answers = owner === undefined && changesFates(rule, {expected, actual: view});
+  const answers = owner === undefined && changesOutcomes(rule, {expected, actual: view});
   const detail = answers
     ? `still answers at ${where}, which the API does not give it (any more)`
     : `a rule leads to it from ${where}, which ${owner === undefined ? 'the API does not give it (any more): no packet fares differently for it' : `is ${owner.port.servicePortName}'s`}`;

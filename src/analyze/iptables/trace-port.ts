@@ -6,7 +6,7 @@ import type {PortTrace} from '../../model/service-trace.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {traceServedPort} from '../trace-served-port.ts';
-import {fateOf} from './iptables-outcome.ts';
+import {pathOutcomeOf} from './iptables-outcome.ts';
 
 export interface TraceInput {
   readonly item: PortOnNode;
@@ -20,8 +20,8 @@ export function tracePort({item, expected, actual}: TraceInput): PortTrace {
   return traceServedPort<Rule>({
     ...{item, context: expected.context},
     walk: packet => ({
-      should: fateOf(walkPacket(expected, packet, environment)),
-      does: fateOf(walkPacket(actual, packet, environment)),
+      should: pathOutcomeOf(walkPacket(expected, packet, environment)),
+      does: pathOutcomeOf(walkPacket(actual, packet, environment)),
     }),
     stepsOf: path => path.filter(isWay).map(({table, chain, line, text, target}) => ({table, chain, line, text, to: target?.name ?? ''})),
     pickOf: path => path.findLast(({target}) => parseChainName(target?.name ?? '')?.role === 'SEP') ?? null,

@@ -10,8 +10,8 @@ import {type Probe, probesFor} from '../outcomes/probes.ts';
 import {listChain, type ServiceView} from './iptables-service-view.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {describeFate, type Fate, sameEnds, sameFate} from '../outcomes/path-outcome.ts';
-import {fateOf} from './iptables-outcome.ts';
+import {describePathOutcome, type PathOutcome, hasSameEnds, isSameOutcome} from '../outcomes/path-outcome.ts';
+import {pathOutcomeOf} from './iptables-outcome.ts';
 
 export interface StrangeCase {
   readonly expected: ExpectedRuleset;
@@ -64,11 +64,11 @@ function effectOf(
   }
   const worst = changed.find(({lost}) => lost) ?? changed[0];
   if (worst === undefined) return {severity: 'info', text: 'no packet fares differently for it'};
-  const {item, probe, fate, other} = worst;
+  const {item, probe, pathOutcome, other} = worst;
   const more = changed.length > 1 ? `, and ${changed.length - 1} more Service ports are concerned` : '';
   const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
   const text = worst.lost
-    ? `${where} end in ${describeFate(fate)}, and without it in ${describeFate(other)}${more}`
+    ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(other)}${more}`
     : `${where} are masqueraded in another way for it${more}`;
   return {severity: worst.lost ? 'error' : 'warning', text};
 }
@@ -76,8 +76,8 @@ function effectOf(
 interface Change {
   readonly item: PortOnNode;
   readonly probe: Probe;
-  readonly fate: Fate;
-  readonly other: Fate;
+  readonly pathOutcome: PathOutcome;
+  readonly other: PathOutcome;
   /** They end elsewhere, and are not only masqueraded in another way. */
   readonly lost: boolean;
 }
@@ -91,9 +91,9 @@ interface Walks {
 function changeOf(item: PortOnNode, {context}: ExpectedRuleset, {view, cleaned, environment}: Walks): Change | null {
   for (const probe of probesFor({item, context, hairpins: []})) {
     if (probe.knownTo.size > 0) continue;
-    const fate = fateOf(walkPacket(view, probe.packet, environment));
-    const other = fateOf(walkPacket(cleaned, probe.packet, environment));
-    if (!sameFate(fate, other)) return {item, probe, fate, other, lost: !sameEnds(fate, other)};
+    const pathOutcome = pathOutcomeOf(walkPacket(view, probe.packet, environment));
+    const other = pathOutcomeOf(walkPacket(cleaned, probe.packet, environment));
+    if (!isSameOutcome(pathOutcome, other)) return {item, probe, pathOutcome, other, lost: !hasSameEnds(pathOutcome, other)};
   }
   return null;
 }

@@ -8,7 +8,7 @@ import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {frameSource, outFilterChain, withChains} from './base-rule-source.ts';
-import {type FrameHarm, FrameTrials} from './base-rule-probes.ts';
+import {type FrameHarm, BaseRuleProbes} from './base-rule-probes.ts';
 import type {IpvsSides} from './ipvs-sides.ts';
 
 export interface IpvsFrameCase {
@@ -31,7 +31,7 @@ class FrameJudge {
   readonly #case: IpvsFrameCase;
   readonly #frame: ChainSource;
   readonly #symptoms: Symptom<Rule>[] = [];
-  #trials: FrameTrials | null = null;
+  #comparisons: BaseRuleProbes | null = null;
 
   constructor(given: IpvsFrameCase) {
     this.#case = given;
@@ -161,8 +161,8 @@ class FrameJudge {
 
   #harmOf(rules: ChainSource): FrameHarm {
     const {expected, sides, nodeName} = this.#case;
-    this.#trials ??= new FrameTrials(expected, sides.expected, nodeName);
-    return this.#trials.harmOf(rules);
+    this.#comparisons ??= new BaseRuleProbes(expected, sides.expected, nodeName);
+    return this.#comparisons.harmOf(rules);
   }
 
   /** The frame as it should be, without one jump. */

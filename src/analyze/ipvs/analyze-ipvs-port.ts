@@ -2,14 +2,14 @@ import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import {blindToWeight, realServerRule} from '../../trace/balance.ts';
-import {judgeFates} from '../outcomes/compare-outcomes.ts';
+import {comparePathOutcomes} from '../outcomes/compare-outcomes.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {memberEvidence, serverEvidence} from './evidence.ts';
 import type {MemberDifference, PortDifferences} from './ipvs-differences.ts';
 import {ipvsProbes} from './ipvs-probes.ts';
 import {IpvsSense, settingEvidence} from './ipvs-semantics.ts';
-import {fateOn, type IpvsSides} from './ipvs-sides.ts';
+import {pathOutcomeOn, type IpvsSides} from './ipvs-sides.ts';
 
 export interface IpvsPortCase {
   readonly item: ServedPort;
@@ -22,14 +22,14 @@ export interface IpvsPortCase {
 /** What the differences of one Service port do to packets, each said once; what does nothing comes out as harmless. */
 export function judgeIpvsPort({item, differences, expected, sides, nodeName}: IpvsPortCase): readonly Symptom<Rule>[] {
   const symptoms = new SymptomList<Rule>(item.port);
-  const trials = ipvsProbes(item, expected.context, differences).map(probe => ({
+  const comparisons = ipvsProbes(item, expected.context, differences).map(probe => ({
     probe,
-    expected: fateOn(sides.expected, probe.packet),
-    actual: fateOn(sides.actual, probe.packet),
+    expected: pathOutcomeOn(sides.expected, probe.packet),
+    actual: pathOutcomeOn(sides.actual, probe.packet),
   }));
   const serverCount = [...expected.servers.values()].flat().filter(({owner}) => owner === item).length;
   const sense = new IpvsSense({item, differences, sides, serverCount, nodeName});
-  judgeFates({item, trials, sense, symptoms});
+  comparePathOutcomes({item, comparisons, sense, symptoms});
   // What is refused for want of an element is masqueraded by the same element.
   if (symptoms.has('unexpected-reject')) symptoms.drop('masquerade-mismatch');
   judgeSettings(item, differences, symptoms);

@@ -2,9 +2,9 @@ import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {ChainSource} from '../../model/ruleset.ts';
 import type {Packet} from '../../trace/packet.ts';
-import {type Fate, sameFate} from '../outcomes/path-outcome.ts';
+import {type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
-import {fateOn, type IpvsSide} from './ipvs-sides.ts';
+import {pathOutcomeOn, type IpvsSide} from './ipvs-sides.ts';
 
 /** What a frame that differs does to packets, the worst first. */
 export type FrameHarm =
@@ -21,9 +21,14 @@ export type FrameHarm =
   | 'none';
 
 /** Walks packets of Services of every shape through frames. */
-export class FrameTrials {
+export class BaseRuleProbes {
   readonly #side: IpvsSide;
-  readonly #tried: readonly {readonly probe: Probe | null; readonly packet: Packet; readonly fate: Fate; readonly local: boolean}[];
+  readonly #tried: readonly {
+    readonly probe: Probe | null;
+    readonly packet: Packet;
+    readonly pathOutcome: PathOutcome;
+    readonly local: boolean;
+  }[];
 
   constructor(expected: ExpectedIpvs, side: IpvsSide, nodeName: string) {
     this.#side = side;
@@ -34,15 +39,15 @@ export class FrameTrials {
       return own.map(probe => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal}));
     });
     const others = otherPorts(expected).map(packet => ({probe: null, packet, local: false}));
-    this.#tried = [...probes, ...others].map(trial => ({...trial, fate: fateOn(side, trial.packet)}));
+    this.#tried = [...probes, ...others].map(comparison => ({...comparison, pathOutcome: pathOutcomeOn(side, comparison.packet)}));
   }
 
   /** What these rules do in place of those expected. */
   harmOf(rules: ChainSource): FrameHarm {
     const harms = new Set<FrameHarm>();
-    for (const {probe, packet, fate, local} of this.#tried) {
-      const found = fateOn({...this.#side, rules}, packet);
-      if (!sameFate(fate, found)) harms.add(harm(probe, {should: fate, does: found, local}));
+    for (const {probe, packet, pathOutcome, local} of this.#tried) {
+      const found = pathOutcomeOn({...this.#side, rules}, packet);
+      if (!isSameOutcome(pathOutcome, found)) harms.add(harm(probe, {should: pathOutcome, does: found, local}));
     }
     return order.find(kind => harms.has(kind)) ?? 'none';
   }
@@ -50,14 +55,14 @@ export class FrameTrials {
 
 const order: readonly FrameHarm[] = ['refuses', 'admits', 'keeps-source', 'masquerades', 'exposes'];
 
-interface Fates {
-  readonly should: Fate;
-  readonly does: Fate;
+interface PathOutcomes {
+  readonly should: PathOutcome;
+  readonly does: PathOutcome;
   /** The Service's external policy is Local. */
   readonly local: boolean;
 }
 
-function harm(probe: Probe | null, {should, does, local}: Fates): FrameHarm {
+function harm(probe: Probe | null, {should, does, local}: PathOutcomes): FrameHarm {
   if (probe === null) return should.rejected > 0 ? 'exposes' : 'none';
   if (should.destinations.size === 0) return does.destinations.size > 0 ? 'admits' : 'none';
   if (does.destinations.size < should.destinations.size || does.dropped + does.rejected + does.undecided > 0) return 'refuses';

@@ -4,7 +4,7 @@ import type {Rule} from '../../model/ruleset.ts';
 import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
 import {realServerRule, serverRule} from '../../trace/balance.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import type {Fate, Trial} from '../outcomes/path-outcome.ts';
+import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Evidence, KeyedSymptom, Misdirected, RuleSense, Subject} from '../outcomes/compare-outcomes.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import {addressEvidence, memberEvidence, serverEvidence} from './evidence.ts';
@@ -50,7 +50,7 @@ export class IpvsSense implements RuleSense<Rule> {
   }
 
   /** Told by who is reached, where the two policies reach different endpoints. */
-  policyOf({destinations}: Fate): 'Cluster' | 'Local' | null {
+  policyOf({destinations}: PathOutcome): 'Cluster' | 'Local' | null {
     if (this.#local.size === 0 || this.#cluster.size === 0 || sameNames(this.#local, this.#cluster)) return null;
     const reached = new Set(destinations.keys());
     if (sameNames(reached, this.#local)) return this.#mayBeLocal() ? 'Local' : null;
@@ -68,16 +68,21 @@ export class IpvsSense implements RuleSense<Rule> {
     return new Map();
   }
 
-  special(trial: Trial): readonly KeyedSymptom<Rule>[] {
-    if (trial.expected.destinations.size === 0) return [];
-    const wrong = this.#otherForwarding(trial);
+  special(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    if (comparison.expected.destinations.size === 0) return [];
+    const wrong = this.#otherForwarding(comparison);
     if (wrong.length > 0) return wrong;
-    if (trial.actual.destinations.size > 0) return [];
-    return [...this.#exhausted(trial), ...this.#notTakenIn(trial), ...this.#refusedBySet(trial), ...this.#keptOff(trial)].slice(0, 64);
+    if (comparison.actual.destinations.size > 0) return [];
+    return [
+      ...this.#exhausted(comparison),
+      ...this.#notTakenIn(comparison),
+      ...this.#refusedBySet(comparison),
+      ...this.#keptOff(comparison),
+    ].slice(0, 64);
   }
 
   /** Forwarded in another way than by masquerading: what arrives at the pod is not addressed to it. */
-  #otherForwarding({actual}: Trial): readonly KeyedSymptom<Rule>[] {
+  #otherForwarding({actual}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
     const reals = this.#given.differences.servers.flatMap(({changed, actual: server}) =>
       changed.filter(({actual: real}) => real.forwarding !== 'masquerade').map(pair => ({...pair, server})),
     );
@@ -93,22 +98,22 @@ export class IpvsSense implements RuleSense<Rule> {
   }
 
   /** The virtual server is there, and none of its real servers takes connections. */
-  #exhausted(trial: Trial): readonly KeyedSymptom<Rule>[] {
-    if (!trial.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.table === 'ipvs')) return [];
-    return [...trial.expected.destinations.keys()].map(endpoint => {
+  #exhausted(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    if (!comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.table === 'ipvs')) return [];
+    return [...comparison.expected.destinations.keys()].map(endpoint => {
       const known = this.#given.item.all.find(({hostPort}) => hostPort === endpoint);
       const pod =
         known?.pod === null || known === undefined ? '' : ` (pod ${known.pod}${known.nodeName === null ? '' : ` on ${known.nodeName}`})`;
-      const part = trial.probe.entry.kind === 'clusterIP' ? '' : ` through its ${entryText(trial.probe.entry)}`;
+      const part = comparison.probe.entry.kind === 'clusterIP' ? '' : ` through its ${entryText(comparison.probe.entry)}`;
       const detail = `endpoint ${endpoint}${pod} gets no traffic${part}`;
-      const evidence = this.evidence({kind: 'endpoint', endpoint, trial});
+      const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});
       return {symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence}, key: `missing ${endpoint}`};
     });
   }
 
   /** The virtual server is there, and the node does not take in what arrives for its address. */
-  #notTakenIn(trial: Trial): readonly KeyedSymptom<Rule>[] {
-    const {packet, entry, source} = trial.probe;
+  #notTakenIn(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    const {packet, entry, source} = comparison.probe;
     const address = packet.destination.text;
     if (packet.origin === 'node' || !this.#given.differences.missingAddresses.includes(address)) return [];
     if (this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) return [];
@@ -118,11 +123,11 @@ export class IpvsSense implements RuleSense<Rule> {
   }
 
   /** Its virtual server is there, and the set that lets its packets past KUBE-IPVS-FILTER lacks its address and port. */
-  #refusedBySet(trial: Trial): readonly KeyedSymptom<Rule>[] {
-    const {packet, entry, source} = trial.probe;
-    const kept = trial.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
+  #refusedBySet(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    const {packet, entry, source} = comparison.probe;
+    const kept = comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
     if (!kept || this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) return [];
-    const {expected, actual} = this.#ofMembers(trial);
+    const {expected, actual} = this.#ofMembers(comparison);
     const [missing] = expected;
     if (missing === undefined) return [];
     const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are refused by KUBE-IPVS-FILTER, because ${missing.chain} lacks the address and port`;
@@ -130,9 +135,9 @@ export class IpvsSense implements RuleSense<Rule> {
   }
 
   /** Its virtual server is gone, and its address is not: new connections are refused by KUBE-IPVS-FILTER, as those to any other port of it. */
-  #keptOff(trial: Trial): readonly KeyedSymptom<Rule>[] {
-    const {packet, entry} = trial.probe;
-    const kept = trial.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
+  #keptOff(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    const {packet, entry} = comparison.probe;
+    const kept = comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
     if (!kept || this.#given.sides.actual.environment.virtualServer?.(packet) !== undefined) return [];
     const detail = `its ${entryText(entry)} is not programmed, while other entries are`;
     return [{symptom: {kind: 'missing-entry', entry, detail, ...this.evidence({kind: 'entry', entry})}, key: `entry ${entryText(entry)}`}];
@@ -145,13 +150,13 @@ export class IpvsSense implements RuleSense<Rule> {
       case 'entry':
         return this.#ofEntry(subject.entry);
       case 'endpoint':
-        return this.#ofEndpoint(subject.endpoint, subject.trial);
+        return this.#ofEndpoint(subject.endpoint, subject.comparison);
       case 'shares':
         return this.#ofShares();
       case 'policy':
-        return this.#ofServer(subject.trial);
+        return this.#ofServer(subject.comparison);
       case 'masquerade':
-        return this.#ofMembers(subject.trial);
+        return this.#ofMembers(subject.comparison);
       case 'affinity':
         return {expected: [], actual: []};
     }
@@ -170,13 +175,13 @@ export class IpvsSense implements RuleSense<Rule> {
   }
 
   /** The virtual server that the packet of a trial is for: as it should be, and as it is. */
-  #serversOf({probe: {packet}}: Trial): {readonly wanted: VirtualServer | undefined; readonly found: VirtualServer | undefined} {
+  #serversOf({probe: {packet}}: ProbeComparison): {readonly wanted: VirtualServer | undefined; readonly found: VirtualServer | undefined} {
     const {expected, actual} = this.#given.sides;
     return {wanted: expected.environment.virtualServer?.(packet), found: actual.environment.virtualServer?.(packet)};
   }
 
-  #ofEndpoint(endpoint: string, trial: Trial): Evidence<Rule> {
-    const {wanted, found} = this.#serversOf(trial);
+  #ofEndpoint(endpoint: string, comparison: ProbeComparison): Evidence<Rule> {
+    const {wanted, found} = this.#serversOf(comparison);
     const line = (server: VirtualServer | undefined): readonly Rule[] =>
       (server?.realServers ?? []).flatMap(real =>
         server !== undefined && real.hostPort === endpoint ? [realServerRule(server, real)] : [],
@@ -192,8 +197,8 @@ export class IpvsSense implements RuleSense<Rule> {
     return {expected: changed.map(({expected}) => expected).slice(0, 4), actual: changed.map(({actual}) => actual).slice(0, 4)};
   }
 
-  #ofServer(trial: Trial): Evidence<Rule> {
-    const {wanted, found} = this.#serversOf(trial);
+  #ofServer(comparison: ProbeComparison): Evidence<Rule> {
+    const {wanted, found} = this.#serversOf(comparison);
     return {
       expected: wanted === undefined ? [] : serverEvidence(wanted).slice(0, 4),
       actual: found === undefined ? [] : serverEvidence(found).slice(0, 6),
@@ -201,7 +206,7 @@ export class IpvsSense implements RuleSense<Rule> {
   }
 
   /** Elements that name the address and port of the packet, or of the endpoint for its own connections. */
-  #ofMembers({probe, expected}: Trial): Evidence<Rule> {
+  #ofMembers({probe, expected}: ProbeComparison): Evidence<Rule> {
     const {packet} = probe;
     const names = new Set([joinHostPort(packet.destination.text, packet.port), String(packet.port), ...expected.destinations.keys()]);
     const own = this.#given.differences.members.filter(({member}) => names.has(placeOf(member)));

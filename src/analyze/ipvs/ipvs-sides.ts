@@ -5,7 +5,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {type Fate, gatherFate} from '../outcomes/path-outcome.ts';
+import {type PathOutcome, collectPathOutcome} from '../outcomes/path-outcome.ts';
 import {frameSource, outFilterChain, withChains} from './base-rule-source.ts';
 import type {IpvsDifferences} from './ipvs-differences.ts';
 import type {IpvsState} from './ipvs-state.ts';
@@ -52,8 +52,8 @@ export function sidesOf({expected, differences, state, ruleset, deviceGone}: Sid
 }
 
 /** The fate of a packet on one side. Clients stay with a real server by its virtual server's timeout, which is compared by itself. */
-export function fateOn({rules, environment}: IpvsSide, packet: Packet): Fate {
-  return gatherFate<Rule>(walkPacket(rules, packet, environment), () => null);
+export function pathOutcomeOn({rules, environment}: IpvsSide, packet: Packet): PathOutcome {
+  return collectPathOutcome<Rule>(walkPacket(rules, packet, environment), () => null);
 }
 
 function expectedSets({members, context: {family}}: ExpectedIpvs): ReadonlyMap<string, IpSet> {

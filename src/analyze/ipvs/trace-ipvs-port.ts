@@ -3,7 +3,7 @@ import type {IpvsContext} from '../../expect/ipvs/ipvs-context.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {traceServedPort} from '../trace-served-port.ts';
-import {fateOn, type IpvsSides} from './ipvs-sides.ts';
+import {pathOutcomeOn, type IpvsSides} from './ipvs-sides.ts';
 
 export interface IpvsTraceInput {
   readonly item: ServedPort;
@@ -15,7 +15,7 @@ export interface IpvsTraceInput {
 export function traceIpvsPort({item, context, sides}: IpvsTraceInput): PortTrace {
   return traceServedPort<Rule>({
     ...{item, context},
-    walk: packet => ({should: fateOn(sides.expected, packet), does: fateOn(sides.whole, packet)}),
+    walk: packet => ({should: pathOutcomeOn(sides.expected, packet), does: pathOutcomeOn(sides.whole, packet)}),
     stepsOf: path =>
       path.filter(isVirtualServer).map(({table, chain, line, text}) => ({table, chain, line, text, to: `virtual server ${chain}`})),
     pickOf: path => path.find(isRealServer) ?? null,

@@ -1,6 +1,6 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {judgeFates} from '../outcomes/compare-outcomes.ts';
+import {comparePathOutcomes} from '../outcomes/compare-outcomes.ts';
 import {probesFor} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
@@ -19,11 +19,11 @@ export function judgeNftPort(given: NftPortCase): readonly Symptom<RuleText>[] {
   const {item, expected, view} = given;
   const symptoms = new SymptomList<RuleText>(item.port);
   const probes = probesFor({item, context: expected.context, hairpins: changedEndpoints(given)});
-  const trials = probes.map(probe => tryNftProbe(expected, view, probe));
+  const comparisons = probes.map(probe => tryNftProbe(expected, view, probe));
   const sense = new NftSense(given);
-  const changesFate = judgeFates({item, trials, sense, symptoms, affinity: () => affinityRules(given, symptoms)});
+  const changesOutcome = comparePathOutcomes({item, comparisons, sense, symptoms, affinity: () => affinityRules(given, symptoms)});
   judgeStaleEntries(given, symptoms);
-  judgeLeft(given, symptoms, changesFate);
+  judgeLeft(given, symptoms, changesOutcome);
   return symptoms.all;
 }
 

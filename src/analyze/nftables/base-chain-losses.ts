@@ -2,11 +2,11 @@ import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {NftChain, NftTableSource} from '../../model/nft-ruleset.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {sameFate} from '../outcomes/path-outcome.ts';
+import {isSameOutcome} from '../outcomes/path-outcome.ts';
 import type {SymptomKind} from '../symptoms/symptom.ts';
 import {unservedPackets} from './base-chain-probes.ts';
 import type {NftPortDifference} from './nft-case.ts';
-import {nftFate} from './nft-outcome.ts';
+import {nftPathOutcome} from './nft-outcome.ts';
 
 /** What the loss of something in the frame means. */
 export interface FrameLoss {
@@ -104,5 +104,7 @@ export interface CheckedTables {
 /** Whether packets to ports that a cluster IP does not have fare otherwise. */
 export function checksOfFrame({expected, table, view}: CheckedTables): boolean {
   const environment = environmentOf(expected.context.facts);
-  return unservedPackets(expected).some(packet => !sameFate(nftFate(table, packet, environment), nftFate(view, packet, environment)));
+  return unservedPackets(expected).some(
+    packet => !isSameOutcome(nftPathOutcome(table, packet, environment), nftPathOutcome(view, packet, environment)),
+  );
 }

@@ -6,33 +6,33 @@ import type {Outcome} from '../../trace/outcome.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
 import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {type Fate, gatherFate, type Trial} from '../outcomes/path-outcome.ts';
+import {type PathOutcome, collectPathOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Probe} from '../outcomes/probes.ts';
 
 /** The fate of a packet in one table alone. */
-export function nftFate(table: NftTableSource, packet: Packet, environment: Environment): Fate<RuleText> {
+export function nftPathOutcome(table: NftTableSource, packet: Packet, environment: Environment): PathOutcome<RuleText> {
   let source = sources.get(table);
   if (source === undefined) {
     source = {tableSources: [table]};
     sources.set(table, source);
   }
-  return fateOfOutcomes(walkNftPacket(source, packet, environment));
+  return pathOutcomeOfOutcomes(walkNftPacket(source, packet, environment));
 }
 
 /** A walk remembers of each ruleset how long its ways may get. */
 const sources = new WeakMap<NftTableSource, NftSource>();
 
-export function fateOfOutcomes(outcomes: readonly Outcome<NftRule>[]): Fate<RuleText> {
-  return gatherFate<RuleText>(outcomes, rememberedIn);
+export function pathOutcomeOfOutcomes(outcomes: readonly Outcome<NftRule>[]): PathOutcome<RuleText> {
+  return collectPathOutcome<RuleText>(outcomes, rememberedIn);
 }
 
 /** Walks a probe on both sides. */
-export function tryNftProbe(expected: ExpectedTable, actual: NftTableSource, probe: Probe): Trial<RuleText> {
+export function tryNftProbe(expected: ExpectedTable, actual: NftTableSource, probe: Probe): ProbeComparison<RuleText> {
   const environment = environmentOf(expected.context.facts, {knownTo: probe.knownTo});
   return {
     probe,
-    expected: nftFate(expected, probe.packet, environment),
-    actual: nftFate(actual, probe.packet, environment),
+    expected: nftPathOutcome(expected, probe.packet, environment),
+    actual: nftPathOutcome(actual, probe.packet, environment),
   };
 }
 

@@ -6,7 +6,7 @@ import type {NftPortDifference} from './nft-case.ts';
 import {isRefusal} from './nft-semantics.ts';
 
 /** Differences that nothing said so far explains. When packets fare as they should, they are harmless. */
-export function judgeLeft({item, differences}: NftPortCase, symptoms: SymptomList<RuleText>, changesFate: boolean): void {
+export function judgeLeft({item, differences}: NftPortCase, symptoms: SymptomList<RuleText>, changesOutcome: boolean): void {
   const said = new Set(symptoms.all.flatMap(({expected, actual}) => [...expected, ...actual]));
   // What the others hang together with is said with them: one cause, one finding.
   if (symptoms.all.some(({severity}) => severity !== 'info')) return;
@@ -20,7 +20,7 @@ export function judgeLeft({item, differences}: NftPortCase, symptoms: SymptomLis
     leftGroup(
       kind,
       rest.filter(difference => difference.kind === kind),
-      {symptoms, changesFate},
+      {symptoms, changesOutcome},
     );
 }
 
@@ -39,19 +39,19 @@ function leftUnlisted(unlisted: readonly NftPortDifference[], symptoms: SymptomL
 
 interface Left {
   readonly symptoms: SymptomList<RuleText>;
-  readonly changesFate: boolean;
+  readonly changesOutcome: boolean;
 }
 
-function leftGroup(kind: NftPortDifference['kind'], group: readonly NftPortDifference[], {symptoms, changesFate}: Left): void {
+function leftGroup(kind: NftPortDifference['kind'], group: readonly NftPortDifference[], {symptoms, changesOutcome}: Left): void {
   if (group.length === 0) return;
   const rules = group.map(({rule}) => rule).slice(0, 6);
   const places = [...new Set(group.map(({name}) => name))].slice(0, 3).join(', ');
-  const fate = changesFate ? 'packets fare differently for it' : 'no packet fares differently for it';
-  const severity = changesFate ? ('error' as const) : ('info' as const);
+  const pathOutcome = changesOutcome ? 'packets fare differently for it' : 'no packet fares differently for it';
+  const severity = changesOutcome ? ('error' as const) : ('info' as const);
   const count = countText(group);
   const [symptom, words] = wordsOf(kind);
   const evidence = kind === 'missing' ? {expected: rules, actual: []} : {expected: [], actual: rules};
-  symptoms.say({kind: symptom, severity, detail: `${count} ${words} ${places}: ${fate}`, ...evidence}, `left ${kind}`);
+  symptoms.say({kind: symptom, severity, detail: `${count} ${words} ${places}: ${pathOutcome}`, ...evidence}, `left ${kind}`);
 }
 
 function countText(group: readonly NftPortDifference[]): string {

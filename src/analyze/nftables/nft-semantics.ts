@@ -2,7 +2,7 @@ import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import {type Entry, entryText} from '../../model/entry.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import {describeFate, type Fate, type Trial} from '../outcomes/path-outcome.ts';
+import {describePathOutcome, type PathOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
 import {
   type Evidence,
   type KeyedSymptom,
@@ -43,7 +43,7 @@ export class NftSense implements RuleSense<RuleText> {
     return verdict === 'drop' && endpointChecks.has(chain) ? 'policy' : 'other';
   }
 
-  policyOf({destinations}: Fate<RuleText>): 'Cluster' | 'Local' | null {
+  policyOf({destinations}: PathOutcome<RuleText>): 'Cluster' | 'Local' | null {
     for (const {path} of destinations.values()) {
       const chain = pickingChain(path);
       if (chain !== null) return chain.startsWith('local-') ? 'Local' : 'Cluster';
@@ -51,18 +51,18 @@ export class NftSense implements RuleSense<RuleText> {
     return null;
   }
 
-  misdirected(fate: Fate<RuleText>): ReadonlyMap<string, Misdirected<RuleText>> {
+  misdirected(pathOutcome: PathOutcome<RuleText>): ReadonlyMap<string, Misdirected<RuleText>> {
     const found = new Map<string, Misdirected<RuleText>>();
-    for (const [destination, {path}] of fate.destinations) {
+    for (const [destination, {path}] of pathOutcome.destinations) {
       const rule = path.findLast(({text}) => text.includes('dnat '));
-      const owner = rule === undefined ? null : this.#ownerOf(rule, destination, fate);
+      const owner = rule === undefined ? null : this.#ownerOf(rule, destination, pathOutcome);
       if (rule !== undefined && owner !== null && owner !== destination) found.set(owner, {destination, rule});
     }
     return found;
   }
 
   /** The endpoint that a rule is for: by the name of its chain, or by its address where the port alone is another one. */
-  #ownerOf({chain}: RuleText, destination: string, fate: Fate<RuleText>): string | null {
+  #ownerOf({chain}: RuleText, destination: string, pathOutcome: PathOutcome<RuleText>): string | null {
     const {item} = this.#case;
     const named = item.endpoints.reachable.find(endpoint => item.names.endpoint(endpoint) === chain);
     if (named !== undefined) return named.hostPort;
@@ -71,7 +71,7 @@ export class NftSense implements RuleSense<RuleText> {
     if (replaced !== null) return replaced;
     const address = destination.replace(/:\d+$/, '');
     const left = item.endpoints.reachable.filter(({hostPort}) => hostPort.replace(/:\d+$/, '') === address);
-    return left.find(({hostPort}) => !fate.destinations.has(hostPort))?.hostPort ?? null;
+    return left.find(({hostPort}) => !pathOutcome.destinations.has(hostPort))?.hostPort ?? null;
   }
 
   /** kube-proxy writes endpoints in order. Where one was put in the place of another out of order, it is that one's address that is wrong. */
@@ -84,14 +84,14 @@ export class NftSense implements RuleSense<RuleText> {
     return found.join() === found.toSorted().join() ? null : (off[0] ?? null);
   }
 
-  special(trial: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] {
-    const broken = this.#brokenJumps(trial);
+  special(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
+    const broken = this.#brokenJumps(comparison);
     if (broken.length > 0) return broken;
-    return this.#takenOut(trial) ?? this.#leadsNowhere(trial) ?? [];
+    return this.#takenOut(comparison) ?? this.#leadsNowhere(comparison) ?? [];
   }
 
   /** A rule or element on the way leads to a chain that is missing or empty although it should lead on. */
-  #brokenJumps({actual, probe}: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] {
+  #brokenJumps({actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
     const {item, expected} = this.#case;
     const leads = [...this.#elementsAt(probe.entry), ...this.#rulesOnWay(actual)];
     const broken = new Map<string, RuleText>();
@@ -107,7 +107,7 @@ export class NftSense implements RuleSense<RuleText> {
   }
 
   /** The rules that were passed, and all rules of the Service's own chains on the way. */
-  #rulesOnWay({outcomes}: Fate<RuleText>): readonly RuleText[] {
+  #rulesOnWay({outcomes}: PathOutcome<RuleText>): readonly RuleText[] {
     const passed = outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
     const chains = new Set([...passed.map(({chain}) => chain), ...passed.flatMap(targetsOf)].filter(chain => this.#isOwn(chain)));
     return [...passed, ...[...chains].flatMap(chain => this.#case.view.chain(chain)?.rules() ?? [])].filter(({chain}) =>
@@ -123,11 +123,11 @@ export class NftSense implements RuleSense<RuleText> {
   }
 
   /** A rule that is not kube-proxy's, in a chain of the Service, takes all packets before they come to an endpoint. */
-  #takenOut({actual, probe}: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+  #takenOut({actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
     const takers = actual.outcomes.map(({verdict, path}) => (verdict === 'accept' ? path.find(rule => this.#isStranger(rule)) : undefined));
     const [rule] = takers;
     if (rule === undefined || takers.includes(undefined)) return null;
-    const detail = `a rule in ${rule.chain} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describeFate(actual)}`;
+    const detail = `a rule in ${rule.chain} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
     const symptom = {kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]} as const;
     return [{key: `taken ${rule.chain} ${rule.line}`, symptom}];
   }
@@ -142,8 +142,8 @@ export class NftSense implements RuleSense<RuleText> {
   }
 
   /** The entry leads to a chain, and packets come back from there as they were: the rule that leads on is gone. */
-  #leadsNowhere(trial: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
-    const {expected, actual, probe} = trial;
+  #leadsNowhere(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+    const {expected, actual, probe} = comparison;
     const back = actual.outcomes.every(({verdict, destination, path}) =>
       verdict === 'accept' ? destination === null : verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? ''),
     );
@@ -153,7 +153,7 @@ export class NftSense implements RuleSense<RuleText> {
     const rules = this.#missing().flatMap(({name, rule}) => (name === chain ? [rule] : []));
     const picking = pickingChain([...expected.destinations.values()][0]?.path ?? []);
     if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
-      return this.#withoutPick(trial);
+      return this.#withoutPick(comparison);
     const {port} = this.#case.item;
     if (port.externalPolicyLocal && this.policyOf(expected) === 'Cluster') {
       const detail = `${whose(probe)} lack the short cut to all endpoints, and come back from ${chain} without one`;
@@ -166,11 +166,11 @@ export class NftSense implements RuleSense<RuleText> {
   }
 
   /** The chain that picks the endpoint is entered and picks none. */
-  #withoutPick(trial: Trial<RuleText>): readonly KeyedSymptom<RuleText>[] {
+  #withoutPick(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
     const {item} = this.#case;
-    return [...trial.expected.destinations.keys()].map(endpoint => {
-      const detail = missingEndpointText(item, endpoint, trial.probe);
-      const evidence = this.evidence({kind: 'endpoint', endpoint, trial});
+    return [...comparison.expected.destinations.keys()].map(endpoint => {
+      const detail = missingEndpointText(item, endpoint, comparison.probe);
+      const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});
       return {key: `missing ${endpoint}`, symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence}};
     });
   }
@@ -182,19 +182,19 @@ export class NftSense implements RuleSense<RuleText> {
       case 'entry':
         return this.#pick(({name, key}) => key === this.#keyOf(subject.entry) && leadsIn(name));
       case 'endpoint':
-        return this.#ofEndpoint(subject.endpoint, subject.trial);
+        return this.#ofEndpoint(subject.endpoint, subject.comparison);
       case 'shares':
         return this.#pick(({rule}) => rule.text.includes('numgen'));
       case 'affinity':
         return this.#pick(({rule, what}) => what === 'set' || rule.text.includes('@affinity-') || rule.text.includes('dnat'));
       case 'masquerade':
-        return this.#ofMasquerade(subject.trial);
+        return this.#ofMasquerade(subject.comparison);
       case 'policy':
-        return this.#ofPolicy(subject.trial);
+        return this.#ofPolicy(subject.comparison);
     }
   }
 
-  #ofEndpoint(endpoint: string, {expected, actual}: Trial<RuleText>): Evidence<RuleText> {
+  #ofEndpoint(endpoint: string, {expected, actual}: ProbeComparison<RuleText>): Evidence<RuleText> {
     const known = this.#case.item.all.find(({hostPort}) => hostPort === endpoint);
     const names = known === undefined ? [] : [this.#case.item.names.endpoint(known), `${known.address} . ${known.port}`, known.hostPort];
     const own = this.#pick(({rule, name}) => names.some(text => name === text || rule.text.includes(text)));
@@ -208,7 +208,7 @@ export class NftSense implements RuleSense<RuleText> {
     };
   }
 
-  #ofMasquerade({expected, actual, probe}: Trial<RuleText>): Evidence<RuleText> {
+  #ofMasquerade({expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
     const own = this.#pick(
       ({rule, name}) =>
         / mark|masquerade/.test(` ${rule.text}`) ||
@@ -216,15 +216,15 @@ export class NftSense implements RuleSense<RuleText> {
         (name === 'cluster-ips' && probe.entry.kind === 'clusterIP'),
     );
     if (own.expected.length + own.actual.length > 0) return own;
-    const marks = ({destinations}: Fate<RuleText>): readonly RuleText[] =>
+    const marks = ({destinations}: PathOutcome<RuleText>): readonly RuleText[] =>
       [...destinations.values()].flatMap(({path}) => path.filter(({text}) => / mark/.test(` ${text}`))).slice(0, 2);
     return {expected: marks(expected), actual: marks(actual)};
   }
 
   /** The rules by which a packet's way parts from the other one; the way between entry and endpoint when none stands out. */
-  #ofPolicy({expected, actual, probe}: Trial<RuleText>): Evidence<RuleText> {
+  #ofPolicy({expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
     const own = this.#pick(({name, key}) => name.startsWith('external-') || key === this.#keyOf(probe.entry));
-    const way = ({outcomes}: Fate<RuleText>): readonly RuleText[] => {
+    const way = ({outcomes}: PathOutcome<RuleText>): readonly RuleText[] => {
       const rules = outcomes.flatMap(({path}) => path.filter(({chain}) => this.#isOwn(chain)));
       return [...new Map(rules.map(rule => [`${rule.chain} ${rule.text}`, rule])).values()].slice(0, 4);
     };

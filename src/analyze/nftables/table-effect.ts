@@ -3,16 +3,16 @@ import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {NftTableSource} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {type Fate, sameEnds, sameFate} from '../outcomes/path-outcome.ts';
+import {type PathOutcome, hasSameEnds, isSameOutcome} from '../outcomes/path-outcome.ts';
 import type {Probe} from '../outcomes/probes.ts';
-import {nftFate} from './nft-outcome.ts';
+import {nftPathOutcome} from './nft-outcome.ts';
 
 /** One packet that fares otherwise in one table than in another. */
 export interface TableChange {
   readonly item: NftPort;
   readonly probe: Probe;
-  readonly fate: Fate<RuleText>;
-  readonly other: Fate<RuleText>;
+  readonly pathOutcome: PathOutcome<RuleText>;
+  readonly other: PathOutcome<RuleText>;
   /** It ends elsewhere, and is not only masqueraded in another way. */
   readonly lost: boolean;
 }
@@ -31,9 +31,10 @@ export function changedProbes(
   const environment = environmentOf(expected.context.facts);
   const changes: TableChange[] = [];
   for (const {item, probe} of probes) {
-    const fate = nftFate(table, probe.packet, environment);
-    const without = nftFate(other, probe.packet, environment);
-    if (!sameFate(fate, without)) changes.push({item, probe, fate, other: without, lost: !sameEnds(fate, without)});
+    const pathOutcome = nftPathOutcome(table, probe.packet, environment);
+    const without = nftPathOutcome(other, probe.packet, environment);
+    if (!isSameOutcome(pathOutcome, without))
+      changes.push({item, probe, pathOutcome, other: without, lost: !hasSameEnds(pathOutcome, without)});
   }
   return changes;
 }

@@ -7,7 +7,7 @@ import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
 import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {traceServedPort} from '../trace-served-port.ts';
-import {fateOfOutcomes, nftFate, pickingChain, targetsOf} from './nft-outcome.ts';
+import {pathOutcomeOfOutcomes, nftPathOutcome, pickingChain, targetsOf} from './nft-outcome.ts';
 
 export interface NftTraceInput {
   readonly item: NftPort;
@@ -21,8 +21,8 @@ export function traceNftPort({item, expected, ruleset}: NftTraceInput): PortTrac
   return traceServedPort<RuleText>({
     ...{item, context: expected.context},
     walk: packet => ({
-      should: nftFate(expected, packet, environment),
-      does: fateOfOutcomes(walkNftPacket(ruleset, packet, environment)),
+      should: nftPathOutcome(expected, packet, environment),
+      does: pathOutcomeOfOutcomes(walkNftPacket(ruleset, packet, environment)),
     }),
     stepsOf,
     pickOf: path => path.findLast(({chain}) => chain === pickingChain(path)) ?? null,

@@ -1,6 +1,6 @@
 import {entryText} from '../../model/entry.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {describeFate} from '../outcomes/path-outcome.ts';
+import {describePathOutcome} from '../outcomes/path-outcome.ts';
 import {whose} from '../outcomes/compare-outcomes.ts';
 import {probesFor} from '../outcomes/probes.ts';
 import {sourceNames} from '../outcomes/sources.ts';
@@ -83,19 +83,19 @@ function ofPort(changes: readonly TableChange[], {name, base}: OfPort): Symptom 
   const [worst] = changes;
   const port = worst?.item.port ?? null;
   if (worst === undefined) return {...base, kind: 'unexpected-rule', port, detail: `a rule in ${name}`};
-  const {probe, fate, other} = worst;
+  const {probe, pathOutcome, other} = worst;
   const {entry} = probe;
-  if (fate.destinations.size === 0 && (fate.rejected > 0 || fate.dropped > 0) && other.destinations.size > 0) {
-    const detail = `${whose(probe)} end in ${describeFate(fate)}, and should reach ${describeFate(other)}`;
+  if (pathOutcome.destinations.size === 0 && (pathOutcome.rejected > 0 || pathOutcome.dropped > 0) && other.destinations.size > 0) {
+    const detail = `${whose(probe)} end in ${describePathOutcome(pathOutcome)}, and should reach ${describePathOutcome(other)}`;
     return {...base, kind: 'unexpected-reject', severity: 'error', port, entry, detail};
   }
-  const detail = `a rule in ${name} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describeFate(fate)}`;
+  const detail = `a rule in ${name} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describePathOutcome(pathOutcome)}`;
   return {...base, kind: 'unexpected-rule', severity: 'error', port, entry, detail};
 }
 
-function effectText({item, probe, fate, other, lost}: TableChange): string {
+function effectText({item, probe, pathOutcome, other, lost}: TableChange): string {
   const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
   return lost
-    ? `${where} end in ${describeFate(fate)}, and without it in ${describeFate(other)}`
+    ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(other)}`
     : `${where} are masqueraded in another way for it`;
 }

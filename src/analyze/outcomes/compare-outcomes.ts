@@ -2,7 +2,7 @@ import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import {type Entry, entryText} from '../../model/entry.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import {describeFate, type Fate, near, sameEnds, sameFate, type Trial} from './path-outcome.ts';
+import {describePathOutcome, type PathOutcome, near, hasSameEnds, isSameOutcome, type ProbeComparison} from './path-outcome.ts';
 import type {Probe} from './probes.ts';
 import {sourceNames} from './sources.ts';
 import type {SymptomKind} from '../symptoms/symptom.ts';
@@ -17,11 +17,11 @@ export interface RuleSense<R extends RuleText> {
   /** Why a packet is dropped or rejected: the source is in no range, the policy is Local and no endpoint here, or anything else. */
   refusedFor(outcome: Outcome<R>): 'ranges' | 'policy' | 'other';
   /** By which traffic policy the endpoints were picked; null when no rule tells. */
-  policyOf(fate: Fate<R>): 'Cluster' | 'Local' | null;
+  policyOf(pathOutcome: PathOutcome<R>): 'Cluster' | 'Local' | null;
   /** Endpoints, by `ip:port`, whose own rules send packets elsewhere. */
-  misdirected(fate: Fate<R>): ReadonlyMap<string, Misdirected<R>>;
+  misdirected(pathOutcome: PathOutcome<R>): ReadonlyMap<string, Misdirected<R>>;
   /** What the mode says in place of all else about a trial: a broken jump, a stranger's rule. Empty when there is no such thing. */
-  special(trial: Trial<R>): readonly KeyedSymptom<R>[];
+  special(comparison: ProbeComparison<R>): readonly KeyedSymptom<R>[];
   /** The rules that are missing, and those that are there and should not be. */
   evidence(subject: Subject<R>): Evidence<R>;
 }
@@ -40,93 +40,94 @@ export interface KeyedSymptom<R extends RuleText> {
 export type Subject<R extends RuleText> =
   | {readonly kind: 'service' | 'shares' | 'affinity'}
   | {readonly kind: 'entry'; readonly entry: Entry}
-  | {readonly kind: 'endpoint'; readonly endpoint: string; readonly trial: Trial<R>}
-  | {readonly kind: 'policy' | 'masquerade'; readonly trial: Trial<R>};
+  | {readonly kind: 'endpoint'; readonly endpoint: string; readonly comparison: ProbeComparison<R>}
+  | {readonly kind: 'policy' | 'masquerade'; readonly comparison: ProbeComparison<R>};
 
 export interface Evidence<R extends RuleText> {
   readonly expected: readonly R[];
   readonly actual: readonly R[];
 }
 
-export interface FateCase<R extends RuleText> {
+export interface OutcomeCase<R extends RuleText> {
   readonly item: ServedPort;
-  readonly trials: readonly Trial<R>[];
+  readonly comparisons: readonly ProbeComparison<R>[];
   readonly sense: RuleSense<R>;
   readonly symptoms: SymptomList<R>;
   /** What the rules of session affinity show by themselves; asked when endpoints have been judged. Null for nothing. */
-  readonly affinity?: (changesFate: boolean) => PortSymptom<R> | null;
+  readonly affinity?: (changesOutcome: boolean) => PortSymptom<R> | null;
 }
 
 /**
  * Says what the trials of one Service port show, in any proxy mode: wherever a packet fares otherwise than it should there is
  * one symptom that names the cause. Gives back whether any packet does.
  */
-export function judgeFates<R extends RuleText>(given: FateCase<R>): boolean {
-  return new FateJudge(given).judge();
+export function comparePathOutcomes<R extends RuleText>(given: OutcomeCase<R>): boolean {
+  return new OutcomeComparison(given).judge();
 }
 
-class FateJudge<R extends RuleText> {
+class OutcomeComparison<R extends RuleText> {
   readonly #item: ServedPort;
-  readonly #trials: readonly Trial<R>[];
+  readonly #comparisons: readonly ProbeComparison<R>[];
   readonly #sense: RuleSense<R>;
   readonly #symptoms: SymptomList<R>;
-  readonly #affinity: NonNullable<FateCase<R>['affinity']>;
+  readonly #affinity: NonNullable<OutcomeCase<R>['affinity']>;
 
-  constructor({item, trials, sense, symptoms, affinity = () => null}: FateCase<R>) {
+  constructor({item, comparisons, sense, symptoms, affinity = () => null}: OutcomeCase<R>) {
     this.#affinity = affinity;
     this.#item = item;
-    this.#trials = trials;
+    this.#comparisons = comparisons;
     this.#sense = sense;
     this.#symptoms = symptoms;
   }
 
   judge(): boolean {
-    const off = this.#trials.filter(({expected, actual}) => !sameFate(expected, actual));
-    const hung = this.#unreachedEntries(off);
-    const reached = off.filter(({probe}) => !hung.has(entryText(probe.entry)));
-    for (const trial of reached) if (isFresh(trial)) this.#judgeTrial(trial);
+    const diverging = this.#comparisons.filter(({expected, actual}) => !isSameOutcome(expected, actual));
+    const unreached = this.#unreachedEntries(diverging);
+    const reached = diverging.filter(({probe}) => !unreached.has(entryText(probe.entry)));
+    for (const comparison of reached) if (isNewConnection(comparison)) this.#explainComparison(comparison);
     // A client can only be led back to an endpoint that is there, by an entry that leads where it should.
     if (!this.#symptoms.has(...endpointKinds)) {
-      for (const trial of reached) if (isLedBack(trial) && !this.#symptoms.tellsOf(entryText(trial.probe.entry))) this.#lostAffinity(trial);
+      for (const comparison of reached)
+        if (isLedBack(comparison) && !this.#symptoms.tellsOf(entryText(comparison.probe.entry))) this.#lostAffinity(comparison);
     }
-    const affinity = this.#affinity(off.length > 0);
+    const affinity = this.#affinity(diverging.length > 0);
     if (affinity !== null) this.#symptoms.say(affinity, 'affinity');
-    if (!this.#symptoms.has(...endpointKinds)) for (const trial of reached) this.#compareMemory(trial);
+    if (!this.#symptoms.has(...endpointKinds)) for (const comparison of reached) this.#compareMemory(comparison);
     // Who is masqueraded follows from the policy; with the wrong policy it is no finding of its own.
     if (this.#symptoms.has('traffic-policy-mismatch')) this.#symptoms.drop('masquerade-mismatch');
-    return off.length > 0;
+    return diverging.length > 0;
   }
 
   /** Entries that no packet enters any more; when they are all, it is the Service port that is missing. */
-  #unreachedEntries(off: readonly Trial<R>[]): ReadonlySet<string> {
-    const fresh = off.filter(isFresh);
-    const entered = new Set(fresh.filter(trial => !this.#isUnentered(trial)).map(({probe}) => entryText(probe.entry)));
-    const whole = new Map<string, Trial<R>>();
-    for (const trial of fresh) {
-      const name = entryText(trial.probe.entry);
-      if (trial.expected.destinations.size > 0 && !entered.has(name) && !whole.has(name)) whole.set(name, trial);
+  #unreachedEntries(diverging: readonly ProbeComparison<R>[]): ReadonlySet<string> {
+    const fresh = diverging.filter(isNewConnection);
+    const entered = new Set(fresh.filter(comparison => !this.#isUnentered(comparison)).map(({probe}) => entryText(probe.entry)));
+    const whole = new Map<string, ProbeComparison<R>>();
+    for (const comparison of fresh) {
+      const name = entryText(comparison.probe.entry);
+      if (comparison.expected.destinations.size > 0 && !entered.has(name) && !whole.has(name)) whole.set(name, comparison);
     }
     if (whole.size === 0) return new Set();
     if (whole.size === this.#servedEntries().size && this.#sense.holdsNoEntry()) {
       const detail = 'the node knows nothing of it: no entry leads to an endpoint';
       this.#symptoms.say({kind: 'service-not-programmed', detail, ...this.#sense.evidence({kind: 'service'})});
     } else {
-      for (const trial of whole.values()) if (!this.#saySpecial(trial)) this.#missingEntry(trial);
+      for (const comparison of whole.values()) if (!this.#saySpecial(comparison)) this.#missingEntry(comparison);
     }
     return new Set(whole.keys());
   }
 
   /** Names of the entries that lead somewhere when all is well. */
   #servedEntries(): ReadonlySet<string> {
-    const served = this.#trials.filter(({expected, probe}) => expected.destinations.size > 0 && probe.endpoint === undefined);
+    const served = this.#comparisons.filter(({expected, probe}) => expected.destinations.size > 0 && probe.endpoint === undefined);
     return new Set(served.map(({probe}) => entryText(probe.entry)));
   }
 
-  #isUnentered({actual}: Trial<R>): boolean {
+  #isUnentered({actual}: ProbeComparison<R>): boolean {
     return actual.destinations.size === 0 && actual.outcomes.every(outcome => this.#sense.isUnentered(outcome));
   }
 
-  #missingEntry({probe: {entry}, actual}: Trial<R>): void {
+  #missingEntry({probe: {entry}, actual}: ProbeComparison<R>): void {
     const found = this.#sense.evidence({kind: 'entry', entry});
     const detail =
       found.expected.length > 0
@@ -136,24 +137,25 @@ class FateJudge<R extends RuleText> {
     this.#symptoms.say({kind: 'missing-entry', entry, detail, expected: found.expected, actual: last}, `entry ${entryText(entry)}`);
   }
 
-  #judgeTrial(trial: Trial<R>): void {
-    const {expected, actual} = trial;
-    if (actual.undecided > 0 && expected.undecided === 0) return this.#undecided(trial);
-    if (this.#saySpecial(trial)) return;
-    if (expected.destinations.size === 0) return this.#shouldBeRefused(trial);
-    if (this.#isUnentered(trial)) return this.#symptoms.tellsOf(entryText(trial.probe.entry)) ? undefined : this.#missingEntry(trial);
-    if (this.#otherPolicy(trial)) return;
-    if (actual.destinations.size === 0 && (actual.rejected > 0 || actual.dropped > 0)) return this.#refused(trial);
-    this.#compareEndpoints(trial);
+  #explainComparison(comparison: ProbeComparison<R>): void {
+    const {expected, actual} = comparison;
+    if (actual.undecided > 0 && expected.undecided === 0) return this.#undecided(comparison);
+    if (this.#saySpecial(comparison)) return;
+    if (expected.destinations.size === 0) return this.#shouldBeRefused(comparison);
+    if (this.#isUnentered(comparison))
+      return this.#symptoms.tellsOf(entryText(comparison.probe.entry)) ? undefined : this.#missingEntry(comparison);
+    if (this.#otherPolicy(comparison)) return;
+    if (actual.destinations.size === 0 && (actual.rejected > 0 || actual.dropped > 0)) return this.#refused(comparison);
+    this.#compareEndpoints(comparison);
   }
 
-  #saySpecial(trial: Trial<R>): boolean {
-    const special = this.#sense.special(trial);
+  #saySpecial(comparison: ProbeComparison<R>): boolean {
+    const special = this.#sense.special(comparison);
     for (const {symptom, key} of special) this.#symptoms.say(symptom, key);
     return special.length > 0;
   }
 
-  #undecided({actual, probe}: Trial<R>): void {
+  #undecided({actual, probe}: ProbeComparison<R>): void {
     const outcome = actual.outcomes.find(({verdict}) => verdict === 'undecided');
     // That the dump ends too early is said of the node, as ST506.
     if (outcome?.reason?.includes('the dump was cut')) return;
@@ -165,44 +167,44 @@ class FateJudge<R extends RuleText> {
   }
 
   /** No endpoint should be reached: the Service has none, none here, or the source may not. */
-  #shouldBeRefused(trial: Trial<R>): void {
-    const {expected, actual, probe} = trial;
+  #shouldBeRefused(comparison: ProbeComparison<R>): void {
+    const {expected, actual, probe} = comparison;
     const [outcome] = expected.outcomes;
     const reason = outcome === undefined ? 'other' : this.#sense.refusedFor(outcome);
     const decisive = outcome?.path.at(-1);
     const evidence = {expected: decisive === undefined ? [] : [decisive], actual: actual.outcomes[0]?.path.slice(0, 3) ?? []};
     const entry = entryText(probe.entry);
     if (reason === 'ranges') {
-      const detail = `${whose(probe)} must be dropped, and end in ${describeFate(actual)}: loadBalancerSourceRanges are not enforced`;
+      const detail = `${whose(probe)} must be dropped, and end in ${describePathOutcome(actual)}: loadBalancerSourceRanges are not enforced`;
       return this.#symptoms.say({kind: 'source-ranges-mismatch', entry: probe.entry, detail, ...evidence}, `ranges ${entry}`);
     }
     if (expected.dropped > 0) {
-      const detail = `${whose(probe)} must be dropped, since the policy is Local and no endpoint is on this node; they end in ${describeFate(actual)}`;
+      const detail = `${whose(probe)} must be dropped, since the policy is Local and no endpoint is on this node; they end in ${describePathOutcome(actual)}`;
       return this.#symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entry}`);
     }
-    if (actual.destinations.size > 0) return this.#compareEndpoints(trial);
+    if (actual.destinations.size > 0) return this.#compareEndpoints(comparison);
     if (expected.rejected === 0) return;
-    const detail = `it has no endpoints, so ${whose(probe)} must be refused; they end in ${describeFate(actual)}: connections hang or leak out of the node`;
+    const detail = `it has no endpoints, so ${whose(probe)} must be refused; they end in ${describePathOutcome(actual)}: connections hang or leak out of the node`;
     this.#symptoms.say({kind: 'missing-reject', entry: probe.entry, detail, ...evidence}, `reject ${entry}`);
   }
 
   /** The endpoints are picked by the other policy, or packets are dropped as the other policy would have it. */
-  #otherPolicy(trial: Trial<R>): boolean {
-    const {expected, actual, probe} = trial;
+  #otherPolicy(comparison: ProbeComparison<R>): boolean {
+    const {expected, actual, probe} = comparison;
     const should = this.#sense.policyOf(expected);
     const does = this.#sense.policyOf(actual);
     const dropped = actual.outcomes.some(outcome => outcome.verdict === 'drop' && this.#sense.refusedFor(outcome) === 'policy');
     if ((should === does || does === null || should === null) && !dropped) return false;
     const detail = dropped
-      ? `${whose(probe)} are dropped for want of a local endpoint, and should go to ${describeFate(expected)}`
+      ? `${whose(probe)} are dropped for want of a local endpoint, and should go to ${describePathOutcome(expected)}`
       : `${whose(probe)} are spread as for ${does} policy, and should be as for ${should}`;
-    const evidence = this.#sense.evidence({kind: 'policy', trial});
+    const evidence = this.#sense.evidence({kind: 'policy', comparison});
     this.#symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entryText(probe.entry)}`);
     return true;
   }
 
   /** Endpoints should be reached, and the packet is refused. */
-  #refused({expected, actual, probe}: Trial<R>): void {
+  #refused({expected, actual, probe}: ProbeComparison<R>): void {
     const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
     const rule = outcome?.path.at(-1);
     const evidence = {expected: [...expected.destinations.values()][0]?.path.slice(0, 3) ?? [], actual: rule === undefined ? [] : [rule]};
@@ -214,45 +216,45 @@ class FateJudge<R extends RuleText> {
         `ranges ${entryText(probe.entry)}`,
       );
     }
-    const detail = `${whose(probe)} end in ${describeFate(actual)}, and should reach ${describeFate(expected)}`;
+    const detail = `${whose(probe)} end in ${describePathOutcome(actual)}, and should reach ${describePathOutcome(expected)}`;
     this.#symptoms.say(
       {kind: 'unexpected-reject', severity: 'error', entry: probe.entry, detail, ...evidence},
       `refused ${entryText(probe.entry)}`,
     );
   }
 
-  #compareEndpoints(trial: Trial<R>): void {
-    const {expected, actual, probe} = trial;
+  #compareEndpoints(comparison: ProbeComparison<R>): void {
+    const {expected, actual, probe} = comparison;
     const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
     const extra = [...actual.destinations.keys()].filter(destination => !expected.destinations.has(destination));
     const wrong = this.#sense.misdirected(actual);
-    for (const [endpoint, {rule, destination}] of wrong) this.#wrongAddress(endpoint, {rule, destination}, trial);
+    for (const [endpoint, {rule, destination}] of wrong) this.#wrongAddress(endpoint, {rule, destination}, comparison);
     const elsewhere = new Set([...wrong.values()].map(({destination}) => destination));
-    for (const endpoint of missing) if (!wrong.has(endpoint)) this.#missingEndpoint(endpoint, trial);
-    for (const endpoint of extra) if (!elsewhere.has(endpoint)) this.#staleEndpoint(endpoint, trial);
+    for (const endpoint of missing) if (!wrong.has(endpoint)) this.#missingEndpoint(endpoint, comparison);
+    for (const endpoint of extra) if (!elsewhere.has(endpoint)) this.#staleEndpoint(endpoint, comparison);
     if (missing.length > 0 || extra.length > 0 || wrong.size > 0) return;
-    if (actual.rejected > 0 || actual.dropped > 0 || actual.passed > 0) return this.#refused(trial);
-    if (probe.endpoint === undefined) this.#compareShares(trial);
-    this.#compareMasquerade(trial);
+    if (actual.rejected > 0 || actual.dropped > 0 || actual.passed > 0) return this.#refused(comparison);
+    if (probe.endpoint === undefined) this.#compareShares(comparison);
+    this.#compareMasquerade(comparison);
   }
 
-  #wrongAddress(endpoint: string, {rule, destination}: Misdirected<R>, trial: Trial<R>): void {
-    const {expected} = this.#sense.evidence({kind: 'endpoint', endpoint, trial});
+  #wrongAddress(endpoint: string, {rule, destination}: Misdirected<R>, comparison: ProbeComparison<R>): void {
+    const {expected} = this.#sense.evidence({kind: 'endpoint', endpoint, comparison});
     const detail = `the rule of endpoint ${endpoint} sends traffic to ${destination}`;
     this.#symptoms.say({kind: 'wrong-endpoint-address', endpoint, detail, expected, actual: [rule]}, `wrong ${endpoint}`);
   }
 
-  #missingEndpoint(endpoint: string, trial: Trial<R>): void {
-    const detail = missingEndpointText(this.#item, endpoint, trial.probe);
-    const evidence = this.#sense.evidence({kind: 'endpoint', endpoint, trial});
+  #missingEndpoint(endpoint: string, comparison: ProbeComparison<R>): void {
+    const detail = missingEndpointText(this.#item, endpoint, comparison.probe);
+    const evidence = this.#sense.evidence({kind: 'endpoint', endpoint, comparison});
     this.#symptoms.say({kind: 'missing-endpoint', endpoint, detail, ...evidence}, `missing ${endpoint}`);
   }
 
-  #staleEndpoint(endpoint: string, trial: Trial<R>): void {
-    const share = trial.actual.destinations.get(endpoint);
+  #staleEndpoint(endpoint: string, comparison: ProbeComparison<R>): void {
+    const share = comparison.actual.destinations.get(endpoint);
     const percent = share === undefined ? '' : `${percentText(share.probability)} of `;
-    const detail = `${percent}the traffic${through(trial.probe)} goes to ${endpoint}, which ${this.#stateOf(endpoint)}`;
-    const {actual} = this.#sense.evidence({kind: 'endpoint', endpoint, trial});
+    const detail = `${percent}the traffic${through(comparison.probe)} goes to ${endpoint}, which ${this.#stateOf(endpoint)}`;
+    const {actual} = this.#sense.evidence({kind: 'endpoint', endpoint, comparison});
     this.#symptoms.say({kind: 'stale-endpoint', endpoint, detail, expected: [], actual}, `stale ${endpoint}`);
   }
 
@@ -263,26 +265,26 @@ class FateJudge<R extends RuleText> {
     return `is an endpoint that is not to be used (${known.terminating ? 'terminating' : 'not ready'})`;
   }
 
-  #compareShares(trial: Trial<R>): void {
-    const {expected, actual} = trial;
+  #compareShares(comparison: ProbeComparison<R>): void {
+    const {expected, actual} = comparison;
     const fair = [...expected.destinations.values()][0]?.probability ?? 0;
     const shareOf = (destination: string): number => actual.destinations.get(destination)?.probability ?? 0;
     if ([...expected.destinations].every(([destination, {probability}]) => near(probability, shareOf(destination)))) return;
     const shares = [...actual.destinations].map(([destination, {probability}]) => `${destination} ${percentText(probability)}`);
-    const detail = `traffic${through(trial.probe)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
+    const detail = `traffic${through(comparison.probe)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
     this.#symptoms.say({kind: 'uneven-balance', detail, ...this.#sense.evidence({kind: 'shares'})}, 'uneven');
   }
 
-  #compareMasquerade(trial: Trial<R>): void {
-    const {expected, actual} = trial;
-    const off = [...expected.destinations].find(
+  #compareMasquerade(comparison: ProbeComparison<R>): void {
+    const {expected, actual} = comparison;
+    const diverging = [...expected.destinations].find(
       ([destination, {masquerade}]) => (actual.destinations.get(destination)?.masquerade ?? masquerade) !== masquerade,
     );
-    if (off !== undefined) this.#otherMasquerade(trial, {destination: off[0], should: off[1].masquerade});
+    if (diverging !== undefined) this.#otherMasquerade(comparison, {destination: diverging[0], should: diverging[1].masquerade});
   }
 
-  #otherMasquerade(trial: Trial<R>, {destination, should}: {readonly destination: string; readonly should: boolean}): void {
-    const {probe} = trial;
+  #otherMasquerade(comparison: ProbeComparison<R>, {destination, should}: {readonly destination: string; readonly should: boolean}): void {
+    const {probe} = comparison;
     const isHairpin = probe.endpoint?.hostPort === destination;
     const who = probe.endpoint === undefined ? sourceNames[probe.source.kind] : `endpoint ${probe.endpoint.hostPort}`;
     const entry = entryText(probe.entry);
@@ -290,7 +292,7 @@ class FateJudge<R extends RuleText> {
       ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} are not masqueraded${isHairpin ? ': a pod that is given its own connection never sees an answer' : ', and should be'}`
       : `packets from ${who} through its ${entry} are masqueraded, and should keep their source address`;
     const mustReturn = should && (isHairpin || (probe.entry.kind !== 'clusterIP' && !this.#item.port.externalPolicyLocal));
-    const evidence = this.#sense.evidence({kind: 'masquerade', trial});
+    const evidence = this.#sense.evidence({kind: 'masquerade', comparison});
     const cause = evidence.expected[0]?.text ?? evidence.actual[0]?.text ?? entry;
     this.#symptoms.say(
       {
@@ -305,14 +307,14 @@ class FateJudge<R extends RuleText> {
     );
   }
 
-  #lostAffinity(trial: Trial<R>): void {
-    if (sameEnds(trial.expected, trial.actual)) return this.#compareMasquerade(trial);
-    const detail = `a client that came before is not led back to its endpoint through its ${entryText(trial.probe.entry)}`;
+  #lostAffinity(comparison: ProbeComparison<R>): void {
+    if (hasSameEnds(comparison.expected, comparison.actual)) return this.#compareMasquerade(comparison);
+    const detail = `a client that came before is not led back to its endpoint through its ${entryText(comparison.probe.entry)}`;
     this.#symptoms.say({kind: 'session-affinity-mismatch', detail, ...this.#sense.evidence({kind: 'affinity'})}, 'affinity');
   }
 
   /** Packets go where they should, by a rule that does not remember the client, or remembers it for somebody else. */
-  #compareMemory({expected, actual, probe}: Trial<R>): void {
+  #compareMemory({expected, actual, probe}: ProbeComparison<R>): void {
     for (const [destination, {remembered}] of expected.destinations) {
       const found = actual.destinations.get(destination);
       if (found === undefined || found.remembered === remembered) continue;
@@ -327,12 +329,12 @@ class FateJudge<R extends RuleText> {
 export const endpointKinds: readonly SymptomKind[] = ['missing-endpoint', 'stale-endpoint', 'wrong-endpoint-address', 'broken-jump'];
 
 /** The client is known to no endpoint. */
-function isFresh({probe}: Trial<RuleText>): boolean {
+function isNewConnection({probe}: ProbeComparison<RuleText>): boolean {
   return probe.knownTo.size === 0;
 }
 
 /** The client of the trial is known to one endpoint, and that one it should reach. */
-function isLedBack({probe, expected}: Trial<RuleText>): boolean {
+function isLedBack({probe, expected}: ProbeComparison<RuleText>): boolean {
   return probe.knownTo.size > 0 && expected.destinations.size === 1;
 }
 

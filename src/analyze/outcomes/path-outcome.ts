@@ -3,14 +3,14 @@ import type {Outcome} from '../../trace/outcome.ts';
 import type {Probe} from './probes.ts';
 
 /** One packet walked through the expected and through the actual rules. */
-export interface Trial<R extends RuleText = Rule> {
+export interface ProbeComparison<R extends RuleText = Rule> {
   readonly probe: Probe;
-  readonly expected: Fate<R>;
-  readonly actual: Fate<R>;
+  readonly expected: PathOutcome<R>;
+  readonly actual: PathOutcome<R>;
 }
 
 /** All outcomes of one walk, put together by where they end. */
-export interface Fate<R extends RuleText = Rule> {
+export interface PathOutcome<R extends RuleText = Rule> {
   readonly outcomes: readonly Outcome<R>[];
   /** Endpoints by `ip:port`. */
   readonly destinations: ReadonlyMap<string, Share<R>>;
@@ -30,10 +30,10 @@ export interface Share<R extends RuleText = Rule> {
 }
 
 /** `rememberedIn` tells from a way which list it enters the client into. */
-export function gatherFate<R extends RuleText>(
+export function collectPathOutcome<R extends RuleText>(
   outcomes: readonly Outcome<R>[],
   rememberedIn: (path: readonly R[]) => string | null,
-): Fate<R> {
+): PathOutcome<R> {
   const destinations = new Map<string, Share<R>>();
   const other = {passed: 0, rejected: 0, dropped: 0, undecided: 0};
   for (const {verdict, destination, probability, masquerade, path} of outcomes) {
@@ -56,8 +56,8 @@ const verdictNames = {accept: 'passed', reject: 'rejected', drop: 'dropped', und
 const tolerance = 2e-5;
 
 /** Whether two walks end in the same outcomes, shares and masquerading, and remember the client alike. */
-export function sameFate<R extends RuleText>(a: Fate<R>, b: Fate<R>): boolean {
-  if (!sameEnds(a, b)) return false;
+export function isSameOutcome<R extends RuleText>(a: PathOutcome<R>, b: PathOutcome<R>): boolean {
+  if (!hasSameEnds(a, b)) return false;
   for (const [destination, share] of a.destinations) {
     const other = b.destinations.get(destination);
     if (other?.masquerade !== share.masquerade || other.remembered !== share.remembered) return false;
@@ -66,7 +66,7 @@ export function sameFate<R extends RuleText>(a: Fate<R>, b: Fate<R>): boolean {
 }
 
 /** Whether two walks end in the same outcomes with the same shares. */
-export function sameEnds<R extends RuleText>(a: Fate<R>, b: Fate<R>): boolean {
+export function hasSameEnds<R extends RuleText>(a: PathOutcome<R>, b: PathOutcome<R>): boolean {
   if (a.destinations.size !== b.destinations.size) return false;
   for (const [destination, {probability}] of a.destinations)
     if (!near(b.destinations.get(destination)?.probability ?? 0, probability)) return false;
@@ -78,13 +78,15 @@ export function near(a: number, b: number): boolean {
 }
 
 /** In a few words: where the packets of a walk end. */
-export function describeFate(fate: Fate<RuleText>): string {
+export function describePathOutcome(pathOutcome: PathOutcome<RuleText>): string {
   const parts: string[] = [];
-  if (fate.destinations.size > 0)
-    parts.push(fate.destinations.size > 3 ? `${fate.destinations.size} endpoints` : [...fate.destinations.keys()].join(', '));
-  if (fate.rejected > 0) parts.push('a REJECT');
-  if (fate.dropped > 0) parts.push('a DROP');
-  if (fate.undecided > 0) parts.push('a rule that cannot be told');
-  if (fate.passed > 0) parts.push('no endpoint at all');
+  if (pathOutcome.destinations.size > 0)
+    parts.push(
+      pathOutcome.destinations.size > 3 ? `${pathOutcome.destinations.size} endpoints` : [...pathOutcome.destinations.keys()].join(', '),
+    );
+  if (pathOutcome.rejected > 0) parts.push('a REJECT');
+  if (pathOutcome.dropped > 0) parts.push('a DROP');
+  if (pathOutcome.undecided > 0) parts.push('a rule that cannot be told');
+  if (pathOutcome.passed > 0) parts.push('no endpoint at all');
   return parts.join(' and ');
 }

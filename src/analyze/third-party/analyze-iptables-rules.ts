@@ -16,8 +16,8 @@ import {type Probe, probesFor} from '../outcomes/probes.ts';
 import type {ServiceView} from '../iptables/iptables-service-view.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {describeFate, type Fate} from '../outcomes/path-outcome.ts';
-import {fateOf} from '../iptables/iptables-outcome.ts';
+import {describePathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
+import {pathOutcomeOf} from '../iptables/iptables-outcome.ts';
 
 export interface ForeignCase {
   readonly expected: ExpectedRuleset;
@@ -86,12 +86,12 @@ function judgeGroup(item: PortOnNode, {expected, actual, view}: ForeignCase, env
   const found = new Map<string, Found>();
   for (const probe of probesFor({item, context: expected.context, hairpins: []})) {
     if (probe.knownTo.size > 0) continue;
-    const alone = fateOf(walkPacket(view, probe.packet, environment));
+    const alone = pathOutcomeOf(walkPacket(view, probe.packet, environment));
     const all = walkPacket(actual, probe.packet, environment);
-    const fate = fateOf(all);
+    const pathOutcome = pathOutcomeOf(all);
     const local = isKnownLocal(probe, expected.context.facts, environment);
     for (const outcome of all) {
-      const result = judgeOutcome(outcome, {probe, alone, fate, local});
+      const result = judgeOutcome(outcome, {probe, alone, pathOutcome, local});
       const key = result === null ? '' : `${result.kind} ${entryText(probe.entry)} ${result.rule?.text ?? ''}`;
       if (result !== null && !found.has(key)) found.set(key, result);
     }
@@ -102,8 +102,8 @@ function judgeGroup(item: PortOnNode, {expected, actual, view}: ForeignCase, env
 interface Walked {
   readonly probe: Probe;
   /** The fate by kube-proxy's rules alone. */
-  readonly alone: Fate;
-  readonly fate: Fate;
+  readonly alone: PathOutcome;
+  readonly pathOutcome: PathOutcome;
   /** Whether the packet is for one of the node's own addresses; null when the node's interfaces were not read. */
   readonly local: boolean | null;
 }
@@ -113,7 +113,7 @@ function isKnownLocal({packet}: Probe, {allAddresses}: NodeFacts, environment: E
 }
 
 /** Null when the outcome is the one of kube-proxy's rules alone, or is not somebody else's doing. */
-function judgeOutcome(outcome: Outcome, {probe, alone, fate, local}: Walked): Found | null {
+function judgeOutcome(outcome: Outcome, {probe, alone, pathOutcome, local}: Walked): Found | null {
   const rule = outcome.path.findLast(({chain, target}) => !isKubeProxyChain(chain) && !isHookedChain(target?.name ?? '')) ?? null;
   const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
   if (outcome.verdict === 'undecided') return judgeUndecided(outcome, alone, probe, who);
@@ -152,7 +152,7 @@ function judgeOutcome(outcome: Outcome, {probe, alone, fate, local}: Walked): Fo
       kind: 'entry-taken-by-other-rule',
       probe,
       rule: taker,
-      detail: `${who} never reach kube-proxy's rules, because a rule of somebody else's stands before them; they should go to ${describeFate(alone)}`,
+      detail: `${who} never reach kube-proxy's rules, because a rule of somebody else's stands before them; they should go to ${describePathOutcome(alone)}`,
     };
   }
   if (outcome.destination === null && alone.rejected > 0 && rule.target?.name === 'ACCEPT' && rule.table === 'filter') {
@@ -164,7 +164,7 @@ function judgeOutcome(outcome: Outcome, {probe, alone, fate, local}: Walked): Fo
     };
   }
   const share = outcome.destination === null ? undefined : alone.destinations.get(outcome.destination);
-  if (share?.masquerade && !fate.destinations.get(outcome.destination ?? '')?.masquerade) {
+  if (share?.masquerade && !pathOutcome.destinations.get(outcome.destination ?? '')?.masquerade) {
     const leaving = outcome.path.slice(outcome.path.findIndex(({chain}) => chain === 'POSTROUTING'));
     const taker = leaving.findLast(one => one.table === 'nat' && !isKubeProxyChain(one.chain) && takesPackets(one));
     if (taker === undefined) return null;
@@ -179,7 +179,7 @@ function judgeOutcome(outcome: Outcome, {probe, alone, fate, local}: Walked): Fo
 }
 
 /** An interface that is not known is no riddle of the rules, and network policies are for their own tools to judge. */
-function judgeUndecided(outcome: Outcome, alone: Fate, probe: Probe, who: string): Found | null {
+function judgeUndecided(outcome: Outcome, alone: PathOutcome, probe: Probe, who: string): Found | null {
   if (alone.undecided > 0) return null;
   const rule = outcome.doubt ?? outcome.path.at(-1) ?? null;
   if (rule === null || isKubeProxyChain(rule.chain) || isPolicyChain(rule.chain) || isPolicyChain(rule.target?.name ?? '')) return null;

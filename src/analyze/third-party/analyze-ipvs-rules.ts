@@ -3,12 +3,12 @@ import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {entryText} from '../../model/entry.ts';
 import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import {describeFate, type Fate, sameFate} from '../outcomes/path-outcome.ts';
+import {describePathOutcome, type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, probesFor} from '../outcomes/probes.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {frameSource} from '../ipvs/base-rule-source.ts';
-import {fateOn, type IpvsSides} from '../ipvs/ipvs-sides.ts';
+import {pathOutcomeOn, type IpvsSides} from '../ipvs/ipvs-sides.ts';
 
 export interface IpvsForeignCase {
   readonly expected: ExpectedIpvs;
@@ -97,13 +97,13 @@ function judgeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Compa
   return probesFor({item, context: expected.context, hairpins: []})
     .filter(({knownTo}) => knownTo.size === 0)
     .flatMap(probe => {
-      const own = fateOn(alone, probe.packet);
-      const fate = fateOn(all, probe.packet);
-      return sameFate(own, fate) ? [] : fate.outcomes.flatMap(outcome => judgeOutcome(outcome, probe, own));
+      const own = pathOutcomeOn(alone, probe.packet);
+      const pathOutcome = pathOutcomeOn(all, probe.packet);
+      return isSameOutcome(own, pathOutcome) ? [] : pathOutcome.outcomes.flatMap(outcome => judgeOutcome(outcome, probe, own));
     });
 }
 
-function judgeOutcome(outcome: Outcome, probe: Probe, own: Fate): readonly Found[] {
+function judgeOutcome(outcome: Outcome, probe: Probe, own: PathOutcome): readonly Found[] {
   const {verdict, path, destination, policy, reason, doubt} = outcome;
   const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
   const last = policy === undefined ? (path.at(-1) ?? null) : null;
@@ -118,7 +118,7 @@ function judgeOutcome(outcome: Outcome, probe: Probe, own: Fate): readonly Found
     const where = destination === null ? 'are kept from their virtual server' : `are taken to ${destination}`;
     return say(
       'entry-taken-by-other-rule',
-      `${who} ${where} by a rule that is not kube-proxy's; they should go to ${describeFate(own)}`,
+      `${who} ${where} by a rule that is not kube-proxy's; they should go to ${describePathOutcome(own)}`,
       taker,
     );
   }

@@ -7,7 +7,7 @@ import type {Outcome} from '../../trace/outcome.ts';
 import type {Environment, Packet} from '../../trace/packet.ts';
 import {walkNode} from '../../trace/walk-node.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {gatherFate} from '../outcomes/path-outcome.ts';
+import {collectPathOutcome} from '../outcomes/path-outcome.ts';
 import {groupPorts, mostNamed, smallest} from './port-groups.ts';
 import {dropsByDefault, foreignRules} from './iptables-rules.ts';
 import {probesFor} from '../outcomes/probes.ts';
@@ -17,7 +17,7 @@ import {namesDestination, type NodeRule} from './nft-rule.ts';
 import {addressesProbed, foreignText, namesPort} from './nft-rule-text.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
 import type {NftCase} from '../nftables/nft-case.ts';
-import {nftFate} from '../nftables/nft-outcome.ts';
+import {nftPathOutcome} from '../nftables/nft-outcome.ts';
 
 export interface NftForeignCase extends NftCase {
   readonly ruleset: NftRuleset;
@@ -120,11 +120,11 @@ function judgeWalks(item: NftPort, given: NftForeignCase, environment: Environme
   const isCut = ruleset.cut !== null || iptables.some(({cut}) => cut !== null);
   return probesFor({item, context: expected.context, hairpins: []}).flatMap(probe => {
     if (probe.knownTo.size > 0) return [];
-    const alone = nftFate(actual, probe.packet, environment);
+    const alone = nftPathOutcome(actual, probe.packet, environment);
     const outcomes = walk(probe.packet);
-    const fate = gatherFate(outcomes, () => null);
+    const pathOutcome = collectPathOutcome(outcomes, () => null);
     const isLocal = environment.isLocal(probe.packet.destination) === true ? true : facts.allAddresses ? false : null;
-    return outcomes.flatMap(outcome => judgeOutcome(outcome, {probe, alone, fate, own: actual.id, ruleset, isCut, isLocal}) ?? []);
+    return outcomes.flatMap(outcome => judgeOutcome(outcome, {probe, alone, pathOutcome, own: actual.id, ruleset, isCut, isLocal}) ?? []);
   });
 }
 

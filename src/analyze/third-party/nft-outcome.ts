@@ -2,7 +2,7 @@ import type {Severity} from '../../model/finding.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import {describeFate, type Fate} from '../outcomes/path-outcome.ts';
+import {describePathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {whose} from '../outcomes/compare-outcomes.ts';
 import type {Probe} from '../outcomes/probes.ts';
 import type {SymptomKind} from '../symptoms/symptom.ts';
@@ -35,8 +35,8 @@ export interface Found {
 export interface WalkedProbe {
   readonly probe: Probe;
   /** The fate by kube-proxy's table alone. */
-  readonly alone: Fate<RuleText>;
-  readonly fate: Fate<RuleText>;
+  readonly alone: PathOutcome<RuleText>;
+  readonly pathOutcome: PathOutcome<RuleText>;
   /** The table that is kube-proxy's. */
   readonly own: string;
   readonly ruleset: NftRuleset;
@@ -87,7 +87,7 @@ function isUnusual({entry, source}: Probe): boolean {
 }
 
 function judgeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
-  const {probe, alone, fate, own} = walked;
+  const {probe, alone, pathOutcome, own} = walked;
   const foreign = path.filter(rule => !isKubeProxys(rule, own));
   const who = whose(probe);
   if (destination !== null && !alone.destinations.has(destination)) {
@@ -100,10 +100,13 @@ function judgeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedPro
     const rule = foreign.find(untracks) ?? foreign.find(takesPackets);
     if (rule === undefined) return null;
     if (isServedByCache(rule, walked)) return servedByCache(rule, probe);
-    const detail = `${who} never reach kube-proxy's rules, because a rule of somebody else's stands before them; they should go to ${describeFate(alone)}`;
+    const detail = `${who} never reach kube-proxy's rules, because a rule of somebody else's stands before them; they should go to ${describePathOutcome(alone)}`;
     return {kind: 'entry-taken-by-other-rule', probe, rule, detail};
   }
-  if (alone.destinations.get(destination ?? '')?.masquerade !== true || fate.destinations.get(destination ?? '')?.masquerade === true)
+  if (
+    alone.destinations.get(destination ?? '')?.masquerade !== true ||
+    pathOutcome.destinations.get(destination ?? '')?.masquerade === true
+  )
     return null;
   const rule = foreign.findLast(one => takesPackets(one) || setsMark(one));
   if (rule === undefined) return null;

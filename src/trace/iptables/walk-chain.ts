@@ -53,7 +53,7 @@ function step<R extends RuleText>(context: WalkContext, at: Step<R>, out: Outlet
     return;
   }
   if (likelihood === null) {
-    suppose({rule, branch, follow: (supposed, trial) => take<R>(context, {...at, branch: supposed}, trial)}, out);
+    suppose({rule, branch, follow: (supposed, hypothetical) => take<R>(context, {...at, branch: supposed}, hypothetical)}, out);
     return;
   }
   if (likelihood < 1) out.next.push({...branch, probability: branch.probability * (1 - likelihood)});

@@ -106,7 +106,11 @@ function runUnknown<R extends RuleText>(run: RuleRun<R>, text: string, at: State
   if (!at.isLast || isCondition.test(text)) return supposeRest(run, at);
   const {branch, out} = at;
   suppose(
-    {rule: run.rule, branch, follow: (supposed, trial) => trial.done.push(undecided(taken(run, supposed), `${text} is not known`))},
+    {
+      rule: run.rule,
+      branch,
+      follow: (supposed, hypothetical) => hypothetical.done.push(undecided(taken(run, supposed), `${text} is not known`)),
+    },
     out,
   );
   return null;
@@ -177,9 +181,9 @@ function runVerdictMap<R extends RuleText>(run: RuleRun<R>, {key, map}: NftState
   const found = choose(key, map, evaluation(run, branch));
   if (found === null) {
     const verdicts = [...new Set(elementsOf(map, evaluation(run, branch)).map(({value}) => value ?? ''))];
-    const tryAll = (supposed: Branch<R | NftRule>, trial: Outlets<R | NftRule>): void => {
-      if (verdicts.length === 0) trial.done.push(undecided(taken(run, supposed), 'what the map holds is not known'));
-      for (const verdict of verdicts) give(run, verdict, {...at, branch: supposed, out: trial});
+    const tryAll = (supposed: Branch<R | NftRule>, hypothetical: Outlets<R | NftRule>): void => {
+      if (verdicts.length === 0) hypothetical.done.push(undecided(taken(run, supposed), 'what the map holds is not known'));
+      for (const verdict of verdicts) give(run, verdict, {...at, branch: supposed, out: hypothetical});
     };
     suppose({rule: run.rule, branch, follow: tryAll}, out);
     return null;

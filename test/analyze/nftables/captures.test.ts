@@ -8,7 +8,7 @@ import {nodeFacts} from '../../../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
 import {asNftExpectation} from '../../../src/analyze/nftables/nft-expectation.ts';
 import {tryNftProbe} from '../../../src/analyze/nftables/nft-outcome.ts';
-import {sameFate} from '../../../src/analyze/outcomes/path-outcome.ts';
+import {isSameOutcome} from '../../../src/analyze/outcomes/path-outcome.ts';
 import {probesFor} from '../../../src/analyze/outcomes/probes.ts';
 import {families} from '../../../src/model/family.ts';
 import type {NftRuleset, NftTable} from '../../../src/model/nft-ruleset.ts';
@@ -48,7 +48,9 @@ describe('a packet ends where the expected table leads it', () => {
           const trial = tryNftProbe(expected, table, probe);
           const {source, entry} = probe;
           expect(trial.expected.undecided, `${what} ${item.port.servicePortName} ${source.kind}`).toBe(0);
-          expect(sameFate(trial.expected, trial.actual), `${what} ${item.port.servicePortName} ${source.kind} ${entry.kind}`).toBe(true);
+          expect(isSameOutcome(trial.expected, trial.actual), `${what} ${item.port.servicePortName} ${source.kind} ${entry.kind}`).toBe(
+            true,
+          );
           walks++;
         }
       }

@@ -8,7 +8,7 @@ import {chanceOf, type Share} from './shares.ts';
 export type Prediction = ReadonlyMap<string, {readonly probability: number; readonly masquerade: boolean}>;
 
 /** A question, what `packet` says, and what the kernel did. */
-export interface Trial {
+export interface ProbeComparison {
   readonly question: Question;
   readonly prediction: Prediction;
   readonly sent: readonly Sent[];
@@ -19,32 +19,32 @@ const impossible = 1e-9;
 
 /** The outcomes of `packet`, those that end alike put together. An undecided one comes with its reason. */
 export function predictionOf({outcomes}: Pick<PacketAnswer, 'outcomes'>): Prediction {
-  const fates = new Map<string, {probability: number; masquerade: boolean}>();
+  const pathOutcomes = new Map<string, {probability: number; masquerade: boolean}>();
   for (const {verdict, destination, probability, masquerade, reason} of outcomes) {
     const accepted = verdict === 'accept';
-    const fate = accepted ? `accept ${destination ?? 'unchanged'}` : reason === undefined ? verdict : `${verdict}: ${reason}`;
-    const before = fates.get(fate);
-    if (accepted && before !== undefined && before.masquerade !== masquerade) throw new Error(`${fate} is masqueraded in part`);
-    fates.set(fate, {probability: (before?.probability ?? 0) + probability, masquerade: accepted && masquerade});
+    const pathOutcome = accepted ? `accept ${destination ?? 'unchanged'}` : reason === undefined ? verdict : `${verdict}: ${reason}`;
+    const before = pathOutcomes.get(pathOutcome);
+    if (accepted && before !== undefined && before.masquerade !== masquerade) throw new Error(`${pathOutcome} is masqueraded in part`);
+    pathOutcomes.set(pathOutcome, {probability: (before?.probability ?? 0) + probability, masquerade: accepted && masquerade});
   }
-  return fates;
+  return pathOutcomes;
 }
 
 /** In words: all in which the kernel did not do what `packet` says. */
-export function disagreements({question, prediction, sent}: Trial): readonly string[] {
-  const seen = Map.groupBy(sent, ({fate}) => fate as string);
-  return [...new Set([...prediction.keys(), ...seen.keys()])].flatMap(fate => {
-    const packets = seen.get(fate) ?? [];
-    const said = prediction.get(fate);
+export function disagreements({question, prediction, sent}: ProbeComparison): readonly string[] {
+  const seen = Map.groupBy(sent, ({pathOutcome}) => pathOutcome as string);
+  return [...new Set([...prediction.keys(), ...seen.keys()])].flatMap(pathOutcome => {
+    const packets = seen.get(pathOutcome) ?? [];
+    const said = prediction.get(pathOutcome);
     if (said === undefined)
-      return [`${question.title}: ${packets.length} of ${sent.length} ended in ${fate}, not in ${[...prediction.keys()]}`];
+      return [`${question.title}: ${packets.length} of ${sent.length} ended in ${pathOutcome}, not in ${[...prediction.keys()]}`];
     const masqueraded = isMasqueraded(packets);
     const share = {count: packets.length, total: sent.length, probability: said.probability};
     return [
-      ...(fate.startsWith('accept') && packets.length > 0 && masqueraded !== said.masquerade
-        ? [`${question.title}: ${fate}: masqueraded: ${masqueraded}, not ${said.masquerade}`]
+      ...(pathOutcome.startsWith('accept') && packets.length > 0 && masqueraded !== said.masquerade
+        ? [`${question.title}: ${pathOutcome}: masqueraded: ${masqueraded}, not ${said.masquerade}`]
         : []),
-      ...(chanceOf(share) < impossible ? [`${question.title}: ${fate}: ${shareText(share)}`] : []),
+      ...(chanceOf(share) < impossible ? [`${question.title}: ${pathOutcome}: ${shareText(share)}`] : []),
     ];
   });
 }
@@ -53,7 +53,7 @@ export function disagreements({question, prediction, sent}: Trial): readonly str
  * The shares of questions put together: of those that have the same answer, and of those that are answered by the same chances,
  * such as all of three endpoints with a third each. So many packets leave little to chance.
  */
-export function pooledShares(trials: readonly Trial[]): readonly string[] {
+export function pooledShares(trials: readonly ProbeComparison[]): readonly string[] {
   const sameChances = Map.groupBy(trials, ({prediction}) =>
     chancesOf(prediction)
       .map(chance => chance.toFixed(4))
@@ -64,7 +64,7 @@ export function pooledShares(trials: readonly Trial[]): readonly string[] {
     const total = members.reduce((sum, {sent}) => sum + sent.length, 0);
     return chancesOf(members[0]?.prediction ?? new Map()).flatMap((probability, at) => {
       const count = members.reduce(
-        (sum, {prediction, sent}) => sum + sent.filter(({fate}) => fate === [...prediction.keys()][at]).length,
+        (sum, {prediction, sent}) => sum + sent.filter(({pathOutcome}) => pathOutcome === [...prediction.keys()][at]).length,
         0,
       );
       const share = {count, total, probability};
@@ -75,7 +75,9 @@ export function pooledShares(trials: readonly Trial[]): readonly string[] {
 
 /** The same for questions with the same answer. */
 export function answerText(prediction: Prediction): string {
-  return [...prediction].map(([fate, {probability, masquerade}]) => `${fate} ${masquerade} ${probability.toFixed(4)}`).join(', ');
+  return [...prediction]
+    .map(([pathOutcome, {probability, masquerade}]) => `${pathOutcome} ${masquerade} ${probability.toFixed(4)}`)
+    .join(', ');
 }
 
 function chancesOf(prediction: Prediction): readonly number[] {

@@ -3,7 +3,7 @@ import {environmentOf} from '../../../src/analyze/outcomes/environment.ts';
 import {askPacket, type PacketAnswer, type PacketNode, walkRules} from '../../../src/analyze/packet-query.ts';
 import {packetOf} from '../../../src/analyze/outcomes/probes.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
-import {answerText, predictionOf, type Prediction, type Trial} from './compare.ts';
+import {answerText, predictionOf, type Prediction, type ProbeComparison} from './compare.ts';
 import {Lab, type PlacedFlow} from './lab.ts';
 import {type BackendName, loadIptables, type RulesUnderTest} from './load-rules.ts';
 import {loadNft} from './load-nft.ts';
@@ -76,7 +76,7 @@ export class Experiment implements AsyncDisposable {
   }
 
   /** Sends so many packets that no outcome can be missed by chance, if questions with the same answer are taken together. */
-  async try(questions: readonly Question[]): Promise<readonly Trial[]> {
+  async try(questions: readonly Question[]): Promise<readonly ProbeComparison[]> {
     const asked = questions.map(question => ({question, prediction: predictionOf(this.ask(question))}));
     const alike = Map.groupBy(asked, ({prediction}) => answerText(prediction));
     return this.#send(
@@ -90,8 +90,8 @@ export class Experiment implements AsyncDisposable {
   }
 
   /** Sends from clients that are new to a Service, and from the same clients once more. */
-  async tryTwice(questions: readonly Question[]): Promise<readonly (readonly [first: Trial, second: Trial])[]> {
-    const done: (readonly [Trial, Trial])[] = [];
+  async tryTwice(questions: readonly Question[]): Promise<readonly (readonly [first: ProbeComparison, second: ProbeComparison])[]> {
+    const done: (readonly [ProbeComparison, ProbeComparison])[] = [];
     for (let left = questions; left.length > 0; ) {
       await this.#loaded.forgetClients();
       const round = chooseClients(left);
@@ -104,18 +104,20 @@ export class Experiment implements AsyncDisposable {
   }
 
   /** In words: all clients that did not come back to where they were sent first, or of which `packet` says otherwise. */
-  strayed([first, second]: readonly [Trial, Trial]): readonly string[] {
-    return first.sent.flatMap(({flow, fate}, at) => {
-      const back = second.sent[at]?.fate;
-      const said = [...this.#askAgain(first.question, fate).keys()].join(' or ');
-      return back === fate && said === fate ? [] : [`${first.question.title}: ${flow.source}: ${fate}, then ${back}; packet says ${said}`];
+  strayed([first, second]: readonly [ProbeComparison, ProbeComparison]): readonly string[] {
+    return first.sent.flatMap(({flow, pathOutcome}, at) => {
+      const back = second.sent[at]?.pathOutcome;
+      const said = [...this.#askAgain(first.question, pathOutcome).keys()].join(' or ');
+      return back === pathOutcome && said === pathOutcome
+        ? []
+        : [`${first.question.title}: ${flow.source}: ${pathOutcome}, then ${back}; packet says ${said}`];
     });
   }
 
   /** What becomes of a second packet from a sender whose first one met a fate, and who stands on the lists of that way since. */
-  #askAgain(question: Question, fate: string): Prediction {
+  #askAgain(question: Question, pathOutcome: string): Prediction {
     const {from, query} = question;
-    const ways = this.ask(question).outcomes.filter(outcome => predictionOf({outcomes: [outcome]}).has(fate));
+    const ways = this.ask(question).outcomes.filter(outcome => predictionOf({outcomes: [outcome]}).has(pathOutcome));
     const knownTo = new Set(ways.flatMap(({path}) => path.flatMap(this.#loaded.listsOf)));
     const packet = packetOf(query, {...query, from: {kind: from === 'node' ? 'node' : 'other', interface: query.inInterface}});
     if (packet === null) throw new Error(`${query.source} or ${query.destination} is no address`);
@@ -123,7 +125,9 @@ export class Experiment implements AsyncDisposable {
     return predictionOf({outcomes: walkRules(this.#loaded.rules(query.family), packet, environment)});
   }
 
-  async #send(asked: readonly (Omit<Trial, 'sent'> & {readonly sources: readonly string[]})[]): Promise<readonly Trial[]> {
+  async #send(
+    asked: readonly (Omit<ProbeComparison, 'sent'> & {readonly sources: readonly string[]})[],
+  ): Promise<readonly ProbeComparison[]> {
     const flows = asked.flatMap(({question, prediction, sources}) => {
       const isDrawn = prediction.size > 1 && prediction.has('drop');
       return sources.map(source => ({...this.#flow(question, source), isDrawn}));

@@ -1,6 +1,6 @@
 import type {Flow, Sight} from './agent.ts';
 import {type Connection, flowKey, readConnections} from './connections.ts';
-import {type Fate, fateOf} from './outcome.ts';
+import {type PathOutcome, pathOutcomeOf} from './outcome.ts';
 import {Namespace} from './namespace.ts';
 
 /** Where packets come from: the node under test, its pods, or everybody else, who all are one neighbour. */
@@ -22,7 +22,7 @@ export interface Sent {
   readonly flow: PlacedFlow;
   /** What the node's connection tracking took down of it; null when it took down nothing. */
   readonly connection: Connection | null;
-  readonly fate: Fate;
+  readonly pathOutcome: PathOutcome;
 }
 
 /**
@@ -86,10 +86,10 @@ export class Lab implements AsyncDisposable {
 
   async #sendAgain(flows: readonly PlacedFlow[]): Promise<readonly Sent[]> {
     const sent = await this.#sendOnce(flows, 10);
-    const again = sent.filter(({fate}) => fate === 'drop').map(({flow}) => ({...flow, sourcePort: this.freshPort()}));
+    const again = sent.filter(({pathOutcome}) => pathOutcome === 'drop').map(({flow}) => ({...flow, sourcePort: this.freshPort()}));
     const patience = again.some(({source}) => source.includes(':')) ? 1500 : 300;
     const second = (again.length === 0 ? [] : await this.#sendOnce(again, patience)).values();
-    return sent.map(first => (first.fate === 'drop' ? (second.next().value ?? first) : first));
+    return sent.map(first => (first.pathOutcome === 'drop' ? (second.next().value ?? first) : first));
   }
 
   async #sendOnce(flows: readonly PlacedFlow[], patience: number): Promise<readonly Sent[]> {
@@ -104,7 +104,7 @@ export class Lab implements AsyncDisposable {
     const connections = readConnections(this.node);
     return flows.map(flow => {
       const connection = connections.get(flowKey(flow)) ?? null;
-      return {flow, connection, fate: fateOf(flow, {sight: sights.get(flow) ?? 'silent', connection, onNode: this.#own})};
+      return {flow, connection, pathOutcome: pathOutcomeOf(flow, {sight: sights.get(flow) ?? 'silent', connection, onNode: this.#own})};
     });
   }
 

@@ -4,7 +4,7 @@ import type {Flow, Sight} from './agent.ts';
 import type {Connection} from './connections.ts';
 
 /** Where a packet ends: `accept 10.244.11.4:8080`, `accept unchanged`, `reject`, `drop`; `failed` when it could not be sent. */
-export type Fate = 'accept unchanged' | `accept ${string}` | 'reject' | 'drop' | `failed ${string}`;
+export type PathOutcome = 'accept unchanged' | `accept ${string}` | 'reject' | 'drop' | `failed ${string}`;
 
 export interface Evidence {
   readonly sight: Sight;
@@ -14,7 +14,7 @@ export interface Evidence {
 }
 
 /** What the kernel did to a packet. Nobody but a rule refuses one, see Lab. */
-export function fateOf(flow: Flow, {sight, connection, onNode}: Evidence): Fate {
+export function pathOutcomeOf(flow: Flow, {sight, connection, onNode}: Evidence): PathOutcome {
   if (sight === 'ECONNREFUSED') return 'reject';
   // A packet that a node drops on its own way out is an error to the sender.
   if (sight === 'EPERM') return 'drop';

@@ -19,7 +19,7 @@ function outcomes(text: string, packet: Sent, setup: NodeSetup = {}): readonly O
 }
 
 /** Each outcome once, with its share: `50 % 10.0.0.1:80 masqueraded`, `DROP`, `passes`. */
-function fate(text: string, packet: Sent = sent, setup: NodeSetup = {}): string {
+function pathOutcome(text: string, packet: Sent = sent, setup: NodeSetup = {}): string {
   const shares = new Map<string, number>();
   for (const {verdict, destination, masquerade, probability} of outcomes(text, packet, setup)) {
     const end = verdict !== 'accept' ? verdict.toUpperCase() : `${destination ?? 'passes'}${masquerade ? ' masqueraded' : ''}`;
@@ -65,30 +65,30 @@ describe('verdicts', () => {
     ['reject', 'REJECT'],
     ['reject with icmp host-unreachable', 'REJECT'],
     ['return', 'passes'],
-  ])('%s ends the chain', (verdict, end) => expect(fate(table(`${verdict}\ndrop`))).toBe(end));
+  ])('%s ends the chain', (verdict, end) => expect(pathOutcome(table(`${verdict}\ndrop`))).toBe(end));
 
   test('a base chain ends in its policy, also by return and goto', () => {
     const drop: Hook = {policy: 'drop'};
-    expect(fate(table('ip daddr 10.0.0.1 accept', drop))).toBe('DROP');
-    expect(fate(table('return\naccept', drop))).toBe('DROP');
-    expect(fate(table('goto a\naccept', drop, chain('a', 'ip daddr 10.0.0.1 accept')))).toBe('DROP');
+    expect(pathOutcome(table('ip daddr 10.0.0.1 accept', drop))).toBe('DROP');
+    expect(pathOutcome(table('return\naccept', drop))).toBe('DROP');
+    expect(pathOutcome(table('goto a\naccept', drop, chain('a', 'ip daddr 10.0.0.1 accept')))).toBe('DROP');
     expect(outcomes(table('return', drop), sent)[0]?.policy).toBe('ip t/base');
   });
 
   test('jump comes back, goto to where its own chain was called', () => {
     const rest = (call: string) => chain('a', `${call} b\naccept`) + chain('b', 'ip daddr 10.0.0.1 drop');
-    expect(fate(table('jump a\ndrop', {}, rest('jump')))).toBe('passes');
-    expect(fate(table('jump a\ndrop', {}, rest('goto')))).toBe('DROP');
+    expect(pathOutcome(table('jump a\ndrop', {}, rest('jump')))).toBe('passes');
+    expect(pathOutcome(table('jump a\ndrop', {}, rest('goto')))).toBe('DROP');
   });
 
   test('accept ends only its own base chain', () => {
     const first = table('accept', {priority: '-10'}, '', 'ip a');
-    expect(fate(first + table('drop', {}, '', 'inet b'))).toBe('DROP');
+    expect(pathOutcome(first + table('drop', {}, '', 'inet b'))).toBe('DROP');
   });
 
   test('a table of the other family, and one that is switched off, see nothing', () => {
-    expect(fate(table('drop', {}, '', 'ip6 t'))).toBe('passes');
-    expect(fate(table('drop', {}, '\tflags dormant\n'))).toBe('passes');
+    expect(pathOutcome(table('drop', {}, '', 'ip6 t'))).toBe('passes');
+    expect(pathOutcome(table('drop', {}, '\tflags dormant\n'))).toBe('passes');
   });
 });
 
@@ -101,34 +101,34 @@ describe('hooks', () => {
     ['postrouting', 'DROP', 'DROP', 'passes'],
   ])('%s', (hook, through, out, into) => {
     const rules = table('drop', {hook});
-    expect([fate(rules, sent), fate(rules, own), fate(rules, inward)]).toEqual([through, out, into]);
+    expect([pathOutcome(rules, sent), pathOutcome(rules, own), pathOutcome(rules, inward)]).toEqual([through, out, into]);
   });
 
   test('are passed in the order of priorities', () => {
     const marks = table('meta mark set 0x1', {priority: '5'}, '', 'ip a');
-    expect(fate(marks + table('meta mark 0x1 drop', {priority: '6'}, '', 'ip b'))).toBe('DROP');
-    expect(fate(marks + table('meta mark 0x1 drop', {priority: '4'}, '', 'ip b'))).toBe('passes');
+    expect(pathOutcome(marks + table('meta mark 0x1 drop', {priority: '6'}, '', 'ip b'))).toBe('DROP');
+    expect(pathOutcome(marks + table('meta mark 0x1 drop', {priority: '4'}, '', 'ip b'))).toBe('passes');
   });
 
   // As a kernel 6.18 was seen to do.
   test('of one priority are passed youngest first', () => {
     const [marks, drops] = [table('meta mark set 0x1', {}, '', 'ip a'), table('meta mark 0x1 drop', {}, '', 'ip b')];
-    expect(fate(marks + drops)).toBe('passes');
-    expect(fate(drops + marks)).toBe('DROP');
+    expect(pathOutcome(marks + drops)).toBe('passes');
+    expect(pathOutcome(drops + marks)).toBe('DROP');
   });
 
   // As a kernel 6.18 was seen to do.
   test('of address translation are all asked at dstnat, in their own order, until one translates', () => {
     const nat = (id: string, priority: string, to: string) => table(`tcp dport 80 dnat to ${to}`, {...dnat, priority}, '', id);
     const both = nat('ip a', '-50', '10.0.0.1:81') + nat('ip b', '-60', '10.0.0.2:82');
-    expect(fate(both)).toBe('10.0.0.2:82');
-    expect(fate(both + table('tcp dport 82 drop', {hook: 'prerouting', priority: '-80'}, '', 'ip c'))).toBe('DROP');
+    expect(pathOutcome(both)).toBe('10.0.0.2:82');
+    expect(pathOutcome(both + table('tcp dport 82 drop', {hook: 'prerouting', priority: '-80'}, '', 'ip c'))).toBe('DROP');
   });
 
   test('what the node sends to itself comes in again, and is not translated twice', () => {
     const nat = table('dnat to 10.0.0.1', dnat, '', 'ip a');
-    expect(fate(nat, {...own, to: '192.168.1.10'})).toBe('passes');
-    expect(fate(table('iifname "lo" drop', {hook: 'input'}), {...own, to: '192.168.1.10'})).toBe('DROP');
+    expect(pathOutcome(nat, {...own, to: '192.168.1.10'})).toBe('passes');
+    expect(pathOutcome(table('iifname "lo" drop', {hook: 'input'}), {...own, to: '192.168.1.10'})).toBe('DROP');
   });
 });
 
@@ -178,7 +178,7 @@ describe('conditions', () => {
       '\tset all {\n\t\ttype ipv4_addr\n\t\tflags interval\n\t\telements = { 10.0.0.1, * }\n\t}\n',
     ];
     const statement = condition.includes('vmap') ? condition : `${condition} drop`;
-    expect(fate(table(statement, {}, sets.join('')))).toBe(matches ? 'DROP' : 'passes');
+    expect(pathOutcome(table(statement, {}, sets.join('')))).toBe(matches ? 'DROP' : 'passes');
   });
 
   test.each([
@@ -187,11 +187,11 @@ describe('conditions', () => {
     ['iifname { "eth0", "eth1" } drop', {inInterface: 'eth1'}, 'DROP'],
     ['iifname . ip saddr { "eth1" . 10.244.1.5 } drop', {inInterface: 'eth1'}, 'DROP'],
     ['oifname "cni0" drop', {outInterface: 'cni0'}, 'DROP'],
-  ])('%s of %j', (rule, interfaces, end) => expect(fate(table(rule), {...sent, ...interfaces})).toBe(end));
+  ])('%s of %j', (rule, interfaces, end) => expect(pathOutcome(table(rule), {...sent, ...interfaces})).toBe(end));
 
   test('the node sends by no interface that it came in on', () => {
-    expect(fate(table('iifname != "eth0" drop', {hook: 'output'}), own)).toBe('DROP');
-    expect(fate(table('iifname "eth0" drop', {hook: 'output'}), own)).toBe('passes');
+    expect(pathOutcome(table('iifname != "eth0" drop', {hook: 'output'}), own)).toBe('DROP');
+    expect(pathOutcome(table('iifname "eth0" drop', {hook: 'output'}), own)).toBe('passes');
   });
 });
 
@@ -206,32 +206,32 @@ describe('what cannot be told', () => {
     'meta skuid 0',
     'xt match "x"',
   ])('%s', condition => {
-    expect(fate(table(`${condition} drop`))).toBe('UNDECIDED');
+    expect(pathOutcome(table(`${condition} drop`))).toBe('UNDECIDED');
     expect(outcomes(table(`${condition} drop`), sent)[0]?.reason).toContain(condition);
-    expect(fate(table(`${condition} accept`))).toBe('passes');
-    expect(fate(table(`${condition} counter log prefix "x"`))).toBe('passes');
-    expect(fate(table(`${condition} drop\ndrop`))).toBe('DROP');
+    expect(pathOutcome(table(`${condition} accept`))).toBe('passes');
+    expect(pathOutcome(table(`${condition} counter log prefix "x"`))).toBe('passes');
+    expect(pathOutcome(table(`${condition} drop\ndrop`))).toBe('DROP');
   });
 
   test('a statement that is not known may do anything, unless the packet ends alike', () => {
-    expect(fate(table('queue to 0'))).toBe('UNDECIDED');
-    expect(fate(table('ip daddr 10.0.0.1 queue to 0'))).toBe('passes');
-    expect(fate(table('xt target "TPROXY"'))).toBe('UNDECIDED');
+    expect(pathOutcome(table('queue to 0'))).toBe('UNDECIDED');
+    expect(pathOutcome(table('ip daddr 10.0.0.1 queue to 0'))).toBe('passes');
+    expect(pathOutcome(table('xt target "TPROXY"'))).toBe('UNDECIDED');
   });
 
   test('of a map with a key that cannot be told all verdicts are tried', () => {
-    expect(fate(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : drop }'))).toBe('UNDECIDED');
-    expect(fate(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : return }'))).toBe('passes');
-    expect(fate(table('dnat ip to jhash ip saddr mod 2 map { 0 : 10.0.0.1, 1 : 10.0.0.2 }', dnat))).toBe('UNDECIDED');
+    expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : drop }'))).toBe('UNDECIDED');
+    expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : return }'))).toBe('passes');
+    expect(pathOutcome(table('dnat ip to jhash ip saddr mod 2 map { 0 : 10.0.0.1, 1 : 10.0.0.2 }', dnat))).toBe('UNDECIDED');
   });
 
   test('beside one that can and does not hold it does not matter', () => {
-    expect(fate(table('limit rate 5/second ip daddr 10.0.0.1 drop'))).toBe('passes');
+    expect(pathOutcome(table('limit rate 5/second ip daddr 10.0.0.1 drop'))).toBe('passes');
   });
 
   test('a dump that was cut may hold more', () => {
     const text = table('accept') + table('accept', {}, '', 'ip b');
-    expect(fate(text)).toBe('passes');
+    expect(pathOutcome(text)).toBe('passes');
     const cut = walkNftPacket(parseNftText(text.slice(0, -10)), packetOf(sent), environment());
     expect(cut.map(({verdict}) => verdict)).toEqual(['undecided']);
   });
@@ -240,21 +240,21 @@ describe('what cannot be told', () => {
 describe('chance', () => {
   test('numgen gives equal shares', () => {
     expect(
-      fate(
+      pathOutcome(
         table(
           'meta l4proto tcp dnat ip to numgen random mod 4 map { 0 : 10.0.0.1 . 81, 1 : 10.0.0.2 . 82, 2 : 10.0.0.1 . 81, 3 : 10.0.0.3 . 83 }',
           dnat,
         ),
       ),
     ).toBe('25 % 10.0.0.2:82, 25 % 10.0.0.3:83, 50 % 10.0.0.1:81');
-    expect(fate(table('numgen inc mod 10 vmap { 0-3 : drop, 4 : accept }\nip daddr 10.96.1.1 reject'))).toBe(
+    expect(pathOutcome(table('numgen inc mod 10 vmap { 0-3 : drop, 4 : accept }\nip daddr 10.96.1.1 reject'))).toBe(
       '10 % passes, 40 % DROP, 50 % REJECT',
     );
-    expect(fate(table('numgen random mod 10 < 3 drop'))).toBe('30 % DROP, 70 % passes');
+    expect(pathOutcome(table('numgen random mod 10 < 3 drop'))).toBe('30 % DROP, 70 % passes');
   });
 
   test('iptables-nft spells its statistic so', () => {
-    expect(fate(table('meta random & 2147483647 < 536870912 drop'))).toBe('25 % DROP, 75 % passes');
+    expect(pathOutcome(table('meta random & 2147483647 < 536870912 drop'))).toBe('25 % DROP, 75 % passes');
   });
 });
 
@@ -268,38 +268,40 @@ describe('effects', () => {
     ['meta mark set 0x1 limit rate 5/second accept\nmeta mark 0x1 drop', 'UNDECIDED'],
     ['meta priority set 1:2\ntcp option maxseg size set rt mtu\ndrop', 'DROP'],
     ['ip daddr set 10.0.0.1', 'UNDECIDED'],
-  ])('%s', (rules, end) => expect(fate(table(rules))).toBe(end));
+  ])('%s', (rules, end) => expect(pathOutcome(table(rules))).toBe(end));
 
   test('translation', () => {
-    expect(fate(table('dnat to 10.0.0.1', dnat))).toBe('10.0.0.1:80');
-    expect(fate(table('redirect to :8080', dnat))).toBe('192.168.1.10:8080');
-    expect(fate(table('redirect', {...dnat, hook: 'output'}), own)).toBe('127.0.0.1:80');
-    expect(fate(table('dnat ip to tcp dport map { 80 : 10.0.0.1, 81 : 10.0.0.2 }', dnat))).toBe('10.0.0.1:80');
-    expect(fate(table('dnat ip to tcp dport map { 81 : 10.0.0.2 }\ndnat to 10.0.0.3', dnat))).toBe('10.0.0.3:80');
-    expect(fate(table('dnat to 10.0.0.1-10.0.0.9', dnat))).toBe('UNDECIDED');
-    expect(fate(table('masquerade fully-random', {type: 'nat', hook: 'postrouting', priority: 'srcnat'}))).toBe('passes masqueraded');
+    expect(pathOutcome(table('dnat to 10.0.0.1', dnat))).toBe('10.0.0.1:80');
+    expect(pathOutcome(table('redirect to :8080', dnat))).toBe('192.168.1.10:8080');
+    expect(pathOutcome(table('redirect', {...dnat, hook: 'output'}), own)).toBe('127.0.0.1:80');
+    expect(pathOutcome(table('dnat ip to tcp dport map { 80 : 10.0.0.1, 81 : 10.0.0.2 }', dnat))).toBe('10.0.0.1:80');
+    expect(pathOutcome(table('dnat ip to tcp dport map { 81 : 10.0.0.2 }\ndnat to 10.0.0.3', dnat))).toBe('10.0.0.3:80');
+    expect(pathOutcome(table('dnat to 10.0.0.1-10.0.0.9', dnat))).toBe('UNDECIDED');
+    expect(pathOutcome(table('masquerade fully-random', {type: 'nat', hook: 'postrouting', priority: 'srcnat'}))).toBe(
+      'passes masqueraded',
+    );
   });
 
   // As a kernel 6.18 was seen to do.
   test('before connection tracking every packet is invalid, and after it notrack is too late', () => {
     const raw: Hook = {hook: 'prerouting', priority: 'raw'};
-    expect(fate(table('ct state new drop', raw))).toBe('passes');
-    expect(fate(table('ct state invalid drop', raw))).toBe('DROP');
-    expect(fate(table('ct state invalid drop', {hook: 'prerouting', priority: '-199'}))).toBe('passes');
+    expect(pathOutcome(table('ct state new drop', raw))).toBe('passes');
+    expect(pathOutcome(table('ct state invalid drop', raw))).toBe('DROP');
+    expect(pathOutcome(table('ct state invalid drop', {hook: 'prerouting', priority: '-199'}))).toBe('passes');
     const late = table('notrack', {hook: 'prerouting', priority: 'mangle'}, '', 'ip a');
-    expect(fate(late + table('dnat to 10.0.0.1', dnat, '', 'ip b'))).toBe('10.0.0.1:80');
+    expect(pathOutcome(late + table('dnat to 10.0.0.1', dnat, '', 'ip b'))).toBe('10.0.0.1:80');
   });
 
   test('which source a masqueraded packet has is not known', () => {
     const nat = table('masquerade', {type: 'nat', hook: 'postrouting', priority: 'srcnat'}, '', 'ip a');
-    expect(fate(nat + table('ip saddr 10.244.1.5 drop', {hook: 'postrouting', priority: '99'}, '', 'ip b'))).toBe('DROP');
-    expect(fate(nat + table('ip saddr 10.244.1.5 drop', {hook: 'postrouting', priority: '101'}, '', 'ip b'))).toBe('UNDECIDED');
+    expect(pathOutcome(nat + table('ip saddr 10.244.1.5 drop', {hook: 'postrouting', priority: '99'}, '', 'ip b'))).toBe('DROP');
+    expect(pathOutcome(nat + table('ip saddr 10.244.1.5 drop', {hook: 'postrouting', priority: '101'}, '', 'ip b'))).toBe('UNDECIDED');
   });
 
   test('what is not tracked is not translated', () => {
     const untracked = table('notrack', {hook: 'prerouting', priority: 'raw'}, '', 'ip a');
-    expect(fate(untracked + table('dnat to 10.0.0.1', dnat, '', 'ip b'))).toBe('passes');
-    expect(fate(untracked + table('ct state untracked drop', {}, '', 'ip b'))).toBe('DROP');
+    expect(pathOutcome(untracked + table('dnat to 10.0.0.1', dnat, '', 'ip b'))).toBe('passes');
+    expect(pathOutcome(untracked + table('ct state untracked drop', {}, '', 'ip b'))).toBe('DROP');
   });
 });
 
@@ -325,19 +327,19 @@ describe('a node of kube-proxy 1.36', () => {
     ['a Service without endpoints', {from: '10.244.11.20', to: '10.96.1.14', port: 80}, 'REJECT'],
     ['a source outside the ranges', {from: '192.0.2.99', to: '203.0.113.13', port: 80}, 'DROP'],
     ['a node port at 127.0.0.1', {...own, to: '127.0.0.1', port: 30080}, 'passes'],
-  ])('%s', (_, packet, end) => expect(fate(dump, packet, local)).toBe(end));
+  ])('%s', (_, packet, end) => expect(pathOutcome(dump, packet, local)).toBe(end));
 
   test('a pod that reaches itself is masqueraded', () => {
-    expect(fate(dump, {from: '10.244.11.4', to: '10.96.1.1', port: 80}, local)).toContain('33 % 10.244.11.4:8080 masqueraded');
+    expect(pathOutcome(dump, {from: '10.244.11.4', to: '10.96.1.1', port: 80}, local)).toContain('33 % 10.244.11.4:8080 masqueraded');
   });
 
   test('a client that an affinity set holds comes back', () => {
     const set = 'affinity-UYYGHSSD-shop/sticky-short/tcp/http__10.244.11.5/8080';
     const packet: Sent = {from: '10.244.11.20', to: '10.96.1.11', port: 80};
-    expect(fate(dump, packet, local)).toContain('33 % 10.244.11.4:8080');
-    expect(fate(dump, packet, {...local, knownTo: [set]})).toBe('10.244.11.5:8080');
+    expect(pathOutcome(dump, packet, local)).toContain('33 % 10.244.11.4:8080');
+    expect(pathOutcome(dump, packet, {...local, knownTo: [set]})).toBe('10.244.11.5:8080');
     const alive = dump.replace(`set ${set} {`, `set ${set} {\n\t\telements = { 10.244.11.20 expires 9m59s996ms }`);
-    expect(fate(alive, packet, local)).toBe('10.244.11.5:8080');
+    expect(pathOutcome(alive, packet, local)).toBe('10.244.11.5:8080');
   });
 
   test('the rules on the way are told', () => {
