@@ -53,8 +53,8 @@ export function adapt<Expected extends Expectation<Item>, Item extends ServedPor
   if (detector !== null) assume(detector.assumption, detector.symptom);
   const picks = fittingPicks(given, expected, picked => under({picks: picked}));
   if (picks.size > 0) assume({picks}, null);
-  const nowhere = fitting(given, expected, {alternative: () => under({nodeName: ''}), mayChange: hasLocal});
-  if (nowhere.length >= 2) assume({nodeName: ''}, nodeNameMismatch(expected.context, nowhere));
+  const deadEnds = fitting(given, expected, {alternative: () => under({nodeName: ''}), mayChange: hasLocal});
+  if (deadEnds.length >= 2) assume({nodeName: ''}, nodeNameMismatch(expected.context, deadEnds));
   if (given.knowsZone) {
     const hinted = fitting(given, expected, {alternative: () => under({zone: null}), mayChange: isHinted});
     if (hinted.length >= 1) assume({zone: null}, zoneUnknown(expected.context, hinted));

@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
-import {caseBytes, material, packetOf, strangerEnvironment, tryCase} from './try-case.ts';
+import {caseBytes, material, packetOf, externalEnvironment, tryCase} from './try-case.ts';
 
 describe('mangled dumps', () => {
   test('crash nothing, hang nothing, and lose no line', async () => {
@@ -31,7 +31,7 @@ describe('what mangled dumps once broke', () => {
     statistic => {
       const [ruleset] = parseDumps(`*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -m statistic ${statistic} -j DROP\nCOMMIT\n`);
       const packet = packetOf({source: '10.244.11.4', destination: '10.96.1.1', port: 80, protocol: 'tcp'});
-      const outcomes = ruleset === undefined || packet === null ? [] : walkPacket(ruleset, packet, strangerEnvironment);
+      const outcomes = ruleset === undefined || packet === null ? [] : walkPacket(ruleset, packet, externalEnvironment);
       expect(outcomes).toEqual([expect.objectContaining({verdict: 'undecided', probability: 1})]);
     },
   );

@@ -113,7 +113,7 @@ function walkOne(ruleset: Ruleset, random: Random): readonly string[] {
   if (packet === null) return ['no packet'];
   const origin = random.pick<Packet['origin']>(['node', 'arriving']);
   const inInterface = random.pick([null, 'eth0', 'cali0a1b2c3d4e5']);
-  const outcomes = walkPacket(ruleset, {...packet, origin, inInterface}, strangerEnvironment);
+  const outcomes = walkPacket(ruleset, {...packet, origin, inInterface}, externalEnvironment);
   const sum = outcomes.reduce((total, {probability}) => total + probability, 0);
   return Math.abs(sum - 1) < 1e-6 ? [] : [`probabilities add up to ${sum} for ${JSON.stringify(parts)}`];
 }
@@ -136,7 +136,7 @@ export function packetOf(parts: PacketParts): Packet | null {
   };
 }
 
-export const strangerEnvironment: Environment = {
+export const externalEnvironment: Environment = {
   isLocal: ({text}) => text === '172.18.0.11' || text === '127.0.0.1' || text === '::1',
   canBeInterface: () => null,
   inSet: () => null,

@@ -13,7 +13,7 @@ const node = '192.168.1.10';
 const otherAddress = '10.9.9.9';
 const loopback = '127.0.0.1';
 const client = '203.0.113.9';
-const stranger = '203.0.113.200';
+const externalClient = '203.0.113.200';
 
 const port = {name: 'http', port: 80, protocol: 'TCP'};
 const ports = [{name: 'http', port: 8080, protocol: 'TCP'}];
@@ -246,12 +246,12 @@ describe('source ranges (TestLoadBalancer)', () => {
   test.each<readonly [string, Sent, string]>([
     ['a pod to the cluster IP', {from: pod, ...toCluster}, local],
     ['a client to the node port', {from: client, ...toNode}, arrives],
-    ['a stranger to the node port: ranges do not hold there', {from: stranger, ...toNode}, arrives],
-    ['a stranger to the external IP: nor there', {from: stranger, ...toExternal}, arrives],
+    ['a stranger to the node port: ranges do not hold there', {from: externalClient, ...toNode}, arrives],
+    ['a stranger to the external IP: nor there', {from: externalClient, ...toExternal}, arrives],
     ['a client to the first address', {from: client, ...toBalancer}, arrives],
     ['a client to the second address', {from: client, to: '198.51.100.17', port: 80}, arrives],
-    ['a stranger to the first address', {from: stranger, ...toBalancer}, 'DROP'],
-    ['a stranger to the second address', {from: stranger, to: '198.51.100.17', port: 80}, 'DROP'],
+    ['a stranger to the first address', {from: externalClient, ...toBalancer}, 'DROP'],
+    ['a stranger to the second address', {from: externalClient, to: '198.51.100.17', port: 80}, 'DROP'],
     ['a pod to the first address', {from: pod, ...toBalancer}, 'DROP'],
     ['a pod to the second address', {from: pod, to: '198.51.100.17', port: 80}, 'DROP'],
     ['the node, which is in a range', {from: node, ...toBalancer}, arrives],
@@ -270,7 +270,7 @@ describe('source ranges (TestLoadBalancer)', () => {
   test('before 1.25 are kept by a mark, which the kubelet turns into a DROP', () => {
     const old = cluster(ranges, [here], {ingress, version: '1.23'});
     expect(flow(old, {from: client, ...toBalancer})).toBe(arrives);
-    expect(flow(old, {from: stranger, ...toBalancer})).toBe('DROP');
+    expect(flow(old, {from: externalClient, ...toBalancer})).toBe('DROP');
   });
 });
 

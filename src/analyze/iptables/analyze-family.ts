@@ -45,8 +45,8 @@ export function judgeFamily(given: FamilyCase): FamilyJudgement {
       expected.forgetting(() => judgePort({item, differences: own, expected, actual, view}).map(withTextsOnly)),
     ),
   );
-  const strangers = new Set(known.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));
-  const misnamed = [...strangers].flatMap(name =>
+  const unknownChains = new Set(known.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));
+  const misnamed = [...unknownChains].flatMap(name =>
     actual.forgetting(isOfOnePort, () => misnamedChains([actual.chain('nat', name) ?? []].flat(), expected.family)),
   );
   return {

@@ -9,7 +9,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import {affinityRules} from './affinity-rules.ts';
 import {pathOutcomeOf} from './iptables-outcome.ts';
-import {IptablesSense} from './iptables-semantics.ts';
+import {IptablesSemantics} from './iptables-semantics.ts';
 import {judgeLeftDifferences} from './residual-differences.ts';
 import {type PortCase, PortDifferences} from './port-differences.ts';
 import {judgeStaleEntries} from './stale-entries.ts';
@@ -25,7 +25,7 @@ export function judgePort(given: PortCase): readonly Symptom<Rule>[] {
   const comparisons = probesFor({item, context: expected.context, hairpins: hairpins(given)}).map(probe => tryProbe(given, probe));
   const changesOutcome = comparePathOutcomes({
     ...{item, comparisons, symptoms},
-    sense: new IptablesSense(given, own),
+    semantics: new IptablesSemantics(given, own),
     affinity: differ => affinityRules({item, own, symptoms, changesOutcome: differ}),
   });
   judgeStaleEntries(given, own, symptoms);

@@ -116,7 +116,7 @@ function merged(shown: Chain, right: Chain): readonly Rule[] {
 }
 
 /** Chains of the excerpt that belong to no Service port that is known, in words; empty when there is none. */
-export function describeStrangers(excerpt: Ruleset, expected: ExpectedRuleset): string {
+export function describeUnknownChains(excerpt: Ruleset, expected: ExpectedRuleset): string {
   const names = [...(excerpt.tables.get('nat')?.chains.keys() ?? [])].filter(name => {
     const parsed = parseChainName(name);
     return parsed !== null && parsed.role !== 'SEP' && expected.portOfHash(parsed.hash) === undefined;

@@ -11,7 +11,7 @@ import {ipsetsOf, knowsZone} from '../node-input.ts';
 import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {Expect} from './family-case.ts';
-import {completeExcerpt, describeRules, describeStrangers, isExcerpt} from './excerpt.ts';
+import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
 import {garbledRules} from './invalid-rules.ts';
 import {judgeFamily} from './analyze-family.ts';
 import {countRules} from './read-dumps.ts';
@@ -79,8 +79,8 @@ function isSeen({kind, severity}: Symptom): boolean {
 }
 
 function partly(ruleset: Ruleset, expected: ExpectedRuleset): string {
-  const strangers = describeStrangers(ruleset, expected);
-  return `the dump is an excerpt, ${describeRules(ruleset)}: it was judged by what it holds, and all else was taken to be as it should be${strangers}`;
+  const unknownChains = describeUnknownChains(ruleset, expected);
+  return `the dump is an excerpt, ${describeRules(ruleset)}: it was judged by what it holds, and all else was taken to be as it should be${unknownChains}`;
 }
 
 /** Null when the ruleset holds the tables that Services live in. */

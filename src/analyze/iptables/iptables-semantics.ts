@@ -2,15 +2,15 @@ import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
-import type {Evidence, KeyedSymptom, Misdirected, RuleSense, Subject} from '../outcomes/compare-outcomes.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/compare-outcomes.ts';
 import {isEntryRule} from './entry-rule.ts';
 import {balancingRole} from './iptables-outcome.ts';
 import type {PortCase, PortDifferences} from './port-differences.ts';
 import {isOfAffinity, isPick, isShared, hasMatch} from './rule-roles.ts';
-import {brokenJumps, leadsNowhere, letsGo, type SpecialCase, takenOut} from './special-probes.ts';
+import {brokenJumps, isDeadEnd, fallsThrough, type SpecialCase, intercepted} from './special-probes.ts';
 
 /** What the rules of iptables tell beside the fates of packets, for one Service port. */
-export class IptablesSense implements RuleSense<Rule> {
+export class IptablesSemantics implements ModeSemantics<Rule> {
   readonly #case: PortCase;
   readonly #own: PortDifferences;
   readonly #special: SpecialCase;
@@ -38,7 +38,7 @@ export class IptablesSense implements RuleSense<Rule> {
     return verdict === 'drop' && last?.table === 'filter' && !this.#own.extraRules().some(({text}) => text === last.text);
   }
 
-  holdsNoEntry(): boolean {
+  hasNoEntry(): boolean {
     const {expected, item} = this.#case;
     const missing = new Set(this.#own.missingRules().map(({text}) => text));
     return expected
@@ -78,10 +78,10 @@ export class IptablesSense implements RuleSense<Rule> {
   special(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
     const {expected, actual} = comparison;
     const isUnentered = actual.destinations.size === 0 && actual.outcomes.every(outcome => this.isUnentered(outcome));
-    if (isUnentered) return takenOut(this.#special, comparison);
+    if (isUnentered) return intercepted(this.#special, comparison);
     const broken = brokenJumps(this.#special, comparison);
     if (broken.length > 0 || expected.destinations.size === 0) return broken;
-    for (const cause of [takenOut, leadsNowhere, letsGo]) {
+    for (const cause of [intercepted, isDeadEnd, fallsThrough]) {
       const said = cause(this.#special, comparison);
       if (said.length > 0) return said;
     }

@@ -40,7 +40,7 @@ function isEmpty({actual, expected}: PortCase, chain: string): boolean {
 }
 
 /** A rule that is not kube-proxy's, in a chain of its own, takes all packets before they come to an endpoint's chain. */
-export function takenOut({own, isPassedBy}: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+export function intercepted({own, isPassedBy}: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const extra = new Set(own.extraRules().map(({text}) => text));
   const takers = actual.outcomes.map(outcome => {
     const rule = outcome.path.find(found => found.table === 'nat' && endsWay(found) && extra.has(found.text));
@@ -68,10 +68,7 @@ function endsWay({chain, target}: Rule): boolean {
 }
 
 /** A chain behind the entry is entered and left again: the rule that leads on to the endpoints is gone. */
-export function leadsNowhere(
-  {item, own, isPassedBy}: SpecialCase,
-  {expected, actual, probe}: ProbeComparison,
-): readonly KeyedSymptom<Rule>[] {
+export function isDeadEnd({item, own, isPassedBy}: SpecialCase, {expected, actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   if (actual.destinations.size > 0 || !actual.outcomes.every(isPassedBy)) return [];
   const balancing = balancingChain(expected);
   const jumps = (actual.outcomes[0]?.path ?? []).filter(({target}) => own.isOwn(target?.name ?? ''));
@@ -89,7 +86,7 @@ export function leadsNowhere(
 }
 
 /** The chain that picks the endpoint is entered and lets packets out again: what they meet behind it is its doing. */
-export function letsGo(given: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+export function fallsThrough(given: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const {expected, actual} = comparison;
   const chain = balancingChain(expected);
   if (chain === null || !actual.outcomes.some(({path}) => isLeft(path, chain)) || given.misdirected(comparison).size > 0) return [];

@@ -8,7 +8,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {memberEvidence, serverEvidence} from './evidence.ts';
 import type {MemberDifference, PortDifferences} from './ipvs-differences.ts';
 import {ipvsProbes} from './ipvs-probes.ts';
-import {IpvsSense, settingEvidence} from './ipvs-semantics.ts';
+import {IpvsSemantics, settingEvidence} from './ipvs-semantics.ts';
 import {pathOutcomeOn, type IpvsSides} from './ipvs-sides.ts';
 
 export interface IpvsPortCase {
@@ -28,8 +28,8 @@ export function judgeIpvsPort({item, differences, expected, sides, nodeName}: Ip
     actual: pathOutcomeOn(sides.actual, probe.packet),
   }));
   const serverCount = [...expected.servers.values()].flat().filter(({owner}) => owner === item).length;
-  const sense = new IpvsSense({item, differences, sides, serverCount, nodeName});
-  comparePathOutcomes({item, comparisons, sense, symptoms});
+  const semantics = new IpvsSemantics({item, differences, sides, serverCount, nodeName});
+  comparePathOutcomes({item, comparisons, semantics, symptoms});
   // What is refused for want of an element is masqueraded by the same element.
   if (symptoms.has('unexpected-reject')) symptoms.drop('masquerade-mismatch');
   judgeSettings(item, differences, symptoms);

@@ -5,13 +5,13 @@ import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
 import {realServerRule, serverRule} from '../../trace/balance.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
-import type {Evidence, KeyedSymptom, Misdirected, RuleSense, Subject} from '../outcomes/compare-outcomes.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/compare-outcomes.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import {addressEvidence, memberEvidence, serverEvidence} from './evidence.ts';
 import type {PortDifferences} from './ipvs-differences.ts';
 import type {IpvsSides} from './ipvs-sides.ts';
 
-export interface SenseInput {
+export interface SemanticsInput {
   readonly item: ServedPort;
   readonly differences: PortDifferences;
   readonly sides: IpvsSides;
@@ -22,12 +22,12 @@ export interface SenseInput {
 }
 
 /** What IPVS mode knows of a Service port beside the fates of its packets. */
-export class IpvsSense implements RuleSense<Rule> {
-  readonly #given: SenseInput;
+export class IpvsSemantics implements ModeSemantics<Rule> {
+  readonly #given: SemanticsInput;
   readonly #local: ReadonlySet<string>;
   readonly #cluster: ReadonlySet<string>;
 
-  constructor(given: SenseInput) {
+  constructor(given: SemanticsInput) {
     this.#given = given;
     const {all, endpoints} = given.item;
     const names = (list: readonly {readonly hostPort: string}[]): ReadonlySet<string> => new Set(list.map(({hostPort}) => hostPort));
@@ -38,10 +38,10 @@ export class IpvsSense implements RuleSense<Rule> {
   /** It went on to the node itself or past it, or was kept off the node's own ports. */
   isUnentered({verdict, destination, path}: Outcome): boolean {
     if (verdict === 'accept') return destination === null;
-    return verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER' && this.holdsNoEntry();
+    return verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER' && this.hasNoEntry();
   }
 
-  holdsNoEntry(): boolean {
+  hasNoEntry(): boolean {
     return this.#given.differences.missingServers.length === this.#given.serverCount;
   }
 

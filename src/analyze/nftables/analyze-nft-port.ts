@@ -8,7 +8,7 @@ import {affinityRules} from './nft-affinity-rules.ts';
 import {judgeLeft} from './nft-residual-differences.ts';
 import type {NftPortCase} from './nft-case.ts';
 import {tryNftProbe} from './nft-outcome.ts';
-import {NftSense} from './nft-semantics.ts';
+import {NftSemantics} from './nft-semantics.ts';
 import {judgeStaleEntries} from './stale-nft-entries.ts';
 
 /**
@@ -20,8 +20,8 @@ export function judgeNftPort(given: NftPortCase): readonly Symptom<RuleText>[] {
   const symptoms = new SymptomList<RuleText>(item.port);
   const probes = probesFor({item, context: expected.context, hairpins: changedEndpoints(given)});
   const comparisons = probes.map(probe => tryNftProbe(expected, view, probe));
-  const sense = new NftSense(given);
-  const changesOutcome = comparePathOutcomes({item, comparisons, sense, symptoms, affinity: () => affinityRules(given, symptoms)});
+  const semantics = new NftSemantics(given);
+  const changesOutcome = comparePathOutcomes({item, comparisons, semantics, symptoms, affinity: () => affinityRules(given, symptoms)});
   judgeStaleEntries(given, symptoms);
   judgeLeft(given, symptoms, changesOutcome);
   return symptoms.all;

@@ -8,7 +8,7 @@ import {
   type KeyedSymptom,
   type Misdirected,
   missingEndpointText,
-  type RuleSense,
+  type ModeSemantics,
   type Subject,
   whose,
 } from '../outcomes/compare-outcomes.ts';
@@ -17,7 +17,7 @@ import type {NftPortDifference} from './nft-case.ts';
 import {pickingChain, targetsOf} from './nft-outcome.ts';
 
 /** What the rules and elements of one Service port tell, beyond the fates of packets. */
-export class NftSense implements RuleSense<RuleText> {
+export class NftSemantics implements ModeSemantics<RuleText> {
   readonly #case: NftPortCase;
 
   constructor(given: NftPortCase) {
@@ -31,7 +31,7 @@ export class NftSense implements RuleSense<RuleText> {
     return verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? '') && !this.#extra().some(isRefusal);
   }
 
-  holdsNoEntry(): boolean {
+  hasNoEntry(): boolean {
     const {item, expected, actual} = this.#case;
     const entries = expected.objectsOf(item).elements.filter(({set}) => leadsIn(set));
     return entries.every(({set, key, value}) => actual.set(set)?.elements.get(key)?.value !== value);
@@ -87,7 +87,7 @@ export class NftSense implements RuleSense<RuleText> {
   special(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
     const broken = this.#brokenJumps(comparison);
     if (broken.length > 0) return broken;
-    return this.#takenOut(comparison) ?? this.#leadsNowhere(comparison) ?? [];
+    return this.#intercepted(comparison) ?? this.#isDeadEnd(comparison) ?? [];
   }
 
   /** A rule or element on the way leads to a chain that is missing or empty although it should lead on. */
@@ -123,8 +123,10 @@ export class NftSense implements RuleSense<RuleText> {
   }
 
   /** A rule that is not kube-proxy's, in a chain of the Service, takes all packets before they come to an endpoint. */
-  #takenOut({actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
-    const takers = actual.outcomes.map(({verdict, path}) => (verdict === 'accept' ? path.find(rule => this.#isStranger(rule)) : undefined));
+  #intercepted({actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+    const takers = actual.outcomes.map(({verdict, path}) =>
+      verdict === 'accept' ? path.find(rule => this.#isThirdParty(rule)) : undefined,
+    );
     const [rule] = takers;
     if (rule === undefined || takers.includes(undefined)) return null;
     const detail = `a rule in ${rule.chain} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
@@ -133,7 +135,7 @@ export class NftSense implements RuleSense<RuleText> {
   }
 
   /** An extra rule that ends the way and stands in the place of none of kube-proxy's. */
-  #isStranger(rule: RuleText): boolean {
+  #isThirdParty(rule: RuleText): boolean {
     const isThis = ({kind, rule: other}: NftPortDifference): boolean =>
       kind === 'extra' && other.text === rule.text && other.chain === rule.chain;
     if (!/(?:^| )(?:accept|return|dnat|redirect)(?: |$)/.test(rule.text) || !this.#case.differences.some(isThis)) return false;
@@ -142,7 +144,7 @@ export class NftSense implements RuleSense<RuleText> {
   }
 
   /** The entry leads to a chain, and packets come back from there as they were: the rule that leads on is gone. */
-  #leadsNowhere(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+  #isDeadEnd(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
     const {expected, actual, probe} = comparison;
     const back = actual.outcomes.every(({verdict, destination, path}) =>
       verdict === 'accept' ? destination === null : verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? ''),

@@ -9,11 +9,11 @@ import type {SymptomKind} from '../symptoms/symptom.ts';
 import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
 
 /** What a proxy mode knows of its rules that the fates of packets do not tell. */
-export interface RuleSense<R extends RuleText> {
+export interface ModeSemantics<R extends RuleText> {
   /** The packet ended as it would if the node knew nothing of the Service at this entry. */
   isUnentered(outcome: Outcome<R>): boolean;
   /** Nothing on the node leads to the Service port any more, from whatever entry. */
-  holdsNoEntry(): boolean;
+  hasNoEntry(): boolean;
   /** Why a packet is dropped or rejected: the source is in no range, the policy is Local and no endpoint here, or anything else. */
   refusedFor(outcome: Outcome<R>): 'ranges' | 'policy' | 'other';
   /** By which traffic policy the endpoints were picked; null when no rule tells. */
@@ -51,7 +51,7 @@ export interface Evidence<R extends RuleText> {
 export interface OutcomeCase<R extends RuleText> {
   readonly item: ServedPort;
   readonly comparisons: readonly ProbeComparison<R>[];
-  readonly sense: RuleSense<R>;
+  readonly semantics: ModeSemantics<R>;
   readonly symptoms: SymptomList<R>;
   /** What the rules of session affinity show by themselves; asked when endpoints have been judged. Null for nothing. */
   readonly affinity?: (changesOutcome: boolean) => PortSymptom<R> | null;
@@ -68,15 +68,15 @@ export function comparePathOutcomes<R extends RuleText>(given: OutcomeCase<R>): 
 class OutcomeComparison<R extends RuleText> {
   readonly #item: ServedPort;
   readonly #comparisons: readonly ProbeComparison<R>[];
-  readonly #sense: RuleSense<R>;
+  readonly #semantics: ModeSemantics<R>;
   readonly #symptoms: SymptomList<R>;
   readonly #affinity: NonNullable<OutcomeCase<R>['affinity']>;
 
-  constructor({item, comparisons, sense, symptoms, affinity = () => null}: OutcomeCase<R>) {
+  constructor({item, comparisons, semantics, symptoms, affinity = () => null}: OutcomeCase<R>) {
     this.#affinity = affinity;
     this.#item = item;
     this.#comparisons = comparisons;
-    this.#sense = sense;
+    this.#semantics = semantics;
     this.#symptoms = symptoms;
   }
 
@@ -108,9 +108,9 @@ class OutcomeComparison<R extends RuleText> {
       if (comparison.expected.destinations.size > 0 && !entered.has(name) && !whole.has(name)) whole.set(name, comparison);
     }
     if (whole.size === 0) return new Set();
-    if (whole.size === this.#servedEntries().size && this.#sense.holdsNoEntry()) {
+    if (whole.size === this.#servedEntries().size && this.#semantics.hasNoEntry()) {
       const detail = 'the node knows nothing of it: no entry leads to an endpoint';
-      this.#symptoms.say({kind: 'service-not-programmed', detail, ...this.#sense.evidence({kind: 'service'})});
+      this.#symptoms.say({kind: 'service-not-programmed', detail, ...this.#semantics.evidence({kind: 'service'})});
     } else {
       for (const comparison of whole.values()) if (!this.#saySpecial(comparison)) this.#missingEntry(comparison);
     }
@@ -124,11 +124,11 @@ class OutcomeComparison<R extends RuleText> {
   }
 
   #isUnentered({actual}: ProbeComparison<R>): boolean {
-    return actual.destinations.size === 0 && actual.outcomes.every(outcome => this.#sense.isUnentered(outcome));
+    return actual.destinations.size === 0 && actual.outcomes.every(outcome => this.#semantics.isUnentered(outcome));
   }
 
   #missingEntry({probe: {entry}, actual}: ProbeComparison<R>): void {
-    const found = this.#sense.evidence({kind: 'entry', entry});
+    const found = this.#semantics.evidence({kind: 'entry', entry});
     const detail =
       found.expected.length > 0
         ? `its ${entryText(entry)} is not programmed, while other entries are`
@@ -150,7 +150,7 @@ class OutcomeComparison<R extends RuleText> {
   }
 
   #saySpecial(comparison: ProbeComparison<R>): boolean {
-    const special = this.#sense.special(comparison);
+    const special = this.#semantics.special(comparison);
     for (const {symptom, key} of special) this.#symptoms.say(symptom, key);
     return special.length > 0;
   }
@@ -170,7 +170,7 @@ class OutcomeComparison<R extends RuleText> {
   #shouldBeRefused(comparison: ProbeComparison<R>): void {
     const {expected, actual, probe} = comparison;
     const [outcome] = expected.outcomes;
-    const reason = outcome === undefined ? 'other' : this.#sense.refusedFor(outcome);
+    const reason = outcome === undefined ? 'other' : this.#semantics.refusedFor(outcome);
     const decisive = outcome?.path.at(-1);
     const evidence = {expected: decisive === undefined ? [] : [decisive], actual: actual.outcomes[0]?.path.slice(0, 3) ?? []};
     const entry = entryText(probe.entry);
@@ -191,14 +191,14 @@ class OutcomeComparison<R extends RuleText> {
   /** The endpoints are picked by the other policy, or packets are dropped as the other policy would have it. */
   #otherPolicy(comparison: ProbeComparison<R>): boolean {
     const {expected, actual, probe} = comparison;
-    const should = this.#sense.policyOf(expected);
-    const does = this.#sense.policyOf(actual);
-    const dropped = actual.outcomes.some(outcome => outcome.verdict === 'drop' && this.#sense.refusedFor(outcome) === 'policy');
+    const should = this.#semantics.policyOf(expected);
+    const does = this.#semantics.policyOf(actual);
+    const dropped = actual.outcomes.some(outcome => outcome.verdict === 'drop' && this.#semantics.refusedFor(outcome) === 'policy');
     if ((should === does || does === null || should === null) && !dropped) return false;
     const detail = dropped
       ? `${whose(probe)} are dropped for want of a local endpoint, and should go to ${describePathOutcome(expected)}`
       : `${whose(probe)} are spread as for ${does} policy, and should be as for ${should}`;
-    const evidence = this.#sense.evidence({kind: 'policy', comparison});
+    const evidence = this.#semantics.evidence({kind: 'policy', comparison});
     this.#symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entryText(probe.entry)}`);
     return true;
   }
@@ -208,7 +208,7 @@ class OutcomeComparison<R extends RuleText> {
     const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
     const rule = outcome?.path.at(-1);
     const evidence = {expected: [...expected.destinations.values()][0]?.path.slice(0, 3) ?? [], actual: rule === undefined ? [] : [rule]};
-    if (outcome !== undefined && this.#sense.refusedFor(outcome) === 'ranges') {
+    if (outcome !== undefined && this.#semantics.refusedFor(outcome) === 'ranges') {
       const ranges = this.#item.port.sourceRanges.length > 0;
       const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges let them in' : 'there are no loadBalancerSourceRanges'}`;
       return this.#symptoms.say(
@@ -227,7 +227,7 @@ class OutcomeComparison<R extends RuleText> {
     const {expected, actual, probe} = comparison;
     const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
     const extra = [...actual.destinations.keys()].filter(destination => !expected.destinations.has(destination));
-    const wrong = this.#sense.misdirected(actual);
+    const wrong = this.#semantics.misdirected(actual);
     for (const [endpoint, {rule, destination}] of wrong) this.#wrongAddress(endpoint, {rule, destination}, comparison);
     const elsewhere = new Set([...wrong.values()].map(({destination}) => destination));
     for (const endpoint of missing) if (!wrong.has(endpoint)) this.#missingEndpoint(endpoint, comparison);
@@ -239,14 +239,14 @@ class OutcomeComparison<R extends RuleText> {
   }
 
   #wrongAddress(endpoint: string, {rule, destination}: Misdirected<R>, comparison: ProbeComparison<R>): void {
-    const {expected} = this.#sense.evidence({kind: 'endpoint', endpoint, comparison});
+    const {expected} = this.#semantics.evidence({kind: 'endpoint', endpoint, comparison});
     const detail = `the rule of endpoint ${endpoint} sends traffic to ${destination}`;
     this.#symptoms.say({kind: 'wrong-endpoint-address', endpoint, detail, expected, actual: [rule]}, `wrong ${endpoint}`);
   }
 
   #missingEndpoint(endpoint: string, comparison: ProbeComparison<R>): void {
     const detail = missingEndpointText(this.#item, endpoint, comparison.probe);
-    const evidence = this.#sense.evidence({kind: 'endpoint', endpoint, comparison});
+    const evidence = this.#semantics.evidence({kind: 'endpoint', endpoint, comparison});
     this.#symptoms.say({kind: 'missing-endpoint', endpoint, detail, ...evidence}, `missing ${endpoint}`);
   }
 
@@ -254,7 +254,7 @@ class OutcomeComparison<R extends RuleText> {
     const share = comparison.actual.destinations.get(endpoint);
     const percent = share === undefined ? '' : `${percentText(share.probability)} of `;
     const detail = `${percent}the traffic${through(comparison.probe)} goes to ${endpoint}, which ${this.#stateOf(endpoint)}`;
-    const {actual} = this.#sense.evidence({kind: 'endpoint', endpoint, comparison});
+    const {actual} = this.#semantics.evidence({kind: 'endpoint', endpoint, comparison});
     this.#symptoms.say({kind: 'stale-endpoint', endpoint, detail, expected: [], actual}, `stale ${endpoint}`);
   }
 
@@ -272,7 +272,7 @@ class OutcomeComparison<R extends RuleText> {
     if ([...expected.destinations].every(([destination, {probability}]) => near(probability, shareOf(destination)))) return;
     const shares = [...actual.destinations].map(([destination, {probability}]) => `${destination} ${percentText(probability)}`);
     const detail = `traffic${through(comparison.probe)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
-    this.#symptoms.say({kind: 'uneven-balance', detail, ...this.#sense.evidence({kind: 'shares'})}, 'uneven');
+    this.#symptoms.say({kind: 'uneven-balance', detail, ...this.#semantics.evidence({kind: 'shares'})}, 'uneven');
   }
 
   #compareMasquerade(comparison: ProbeComparison<R>): void {
@@ -292,7 +292,7 @@ class OutcomeComparison<R extends RuleText> {
       ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} are not masqueraded${isHairpin ? ': a pod that is given its own connection never sees an answer' : ', and should be'}`
       : `packets from ${who} through its ${entry} are masqueraded, and should keep their source address`;
     const mustReturn = should && (isHairpin || (probe.entry.kind !== 'clusterIP' && !this.#item.port.externalPolicyLocal));
-    const evidence = this.#sense.evidence({kind: 'masquerade', comparison});
+    const evidence = this.#semantics.evidence({kind: 'masquerade', comparison});
     const cause = evidence.expected[0]?.text ?? evidence.actual[0]?.text ?? entry;
     this.#symptoms.say(
       {
@@ -310,7 +310,7 @@ class OutcomeComparison<R extends RuleText> {
   #lostAffinity(comparison: ProbeComparison<R>): void {
     if (hasSameEnds(comparison.expected, comparison.actual)) return this.#compareMasquerade(comparison);
     const detail = `a client that came before is not led back to its endpoint through its ${entryText(comparison.probe.entry)}`;
-    this.#symptoms.say({kind: 'session-affinity-mismatch', detail, ...this.#sense.evidence({kind: 'affinity'})}, 'affinity');
+    this.#symptoms.say({kind: 'session-affinity-mismatch', detail, ...this.#semantics.evidence({kind: 'affinity'})}, 'affinity');
   }
 
   /** Packets go where they should, by a rule that does not remember the client, or remembers it for somebody else. */

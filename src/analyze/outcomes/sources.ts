@@ -62,14 +62,14 @@ export function podInterface({detector}: NodeContext): string | null {
   return detector.kind === 'prefix' ? `${detector.name}0` : null;
 }
 
-const strangers: Readonly<Record<string, readonly string[]>> = {
+const unknownChains: Readonly<Record<string, readonly string[]>> = {
   IPv4: ['198.18.77.7', '203.0.113.250', '192.0.2.250', '100.127.250.9', '45.67.89.10'],
   IPv6: ['2001:db8:ffff::77', '2600:77:77::77'],
 };
 
 /** An address that is in none of the networks and not the node's. */
 function outsideAddress({family, facts}: NodeContext, inside: readonly Cidr[]): string | undefined {
-  return strangers[family]?.find(text => {
+  return unknownChains[family]?.find(text => {
     const address = parseAddress(text);
     return address !== null && !facts.addresses.includes(text) && !inside.some(cidr => contains(cidr, address));
   });

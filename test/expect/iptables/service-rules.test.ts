@@ -610,19 +610,19 @@ describe('gates', () => {
 
 describe('node ports', () => {
   const row = {spec: nodePort, endpoints: [here, there]};
-  const nowhere = {nodePortAddresses: ['172.16.0.0/12']};
+  const deadEnds = {nodePortAddresses: ['172.16.0.0/12']};
   const counted = `-d 127.0.0.0/8 -p tcp ${remark('shop/web:http')} -m tcp --dport 30080 -m nfacct --nfacct-name  localhost_nps_accepted_pkts -j EXT`;
 
   test.each(['1.25', '1.26'])('on no address of the node are not written (%s), the chain behind them is', version => {
-    expect(rulesOf(row, {version, config: nowhere})).toEqual({'nat/KUBE-SERVICES': [a1('SVC')], EXT: external, ...cluster});
-    expect(rulesOf({...row, endpoints: []}, {version, config: nowhere})).toEqual({
+    expect(rulesOf(row, {version, config: deadEnds})).toEqual({'nat/KUBE-SERVICES': [a1('SVC')], EXT: external, ...cluster});
+    expect(rulesOf({...row, endpoints: []}, {version, config: deadEnds})).toEqual({
       'filter/KUBE-SERVICES': [refusal('10.96.1.1', 'reject')],
     });
   });
 
   test.each(['1.27', '1.36'])('on no address of the node are written all the same (%s)', version => {
-    expect(rulesOf(row, {version, config: nowhere})).toMatchObject({'nat/KUBE-NODEPORTS': [c1]});
-    expect(rulesOf({...row, endpoints: []}, {version, config: nowhere})).toMatchObject({
+    expect(rulesOf(row, {version, config: deadEnds})).toMatchObject({'nat/KUBE-NODEPORTS': [c1]});
+    expect(rulesOf({...row, endpoints: []}, {version, config: deadEnds})).toMatchObject({
       'filter/KUBE-EXTERNAL-SERVICES': [b5('reject')],
     });
   });
