@@ -18,7 +18,7 @@ export function expectationOf(expected: ExpectedRuleset): Expectation<PortOnNode
   return {
     owners: expected.ports,
     rulesOf: item => expected.rulesOf(item),
-    frame: () => expected.frame(),
+    baseRules: () => expected.baseRules(),
     open: new Set(open),
     unordered: new Set(unordered),
   };
@@ -26,11 +26,11 @@ export function expectationOf(expected: ExpectedRuleset): Expectation<PortOnNode
 
 /** A ruleset that was read as something to compare with: all its rules are of the frame. */
 export function expectationFrom(ruleset: Ruleset): Expectation<never> {
-  const frame = new Map<string, readonly string[]>();
+  const baseRules = new Map<string, readonly string[]>();
   for (const table of ruleset.tables.values()) {
     for (const chain of table.chains.values()) {
       const lines = chain.text() === '' ? [] : chain.text().split('\n');
-      frame.set(
+      baseRules.set(
         `${table.name}/${chain.name}`,
         lines.map(line => line.slice(`-A ${chain.name} `.length)),
       );
@@ -41,7 +41,7 @@ export function expectationFrom(ruleset: Ruleset): Expectation<never> {
     rulesOf: () => {
       throw new Error('it has no owners');
     },
-    frame: () => frame,
+    baseRules: () => baseRules,
     open: new Set(open),
     unordered: new Set(unordered),
   };

@@ -22,7 +22,7 @@ export function expectedTable({api, node, family = 'IPv4', overrides = {}}: Expe
 /** All chains of a table that hold rules: the texts of these by name. */
 export function chainsOf(table: ExpectedTable): Readonly<Record<string, readonly string[]>> {
   const own = table.ports.flatMap(item => [...table.objectsOf(item).chains]);
-  return Object.fromEntries([...table.frame.map(({name, rules}) => [name, rules] as const), ...own]);
+  return Object.fromEntries([...table.baseRules.map(({name, rules}) => [name, rules] as const), ...own]);
 }
 
 /** The elements of a set or map, as nft lists them, in order. */

@@ -38,7 +38,7 @@ export function iptablesSave(expected: ExpectedRuleset, random: Random): string 
     for (const {table, chain, text} of shared) add(table, chain, `-A ${chain} ${text}`);
     for (const [chain, text] of own) add('nat', chain, text);
   }
-  for (const [place, texts] of expected.frame()) {
+  for (const [place, texts] of expected.baseRules()) {
     const [table = '', chain = ''] = place.split('/');
     add(table, chain, ...texts.map(text => `-A ${chain} ${text}`));
   }

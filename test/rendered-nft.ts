@@ -4,9 +4,9 @@ import type {SetShape} from '../src/expect/nftables/base-sets.ts';
 /** An expected table as `nft list ruleset` prints it. */
 export function nftText(table: ExpectedTable): string {
   const objects = table.ports.map(item => table.objectsOf(item));
-  const sets = [...table.frameSets, ...objects.flatMap(({sets: own}) => own)];
+  const sets = [...table.baseSets, ...objects.flatMap(({sets: own}) => own)];
   const chains = [
-    ...table.frame.map(({name, base, rules}) => {
+    ...table.baseRules.map(({name, base, rules}) => {
       const hook = base === null ? [] : [`type ${base.type} hook ${base.hook} priority ${base.priority}; policy ${base.policy};`];
       return block(`chain ${name}`, [...hook, ...rules]);
     }),

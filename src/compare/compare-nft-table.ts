@@ -9,9 +9,9 @@ export interface NftExpectation<Owner> {
   readonly owners: readonly Owner[];
   objectsOf(owner: Owner): NftObjects;
   /** Chains and sets that all share, and elements that belong to no owner. */
-  readonly frame: readonly ExpectedChain[];
-  readonly frameSets: readonly ExpectedSet[];
-  readonly frameElements: readonly ExpectedElement[];
+  readonly baseRules: readonly ExpectedChain[];
+  readonly baseSets: readonly ExpectedSet[];
+  readonly baseElements: readonly ExpectedElement[];
 }
 
 export interface NftObjects {
@@ -83,15 +83,15 @@ class Comparison<Owner> {
   }
 
   compare(): NftComparison<Owner> {
-    const {frame, frameSets, frameElements, owners} = this.#expectation;
-    for (const {name, base, rules} of frame) {
+    const {baseRules, baseSets, baseElements, owners} = this.#expectation;
+    for (const {name, base, rules} of baseRules) {
       this.#compareHook(name, base);
       this.#compareChain(name, rules, null);
     }
-    for (const shape of frameSets) this.#compareSet(shape, null);
-    for (const element of frameElements) this.#noteElement(element, null);
+    for (const shape of baseSets) this.#compareSet(shape, null);
+    for (const element of baseElements) this.#noteElement(element, null);
     for (const owner of owners) this.#compareOwner(owner);
-    for (const {name} of frameSets) this.#compareElements(name);
+    for (const {name} of baseSets) this.#compareElements(name);
     return {
       differences: this.#differences,
       strangeChains: [...this.#actual.chains.values()].filter(({name, ruleCount}) => ruleCount > 0 && !this.#chains.has(name)),

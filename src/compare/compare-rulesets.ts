@@ -13,7 +13,7 @@ export interface Expectation<Owner> {
     readonly shared: readonly {readonly table: string; readonly chain: string; readonly text: string}[];
   };
   /** Rules that belong to nobody, by `table/chain`. A chain without any of them, and without any of an owner's, is to be empty. */
-  frame(): ReadonlyMap<string, readonly string[]>;
+  baseRules(): ReadonlyMap<string, readonly string[]>;
   /** Chains, as `table/chain`, of which only the presence of the expected rules counts: the base chains. */
   readonly open: ReadonlySet<string>;
   /** Chains in which the order of rules does not count. */
@@ -48,7 +48,7 @@ export function compareRulesets<Owner>(expected: Expectation<Owner>, actual: Rul
     });
     for (const rule of rules.shared) share(shared, `${rule.table}/${rule.chain}`, rule.text, owner);
   }
-  for (const [key, texts] of expected.frame()) {
+  for (const [key, texts] of expected.baseRules()) {
     if (!shared.has(key)) shared.set(key, []);
     for (const text of texts) share(shared, key, text, null);
   }
@@ -200,14 +200,14 @@ function compareShared<Owner>({table, name, rules, open}: SharedPlace<Owner>, ac
 class OrderWithinOwner<Owner> {
   readonly late: {readonly index: number; readonly owner: Owner | null}[] = [];
   readonly #last = new Map<Owner, number>();
-  #frameSeen = false;
+  #baseRulesSeen = false;
 
   saw({owner, place}: SharedRule<Owner>, index: number): void {
     if (owner === null) {
-      this.#frameSeen = true;
+      this.#baseRulesSeen = true;
       return;
     }
-    if (this.#frameSeen || place < (this.#last.get(owner) ?? 0)) this.late.push({index, owner});
+    if (this.#baseRulesSeen || place < (this.#last.get(owner) ?? 0)) this.late.push({index, owner});
     this.#last.set(owner, place);
   }
 }

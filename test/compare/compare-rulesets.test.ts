@@ -14,17 +14,17 @@ interface Owner {
 
 interface Wanted {
   readonly owners?: readonly Owner[];
-  readonly frame?: Readonly<Record<string, readonly string[]>>;
+  readonly baseRules?: Readonly<Record<string, readonly string[]>>;
 }
 
-function expectation({owners = [], frame = {}}: Wanted): Expectation<Owner> {
+function expectation({owners = [], baseRules = {}}: Wanted): Expectation<Owner> {
   return {
     owners,
     rulesOf: ({own = {}, shared = []}) => ({
       own: new Map(Object.entries(own).map(([name, rules]) => [name, rules.map(rule => `-A ${name} ${rule}`).join('\n')])),
       shared: shared.map(([place, text]) => ({table: place.split('/')[0] ?? '', chain: place.split('/')[1] ?? '', text})),
     }),
-    frame: () => new Map(Object.entries(frame)),
+    baseRules: () => new Map(Object.entries(baseRules)),
     open: new Set(['nat/PREROUTING']),
     unordered: new Set(['nat/KUBE-SERVICES', 'filter/KUBE-SERVICES']),
   };
@@ -119,7 +119,7 @@ describe('a chain that many share', () => {
     ],
   };
   const api: Owner = {name: 'api', shared: [[place, '-d 10.96.0.3/32 -j A1']]};
-  const wanted: Wanted = {owners: [web, api], frame: {[place]: ['-j LAST']}};
+  const wanted: Wanted = {owners: [web, api], baseRules: {[place]: ['-j LAST']}};
   const [w1, w2, a1] = ['-d 10.96.0.1/32 -j W1', '-d 10.96.0.2/32 -j W2', '-d 10.96.0.3/32 -j A1'];
   const at = (...rules: readonly string[]) => differences(wanted, dump(...rules.map(rule => `${place} ${rule}`)));
 
@@ -155,7 +155,7 @@ describe('a chain that many share', () => {
   });
 
   test('that should be empty has everything in excess', () => {
-    const empty: Wanted = {frame: {'filter/KUBE-SERVICES': []}};
+    const empty: Wanted = {baseRules: {'filter/KUBE-SERVICES': []}};
     expect(differences(empty, dump('filter/KUBE-SERVICES -d 10.96.0.1/32 -j REJECT'))).toEqual([
       'extra | filter/KUBE-SERVICES | -d 10.96.0.1/32 -j REJECT | -',
     ]);
@@ -164,7 +164,7 @@ describe('a chain that many share', () => {
 });
 
 describe('a chain of the frame', () => {
-  const wanted: Wanted = {frame: {'nat/KUBE-POSTROUTING': ['-j ONE', '-j TWO', '-j THREE']}};
+  const wanted: Wanted = {baseRules: {'nat/KUBE-POSTROUTING': ['-j ONE', '-j TWO', '-j THREE']}};
   const at = (...rules: readonly string[]) => differences(wanted, dump(...rules.map(rule => `nat/KUBE-POSTROUTING ${rule}`)));
 
   test('holds its rules in their order', () => {
@@ -176,7 +176,7 @@ describe('a chain of the frame', () => {
 });
 
 describe('a base chain', () => {
-  const wanted: Wanted = {frame: {'nat/PREROUTING': ['-j KUBE-SERVICES']}};
+  const wanted: Wanted = {baseRules: {'nat/PREROUTING': ['-j KUBE-SERVICES']}};
   const at = (...rules: readonly string[]) => differences(wanted, dump(...rules.map(rule => `nat/PREROUTING ${rule}`)));
 
   test('may hold rules of others, before and after', () => {
@@ -201,7 +201,7 @@ describe('of each chain of table nat', () => {
   test('it says whether an owner’s chain is there and reads as expected', () => {
     const actual = dump('nat/SVC -j A', 'nat/OTHER -j B', 'nat/SEP -j C', 'nat/KUBE-SERVICES -j C');
     const own = {SVC: ['-j X'], SEP: ['-j C'], GONE: ['-j Y']};
-    const {nat} = compareRulesets(expectation({owners: [{name: 'web', own}], frame: {'nat/KUBE-SERVICES': ['-j C']}}), actual);
+    const {nat} = compareRulesets(expectation({owners: [{name: 'web', own}], baseRules: {'nat/KUBE-SERVICES': ['-j C']}}), actual);
     const found = [...(actual.tables.get('nat')?.chains.keys() ?? [])].map((name, place) => [name, nat[place]]);
     expect(Object.fromEntries(found)).toEqual({
       SVC: chainFound.changed,

@@ -9,11 +9,11 @@ import {hasExternalEntry} from '../../model/service-port.ts';
 import type {Branch} from '../../trace/branch.ts';
 import {walkChain} from '../../trace/iptables/walk-chain.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {FrameEffect} from './base-rule-effect.ts';
+import {BaseRuleEffect} from './base-rule-effect.ts';
 import type {PortDifference} from './port-differences.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 
-export interface FrameCase {
+export interface BaseRulesCase {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
   /** Differences that belong to no Service port. */
@@ -21,20 +21,20 @@ export interface FrameCase {
 }
 
 /** What is wrong with the rules that all Services hang in: hooks, masquerade, forwarding, the node-port jump, canaries. */
-export function judgeFrame(given: FrameCase): readonly Symptom[] {
+export function analyzeBaseRules(given: BaseRulesCase): readonly Symptom[] {
   const symptoms: Symptom[] = [];
-  const left = new Set(given.differences.filter(isOfTheFrame));
-  const effect = new FrameEffect(given.expected, given.actual);
+  const left = new Set(given.differences.filter(isOfBaseRules));
+  const effect = new BaseRuleEffect(given.expected, given.actual);
   const say = (symptom: Omit<Symptom, 'family' | 'port'>, explained: readonly PortDifference[] = []): void => {
     symptoms.push({...symptom, family: given.expected.family, port: null});
     for (const difference of explained) left.delete(difference);
   };
-  judgeHooks(given, [...left], effect, say);
-  judgeMasquerade(given, [...left], effect, say);
-  judgeNodePortTail(given, [...left], effect, say);
-  judgeForward(given, [...left], effect, say);
-  judgeMarkDrop(given, say);
-  judgeFilterChains(given, [...left], effect, say);
+  analyzeHooks(given, [...left], effect, say);
+  analyzeMasquerade(given, [...left], effect, say);
+  analyzeNodePortJump(given, [...left], effect, say);
+  analyzeForward(given, [...left], effect, say);
+  analyzeMarkDrop(given, say);
+  analyzeFilterChains(given, [...left], effect, say);
   sayRest([...left], say);
   const canaries = hasCanary(given.expected.context.version) ? missingCanaries(given.actual) : [];
   if (canaries.length > 0)
@@ -49,16 +49,16 @@ export function judgeFrame(given: FrameCase): readonly Symptom[] {
 
 type Say = (symptom: Omit<Symptom, 'family' | 'port'>, explained?: readonly PortDifference[]) => void;
 
-const frameChainNames = new Set(['KUBE-POSTROUTING', 'KUBE-MARK-MASQ', 'KUBE-FORWARD', 'KUBE-FIREWALL']);
+const baseRuleChainNames = new Set(['KUBE-POSTROUTING', 'KUBE-MARK-MASQ', 'KUBE-FORWARD', 'KUBE-FIREWALL']);
 const baseChainNames = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
 
 /** Extra rules of base chains are somebody else's, and judged where packets are walked through them. */
-function isOfTheFrame({kind, chain, rule}: PortDifference): boolean {
+function isOfBaseRules({kind, chain, rule}: PortDifference): boolean {
   if (kind === 'extra' && baseChainNames.has(chain)) return false;
   if (isKubeletsOwn(rule)) return false;
   // Whoever the second of two equal rules belongs to, it adds nothing: it is said here when no Service port claims it.
   if (kind === 'duplicate') return true;
-  return frameChainNames.has(chain) || baseChainNames.has(chain) || rule.target?.name === 'KUBE-NODEPORTS';
+  return baseRuleChainNames.has(chain) || baseChainNames.has(chain) || rule.target?.name === 'KUBE-NODEPORTS';
 }
 
 /** Up to 1.26 the kubelet writes a rule into KUBE-FIREWALL and copies of kube-proxy's into KUBE-POSTROUTING and KUBE-MARK-MASQ. */
@@ -66,7 +66,7 @@ function isKubeletsOwn(rule: Rule): boolean {
   return rule.chain === 'KUBE-FIREWALL' && rule.line > 0 && rule.text.includes('--mark 0x8000/0x8000') && rule.target?.name === 'DROP';
 }
 
-function judgeHooks({actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+function analyzeHooks({actual}: BaseRulesCase, differences: readonly PortDifference[], effect: BaseRuleEffect, say: Say): void {
   const hooks = differences.filter(
     ({kind, chain, rule}) => kind === 'missing' && baseChainNames.has(chain) && rule.target?.name !== 'KUBE-POSTROUTING',
   );
@@ -118,7 +118,7 @@ function lossOf({table, chain, rule}: PortDifference, actual: Ruleset): string {
 }
 
 /** The mark must be set by KUBE-MARK-MASQ, honoured by KUBE-POSTROUTING, and by it alone. */
-function judgeMasquerade(given: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+function analyzeMasquerade(given: BaseRulesCase, differences: readonly PortDifference[], effect: BaseRuleEffect, say: Say): void {
   const {expected, actual} = given;
   const own = differences.filter(
     ({chain, rule}) => chain === 'KUBE-POSTROUTING' || chain === 'KUBE-MARK-MASQ' || rule.target?.name === 'KUBE-POSTROUTING',
@@ -173,7 +173,7 @@ interface Passed {
 }
 
 /** What a chain makes of a packet with this mark; null when it cannot be told. A missing chain does nothing. */
-function passChain({actual, expected}: FrameCase, table: string, name: string, mark: number): Passed | null {
+function passChain({actual, expected}: BaseRulesCase, table: string, name: string, mark: number): Passed | null {
   const chain = actual.chain(table, name);
   if (chain === undefined) return {mark, masquerade: false, dropped: false};
   const any = parseAddress(expected.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77');
@@ -199,7 +199,12 @@ function passChain({actual, expected}: FrameCase, table: string, name: string, m
   return result === undefined || result.verdict === 'undecided' ? null : {...result.packet, dropped: result.verdict === 'drop'};
 }
 
-function judgeNodePortTail({expected, actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+function analyzeNodePortJump(
+  {expected, actual}: BaseRulesCase,
+  differences: readonly PortDifference[],
+  effect: BaseRuleEffect,
+  say: Say,
+): void {
   const tail = differences.filter(
     ({table, chain, rule}) => table === 'nat' && chain === 'KUBE-SERVICES' && rule.target?.name === 'KUBE-NODEPORTS',
   );
@@ -241,7 +246,7 @@ function isTail({target}: Rule): boolean {
 }
 
 /** Rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence lets through or holds back. */
-function judgeForward({expected, actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+function analyzeForward({expected, actual}: BaseRulesCase, differences: readonly PortDifference[], effect: BaseRuleEffect, say: Say): void {
   for (const difference of differences.filter(
     ({kind, chain}) => kind === 'missing' && (chain === 'KUBE-FORWARD' || chain === 'KUBE-FIREWALL'),
   )) {
@@ -286,7 +291,7 @@ function judgeForward({expected, actual}: FrameCase, differences: readonly PortD
 }
 
 /** Up to 1.24, kube-proxy only marks what must not pass; rules of the kubelet's drop it. */
-function judgeMarkDrop(given: FrameCase, say: Say): void {
+function analyzeMarkDrop(given: BaseRulesCase, say: Say): void {
   const {expected, actual} = given;
   if (!ensuresMarkDrop(expected.context.version) || !expected.ports.some(isMarkedForDropping)) return;
   if (actual.tables.get('nat')?.complete !== true || actual.tables.get('filter')?.complete !== true) return;
@@ -322,14 +327,19 @@ function leadsTo(actual: Ruleset, chain: string, target: string): boolean {
 }
 
 /** Whether packets fare differently for how a chain of table filter differs. */
-function changesChain({expected, actual}: Pick<FrameCase, 'expected' | 'actual'>, name: string, effect: FrameEffect): boolean {
+function changesChain({expected, actual}: Pick<BaseRulesCase, 'expected' | 'actual'>, name: string, effect: BaseRuleEffect): boolean {
   const chain = actual.chain('filter', name);
   const right = expected.chain('filter', name)?.rules() ?? [];
   return chain === undefined || effect.ofRules(chain, [...right, ...chain.rules().filter(isKubeletsOwn)]);
 }
 
 /** What is left of KUBE-FORWARD and KUBE-FIREWALL, where packets fare differently for it. */
-function judgeFilterChains({expected, actual}: FrameCase, differences: readonly PortDifference[], effect: FrameEffect, say: Say): void {
+function analyzeFilterChains(
+  {expected, actual}: BaseRulesCase,
+  differences: readonly PortDifference[],
+  effect: BaseRuleEffect,
+  say: Say,
+): void {
   for (const name of ['KUBE-FORWARD', 'KUBE-FIREWALL']) {
     const own = differences.filter(({table, chain}) => table === 'filter' && chain === name);
     if (own.length === 0 || actual.chain('filter', name) === undefined || !changesChain({expected, actual}, name, effect)) continue;

@@ -7,7 +7,7 @@ import {adaptExpectation} from './infer-settings.ts';
 import type {FamilyCase} from './family-case.ts';
 import {asExpectation} from './expectation.ts';
 import {judgeForeign} from '../third-party/analyze-iptables-rules.ts';
-import {judgeFrame} from './analyze-base-rules.ts';
+import {analyzeBaseRules} from './analyze-base-rules.ts';
 import {judgePort} from './analyze-port.ts';
 import type {PortDifference} from './port-differences.ts';
 import {misnamedChains, withMisnamed} from './misnamed-chains.ts';
@@ -31,7 +31,7 @@ export function judgeFamily(given: FamilyCase): FamilyJudgement {
   const plain = expect({});
   const first = compareRulesets(asExpectation(plain), actual);
   if (holdsNoServiceRules(plain, actual)) {
-    const canaries = judgeFrame({expected: plain, actual, differences: []}).filter(({kind}) => kind === 'canary-missing');
+    const canaries = analyzeBaseRules({expected: plain, actual, differences: []}).filter(({kind}) => kind === 'canary-missing');
     return {expected: plain, symptoms: [noServiceRules(plain), ...canaries]};
   }
   const differs = first.differences.some(({owner}) => owner !== null);
@@ -54,7 +54,7 @@ export function judgeFamily(given: FamilyCase): FamilyJudgement {
     symptoms: withMisnamed(misnamed, [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
-      ...judgeFrame({expected, actual, differences: owned.rest}),
+      ...analyzeBaseRules({expected, actual, differences: owned.rest}),
       ...ports,
       // Without one of the tables nobody can tell where a packet would have gone.
       ...(actual.hasTable('nat') && actual.hasTable('filter') ? judgeForeign({expected, actual, view, sets}) : []),

@@ -13,7 +13,7 @@ import {pathOutcomeOf} from './iptables-outcome.ts';
  * Whether a rule of the frame, as it is found or missing, changes what becomes of packets: they are walked through the rules
  * as they are, and once more with the rule as it should be.
  */
-export class FrameEffect {
+export class BaseRuleEffect {
   readonly #expected: ExpectedRuleset;
   readonly #actual: Ruleset;
   readonly #environment: Environment;

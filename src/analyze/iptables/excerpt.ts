@@ -27,9 +27,13 @@ export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ru
  * The same where no Service is known: only the frame that the rules hang in is added. A packet that gets to the end of a chain of
  * kube-proxy's that is shown, or of one that leads to Services, may find more rules there on the node.
  */
-export function hangInFrame(excerpt: Ruleset, frame: ExpectedRuleset): Ruleset {
+export function addBaseRules(excerpt: Ruleset, baseRules: ExpectedRuleset): Ruleset {
   const open = new Set(['nat/KUBE-SERVICES', 'nat/KUBE-NODEPORTS']);
-  return fillUp(excerpt, frame, place => !open.has(place) && (excerpt.chain(...split(place)) === undefined || baseChains.includes(place)));
+  return fillUp(
+    excerpt,
+    baseRules,
+    place => !open.has(place) && (excerpt.chain(...split(place)) === undefined || baseChains.includes(place)),
+  );
 }
 
 function fillUp(excerpt: Ruleset, expected: ExpectedRuleset, isComplete: (place: string) => boolean): Ruleset {
@@ -77,7 +81,7 @@ function split(place: string): readonly [table: string, chain: string] {
 
 function expectedChains(expected: ExpectedRuleset): readonly Chain[] {
   const names = new Set<string>(['nat/KUBE-MARK-DROP', ...baseChains]);
-  for (const place of expected.frame().keys()) names.add(place);
+  for (const place of expected.baseRules().keys()) names.add(place);
   for (const item of expected.ports) {
     const {shared, own} = expected.rulesOf(item);
     for (const {table, chain} of shared) names.add(`${table}/${chain}`);

@@ -7,7 +7,7 @@ export function asExpectation(expected: ExpectedRuleset): Expectation<PortOnNode
   return {
     owners: expected.ports,
     rulesOf: item => expected.rulesOf(item),
-    frame: () => expected.frame(),
+    baseRules: () => expected.baseRules(),
     open: baseChains,
     unordered: serviceChains,
   };

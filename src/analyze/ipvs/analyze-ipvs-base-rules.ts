@@ -7,11 +7,11 @@ import type {Severity} from '../../model/finding.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {frameSource, outFilterChain, withChains} from './base-rule-source.ts';
-import {type FrameHarm, BaseRuleProbes} from './base-rule-probes.ts';
+import {baseRuleSource, outFilterChain, withChains} from './base-rule-source.ts';
+import {type BaseRuleHarm, BaseRuleProbes} from './base-rule-probes.ts';
 import type {IpvsSides} from './ipvs-sides.ts';
 
-export interface IpvsFrameCase {
+export interface IpvsBaseRulesCase {
   readonly expected: ExpectedIpvs;
   readonly ruleset: Ruleset;
   readonly sides: IpvsSides;
@@ -20,27 +20,27 @@ export interface IpvsFrameCase {
   readonly nodeName: string;
 }
 
-type FrameDifference = Difference<ServedPort>;
+type BaseRuleDifference = Difference<ServedPort>;
 
 /** What is wrong with the iptables rules around IPVS: they masquerade, filter by source and keep the node's own ports off the addresses of Services. */
-export function judgeIpvsFrame(given: IpvsFrameCase): readonly Symptom<Rule>[] {
-  return new FrameJudge(given).judge();
+export function analyzeIpvsBaseRules(given: IpvsBaseRulesCase): readonly Symptom<Rule>[] {
+  return new BaseRuleAnalysis(given).judge();
 }
 
-class FrameJudge {
-  readonly #case: IpvsFrameCase;
-  readonly #frame: ChainSource;
+class BaseRuleAnalysis {
+  readonly #case: IpvsBaseRulesCase;
+  readonly #baseRules: ChainSource;
   readonly #symptoms: Symptom<Rule>[] = [];
   #comparisons: BaseRuleProbes | null = null;
 
-  constructor(given: IpvsFrameCase) {
+  constructor(given: IpvsBaseRulesCase) {
     this.#case = given;
-    this.#frame = frameSource(given.expected);
+    this.#baseRules = baseRuleSource(given.expected);
   }
 
   judge(): readonly Symptom<Rule>[] {
     const {expected, ruleset} = this.#case;
-    const all = compareFrame(expected, ruleset).filter(difference => this.#counts(difference));
+    const all = compareBaseRules(expected, ruleset).filter(difference => this.#counts(difference));
     const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
     for (const table of gone) this.#tableGone(table);
     const left = all.filter(({table}) => !gone.includes(table));
@@ -55,7 +55,7 @@ class FrameJudge {
   }
 
   /** Rules of others in base chains, what is beyond a cut, and what only follows from what a set holds, are not said here. */
-  #counts({kind, table, chain, rule, owner}: FrameDifference): boolean {
+  #counts({kind, table, chain, rule, owner}: BaseRuleDifference): boolean {
     const {expected, ruleset, sets} = this.#case;
     if (kind !== 'missing' && !chain.startsWith('KUBE-')) return false;
     if (kind === 'missing' && isBeyondTheCut(ruleset, table, chain)) return false;
@@ -77,7 +77,7 @@ class FrameJudge {
   }
 
   /** The one rule that tells pods from others differs in nothing else. */
-  #judgeDetector(differences: readonly FrameDifference[]): readonly FrameDifference[] {
+  #judgeDetector(differences: readonly BaseRuleDifference[]): readonly BaseRuleDifference[] {
     const own = differences.filter(({chain, rule}) => chain === 'KUBE-SERVICES' && isClusterIPMasquerade(rule));
     const missing = own.find(({kind}) => kind === 'missing')?.rule;
     const extra = own.find(({kind}) => kind === 'extra')?.rule;
@@ -87,7 +87,7 @@ class FrameJudge {
     return differences.filter(difference => !own.includes(difference));
   }
 
-  #judgeHook({table, chain, rule}: FrameDifference): void {
+  #judgeHook({table, chain, rule}: BaseRuleDifference): void {
     const {ruleset} = this.#case;
     const target = rule.target?.name ?? '';
     const closest =
@@ -114,10 +114,10 @@ class FrameJudge {
     this.#say({kind: 'services-chain-not-hooked', severity, detail: `${state}: ${consequences[without]}`, ...evidence});
   }
 
-  #judgeChain(key: string, differences: readonly FrameDifference[]): void {
+  #judgeChain(key: string, differences: readonly BaseRuleDifference[]): void {
     const members = new Set([...groups].flatMap(([chain, group]) => (group === key ? [chain] : [])));
     const chains = members.size > 0 ? members : new Set([key]);
-    const harm = this.#harmOf(withChains(this.#frame, this.#case.ruleset, chains));
+    const harm = this.#harmOf(withChains(this.#baseRules, this.#case.ruleset, chains));
     const evidence = {
       expected: differences.flatMap(({kind, rule}) => (kind === 'missing' ? [rule] : [])).slice(0, 6),
       actual: differences.flatMap(({kind, rule}) => (kind === 'missing' ? [] : [rule])).slice(0, 6),
@@ -136,7 +136,7 @@ class FrameJudge {
     this.#say({kind: kindOf(key, harm, differences), severity: severityOf(harm, 'info'), detail, ...evidence});
   }
 
-  #harmless(differences: readonly FrameDifference[], where: string): void {
+  #harmless(differences: readonly BaseRuleDifference[], where: string): void {
     for (const [kind, symptom, words] of harmlessKinds) {
       const rules = differences.filter(difference => difference.kind === kind).map(({rule}) => rule);
       if (rules.length === 0) continue;
@@ -147,19 +147,19 @@ class FrameJudge {
   }
 
   /** Requests pass IPVS and not FORWARD; the answers of pods do pass it. */
-  #blocksForward(differences: readonly FrameDifference[]): boolean {
+  #blocksForward(differences: readonly BaseRuleDifference[]): boolean {
     const policy = this.#case.ruleset.chain('filter', 'FORWARD')?.policy;
     return differences.some(({kind, rule}) =>
       kind === 'missing' ? policy === 'DROP' : ['DROP', 'REJECT'].includes(rule.target?.name ?? ''),
     );
   }
 
-  #blocksHealthChecks(differences: readonly FrameDifference[]): boolean {
+  #blocksHealthChecks(differences: readonly BaseRuleDifference[]): boolean {
     const checked = (this.#case.expected.members.get('KUBE-HEALTH-CHECK-NODE-PORT')?.size ?? 0) > 0;
     return checked && differences.some(({kind}) => kind === 'missing');
   }
 
-  #harmOf(rules: ChainSource): FrameHarm {
+  #harmOf(rules: ChainSource): BaseRuleHarm {
     const {expected, sides, nodeName} = this.#case;
     this.#comparisons ??= new BaseRuleProbes(expected, sides.expected, nodeName);
     return this.#comparisons.harmOf(rules);
@@ -167,15 +167,15 @@ class FrameJudge {
 
   /** The frame as it should be, without one jump. */
   #withoutJump(table: string, name: string, target: string): ChainSource {
-    const whole = this.#frame.chain(table, name);
+    const whole = this.#baseRules.chain(table, name);
     const rules = whole?.rules().filter(rule => rule.target?.name !== target) ?? [];
     const chain: Chain | undefined =
       whole === undefined
         ? undefined
         : {...whole, ruleCount: rules.length, rules: () => rules, text: () => rules.map(({text}) => text).join('\n')};
     return {
-      ...this.#frame,
-      chain: (inTable, wanted) => (inTable === table && wanted === name ? chain : this.#frame.chain(inTable, wanted)),
+      ...this.#baseRules,
+      chain: (inTable, wanted) => (inTable === table && wanted === name ? chain : this.#baseRules.chain(inTable, wanted)),
     };
   }
 
@@ -185,13 +185,13 @@ class FrameJudge {
   }
 }
 
-function compareFrame(expected: ExpectedIpvs, ruleset: Ruleset): readonly FrameDifference[] {
+function compareBaseRules(expected: ExpectedIpvs, ruleset: Ruleset): readonly BaseRuleDifference[] {
   const [table = '', chain = ''] = outFilterChain.split('/');
   return compareRulesets(
     {
       owners: expected.ports,
       rulesOf: owner => ({own: new Map(), shared: expected.outFilter(owner).map(text => ({table, chain, text}))}),
-      frame: () => expected.frame,
+      baseRules: () => expected.baseRules,
       open: baseChains,
       unordered: new Set([outFilterChain]),
     },
@@ -215,9 +215,9 @@ const harmlessKinds = [
   ['extra', 'unexpected-rule', 'that kube-proxy would not have written'],
   ['duplicate', 'duplicate-rule', 'twice'],
   ['reordered', 'unexpected-rule', 'in another order'],
-] as const satisfies readonly (readonly [FrameDifference['kind'], SymptomKind, string])[];
+] as const satisfies readonly (readonly [BaseRuleDifference['kind'], SymptomKind, string])[];
 
-const consequences: Readonly<Record<FrameHarm, string>> = {
+const consequences: Readonly<Record<BaseRuleHarm, string>> = {
   refuses: 'packets that should reach an endpoint are refused or lost',
   admits: 'loadBalancerSourceRanges are not enforced',
   'keeps-source': 'packets that have to be masqueraded keep their source address, and their connections never see an answer',
@@ -226,12 +226,12 @@ const consequences: Readonly<Record<FrameHarm, string>> = {
   none: 'no packet fares differently for it',
 };
 
-function severityOf(harm: FrameHarm, harmless: Severity): Severity {
+function severityOf(harm: BaseRuleHarm, harmless: Severity): Severity {
   if (harm === 'none') return harmless;
   return harm === 'masquerades' || harm === 'exposes' ? 'warning' : 'error';
 }
 
-function kindOf(key: string, harm: FrameHarm, differences: readonly FrameDifference[]): SymptomKind {
+function kindOf(key: string, harm: BaseRuleHarm, differences: readonly BaseRuleDifference[]): SymptomKind {
   if (harm === 'refuses') return isFirewall(key) ? 'source-ranges-mismatch' : 'unexpected-reject';
   if (harm === 'admits') return 'source-ranges-mismatch';
   if (harm === 'exposes') return 'missing-rule';
@@ -243,7 +243,7 @@ function isFirewall(key: string): boolean {
   return /FIREWALL$|OUT-FILTER$/.test(key);
 }
 
-function isHook({kind, chain}: FrameDifference): boolean {
+function isHook({kind, chain}: BaseRuleDifference): boolean {
   return kind === 'missing' && !chain.startsWith('KUBE-');
 }
 
@@ -264,9 +264,9 @@ function podsOf(rule: Rule): string {
 }
 
 /** The table was read to its end, and none of kube-proxy's chains in it holds a rule. */
-function holdsNothing({frame}: ExpectedIpvs, ruleset: Ruleset, table: string): boolean {
+function holdsNothing({baseRules}: ExpectedIpvs, ruleset: Ruleset, table: string): boolean {
   if (ruleset.tables.get(table)?.complete !== true) return false;
-  const own = [...frame].filter(([key, rules]) => key.startsWith(`${table}/KUBE-`) && rules.length > 0);
+  const own = [...baseRules].filter(([key, rules]) => key.startsWith(`${table}/KUBE-`) && rules.length > 0);
   return own.every(([key]) => (ruleset.chain(table, key.split('/')[1] ?? '')?.ruleCount ?? 0) === 0);
 }
 

@@ -8,7 +8,7 @@ import {compareIpvs, type IpvsDifferences} from './ipvs-differences.ts';
 import {type IpvsSides, sidesOf} from './ipvs-sides.ts';
 import type {IpvsState} from './ipvs-state.ts';
 import {judgeIpvsForeign} from '../third-party/analyze-ipvs-rules.ts';
-import {judgeIpvsFrame} from './analyze-ipvs-base-rules.ts';
+import {analyzeIpvsBaseRules} from './analyze-ipvs-base-rules.ts';
 import {judgeIpvsPort} from './analyze-ipvs-port.ts';
 import {mergeByNode} from './merge-by-node.ts';
 import {staleServers} from './stale-servers.ts';
@@ -54,7 +54,7 @@ export function judgeIpvsFamily({expect, state, ruleset, nodeName: configured, k
     ...uncoveredPods(expected),
     ...(device === null ? [] : [device]),
     ...wrongSets(expected, differences),
-    ...(ruleset === null ? [] : judgeIpvsFrame({expected, ruleset, sides, sets: state.sets, nodeName})),
+    ...(ruleset === null ? [] : analyzeIpvsBaseRules({expected, ruleset, sides, sets: state.sets, nodeName})),
     ...(ruleset === null ? [] : judgeIpvsForeign({expected, ruleset, sides})),
     ...mergeByNode(ports, {expected, differences, state}),
     ...staleServers({expected, differences, state}),

@@ -7,7 +7,7 @@ import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {pathOutcomeOn, type IpvsSide} from './ipvs-sides.ts';
 
 /** What a frame that differs does to packets, the worst first. */
-export type FrameHarm =
+export type BaseRuleHarm =
   /** Packets that should reach an endpoint do not. */
   | 'refuses'
   /** Packets from outside loadBalancerSourceRanges get in. */
@@ -43,8 +43,8 @@ export class BaseRuleProbes {
   }
 
   /** What these rules do in place of those expected. */
-  harmOf(rules: ChainSource): FrameHarm {
-    const harms = new Set<FrameHarm>();
+  harmOf(rules: ChainSource): BaseRuleHarm {
+    const harms = new Set<BaseRuleHarm>();
     for (const {probe, packet, pathOutcome, local} of this.#tried) {
       const found = pathOutcomeOn({...this.#side, rules}, packet);
       if (!isSameOutcome(pathOutcome, found)) harms.add(harm(probe, {should: pathOutcome, does: found, local}));
@@ -53,7 +53,7 @@ export class BaseRuleProbes {
   }
 }
 
-const order: readonly FrameHarm[] = ['refuses', 'admits', 'keeps-source', 'masquerades', 'exposes'];
+const order: readonly BaseRuleHarm[] = ['refuses', 'admits', 'keeps-source', 'masquerades', 'exposes'];
 
 interface PathOutcomes {
   readonly should: PathOutcome;
@@ -62,7 +62,7 @@ interface PathOutcomes {
   readonly local: boolean;
 }
 
-function harm(probe: Probe | null, {should, does, local}: PathOutcomes): FrameHarm {
+function harm(probe: Probe | null, {should, does, local}: PathOutcomes): BaseRuleHarm {
   if (probe === null) return should.rejected > 0 ? 'exposes' : 'none';
   if (should.destinations.size === 0) return does.destinations.size > 0 ? 'admits' : 'none';
   if (does.destinations.size < should.destinations.size || does.dropped + does.rejected + does.undecided > 0) return 'refuses';

@@ -3,11 +3,11 @@ import type {Chain, ChainSource} from '../../model/ruleset.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 
 /** The iptables rules that kube-proxy writes around IPVS, as a walk needs them. */
-export function frameSource({frame, ports, outFilter, context: {family}}: ExpectedIpvs): ChainSource {
+export function baseRuleSource({baseRules, ports, outFilter, context: {family}}: ExpectedIpvs): ChainSource {
   const out = ports.flatMap(owner => [...outFilter(owner)]);
-  const texts = new Map([...frame, ...(out.length === 0 ? [] : [[outFilterChain, out] as const])]);
+  const texts = new Map([...baseRules, ...(out.length === 0 ? [] : [[outFilterChain, out] as const])]);
   // Up to 1.23 the mark is the kubelet's to honour. A walk takes what is marked for dropping as dropped.
-  if (frame.has('nat/KUBE-FIREWALL')) texts.set('nat/KUBE-MARK-DROP', ['-j DROP']);
+  if (baseRules.has('nat/KUBE-FIREWALL')) texts.set('nat/KUBE-MARK-DROP', ['-j DROP']);
   const chains = new Map<string, Chain>();
   return {
     family,

@@ -6,7 +6,7 @@ import type {Environment, Packet} from '../../trace/packet.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {type PathOutcome, collectPathOutcome} from '../outcomes/path-outcome.ts';
-import {frameSource, outFilterChain, withChains} from './base-rule-source.ts';
+import {baseRuleSource, outFilterChain, withChains} from './base-rule-source.ts';
 import type {IpvsDifferences} from './ipvs-differences.ts';
 import type {IpvsState} from './ipvs-state.ts';
 
@@ -41,13 +41,13 @@ export function sidesOf({expected, differences, state, ruleset, deviceGone}: Sid
   const sets = state.sets === null ? wanted.sets : new Map([...emptySets(expected), ...state.sets]);
   const servers = state.servers?.filter(server => server.family === family) ?? wanted.servers;
   const bound = state.bound === null || deviceGone ? expected.bound.keys() : state.bound;
-  const frame = frameSource(expected);
+  const baseRules = baseRuleSource(expected);
   const environment = environmentOf(local(bound), {sets, servers});
   const outFilter = new Set(ruleset?.hasTable('filter') ? [outFilterChain] : []);
   return {
-    expected: {rules: frame, environment: environmentOf(local(expected.bound.keys()), wanted)},
-    actual: {rules: ruleset === null ? frame : withChains(frame, ruleset, outFilter), environment},
-    whole: {rules: ruleset ?? frame, environment},
+    expected: {rules: baseRules, environment: environmentOf(local(expected.bound.keys()), wanted)},
+    actual: {rules: ruleset === null ? baseRules : withChains(baseRules, ruleset, outFilter), environment},
+    whole: {rules: ruleset ?? baseRules, environment},
   };
 }
 

@@ -2,14 +2,14 @@ import {isServiceCIDRRule} from '../../expect/nftables/base-chains.ts';
 import {parseAddress} from '../../model/address.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import type {NftFrameCase} from './nft-case.ts';
+import type {NftBaseRulesCase} from './nft-case.ts';
 import {judgeStrangeNftRules} from './unexpected-nft-rules.ts';
 
 /**
  * kube-proxy drops packets to addresses of the service networks that no Service has. Which networks there are is nowhere in the
  * Services, and the rule may be older than they are; but a network that holds endpoints takes their packets.
  */
-export function judgeClusterIPsCheck(given: NftFrameCase): readonly Symptom[] {
+export function judgeClusterIPsCheck(given: NftBaseRulesCase): readonly Symptom[] {
   const rules = given.differences.filter(
     ({name, kind, rule}) =>
       name === 'cluster-ips-check' && kind !== 'missing' && isServiceCIDRRule(rule.text.replace(/ comment ".*"$/, '')),
@@ -17,7 +17,7 @@ export function judgeClusterIPsCheck(given: NftFrameCase): readonly Symptom[] {
   return rules.filter(({rule}) => holdsEndpoint(given, rule.text)).flatMap(difference => judgeStrangeNftRules(given, [difference]));
 }
 
-function holdsEndpoint({expected}: NftFrameCase, text: string): boolean {
+function holdsEndpoint({expected}: NftBaseRulesCase, text: string): boolean {
   const networks = [...text.matchAll(/[0-9a-f.:]+(?:\/\d+|-[0-9a-f.:]+)?/g)].map(([found]) => parseInterval(found));
   const inside = (address: string): boolean => {
     const parsed = parseAddress(address);

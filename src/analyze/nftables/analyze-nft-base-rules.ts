@@ -3,17 +3,17 @@ import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {checksOfFrame, type FrameLoss, lossOfChain} from './base-chain-losses.ts';
-import {frameProbes} from './base-chain-probes.ts';
+import {baseChainChecks, type BaseChainLoss, lossOfChain} from './base-chain-losses.ts';
+import {baseChainProbes} from './base-chain-probes.ts';
 import {judgeClusterIPsCheck} from './analyze-cluster-ips-check.ts';
 import {judgeNodePortIPs} from './analyze-nodeport-ips.ts';
-import type {NftFrameCase, NftPortDifference} from './nft-case.ts';
+import type {NftBaseRulesCase, NftPortDifference} from './nft-case.ts';
 import {withChains} from './nft-service-view.ts';
 import {judgeStrangeNftRules} from './unexpected-nft-rules.ts';
 import {changedProbes} from './table-effect.ts';
 
 /** What is wrong with the rules that all Services hang in: hooks, lookups, masquerading, node-port addresses, checks. */
-export function judgeNftFrame(given: NftFrameCase): readonly Symptom[] {
+export function analyzeNftBaseRules(given: NftBaseRulesCase): readonly Symptom[] {
   const byChain = new Map<string, NftPortDifference[]>();
   for (const difference of given.differences) {
     if (isLegitimate(difference) || given.isExplained(difference)) continue;
@@ -36,7 +36,7 @@ function isLegitimate({what, name, kind, rule}: NftPortDifference): boolean {
 }
 
 /** What is missing from a chain is one finding, as bad as what packets make of it; what is there and should not be is another. */
-function judgeChain(given: NftFrameCase, name: string, differences: readonly NftPortDifference[]): readonly Symptom[] {
+function judgeChain(given: NftBaseRulesCase, name: string, differences: readonly NftPortDifference[]): readonly Symptom[] {
   const {expected, actual} = given;
   const missing = differences.filter(({kind}) => kind === 'missing');
   const others = differences.filter(({kind}) => kind !== 'missing');
@@ -62,11 +62,12 @@ function judgeChain(given: NftFrameCase, name: string, differences: readonly Nft
   return [...symptoms, ...(extra.length === 0 ? [] : judgeStrangeNftRules(given, extra))];
 }
 
-function severityOf({expected, actual, view}: NftFrameCase, name: string, {severity}: FrameLoss): Severity {
+function severityOf({expected, actual, view}: NftBaseRulesCase, name: string, {severity}: BaseChainLoss): Severity {
   const found = actual.chain(name);
-  if (!expected.frame.some(chain => chain.name === name)) return 'info';
+  if (!expected.baseRules.some(chain => chain.name === name)) return 'info';
   const table = withChains(view, new Map([[name, found]]));
-  const changed = changedProbes({expected, table, other: view}, frameProbes(expected)).length > 0 || checksOfFrame({expected, table, view});
+  const changed =
+    changedProbes({expected, table, other: view}, baseChainProbes(expected)).length > 0 || baseChainChecks({expected, table, view});
   return changed ? severity : 'info';
 }
 
@@ -78,7 +79,7 @@ function resembles(a: RuleText, b: RuleText): boolean {
 }
 
 /** Chains that are none of any version's: a base chain is passed by every packet, any other one only where a rule leads there. */
-function judgeStrangeChains(given: NftFrameCase): readonly Symptom[] {
+function judgeStrangeChains(given: NftBaseRulesCase): readonly Symptom[] {
   const former = new Map(
     formerChains(given.expected.context).map(({name, rules}) => [name, new Set(rules.map(text => text.replace(/ comment ".*"$/, '')))]),
   );

@@ -6,7 +6,7 @@ import {uncoveredPods} from '../uncovered-pods.ts';
 import {adaptNft, type ExpectNft} from './infer-nft-settings.ts';
 import {attribute} from './attribute-differences.ts';
 import {judgeNftForeign, type NftForeignCase} from '../third-party/analyze-nft-rules.ts';
-import {judgeNftFrame} from './analyze-nft-base-rules.ts';
+import {analyzeNftBaseRules} from './analyze-nft-base-rules.ts';
 import {judgeNftPort} from './analyze-nft-port.ts';
 import {mergeEmptyChains} from './merge-empty-chains.ts';
 import {leftoverNftChains} from './leftover-nft-chains.ts';
@@ -47,7 +47,12 @@ export function judgeNftFamily({expect, ruleset, beside, actual, knowsZone}: Nft
     symptoms: [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
-      ...judgeNftFrame({...given, differences: owned.frame, isExplained: owned.isExplained, strangeChains: compared.strangeChains}),
+      ...analyzeNftBaseRules({
+        ...given,
+        differences: owned.baseRules,
+        isExplained: owned.isExplained,
+        strangeChains: compared.strangeChains,
+      }),
       ...mergeEmptyChains(
         expected,
         [...owned.byPort].flatMap(([item, differences]) => judgeNftPort({...given, item, differences})),

@@ -9,7 +9,7 @@ export interface AttributedNft {
   readonly byPort: ReadonlyMap<NftPort, readonly NftPortDifference[]>;
   /** Elements that belong to no Service port that is expected. */
   readonly strange: readonly NftPortDifference[];
-  readonly frame: readonly NftPortDifference[];
+  readonly baseRules: readonly NftPortDifference[];
   /** The other side of what is said of Services: the address of a stale one, the hairpins of stale endpoints. */
   readonly isExplained: (difference: NftPortDifference) => boolean;
 }
@@ -18,7 +18,7 @@ export interface AttributedNft {
 export function attribute(differences: readonly NftPortDifference[], expected: ExpectedTable): AttributedNft {
   const byPort = new Map<NftPort, NftPortDifference[]>();
   const strange: NftPortDifference[] = [];
-  const frame: NftPortDifference[] = [];
+  const baseRules: NftPortDifference[] = [];
   let index: EntryIndex | null = null;
   const listed = new Set<string>();
   for (const difference of differences) {
@@ -36,14 +36,14 @@ export function attribute(differences: readonly NftPortDifference[], expected: E
     }
     if (owners.length > 0) continue;
     if (foreign) strange.push(difference);
-    else frame.push(difference);
+    else baseRules.push(difference);
   }
   const stale = new Set(strange.map(({key = ''}) => key.split(' . ')[0]));
   const isExplained = ({what, kind, name, key = ''}: NftPortDifference): boolean =>
     what === 'element' &&
     kind === 'extra' &&
     ((name === 'cluster-ips' && stale.has(key)) || (name === 'hairpin-connections' && byPort.size + strange.length > 0));
-  return {byPort, strange, frame, isExplained};
+  return {byPort, strange, baseRules, isExplained};
 }
 
 function isOfServices(difference: NftPortDifference): boolean {

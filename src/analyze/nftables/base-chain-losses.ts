@@ -9,7 +9,7 @@ import type {NftPortDifference} from './nft-case.ts';
 import {nftPathOutcome} from './nft-outcome.ts';
 
 /** What the loss of something in the frame means. */
-export interface FrameLoss {
+export interface BaseChainLoss {
   readonly kind: SymptomKind;
   readonly severity: Severity;
   readonly what: string;
@@ -17,7 +17,7 @@ export interface FrameLoss {
 }
 
 /** What it means that a chain of the frame, its hook, or rules of it are missing. */
-export function lossOfChain(name: string, missing: readonly NftPortDifference[], found: NftChain | undefined): FrameLoss {
+export function lossOfChain(name: string, missing: readonly NftPortDifference[], found: NftChain | undefined): BaseChainLoss {
   const targets = missing.map(({rule}) => /(?:vmap @|jump |@)([\w-]+)/.exec(rule.text)?.[1] ?? '').filter(text => text !== '');
   const hook = missing.some(({what}) => what === 'hook');
   const [target = ''] = targets;
@@ -37,7 +37,7 @@ export function lossOfChain(name: string, missing: readonly NftPortDifference[],
   return {what: state, ...meaningOf(name, targets)};
 }
 
-type Meaning = Pick<FrameLoss, 'kind' | 'severity' | 'loss'>;
+type Meaning = Pick<BaseChainLoss, 'kind' | 'severity' | 'loss'>;
 
 function meaningOf(name: string, targets: readonly string[]): Meaning {
   const own = ofChain[name];
@@ -102,7 +102,7 @@ export interface CheckedTables {
 }
 
 /** Whether packets to ports that a cluster IP does not have fare otherwise. */
-export function checksOfFrame({expected, table, view}: CheckedTables): boolean {
+export function baseChainChecks({expected, table, view}: CheckedTables): boolean {
   const environment = environmentOf(expected.context.facts);
   return unservedPackets(expected).some(
     packet => !isSameOutcome(nftPathOutcome(table, packet, environment), nftPathOutcome(view, packet, environment)),

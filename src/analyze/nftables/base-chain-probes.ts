@@ -6,7 +6,7 @@ import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {sourcesFor} from '../outcomes/sources.ts';
 
 /** The probes of one Service port of each shape: together they meet every rule of the frame. */
-export function frameProbes({context, ports}: ExpectedTable): readonly {readonly item: NftPort; readonly probe: Probe}[] {
+export function baseChainProbes({context, ports}: ExpectedTable): readonly {readonly item: NftPort; readonly probe: Probe}[] {
   const byShape = new Map(ports.toReversed().map(item => [shapeOf(item, context.facts.hostIPs), item]));
   return [...byShape.values()].flatMap(item =>
     probesFor({item, context, hairpins: item.endpoints.reachable.slice(0, 2)})

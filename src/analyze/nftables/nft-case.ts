@@ -18,7 +18,7 @@ export interface NftPortCase extends NftCase {
   readonly differences: readonly NftPortDifference[];
 }
 
-export interface NftFrameCase extends NftCase {
+export interface NftBaseRulesCase extends NftCase {
   /** Differences that belong to no Service port. */
   readonly differences: readonly NftPortDifference[];
   readonly strangeChains: readonly NftChain[];

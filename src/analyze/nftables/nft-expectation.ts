@@ -9,8 +9,8 @@ export function asNftExpectation(expected: ExpectedTable): NftExpectation<NftPor
     table: expected.id,
     owners: expected.ports,
     objectsOf: item => expected.objectsOf(item),
-    frame: expected.frame,
-    frameSets: expected.frameSets,
-    frameElements: (nodePortIPs(expected.context) ?? []).map(key => ({set: 'nodeport-ips', key, value: null, comment: null})),
+    baseRules: expected.baseRules,
+    baseSets: expected.baseSets,
+    baseElements: (nodePortIPs(expected.context) ?? []).map(key => ({set: 'nodeport-ips', key, value: null, comment: null})),
   };
 }

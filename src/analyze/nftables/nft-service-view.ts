@@ -14,7 +14,7 @@ export class ServiceView implements NftTableSource {
   readonly declared = true;
   readonly #expected: ExpectedTable;
   readonly #actual: NftTable;
-  readonly #frame: ReadonlySet<string>;
+  readonly #baseRules: ReadonlySet<string>;
 
   constructor(expected: ExpectedTable, actual: NftTable) {
     this.id = expected.id;
@@ -22,11 +22,11 @@ export class ServiceView implements NftTableSource {
     this.baseChains = expected.baseChains;
     this.#expected = expected;
     this.#actual = actual;
-    this.#frame = new Set(expected.frame.map(({name}) => name));
+    this.#baseRules = new Set(expected.baseRules.map(({name}) => name));
   }
 
   chain(name: string): NftChain | undefined {
-    if (this.#frame.has(name)) return this.#expected.chain(name);
+    if (this.#baseRules.has(name)) return this.#expected.chain(name);
     return this.#actual.chain(name) ?? (this.#actual.declared ? undefined : unread(this.id, name));
   }
 

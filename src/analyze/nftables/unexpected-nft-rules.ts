@@ -5,7 +5,7 @@ import {whose} from '../outcomes/compare-outcomes.ts';
 import {probesFor} from '../outcomes/probes.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {frameProbes} from './base-chain-probes.ts';
+import {baseChainProbes} from './base-chain-probes.ts';
 import type {NftCase, NftPortDifference} from './nft-case.ts';
 import {withChains, withSet} from './nft-service-view.ts';
 import {changedProbes, type TableChange} from './table-effect.ts';
@@ -68,8 +68,8 @@ function describe({what, name}: NftPortDifference): string {
   return what === 'rule' ? `a rule in ${name}` : what === 'element' ? `an element of ${name}` : `what ${name} is declared as`;
 }
 
-function* probesOf({expected}: NftCase): Iterable<ReturnType<typeof frameProbes>[number]> {
-  yield* frameProbes(expected);
+function* probesOf({expected}: NftCase): Iterable<ReturnType<typeof baseChainProbes>[number]> {
+  yield* baseChainProbes(expected);
   for (const item of expected.ports.slice(0, mostPorts))
     for (const probe of probesFor({item, context: expected.context, hairpins: []})) if (probe.knownTo.size === 0) yield {item, probe};
 }

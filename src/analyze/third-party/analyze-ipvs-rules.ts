@@ -7,7 +7,7 @@ import {describePathOutcome, type PathOutcome, isSameOutcome} from '../outcomes/
 import {type Probe, probesFor} from '../outcomes/probes.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {frameSource} from '../ipvs/base-rule-source.ts';
+import {baseRuleSource} from '../ipvs/base-rule-source.ts';
 import {pathOutcomeOn, type IpvsSides} from '../ipvs/ipvs-sides.ts';
 
 export interface IpvsForeignCase {
@@ -21,12 +21,12 @@ export interface IpvsForeignCase {
  * left behind. The frame itself is taken to be as it should be.
  */
 export function judgeIpvsForeign({expected, ruleset, sides}: IpvsForeignCase): readonly Symptom<Rule>[] {
-  const frame = frameSource(expected);
-  if (!holdsOthers(ruleset, frame)) return [];
+  const baseRules = baseRuleSource(expected);
+  if (!holdsOthers(ruleset, baseRules)) return [];
   const beside: ChainSource = {
     family: ruleset.family,
     hasTable: table => ruleset.hasTable(table),
-    chain: (table, name) => (name.startsWith('KUBE-') ? frame.chain(table, name) : undefined) ?? ruleset.chain(table, name),
+    chain: (table, name) => (name.startsWith('KUBE-') ? baseRules.chain(table, name) : undefined) ?? ruleset.chain(table, name),
   };
   const found = new Map<string, {readonly found: Found; readonly ports: ServedPort[]}>();
   for (const item of tried(expected.ports)) {
@@ -62,14 +62,14 @@ const hooks = {
 } as const;
 
 /** Some base chain holds more than kube-proxy's jumps, or drops by its policy. Without one of the jumps, the frame is to blame. */
-function holdsOthers(ruleset: Ruleset, frame: ChainSource): boolean {
+function holdsOthers(ruleset: Ruleset, baseRules: ChainSource): boolean {
   let others = false;
   for (const [table, chains] of Object.entries(hooks)) {
     for (const name of chains) {
       const found = ruleset.chain(table, name);
       const targets = new Set(found?.rules().map(({target}) => target?.name));
       const jumps =
-        frame
+        baseRules
           .chain(table, name)
           ?.rules()
           .map(({target}) => target?.name) ?? [];

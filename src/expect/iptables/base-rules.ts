@@ -25,7 +25,7 @@ import {
  * `iptablesJumpChains` and the top-level chains of `syncProxyRules`. The jumps are written in the order in which they stand
  * on a node where nobody else writes; other orders are legitimate.
  */
-export function writeFrame(context: NodeContext, write: RuleWriter): void {
+export function writeBaseRules(context: NodeContext, write: RuleWriter): void {
   writeJumps(context, write);
   writeMasquerade(context, write);
   writeForward(context, write);
@@ -33,7 +33,7 @@ export function writeFrame(context: NodeContext, write: RuleWriter): void {
 }
 
 /** The chains that exist whether or not they hold rules: `[table, chain]`. */
-export function frameChains(context: NodeContext): readonly (readonly [table: string, chain: string])[] {
+export function baseRuleChains(context: NodeContext): readonly (readonly [table: string, chain: string])[] {
   const {version} = context;
   return [
     ['nat', 'KUBE-SERVICES'],

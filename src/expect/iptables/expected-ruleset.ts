@@ -1,7 +1,7 @@
 import type {Family} from '../../model/family.ts';
 import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
-import {frameChains, writeFrame, writeNodePortTail} from './base-rules.ts';
+import {baseRuleChains, writeBaseRules, writeNodePortTail} from './base-rules.ts';
 import {parseChainName} from './chain-names.ts';
 import type {NodeContext} from '../node-context.ts';
 import {type PortOnNode, writeServiceRules} from './service-rules.ts';
@@ -30,7 +30,7 @@ export class ExpectedRuleset implements ChainSource {
   readonly context: NodeContext;
   readonly ports: readonly PortOnNode[];
   readonly #byHash: ReadonlyMap<string, PortOnNode>;
-  readonly #frame: ReadonlyMap<string, readonly string[]>;
+  readonly #baseRules: ReadonlyMap<string, readonly string[]>;
   /** Rules of shared chains, by `table/chain`, as they are gathered while Service ports are rendered. */
   #shared: Map<string, string[]> | null = null;
   /** By table and name. */
@@ -41,7 +41,7 @@ export class ExpectedRuleset implements ChainSource {
     this.context = context;
     this.ports = ports;
     this.#byHash = new Map(ports.map(item => [item.port.hash, item]));
-    this.#frame = frameRules(context);
+    this.#baseRules = baseRuleTexts(context);
   }
 
   /** The Service port with these 16 characters in its chain names. */
@@ -77,8 +77,8 @@ export class ExpectedRuleset implements ChainSource {
   }
 
   /** Rules of the frame by `table/chain`, those of base chains and the node-port tail among them. */
-  frame(): ReadonlyMap<string, readonly string[]> {
-    return this.#frame;
+  baseRules(): ReadonlyMap<string, readonly string[]> {
+    return this.#baseRules;
   }
 
   hasTable(table: string): boolean {
@@ -122,14 +122,14 @@ export class ExpectedRuleset implements ChainSource {
   #sharedRules(): ReadonlyMap<string, readonly string[]> {
     if (this.#shared !== null) return this.#shared;
     const shared = new Map<string, string[]>();
-    for (const [table, chain] of frameChains(this.context)) shared.set(`${table}/${chain}`, []);
+    for (const [table, chain] of baseRuleChains(this.context)) shared.set(`${table}/${chain}`, []);
     const append = (key: string, rule: string): void => {
       const rules = shared.get(key);
       if (rules === undefined) shared.set(key, [rule]);
       else rules.push(rule);
     };
     for (const item of this.ports) for (const {table, chain, text} of this.rulesOf(item).shared) append(`${table}/${chain}`, text);
-    for (const [key, rules] of this.#frame) for (const rule of rules) append(key, rule);
+    for (const [key, rules] of this.#baseRules) for (const rule of rules) append(key, rule);
     this.#shared = shared;
     return shared;
   }
@@ -142,20 +142,20 @@ export class ExpectedRuleset implements ChainSource {
   }
 }
 
-function frameRules(context: NodeContext): ReadonlyMap<string, readonly string[]> {
-  const frame = new Map<string, string[]>(chainsOfProxyAlone(context).map(key => [key, []]));
+function baseRuleTexts(context: NodeContext): ReadonlyMap<string, readonly string[]> {
+  const baseRules = new Map<string, string[]>(chainsOfProxyAlone(context).map(key => [key, []]));
   const write = (table: string, chain: string, rule: string): void => {
     const key = `${table}/${chain}`;
-    frame.set(key, [...(frame.get(key) ?? []), rule]);
+    baseRules.set(key, [...(baseRules.get(key) ?? []), rule]);
   };
-  writeFrame(context, write);
+  writeBaseRules(context, write);
   writeNodePortTail(context, write);
-  return frame;
+  return baseRules;
 }
 
 /** Chains in which nobody else writes; into KUBE-FIREWALL and KUBE-MARK-DROP the kubelet does. */
 function chainsOfProxyAlone(context: NodeContext): readonly string[] {
-  const chains = frameChains(context).filter(([, chain]) => chain !== 'KUBE-FIREWALL' && chain !== 'KUBE-MARK-DROP');
+  const chains = baseRuleChains(context).filter(([, chain]) => chain !== 'KUBE-FIREWALL' && chain !== 'KUBE-MARK-DROP');
   return chains.map(([table, chain]) => `${table}/${chain}`);
 }
 

@@ -8,7 +8,7 @@ import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
 import type {ServedPort} from '../cluster/served-port.ts';
 import {boundAddressesOf} from './bound-addresses.ts';
-import {frameChains, outFilterRules, writeFrame} from './ipvs-base-rules.ts';
+import {baseRuleChains, outFilterRules, writeBaseRules} from './ipvs-base-rules.ts';
 import {type ExpectedMembers, expectMembers} from './ipset-members.ts';
 import {type IpvsContext, ipvsContext} from './ipvs-context.ts';
 import type {SetRole} from './set-names.ts';
@@ -24,7 +24,7 @@ export interface ExpectedIpvs {
   /** The addresses of kube-ipvs0, with the Service ports that they are for. */
   readonly bound: ReadonlyMap<string, readonly ServedPort[]>;
   /** Rules of the frame by `table/chain`, chains without rules among them. */
-  readonly frame: ReadonlyMap<string, readonly string[]>;
+  readonly baseRules: ReadonlyMap<string, readonly string[]>;
   /** The rules of a Service port in KUBE-IPVS-OUT-FILTER. */
   outFilter(owner: ServedPort): readonly string[];
 }
@@ -53,7 +53,7 @@ export function expectIpvs(given: ExpectIpvsInput, assumption: Assumption = {}):
     ...{context, ports, members},
     servers: gather(ports, owner => expectServers(owner, context).map(item => [serverKey(item.server), item])),
     bound: gather(ports, owner => boundAddressesOf(owner.port, context).map(address => [address, owner])),
-    frame: frameRules(context, role => (members.get(role)?.size ?? 0) > 0),
+    baseRules: baseRuleTexts(context, role => (members.get(role)?.size ?? 0) > 0),
     outFilter: ({port}) => outFilterRules(port, context),
   };
 }
@@ -79,13 +79,13 @@ function gather<T>(
   return gathered;
 }
 
-function frameRules(context: IpvsContext, wants: (role: SetRole) => boolean): ReadonlyMap<string, readonly string[]> {
-  const frame = new Map<string, string[]>(frameChains(context).map(([table, chain]) => [`${table}/${chain}`, []]));
-  writeFrame({context, wants}, (table, chain, rule) => {
+function baseRuleTexts(context: IpvsContext, wants: (role: SetRole) => boolean): ReadonlyMap<string, readonly string[]> {
+  const baseRules = new Map<string, string[]>(baseRuleChains(context).map(([table, chain]) => [`${table}/${chain}`, []]));
+  writeBaseRules({context, wants}, (table, chain, rule) => {
     const key = `${table}/${chain}`;
-    const rules = frame.get(key);
-    if (rules === undefined) frame.set(key, [rule]);
+    const rules = baseRules.get(key);
+    if (rules === undefined) baseRules.set(key, [rule]);
     else rules.push(rule);
   });
-  return frame;
+  return baseRules;
 }

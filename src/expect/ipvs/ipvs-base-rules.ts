@@ -12,7 +12,7 @@ import {
   skipsLoopbackSources,
 } from './ipvs-versions.ts';
 
-export interface FrameInput {
+export interface BaseRuleInput {
   readonly context: IpvsContext;
   /** Whether some Service gives a set an element: many rules are written only then. */
   readonly wants: (role: SetRole) => boolean;
@@ -22,7 +22,7 @@ export interface FrameInput {
  * The iptables rules around IPVS. They know no Service: sets tell which packets they are for. Follows `createAndLinkKubeChain`
  * and `writeIptablesRules`.
  */
-export function writeFrame(given: FrameInput, write: RuleWriter): void {
+export function writeBaseRules(given: BaseRuleInput, write: RuleWriter): void {
   writeJumps(given, write);
   writeServices(given, write);
   writeLoadBalancer(given, write);
@@ -34,7 +34,7 @@ export function writeFrame(given: FrameInput, write: RuleWriter): void {
 }
 
 /** The chains that exist whether or not they hold rules: `[table, chain]`. */
-export function frameChains({version}: IpvsContext): readonly (readonly [table: string, chain: string])[] {
+export function baseRuleChains({version}: IpvsContext): readonly (readonly [table: string, chain: string])[] {
   return [
     ['nat', 'KUBE-SERVICES'],
     ['nat', 'KUBE-POSTROUTING'],
@@ -67,7 +67,7 @@ export function outFilterRules(port: ServicePort, context: IpvsContext): readonl
 const protocolNumbers = {TCP: 6, UDP: 17, SCTP: 132} as const;
 
 /** In the order in which they stand on a node where nobody else writes. */
-function writeJumps({context: {version}}: FrameInput, write: RuleWriter): void {
+function writeJumps({context: {version}}: BaseRuleInput, write: RuleWriter): void {
   const jump = (table: 'nat' | 'filter', chain: string, text: string, to: string): void => write(table, chain, `${comment(text)} -j ${to}`);
   for (const chain of ['PREROUTING', 'OUTPUT']) jump('nat', chain, 'kubernetes service portals', 'KUBE-SERVICES');
   jump('nat', 'POSTROUTING', 'kubernetes postrouting rules', 'KUBE-POSTROUTING');
@@ -82,11 +82,11 @@ function writeJumps({context: {version}}: FrameInput, write: RuleWriter): void {
   if (hasIpvsOutFilter(version)) jump('filter', 'OUTPUT', access, 'KUBE-IPVS-OUT-FILTER');
 }
 
-function inSet({context}: FrameInput, role: SetRole, directions: string): string {
+function inSet({context}: BaseRuleInput, role: SetRole, directions: string): string {
   return `-m set --match-set ${setName(role, context.family)} ${directions}`;
 }
 
-function writeServices(given: FrameInput, write: RuleWriter): void {
+function writeServices(given: BaseRuleInput, write: RuleWriter): void {
   const {context, wants} = given;
   const rule = (text: string): void => write('nat', 'KUBE-SERVICES', text);
   if (skipsLoopbackSources(context.version)) rule(`-s ${context.family === 'IPv4' ? '127.0.0.0/8' : '::1/128'} -j RETURN`);
@@ -115,7 +115,7 @@ function writeExternal(match: string, rule: (text: string) => void): void {
 }
 
 /** Without a way to tell pods, what comes *from* the address of a Service is masqueraded. */
-function clusterIPMasquerade(given: FrameInput): string {
+function clusterIPMasquerade(given: BaseRuleInput): string {
   const {masqueradeAll, detector} = given.context;
   const pods = masqueradeAll ? null : localSource(given.context);
   const directions = masqueradeAll || detector.kind !== 'none' ? 'dst,dst' : 'src,dst';
@@ -123,7 +123,7 @@ function clusterIPMasquerade(given: FrameInput): string {
   return `${pods === null ? '' : `! ${pods} `}${text} ${inSet(given, 'KUBE-CLUSTER-IP', directions)} -j KUBE-MARK-MASQ`;
 }
 
-function writeLoadBalancer(given: FrameInput, write: RuleWriter): void {
+function writeLoadBalancer(given: BaseRuleInput, write: RuleWriter): void {
   if (firewallsInNat(given.context.version)) writeFirewall(given, 'nat', write);
   if (given.wants('KUBE-LOAD-BALANCER-LOCAL')) {
     const text = comment('Kubernetes service load balancer ip + port with externalTrafficPolicy=local');
@@ -139,7 +139,7 @@ const nodePortSets = [
   {protocol: 'SCTP', suffix: 'SCTP-HASH', directions: 'dst,dst', kind: " with type \\'hash ip:port\\'"},
 ] as const;
 
-function writeNodePorts(given: FrameInput, write: RuleWriter): void {
+function writeNodePorts(given: BaseRuleInput, write: RuleWriter): void {
   for (const {protocol, suffix, directions, kind} of nodePortSets) {
     const rule = (role: SetRole, purpose: string, target: string): void => {
       const text = comment(`Kubernetes nodeport ${protocol} port ${purpose}${kind}`);
@@ -153,7 +153,7 @@ function writeNodePorts(given: FrameInput, write: RuleWriter): void {
   write('filter', 'KUBE-NODE-PORT', `${text} ${inSet(given, 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j ACCEPT`);
 }
 
-function writePostrouting(given: FrameInput, write: RuleWriter): void {
+function writePostrouting(given: BaseRuleInput, write: RuleWriter): void {
   const {mark} = given.context;
   const rule = (text: string): void => write('nat', 'KUBE-POSTROUTING', text);
   if (given.wants('KUBE-LOOP-BACK')) {
@@ -166,14 +166,14 @@ function writePostrouting(given: FrameInput, write: RuleWriter): void {
   write('nat', 'KUBE-MARK-MASQ', `-j MARK --set-xmark ${mark}/${mark}`);
 }
 
-function writeForward({context: {mark}}: FrameInput, write: RuleWriter): void {
+function writeForward({context: {mark}}: BaseRuleInput, write: RuleWriter): void {
   write('filter', 'KUBE-FORWARD', `${comment('kubernetes forwarding rules')} -m mark --mark ${mark}/${mark} -j ACCEPT`);
   const text = comment('kubernetes forwarding conntrack rule');
   write('filter', 'KUBE-FORWARD', `${text} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`);
 }
 
 /** Source ranges: what is for a load-balancer address with ranges must come from one of them. */
-function writeFirewall(given: FrameInput, table: 'nat' | 'filter', write: RuleWriter): void {
+function writeFirewall(given: BaseRuleInput, table: 'nat' | 'filter', write: RuleWriter): void {
   const [from, chain, end] =
     table === 'nat'
       ? ['KUBE-LOAD-BALANCER', 'KUBE-FIREWALL', 'KUBE-MARK-DROP']
@@ -193,7 +193,7 @@ function writeFirewall(given: FrameInput, table: 'nat' | 'filter', write: RuleWr
 }
 
 /** Ports of the node itself are not to be reached through the addresses of Services. */
-function writeIpvsFilter(given: FrameInput, write: RuleWriter): void {
+function writeIpvsFilter(given: BaseRuleInput, write: RuleWriter): void {
   const {family, version} = given.context;
   const rule = (text: string): void => write('filter', 'KUBE-IPVS-FILTER', text);
   for (const role of ['KUBE-LOAD-BALANCER', 'KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP'] as const)

@@ -4,7 +4,7 @@ import {comment, detects, ipWord, setsMark} from './nft-text.ts';
 import {checksClusterIPs, hasFirewallChains, hasPreDNATChains, rewritesInServiceChain, splitsEndpointsCheck} from './nft-versions.ts';
 
 /** A chain that does not belong to one Service. */
-export interface FrameChain {
+export interface BaseRuleChain {
   readonly name: string;
   /** Null for a chain that others call. */
   readonly base: NftHook | null;
@@ -12,11 +12,11 @@ export interface FrameChain {
 }
 
 /** The base chains with their jumps, and the chains that all Services share. Follows `setupNFTables`. */
-export function frameChains(context: NodeContext): readonly FrameChain[] {
+export function baseRuleChains(context: NodeContext): readonly BaseRuleChain[] {
   return [...baseChains(context), ...checkChains(context), services(context), ...masquerade(context), ...firewall(context)];
 }
 
-function baseChains({version}: NodeContext): readonly FrameChain[] {
+function baseChains({version}: NodeContext): readonly BaseRuleChain[] {
   return [
     ...(version.minor <= 29 ? filters129 : hasPreDNATChains(version) ? filters : filters130),
     base('nat-prerouting', ['nat', 'prerouting', -100], ['jump services']),
@@ -27,11 +27,11 @@ function baseChains({version}: NodeContext): readonly FrameChain[] {
 
 type Place = readonly [type: string, hook: string, priority: number];
 
-function base(name: string, [type, hook, priority]: Place, rules: readonly string[]): FrameChain {
+function base(name: string, [type, hook, priority]: Place, rules: readonly string[]): BaseRuleChain {
   return {name, base: {type, hook, priority, policy: 'accept'}, rules};
 }
 
-function filter(name: string, hook: string, priority: number, targets: readonly string[]): FrameChain {
+function filter(name: string, hook: string, priority: number, targets: readonly string[]): BaseRuleChain {
   return base(
     name,
     ['filter', hook, priority],
@@ -39,7 +39,7 @@ function filter(name: string, hook: string, priority: number, targets: readonly 
   );
 }
 
-const filters: readonly FrameChain[] = [
+const filters: readonly BaseRuleChain[] = [
   filter('filter-prerouting-pre-dnat', 'prerouting', -110, ['firewall-check']),
   filter('filter-output-pre-dnat', 'output', -110, ['firewall-check']),
   filter('filter-input', 'input', 0, ['nodeport-endpoints-check', 'service-endpoints-check']),
@@ -47,7 +47,7 @@ const filters: readonly FrameChain[] = [
   filter('filter-output', 'output', 0, ['service-endpoints-check', 'cluster-ips-check']),
 ];
 
-const filters130: readonly FrameChain[] = [
+const filters130: readonly BaseRuleChain[] = [
   filter('filter-prerouting', 'prerouting', -110, ['firewall-check']),
   filter('filter-input', 'input', -110, ['nodeport-endpoints-check', 'service-endpoints-check']),
   filter('filter-forward', 'forward', -110, ['service-endpoints-check', 'cluster-ips-check']),
@@ -55,20 +55,20 @@ const filters130: readonly FrameChain[] = [
   filter('filter-output-post-dnat', 'output', -90, ['cluster-ips-check']),
 ];
 
-const filters129: readonly FrameChain[] = [
+const filters129: readonly BaseRuleChain[] = [
   filter('filter-input', 'input', -101, ['endpoints-check', 'firewall-check']),
   filter('filter-forward', 'forward', -101, ['endpoints-check', 'forward', 'firewall-check']),
   filter('filter-output', 'output', -101, ['endpoints-check', 'firewall-check']),
 ];
 
 /** Base chains of earlier versions, which an upgrade leaves behind: their rules jump where the new ones do. */
-export function formerChains(context: NodeContext): readonly FrameChain[] {
+export function formerChains(context: NodeContext): readonly BaseRuleChain[] {
   if (!hasPreDNATChains(context.version)) return [];
   const former = filters130.filter(({name}) => !filters.some(chain => chain.name === name));
   return rewritesInServiceChain(context.version) ? [...former, markChain(context)] : former;
 }
 
-function chain(name: string, rules: readonly string[]): FrameChain {
+function chain(name: string, rules: readonly string[]): BaseRuleChain {
   return {name, base: null, rules};
 }
 
@@ -84,7 +84,7 @@ export function nodePortMatch({family, nodePortCIDRs}: NodeContext): string {
   return `${daddr} != ${family === 'IPv4' ? '127.0.0.0/8' : '::1'}`;
 }
 
-function checkChains(context: NodeContext): readonly FrameChain[] {
+function checkChains(context: NodeContext): readonly BaseRuleChain[] {
   const refusals = `${entryKey(context)} vmap @no-endpoint-services`;
   const nodePorts = `${nodePortMatch(context)} meta l4proto . th dport vmap @no-endpoint-nodeports`;
   const local = context.nodePortCIDRs === null ? 'fib daddr type local ' : '';
@@ -95,7 +95,7 @@ function checkChains(context: NodeContext): readonly FrameChain[] {
 }
 
 /** The rule about addresses that no Service has is not among them: see `isServiceCIDRRule`. */
-function clusterIPsCheck({family, version}: NodeContext): readonly FrameChain[] {
+function clusterIPsCheck({family, version}: NodeContext): readonly BaseRuleChain[] {
   const rule = `${ipWord(family)} daddr @cluster-ips reject${comment('Reject traffic to invalid ports of ClusterIPs')}`;
   return checksClusterIPs(version) ? [chain('cluster-ips-check', [rule])] : [];
 }
@@ -105,7 +105,7 @@ export function isServiceCIDRRule(body: string): boolean {
   return /^ip6? daddr [^@!]+ drop$/.test(body);
 }
 
-function services(context: NodeContext): FrameChain {
+function services(context: NodeContext): BaseRuleChain {
   const local = context.nodePortCIDRs === null ? 'fib daddr type local ' : '';
   return chain('services', [
     ...clusterIPMark(context),
@@ -122,7 +122,7 @@ function clusterIPMark(context: NodeContext): readonly string[] {
   return others === null ? [] : [`${daddr} ${others} ${setsMark(context)}${comment('masquerade clusterIP traffic from outside cluster')}`];
 }
 
-function masquerade(context: NodeContext): readonly FrameChain[] {
+function masquerade(context: NodeContext): readonly BaseRuleChain[] {
   const {family, version, mark} = context;
   const ip = ipWord(family);
   if (rewritesInServiceChain(version))
@@ -136,11 +136,11 @@ function masquerade(context: NodeContext): readonly FrameChain[] {
   return [chain('masquerading', rules), markChain(context)];
 }
 
-function markChain(context: NodeContext): FrameChain {
+function markChain(context: NodeContext): BaseRuleChain {
   return chain('mark-for-masquerade', [setsMark(context)]);
 }
 
-function firewall(context: NodeContext): readonly FrameChain[] {
+function firewall(context: NodeContext): readonly BaseRuleChain[] {
   const {family, version, invalidDrop} = context;
   const key = entryKey(context);
   if (hasFirewallChains(version)) return [chain('firewall-check', [`${key} vmap @firewall-ips`])];

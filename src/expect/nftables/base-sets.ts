@@ -14,7 +14,7 @@ export interface SetShape {
 }
 
 /** The sets and maps that all Services share. They are there even when they are empty. */
-export function frameSets(context: NodeContext): readonly SetShape[] {
+export function baseSets(context: NodeContext): readonly SetShape[] {
   const address = addressType(context);
   const entry = [address, 'inet_proto', 'inet_service'];
   const {version} = context;

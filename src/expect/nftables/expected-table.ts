@@ -2,8 +2,8 @@ import type {Family} from '../../model/family.ts';
 import type {NftChain, NftElement, NftFamily, NftHook, NftRule, NftSet, NftTableSource} from '../../model/nft-ruleset.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import type {NodeContext} from '../node-context.ts';
-import {type FrameChain, frameChains} from './base-chains.ts';
-import {affinitySets, frameSets, nodePortIPs, type SetShape} from './base-sets.ts';
+import {type BaseRuleChain, baseRuleChains} from './base-chains.ts';
+import {affinitySets, baseSets, nodePortIPs, type SetShape} from './base-sets.ts';
 import {type NftPort, nftPlan} from './nft-port.ts';
 import {ipWord} from './nft-text.ts';
 import {serviceChains} from './service-chains.ts';
@@ -28,8 +28,8 @@ export class ExpectedTable implements NftTableSource {
   readonly context: NodeContext;
   readonly ports: readonly NftPort[];
   readonly baseChains: readonly NftChain[];
-  readonly frame: readonly FrameChain[];
-  readonly frameSets: readonly SetShape[];
+  readonly baseRules: readonly BaseRuleChain[];
+  readonly baseSets: readonly SetShape[];
   readonly #chains = new Map<string, NftChain>();
   readonly #sets = new Map<string, NftSet>();
   readonly #owners = new Map<string, NftPort>();
@@ -43,10 +43,10 @@ export class ExpectedTable implements NftTableSource {
     this.context = context;
     this.ports = ports;
     this.#held = held;
-    this.frame = frameChains(context);
-    this.frameSets = frameSets(context);
-    for (const {name, base, rules} of this.frame) this.#chains.set(name, this.#chain(name, base, rules));
-    this.baseChains = this.frame.flatMap(({name, base}) => (base === null ? [] : (this.#chains.get(name) ?? [])));
+    this.baseRules = baseRuleChains(context);
+    this.baseSets = baseSets(context);
+    for (const {name, base, rules} of this.baseRules) this.#chains.set(name, this.#chain(name, base, rules));
+    this.baseChains = this.baseRules.flatMap(({name, base}) => (base === null ? [] : (this.#chains.get(name) ?? [])));
     for (const item of ports) this.#own(item);
   }
 
@@ -77,7 +77,7 @@ export class ExpectedTable implements NftTableSource {
     const known = this.#sets.get(name);
     if (known !== undefined) return known;
     const owner = this.#owners.get(name);
-    const shapes = owner === undefined ? this.frameSets : this.objectsOf(owner).sets;
+    const shapes = owner === undefined ? this.baseSets : this.objectsOf(owner).sets;
     const shape = shapes.find(one => one.name === name);
     if (shape === undefined) return undefined;
     const made = this.#set(shape);

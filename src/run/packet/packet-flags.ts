@@ -6,7 +6,7 @@ import {askPacket, type PacketAnswer, type PacketQuery, type PacketRules} from '
 import {readDumps} from '../../analyze/iptables/read-dumps.ts';
 import {readNft} from '../../analyze/nftables/read-nft.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
-import {hangInFrame, isExcerpt} from '../../analyze/iptables/excerpt.ts';
+import {addBaseRules, isExcerpt} from '../../analyze/iptables/excerpt.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {inferConfig} from '../../expect/iptables/infer-config.ts';
@@ -42,19 +42,19 @@ export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: 
 function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): PacketRules {
   const iptables = readDumps(node).current.get(family);
   const nft = readNft(node);
-  if (iptables !== undefined) return {iptables: inFrame(iptables, node, snapshot), nft};
+  if (iptables !== undefined) return {iptables: withBaseRules(iptables, node, snapshot), nft};
   if (nft === null || tablesOf(nft, family).length === 0)
     throw new Errors.CLIError(`node ${node.name} has no ${family} dump to walk the packet through`, {exit: 3});
   return {iptables: null, nft};
 }
 
 /** The rules of an excerpt in the frame in which kube-proxy hangs them. */
-function inFrame(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Ruleset {
+function withBaseRules(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Ruleset {
   if (!isExcerpt(ruleset)) return ruleset;
   const {config} = resolveProxyConfig(node, api, {}, () => inferConfig(new Map([[ruleset.family, ruleset]])));
   const view = new ClusterView({...api, services: []});
   const expected = expectRuleset({view, config, facts: nodeFacts(node, api), family: ruleset.family, ruleset});
-  return hangInFrame(ruleset, expected);
+  return addBaseRules(ruleset, expected);
 }
 
 /** Addresses given by hand are all that the node has. */

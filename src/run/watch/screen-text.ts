@@ -20,14 +20,14 @@ export interface WatchState {
   readonly what: string;
 }
 
-export interface FrameSize {
+export interface ScreenSize {
   readonly columns: number;
   readonly rows: number;
   readonly color: boolean;
 }
 
 /** The lines of a screen, cut to its size: verdict, matrix, what came and went, and when nodes were read. */
-export function watchFrame(state: WatchState, {columns, rows, color}: FrameSize): readonly string[] {
+export function screenText(state: WatchState, {columns, rows, color}: ScreenSize): readonly string[] {
   const style = styleOf(color);
   const {report, changes, trouble, doing, what} = state;
   const head = [

@@ -1,5 +1,5 @@
 import process from 'node:process';
-import {watchFrame, type WatchState} from './screen-text.ts';
+import {screenText, type WatchState} from './screen-text.ts';
 import type {WatchView} from './watch-view.ts';
 
 export interface ScreenOptions {
@@ -17,7 +17,7 @@ export function watchScreen({color, what, stream = process.stdout}: ScreenOption
   let state: WatchState = {report: null, readAt: new Map(), changes: [], trouble: '', doing: '', what};
   let open = true;
   const draw = (): void => {
-    const lines = watchFrame(state, {columns: stream.columns || 80, rows: stream.rows || 24, color});
+    const lines = screenText(state, {columns: stream.columns || 80, rows: stream.rows || 24, color});
     stream.write(`${home}${lines.map(line => line + toLineEnd).join('\n')}${toScreenEnd}`);
   };
   const change = (next: Partial<WatchState>): void => {

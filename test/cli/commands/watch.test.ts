@@ -52,8 +52,8 @@ async function until(condition: () => boolean): Promise<void> {
 
 /** The lines of the frame that was drawn last. */
 function screen(terminal: Terminal): readonly string[] {
-  const frame = terminal.text().split('\u001b[H').at(-1) ?? '';
-  return frame.split('\u001b[?25h')[0]?.replaceAll('\u001b[K', '').replaceAll('\u001b[J', '').split('\r\n') ?? [];
+  const screen = terminal.text().split('\u001b[H').at(-1) ?? '';
+  return screen.split('\u001b[?25h')[0]?.replaceAll('\u001b[K', '').replaceAll('\u001b[J', '').split('\r\n') ?? [];
 }
 
 /** As when a controller writes it. */

@@ -1,10 +1,10 @@
 import {describe, expect, test} from 'vitest';
-import {frameChains} from '../../../src/expect/iptables/base-rules.ts';
+import {baseRuleChains} from '../../../src/expect/iptables/base-rules.ts';
 import {expectedOf, rulesIn, type Setup} from '../../kube-proxy.ts';
 import {remark} from './templates.ts';
 
 /** Sections 2.1 to 2.6 and 8 of the reference: the frame of kube-proxy 1.5 to 1.20. */
-const frame = (setup: Setup, place: string) => rulesIn(expectedOf(setup), place);
+const baseRules = (setup: Setup, place: string) => rulesIn(expectedOf(setup), place);
 const known = ['1.5', '1.11', '1.13', '1.14', '1.16', '1.17', '1.18.2', '1.19', '1.20'] as const;
 const minorOf = (version: string) => Number(version.split('.')[1]);
 
@@ -15,7 +15,7 @@ describe('the jumps from base chains', () => {
     const services = `${state}${remark('kubernetes service portals')} -j KUBE-SERVICES`;
     const external = `${state}${remark('kubernetes externally-visible service portals')} -j KUBE-EXTERNAL-SERVICES`;
     const forward = `${remark('kubernetes forwarding rules')} -j KUBE-FORWARD`;
-    const of = (chain: string) => frame({version}, chain) ?? [];
+    const of = (chain: string) => baseRules({version}, chain) ?? [];
     expect(of('filter/INPUT')).toEqual([...(minor >= 14 && minor <= 19 ? [services] : []), ...(minor >= 11 ? [external] : [])]);
     expect(of('filter/FORWARD')).toEqual([
       ...(minor >= 11 ? [forward] : []),
@@ -29,7 +29,7 @@ describe('the jumps from base chains', () => {
   });
 
   test('lead to chains that are there', () => {
-    const names = (version: string) => frameChains(expectedOf({version}).context).map(place => place.join('/'));
+    const names = (version: string) => baseRuleChains(expectedOf({version}).context).map(place => place.join('/'));
     expect(names('1.5').filter(name => name.startsWith('filter/'))).toEqual(['filter/KUBE-SERVICES']);
     for (const version of known.slice(1))
       expect(names(version).filter(name => name.startsWith('filter/'))).toEqual([
@@ -45,12 +45,14 @@ describe('masquerading', () => {
   const randomly = (version: string) => (minorOf(version) >= 16 ? ' --random-fully' : '');
 
   test.each(known.filter(version => minorOf(version) <= 18))('of %s is one rule', version => {
-    expect(frame({version}, 'nat/KUBE-POSTROUTING')).toEqual([`${text} -m mark --mark 0x4000/0x4000 -j MASQUERADE${randomly(version)}`]);
-    expect(frame({version}, 'nat/KUBE-MARK-MASQ')).toEqual(['-j MARK --set-xmark 0x4000/0x4000']);
+    expect(baseRules({version}, 'nat/KUBE-POSTROUTING')).toEqual([
+      `${text} -m mark --mark 0x4000/0x4000 -j MASQUERADE${randomly(version)}`,
+    ]);
+    expect(baseRules({version}, 'nat/KUBE-MARK-MASQ')).toEqual(['-j MARK --set-xmark 0x4000/0x4000']);
   });
 
   test.each(['1.18.6', '1.19', '1.20'])('of %s clears the mark first', version => {
-    expect(frame({version}, 'nat/KUBE-POSTROUTING')).toEqual([
+    expect(baseRules({version}, 'nat/KUBE-POSTROUTING')).toEqual([
       '-m mark ! --mark 0x4000/0x4000 -j RETURN',
       '-j MARK --set-xmark 0x4000/0x0',
       `${text} -j MASQUERADE --random-fully`,
@@ -67,25 +69,25 @@ describe('forwarding', () => {
   const ofPods = [established('source', '-s 10.244.0.0/16 '), established('destination', '-d 10.244.0.0/16 ')];
 
   test.each(['1.18', '1.19', '1.20'])('of %s lets all answers through', version => {
-    expect(frame({version}, 'filter/KUBE-FORWARD')).toEqual([invalid, marked, ...both]);
+    expect(baseRules({version}, 'filter/KUBE-FORWARD')).toEqual([invalid, marked, ...both]);
   });
 
   test.each(['1.14', '1.16', '1.17'])('of %s lets those of pods through, where their network is known', version => {
-    expect(frame({version}, 'filter/KUBE-FORWARD')).toEqual([invalid, marked, ...ofPods]);
-    expect(frame({version, config: {clusterCIDRs: []}}, 'filter/KUBE-FORWARD')).toEqual([invalid, marked]);
+    expect(baseRules({version}, 'filter/KUBE-FORWARD')).toEqual([invalid, marked, ...ofPods]);
+    expect(baseRules({version, config: {clusterCIDRs: []}}, 'filter/KUBE-FORWARD')).toEqual([invalid, marked]);
   });
 
   test('of 1.11 and 1.13 does not drop INVALID packets; 1.5 has no such chain', () => {
-    for (const version of ['1.11', '1.13']) expect(frame({version}, 'filter/KUBE-FORWARD')).toEqual([marked, ...ofPods]);
-    expect(frame({version: '1.5'}, 'filter/KUBE-FORWARD')).toBeNull();
+    for (const version of ['1.11', '1.13']) expect(baseRules({version}, 'filter/KUBE-FORWARD')).toEqual([marked, ...ofPods]);
+    expect(baseRules({version: '1.5'}, 'filter/KUBE-FORWARD')).toBeNull();
   });
 });
 
 test('node ports are reached by the last rule, on loopback addresses too', () => {
   const note = remark('kubernetes service nodeports; NOTE: this must be the last rule in this chain');
   for (const version of known) {
-    expect(frame({version}, 'nat/KUBE-SERVICES')).toEqual([`${note} -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`]);
-    expect(frame({version, config: {nodePortAddresses: ['127.0.0.0/8', '10.0.0.0/8']}}, 'nat/KUBE-SERVICES')).toEqual([
+    expect(baseRules({version}, 'nat/KUBE-SERVICES')).toEqual([`${note} -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`]);
+    expect(baseRules({version, config: {nodePortAddresses: ['127.0.0.0/8', '10.0.0.0/8']}}, 'nat/KUBE-SERVICES')).toEqual([
       `-d 127.0.0.1/32 ${note} -j KUBE-NODEPORTS`,
       `-d 10.9.9.9/32 ${note} -j KUBE-NODEPORTS`,
     ]);

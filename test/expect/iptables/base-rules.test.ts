@@ -1,9 +1,9 @@
 import {describe, expect, test} from 'vitest';
-import {frameChains} from '../../../src/expect/iptables/base-rules.ts';
+import {baseRuleChains} from '../../../src/expect/iptables/base-rules.ts';
 import {expectedOf, rulesIn, type Setup} from '../../kube-proxy.ts';
 import {remark} from './templates.ts';
 
-const frame = (setup: Setup, place: string) => rulesIn(expectedOf(setup), place);
+const baseRules = (setup: Setup, place: string) => rulesIn(expectedOf(setup), place);
 const jump = (text: string, chain: string) => `-m conntrack --ctstate NEW ${remark(text)} -j ${chain}`;
 
 const firewall = jump('kubernetes load balancer firewall', 'KUBE-PROXY-FIREWALL');
@@ -18,7 +18,7 @@ const numbers = Array.from({length: 16}, (_, index) => 21 + index);
 describe('the jumps from base chains (section 2.1)', () => {
   test.each(numbers)('of 1.%i, both families', minor => {
     for (const family of ['IPv4', 'IPv6'] as const) {
-      const of = (chain: string) => frame({version: `1.${minor}`, family}, chain);
+      const of = (chain: string) => baseRules({version: `1.${minor}`, family}, chain);
       const proxyFirewall = minor >= 25 ? [firewall] : [];
       const kubeFirewall = minor >= 27 ? [martians] : [];
       expect(of('filter/INPUT')).toEqual([...kubeFirewall, ...proxyFirewall, nodePorts, external]);
@@ -40,13 +40,13 @@ describe('masquerading (section 2.3)', () => {
   ])('with bit %i', (masqueradeBit, mark) => {
     for (const family of ['IPv4', 'IPv6'] as const) {
       const setup = {family, config: {masqueradeBit}};
-      expect(frame(setup, 'nat/KUBE-POSTROUTING')).toEqual([
+      expect(baseRules(setup, 'nat/KUBE-POSTROUTING')).toEqual([
         `-m mark ! --mark ${mark}/${mark} -j RETURN`,
         `-j MARK --set-xmark ${mark}/0x0`,
         `${remark('kubernetes service traffic requiring SNAT')} -j MASQUERADE --random-fully`,
       ]);
-      expect(frame(setup, 'nat/KUBE-MARK-MASQ')).toEqual([`-j MARK --set-xmark ${mark}/${mark}`]);
-      expect(frame(setup, 'filter/KUBE-FORWARD')).toContain(
+      expect(baseRules(setup, 'nat/KUBE-MARK-MASQ')).toEqual([`-j MARK --set-xmark ${mark}/${mark}`]);
+      expect(baseRules(setup, 'filter/KUBE-FORWARD')).toContain(
         `${remark('kubernetes forwarding rules')} -m mark --mark ${mark}/${mark} -j ACCEPT`,
       );
     }
@@ -63,19 +63,19 @@ describe('forwarding (section 2.5)', () => {
     const both = [known('kubernetes forwarding conntrack pod source rule'), known('kubernetes forwarding conntrack pod destination rule')];
     for (const minor of numbers) {
       const last = minor >= 23 ? [known('kubernetes forwarding conntrack rule')] : both;
-      expect(frame({version: `1.${minor}`}, 'filter/KUBE-FORWARD'), `1.${minor}`).toEqual([invalid, marked, ...last]);
+      expect(baseRules({version: `1.${minor}`}, 'filter/KUBE-FORWARD'), `1.${minor}`).toEqual([invalid, marked, ...last]);
     }
   });
 
   test('does not drop INVALID packets when conntrack is liberal, from 1.29 on', () => {
-    const first = (version: string) => frame({version, config: {tcpBeLiberal: true}}, 'filter/KUBE-FORWARD')?.[0];
+    const first = (version: string) => baseRules({version, config: {tcpBeLiberal: true}}, 'filter/KUBE-FORWARD')?.[0];
     expect(first('1.28')).toBe(invalid);
     expect(first('1.29')).toBe(marked);
     expect(first('1.36')).toBe(marked);
   });
 
   test('counts them where the node counts, from 1.31 on, in both families', () => {
-    const first = (version: string, family: 'IPv4' | 'IPv6') => frame({version, family, nfacct: true}, 'filter/KUBE-FORWARD')?.[0];
+    const first = (version: string, family: 'IPv4' | 'IPv6') => baseRules({version, family, nfacct: true}, 'filter/KUBE-FORWARD')?.[0];
     expect(first('1.30', 'IPv4')).toBe(invalid);
     expect(first('1.31', 'IPv4')).toBe(counted);
     expect(first('1.36', 'IPv6')).toBe(counted);
@@ -86,10 +86,10 @@ describe('KUBE-FIREWALL (section 2.4)', () => {
   const rule = `! -s 127.0.0.0/8 -d 127.0.0.0/8 ${remark('block incoming localnet connections')} -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP`;
 
   test('is kube-proxy’s from 1.27 on, in IPv4', () => {
-    expect(frame({version: '1.26'}, 'filter/KUBE-FIREWALL')).toBeNull();
-    expect(frame({version: '1.27'}, 'filter/KUBE-FIREWALL')).toEqual([rule]);
-    expect(frame({version: '1.27', family: 'IPv6'}, 'filter/KUBE-FIREWALL')).toEqual([]);
-    expect(frame({version: '1.26', family: 'IPv6'}, 'filter/KUBE-FIREWALL')).toBeNull();
+    expect(baseRules({version: '1.26'}, 'filter/KUBE-FIREWALL')).toBeNull();
+    expect(baseRules({version: '1.27'}, 'filter/KUBE-FIREWALL')).toEqual([rule]);
+    expect(baseRules({version: '1.27', family: 'IPv6'}, 'filter/KUBE-FIREWALL')).toEqual([]);
+    expect(baseRules({version: '1.26', family: 'IPv6'}, 'filter/KUBE-FIREWALL')).toBeNull();
   });
 
   test.each([
@@ -102,7 +102,7 @@ describe('KUBE-FIREWALL (section 2.4)', () => {
     [{nodePortAddresses: ['fd00::/8']}, [rule]],
     [{nodePortAddresses: ['primary']}, []],
   ])('holds a rule where node ports answer on loopback addresses: %j', (config, rules) => {
-    expect(frame({config}, 'filter/KUBE-FIREWALL')).toEqual(rules);
+    expect(baseRules({config}, 'filter/KUBE-FIREWALL')).toEqual(rules);
   });
 });
 
@@ -164,7 +164,7 @@ describe('the way to node ports (sections 2.6 and 6.2)', () => {
   ];
 
   test.each(rows)('%s', (_, setup, rules) => {
-    expect(frame(setup, 'nat/KUBE-SERVICES')).toEqual(rules);
+    expect(baseRules(setup, 'nat/KUBE-SERVICES')).toEqual(rules);
   });
 });
 
@@ -175,7 +175,7 @@ describe('chains that are there whether or not they hold rules', () => {
     ['1.25', ['filter/KUBE-PROXY-FIREWALL'], ['nat/KUBE-MARK-DROP', 'filter/KUBE-FIREWALL']],
     ['1.27', ['filter/KUBE-PROXY-FIREWALL', 'filter/KUBE-FIREWALL'], ['nat/KUBE-MARK-DROP']],
   ])('in %s', (version, there, not) => {
-    const names = frameChains(expectedOf({version}).context).map(([table, chain]) => `${table}/${chain}`);
+    const names = baseRuleChains(expectedOf({version}).context).map(([table, chain]) => `${table}/${chain}`);
     const always = ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ'].map(chain => `nat/${chain}`);
     const filter = ['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-FORWARD', 'KUBE-NODEPORTS'].map(chain => `filter/${chain}`);
     expect(names.sort()).toEqual([...always, ...filter, ...there].sort());

@@ -40,7 +40,7 @@ describe.each(captureNames('ipvs'))('a healthy node holds what is expected: %s',
     }
     const [ruleset] = parseDumps(node.read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save') ?? '', family);
     if (ruleset === undefined) throw new Error('no rules');
-    const frame = new Map([...expected.frame].map(([key, rules]) => [key, rules]));
+    const baseRules = new Map([...expected.baseRules].map(([key, rules]) => [key, rules]));
     const {differences} = compareRulesets(
       {
         owners: expected.ports,
@@ -48,14 +48,14 @@ describe.each(captureNames('ipvs'))('a healthy node holds what is expected: %s',
           own: new Map(),
           shared: expected.outFilter(owner).map(text => ({table: 'filter', chain: 'KUBE-IPVS-OUT-FILTER', text})),
         }),
-        frame: () => frame,
+        baseRules: () => baseRules,
         open: new Set(),
         unordered: new Set(['filter/KUBE-IPVS-OUT-FILTER']),
       },
       ruleset,
     );
     expect(differences.map(({kind, rule}) => `${kind} ${rule.text}`)).toEqual([]);
-    expect(ruleset.chainCount).toBe(new Set([...frame.keys(), ...baseChains(ruleset.tables)]).size);
+    expect(ruleset.chainCount).toBe(new Set([...baseRules.keys(), ...baseChains(ruleset.tables)]).size);
   });
 });
 

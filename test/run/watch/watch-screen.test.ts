@@ -1,7 +1,7 @@
 import {EventEmitter} from 'node:events';
 import process from 'node:process';
 import {describe, expect, test} from 'vitest';
-import {watchFrame} from '../../../src/run/watch/screen-text.ts';
+import {screenText} from '../../../src/run/watch/screen-text.ts';
 import {watchLines} from '../../../src/run/watch/watch-lines.ts';
 import {watchScreen} from '../../../src/run/watch/watch-screen.ts';
 import type {FindingChange} from '../../../src/run/watch/finding-changes.ts';
@@ -18,20 +18,20 @@ function terminal() {
   const parts: string[] = [];
   const written = () => parts.join('');
   const stream = Object.assign(new EventEmitter(), {columns: 80, rows: 24, write: (text: string) => parts.push(text) > 0});
-  const frame = () => (written().split('\u001b[H').at(-1) ?? '').replaceAll('\u001b[K', '').replaceAll('\u001b[J', '').split('\n');
-  return {stream: stream as unknown as NodeJS.WriteStream, emitter: stream, frame, written};
+  const screen = () => (written().split('\u001b[H').at(-1) ?? '').replaceAll('\u001b[K', '').replaceAll('\u001b[J', '').split('\n');
+  return {stream: stream as unknown as NodeJS.WriteStream, emitter: stream, screen, written};
 }
 
 describe('the screen', () => {
   test('is drawn again when its size changes, and never wider or higher than it is', () => {
-    const {stream, emitter, frame} = terminal();
+    const {stream, emitter, screen} = terminal();
     const view = watchScreen({color: false, what: 'context kind: namespace shop', stream});
     view.show(reportOf({nodes: ['node-a', 'node-b'], services, findings: [finding]}), [came], at);
-    expect(frame().some(line => line.endsWith('came ST202 node-a shop/web is not as it should be'))).toBe(true);
+    expect(screen().some(line => line.endsWith('came ST202 node-a shop/web is not as it should be'))).toBe(true);
     Object.assign(emitter, {columns: 30, rows: 6});
     emitter.emit('resize');
-    expect(frame().length).toBeLessThanOrEqual(6);
-    expect(Math.max(...frame().map(line => line.length))).toBeLessThan(30);
+    expect(screen().length).toBeLessThanOrEqual(6);
+    expect(Math.max(...screen().map(line => line.length))).toBeLessThan(30);
     view.close();
   });
 
@@ -48,11 +48,11 @@ describe('the screen', () => {
   });
 
   test('says when a node was read that cannot be read now', () => {
-    const {stream, frame} = terminal();
+    const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: '', stream});
     view.show(well, [], at);
     view.show(reportOf({nodes: ['node-a', unreadNode('node-b', 'gone'), unreadNode('node-c', 'gone')], services}), [], at + 60_000);
-    const times = frame().filter(line => line.includes('read'));
+    const times = screen().filter(line => line.includes('read'));
     expect(times.slice(-3).map(line => line.replace(/\d\d:\d\d:\d\d/, 'TIME'))).toEqual([
       'read at TIME: node-a',
       'read at TIME: node-b',
@@ -62,11 +62,11 @@ describe('the screen', () => {
   });
 
   test('keeps the report when a look comes to nothing, and says why', () => {
-    const {stream, frame} = terminal();
+    const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: '', stream});
     view.show(well, [], at);
     view.trouble('nothing listens at 127.0.0.1:1');
-    expect(frame()).toEqual(expect.arrayContaining(['nothing listens at 127.0.0.1:1', expect.stringMatching(/^OK: /)]));
+    expect(screen()).toEqual(expect.arrayContaining(['nothing listens at 127.0.0.1:1', expect.stringMatching(/^OK: /)]));
     view.close();
   });
 });
@@ -76,7 +76,7 @@ describe('a frame', () => {
 
   test('shows what came from the cluster as it may be shown', () => {
     const bad = findingOf(hostile.bidi, null, {message: hostile.escape});
-    const lines = watchFrame(
+    const lines = screenText(
       {
         ...state,
         report: reportOf({nodes: [hostile.escape], services: [`shop/${hostile.c1}`]}),
@@ -90,14 +90,14 @@ describe('a frame', () => {
   });
 
   test('ends its colours where a line is cut', () => {
-    const lines = watchFrame({...state, trouble: 'x'.repeat(200)}, {columns: 40, rows: 24, color: true});
+    const lines = screenText({...state, trouble: 'x'.repeat(200)}, {columns: 40, rows: 24, color: true});
     expect(lines).toContain(`\u001b[31m${'x'.repeat(39)}\u001b[39m`);
   });
 
   test.each([3, 8, 24])('of %i lines has no more, with many Services, nodes and changes', rows => {
     const many = reportOf({nodes: numbered('node', 300), services: numbered('shop/web', 12)});
     const changes = Array.from({length: 50}, () => came);
-    expect(watchFrame({...state, report: many, changes}, {columns: 80, rows, color: false}).length).toBeLessThanOrEqual(rows);
+    expect(screenText({...state, report: many, changes}, {columns: 80, rows, color: false}).length).toBeLessThanOrEqual(rows);
   });
 });
 
