@@ -51,9 +51,9 @@ export interface NftDifference<Owner> {
 export interface NftComparison<Owner> {
   readonly differences: readonly NftDifference<Owner>[];
   /** Chains that are not expected and hold rules. */
-  readonly strangeChains: readonly NftChain[];
+  readonly unexpectedChains: readonly NftChain[];
   /** Sets that are not expected. */
-  readonly strangeSets: readonly NftSet[];
+  readonly unexpectedSets: readonly NftSet[];
 }
 
 /** Compares a table with what it should hold. Comments make no difference, nor does the order of elements. */
@@ -94,8 +94,8 @@ class Comparison<Owner> {
     for (const {name} of baseSets) this.#compareElements(name);
     return {
       differences: this.#differences,
-      strangeChains: [...this.#actual.chains.values()].filter(({name, ruleCount}) => ruleCount > 0 && !this.#chains.has(name)),
-      strangeSets: [...this.#actual.sets.values()].filter(({name}) => !this.#sets.has(name)),
+      unexpectedChains: [...this.#actual.chains.values()].filter(({name, ruleCount}) => ruleCount > 0 && !this.#chains.has(name)),
+      unexpectedSets: [...this.#actual.sets.values()].filter(({name}) => !this.#sets.has(name)),
     };
   }
 

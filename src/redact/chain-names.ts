@@ -91,7 +91,7 @@ export class ChainNames {
 
   replace(chain: string): string {
     const parsed = parseChainName(chain);
-    if (parsed === null) return knownChainName(chain) ? chain : this.#foreign(chain);
+    if (parsed === null) return knownChainName(chain) ? chain : this.#thirdParty(chain);
     return `KUBE-${parsed.role}-${this.#renamed.get(parsed.hash) ?? this.#lookalike(parsed.hash)}`;
   }
 
@@ -101,7 +101,7 @@ export class ChainNames {
   }
 
   /** What it begins with tells whose it is; 28 characters are as many as a chain may have. */
-  #foreign(chain: string): string {
+  #thirdParty(chain: string): string {
     const beginning =
       /^(?:cali-|KUBE-NWPLCY-|KUBE-POD-FW-|KUBE-ROUTER-|KUBE-|ANTREA-|WEAVE-|CILIUM_|OVN-KUBE-|CNI-|DOCKER-|ISTIO_|ufw-|f2b-)/.exec(chain);
     const letters = this.#hash.letters('chain', chain, 12);

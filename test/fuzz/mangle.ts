@@ -22,15 +22,15 @@ const lineManglers: readonly [LineMangler, ...LineMangler[]] = [
   deepJumps,
   loops,
   forks,
-  strangeWords,
-  strangeNumbers,
+  unknownWords,
+  unknownNumbers,
   negations,
   quotes,
   changeTargets,
   withCounters,
   asListing,
   endlessLine,
-  strangeLines,
+  unknownLines,
 ];
 
 function deleteSome(lines: string[], random: Random): string[] {
@@ -134,7 +134,7 @@ function replaceWords(lines: string[], random: Random, word: (old: string) => st
   });
 }
 
-function strangeWords(lines: string[], random: Random): string[] {
+function unknownWords(lines: string[], random: Random): string[] {
   return replaceWords(lines, random, () =>
     random.pick([
       '',
@@ -159,7 +159,7 @@ function strangeWords(lines: string[], random: Random): string[] {
   );
 }
 
-function strangeNumbers(lines: string[], random: Random): string[] {
+function unknownNumbers(lines: string[], random: Random): string[] {
   const numbers = [
     '-1',
     '0',
@@ -224,7 +224,7 @@ function endlessLine(lines: string[], random: Random): string[] {
   return insert(lines, random, [random.chance(0.5) ? long : long.slice(3)]);
 }
 
-function strangeLines(lines: string[], random: Random): string[] {
+function unknownLines(lines: string[], random: Random): string[] {
   const strange = [
     '*',
     '*nat',

@@ -93,7 +93,7 @@ function otherTargets(text: string, {table, chains, lines}: Surroundings): reado
   const elsewhere = new Set([
     ...(next === undefined || next === target ? [] : [next]),
     ...siblings.slice(0, 1),
-    ...foreignRole(role, chains),
+    ...thirdPartyRole(role, chains),
   ]);
   elsewhere.delete(target);
   return [...others, `${head} -g ${target}`, ...[...elsewhere].map(name => `${head} -j ${name}`)];
@@ -104,7 +104,7 @@ function roleOf(chain: string): string {
 }
 
 /** The chain with which a chain of this role is most easily mixed up. */
-function foreignRole(role: string, chains: readonly string[]): readonly string[] {
+function thirdPartyRole(role: string, chains: readonly string[]): readonly string[] {
   const other: Readonly<Record<string, string>> = {
     'KUBE-SVC-': 'KUBE-SVL-',
     'KUBE-SVL-': 'KUBE-SVC-',

@@ -1,10 +1,10 @@
 import {describe, expect, test} from 'vitest';
-import {foreignRules, ipsets, mergedDump, scenarioWith} from '../analyze/third-party/merge.ts';
+import {thirdPartyRules, ipsets, mergedDump, scenarioWith} from '../analyze/third-party/merge.ts';
 import {Replacements} from '../../src/redact/replacements.ts';
 import {redactRuleLine} from '../../src/redact/rule-line.ts';
 import {findingCounts, redacted} from './redacted.ts';
 
-describe.each(foreignRules())('the rules of $name', rules => {
+describe.each(thirdPartyRules())('the rules of $name', rules => {
   test('lead to the same findings', async () => {
     const snapshot = (await scenarioWith(rules)).snapshot();
     expect(findingCounts(redacted(snapshot))).toEqual(findingCounts(snapshot));

@@ -35,7 +35,7 @@ function unexplainedRules({item, own, symptoms, changesOutcome}: AffinityCase): 
     symptoms.all.flatMap(({kind, endpoint}) => (endpointKinds.includes(kind) && endpoint !== undefined ? [endpoint] : [])),
   );
   const chains = new Set(endpoints.reachable.filter(({hostPort}) => known.has(hostPort)).map(endpointChain));
-  const isForeign = (chain: string): boolean =>
+  const isThirdPartyRule = (chain: string): boolean =>
     parseChainName(chain)?.role === 'SEP' && !endpoints.reachable.some(endpoint => endpointChain(endpoint) === chain);
   const differing = own.all.filter(
     ({rule, kind}) =>
@@ -43,7 +43,7 @@ function unexplainedRules({item, own, symptoms, changesOutcome}: AffinityCase): 
       (kind === 'missing' || kind === 'extra') &&
       !chains.has(rule.target?.name ?? '') &&
       !chains.has(rule.chain) &&
-      !isForeign(rule.target?.name ?? ''),
+      !isThirdPartyRule(rule.target?.name ?? ''),
   );
   // A rule that asks for the same clients in another way is harmless when no packet fares differently.
   return differing.filter(one => changesOutcome || !differing.some(other => other.kind !== one.kind && asksAlike(one.rule, other.rule)));

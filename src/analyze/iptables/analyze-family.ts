@@ -6,7 +6,7 @@ import type {Chain, Rule, RuleText, Ruleset} from '../../model/ruleset.ts';
 import {adaptExpectation} from './infer-settings.ts';
 import type {FamilyCase} from './family-case.ts';
 import {asExpectation} from './expectation.ts';
-import {judgeForeign} from '../third-party/analyze-iptables-rules.ts';
+import {analyzeThirdPartyRules} from '../third-party/analyze-iptables-rules.ts';
 import {analyzeBaseRules} from './analyze-base-rules.ts';
 import {judgePort} from './analyze-port.ts';
 import type {PortDifference} from './port-differences.ts';
@@ -15,7 +15,7 @@ import {leftoverChains} from './leftover-chains.ts';
 import {PortIndex} from './port-index.ts';
 import {ServiceView} from './iptables-service-view.ts';
 import {staleServices} from './stale-services.ts';
-import {judgeStrangeRules, type StrangeCase} from './unexpected-rules.ts';
+import {analyzeUnexpectedRules, type UnexpectedRulesCase} from './unexpected-rules.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
 
@@ -57,8 +57,8 @@ export function judgeFamily(given: FamilyCase): FamilyJudgement {
       ...analyzeBaseRules({expected, actual, differences: owned.rest}),
       ...ports,
       // Without one of the tables nobody can tell where a packet would have gone.
-      ...(actual.hasTable('nat') && actual.hasTable('filter') ? judgeForeign({expected, actual, view, sets}) : []),
-      ...staleServices({expected, actual, view, rules: owned.strange}),
+      ...(actual.hasTable('nat') && actual.hasTable('filter') ? analyzeThirdPartyRules({expected, actual, view, sets}) : []),
+      ...staleServices({expected, actual, view, rules: owned.unexpected}),
       ...broadRules({expected, view, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
       ...leftoverChains(expected, actual, compared),
     ]),
@@ -77,8 +77,8 @@ function withTextsOnly(symptom: Symptom): Symptom {
 }
 
 /** What they do to their own Service port is said of it; here it is about all others, where there are any. */
-function broadRules(given: StrangeCase): readonly Symptom[] {
-  return given.rules.length === 0 ? [] : [judgeStrangeRules(given)].filter(({severity}) => severity !== 'info');
+function broadRules(given: UnexpectedRulesCase): readonly Symptom[] {
+  return given.rules.length === 0 ? [] : [analyzeUnexpectedRules(given)].filter(({severity}) => severity !== 'info');
 }
 
 /** What a cut dump does not show may still be on the node: it is not reported as missing. */
@@ -118,7 +118,7 @@ function noServiceRules(expected: ExpectedRuleset): Symptom {
 interface Attributed {
   readonly byPort: ReadonlyMap<PortOnNode, readonly PortDifference[]>;
   /** Rules in Service chains that belong to no Service port that is expected. */
-  readonly strange: readonly Rule[];
+  readonly unexpected: readonly Rule[];
   /** Rules that belong to Service ports and take others' packets as well. */
   readonly broad: ReadonlyMap<Rule, readonly PortOnNode[]>;
   readonly rest: readonly PortDifference[];
@@ -127,7 +127,7 @@ interface Attributed {
 /** Gives each difference to the Service ports that it may concern: by its owner, its target's name, its address and port. */
 function attribute(differences: readonly PortDifference[], index: PortIndex): Attributed {
   const byPort = new Map<PortOnNode, PortDifference[]>();
-  const strange: Rule[] = [];
+  const unexpected: Rule[] = [];
   const rest: PortDifference[] = [];
   const broad = new Map<Rule, readonly PortOnNode[]>();
   for (const difference of differences) {
@@ -139,8 +139,8 @@ function attribute(differences: readonly PortDifference[], index: PortIndex): At
     }
     if (difference.owner !== null) continue;
     if (difference.kind === 'extra' && owners.length > 0 && index.isBroad(difference.rule)) broad.set(difference.rule, owners);
-    if (difference.kind === 'extra' && index.isStrange(difference.rule)) strange.push(difference.rule);
+    if (difference.kind === 'extra' && index.isUnexpected(difference.rule)) unexpected.push(difference.rule);
     else if (owners.length === 0) rest.push(difference);
   }
-  return {byPort, strange, broad, rest};
+  return {byPort, unexpected, broad, rest};
 }

@@ -26,7 +26,7 @@ export class PortIndex {
   }
 
   /** A Service rule in a shared chain whose Service port is not expected. */
-  isStrange(rule: Rule): boolean {
+  isUnexpected(rule: Rule): boolean {
     if (!sharedServiceChains.has(rule.chain) || rule.target?.name === 'KUBE-NODEPORTS') return false;
     const hash = this.#hashOf(rule);
     return hash === null ? this.concerned(rule).length === 0 : this.#expected.portOfHash(hash) === undefined;

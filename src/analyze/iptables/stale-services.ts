@@ -4,7 +4,7 @@ import type {ServiceName} from '../../model/finding.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import {servicePortName} from './entry-rule.ts';
 import type {ServiceView} from './iptables-service-view.ts';
-import {judgeStrangeRules} from './unexpected-rules.ts';
+import {analyzeUnexpectedRules} from './unexpected-rules.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 
 export interface StaleInput {
@@ -25,7 +25,7 @@ export function staleServices({expected, actual, view, rules}: StaleInput): read
     else group.push(rule);
   }
   return [...groups].map(([name, group]) =>
-    name === '' ? judgeStrangeRules({expected, view, rules: group}) : staleService(expected, actual, name, group),
+    name === '' ? analyzeUnexpectedRules({expected, view, rules: group}) : staleService(expected, actual, name, group),
   );
 }
 

@@ -13,7 +13,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {describePathOutcome, type PathOutcome, hasSameEnds, isSameOutcome} from '../outcomes/path-outcome.ts';
 import {pathOutcomeOf} from './iptables-outcome.ts';
 
-export interface StrangeCase {
+export interface UnexpectedRulesCase {
   readonly expected: ExpectedRuleset;
   readonly view: ServiceView;
   /** Rules in chains that Services share which do not say what Service they are for. */
@@ -23,7 +23,7 @@ export interface StrangeCase {
 }
 
 /** Rules that do not even say whose they are: as bad as what they do to packets, which are walked with and without them. */
-export function judgeStrangeRules({expected, view, rules, except = new Set()}: StrangeCase): Symptom {
+export function analyzeUnexpectedRules({expected, view, rules, except = new Set()}: UnexpectedRulesCase): Symptom {
   const ports = expected.ports.filter(item => !except.has(item));
   const effect = effectOf(expected, view, {rules, ports});
   const [first] = rules;

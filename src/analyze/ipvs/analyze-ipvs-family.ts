@@ -7,7 +7,7 @@ import {addressEvidence} from './evidence.ts';
 import {compareIpvs, type IpvsDifferences} from './ipvs-differences.ts';
 import {type IpvsSides, sidesOf} from './ipvs-sides.ts';
 import type {IpvsState} from './ipvs-state.ts';
-import {judgeIpvsForeign} from '../third-party/analyze-ipvs-rules.ts';
+import {analyzeIpvsThirdPartyRules} from '../third-party/analyze-ipvs-rules.ts';
 import {analyzeIpvsBaseRules} from './analyze-ipvs-base-rules.ts';
 import {judgeIpvsPort} from './analyze-ipvs-port.ts';
 import {mergeByNode} from './merge-by-node.ts';
@@ -55,7 +55,7 @@ export function judgeIpvsFamily({expect, state, ruleset, nodeName: configured, k
     ...(device === null ? [] : [device]),
     ...wrongSets(expected, differences),
     ...(ruleset === null ? [] : analyzeIpvsBaseRules({expected, ruleset, sides, sets: state.sets, nodeName})),
-    ...(ruleset === null ? [] : judgeIpvsForeign({expected, ruleset, sides})),
+    ...(ruleset === null ? [] : analyzeIpvsThirdPartyRules({expected, ruleset, sides})),
     ...mergeByNode(ports, {expected, differences, state}),
     ...staleServers({expected, differences, state}),
   ]);

@@ -3,7 +3,7 @@ import {parseAddress} from '../../model/address.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftBaseRulesCase} from './nft-case.ts';
-import {judgeStrangeNftRules} from './unexpected-nft-rules.ts';
+import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
 
 /**
  * kube-proxy drops packets to addresses of the service networks that no Service has. Which networks there are is nowhere in the
@@ -14,7 +14,7 @@ export function judgeClusterIPsCheck(given: NftBaseRulesCase): readonly Symptom[
     ({name, kind, rule}) =>
       name === 'cluster-ips-check' && kind !== 'missing' && isServiceCIDRRule(rule.text.replace(/ comment ".*"$/, '')),
   );
-  return rules.filter(({rule}) => holdsEndpoint(given, rule.text)).flatMap(difference => judgeStrangeNftRules(given, [difference]));
+  return rules.filter(({rule}) => holdsEndpoint(given, rule.text)).flatMap(difference => analyzeUnexpectedNftRules(given, [difference]));
 }
 
 function holdsEndpoint({expected}: NftBaseRulesCase, text: string): boolean {

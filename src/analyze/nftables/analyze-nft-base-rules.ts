@@ -9,7 +9,7 @@ import {judgeClusterIPsCheck} from './analyze-cluster-ips-check.ts';
 import {judgeNodePortIPs} from './analyze-nodeport-ips.ts';
 import type {NftBaseRulesCase, NftPortDifference} from './nft-case.ts';
 import {withChains} from './nft-service-view.ts';
-import {judgeStrangeNftRules} from './unexpected-nft-rules.ts';
+import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
 import {changedProbes} from './table-effect.ts';
 
 /** What is wrong with the rules that all Services hang in: hooks, lookups, masquerading, node-port addresses, checks. */
@@ -23,7 +23,7 @@ export function analyzeNftBaseRules(given: NftBaseRulesCase): readonly Symptom[]
     ...[...byChain].flatMap(([name, differences]) => judgeChain(given, name, differences)),
     ...judgeNodePortIPs(given),
     ...judgeClusterIPsCheck(given),
-    ...judgeStrangeChains(given),
+    ...analyzeUnexpectedChains(given),
   ];
 }
 
@@ -59,7 +59,7 @@ function judgeChain(given: NftBaseRulesCase, name: string, differences: readonly
     });
   }
   const extra = others.filter(one => !explained.has(one));
-  return [...symptoms, ...(extra.length === 0 ? [] : judgeStrangeNftRules(given, extra))];
+  return [...symptoms, ...(extra.length === 0 ? [] : analyzeUnexpectedNftRules(given, extra))];
 }
 
 function severityOf({expected, actual, view}: NftBaseRulesCase, name: string, {severity}: BaseChainLoss): Severity {
@@ -79,14 +79,14 @@ function resembles(a: RuleText, b: RuleText): boolean {
 }
 
 /** Chains that are none of any version's: a base chain is passed by every packet, any other one only where a rule leads there. */
-function judgeStrangeChains(given: NftBaseRulesCase): readonly Symptom[] {
+function analyzeUnexpectedChains(given: NftBaseRulesCase): readonly Symptom[] {
   const former = new Map(
     formerChains(given.expected.context).map(({name, rules}) => [name, new Set(rules.map(text => text.replace(/ comment ".*"$/, '')))]),
   );
-  return given.strangeChains.flatMap(chain => {
+  return given.unexpectedChains.flatMap(chain => {
     if (parseNftName(chain.name) !== null) return [];
-    const strange = chain.rules().filter(({body}) => !(former.get(chain.name)?.has(body) ?? false));
-    const differences = strange.map(rule => ({kind: 'extra', what: 'rule', name: chain.name, rule, owner: null}) as const);
-    return differences.length === 0 ? [] : judgeStrangeNftRules(given, differences);
+    const unexpected = chain.rules().filter(({body}) => !(former.get(chain.name)?.has(body) ?? false));
+    const differences = unexpected.map(rule => ({kind: 'extra', what: 'rule', name: chain.name, rule, owner: null}) as const);
+    return differences.length === 0 ? [] : analyzeUnexpectedNftRules(given, differences);
   });
 }

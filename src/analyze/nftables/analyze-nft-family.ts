@@ -5,7 +5,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
 import {adaptNft, type ExpectNft} from './infer-nft-settings.ts';
 import {attribute} from './attribute-differences.ts';
-import {judgeNftForeign, type NftForeignCase} from '../third-party/analyze-nft-rules.ts';
+import {analyzeNftThirdPartyRules, type NftThirdPartyCase} from '../third-party/analyze-nft-rules.ts';
 import {analyzeNftBaseRules} from './analyze-nft-base-rules.ts';
 import {judgeNftPort} from './analyze-nft-port.ts';
 import {mergeEmptyChains} from './merge-empty-chains.ts';
@@ -18,7 +18,7 @@ export interface NftFamilyCase {
   readonly expect: ExpectNft;
   readonly ruleset: NftRuleset;
   /** The node's iptables and ipsets, which others may use. */
-  readonly beside: Pick<NftForeignCase, 'iptables' | 'sets'>;
+  readonly beside: Pick<NftThirdPartyCase, 'iptables' | 'sets'>;
   /** Null when the node has no table of kube-proxy in this family. */
   readonly actual: NftTable | null;
   /** False when the Node object was not read: then its zone is one more thing that the rules have to show. */
@@ -51,15 +51,15 @@ export function judgeNftFamily({expect, ruleset, beside, actual, knowsZone}: Nft
         ...given,
         differences: owned.baseRules,
         isExplained: owned.isExplained,
-        strangeChains: compared.strangeChains,
+        unexpectedChains: compared.unexpectedChains,
       }),
       ...mergeEmptyChains(
         expected,
         [...owned.byPort].flatMap(([item, differences]) => judgeNftPort({...given, item, differences})),
       ),
-      ...judgeNftForeign({...given, ...beside, ruleset}),
-      ...staleNftServices(given, owned.strange),
-      ...leftoverNftChains(given, compared.strangeChains),
+      ...analyzeNftThirdPartyRules({...given, ...beside, ruleset}),
+      ...staleNftServices(given, owned.unexpected),
+      ...leftoverNftChains(given, compared.unexpectedChains),
     ],
   };
 }

@@ -8,7 +8,7 @@ import {isRefusal, leadsIn} from './nft-semantics.ts';
 export interface AttributedNft {
   readonly byPort: ReadonlyMap<NftPort, readonly NftPortDifference[]>;
   /** Elements that belong to no Service port that is expected. */
-  readonly strange: readonly NftPortDifference[];
+  readonly unexpected: readonly NftPortDifference[];
   readonly baseRules: readonly NftPortDifference[];
   /** The other side of what is said of Services: the address of a stale one, the hairpins of stale endpoints. */
   readonly isExplained: (difference: NftPortDifference) => boolean;
@@ -17,7 +17,7 @@ export interface AttributedNft {
 /** Gives each difference to the Service ports that it may concern: by its owner, the chain it leads to, its address and port. */
 export function attribute(differences: readonly NftPortDifference[], expected: ExpectedTable): AttributedNft {
   const byPort = new Map<NftPort, NftPortDifference[]>();
-  const strange: NftPortDifference[] = [];
+  const unexpected: NftPortDifference[] = [];
   const baseRules: NftPortDifference[] = [];
   let index: EntryIndex | null = null;
   const listed = new Set<string>();
@@ -26,24 +26,24 @@ export function attribute(differences: readonly NftPortDifference[], expected: E
     const {name, kind, key = ''} = difference;
     if (name === 'cluster-ips' && listed.has(`${kind} ${key}`)) continue;
     if (name === 'cluster-ips') listed.add(`${kind} ${key}`);
-    const foreign = difference.owner === null && isOfServices(difference);
-    if (foreign) index ??= entryIndex(expected);
-    const owners = difference.owner !== null ? [difference.owner] : foreign ? concerned(difference, expected, index ?? new Map()) : [];
+    const thirdParty = difference.owner === null && isOfServices(difference);
+    if (thirdParty) index ??= entryIndex(expected);
+    const owners = difference.owner !== null ? [difference.owner] : thirdParty ? concerned(difference, expected, index ?? new Map()) : [];
     for (const owner of owners) {
       const list = byPort.get(owner);
       if (list === undefined) byPort.set(owner, [difference]);
       else list.push(difference);
     }
     if (owners.length > 0) continue;
-    if (foreign) strange.push(difference);
+    if (thirdParty) unexpected.push(difference);
     else baseRules.push(difference);
   }
-  const stale = new Set(strange.map(({key = ''}) => key.split(' . ')[0]));
+  const stale = new Set(unexpected.map(({key = ''}) => key.split(' . ')[0]));
   const isExplained = ({what, kind, name, key = ''}: NftPortDifference): boolean =>
     what === 'element' &&
     kind === 'extra' &&
-    ((name === 'cluster-ips' && stale.has(key)) || (name === 'hairpin-connections' && byPort.size + strange.length > 0));
-  return {byPort, strange, baseRules, isExplained};
+    ((name === 'cluster-ips' && stale.has(key)) || (name === 'hairpin-connections' && byPort.size + unexpected.length > 0));
+  return {byPort, unexpected, baseRules, isExplained};
 }
 
 function isOfServices(difference: NftPortDifference): boolean {

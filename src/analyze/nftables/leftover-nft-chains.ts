@@ -5,8 +5,8 @@ import type {NftCase} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
 
 /** Chains of Service ports and endpoints that are not expected and hold rules: one symptom for those that nothing reaches. */
-export function leftoverNftChains({expected, actual}: NftCase, strangeChains: readonly NftChain[]): readonly Symptom[] {
-  const leftovers = strangeChains.filter(({name}) => parseNftName(name) !== null);
+export function leftoverNftChains({expected, actual}: NftCase, unexpectedChains: readonly NftChain[]): readonly Symptom[] {
+  const leftovers = unexpectedChains.filter(({name}) => parseNftName(name) !== null);
   if (leftovers.length === 0) return [];
   const names = new Map(leftovers.map(chain => [chain.name, chain]));
   const reached = new Set<string>();

@@ -21,7 +21,7 @@ export interface NftPortCase extends NftCase {
 export interface NftBaseRulesCase extends NftCase {
   /** Differences that belong to no Service port. */
   readonly differences: readonly NftPortDifference[];
-  readonly strangeChains: readonly NftChain[];
+  readonly unexpectedChains: readonly NftChain[];
   /** What hangs together with Services that differ is said with them. */
   readonly isExplained: (difference: NftPortDifference) => boolean;
 }

@@ -12,7 +12,7 @@ export function staleNftServices(given: NftCase, elements: readonly NftPortDiffe
     const name = nameOf(element);
     groups.set(name, [...(groups.get(name) ?? []), element]);
   }
-  return [...groups].map(([name, group]) => (name === '' ? strangeElements(given, group) : staleService(given, name, group)));
+  return [...groups].map(([name, group]) => (name === '' ? unexpectedElements(given, group) : staleService(given, name, group)));
 }
 
 function nameOf({rule, comment}: NftPortDifference): string {
@@ -46,7 +46,7 @@ function serviceOf(name: string): ServiceName | null {
 }
 
 /** Elements that do not even say whose they are, at addresses that are no Service's. */
-function strangeElements({expected}: NftCase, elements: readonly NftPortDifference[]): Symptom {
+function unexpectedElements({expected}: NftCase, elements: readonly NftPortDifference[]): Symptom {
   const takes = elements.some(({name}) => leadsIn(name));
   const count = elements.length === 1 ? 'an element' : `${elements.length} elements`;
   const detail = `${count} of ${elements[0]?.name} that kube-proxy would not have written: ${takes ? "they take packets to addresses that are no Service's" : 'no packet of a Service meets them'}`;

@@ -17,7 +17,7 @@ const mostPorts = 300;
 const mostNamed = 3;
 
 /** What kube-proxy would not have written, in chains that all share: as bad as what it does to packets, which are walked with and without it. */
-export function judgeStrangeNftRules(given: NftCase, differences: readonly NftPortDifference[]): readonly Symptom[] {
+export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly NftPortDifference[]): readonly Symptom[] {
   const {expected, actual, view} = given;
   const rules = differences.map(({rule}) => rule);
   const [first] = differences;

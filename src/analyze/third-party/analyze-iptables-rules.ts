@@ -11,7 +11,7 @@ import type {Outcome} from '../../trace/outcome.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {groupPorts, smallest} from './port-groups.ts';
-import {dropsByDefault, foreignRules, isHookedChain, isKubeProxyChain, isPolicyChain} from './iptables-rules.ts';
+import {dropsByDefault, thirdPartyRules, isHookedChain, isKubeProxyChain, isPolicyChain} from './iptables-rules.ts';
 import {type Probe, probesFor} from '../outcomes/probes.ts';
 import type {ServiceView} from '../iptables/iptables-service-view.ts';
 import {sourceNames} from '../outcomes/sources.ts';
@@ -19,7 +19,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {describePathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {pathOutcomeOf} from '../iptables/iptables-outcome.ts';
 
-export interface ForeignCase {
+export interface ThirdPartyCase {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
   readonly view: ServiceView;
@@ -31,8 +31,8 @@ export interface ForeignCase {
  * What somebody else's rules do to Services' packets. Service ports that the same foreign rules could concern fare alike, so
  * one of each group is walked through all the rules of the node and through kube-proxy's alone.
  */
-export function judgeForeign({expected, actual, view, sets}: ForeignCase): readonly Symptom[] {
-  const rules = foreignRules(actual);
+export function analyzeThirdPartyRules({expected, actual, view, sets}: ThirdPartyCase): readonly Symptom[] {
+  const rules = thirdPartyRules(actual);
   if (rules.length === 0 && !dropsByDefault(actual)) return [];
   const environment = environmentOf(expected.context.facts, {sets});
   const symptoms: Symptom[] = [];
@@ -82,7 +82,7 @@ interface Found {
   readonly rule: Rule | null;
 }
 
-function judgeGroup(item: PortOnNode, {expected, actual, view}: ForeignCase, environment: Environment): readonly Found[] {
+function judgeGroup(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, environment: Environment): readonly Found[] {
   const found = new Map<string, Found>();
   for (const probe of probesFor({item, context: expected.context, hairpins: []})) {
     if (probe.knownTo.size > 0) continue;

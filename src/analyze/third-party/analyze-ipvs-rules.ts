@@ -10,7 +10,7 @@ import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {baseRuleSource} from '../ipvs/base-rule-source.ts';
 import {pathOutcomeOn, type IpvsSides} from '../ipvs/ipvs-sides.ts';
 
-export interface IpvsForeignCase {
+export interface IpvsThirdPartyCase {
   readonly expected: ExpectedIpvs;
   readonly ruleset: Ruleset;
   readonly sides: IpvsSides;
@@ -20,7 +20,7 @@ export interface IpvsForeignCase {
  * What rules that are not of IPVS mode do to the packets of Services: a firewall's, a network plugin's, and what iptables mode
  * left behind. The frame itself is taken to be as it should be.
  */
-export function judgeIpvsForeign({expected, ruleset, sides}: IpvsForeignCase): readonly Symptom<Rule>[] {
+export function analyzeIpvsThirdPartyRules({expected, ruleset, sides}: IpvsThirdPartyCase): readonly Symptom<Rule>[] {
   const baseRules = baseRuleSource(expected);
   if (!holdsOthers(ruleset, baseRules)) return [];
   const beside: ChainSource = {

@@ -9,17 +9,17 @@ import {walkNode} from '../../trace/walk-node.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {collectPathOutcome} from '../outcomes/path-outcome.ts';
 import {groupPorts, mostNamed, smallest} from './port-groups.ts';
-import {dropsByDefault, foreignRules} from './iptables-rules.ts';
+import {dropsByDefault, thirdPartyRules} from './iptables-rules.ts';
 import {probesFor} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {type Found, judgeOutcome} from './nft-outcome.ts';
 import {namesDestination, type NodeRule} from './nft-rule.ts';
-import {addressesProbed, foreignText, namesPort} from './nft-rule-text.ts';
+import {addressesProbed, thirdPartyText, namesPort} from './nft-rule-text.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
 import type {NftCase} from '../nftables/nft-case.ts';
 import {nftPathOutcome} from '../nftables/nft-outcome.ts';
 
-export interface NftForeignCase extends NftCase {
+export interface NftThirdPartyCase extends NftCase {
   readonly ruleset: NftRuleset;
   /** What the node holds of iptables in this family; of both backends where both are in use. */
   readonly iptables: readonly Ruleset[];
@@ -31,13 +31,13 @@ export interface NftForeignCase extends NftCase {
  * What rules that are not kube-proxy's do to Services' packets, in other tables and in iptables. Packets are walked through all of
  * them and through kube-proxy's table alone.
  */
-export function judgeNftForeign(given: NftForeignCase): readonly Symptom[] {
+export function analyzeNftThirdPartyRules(given: NftThirdPartyCase): readonly Symptom[] {
   const {expected} = given;
   const iptables = given.iptables.filter(holdsRules);
-  const inTables = foreignText(given.ruleset, given.actual);
+  const inTables = thirdPartyText(given.ruleset, given.actual);
   if (inTables === null && iptables.length === 0) return [];
   const environment = environmentOf(expected.context.facts, {sets: given.sets});
-  const rules = iptables.flatMap(foreignRules);
+  const rules = iptables.flatMap(thirdPartyRules);
   const {groups, specific} = groupPorts<NftPort>(expected, rules, environment);
   const toTry = new Set(groups.flatMap(group => (group.rules.some(rule => specific.has(rule)) ? group.ports : smallest(group.ports))));
   if (inTables !== null)
@@ -79,7 +79,7 @@ function holdsRules(ruleset: Ruleset): boolean {
   );
 }
 
-function namedPorts({expected}: NftForeignCase, isNamed: (item: NftPort) => boolean): readonly NftPort[] {
+function namedPorts({expected}: NftThirdPartyCase, isNamed: (item: NftPort) => boolean): readonly NftPort[] {
   return expected.ports.filter(isNamed).slice(0, mostTried);
 }
 
@@ -87,13 +87,13 @@ function namedPorts({expected}: NftForeignCase, isNamed: (item: NftPort) => bool
 const mostTried = 200;
 
 /** All Service ports of the shapes that were tried. */
-function alike(items: ReadonlySet<NftPort>, {expected}: NftForeignCase): readonly NftPort[] {
+function alike(items: ReadonlySet<NftPort>, {expected}: NftThirdPartyCase): readonly NftPort[] {
   const {hostIPs} = expected.context.facts;
   const shapes = new Set([...items].map(item => shapeOf(item, hostIPs)));
   return expected.ports.filter(item => shapes.has(shapeOf(item, hostIPs)));
 }
 
-function judgeItem(item: NftPort, given: NftForeignCase, environment: Environment): readonly Found[] {
+function judgeItem(item: NftPort, given: NftThirdPartyCase, environment: Environment): readonly Found[] {
   const usual = judgeWalks(item, given, environment, packet => walkAll(given, packet, environment));
   if (!given.iptables.some(({tables}) => tables.has('nat'))) return usual;
   const {ruleset: nft, iptables} = given;
@@ -102,7 +102,7 @@ function judgeItem(item: NftPort, given: NftForeignCase, environment: Environmen
   return [...usual, ...other.filter(found => !known.has(keyOf(found))).map(onlyIfYounger)];
 }
 
-function walkAll({ruleset: nft, iptables}: NftForeignCase, packet: Packet, environment: Environment): readonly Outcome<NodeRule>[] {
+function walkAll({ruleset: nft, iptables}: NftThirdPartyCase, packet: Packet, environment: Environment): readonly Outcome<NodeRule>[] {
   return iptables.length === 0 ? walkNftPacket(nft, packet, environment) : walkNode({iptables, nft}, packet, environment);
 }
 
@@ -114,7 +114,7 @@ function onlyIfYounger(found: Found): Found {
 
 type Walk = (packet: Packet) => readonly Outcome<NodeRule>[];
 
-function judgeWalks(item: NftPort, given: NftForeignCase, environment: Environment, walk: Walk): readonly Found[] {
+function judgeWalks(item: NftPort, given: NftThirdPartyCase, environment: Environment, walk: Walk): readonly Found[] {
   const {ruleset, actual, expected, iptables} = given;
   const {facts} = expected.context;
   const isCut = ruleset.cut !== null || iptables.some(({cut}) => cut !== null);

@@ -4,19 +4,19 @@ import {parseAddress} from '../../model/address.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {Environment} from '../../trace/packet.ts';
 import {entriesOf} from '../outcomes/entries.ts';
-import {concerns, type ForeignRule} from './iptables-rules.ts';
+import {concerns, type ThirdPartyRule} from './iptables-rules.ts';
 import {addressesOf} from '../outcomes/probes.ts';
 
 /** Finds the foreign rules that name an address or port of a Service port, without holding each rule against each endpoint. */
-export class ForeignRuleIndex {
-  readonly #narrow: readonly ForeignRule[];
+export class ThirdPartyRuleIndex {
+  readonly #narrow: readonly ThirdPartyRule[];
   /** Rules after routing that ask for one host, by its address: most of those that are about pods. */
-  readonly #byHost = new Map<string, ForeignRule[]>();
-  readonly #wide: readonly ForeignRule[];
+  readonly #byHost = new Map<string, ThirdPartyRule[]>();
+  readonly #wide: readonly ThirdPartyRule[];
 
-  constructor(rules: readonly ForeignRule[]) {
+  constructor(rules: readonly ThirdPartyRule[]) {
     this.#narrow = rules.filter(({conditions}) => conditions.ports.length > 0 || conditions.destinations.length > 0);
-    const wide: ForeignRule[] = [];
+    const wide: ThirdPartyRule[] = [];
     for (const rule of this.#narrow.filter(({stage}) => stage === 'after')) {
       const host = rule.conditions.destinations.find(({family, prefix}) => prefix === (family === 'IPv4' ? 32 : 128));
       const address = host?.text.split('/')[0];
@@ -29,7 +29,7 @@ export class ForeignRuleIndex {
   /** In the order of the ruleset. */
   concerning(item: ServedPort, context: NodeContext, environment: Environment): readonly Rule[] {
     if (this.#narrow.length === 0) return [];
-    const found = new Set<ForeignRule>();
+    const found = new Set<ThirdPartyRule>();
     for (const target of this.#entryTargets(item, context, environment)) {
       for (const rule of this.#narrow) if (!found.has(rule) && concerns(rule.conditions, target)) found.add(rule);
     }

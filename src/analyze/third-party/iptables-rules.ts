@@ -2,7 +2,7 @@ import {type Address, type Cidr, contains, parseCidr} from '../../model/address.
 import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
 
 /** A rule of somebody else's that ends or changes the way of packets, with what all rules that lead to it ask for. */
-export interface ForeignRule {
+export interface ThirdPartyRule {
   readonly rule: Rule;
   /** Before routing, when the packet is still addressed to the Service; after it, when it is addressed to an endpoint. */
   readonly stage: 'before' | 'after';
@@ -18,8 +18,8 @@ export interface Conditions {
 }
 
 /** Somebody else's rules in the way of Services' packets. Empty on a node where only kube-proxy and the kubelet write. */
-export function foreignRules(ruleset: Ruleset): readonly ForeignRule[] {
-  const found: ForeignRule[] = [];
+export function thirdPartyRules(ruleset: Ruleset): readonly ThirdPartyRule[] {
+  const found: ThirdPartyRule[] = [];
   const effort = {left: mostLooks};
   for (const [stage, hooks] of stages) {
     for (const [table, name] of hooks) {
@@ -70,7 +70,7 @@ interface Collecting {
   readonly stage: 'before' | 'after';
   readonly conditions: Conditions;
   readonly depth: number;
-  readonly found: ForeignRule[];
+  readonly found: ThirdPartyRule[];
   /** Counts down over all chains; rules that fork and meet again are looked at once for each way. */
   readonly effort: {left: number};
 }

@@ -88,16 +88,16 @@ function isUnusual({entry, source}: Probe): boolean {
 
 function judgeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
   const {probe, alone, pathOutcome, own} = walked;
-  const foreign = path.filter(rule => !isKubeProxys(rule, own));
+  const thirdParty = path.filter(rule => !isKubeProxys(rule, own));
   const who = whose(probe);
   if (destination !== null && !alone.destinations.has(destination)) {
-    const rule = foreign.findLast(rewrites) ?? foreign.findLast(takesPackets);
+    const rule = thirdParty.findLast(rewrites) ?? thirdParty.findLast(takesPackets);
     if (rule === undefined) return null;
     const detail = `${who} are taken to ${destination} by a rule that is not kube-proxy's and stands before its own`;
     return {kind: 'entry-taken-by-other-rule', probe, rule, detail};
   }
   if (destination === null && alone.destinations.size > 0) {
-    const rule = foreign.find(untracks) ?? foreign.find(takesPackets);
+    const rule = thirdParty.find(untracks) ?? thirdParty.find(takesPackets);
     if (rule === undefined) return null;
     if (isServedByCache(rule, walked)) return servedByCache(rule, probe);
     const detail = `${who} never reach kube-proxy's rules, because a rule of somebody else's stands before them; they should go to ${describePathOutcome(alone)}`;
@@ -108,7 +108,7 @@ function judgeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedPro
     pathOutcome.destinations.get(destination ?? '')?.masquerade === true
   )
     return null;
-  const rule = foreign.findLast(one => takesPackets(one) || setsMark(one));
+  const rule = thirdParty.findLast(one => takesPackets(one) || setsMark(one));
   if (rule === undefined) return null;
   const detail = `${who} should be masqueraded, and a rule of somebody else's takes them before kube-proxy's, or their mark`;
   return {kind: 'postrouting-broken', probe, rule, detail};

@@ -5,13 +5,13 @@ import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import {nodePortAddresses} from '../outcomes/entries.ts';
 
 /** What tables that are not kube-proxy's name: addresses, ports, networks. */
-export interface ForeignText {
+export interface ThirdPartyText {
   readonly words: ReadonlySet<string>;
   readonly networks: readonly Cidr[];
 }
 
 /** Null when no other table of the family lies on the way of packets. */
-export function foreignText(ruleset: NftRuleset, own: NftTable): ForeignText | null {
+export function thirdPartyText(ruleset: NftRuleset, own: NftTable): ThirdPartyText | null {
   const tables = [...ruleset.tables.values()].filter(
     ({id, family, baseChains, dormant}) =>
       id !== own.id && (family === own.family || family === 'inet') && baseChains.length > 0 && !dormant,
@@ -60,7 +60,7 @@ export function addressesProbed({port, endpoints}: NftPort, context: NodeContext
   };
 }
 
-export function namesPort({words, networks}: ForeignText, {addresses, ports}: Named): boolean {
+export function namesPort({words, networks}: ThirdPartyText, {addresses, ports}: Named): boolean {
   if (ports.some(number => words.has(String(number))) || addresses.some(address => words.has(address))) return true;
   return addresses.some(text => {
     const address = networks.length === 0 ? null : parseAddress(text);

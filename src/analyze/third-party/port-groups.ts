@@ -3,8 +3,8 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import type {Environment} from '../../trace/packet.ts';
-import {ForeignRuleIndex} from './iptables-rule-index.ts';
-import type {ForeignRule} from './iptables-rules.ts';
+import {ThirdPartyRuleIndex} from './iptables-rule-index.ts';
+import type {ThirdPartyRule} from './iptables-rules.ts';
 
 /** The Service ports of a node in any proxy mode. */
 export interface PortsOnNode<Port extends ServedPort> {
@@ -28,10 +28,10 @@ export interface Grouped<Port extends ServedPort> {
 /** Service ports of one group fare alike, whatever the foreign rules do. */
 export function groupPorts<Port extends ServedPort>(
   {ports, context}: PortsOnNode<Port>,
-  rules: readonly ForeignRule[],
+  rules: readonly ThirdPartyRule[],
   environment: Environment,
 ): Grouped<Port> {
-  const index = new ForeignRuleIndex(rules);
+  const index = new ThirdPartyRuleIndex(rules);
   const groups = new Map<string, Group<Port>>();
   const counts = new Map<Rule, number>();
   for (const item of ports) {

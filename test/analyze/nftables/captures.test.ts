@@ -23,7 +23,7 @@ const captures = captureNames('nftables');
 describe('a healthy table holds what is expected, as JSON and as text', () => {
   test.each(captures)('%s', async name => {
     for (const {what, expected, table} of tablesOf(await snapshotOf(name))) {
-      const {differences, strangeChains, strangeSets} = compareNftTable(asNftExpectation(expected), table);
+      const {differences, unexpectedChains, unexpectedSets} = compareNftTable(asNftExpectation(expected), table);
       // Which service networks there are is not in the bundle.
       const own = differences.filter(({rule}) => !rule.text.endsWith('comment "Drop traffic to unallocated ClusterIPs"'));
       expect(
@@ -31,7 +31,7 @@ describe('a healthy table holds what is expected, as JSON and as text', () => {
         what,
       ).toEqual([]);
       expect(
-        [...strangeChains, ...strangeSets].map(({name: strange}) => strange),
+        [...unexpectedChains, ...unexpectedSets].map(({name: strange}) => strange),
         what,
       ).toEqual([]);
     }

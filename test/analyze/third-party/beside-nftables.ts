@@ -1,14 +1,14 @@
 import {EditableDump} from '../../editable-dump.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {Scenario} from '../../scenario.ts';
-import {addressesWith, type ForeignRules, foreignRules, ipsets, mergedDump} from './merge.ts';
+import {addressesWith, type ThirdPartyRules, thirdPartyRules, ipsets, mergedDump} from './merge.ts';
 
 /** Programs beside kube-proxy of today: nftables mode came after the others. */
-export const programs = foreignRules().filter(({capture}) => capture === 'healthy/1.36-iptables');
+export const programs = thirdPartyRules().filter(({capture}) => capture === 'healthy/1.36-iptables');
 
 /** node-a of a capture of nftables mode, with the rules of a program in iptables, changed or not. */
 export async function scenarioBesideNft(
-  {name}: Pick<ForeignRules, 'name'>,
+  {name}: Pick<ThirdPartyRules, 'name'>,
   change: (rules: EditableDump) => void = () => undefined,
 ): Promise<Scenario> {
   const rules = new EditableDump(withoutKubeProxy(mergedDump(name)));

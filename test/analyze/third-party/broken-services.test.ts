@@ -2,7 +2,7 @@ import {expect, test} from 'vitest';
 import {EditableDump} from '../../editable-dump.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {isLoud, Scenario} from '../../scenario.ts';
-import {foreignRules, scenarioWith} from './merge.ts';
+import {thirdPartyRules, scenarioWith} from './merge.ts';
 
 interface Breach {
   readonly title: string;
@@ -289,7 +289,7 @@ const breaches: readonly Breach[] = [
 ];
 
 test.each(breaches)('$title', async ({program, change, found}) => {
-  const rules = foreignRules().find(({name}) => name === program);
+  const rules = thirdPartyRules().find(({name}) => name === program);
   const given = rules === undefined ? new Scenario(await snapshotOf('healthy/1.36-iptables')) : await scenarioWith(rules);
   change(given.rules('node-a'));
   const loud = given.findings({nodes: node => node === 'node-a'}).filter(finding => isLoud(finding) && /^ST[2-5]/.test(finding.code));

@@ -7,14 +7,14 @@ import {EditableDump} from '../../editable-dump.ts';
 import {Scenario} from '../../scenario.ts';
 
 /** One program's usual rules, as an input to `iptables-restore --noflush`: `-I` and `-A` put its jumps where it puts them. */
-export interface ForeignRules {
+export interface ThirdPartyRules {
   readonly name: string;
   /** The healthy capture on whose node-a it runs. */
   readonly capture: string;
 }
 
 /** All programs whose rules are kept as fixtures. */
-export function foreignRules(): readonly ForeignRules[] {
+export function thirdPartyRules(): readonly ThirdPartyRules[] {
   return readdirSync(fixture('foreign'))
     .flatMap(file => /^(.*)\.iptables-restore$/.exec(file)?.[1] ?? [])
     .map(name => ({name, capture: name === 'kubelet-1.26' ? 'healthy/1.26-iptables' : 'healthy/1.36-iptables'}));
@@ -31,7 +31,7 @@ export function ipsets(name: string): string | null {
 }
 
 /** node-a of a capture with the rules of a program, and with what else the program leaves on a node. */
-export async function scenarioWith({name, capture}: ForeignRules): Promise<Scenario> {
+export async function scenarioWith({name, capture}: ThirdPartyRules): Promise<Scenario> {
   const given = new Scenario(await snapshotOf(capture));
   given.rules('node-a').become(new EditableDump(mergedDump(name)));
   given.file('node-a', 'ipset-save', ipsets(name));
@@ -55,7 +55,7 @@ function companion(name: string, suffix: string): string | null {
  * Loads kube-proxy's rules and those of the program behind them into the kernel, in a network namespace of their own, and
  * reads back what is there. Rules whose match the kernel lacks are left out and named.
  */
-export function loadMerged({name, capture}: ForeignRules): {readonly dump: string; readonly leftOut: readonly string[]} {
+export function loadMerged({name, capture}: ThirdPartyRules): {readonly dump: string; readonly leftOut: readonly string[]} {
   const base = withoutCounters(readFixture(`captures/${capture}/nodes/node-a/iptables-save`).toString());
   const lines = readFixture(`foreign/${name}.iptables-restore`).toString().split('\n');
   const leftOut: string[] = [];
@@ -70,10 +70,10 @@ export function loadMerged({name, capture}: ForeignRules): {readonly dump: strin
   }
 }
 
-function restore(base: string, foreign: string, sets: string): {status: number | null; stdout: string; stderr: string} {
+function restore(base: string, thirdParty: string, sets: string): {status: number | null; stdout: string; stderr: string} {
   const folder = mkdtempSync(join(tmpdir(), 'foreign-'));
   try {
-    for (const [file, content] of Object.entries({base, foreign, sets})) writeFileSync(join(folder, file), content);
+    for (const [file, content] of Object.entries({base, thirdParty, sets})) writeFileSync(join(folder, file), content);
     const script = [
       'ipset restore <sets',
       'iptables-nft-restore <base',

@@ -2,9 +2,9 @@ import process from 'node:process';
 import {describe, expect, test} from 'vitest';
 import {isLoud} from '../../scenario.ts';
 import {describeWith} from '../../require.ts';
-import {foreignRules, ipsets, loadMerged, mergedDump, scenarioWith, timeless} from './merge.ts';
+import {thirdPartyRules, ipsets, loadMerged, mergedDump, scenarioWith, timeless} from './merge.ts';
 
-const programs = foreignRules();
+const programs = thirdPartyRules();
 
 describe.each(programs)('the usual rules of $name', ({name, capture}) => {
   test('are no finding to act on', async () => {

@@ -110,7 +110,7 @@ export class Lab implements AsyncDisposable {
 
   async #build(settings: LabSettings): Promise<void> {
     const {node, pods, outside} = this.#places;
-    await Promise.all([node.write(nodeSettings), ...[pods, outside].map(place => place.write(settingsOfOthers))]);
+    await Promise.all([node.write(nodeSettings), ...[pods, outside].map(place => place.write(thirdPartySettings))]);
     node.ip(nodeCommands(settings, {pods: pods.pid, outside: outside.pid}));
     pods.ip(podCommands(settings));
     outside.ip(outsideCommands(settings));
@@ -148,7 +148,7 @@ const nodeSettings = {
   '/proc/sys/net/ipv6/icmp/ratelimit': '0',
 } as const;
 
-const settingsOfOthers = {
+const thirdPartySettings = {
   '/proc/sys/net/ipv4/conf/all/rp_filter': '0',
   '/proc/sys/net/ipv4/conf/default/rp_filter': '0',
   '/proc/sys/net/ipv4/conf/all/route_localnet': '1',
