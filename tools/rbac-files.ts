@@ -1,4 +1,4 @@
-import {agentPermissions, gatherPermissions} from '../src/collect/access/agents-permissions.ts';
+import {agentPermissions, collectPermissions} from '../src/collect/access/agents-permissions.ts';
 import {permissionsFor} from '../src/collect/access/permissions.ts';
 import {defaultAgentPlace} from '../src/collect/agents/agent-place.ts';
 import {defaultDebugNamespace} from '../src/collect/transports/debug.ts';
@@ -25,7 +25,7 @@ export function rbacFiles(): ReadonlyMap<string, string> {
   return new Map([
     ...ofTransports(),
     roleFile('agents', {
-      permissions: gatherPermissions(null, defaultAgentPlace.namespace),
+      permissions: collectPermissions(null, defaultAgentPlace.namespace),
       what: 'For "kubectl svc-trace check --agents" over all namespaces: no nodes are read, the agents in svc-trace are asked.',
       how: '"kubectl svc-trace access --agents -n NAMESPACE -o role" prints it for one namespace.',
     }),

@@ -1,10 +1,10 @@
 import type {Clock} from '../run/clock.ts';
 import type {AgentResult} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
-import type {Look, NodeJudge} from './self-check.ts';
+import type {Look, SelfCheck} from './self-check.ts';
 
 export interface AgentOptions {
-  readonly judge: Pick<NodeJudge, 'look'>;
+  readonly analyze: Pick<SelfCheck, 'look'>;
   readonly clock: Clock;
   /** The node is looked at again after this time although nothing has changed, in milliseconds; a tenth more or less. */
   readonly intervalMs: number;
@@ -57,13 +57,13 @@ export class Agent {
 
   /** Rejects with the signal's reason when it is aborted, and does not resolve. */
   async run(signal: AbortSignal): Promise<never> {
-    const {clock, judge, startDelayMs, onLook} = this.#options;
+    const {clock, analyze, startDelayMs, onLook} = this.#options;
     await clock.sleep(startDelayMs * this.#random(), signal);
     for (;;) {
       signal.throwIfAborted();
       this.#changedAt = null;
       const begun = clock.now();
-      const look = await judge.look(signal);
+      const look = await analyze.look(signal);
       this.#keep(look);
       onLook?.(look, clock.now());
       await this.#rest(look, {begun, signal});

@@ -9,7 +9,7 @@ import {Agent} from './agent.ts';
 import {agentMetrics} from './agent-metrics.ts';
 import {type Pages, servePages} from './agent-server.ts';
 import type {ListenAddress} from './listen-address.ts';
-import {type Look, NodeJudge} from './self-check.ts';
+import {type Look, SelfCheck} from './self-check.ts';
 import {whyOutdated} from './outdated.ts';
 
 export interface AgentRun {
@@ -33,9 +33,9 @@ export async function runAgent(run: AgentRun): Promise<void> {
   const {api, node, intervalMs, settlingMs, timeoutMs, options, clock, signal} = run;
   const watch = new ClusterWatch(api, {onChange: () => agent.noteChange()});
   const transport = localTransport({sudo: run.sudo, onlyNode: true});
-  const judge = new NodeJudge({api, watch, node, transport, timeoutMs, intervalMs, settlingMs, options, clock});
+  const analyze = new SelfCheck({api, watch, node, transport, timeoutMs, intervalMs, settlingMs, options, clock});
   const startDelayMs = Math.min(intervalMs / 4, longestStartDelay);
-  const agent: Agent = new Agent({judge, clock, intervalMs, settlingMs, startDelayMs, onLook: run.onLook});
+  const agent: Agent = new Agent({analyze, clock, intervalMs, settlingMs, startDelayMs, onLook: run.onLook});
   const server = await servePages(pagesOf({agent, watch, run}), run.listen).catch((error: unknown) => {
     throw new Errors.CLIError(`cannot listen: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
   });

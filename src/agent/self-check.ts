@@ -5,7 +5,7 @@ import type {KubeApi} from '../collect/kube/kube-api.ts';
 import type {Transport} from '../collect/node/transport.ts';
 import type {ClusterWatch} from '../collect/watch/cluster-watch.ts';
 import type {Clock} from '../run/clock.ts';
-import {NodeJudging} from '../run/nodes/dump-evaluator.ts';
+import {DumpEvaluator} from '../run/nodes/dump-evaluator.ts';
 import {lookAgain, withdraw} from '../run/recheck.ts';
 import {printOf} from '../run/service-history.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
@@ -16,7 +16,7 @@ import type {AgentResult, SeenVersions} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
 
-export interface NodeJudgeOptions {
+export interface SelfCheckOptions {
   readonly api: KubeApi;
   readonly watch: ClusterWatch;
   /** The name of the Node. */
@@ -38,13 +38,13 @@ export type Look =
   | {readonly kind: 'trouble'; readonly message: string};
 
 /** Judges the node it runs on by what the watches hold, and looks again before it says that something is wrong. */
-export class NodeJudge {
-  readonly #options: NodeJudgeOptions;
+export class SelfCheck {
+  readonly #options: SelfCheckOptions;
   #objects: (NodeObjects & {readonly readAt: number}) | null = null;
   /** What is held to be wrong already. */
   #standing: ReadonlySet<string> = new Set();
 
-  constructor(options: NodeJudgeOptions) {
+  constructor(options: SelfCheckOptions) {
     this.#options = options;
   }
 
@@ -58,8 +58,8 @@ export class NodeJudge {
     let view = this.#view();
     let {seen, apiCurrentAt} = view;
     const diagnosis = new Diagnosis(view.api, {...options, nodesOnly: true});
-    const nodes = this.#judging(diagnosis, signal);
-    await nodes.judge([node]);
+    const nodes = this.#evaluation(diagnosis, signal);
+    await nodes.analyze([node]);
     const doubtful = await lookAgain({
       ...{diagnosis, signal, clock, settlingMs, readAt: begun, nodeReadAt: nodes.readAt},
       seenToChange: service => watch.changedAt(service),
@@ -70,7 +70,7 @@ export class NodeJudge {
       },
       readNodes: names => {
         ({seen, apiCurrentAt} = view);
-        return nodes.judge(names);
+        return nodes.analyze(names);
       },
       say: () => {},
     });
@@ -101,12 +101,12 @@ export class NodeJudge {
     return {api: {...watch.objects(), nodes, pods, configMaps}, seen: watch.seen, apiCurrentAt: watch.currentAt};
   }
 
-  #judging(diagnosis: Diagnosis, signal: AbortSignal): NodeJudging {
+  #evaluation(diagnosis: Diagnosis, signal: AbortSignal): DumpEvaluator {
     const {node, transport, timeoutMs, clock} = this.#options;
     const {nodes, pods} = diagnosis.api;
     const source = {transport, nodes: nodeInfos([node], nodes ?? [], {pods, problems: []}), concurrency: 1, timeoutMs, pods, problems: []};
     const find = async () => source;
-    return new NodeJudging(source, diagnosis, {signal, clock, find, progress: {say: () => {}, note: () => {}, close: () => {}}});
+    return new DumpEvaluator(source, diagnosis, {signal, clock, find, progress: {say: () => {}, note: () => {}, close: () => {}}});
   }
 
   /** What was read before stays where it cannot be read now. */

@@ -9,23 +9,23 @@ import {countRules, type Dumps} from './iptables/read-dumps.ts';
 import {describeRules} from './iptables/excerpt.ts';
 import {misnamedChains} from './iptables/misnamed-chains.ts';
 import type {Symptom} from './symptoms/symptom.ts';
-import type {ModeJudgement, NodeInput, UnreadFamily} from './proxy-mode.ts';
+import type {ModeAnalysis, NodeInput, UnreadFamily} from './proxy-mode.ts';
 import {proxyModes} from './proxy-modes.ts';
 
-export interface NodeJudgement extends ModeJudgement {
-  readonly status: JudgedStatus;
+export interface NodeAnalysis extends ModeAnalysis {
+  readonly status: AnalyzedStatus;
   /** The node's iptables, in whatever mode kube-proxy runs. */
   readonly rulesets: ReadonlyMap<Family, Ruleset>;
   readonly backends: Dumps['both'];
   readonly nft: NodeInput['nft'];
 }
 
-export type JudgedStatus =
+export type AnalyzedStatus =
   | {readonly kind: 'checked'}
   | {readonly kind: 'unread' | 'unsupported' | 'not-served'; readonly reason: string; readonly remedy?: string};
 
 /** Judges all families of one node, in the mode that its kube-proxy runs in. */
-export function judgeNode(given: NodeInput): NodeJudgement {
+export function analyzeNode(given: NodeInput): NodeAnalysis {
   const {dumps, config} = given;
   const held = {rulesets: dumps.current, backends: dumps.both, nft: given.nft};
   const base = {...held, families: [], unread: [], symptoms: [], traces: [], config, counts: countRules(dumps)};
@@ -40,13 +40,13 @@ export function judgeNode(given: NodeInput): NodeJudgement {
   if ('whyUnread' in ready) {
     const {whyUnread: reason} = ready;
     if (given.api.services !== null) return {...base, status: {kind: 'unread', reason}};
-    return {...base, symptoms: misnamedIn(dumps), status: {kind: 'unread', reason, remedy: howToJudge}};
+    return {...base, symptoms: misnamedIn(dumps), status: {kind: 'unread', reason, remedy: evaluationSettings}};
   }
-  const judgement = ready.judge();
-  return {...held, ...judgement, status: statusOf(judgement.unread)};
+  const analysis = ready.analyze();
+  return {...held, ...analysis, status: statusOf(analysis.unread)};
 }
 
-function statusOf(unread: readonly UnreadFamily[]): JudgedStatus {
+function statusOf(unread: readonly UnreadFamily[]): AnalyzedStatus {
   if (unread.length === 0) return {kind: 'checked'};
   return {kind: 'unread', reason: unread.map(({family, reason}) => `${family}: ${reason}`).join('; ')};
 }
@@ -59,7 +59,7 @@ function unseenObjects({services, endpointSlices, endpoints}: ApiObjects, {curre
   return `${unseen} were not read, and without them nothing can be expected of its rules${held === '' ? '' : `: ${held}`}`;
 }
 
-const howToJudge =
+const evaluationSettings =
   'Put the API objects beside the dump (a directory with api/services.json, api/endpointslices.json or api/endpoints.json, and nodes/NAME/iptables-save), or ask what these rules do to one packet: svc-trace packet --from FILE --source IP --destination IP --port PORT --local-address IP.';
 
 /** What the rules alone show to be wrong. */

@@ -18,7 +18,7 @@ export interface ProxyMode {
 }
 
 /** Why a node cannot be judged (no dump of it, or a version that is not known), or how it is. */
-export type PreparedNode = {readonly whyUnread: string} | {judge(): ModeJudgement};
+export type PreparedNode = {readonly whyUnread: string} | {analyze(): ModeAnalysis};
 
 export interface NodeInput {
   readonly node: NodeDump;
@@ -34,7 +34,7 @@ export interface NodeInput {
   readonly traces: (port: ServicePort, found: readonly Symptom[]) => boolean;
 }
 
-export interface ModeJudgement {
+export interface ModeAnalysis {
   /** The families that were judged. */
   readonly families: readonly Family[];
   /** Families that could not be judged and hold Services. */

@@ -1,6 +1,6 @@
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
-import type {NodeJudgement} from '../analyze/analyze-node.ts';
+import type {NodeAnalysis} from '../analyze/analyze-node.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Observation, Severity} from '../model/finding.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
@@ -30,7 +30,7 @@ export interface ClusterContext {
   readonly byName: boolean;
 }
 
-export interface NodeContext extends NodeJudgement {
+export interface NodeContext extends NodeAnalysis {
   readonly api: ApiObjects;
   readonly view: ClusterView;
   readonly node: NodeDump;

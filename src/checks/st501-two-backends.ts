@@ -13,7 +13,7 @@ export const twoBackends: Check<'ST501'> = {
   *node({node, backends}) {
     for (const {family, nft, legacy} of backends) {
       if (!holdsServices(nft) || !holdsServices(legacy)) continue;
-      yield {node: node.name, family, ...judge(nft, legacy)};
+      yield {node: node.name, family, ...analyze(nft, legacy)};
     }
   },
 };
@@ -23,7 +23,7 @@ function holdsServices(ruleset: Ruleset): boolean {
 }
 
 /** They disagree when a chain of a Service or an endpoint reads differently in the two, or exists only in one. */
-function judge(nft: Ruleset, legacy: Ruleset): Pick<Observation, 'severity' | 'message' | 'actual'> {
+function analyze(nft: Ruleset, legacy: Ruleset): Pick<Observation, 'severity' | 'message' | 'actual'> {
   const names = new Set([...serviceChains(nft), ...serviceChains(legacy)]);
   const differing = [...names].filter(name => nft.chain('nat', name)?.text() !== legacy.chain('nat', name)?.text());
   if (differing.length === 0) {

@@ -9,7 +9,7 @@ import {addressesProblem, nodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
 import {type Dumps, readDumps} from '../analyze/iptables/read-dumps.ts';
 import {kubeProxyTables, readNft} from '../analyze/nftables/read-nft.ts';
-import {judgeNode} from '../analyze/analyze-node.ts';
+import {analyzeNode} from '../analyze/analyze-node.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Finding} from '../model/finding.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
@@ -48,9 +48,9 @@ export function diagnoseNode(node: NodeDump, {api, view, services, options}: Nod
   const seen = onceAsked(() => seenConfig(dumps.current, nft));
   const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, seen);
   const facts = nodeFacts(node, api);
-  const judged = judgeNode({node, api, view, config, facts, dumps, nft, traces: tracedPorts(services, options.trace ?? false)});
-  const judgement = {...judged, symptoms: withinWhatWasRead(judged.symptoms, api)};
-  const context: NodeContext = {node, facts, api, view, ...judgement};
+  const evaluated = analyzeNode({node, api, view, config, facts, dumps, nft, traces: tracedPorts(services, options.trace ?? false)});
+  const analysis = {...evaluated, symptoms: withinWhatWasRead(evaluated.symptoms, api)};
+  const context: NodeContext = {node, facts, api, view, ...analysis};
   const findings = checks.flatMap(check =>
     check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
   );
@@ -59,10 +59,10 @@ export function diagnoseNode(node: NodeDump, {api, view, services, options}: Nod
     problemFinding({node: node.name, message, remedy: 'Correct or remove the file; the settings were taken from elsewhere.'}),
   );
   return {
-    report: nodeReport(node.name, judgement),
+    report: nodeReport(node.name, analysis),
     findings: [...findings, ...said].map(detached),
-    proxy: {version: judgement.config.version.value, gates: config.featureGates.value},
-    traces: judgement.traces.length === 0 ? [] : structuredClone(countTraces(judgement.traces, node)),
+    proxy: {version: analysis.config.version.value, gates: config.featureGates.value},
+    traces: analysis.traces.length === 0 ? [] : structuredClone(countTraces(analysis.traces, node)),
   };
 }
 

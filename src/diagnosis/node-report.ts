@@ -1,8 +1,8 @@
-import type {NodeJudgement} from '../analyze/analyze-node.ts';
+import type {NodeAnalysis} from '../analyze/analyze-node.ts';
 import type {ProxyConfig, Setting} from '../model/proxy-config.ts';
 import type {NodeReport} from '../model/report.ts';
 
-export function nodeReport(name: string, {config, status, rulesets, families: judged, counts}: NodeJudgement): NodeReport {
+export function nodeReport(name: string, {config, status, rulesets, families: evaluated, counts}: NodeAnalysis): NodeReport {
   const [first] = rulesets.values();
   const backend = first?.backend ?? null;
   return {
@@ -12,7 +12,7 @@ export function nodeReport(name: string, {config, status, rulesets, families: ju
     proxyMode: config.mode.value,
     kubeProxyVersion: config.version.value.text,
     ...(backend === null ? {} : {backend}),
-    families: judged,
+    families: evaluated,
     ...counts,
     settings: settingsOf(config),
   };

@@ -4,12 +4,12 @@ import type {ProgressLine} from './nodes/node-progress.ts';
 import type {OpenCluster} from './open-cluster.ts';
 import type {ParsedAgentsFlags} from './options/agents.ts';
 import type {ParsedConnectionFlags} from './options/connection.ts';
-import type {ParsedJudgingFlags} from './options/evaluation-options.ts';
+import type {ParsedEvaluationFlags} from './options/evaluation-options.ts';
 import type {ParsedTransportFlags} from './options/transport.ts';
 import type {WaitLimit} from './options/wait-limit.ts';
 import type {ScopeFlags} from './scope/scope-flags.ts';
 
-export type ClusterFlags = ScopeFlags & ParsedConnectionFlags & ParsedTransportFlags & ParsedAgentsFlags & ParsedJudgingFlags;
+export type ClusterFlags = ScopeFlags & ParsedConnectionFlags & ParsedTransportFlags & ParsedAgentsFlags & ParsedEvaluationFlags;
 
 export interface ClusterRun {
   readonly flags: ClusterFlags;

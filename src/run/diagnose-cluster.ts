@@ -5,13 +5,13 @@ import type {Problem} from '../model/snapshot.ts';
 import type {ClusterRun} from './cluster-run.ts';
 import {askedInput, askedScope} from './scope/requested-scope.ts';
 import {Interrupted, unlessInterrupted} from './interruption.ts';
-import {judgingOptions} from './options/evaluation-options.ts';
+import {evaluationOptions} from './options/evaluation-options.ts';
 import {readAsked} from './read-requested.ts';
 import {readAllAgain, readAsBefore} from './reread.ts';
 import {lookAgain, withdraw} from './recheck.ts';
 import {podsWithoutEndpoints} from './service-pods.ts';
 import {WaitUntilClean} from './wait/wait-until-clean.ts';
-import {type WaysToNodes, waysToNodes} from './nodes/choose-evaluator.ts';
+import {type NodeAccess, chooseEvaluator} from './nodes/choose-evaluator.ts';
 
 /**
  * The pipeline for a cluster: reads the API, then the nodes, and judges each node when it is there. When the signal is aborted
@@ -26,11 +26,11 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const readAt = clock.now();
   const scope = askedScope(input);
   const asked = await unlessInterrupted(readAsked(api, scope, {...input, configMaps: !flags.agents}), signal);
-  const ways = await unlessInterrupted(waysToNodes(run, asked.api.nodes), signal);
+  const ways = await unlessInterrupted(chooseEvaluator(run, asked.api.nodes), signal);
   const services = (asked.api.services ?? []).filter(asked.selection.selects);
   const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
   const objects = {...asked.api, pods: [...(ways.pods ?? []), ...pods], podsOf};
-  const diagnosis = new Diagnosis(objects, {...asked.selection, ...judgingOptions(flags), ...run.options, ...sampleOf(ways)});
+  const diagnosis = new Diagnosis(objects, {...asked.selection, ...evaluationOptions(flags), ...run.options, ...sampleOf(ways)});
   const nodes = ways.looks(diagnosis);
   const leftovers = await ways.clear();
   const problems = [...asked.problems, ...ways.problems, ...leftovers];
@@ -45,12 +45,12 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
       ? null
       : new WaitUntilClean({...{run, diagnosis, nodes, scope, input, readAgain, problems, report}, limit: run.wait, startedAt: readAt});
   try {
-    await nodes.judge(ways.names);
+    await nodes.analyze(ways.names);
     if (wait === null)
       withdraw(
         await lookAgain({
           ...{diagnosis, readAt, readAgain, signal, clock, nodeReadAt: nodes.readAt},
-          readNodes: names => nodes.judge(names),
+          readNodes: names => nodes.analyze(names),
           say: text => progress.say(text),
         }),
         diagnosis,
@@ -67,6 +67,6 @@ function distinct(problems: readonly Problem[]): readonly Problem[] {
   return [...new Map(problems.map(problem => [JSON.stringify(problem), problem])).values()];
 }
 
-function sampleOf({sample}: WaysToNodes): Pick<DiagnoseOptions, 'sample'> {
+function sampleOf({sample}: NodeAccess): Pick<DiagnoseOptions, 'sample'> {
   return sample === undefined ? {} : {sample};
 }

@@ -11,7 +11,7 @@ import {snapshotOf} from '../fixtures.ts';
 
 const none: AgentState = {result: null, report: null, trouble: 'not yet', lookedAt: 0, looks: 0, failedLooks: 0};
 
-async function judged(): Promise<AgentState> {
+async function evaluated(): Promise<AgentState> {
   const snapshot = await snapshotOf('faults/missing-endpoint');
   const report = diagnose(
     {...snapshot, nodes: snapshot.nodes.filter(({name}) => name === 'node-a')},
@@ -40,7 +40,7 @@ function metricsOf(state: AgentState, now: number): ReadonlyMap<string, Metric> 
 
 describe('the metrics of an agent', () => {
   test('are those of check for the node, and its own', async () => {
-    const metrics = metricsOf(await judged(), 110_000);
+    const metrics = metricsOf(await evaluated(), 110_000);
     const only = (name: string) => metrics.get(name)?.metrics.map(({value}) => Number(value));
     expect(metrics.get('svc_trace_findings')?.metrics.map(({labels}) => labels?.['code'])).toContain('ST202');
     expect(metrics.get('svc_trace_node_checked')?.metrics).toEqual([
@@ -64,7 +64,7 @@ describe('the metrics of an agent', () => {
   });
 
   test('say so too when what was found does not hold any more, and then tell of no findings', async () => {
-    const metrics = metricsOf(await judged(), 100_000 + 248_000);
+    const metrics = metricsOf(await evaluated(), 100_000 + 248_000);
     expect(metrics.get('svc_trace_node_checked')?.metrics).toEqual([{value: '0', labels: expect.objectContaining({node: 'node-a'})}]);
     expect(metrics.get('svc_trace_complete')?.metrics).toEqual([{value: '0'}]);
     expect(metrics.has('svc_trace_findings')).toBe(false);

@@ -44,7 +44,7 @@ async function looks({changes = [], takes = 1, look = found, until, options = {}
         signal.throwIfAborted();
       },
     },
-    judge: {
+    analyze: {
       look: async () => {
         begun.push(now / 1000);
         goTo(now + takes * 1000);
@@ -99,7 +99,7 @@ test('what an agent said last stays while it cannot look, with the reason', asyn
   };
   const agent = new Agent({
     ...{intervalMs: 60_000, settlingMs: 0, startDelayMs: 0, clock},
-    judge: {look: async () => answers.shift() ?? nothing},
+    analyze: {look: async () => answers.shift() ?? nothing},
     onLook: () => {
       if (answers.length === 0) stop.abort(new Error('over'));
     },

@@ -1,6 +1,6 @@
 import {setTimeout as sleep} from 'node:timers/promises';
 import {describe, expect, onTestFinished, test, vi} from 'vitest';
-import {type Look, NodeJudge} from '../../src/agent/self-check.ts';
+import {type Look, SelfCheck} from '../../src/agent/self-check.ts';
 import {createKubeApi} from '../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../src/collect/kube/load-connection.ts';
 import {CommandFailed, type Transport} from '../../src/collect/node/transport.ts';
@@ -50,8 +50,8 @@ async function start({
   });
   const transport = capturedNode(bundle, onReading);
   const times = {timeoutMs: 20_000, intervalMs: 60_000, settlingMs};
-  const judge = new NodeJudge({api, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
-  return {server, watch, look: () => judge.look(new AbortController().signal)};
+  const analyze = new SelfCheck({api, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
+  return {server, watch, look: () => analyze.look(new AbortController().signal)};
 }
 
 /** A node on which commands print what was captured of it. */

@@ -19,7 +19,7 @@ const oclif = `@oclif/core ansi-escapes ansi-regex ansi-styles ansis clean-stack
   widest-line wordwrap wrap-ansi`;
 
 /** js-yaml reads kube-proxy's configuration. */
-const judging = `${oclif} ipaddr.js js-yaml`;
+const evaluation = `${oclif} ipaddr.js js-yaml`;
 const table = 'cli-table3 @colors/colors';
 const cluster = 'p-limit yocto-queue yocto-spinner yoctocolors';
 
@@ -33,17 +33,17 @@ describe('a command loads only the packages that it uses', () => {
   test.each([
     ['run.js', '--version', oclif],
     ['run.js', '--help', oclif],
-    ['run.js', 'check --help', `${judging} ${table}`],
-    ['run.js', 'agent --help', `${judging} ${table}`],
+    ['run.js', 'check --help', `${evaluation} ${table}`],
+    ['run.js', 'agent --help', `${evaluation} ${table}`],
     ['run.js', 'completion bash', oclif],
     ['run.js', 'explain ST202', `${oclif} ipaddr.js`],
-    ['run.js', `check -A --from ${bundle}`, `${judging} ${table}`],
-    ['run.js', `trace shop/web --from ${bundle}`, judging],
-    ['run.js', `packet --from ${bundle} --node node-a --source 10.244.11.9 --destination shop/web --port 80`, judging],
-    ['run.js', `diff ${bundle} ${bundle}`, `${judging} ${table}`],
+    ['run.js', `check -A --from ${bundle}`, `${evaluation} ${table}`],
+    ['run.js', `trace shop/web --from ${bundle}`, evaluation],
+    ['run.js', `packet --from ${bundle} --node node-a --source 10.244.11.9 --destination shop/web --port 80`, evaluation],
+    ['run.js', `diff ${bundle} ${bundle}`, `${evaluation} ${table}`],
     ['run.js', 'access -A', `${oclif} ipaddr.js js-yaml ${cluster}`],
-    ['run.js', 'check -A --agents --no-progress', `${judging} ${table} ${cluster}`],
-    ['run.js', 'check -A --no-progress', `${judging} ${table} ${cluster} ws`],
+    ['run.js', 'check -A --agents --no-progress', `${evaluation} ${table} ${cluster}`],
+    ['run.js', 'check -A --no-progress', `${evaluation} ${table} ${cluster} ws`],
     ['complete.js', 'ch', ''],
     ['complete.js', 'check --output ta', ''],
     ['complete.js', 'explain ST', 'ipaddr.js'],

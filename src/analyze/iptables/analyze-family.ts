@@ -8,7 +8,7 @@ import type {FamilyCase} from './family-case.ts';
 import {asExpectation} from './expectation.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-iptables-rules.ts';
 import {analyzeBaseRules} from './analyze-base-rules.ts';
-import {judgePort} from './analyze-port.ts';
+import {analyzePort} from './analyze-port.ts';
 import type {PortDifference} from './port-differences.ts';
 import {misnamedChains, withMisnamed} from './misnamed-chains.ts';
 import {leftoverChains} from './leftover-chains.ts';
@@ -19,14 +19,14 @@ import {analyzeUnexpectedRules, type UnexpectedRulesCase} from './unexpected-rul
 import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
 
-export interface FamilyJudgement {
+export interface FamilyAnalysis {
   readonly symptoms: readonly Symptom[];
   /** What the rules were held against in the end. */
   readonly expected: ExpectedRuleset;
 }
 
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
-export function judgeFamily(given: FamilyCase): FamilyJudgement {
+export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const {expect, actual, sets} = given;
   const plain = expect({});
   const first = compareRulesets(asExpectation(plain), actual);
@@ -42,7 +42,7 @@ export function judgeFamily(given: FamilyCase): FamilyJudgement {
   const view = new ServiceView(expected, actual);
   const ports = [...owned.byPort].flatMap(([item, own]) =>
     actual.forgetting(isOfOnePort, () =>
-      expected.forgetting(() => judgePort({item, differences: own, expected, actual, view}).map(withTextsOnly)),
+      expected.forgetting(() => analyzePort({item, differences: own, expected, actual, view}).map(withTextsOnly)),
     ),
   );
   const unknownChains = new Set(known.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));

@@ -10,15 +10,15 @@ import {SymptomList} from '../symptoms/symptom-list.ts';
 import {affinityRules} from './affinity-rules.ts';
 import {pathOutcomeOf} from './iptables-outcome.ts';
 import {IptablesSemantics} from './iptables-semantics.ts';
-import {judgeLeftDifferences} from './residual-differences.ts';
+import {explainResidualDifferences} from './residual-differences.ts';
 import {type PortCase, PortDifferences} from './port-differences.ts';
-import {judgeStaleEntries} from './stale-entries.ts';
+import {findStaleEntries} from './stale-entries.ts';
 
 /**
  * What the differences of one Service port do to packets, each said once. Packets of every kind are walked through the
  * expected and the actual rules; a difference that changes no packet's fate comes out as harmless.
  */
-export function judgePort(given: PortCase): readonly Symptom<Rule>[] {
+export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   const {item, expected} = given;
   const own = new PortDifferences(given);
   const symptoms = new SymptomList<Rule>(item.port);
@@ -28,9 +28,9 @@ export function judgePort(given: PortCase): readonly Symptom<Rule>[] {
     semantics: new IptablesSemantics(given, own),
     affinity: differ => affinityRules({item, own, symptoms, changesOutcome: differ}),
   });
-  judgeStaleEntries(given, own, symptoms);
-  judgeHealthCheck(item, own, symptoms);
-  judgeLeftDifferences({...given, symptoms, changesOutcome});
+  findStaleEntries(given, own, symptoms);
+  analyzeHealthCheck(item, own, symptoms);
+  explainResidualDifferences({...given, symptoms, changesOutcome});
   return symptoms.all;
 }
 
@@ -50,7 +50,7 @@ function hairpins({item: {endpoints, endpointChain}, differences, actual}: PortC
   return endpoints.reachable.filter(endpoint => changed.has(endpointChain(endpoint))).slice(0, 64);
 }
 
-function judgeHealthCheck({port}: PortOnNode, own: PortDifferences, symptoms: SymptomList<Rule>): void {
+function analyzeHealthCheck({port}: PortOnNode, own: PortDifferences, symptoms: SymptomList<Rule>): void {
   const missing = own.of('missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
   const detail = `the rule that accepts health checks on port ${port.healthCheckNodePort} is missing: a load balancer may take the node for dead`;

@@ -8,12 +8,12 @@ import type {PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {cutReason, whyDoubtful} from '../truncated-settings.ts';
 import {ipsetsOf, knowsZone} from '../node-input.ts';
-import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {Expect} from './family-case.ts';
 import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
 import {garbledRules} from './invalid-rules.ts';
-import {judgeFamily} from './analyze-family.ts';
+import {analyzeFamily} from './analyze-family.ts';
 import {countRules} from './read-dumps.ts';
 import {servedFamilies} from './served-families.ts';
 import {settleVersion} from './resolve-version.ts';
@@ -31,13 +31,13 @@ export const iptablesMode: ProxyMode = {
     // Without Services no version can be told from another.
     const settled = api.services === null ? {config, misfit: null} : settleVersion(input, dumps.current);
     if (settled.misfit !== null) return {whyUnread: settled.misfit};
-    return {judge: () => judgeFamilies({...input, config: settled.config})};
+    return {analyze: () => analyzeFamilies({...input, config: settled.config})};
   },
 };
 
-function judgeFamilies(input: NodeInput): ModeJudgement {
+function analyzeFamilies(input: NodeInput): ModeAnalysis {
   const {dumps} = input;
-  const judged: Family[] = [];
+  const evaluated: Family[] = [];
   const unread: UnreadFamily[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
@@ -53,7 +53,7 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
     }
     const excerpt = isExcerpt(ruleset);
     const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
-    const {symptoms: found, expected} = judgeFamily({expect, actual, sets, knowsZone: knowsZone(input)});
+    const {symptoms: found, expected} = analyzeFamily({expect, actual, sets, knowsZone: knowsZone(input)});
     const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
     if (doubt !== null) {
       unread.push({family, reason: doubt});
@@ -67,10 +67,10 @@ function judgeFamilies(input: NodeInput): ModeJudgement {
       unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});
     else append(symptoms, excerpt ? found.filter(isSeen) : found);
     if (excerpt) unread.push({family, reason: partly(ruleset, expected)});
-    else if (ruleset.cut === null) judged.push(family);
+    else if (ruleset.cut === null) evaluated.push(family);
     else unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
   }
-  return {families: judged, unread, symptoms, traces, config: input.config, counts: countRules(dumps)};
+  return {families: evaluated, unread, symptoms, traces, config: input.config, counts: countRules(dumps)};
 }
 
 /** That nothing leads to a chain, or that a rule without effect is not there, may only be that it was not shown. */

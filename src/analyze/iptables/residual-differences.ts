@@ -13,12 +13,12 @@ export interface LeftCase extends PortCase {
 }
 
 /** Differences that nothing said so far explains. When packets fare as they should, they are harmless. */
-export function judgeLeftDifferences(given: LeftCase): void {
+export function explainResidualDifferences(given: LeftCase): void {
   const {item, differences, symptoms, changesOutcome} = given;
   const explained = new Explained(item, symptoms.all);
   const left = differences.filter(difference => !explained.covers(difference));
   const rejects = left.filter(isReject);
-  for (const {rule} of rejects) judgeLeftReject(given, rule);
+  for (const {rule} of rejects) explainResidualReject(given, rule);
   const loud = changesOutcome && symptoms.all.every(({kind}) => kind === 'unexpected-reject' || kind === 'health-check-port-blocked');
   for (const kind of ['missing', 'extra', 'duplicate', 'reordered'] as const) {
     const group = left.filter(difference => difference.kind === kind && !rejects.includes(difference));
@@ -30,7 +30,7 @@ function isReject({kind, table, rule}: PortDifference): boolean {
   return kind === 'extra' && table === 'filter' && (rule.target?.name === 'REJECT' || rule.target?.name === 'DROP');
 }
 
-function judgeLeftReject({item: {port, endpoints}, expected, symptoms, changesOutcome}: LeftCase, rule: Rule): void {
+function explainResidualReject({item: {port, endpoints}, expected, symptoms, changesOutcome}: LeftCase, rule: Rule): void {
   if (!entriesOf(port, expected.context).some(entry => isEntryRule(rule, entry))) {
     const where = entryOfRule(rule);
     const detail = `still refuses packets to ${where}, which the API does not give it (any more)`;

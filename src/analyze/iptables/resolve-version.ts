@@ -58,7 +58,7 @@ function bestFit(
 ): {readonly best: ProxyConfig; readonly differences: number} {
   let best = {best: input.config, differences: Number.POSITIVE_INFINITY};
   for (const minor of new Set(minors)) {
-    const candidate = judgedBy(input.config, minor);
+    const candidate = expectedBy(input.config, minor);
     const differences = countDifferences({...input, config: candidate}, rulesets);
     if (differences < best.differences) best = {best: candidate, differences};
     if (differences === 0) break;
@@ -67,7 +67,7 @@ function bestFit(
 }
 
 /** The settings with the rules of another version; a version that was said keeps its name. */
-function judgedBy(config: ProxyConfig, minor: number): ProxyConfig {
+function expectedBy(config: ProxyConfig, minor: number): ProxyConfig {
   const {value, source} = config.version;
   if (minor === value.minor) return config;
   const said = value.guessed === undefined;

@@ -6,16 +6,16 @@ import type {PortCase, PortDifferences} from './port-differences.ts';
 import {changesOutcomes, otherClaimant} from './rule-effect.ts';
 
 /** Rules that lead into the Service port's chains from an address or a port that is none of its entries (any more). */
-export function judgeStaleEntries(given: PortCase, own: PortDifferences, symptoms: SymptomList<Rule>): void {
+export function findStaleEntries(given: PortCase, own: PortDifferences, symptoms: SymptomList<Rule>): void {
   const entries = entriesOf(given.item.port, given.expected.context);
   for (const {rule, table} of own.of('extra')) {
     const shared = rule.chain === 'KUBE-SERVICES' || rule.chain === 'KUBE-NODEPORTS';
     const leadsHere = table === 'nat' && shared && own.isOwn(rule.target?.name ?? '');
-    if (leadsHere && !entries.some(entry => isEntryRule(rule, entry))) judgeStaleEntry(given, rule, symptoms);
+    if (leadsHere && !entries.some(entry => isEntryRule(rule, entry))) findStaleEntry(given, rule, symptoms);
   }
 }
 
-function judgeStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: SymptomList<Rule>): void {
+function findStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: SymptomList<Rule>): void {
   const where = entryOfRule(rule);
   const owner = otherClaimant(rule, item, expected);
   const answers = owner === undefined && changesOutcomes(rule, {expected, actual: view});

@@ -24,7 +24,7 @@ type BaseRuleDifference = Difference<ServedPort>;
 
 /** What is wrong with the iptables rules around IPVS: they masquerade, filter by source and keep the node's own ports off the addresses of Services. */
 export function analyzeIpvsBaseRules(given: IpvsBaseRulesCase): readonly Symptom<Rule>[] {
-  return new BaseRuleAnalysis(given).judge();
+  return new BaseRuleAnalysis(given).analyze();
 }
 
 class BaseRuleAnalysis {
@@ -38,19 +38,19 @@ class BaseRuleAnalysis {
     this.#baseRules = baseRuleSource(given.expected);
   }
 
-  judge(): readonly Symptom<Rule>[] {
+  analyze(): readonly Symptom<Rule>[] {
     const {expected, ruleset} = this.#case;
     const all = compareBaseRules(expected, ruleset).filter(difference => this.#counts(difference));
     const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
     for (const table of gone) this.#tableGone(table);
     const left = all.filter(({table}) => !gone.includes(table));
-    const rest = this.#judgeDetector(left);
-    for (const hook of rest.filter(isHook)) this.#judgeHook(hook);
+    const rest = this.#analyzeDetector(left);
+    for (const hook of rest.filter(isHook)) this.#analyzeHook(hook);
     const chains = Map.groupBy(
       rest.filter(difference => !isHook(difference)),
       ({table, chain}) => groups.get(`${table}/${chain}`) ?? `${table}/${chain}`,
     );
-    for (const [key, differences] of chains) this.#judgeChain(key, differences);
+    for (const [key, differences] of chains) this.#analyzeChain(key, differences);
     return this.#symptoms;
   }
 
@@ -77,7 +77,7 @@ class BaseRuleAnalysis {
   }
 
   /** The one rule that tells pods from others differs in nothing else. */
-  #judgeDetector(differences: readonly BaseRuleDifference[]): readonly BaseRuleDifference[] {
+  #analyzeDetector(differences: readonly BaseRuleDifference[]): readonly BaseRuleDifference[] {
     const own = differences.filter(({chain, rule}) => chain === 'KUBE-SERVICES' && isClusterIPMasquerade(rule));
     const missing = own.find(({kind}) => kind === 'missing')?.rule;
     const extra = own.find(({kind}) => kind === 'extra')?.rule;
@@ -87,7 +87,7 @@ class BaseRuleAnalysis {
     return differences.filter(difference => !own.includes(difference));
   }
 
-  #judgeHook({table, chain, rule}: BaseRuleDifference): void {
+  #analyzeHook({table, chain, rule}: BaseRuleDifference): void {
     const {ruleset} = this.#case;
     const target = rule.target?.name ?? '';
     const closest =
@@ -114,7 +114,7 @@ class BaseRuleAnalysis {
     this.#say({kind: 'services-chain-not-hooked', severity, detail: `${state}: ${consequences[without]}`, ...evidence});
   }
 
-  #judgeChain(key: string, differences: readonly BaseRuleDifference[]): void {
+  #analyzeChain(key: string, differences: readonly BaseRuleDifference[]): void {
     const members = new Set([...groups].flatMap(([chain, group]) => (group === key ? [chain] : [])));
     const chains = members.size > 0 ? members : new Set([key]);
     const harm = this.#harmOf(withChains(this.#baseRules, this.#case.ruleset, chains));

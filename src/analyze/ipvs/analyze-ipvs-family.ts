@@ -9,7 +9,7 @@ import {type IpvsSides, sidesOf} from './ipvs-sides.ts';
 import type {IpvsState} from './ipvs-state.ts';
 import {analyzeIpvsThirdPartyRules} from '../third-party/analyze-ipvs-rules.ts';
 import {analyzeIpvsBaseRules} from './analyze-ipvs-base-rules.ts';
-import {judgeIpvsPort} from './analyze-ipvs-port.ts';
+import {analyzeIpvsPort} from './analyze-ipvs-port.ts';
 import {mergeByNode} from './merge-by-node.ts';
 import {staleServers} from './stale-servers.ts';
 
@@ -22,7 +22,7 @@ export interface IpvsFamilyCase {
   readonly knowsZone: boolean;
 }
 
-export interface IpvsFamilyJudgement {
+export interface IpvsFamilyAnalysis {
   readonly symptoms: readonly Symptom<Rule>[];
   /** What the node was held against in the end, and the two worlds to walk packets through. */
   readonly expected: ExpectedIpvs;
@@ -30,7 +30,7 @@ export interface IpvsFamilyJudgement {
 }
 
 /** Everything that is wrong with one family of a node in IPVS mode. A healthy node costs one comparison and few walks. */
-export function judgeIpvsFamily({expect, state, ruleset, nodeName: configured, knowsZone}: IpvsFamilyCase): IpvsFamilyJudgement {
+export function analyzeIpvsFamily({expect, state, ruleset, nodeName: configured, knowsZone}: IpvsFamilyCase): IpvsFamilyAnalysis {
   const plain = expect({});
   const servers = (state.servers ?? []).filter(({family}) => family === plain.context.family);
   const first = compareIpvs(plain, state);
@@ -42,12 +42,12 @@ export function judgeIpvsFamily({expect, state, ruleset, nodeName: configured, k
   const differences = expected === plain ? first : compareIpvs(expected, state);
   const device = deviceGone(expected, differences);
   const sides = sidesOf({expected, differences, state, ruleset, deviceGone: device !== null});
-  const result = (found: readonly Symptom<Rule>[]): IpvsFamilyJudgement => ({expected, sides, symptoms: found});
+  const result = (found: readonly Symptom<Rule>[]): IpvsFamilyAnalysis => ({expected, sides, symptoms: found});
   if (servers.length === 0 && [...differences.settled.values()].some(({server}) => server.realServers.length > 0))
     return result([noServiceRules(expected, differences)]);
   const ports = [...differences.byPort].flatMap(([item, own]) => {
     const known = device === null ? own : {...own, missingAddresses: []};
-    return judgeIpvsPort({item, differences: known, expected, sides, nodeName});
+    return analyzeIpvsPort({item, differences: known, expected, sides, nodeName});
   });
   return result([
     ...symptoms,

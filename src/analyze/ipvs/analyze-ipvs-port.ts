@@ -20,7 +20,7 @@ export interface IpvsPortCase {
 }
 
 /** What the differences of one Service port do to packets, each said once; what does nothing comes out as harmless. */
-export function judgeIpvsPort({item, differences, expected, sides, nodeName}: IpvsPortCase): readonly Symptom<Rule>[] {
+export function analyzeIpvsPort({item, differences, expected, sides, nodeName}: IpvsPortCase): readonly Symptom<Rule>[] {
   const symptoms = new SymptomList<Rule>(item.port);
   const comparisons = ipvsProbes(item, expected.context, differences).map(probe => ({
     probe,
@@ -32,15 +32,15 @@ export function judgeIpvsPort({item, differences, expected, sides, nodeName}: Ip
   comparePathOutcomes({item, comparisons, semantics, symptoms});
   // What is refused for want of an element is masqueraded by the same element.
   if (symptoms.has('unexpected-reject')) symptoms.drop('masquerade-mismatch');
-  judgeSettings(item, differences, symptoms);
-  judgeHealthCheck(item, differences, symptoms);
-  judgeOwnPorts(differences, symptoms);
+  analyzeSettings(item, differences, symptoms);
+  analyzeHealthCheck(item, differences, symptoms);
+  analyzeOwnPorts(differences, symptoms);
   sayRest(differences, symptoms);
   return symptoms.all;
 }
 
 /** What is set on virtual servers: for how long clients stay, how connections are spread. */
-function judgeSettings({port}: ServedPort, {servers}: PortDifferences, symptoms: SymptomList<Rule>): void {
+function analyzeSettings({port}: ServedPort, {servers}: PortDifferences, symptoms: SymptomList<Rule>): void {
   for (const {expected, actual, persistence, scheduling} of servers) {
     const evidence = settingEvidence(expected, actual);
     if (persistence) {
@@ -57,11 +57,11 @@ function judgeSettings({port}: ServedPort, {servers}: PortDifferences, symptoms:
       const detail = `connections are spread by ${spelled(actual)}, and kube-proxy is set to ${spelled(expected)}`;
       symptoms.say({kind: 'uneven-balance', detail, ...evidence}, 'scheduler');
     }
-    judgeWeights(actual.scheduler, servers, symptoms);
+    analyzeWeights(actual.scheduler, servers, symptoms);
   }
 }
 
-function judgeWeights(scheduler: string, servers: PortDifferences['servers'], symptoms: SymptomList<Rule>): void {
+function analyzeWeights(scheduler: string, servers: PortDifferences['servers'], symptoms: SymptomList<Rule>): void {
   for (const {expected, actual, changed} of servers) {
     for (const pair of changed) {
       const evidence = {expected: [realServerRule(expected, pair.expected)], actual: [realServerRule(actual, pair.actual)]};
@@ -77,7 +77,7 @@ function judgeWeights(scheduler: string, servers: PortDifferences['servers'], sy
   }
 }
 
-function judgeHealthCheck({port}: ServedPort, {members}: PortDifferences, symptoms: SymptomList<Rule>): void {
+function analyzeHealthCheck({port}: ServedPort, {members}: PortDifferences, symptoms: SymptomList<Rule>): void {
   const missing = members.filter(({role, kind}) => role === 'KUBE-HEALTH-CHECK-NODE-PORT' && kind === 'missing');
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
   const detail = `the set that lets health checks on port ${port.healthCheckNodePort} through lacks it: a load balancer may take the node for dead`;
@@ -85,7 +85,7 @@ function judgeHealthCheck({port}: ServedPort, {members}: PortDifferences, sympto
 }
 
 /** Ports of the node itself must not be reached through the addresses of Services. */
-function judgeOwnPorts({members, missingServers}: PortDifferences, symptoms: SymptomList<Rule>): void {
+function analyzeOwnPorts({members, missingServers}: PortDifferences, symptoms: SymptomList<Rule>): void {
   const missing = members.filter(({role, kind}) => role === 'KUBE-IPVS-IPS' && kind === 'missing');
   if (missing.length === 0 || missingServers.length > 0 || symptoms.has('missing-entry')) return;
   const addresses = missing.map(({member}) => member).join(', ');

@@ -5,10 +5,10 @@ import {families, type Family} from '../../model/family.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {knowsZone} from '../node-input.ts';
-import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
-import {judgeIpvsFamily} from './analyze-ipvs-family.ts';
+import {analyzeIpvsFamily} from './analyze-ipvs-family.ts';
 import {traceIpvsPort} from './trace-ipvs-port.ts';
 
 /** kube-proxy with the kernel's IPVS: a virtual server for each address and port of a Service, ipsets, and a fixed frame of iptables rules. */
@@ -22,18 +22,18 @@ export const ipvsMode: ProxyMode = {
       };
     const state = readIpvsState(input.node);
     const [problem] = state.servers === null ? state.problems : [];
-    return problem === undefined ? {judge: () => judgeFamilies(input, state)} : {whyUnread: problem};
+    return problem === undefined ? {analyze: () => analyzeFamilies(input, state)} : {whyUnread: problem};
   },
 };
 
 const oldestKnownMinor = 21;
 
-function judgeFamilies(input: NodeInput, state: IpvsState): ModeJudgement {
+function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
   const {view, config, dumps} = input;
   const proxy = {version: config.version.value, gates: config.featureGates.value};
   const ports = families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
   const facts = hostFacts(input.facts, state, ports, config.version.value);
-  const judged: Family[] = [];
+  const evaluated: Family[] = [];
   const unread: UnreadFamily[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
@@ -44,17 +44,17 @@ function judgeFamilies(input: NodeInput, state: IpvsState): ModeJudgement {
     if (reasons.length > 0 && (ruleset !== null || ports.some(port => port.family === family)))
       unread.push({family, reason: reasons.join('; ')});
     const given = {expect, state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: config.nodeName.value, knowsZone: knowsZone(input)};
-    const judgement = judgeIpvsFamily(given);
-    append(symptoms, judgement.symptoms);
-    if (reasons.length === 0) judged.push(family);
-    const {expected, sides} = judgement;
-    const wanted = expected.ports.filter(({port}) => input.traces(port, judgement.symptoms));
+    const analysis = analyzeIpvsFamily(given);
+    append(symptoms, analysis.symptoms);
+    if (reasons.length === 0) evaluated.push(family);
+    const {expected, sides} = analysis;
+    const wanted = expected.ports.filter(({port}) => input.traces(port, analysis.symptoms));
     append(
       traces,
       wanted.map(item => traceIpvsPort({item, context: expected.context, sides})),
     );
   }
-  return {families: judged, unread, symptoms, traces, config, counts: countsOf(input, state)};
+  return {families: evaluated, unread, symptoms, traces, config, counts: countsOf(input, state)};
 }
 
 /** What was not read of the frame is said, and the rest judged all the same. */
@@ -71,7 +71,7 @@ function isWhole(ruleset: Ruleset | null): boolean {
 }
 
 /** The mode's rules are those of the frame and the virtual servers; its chains those of the frame. */
-function countsOf({dumps}: NodeInput, {servers}: IpvsState): ModeJudgement['counts'] {
+function countsOf({dumps}: NodeInput, {servers}: IpvsState): ModeAnalysis['counts'] {
   const all = [...dumps.current.values()];
   return {
     rules: all.reduce((sum, {ruleCount}) => sum + ruleCount, 0) + (servers?.length ?? 0),

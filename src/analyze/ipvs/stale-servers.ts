@@ -20,17 +20,17 @@ export interface StaleCase {
 
 /** What a node holds that belongs to no Service of the API: virtual servers, addresses, elements of sets. */
 export function staleServers(given: StaleCase): readonly Symptom<Rule>[] {
-  const servers = given.differences.extraServers.flatMap(server => judgeServer(server, given));
+  const servers = given.differences.extraServers.flatMap(server => analyzeServer(server, given));
   const said = new Set(given.differences.extraServers.map(({address}) => address));
   return [
     ...servers,
-    ...given.differences.extraAddresses.filter(address => !said.has(address)).flatMap(address => judgeAddress(address, given)),
-    ...judgeMembers(given, said),
+    ...given.differences.extraAddresses.filter(address => !said.has(address)).flatMap(address => analyzeAddress(address, given)),
+    ...analyzeMembers(given, said),
   ];
 }
 
 /** Inside excludeCIDRs a virtual server may be anybody's: kube-proxy looks at none of them. */
-function judgeServer(server: VirtualServer, given: StaleCase): readonly Symptom<Rule>[] {
+function analyzeServer(server: VirtualServer, given: StaleCase): readonly Symptom<Rule>[] {
   const {context} = given.expected;
   const address = parseAddress(server.address);
   if (address === null || context.excludeCIDRs.some(cidr => contains(cidr, address))) return [];
@@ -80,14 +80,14 @@ function serviceOf({address, port, protocol}: VirtualServer, {ports, bound}: Exp
 }
 
 /** The node takes packets for the address in and answers them itself, whoever else has it. */
-function judgeAddress(address: string, {expected: {context}}: StaleCase): readonly Symptom<Rule>[] {
+function analyzeAddress(address: string, {expected: {context}}: StaleCase): readonly Symptom<Rule>[] {
   const detail = `kube-ipvs0 still bears ${address}, which no Service has: the node keeps all packets to it to itself`;
   const actual = [addressEvidence(address, 1)];
   return [{kind: 'stale-service', severity: 'warning', family: context.family, port: null, detail, expected: [], actual}];
 }
 
 /** Elements that no Service port has. Of a virtual server that is said to be stale they say nothing new. */
-function judgeMembers({expected, differences}: StaleCase, said: ReadonlySet<string>): readonly Symptom<Rule>[] {
+function analyzeMembers({expected, differences}: StaleCase, said: ReadonlySet<string>): readonly Symptom<Rule>[] {
   const {context} = expected;
   const stalePorts = new Set(differences.extraServers.map(({port}) => String(port)));
   const left = differences.extraMembers.filter(({member}) => {

@@ -9,7 +9,7 @@ import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
  * kube-proxy drops packets to addresses of the service networks that no Service has. Which networks there are is nowhere in the
  * Services, and the rule may be older than they are; but a network that holds endpoints takes their packets.
  */
-export function judgeClusterIPsCheck(given: NftBaseRulesCase): readonly Symptom[] {
+export function analyzeClusterIPsCheck(given: NftBaseRulesCase): readonly Symptom[] {
   const rules = given.differences.filter(
     ({name, kind, rule}) =>
       name === 'cluster-ips-check' && kind !== 'missing' && isServiceCIDRRule(rule.text.replace(/ comment ".*"$/, '')),

@@ -5,8 +5,8 @@ import type {RuleText} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {baseChainChecks, type BaseChainLoss, lossOfChain} from './base-chain-losses.ts';
 import {baseChainProbes} from './base-chain-probes.ts';
-import {judgeClusterIPsCheck} from './analyze-cluster-ips-check.ts';
-import {judgeNodePortIPs} from './analyze-nodeport-ips.ts';
+import {analyzeClusterIPsCheck} from './analyze-cluster-ips-check.ts';
+import {analyzeNodePortIPs} from './analyze-nodeport-ips.ts';
 import type {NftBaseRulesCase, NftPortDifference} from './nft-case.ts';
 import {withChains} from './nft-service-view.ts';
 import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
@@ -20,9 +20,9 @@ export function analyzeNftBaseRules(given: NftBaseRulesCase): readonly Symptom[]
     byChain.set(difference.name, [...(byChain.get(difference.name) ?? []), difference]);
   }
   return [
-    ...[...byChain].flatMap(([name, differences]) => judgeChain(given, name, differences)),
-    ...judgeNodePortIPs(given),
-    ...judgeClusterIPsCheck(given),
+    ...[...byChain].flatMap(([name, differences]) => analyzeChain(given, name, differences)),
+    ...analyzeNodePortIPs(given),
+    ...analyzeClusterIPsCheck(given),
     ...analyzeUnexpectedChains(given),
   ];
 }
@@ -36,7 +36,7 @@ function isLegitimate({what, name, kind, rule}: NftPortDifference): boolean {
 }
 
 /** What is missing from a chain is one finding, as bad as what packets make of it; what is there and should not be is another. */
-function judgeChain(given: NftBaseRulesCase, name: string, differences: readonly NftPortDifference[]): readonly Symptom[] {
+function analyzeChain(given: NftBaseRulesCase, name: string, differences: readonly NftPortDifference[]): readonly Symptom[] {
   const {expected, actual} = given;
   const missing = differences.filter(({kind}) => kind === 'missing');
   const others = differences.filter(({kind}) => kind !== 'missing');

@@ -7,7 +7,7 @@ import {adaptNft, type ExpectNft} from './infer-nft-settings.ts';
 import {attribute} from './attribute-differences.ts';
 import {analyzeNftThirdPartyRules, type NftThirdPartyCase} from '../third-party/analyze-nft-rules.ts';
 import {analyzeNftBaseRules} from './analyze-nft-base-rules.ts';
-import {judgeNftPort} from './analyze-nft-port.ts';
+import {analyzeNftPort} from './analyze-nft-port.ts';
 import {mergeEmptyChains} from './merge-empty-chains.ts';
 import {leftoverNftChains} from './leftover-nft-chains.ts';
 import {asNftExpectation} from './nft-expectation.ts';
@@ -25,14 +25,14 @@ export interface NftFamilyCase {
   readonly knowsZone: boolean;
 }
 
-export interface NftFamilyJudgement {
+export interface NftFamilyAnalysis {
   readonly symptoms: readonly Symptom[];
   /** What the table was held against in the end. */
   readonly expected: ExpectedTable;
 }
 
 /** Everything that is wrong with one family's table on one node. A healthy node costs one comparison and no walk. */
-export function judgeNftFamily({expect, ruleset, beside, actual, knowsZone}: NftFamilyCase): NftFamilyJudgement {
+export function analyzeNftFamily({expect, ruleset, beside, actual, knowsZone}: NftFamilyCase): NftFamilyAnalysis {
   const plain = expect({});
   if (actual === null || holdsNoServices(plain, actual))
     return {expected: plain, symptoms: servesAny(plain) ? [noServiceRules(plain, actual)] : []};
@@ -55,7 +55,7 @@ export function judgeNftFamily({expect, ruleset, beside, actual, knowsZone}: Nft
       }),
       ...mergeEmptyChains(
         expected,
-        [...owned.byPort].flatMap(([item, differences]) => judgeNftPort({...given, item, differences})),
+        [...owned.byPort].flatMap(([item, differences]) => analyzeNftPort({...given, item, differences})),
       ),
       ...analyzeNftThirdPartyRules({...given, ...beside, ruleset}),
       ...staleNftServices(given, owned.unexpected),

@@ -5,25 +5,25 @@ import {probesFor} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import {affinityRules} from './nft-affinity-rules.ts';
-import {judgeLeft} from './nft-residual-differences.ts';
+import {explainNftResidualDifferences} from './nft-residual-differences.ts';
 import type {NftPortCase} from './nft-case.ts';
 import {tryNftProbe} from './nft-outcome.ts';
 import {NftSemantics} from './nft-semantics.ts';
-import {judgeStaleEntries} from './stale-nft-entries.ts';
+import {findStaleEntries} from './stale-nft-entries.ts';
 
 /**
  * What the differences of one Service port do to packets, each said once. Packets of every kind are walked through what is
  * expected and what is there; a difference that changes no packet's fate comes out as harmless.
  */
-export function judgeNftPort(given: NftPortCase): readonly Symptom<RuleText>[] {
+export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[] {
   const {item, expected, view} = given;
   const symptoms = new SymptomList<RuleText>(item.port);
   const probes = probesFor({item, context: expected.context, hairpins: changedEndpoints(given)});
   const comparisons = probes.map(probe => tryNftProbe(expected, view, probe));
   const semantics = new NftSemantics(given);
   const changesOutcome = comparePathOutcomes({item, comparisons, semantics, symptoms, affinity: () => affinityRules(given, symptoms)});
-  judgeStaleEntries(given, symptoms);
-  judgeLeft(given, symptoms, changesOutcome);
+  findStaleEntries(given, symptoms);
+  explainNftResidualDifferences(given, symptoms, changesOutcome);
   return symptoms.all;
 }
 

@@ -4,7 +4,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftBaseRulesCase} from './nft-case.ts';
 
 /** The addresses that node ports answer on. kube-proxy reads them at a full sync alone: a node's other addresses may come and go between. */
-export function judgeNodePortIPs({differences, expected}: NftBaseRulesCase): readonly Symptom[] {
+export function analyzeNodePortIPs({differences, expected}: NftBaseRulesCase): readonly Symptom[] {
   const {facts, family, nodePortCIDRs} = expected.context;
   const own = differences.filter(({name, what}) => name === 'nodeport-ips' && what === 'element');
   if (nodePortCIDRs === null || own.length === 0) return [];

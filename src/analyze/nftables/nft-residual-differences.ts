@@ -6,7 +6,11 @@ import type {NftPortDifference} from './nft-case.ts';
 import {isRefusal} from './nft-semantics.ts';
 
 /** Differences that nothing said so far explains. When packets fare as they should, they are harmless. */
-export function judgeLeft({item, differences}: NftPortCase, symptoms: SymptomList<RuleText>, changesOutcome: boolean): void {
+export function explainNftResidualDifferences(
+  {item, differences}: NftPortCase,
+  symptoms: SymptomList<RuleText>,
+  changesOutcome: boolean,
+): void {
   const said = new Set(symptoms.all.flatMap(({expected, actual}) => [...expected, ...actual]));
   // What the others hang together with is said with them: one cause, one finding.
   if (symptoms.all.some(({severity}) => severity !== 'info')) return;

@@ -8,11 +8,11 @@ import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {cutReason, whyDoubtful} from '../truncated-settings.ts';
 import {ipsetsOf, knowsZone} from '../node-input.ts';
-import type {ModeJudgement, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {ExpectNft} from './infer-nft-settings.ts';
 import {allOf} from '../iptables/read-dumps.ts';
-import {judgeNftFamily} from './analyze-nft-family.ts';
+import {analyzeNftFamily} from './analyze-nft-family.ts';
 import {kubeProxyTables} from './read-nft.ts';
 import {settleNftVersion} from './resolve-nft-version.ts';
 import {unwalkedChains} from './unwalked-chains.ts';
@@ -28,7 +28,7 @@ export const nftablesMode: ProxyMode = {
     const ruleset = input.nft();
     if (ruleset === null) return {whyUnread: whyEmpty(input.node)};
     if (ruleset.tables.size === 0 && ruleset.strays.length > 0) return {whyUnread: 'its nft.json is not what "nft -j list ruleset" prints'};
-    return {judge: () => judgeFamilies({...input, config: settleNftVersion(input, ruleset)}, ruleset)};
+    return {analyze: () => analyzeFamilies({...input, config: settleNftVersion(input, ruleset)}, ruleset)};
   },
 };
 
@@ -36,8 +36,8 @@ function whyEmpty({files}: NodeInput['node']): string {
   return files.includes('nft.json') ? 'its nft.json is empty: the command failed, or everything was flushed' : 'it has no nft.json';
 }
 
-function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
-  const judged: Family[] = [];
+function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
+  const evaluated: Family[] = [];
   const unread: UnreadFamily[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
@@ -50,7 +50,7 @@ function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
       if (expect({}).ports.length > 0) unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
       continue;
     }
-    const {symptoms: found, expected} = judgeNftFamily({expect, ruleset, beside: {iptables, sets}, actual, knowsZone: knowsZone(input)});
+    const {symptoms: found, expected} = analyzeNftFamily({expect, ruleset, beside: {iptables, sets}, actual, knowsZone: knowsZone(input)});
     const doubt = found.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
     if (doubt !== null) {
       unread.push({family, reason: doubt});
@@ -62,13 +62,13 @@ function judgeFamilies(input: NodeInput, ruleset: NftRuleset): ModeJudgement {
       expected.ports.filter(({port}) => input.traces(port, found)).map(item => traceNftPort({item, expected, ruleset})),
     );
     const reason = whyPartly(ruleset, iptables);
-    if (reason === null) judged.push(family);
+    if (reason === null) evaluated.push(family);
     else unread.push({family, reason});
   }
   const counts = {rules: ruleset.ruleCount, chains: ruleset.chainCount};
-  const first = judged[0] ?? unread[0]?.family;
+  const first = evaluated[0] ?? unread[0]?.family;
   if (first !== undefined) append(symptoms, unwalkedChains(ruleset, first));
-  return {families: judged, unread, symptoms, traces, config: input.config, counts};
+  return {families: evaluated, unread, symptoms, traces, config: input.config, counts};
 }
 
 /** Where kube-proxy's own tables end too early; null when they are whole, or there are none. */

@@ -7,7 +7,7 @@ import {isRefusal, leadsIn} from './nft-semantics.ts';
 import {targetsOf} from './nft-outcome.ts';
 
 /** Elements that lead into the Service port's chains, or refuse for it, at an address or port that is none of its entries (any more). */
-export function judgeStaleEntries({item, differences, expected, view}: NftPortCase, symptoms: SymptomList<RuleText>): void {
+export function findStaleEntries({item, differences, expected, view}: NftPortCase, symptoms: SymptomList<RuleText>): void {
   const own = new Set(expected.objectsOf(item).elements.map(({key}) => key));
   for (const difference of differences) {
     const {kind, what, name, rule, key = ''} = difference;

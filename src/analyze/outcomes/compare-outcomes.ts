@@ -62,7 +62,7 @@ export interface OutcomeCase<R extends RuleText> {
  * one symptom that names the cause. Gives back whether any packet does.
  */
 export function comparePathOutcomes<R extends RuleText>(given: OutcomeCase<R>): boolean {
-  return new OutcomeComparison(given).judge();
+  return new OutcomeComparison(given).analyze();
 }
 
 class OutcomeComparison<R extends RuleText> {
@@ -80,7 +80,7 @@ class OutcomeComparison<R extends RuleText> {
     this.#symptoms = symptoms;
   }
 
-  judge(): boolean {
+  analyze(): boolean {
     const diverging = this.#comparisons.filter(({expected, actual}) => !isSameOutcome(expected, actual));
     const unreached = this.#unreachedEntries(diverging);
     const reached = diverging.filter(({probe}) => !unreached.has(entryText(probe.entry)));

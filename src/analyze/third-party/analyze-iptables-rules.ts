@@ -42,7 +42,7 @@ export function analyzeThirdPartyRules({expected, actual, view, sets}: ThirdPart
   for (const {ports, rules: concerned} of groups) {
     const alone = concerned.some(rule => specific.has(rule));
     for (const item of alone ? ports : smallest(ports)) {
-      for (const found of mergeAlike(judgeGroup(item, given, environment))) {
+      for (const found of mergeAlike(analyzeGroup(item, given, environment))) {
         if (found.rule !== null && specific.has(found.rule)) symptoms.push(ofPort(found, item));
         else note(ofAll, found, alone ? [item] : ports);
       }
@@ -82,7 +82,7 @@ interface Found {
   readonly rule: Rule | null;
 }
 
-function judgeGroup(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, environment: Environment): readonly Found[] {
+function analyzeGroup(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, environment: Environment): readonly Found[] {
   const found = new Map<string, Found>();
   for (const probe of probesFor({item, context: expected.context, hairpins: []})) {
     if (probe.knownTo.size > 0) continue;
@@ -91,7 +91,7 @@ function judgeGroup(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, 
     const pathOutcome = pathOutcomeOf(all);
     const local = isKnownLocal(probe, expected.context.facts, environment);
     for (const outcome of all) {
-      const result = judgeOutcome(outcome, {probe, alone, pathOutcome, local});
+      const result = compareThirdPartyOutcome(outcome, {probe, alone, pathOutcome, local});
       const key = result === null ? '' : `${result.kind} ${entryText(probe.entry)} ${result.rule?.text ?? ''}`;
       if (result !== null && !found.has(key)) found.set(key, result);
     }
@@ -113,10 +113,10 @@ function isKnownLocal({packet}: Probe, {allAddresses}: NodeFacts, environment: E
 }
 
 /** Null when the outcome is the one of kube-proxy's rules alone, or is not somebody else's doing. */
-function judgeOutcome(outcome: Outcome, {probe, alone, pathOutcome, local}: Walked): Found | null {
+function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, local}: Walked): Found | null {
   const rule = outcome.path.findLast(({chain, target}) => !isKubeProxyChain(chain) && !isHookedChain(target?.name ?? '')) ?? null;
   const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
-  if (outcome.verdict === 'undecided') return judgeUndecided(outcome, alone, probe, who);
+  if (outcome.verdict === 'undecided') return analyzeUndecided(outcome, alone, probe, who);
   if (outcome.verdict === 'drop' || outcome.verdict === 'reject') {
     if (alone.destinations.size === 0 || (outcome.policy === undefined && isKubeProxyChain(outcome.path.at(-1)?.chain ?? ''))) return null;
     const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
@@ -179,7 +179,7 @@ function judgeOutcome(outcome: Outcome, {probe, alone, pathOutcome, local}: Walk
 }
 
 /** An interface that is not known is no riddle of the rules, and network policies are for their own tools to judge. */
-function judgeUndecided(outcome: Outcome, alone: PathOutcome, probe: Probe, who: string): Found | null {
+function analyzeUndecided(outcome: Outcome, alone: PathOutcome, probe: Probe, who: string): Found | null {
   if (alone.undecided > 0) return null;
   const rule = outcome.doubt ?? outcome.path.at(-1) ?? null;
   if (rule === null || isKubeProxyChain(rule.chain) || isPolicyChain(rule.chain) || isPolicyChain(rule.target?.name ?? '')) return null;

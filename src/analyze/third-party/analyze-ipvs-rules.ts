@@ -30,7 +30,7 @@ export function analyzeIpvsThirdPartyRules({expected, ruleset, sides}: IpvsThird
   };
   const found = new Map<string, {readonly found: Found; readonly ports: ServedPort[]}>();
   for (const item of tried(expected.ports)) {
-    for (const one of judgeItem(item, expected, {alone: sides.actual, all: {...sides.actual, rules: beside}})) {
+    for (const one of analyzeItem(item, expected, {alone: sides.actual, all: {...sides.actual, rules: beside}})) {
       const known = found.get(one.key);
       if (known === undefined) found.set(one.key, {found: one, ports: [item]});
       else if (!known.ports.includes(item)) known.ports.push(item);
@@ -93,17 +93,17 @@ interface Compared {
   readonly all: IpvsSides['actual'];
 }
 
-function judgeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Compared): readonly Found[] {
+function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Compared): readonly Found[] {
   return probesFor({item, context: expected.context, hairpins: []})
     .filter(({knownTo}) => knownTo.size === 0)
     .flatMap(probe => {
       const own = pathOutcomeOn(alone, probe.packet);
       const pathOutcome = pathOutcomeOn(all, probe.packet);
-      return isSameOutcome(own, pathOutcome) ? [] : pathOutcome.outcomes.flatMap(outcome => judgeOutcome(outcome, probe, own));
+      return isSameOutcome(own, pathOutcome) ? [] : pathOutcome.outcomes.flatMap(outcome => compareThirdPartyOutcome(outcome, probe, own));
     });
 }
 
-function judgeOutcome(outcome: Outcome, probe: Probe, own: PathOutcome): readonly Found[] {
+function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutcome): readonly Found[] {
   const {verdict, path, destination, policy, reason, doubt} = outcome;
   const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
   const last = policy === undefined ? (path.at(-1) ?? null) : null;

@@ -12,7 +12,7 @@ import {groupPorts, mostNamed, smallest} from './port-groups.ts';
 import {dropsByDefault, thirdPartyRules} from './iptables-rules.ts';
 import {probesFor} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {type Found, judgeOutcome} from './nft-outcome.ts';
+import {type Found, compareThirdPartyOutcome} from './nft-outcome.ts';
 import {namesDestination, type NodeRule} from './nft-rule.ts';
 import {addressesProbed, thirdPartyText, namesPort} from './nft-rule-text.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
@@ -43,7 +43,7 @@ export function analyzeNftThirdPartyRules(given: NftThirdPartyCase): readonly Sy
   if (inTables !== null)
     for (const item of namedPorts(given, item => namesPort(inTables, addressesProbed(item, expected.context)))) toTry.add(item);
   const found = new Map<string, Noted>();
-  for (const item of toTry) for (const one of judgeItem(item, {...given, iptables}, environment)) note(found, one, item);
+  for (const item of toTry) for (const one of analyzeItem(item, {...given, iptables}, environment)) note(found, one, item);
   return [...found.values()].flatMap(({found: one, items}) =>
     isSpecific(one.rule, items, {specific, ports: expected.ports.length})
       ? [...items].map(item => ofPort(one, item))
@@ -93,11 +93,11 @@ function alike(items: ReadonlySet<NftPort>, {expected}: NftThirdPartyCase): read
   return expected.ports.filter(item => shapes.has(shapeOf(item, hostIPs)));
 }
 
-function judgeItem(item: NftPort, given: NftThirdPartyCase, environment: Environment): readonly Found[] {
-  const usual = judgeWalks(item, given, environment, packet => walkAll(given, packet, environment));
+function analyzeItem(item: NftPort, given: NftThirdPartyCase, environment: Environment): readonly Found[] {
+  const usual = compareWalks(item, given, environment, packet => walkAll(given, packet, environment));
   if (!given.iptables.some(({tables}) => tables.has('nat'))) return usual;
   const {ruleset: nft, iptables} = given;
-  const other = judgeWalks(item, given, environment, packet => walkNode({iptables, nft, younger: 'iptables'}, packet, environment));
+  const other = compareWalks(item, given, environment, packet => walkNode({iptables, nft, younger: 'iptables'}, packet, environment));
   const known = new Set(usual.map(keyOf));
   return [...usual, ...other.filter(found => !known.has(keyOf(found))).map(onlyIfYounger)];
 }
@@ -114,7 +114,7 @@ function onlyIfYounger(found: Found): Found {
 
 type Walk = (packet: Packet) => readonly Outcome<NodeRule>[];
 
-function judgeWalks(item: NftPort, given: NftThirdPartyCase, environment: Environment, walk: Walk): readonly Found[] {
+function compareWalks(item: NftPort, given: NftThirdPartyCase, environment: Environment, walk: Walk): readonly Found[] {
   const {ruleset, actual, expected, iptables} = given;
   const {facts} = expected.context;
   const isCut = ruleset.cut !== null || iptables.some(({cut}) => cut !== null);
@@ -124,7 +124,9 @@ function judgeWalks(item: NftPort, given: NftThirdPartyCase, environment: Enviro
     const outcomes = walk(probe.packet);
     const pathOutcome = collectPathOutcome(outcomes, () => null);
     const isLocal = environment.isLocal(probe.packet.destination) === true ? true : facts.allAddresses ? false : null;
-    return outcomes.flatMap(outcome => judgeOutcome(outcome, {probe, alone, pathOutcome, own: actual.id, ruleset, isCut, isLocal}) ?? []);
+    return outcomes.flatMap(
+      outcome => compareThirdPartyOutcome(outcome, {probe, alone, pathOutcome, own: actual.id, ruleset, isCut, isLocal}) ?? [],
+    );
   });
 }
 

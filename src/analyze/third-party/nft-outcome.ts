@@ -47,13 +47,13 @@ export interface WalkedProbe {
 }
 
 /** Null when the outcome is the one of kube-proxy's table alone, or is not somebody else's doing. */
-export function judgeOutcome(outcome: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
-  if (outcome.verdict === 'undecided') return judgeUndecided(outcome, walked);
-  if (outcome.verdict === 'accept') return judgeAccepted(outcome, walked);
+export function compareThirdPartyOutcome(outcome: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
+  if (outcome.verdict === 'undecided') return analyzeUndecided(outcome, walked);
+  if (outcome.verdict === 'accept') return analyzeAccepted(outcome, walked);
   return refusal(outcome, walked);
 }
 
-function judgeUndecided({doubt, path, reason}: Outcome<NodeRule>, {probe, alone, own, isCut}: WalkedProbe): Found | null {
+function analyzeUndecided({doubt, path, reason}: Outcome<NodeRule>, {probe, alone, own, isCut}: WalkedProbe): Found | null {
   const rule = doubt ?? path.at(-1);
   // That a dump was cut is said by itself.
   if (alone.undecided > 0 || rule === undefined || (doubt === undefined && isCut)) return null;
@@ -86,7 +86,7 @@ function isUnusual({entry, source}: Probe): boolean {
   return entry.kind === 'clusterIP' && source.kind === 'outside';
 }
 
-function judgeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
+function analyzeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
   const {probe, alone, pathOutcome, own} = walked;
   const thirdParty = path.filter(rule => !isKubeProxys(rule, own));
   const who = whose(probe);

@@ -11,8 +11,8 @@ export interface PortalCase {
 }
 
 /** What can be told of a node in userspace mode: entries that are missing or left over, hooks, and ports that disagree. */
-export function judgePortals(given: PortalCase): readonly Symptom[] {
-  return [...missingHooks(given), ...given.portals.flatMap(portal => judgePortal(portal, given)), ...leftovers(given)];
+export function analyzePortals(given: PortalCase): readonly Symptom[] {
+  return [...missingHooks(given), ...given.portals.flatMap(portal => analyzePortal(portal, given)), ...leftovers(given)];
 }
 
 function missingHooks({rules, ruleset}: PortalCase): readonly Symptom[] {
@@ -25,7 +25,7 @@ function missingHooks({rules, ruleset}: PortalCase): readonly Symptom[] {
   });
 }
 
-function judgePortal(portal: Portal, given: PortalCase): readonly Symptom[] {
+function analyzePortal(portal: Portal, given: PortalCase): readonly Symptom[] {
   const missing = portal.entries.flatMap(entry => chainsWithout(entry, portal, given).map(chain => ({entry, chain})));
   const all = portal.entries.flatMap(entry => chainsFor(entry));
   if (missing.length > 0 && missing.length === all.length)

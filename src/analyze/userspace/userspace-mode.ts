@@ -1,8 +1,8 @@
 import type {Family} from '../../model/family.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {countRules} from '../iptables/read-dumps.ts';
-import type {ModeJudgement, NodeInput, ProxyMode} from '../proxy-mode.ts';
-import {judgePortals} from './analyze-portals.ts';
+import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
+import {analyzePortals} from './analyze-portals.ts';
 import {portalOf} from './portal.ts';
 import {type PortalRule, portalRules} from './portal-rules.ts';
 import {tracePortals} from './trace-portals.ts';
@@ -15,19 +15,19 @@ export const userspaceMode: ProxyMode = {
   name: 'userspace',
   prepare(input) {
     const ruleset = input.dumps.current.get(family);
-    return ruleset === undefined ? {whyUnread: 'it has no iptables-save'} : {judge: () => judge(input, ruleset)};
+    return ruleset === undefined ? {whyUnread: 'it has no iptables-save'} : {analyze: () => analyze(input, ruleset)};
   },
 };
 
 const family: Family = 'IPv4';
 
-function judge(input: NodeInput, ruleset: Ruleset): ModeJudgement {
+function analyze(input: NodeInput, ruleset: Ruleset): ModeAnalysis {
   const {config, dumps, view} = input;
   const base = {families: [], config, counts: countRules(dumps)};
   const rules = portalRules(ruleset);
   const entries = view.entries(family, {version: config.version.value, gates: config.featureGates.value});
   const portals = entries.map(({port}) => portalOf(port, rules));
-  const symptoms = judgePortals({portals, rules, ruleset});
+  const symptoms = analyzePortals({portals, rules, ruleset});
   return {
     ...base,
     unread: [{family, reason: whatIsNotSeen(rules, ruleset)}],

@@ -6,7 +6,7 @@ import {systemClock} from '../../run/clock.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {FindingChanges} from '../../run/watch/finding-changes.ts';
 import {outputFlags, settingFlags} from '../options/flags.ts';
-import {judgingOptions} from '../../run/options/evaluation-options.ts';
+import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {watchLines} from '../../run/watch/watch-lines.ts';
 import {escapeText} from '../../render/escape.ts';
@@ -55,7 +55,7 @@ export default class Agent extends BaseCommand {
       settlingMs: durationOf('--settle', flags.settle, 0),
       timeoutMs: durationOf('--node-timeout', flags['node-timeout'], 1000),
     };
-    const {overrides = {}} = judgingOptions(flags);
+    const {overrides = {}} = evaluationOptions(flags);
     const changes = new FindingChanges(({severity}) => flags.verbose || severity !== 'info');
     const error = (text: string) => void process.stderr.write(`${escapeText(text.trimEnd())}\n`);
     const lines = watchLines({color: false, out: text => void process.stdout.write(text), error});

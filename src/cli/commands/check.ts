@@ -2,7 +2,7 @@ import {Args, Flags} from '@oclif/core';
 import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {exitCode, type FailOn} from '../../run/exit-code.ts';
-import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {waitLimit} from '../../run/options/wait-limit.ts';
 import {renderers} from '../../render/index.ts';
@@ -31,7 +31,7 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
     ...agentsFlags,
     ...settingFlags,
     ...outputFlags,
-    ...judgingFlags,
+    ...evaluationFlags,
     wait: Flags.string({
       description: 'check again until nothing reaches --fail-on and nothing is unread, or this time is up (60s, 2m)',
       helpValue: 'DURATION',

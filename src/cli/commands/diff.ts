@@ -1,7 +1,7 @@
 import {closeSync, openSync, readFileSync, readSync, statSync} from 'node:fs';
 import {Args, Errors, Flags} from '@oclif/core';
 import {type FailOn, reaches} from '../../run/exit-code.ts';
-import {judgingFlags, outputFlags} from '../options/flags.ts';
+import {evaluationFlags, outputFlags} from '../options/flags.ts';
 import {diagnose} from '../../diagnose.ts';
 import {diffBundles, type Side} from '../../diff/diff-bundles.ts';
 import {unreadSince} from '../../diff/diff-findings.ts';
@@ -21,7 +21,7 @@ Exit codes: 0 no finding came that reaches --fail-on, 1 one did, 2 wrong use, 3 
   };
   static override flags = {
     ...outputFlags,
-    'fail-on': judgingFlags['fail-on'],
+    'fail-on': evaluationFlags['fail-on'],
     output: Flags.string({
       char: 'o',
       description: 'output format',

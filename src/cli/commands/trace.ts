@@ -1,7 +1,7 @@
 import {Args, Flags} from '@oclif/core';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {exitCode, type FailOn} from '../../run/exit-code.ts';
-import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {traceRenderers} from '../../render/trace-index.ts';
 import {BaseCommand} from './base-command.ts';
@@ -26,7 +26,7 @@ export default class Trace extends BaseCommand {
     ...transportFlags,
     ...settingFlags,
     ...outputFlags,
-    ...judgingFlags,
+    ...evaluationFlags,
     output: Flags.string({
       char: 'o',
       description: 'output format',

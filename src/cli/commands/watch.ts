@@ -5,7 +5,7 @@ import {systemClock} from '../../run/clock.ts';
 import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {FindingChanges} from '../../run/watch/finding-changes.ts';
-import {judgingFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {Interrupted} from '../../run/interruption.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {watchLines} from '../../run/watch/watch-lines.ts';
@@ -15,7 +15,7 @@ import {escapeText} from '../../render/escape.ts';
 import {BaseCommand} from './base-command.ts';
 
 const {from: _from, ...nodeFlags} = sourceFlags;
-const {'fail-on': _failOn, ...whatCounts} = judgingFlags;
+const {'fail-on': _failOn, ...whatCounts} = evaluationFlags;
 const {color, verbose} = outputFlags;
 
 export default class Watch extends BaseCommand {

@@ -2,13 +2,13 @@ import type {DiagnoseOptions} from '../../diagnose.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {type ChosenNodes, chooseNodes, type NodeChoice} from '../../run/scope/choose-nodes.ts';
-import {judgingOptions, type ParsedJudgingFlags} from '../../run/options/evaluation-options.ts';
+import {evaluationOptions, type ParsedEvaluationFlags} from '../../run/options/evaluation-options.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
 
 /** From the command line to the options of `diagnose` for a bundle. Throws a CLIError (exit 2) for what does not exist. */
 export function diagnoseOptions(
-  flags: ScopeFlags & ParsedJudgingFlags,
+  flags: ScopeFlags & ParsedEvaluationFlags,
   names: readonly string[],
   snapshot: Snapshot,
 ): Omit<DiagnoseOptions, 'toolVersion'> {
@@ -17,7 +17,7 @@ export function diagnoseOptions(
   const {namespace, selector} = flags;
   return {
     ...selectServices({names, namespace, allNamespaces: flags['all-namespaces'] ?? false, selector}, snapshot.api),
-    ...judgingOptions(flags),
+    ...evaluationOptions(flags),
     nodes: name => chosen.has(name),
     ...(sample === undefined ? {} : {sample}),
   };

@@ -76,7 +76,7 @@ export const outputFlags = {
   'no-progress': Flags.boolean({description: 'no progress on standard error', helpGroup: 'OUTPUT'}),
 };
 
-export const judgingFlags = {
+export const evaluationFlags = {
   'fail-on': Flags.string({
     description: 'exit with 1 from this severity on: error, warning, info, never',
     options: ['error', 'warning', 'info', 'never'],

@@ -2,7 +2,7 @@ import type {Permission} from '../../model/access.ts';
 import {configMaps, listPodsOfServices, objectPermissions} from './read-permissions.ts';
 
 /** What `check --agents` asks of the API server: nothing of the nodes but what their agents answer. `namespace` is that of the Services. */
-export function gatherPermissions(namespace: string | null, agentsNamespace: string): readonly Permission[] {
+export function collectPermissions(namespace: string | null, agentsNamespace: string): readonly Permission[] {
   const pods = {group: '', resource: 'pods', namespace: agentsNamespace, needed: true} as const;
   return [
     ...objectPermissions(namespace),

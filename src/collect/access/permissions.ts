@@ -1,6 +1,6 @@
 import type {Permission} from '../../model/access.ts';
 import {type TransportName, transports} from '../transports/index.ts';
-import {gatherPermissions} from './agents-permissions.ts';
+import {collectPermissions} from './agents-permissions.ts';
 import {readPermissions} from './read-permissions.ts';
 
 export interface AccessScope {
@@ -14,7 +14,7 @@ export interface AccessScope {
 
 /** All that a run asks of the API server with this transport, each once: what is read, and what the transport needs. */
 export function permissionsFor({transport, namespace, debugNamespace, agentsNamespace}: AccessScope): readonly Permission[] {
-  if (agentsNamespace !== undefined) return distinct(gatherPermissions(namespace, agentsNamespace));
+  if (agentsNamespace !== undefined) return distinct(collectPermissions(namespace, agentsNamespace));
   const entry = transports[transport];
   return distinct([...readPermissions(namespace, entry.usesPods), ...entry.permissions({debugNamespace})]);
 }

@@ -68,15 +68,15 @@ function gather<T>(
   ports: readonly ServedPort[],
   itemsOf: (owner: ServedPort) => readonly (readonly [key: string, item: T])[],
 ): ReadonlyMap<string, readonly T[]> {
-  const gathered = new Map<string, T[]>();
+  const collected = new Map<string, T[]>();
   for (const owner of ports) {
     for (const [key, item] of itemsOf(owner)) {
-      const items = gathered.get(key);
-      if (items === undefined) gathered.set(key, [item]);
+      const items = collected.get(key);
+      if (items === undefined) collected.set(key, [item]);
       else items.push(item);
     }
   }
-  return gathered;
+  return collected;
 }
 
 function baseRuleTexts(context: IpvsContext, wants: (role: SetRole) => boolean): ReadonlyMap<string, readonly string[]> {

@@ -13,10 +13,10 @@ import {waitText} from '../table/wait-section.ts';
  * read are skipped. Anything else is told in `system-out`.
  */
 export const junit: Renderer = (report, {failOn}) => {
-  const judge = (finding: Finding): boolean => !finding.known && failOn !== 'never' && rank(finding.severity) <= rank(failOn);
+  const analyze = (finding: Finding): boolean => !finding.known && failOn !== 'never' && rank(finding.severity) <= rank(failOn);
   const suites = suitesOf(report).map(suite => ({
     ...suite,
-    cases: suite.cases.map(made => ({...made, failing: made.findings.filter(judge)})),
+    cases: suite.cases.map(made => ({...made, failing: made.findings.filter(analyze)})),
   }));
   const all = suites.flatMap(({cases}) => cases);
   return [
@@ -118,33 +118,33 @@ function waitOf(wait: NodeWait | undefined): Pick<Case, 'wait'> {
   return wait === undefined ? {} : {wait};
 }
 
-interface JudgedCase extends Case {
+interface EvaluatedCase extends Case {
   readonly failing: readonly Finding[];
 }
 
 /** A test case is one of these; the first that it can be. */
-function outcomeOf({failing, error, skipped}: JudgedCase): 'failure' | 'error' | 'skipped' | 'passed' {
+function outcomeOf({failing, error, skipped}: EvaluatedCase): 'failure' | 'error' | 'skipped' | 'passed' {
   if (failing.length > 0) return 'failure';
   if (error !== undefined) return 'error';
   return skipped === undefined ? 'passed' : 'skipped';
 }
 
-function countsOf(cases: readonly JudgedCase[]): string {
+function countsOf(cases: readonly EvaluatedCase[]): string {
   const count = (outcome: string): number => cases.filter(made => outcomeOf(made) === outcome).length;
   return `tests="${cases.length}" failures="${count('failure')}" errors="${count('error')}"`;
 }
 
 /** The element that holds all suites has no room for this one. */
-function skippedIn(cases: readonly JudgedCase[]): number {
+function skippedIn(cases: readonly EvaluatedCase[]): number {
   return cases.filter(made => outcomeOf(made) === 'skipped').length;
 }
 
 /** In seconds. */
-function timeOf(cases: readonly JudgedCase[]): string {
+function timeOf(cases: readonly EvaluatedCase[]): string {
   return String(Math.round(cases.reduce((sum, {wait}) => sum + (wait?.seconds ?? 0), 0) * 1000) / 1000);
 }
 
-function caseLines(suite: string, made: JudgedCase): readonly string[] {
+function caseLines(suite: string, made: EvaluatedCase): readonly string[] {
   const {name, findings, failing, error = '', skipped = '', wait} = made;
   const open = `    <testcase classname="${xml(suite)}" name="${xml(name)}" time="${timeOf([made])}"`;
   const text = findingTexts(findings, {style: styleOf(false), width: Infinity, most: 20}).join('\n\n');

@@ -110,9 +110,9 @@ export function serviceRows(
     const found = nodes.flatMap(({name}) => cells.worst(name, service) ?? []);
     return Math.min(...found.map(finding => rank(finding.severity)));
   };
-  const judged = named.map(service => ({service, severity: severity(service)}));
-  const loud = judged.filter(row => row.severity !== Infinity);
-  const fine = judged.filter(row => row.severity === Infinity).map(({service}) => service);
+  const evaluated = named.map(service => ({service, severity: severity(service)}));
+  const loud = evaluated.filter(row => row.severity !== Infinity);
+  const fine = evaluated.filter(row => row.severity === Infinity).map(({service}) => service);
   const shown = loud.toSorted((a, b) => a.severity - b.severity).slice(0, most);
   return {rows: shown.map(({service}) => service), hidden: loud.length - shown.length, fine};
 }

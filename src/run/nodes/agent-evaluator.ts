@@ -10,11 +10,11 @@ import {count} from '../../render/verdict-line.ts';
 import type {AgentSource} from './agent-source.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {unlessInterrupted} from '../interruption.ts';
-import {JudgedNodes} from './evaluated-nodes.ts';
+import {EvaluatedNodes} from './evaluated-nodes.ts';
 import {type NeededVersions, neededVersions, unseen} from './needed-versions.ts';
-import type {NodeLooks} from './node-evaluator.ts';
+import type {NodeEvaluator} from './node-evaluator.ts';
 
-export interface Gathering extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
+export interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;
   readonly diagnosis: Diagnosis;
   /** Looks for the agents anew; `objects` are the Nodes, null where they could not be read. */
@@ -27,42 +27,42 @@ export interface Gathering extends Pick<ClusterRun, 'signal' | 'progress' | 'clo
  * Has nodes judged by what their agents found. A result counts only when it is young, and of the Services as they are; of any other
  * node nothing is known.
  */
-export class AgentGathering implements NodeLooks {
+export class AgentEvaluator implements NodeEvaluator {
   readonly pods = null;
   #source: AgentSource;
-  readonly #gathering: Gathering;
-  readonly #judged: JudgedNodes;
+  readonly #collection: AgentCollection;
+  readonly #evaluated: EvaluatedNodes;
 
-  constructor(source: AgentSource, gathering: Gathering) {
+  constructor(source: AgentSource, collection: AgentCollection) {
     this.#source = source;
-    this.#gathering = gathering;
-    this.#judged = new JudgedNodes(gathering.diagnosis);
+    this.#collection = collection;
+    this.#evaluated = new EvaluatedNodes(collection.diagnosis);
   }
 
   get readAt(): ReadonlyMap<string, number> {
-    return this.#judged.readAt;
+    return this.#evaluated.readAt;
   }
 
   get problems(): readonly Problem[] {
-    return this.#judged.problems;
+    return this.#evaluated.problems;
   }
 
   get partlyRead(): ReadonlySet<string> {
-    return this.#judged.partlyRead;
+    return this.#evaluated.partlyRead;
   }
 
   /** None: an agent may come that is not there yet. */
   get lasting(): ReadonlyMap<string, string> {
-    return this.#judged.lasting;
+    return this.#evaluated.lasting;
   }
 
   async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {
-    this.#source = await this.#gathering.find(objects);
-    return this.#judged.follow(this.#source.names, objects);
+    this.#source = await this.#collection.find(objects);
+    return this.#evaluated.follow(this.#source.names, objects);
   }
 
-  async judge(names: readonly string[]): Promise<void> {
-    const {signal, clock, progress, isPatient} = this.#gathering;
+  async analyze(names: readonly string[]): Promise<void> {
+    const {signal, clock, progress, isPatient} = this.#collection;
     const begun = clock.now();
     let left = await this.#ask(names.filter(name => this.#source.names.includes(name)));
     while (isPatient && left.length > 0) {
@@ -75,12 +75,12 @@ export class AgentGathering implements NodeLooks {
   }
 
   giveUp(reason: string): void {
-    this.#judged.giveUp(this.#source.names, reason);
+    this.#evaluated.giveUp(this.#source.names, reason);
   }
 
   /** Resolves to those that have not judged by the Services as they are. */
   async #ask(names: readonly string[]): Promise<readonly Behind[]> {
-    const {diagnosis, progress, signal} = this.#gathering;
+    const {diagnosis, progress, signal} = this.#collection;
     const needed = neededVersions(diagnosis.services, diagnosis.api);
     const limit = pLimit(this.#source.concurrency);
     let done = 0;
@@ -97,11 +97,11 @@ export class AgentGathering implements NodeLooks {
   }
 
   async #askOne(name: string, needed: NeededVersions): Promise<Behind | null> {
-    const {diagnosis, clock} = this.#gathering;
-    if (this.#judged.isNamedOnly(name)) return null;
+    const {diagnosis, clock} = this.#collection;
+    if (this.#evaluated.isNamedOnly(name)) return null;
     const answered = await this.#answerOf(name);
-    this.#judged.note(name);
-    this.#judged.problemsOf.delete(name);
+    this.#evaluated.note(name);
+    this.#evaluated.problemsOf.delete(name);
     if (answered.kind === 'none') return this.#unread(name, answered);
     const {result, now} = answered.answer;
     const unusable = whyUnusable(name, answered.answer);
@@ -114,14 +114,14 @@ export class AgentGathering implements NodeLooks {
       });
       return {name, patienceMs: patienceFor(result)};
     }
-    this.#judged.readAt.set(name, clock.now() - (now - result.judgedAt));
-    this.#judged.problemsOf.set(name, result.problems);
+    this.#evaluated.readAt.set(name, clock.now() - (now - result.judgedAt));
+    this.#evaluated.problemsOf.set(name, result.problems);
     diagnosis.addResult({report: result.report, findings: result.findings, proxy: result.proxy, traces: []});
     return null;
   }
 
   async #answerOf(name: string): Promise<Asked> {
-    const {api, signal} = this.#gathering;
+    const {api, signal} = this.#collection;
     const {agents, place, timeoutMs, problems} = this.#source;
     if (agents === null)
       return {kind: 'none', reason: `the agents could not be looked for: ${problems[0]?.message ?? ''}`, remedy: problems[0]?.remedy ?? ''};
@@ -143,8 +143,8 @@ export class AgentGathering implements NodeLooks {
   }
 
   #unread(name: string, {reason, remedy}: {readonly reason: string; readonly remedy: string}): null {
-    this.#judged.readAt.delete(name);
-    this.#gathering.diagnosis.addUnread({name, reason, remedy});
+    this.#evaluated.readAt.delete(name);
+    this.#collection.diagnosis.addUnread({name, reason, remedy});
     return null;
   }
 }

@@ -1,34 +1,34 @@
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
-import {AgentGathering} from './agent-evaluator.ts';
+import {AgentEvaluator} from './agent-evaluator.ts';
 import {agentSource} from './agent-source.ts';
 import type {ChosenNodes} from '../scope/choose-nodes.ts';
 import {clearLeftovers} from './clear-leftovers.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {NodeJudging} from './dump-evaluator.ts';
-import type {NodeLooks} from './node-evaluator.ts';
+import {DumpEvaluator} from './dump-evaluator.ts';
+import type {NodeEvaluator} from './node-evaluator.ts';
 import {nodeSource} from './node-source.ts';
 
 /** The nodes that the flags choose, and how they come to be judged. */
-export interface WaysToNodes {
+export interface NodeAccess {
   readonly names: readonly string[];
   /** Those that were read on the way, which tell of kube-proxy. */
   readonly pods: readonly PodObject[] | null;
   /** Set when only a sample of the nodes was chosen. */
   readonly sample?: ChosenNodes['sample'];
   readonly problems: readonly Problem[];
-  looks(diagnosis: Diagnosis): NodeLooks;
+  looks(diagnosis: Diagnosis): NodeEvaluator;
   /** Removes what a killed run left on the cluster. */
   clear(): Promise<readonly Problem[]>;
 }
 
 /** `objects` are the Nodes; null where they may not be listed. Throws a CLIError (exit 2) for a node that is not there. */
-export function waysToNodes(run: ClusterRun, objects: readonly NodeObject[] | null): Promise<WaysToNodes> {
+export function chooseEvaluator(run: ClusterRun, objects: readonly NodeObject[] | null): Promise<NodeAccess> {
   return run.flags.agents ? byAgents(run, objects) : byReading(run, objects);
 }
 
-async function byReading(run: ClusterRun, objects: readonly NodeObject[] | null): Promise<WaysToNodes> {
+async function byReading(run: ClusterRun, objects: readonly NodeObject[] | null): Promise<NodeAccess> {
   const {flags, cluster, signal, progress, clock} = run;
   const {api} = cluster;
   const source = await nodeSource(flags, {api, objects});
@@ -36,12 +36,12 @@ async function byReading(run: ClusterRun, objects: readonly NodeObject[] | null)
   return {
     ...source,
     names: source.nodes.map(({name}) => name),
-    looks: diagnosis => new NodeJudging(source, diagnosis, {signal, progress, clock, find}),
+    looks: diagnosis => new DumpEvaluator(source, diagnosis, {signal, progress, clock, find}),
     clear: () => clearLeftovers(source.transport, run),
   };
 }
 
-async function byAgents(run: ClusterRun, objects: readonly NodeObject[] | null): Promise<WaysToNodes> {
+async function byAgents(run: ClusterRun, objects: readonly NodeObject[] | null): Promise<NodeAccess> {
   const {flags, cluster, signal, progress, clock} = run;
   const {api} = cluster;
   const source = await agentSource(flags, {api, objects});
@@ -50,7 +50,7 @@ async function byAgents(run: ClusterRun, objects: readonly NodeObject[] | null):
   const isPatient = run.wait === undefined;
   return {
     ...source,
-    looks: diagnosis => new AgentGathering(source, {api, diagnosis, signal, progress, clock, find, isPatient}),
+    looks: diagnosis => new AgentEvaluator(source, {api, diagnosis, signal, progress, clock, find, isPatient}),
     clear: async () => [],
   };
 }

@@ -5,45 +5,45 @@ import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {JudgedNodes} from './evaluated-nodes.ts';
+import {EvaluatedNodes} from './evaluated-nodes.ts';
 import {asUnread, takeNode} from './node-intake.ts';
-import type {NodeLooks} from './node-evaluator.ts';
+import type {NodeEvaluator} from './node-evaluator.ts';
 import {progressText} from './node-progress.ts';
 import type {NodeSource} from './node-source.ts';
 
-export interface JudgingRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
+export interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   /** The nodes by the ways there are now; `objects` are the Nodes, null where they could not be read. */
   readonly find: (objects: readonly NodeObject[] | null) => Promise<NodeSource>;
 }
 
 /** Reads nodes and judges each when it is there; keeps when each was read and what could not be. */
-export class NodeJudging implements NodeLooks {
+export class DumpEvaluator implements NodeEvaluator {
   #source: NodeSource;
   readonly #diagnosis: Diagnosis;
-  readonly #run: JudgingRun;
-  readonly #judged: JudgedNodes;
+  readonly #run: EvaluationRun;
+  readonly #evaluated: EvaluatedNodes;
 
-  constructor(source: NodeSource, diagnosis: Diagnosis, run: JudgingRun) {
+  constructor(source: NodeSource, diagnosis: Diagnosis, run: EvaluationRun) {
     this.#source = source;
     this.#diagnosis = diagnosis;
     this.#run = run;
-    this.#judged = new JudgedNodes(diagnosis);
+    this.#evaluated = new EvaluatedNodes(diagnosis);
   }
 
   get readAt(): ReadonlyMap<string, number> {
-    return this.#judged.readAt;
+    return this.#evaluated.readAt;
   }
 
   get problems(): readonly Problem[] {
-    return this.#judged.problems;
+    return this.#evaluated.problems;
   }
 
   get partlyRead(): ReadonlySet<string> {
-    return this.#judged.partlyRead;
+    return this.#evaluated.partlyRead;
   }
 
   get lasting(): ReadonlyMap<string, string> {
-    return this.#judged.lasting;
+    return this.#evaluated.lasting;
   }
 
   get pods(): NodeSource['pods'] {
@@ -52,30 +52,30 @@ export class NodeJudging implements NodeLooks {
 
   async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {
     this.#source = await this.#run.find(objects);
-    return this.#judged.follow(this.#names, objects);
+    return this.#evaluated.follow(this.#names, objects);
   }
 
-  async judge(names: readonly string[]): Promise<void> {
+  async analyze(names: readonly string[]): Promise<void> {
     const {signal, progress} = this.#run;
     const {concurrency, timeoutMs} = this.#source;
     const wanted = new Set(names);
-    const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#judged.isNamedOnly(name));
+    const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#evaluated.isNamedOnly(name));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
     for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress, wants: this.#wants})) {
-      this.#judged.problemsOf.set(node.name, takeNode(node, this.#diagnosis));
-      this.#judged.note(node.name);
+      this.#evaluated.problemsOf.set(node.name, takeNode(node, this.#diagnosis));
+      this.#evaluated.note(node.name);
       this.#noteLasting(node);
     }
   }
 
   #noteLasting(node: CollectedNode): void {
     const unread = asUnread(node);
-    if (unread?.isLasting) this.#judged.lasting.set(node.name, unread.reason);
-    else this.#judged.lasting.delete(node.name);
+    if (unread?.isLasting) this.#evaluated.lasting.set(node.name, unread.reason);
+    else this.#evaluated.lasting.delete(node.name);
   }
 
   giveUp(reason: string): void {
-    this.#judged.giveUp(this.#names, reason);
+    this.#evaluated.giveUp(this.#names, reason);
   }
 
   get #names(): readonly string[] {
@@ -88,7 +88,7 @@ export class NodeJudging implements NodeLooks {
   #timed(): Transport {
     const {transport} = this.#source;
     const open = (node: NodeInfo, signal: AbortSignal) => {
-      this.#judged.readAt.set(node.name, this.#run.clock.now());
+      this.#evaluated.readAt.set(node.name, this.#run.clock.now());
       return transport.open(node, signal);
     };
     return {name: transport.name, open};

@@ -5,7 +5,7 @@ import {whyNoRules} from '../../model/node-without-rules.ts';
 import type {Problem} from '../../model/snapshot.ts';
 
 /** Which nodes a diagnosis has been told of, and what is known of them beside their findings: the same however they come to be judged. */
-export class JudgedNodes {
+export class EvaluatedNodes {
   /** When the reading of a node began, in milliseconds since 1970. */
   readonly readAt = new Map<string, number>();
   /** What could not be read, by node. */

@@ -2,7 +2,7 @@ import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
 
 /** A way to have nodes judged: by reading them here, or by asking their agents. */
-export interface NodeLooks {
+export interface NodeEvaluator {
   /** When the reading of a node began, in milliseconds since 1970. */
   readonly readAt: ReadonlyMap<string, number>;
   /** What could not be read of nodes that were. */
@@ -14,7 +14,7 @@ export interface NodeLooks {
   /** Those by which nodes are reached, as far as they tell of kube-proxy. */
   readonly pods: readonly PodObject[] | null;
   /** Has these nodes judged. Rejects with an Interrupted when the run is; what was judged until then stays. */
-  judge(names: readonly string[]): Promise<void>;
+  analyze(names: readonly string[]): Promise<void>;
   /**
    * Looks anew for the nodes and the ways to them: both come and go. `objects` are the Nodes as they are now; null where they could not
    * be read, and then none is gone. Nodes that are gone are forgotten. Resolves to those that were not judged yet.

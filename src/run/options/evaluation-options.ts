@@ -6,7 +6,7 @@ import type {ConfigOverrides} from '../../expect/proxy-config.ts';
 import {closest} from '../scope/closest.ts';
 
 /** What oclif makes of the flags that say how to judge. */
-export interface ParsedJudgingFlags {
+export interface ParsedEvaluationFlags {
   readonly only?: readonly string[] | undefined;
   readonly skip?: readonly string[] | undefined;
   readonly 'proxy-mode'?: string | undefined;
@@ -20,7 +20,7 @@ export interface ParsedJudgingFlags {
 }
 
 /** The options of `diagnose` that do not depend on what there is. Throws a CLIError (exit 2) for a code or a version that is none. */
-export function judgingOptions(flags: ParsedJudgingFlags): Pick<DiagnoseOptions, 'overrides' | 'only' | 'skip'> {
+export function evaluationOptions(flags: ParsedEvaluationFlags): Pick<DiagnoseOptions, 'overrides' | 'only' | 'skip'> {
   return {
     overrides: overridesOf(flags),
     ...(flags.only === undefined ? {} : {only: codes(flags.only)}),
@@ -40,7 +40,7 @@ function codes(given: readonly string[]): ReadonlySet<string> {
   return new Set(wanted);
 }
 
-function overridesOf(flags: ParsedJudgingFlags): ConfigOverrides {
+function overridesOf(flags: ParsedEvaluationFlags): ConfigOverrides {
   const version = flags['kube-proxy-version'];
   if (version !== undefined && parseVersion(version) === null)
     throw new Errors.CLIError(`"${version}" is no version of kube-proxy; write it like v1.30.5`, {exit: 2});

@@ -15,7 +15,7 @@ import {Convergence} from './convergence.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {exitCode, reaches} from '../exit-code.ts';
 import {unlessInterrupted} from '../interruption.ts';
-import type {NodeLooks} from '../nodes/node-evaluator.ts';
+import type {NodeEvaluator} from '../nodes/node-evaluator.ts';
 import {isThere} from '../reread.ts';
 import {lookAgain, withdraw} from '../recheck.ts';
 import {type SelectionInput, selectServices} from '../scope/select-services.ts';
@@ -28,7 +28,7 @@ export interface Waiting {
   readonly run: ClusterRun;
   readonly limit: WaitLimit;
   readonly diagnosis: Diagnosis;
-  readonly nodes: NodeLooks;
+  readonly nodes: NodeEvaluator;
   readonly scope: ClusterScope;
   readonly input: SelectionInput;
   /** For the second look. */
@@ -151,12 +151,12 @@ export class WaitUntilClean {
     // It would be asked once more, and for long.
     if (this.#isAway) return;
     // Others may have come that nobody has looked at.
-    if (this.#looks > 1) await nodes.judge(await unlessInterrupted(this.#findNodes(), signal));
+    if (this.#looks > 1) await nodes.analyze(await unlessInterrupted(this.#findNodes(), signal));
     const doubtful = await lookAgain({
       ...{diagnosis, signal, clock, readAt: this.#readAt, nodeReadAt: nodes.readAt},
       readAgain: this.#waiting.readAgain,
       settlingMs: Math.max(1, Math.min(this.#left(), settling * 1000)),
-      readNodes: names => nodes.judge(names),
+      readNodes: names => nodes.analyze(names),
       say: text => progress.say(text),
     });
     // What keeps changing has not converged: it stands where it fails.
@@ -186,7 +186,7 @@ export class WaitUntilClean {
       const print = printOf(diagnosis.services, diagnosis.api);
       if (print !== this.#print) this.#convergence.restart();
       this.#print = print;
-      await nodes.judge([...this.#waitedFor(), ...come]);
+      await nodes.analyze([...this.#waitedFor(), ...come]);
     }
     this.#took = run.clock.now() - began;
   }

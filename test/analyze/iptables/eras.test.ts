@@ -20,9 +20,9 @@ const eras = [
 ] as const;
 const versionFile = (version: string) => ({'kube-proxy-version': `Kubernetes v${version}.3\n`});
 
-const judged = (snapshot: Snapshot) => diagnose(snapshot, {toolVersion: '0.0.0'});
+const evaluated = (snapshot: Snapshot) => diagnose(snapshot, {toolVersion: '0.0.0'});
 const loud = (snapshot: Snapshot) =>
-  judged(snapshot)
+  evaluated(snapshot)
     .findings.filter(isLoud)
     .filter(({code}) => code > 'ST2')
     .map(said);
@@ -31,7 +31,7 @@ describe('a node of an old version', () => {
   test.each(eras)('is as it should be, and its dump alone tells the version: %s', async (version, found) => {
     const snapshot = await oldNodes(version);
     expect(loud(snapshot)).toEqual([]);
-    expect(judged(snapshot).nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
+    expect(evaluated(snapshot).nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
       Array.from({length: 3}, () => ['checked', `about v${found}`]),
     );
   });
@@ -39,7 +39,7 @@ describe('a node of an old version', () => {
   test.each([...eras.map(([version]) => version), '1.12', '1.15', '1.19'])('is as it should be when it is told: %s', async version => {
     const snapshot = await oldNodes(version, versionFile(version));
     expect(loud(snapshot)).toEqual([]);
-    const {nodes} = judged(snapshot);
+    const {nodes} = evaluated(snapshot);
     expect(nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
       Array.from({length: 3}, () => ['checked', `v${version}.3`]),
     );
@@ -50,7 +50,7 @@ describe('a node of an old version', () => {
       ['1.20', ['IPv4']],
       ['1.21', ['IPv4', 'IPv6']],
     ] as const) {
-      const {nodes} = judged(await oldNodes(version, versionFile(version)));
+      const {nodes} = evaluated(await oldNodes(version, versionFile(version)));
       for (const node of nodes) expect(node.families).toEqual(families);
     }
   });
@@ -67,7 +67,7 @@ describe('a node of an old version', () => {
 
 describe('a version whose rules are not known', () => {
   test('is judged by its neighbour where that fits', async () => {
-    const {nodes} = judged(await oldNodes('1.11', versionFile('1.8')));
+    const {nodes} = evaluated(await oldNodes('1.11', versionFile('1.8')));
     expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
     expect(nodes[0]?.settings['version']?.source).toContain('judged by the rules of 1.11, which fit best');
   });

@@ -48,10 +48,10 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     Object.fromEntries(nodes.flatMap(({name, reason}) => (reason === undefined ? [] : [[name, reason]])));
 
   test('find on healthy nodes what check finds by exec, with two capabilities, their own Role and nothing to write to', async () => {
-    const [gathered, read] = await Promise.all([check('-A', '--agents'), check('-A')]);
-    expect(gathered.findings).toEqual(read.findings);
-    expect(gathered.summary).toEqual(read.summary);
-    expect(gathered.summary).toMatchObject({errors: 0, nodesChecked: 3, nodesUnread: 0});
+    const [collected, read] = await Promise.all([check('-A', '--agents'), check('-A')]);
+    expect(collected.findings).toEqual(read.findings);
+    expect(collected.summary).toEqual(read.summary);
+    expect(collected.summary).toMatchObject({errors: 0, nodesChecked: 3, nodesUnread: 0});
     expect(cluster.api.requests.filter(({user, resource}) => user?.name === 'agent' && resource?.verb === 'create')).toEqual([]);
   });
 
@@ -67,13 +67,13 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     const applied = [...new Map(breakages.toReversed().map(breakage => [breakage.node, breakage])).values()];
     for (const {node, apply} of applied) apply(cluster.node(node));
     await all(one => one.lookedAgain());
-    const [gathered, read] = await Promise.all([check('-A', '--agents'), check('-A')]);
+    const [collected, read] = await Promise.all([check('-A', '--agents'), check('-A')]);
     for (const {node, expected} of applied) {
-      expect(gathered.findings).toContainEqual(expect.objectContaining({...expected, node}));
+      expect(collected.findings).toContainEqual(expect.objectContaining({...expected, node}));
       expect((await agent(node).ask('/metrics')).text).toContain(`svc_trace_findings{code="${expected['code']}"`);
     }
-    expect(gathered.findings).toEqual(read.findings);
-    expect(gathered.exitCode).toBe(1);
+    expect(collected.findings).toEqual(read.findings);
+    expect(collected.exitCode).toBe(1);
     cluster.heal();
     await all(one => one.lookedAgain());
     expect((await check('-A', '--agents')).summary).toMatchObject({errors: 0, nodesUnread: 0});
@@ -83,13 +83,13 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     cluster.api.store.put('services', lateService());
     cluster.api.store.put('endpointslices', lateSlice());
     // The agents are waited for: they have not seen it when they are first asked.
-    const gathered = await check('shop/late', '--agents');
-    expect(gathered.findings.filter(({code}) => code === 'ST201').map(({node}) => node)).toEqual(['node-a', 'node-b', 'node-c']);
-    expect(gathered.exitCode).toBe(1);
+    const collected = await check('shop/late', '--agents');
+    expect(collected.findings.filter(({code}) => code === 'ST201').map(({node}) => node)).toEqual(['node-a', 'node-b', 'node-c']);
+    expect(collected.exitCode).toBe(1);
     cluster.api.store.remove('services', 'shop', 'late');
     cluster.api.store.remove('endpointslices', 'shop', 'late-1');
     await all(one => one.lookedAgain());
-    expect(gathered.summary.nodesUnread).toBe(0);
+    expect(collected.summary.nodesUnread).toBe(0);
     expect((await check('-A', '--agents')).summary).toMatchObject({errors: 0, nodesUnread: 0});
   });
 

@@ -61,11 +61,11 @@ describeWith([...clusterNeeds, 'nft'], 'check of a live cluster in nftables mode
     const agents = ['node-a', 'node-b', 'node-c'].map(node => new LiveAgent(cluster, node, {confine: confined}));
     onTestFinished(async () => void (await Promise.all(agents.map(agent => agent[Symbol.asyncDispose]()))));
     await Promise.all(agents.map(agent => agent.ready()));
-    const gathered = await check('--agents');
-    expect(gathered.report.findings.filter(({node}) => node !== undefined)).toEqual(
+    const collected = await check('--agents');
+    expect(collected.report.findings.filter(({node}) => node !== undefined)).toEqual(
       exec.report.findings.filter(({node}) => node !== undefined),
     );
-    expect(gathered.report.summary).toMatchObject({nodesChecked: 3, nodesUnread: 0});
+    expect(collected.report.summary).toMatchObject({nodesChecked: 3, nodesUnread: 0});
   });
 });
 

@@ -1,7 +1,7 @@
 import {createServer, type Server} from 'node:http';
 import type {AddressInfo} from 'node:net';
 import {afterEach, describe, expect, test} from 'vitest';
-import {gatherPermissions} from '../../../src/collect/access/agents-permissions.ts';
+import {collectPermissions} from '../../../src/collect/access/agents-permissions.ts';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {refuseBesideAgents} from '../../../src/cli/options/agents-flags.ts';
 import {diagnoseCluster} from '../../../src/run/diagnose-cluster.ts';
@@ -21,7 +21,7 @@ import {bundleObjects} from '../../stand-in/bundle-objects.ts';
 
 const healthy = capturePath('healthy/1.36-iptables');
 const faulty = capturePath('faults/missing-endpoint');
-const agentsRoles = gatherPermissions(null, 'svc-trace');
+const agentsRoles = collectPermissions(null, 'svc-trace');
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
@@ -150,10 +150,10 @@ describe('what agents found', () => {
   test.each([healthy, faulty])('is the same report as that of the dumps: %s', async bundle => {
     const {server} = await start({bundle});
     const read = diagnose(await readBundle(bundle), {toolVersion: '0.0.0'});
-    const gathered = await gather({server});
-    expect(JSON.parse(renderers.json(gathered, plain))).toEqual(JSON.parse(renderers.json(read, plain)));
-    expect(renderers.wide(gathered, plain)).toBe(renderers.wide(read, plain));
-    expect(gathered.summary.nodesChecked).toBeGreaterThan(0);
+    const collected = await gather({server});
+    expect(JSON.parse(renderers.json(collected, plain))).toEqual(JSON.parse(renderers.json(read, plain)));
+    expect(renderers.wide(collected, plain)).toBe(renderers.wide(read, plain));
+    expect(collected.summary.nodesChecked).toBeGreaterThan(0);
   });
 
   test('is told of the Services that are asked for alone', async () => {
