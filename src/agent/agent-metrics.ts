@@ -17,7 +17,7 @@ export interface MetricsInput {
 
 /** What was found on the node, by the names that `check -o prometheus` has for it, and how the agent itself fares. */
 export function agentMetrics(input: MetricsInput): string {
-  return `${[...nodeMetrics(input), ...lookMetrics(input), ...watchMetrics(input), ...processMetrics()].filter(text => text !== '').join('\n')}\n`;
+  return `${[...nodeMetrics(input), ...checkMetrics(input), ...watchMetrics(input), ...processMetrics()].filter(text => text !== '').join('\n')}\n`;
 }
 
 function nodeMetrics({state, node, toolVersion, now}: MetricsInput): readonly string[] {
@@ -38,7 +38,7 @@ function asUnread(report: Report): Report {
 
 const plain = {color: false, width: Infinity, quiet: false, verbose: false, failOn: 'error'} as const;
 
-function lookMetrics({state: {result, looks, failedLooks}, intervalMs}: MetricsInput): readonly string[] {
+function checkMetrics({state: {result, looks, failedChecks}, intervalMs}: MetricsInput): readonly string[] {
   const ofResult = (value: number | undefined) => (value === undefined ? [] : [sample({}, value)]);
   const judgedAt = result === null ? undefined : result.judgedAt / 1000;
   return [
@@ -50,7 +50,7 @@ function lookMetrics({state: {result, looks, failedLooks}, intervalMs}: MetricsI
     metric('svc_trace_agent_judging_duration_seconds', 'How long it took, with what was looked at again.', ofResult(result?.seconds)),
     metric('svc_trace_agent_interval_seconds', 'How often the node is judged although nothing changes.', ofResult(intervalMs / 1000)),
     metric('svc_trace_agent_looks_total', 'How often the node was looked at.', ofResult(looks)),
-    metric('svc_trace_agent_failed_looks_total', 'Looks by which the node could not be judged.', ofResult(failedLooks)),
+    metric('svc_trace_agent_failed_looks_total', 'Looks by which the node could not be judged.', ofResult(failedChecks)),
   ];
 }
 

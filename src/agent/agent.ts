@@ -1,7 +1,7 @@
 import type {Clock} from '../run/clock.ts';
 import type {AgentResult} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
-import type {Look, SelfCheck} from './self-check.ts';
+import type {CheckResult, SelfCheck} from './self-check.ts';
 
 export interface AgentOptions {
   readonly analyze: Pick<SelfCheck, 'look'>;
@@ -9,12 +9,12 @@ export interface AgentOptions {
   /** The node is looked at again after this time although nothing has changed, in milliseconds; a tenth more or less. */
   readonly intervalMs: number;
   /** How long after a change it is looked at, in milliseconds. */
-  readonly settlingMs: number;
+  readonly gracePeriodMs: number;
   /** At most, before the first look, so that agents that start together do not ask together. In milliseconds. */
   readonly startDelayMs: number;
   /** From 0 to 1. */
   readonly random?: () => number;
-  readonly onLook?: (look: Look, at: number) => void;
+  readonly onCheck?: (look: CheckResult, at: number) => void;
 }
 
 /** What an agent has to say of itself. Times are milliseconds since 1970. */
@@ -24,10 +24,10 @@ export interface AgentState {
   /** Why the latest look came to nothing; null when it came to something. */
   readonly trouble: string | null;
   /** When the latest look ended, whatever it came to; when the agent started, before the first. */
-  readonly lookedAt: number;
+  readonly checkedAt: number;
   readonly looks: number;
   /** Looks that came to nothing, or by which the node could not be read. */
-  readonly failedLooks: number;
+  readonly failedChecks: number;
 }
 
 /** Looks at its node again and again: after changes, and now and then. Never two looks at a time, and never without a rest between. */
@@ -41,7 +41,7 @@ export class Agent {
   constructor(options: AgentOptions) {
     this.#options = options;
     this.#random = options.random ?? Math.random;
-    this.#state = {result: null, report: null, trouble: 'not looked yet', lookedAt: options.clock.now(), looks: 0, failedLooks: 0};
+    this.#state = {result: null, report: null, trouble: 'not looked yet', checkedAt: options.clock.now(), looks: 0, failedChecks: 0};
   }
 
   get state(): AgentState {
@@ -57,7 +57,7 @@ export class Agent {
 
   /** Rejects with the signal's reason when it is aborted, and does not resolve. */
   async run(signal: AbortSignal): Promise<never> {
-    const {clock, analyze, startDelayMs, onLook} = this.#options;
+    const {clock, analyze, startDelayMs, onCheck} = this.#options;
     await clock.sleep(startDelayMs * this.#random(), signal);
     for (;;) {
       signal.throwIfAborted();
@@ -65,16 +65,16 @@ export class Agent {
       const begun = clock.now();
       const look = await analyze.look(signal);
       this.#keep(look);
-      onLook?.(look, clock.now());
+      onCheck?.(look, clock.now());
       await this.#rest(look, {begun, signal});
     }
   }
 
-  #keep(look: Look): void {
-    const {looks, failedLooks} = this.#state;
-    const lookedAt = this.#options.clock.now();
+  #keep(look: CheckResult): void {
+    const {looks, failedChecks} = this.#state;
+    const checkedAt = this.#options.clock.now();
     const hasFailed = look.kind === 'trouble' || look.result.report.status === 'unread';
-    const counts = {lookedAt, looks: looks + 1, failedLooks: failedLooks + (hasFailed ? 1 : 0)};
+    const counts = {checkedAt, looks: looks + 1, failedChecks: failedChecks + (hasFailed ? 1 : 0)};
     this.#state =
       look.kind === 'trouble'
         ? {...this.#state, ...counts, trouble: look.message}
@@ -82,15 +82,15 @@ export class Agent {
   }
 
   /** Nine times as long as the look took, but no longer than the interval: a tenth of a processor is enough for a watchman. */
-  async #rest(look: Look, {begun, signal}: {readonly begun: number; readonly signal: AbortSignal}): Promise<void> {
-    const {clock, intervalMs, settlingMs} = this.#options;
+  async #rest(look: CheckResult, {begun, signal}: {readonly begun: number; readonly signal: AbortSignal}): Promise<void> {
+    const {clock, intervalMs, gracePeriodMs} = this.#options;
     const ended = clock.now();
     const rest = 9 * (ended - begun);
     const interval = look.kind === 'trouble' ? Math.min(intervalMs, Math.max(rest, soon)) : intervalMs * (0.9 + 0.2 * this.#random());
     const earliest = ended + Math.min(interval, rest);
     for (;;) {
       const due =
-        this.#changedAt === null ? ended + interval : Math.min(ended + interval, Math.max(earliest, this.#changedAt + settlingMs));
+        this.#changedAt === null ? ended + interval : Math.min(ended + interval, Math.max(earliest, this.#changedAt + gracePeriodMs));
       const left = due - clock.now();
       if (left <= 0) return;
       await this.#sleepOrChange(left, signal);

@@ -9,7 +9,7 @@ import {Agent} from './agent.ts';
 import {agentMetrics} from './agent-metrics.ts';
 import {type Pages, servePages} from './agent-server.ts';
 import type {ListenAddress} from './listen-address.ts';
-import {type Look, SelfCheck} from './self-check.ts';
+import {type CheckResult, SelfCheck} from './self-check.ts';
 import {whyOutdated} from './outdated.ts';
 
 export interface AgentRun {
@@ -17,7 +17,7 @@ export interface AgentRun {
   readonly node: string;
   readonly listen: ListenAddress;
   readonly intervalMs: number;
-  readonly settlingMs: number;
+  readonly gracePeriodMs: number;
   readonly timeoutMs: number;
   readonly sudo: boolean;
   readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'overrides'>;
@@ -25,17 +25,17 @@ export interface AgentRun {
   readonly signal: AbortSignal;
   /** Called when it listens, with the port. */
   readonly onListening: (port: number) => void;
-  readonly onLook: (look: Look, at: number) => void;
+  readonly onCheck: (look: CheckResult, at: number) => void;
 }
 
 /** Watches the API, judges the node and answers, until the signal is aborted. Throws a CLIError (exit 2) where it cannot listen. */
 export async function runAgent(run: AgentRun): Promise<void> {
-  const {api, node, intervalMs, settlingMs, timeoutMs, options, clock, signal} = run;
+  const {api, node, intervalMs, gracePeriodMs, timeoutMs, options, clock, signal} = run;
   const watch = new ClusterWatch(api, {onChange: () => agent.noteChange()});
   const transport = localTransport({sudo: run.sudo, onlyNode: true});
-  const analyze = new SelfCheck({api, watch, node, transport, timeoutMs, intervalMs, settlingMs, options, clock});
+  const analyze = new SelfCheck({api, watch, node, transport, timeoutMs, intervalMs, gracePeriodMs, options, clock});
   const startDelayMs = Math.min(intervalMs / 4, longestStartDelay);
-  const agent: Agent = new Agent({analyze, clock, intervalMs, settlingMs, startDelayMs, onLook: run.onLook});
+  const agent: Agent = new Agent({analyze, clock, intervalMs, gracePeriodMs, startDelayMs, onCheck: run.onCheck});
   const server = await servePages(pagesOf({agent, watch, run}), run.listen).catch((error: unknown) => {
     throw new Errors.CLIError(`cannot listen: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
   });
@@ -83,13 +83,13 @@ function pagesOf({agent, watch, run: {node, intervalMs, timeoutMs, options, cloc
 }
 
 /** Whether it has not come round for so long that only a new start can help. An API server that does not answer is no reason. */
-function whyStuck({state: {lookedAt}}: Agent, {now, intervalMs, timeoutMs}: Times): string | null {
-  const seconds = Math.round((now - lookedAt) / 1000);
-  return seconds * 1000 < longestLook + 6 * timeoutMs + 2 * intervalMs ? null : `the latest look ended ${seconds} s ago`;
+function whyStuck({state: {checkedAt}}: Agent, {now, intervalMs, timeoutMs}: Times): string | null {
+  const seconds = Math.round((now - checkedAt) / 1000);
+  return seconds * 1000 < maxCheckTime + 6 * timeoutMs + 2 * intervalMs ? null : `the latest look ended ${seconds} s ago`;
 }
 
 /** In milliseconds, beside some readings of the node, each within its time: what is waited for between them. */
-const longestLook = 600_000;
+const maxCheckTime = 600_000;
 
 interface Times {
   readonly now: number;

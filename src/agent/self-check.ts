@@ -6,7 +6,7 @@ import type {Transport} from '../collect/node/transport.ts';
 import type {ClusterWatch} from '../collect/watch/cluster-watch.ts';
 import type {Clock} from '../run/clock.ts';
 import {DumpEvaluator} from '../run/nodes/dump-evaluator.ts';
-import {lookAgain, withdraw} from '../run/recheck.ts';
+import {recheck, retract} from '../run/recheck.ts';
 import {printOf} from '../run/service-history.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
@@ -26,13 +26,13 @@ export interface SelfCheckOptions {
   readonly timeoutMs: number;
   readonly intervalMs: number;
   /** How long kube-proxy may take to follow a change, in milliseconds. */
-  readonly settlingMs: number;
+  readonly gracePeriodMs: number;
   readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'overrides'>;
   readonly clock: Clock;
 }
 
 /** What a look came to. */
-export type Look =
+export type CheckResult =
   | {readonly kind: 'result'; readonly result: AgentResult; readonly report: Report}
   /** Nothing can be said now. */
   | {readonly kind: 'trouble'; readonly message: string};
@@ -49,8 +49,8 @@ export class SelfCheck {
   }
 
   /** Rejects with the signal's reason when that is aborted. */
-  async look(signal: AbortSignal): Promise<Look> {
-    const {watch, clock, node, options, intervalMs, settlingMs} = this.#options;
+  async look(signal: AbortSignal): Promise<CheckResult> {
+    const {watch, clock, node, options, intervalMs, gracePeriodMs} = this.#options;
     const trouble = this.#whyNot();
     if (trouble !== null) return {kind: 'trouble', message: trouble};
     const begun = clock.now();
@@ -60,8 +60,8 @@ export class SelfCheck {
     const diagnosis = new Diagnosis(view.api, {...options, nodesOnly: true});
     const nodes = this.#evaluation(diagnosis, signal);
     await nodes.analyze([node]);
-    const doubtful = await lookAgain({
-      ...{diagnosis, signal, clock, settlingMs, readAt: begun, nodeReadAt: nodes.readAt},
+    const doubtful = await recheck({
+      ...{diagnosis, signal, clock, gracePeriodMs, readAt: begun, nodeReadAt: nodes.readAt},
       seenToChange: service => watch.changedAt(service),
       readAgain: async () => {
         await this.#verify(diagnosis);
@@ -77,7 +77,7 @@ export class SelfCheck {
     const verification = await this.#verify(diagnosis);
     if (verification.kind === 'not verified') return {kind: 'trouble', message: verification.why};
     const outdated = this.#newOn(diagnosis).filter(({service}) => service !== undefined && verification.changed.has(keyOf(service)));
-    withdraw([...doubtful, ...outdated], diagnosis);
+    retract([...doubtful, ...outdated], diagnosis);
     // Objects that cannot be used are the same for all nodes, and said by whoever gathers.
     const problems = [...nodes.problems, ...(this.#objects?.problems ?? []).map(problem => ({...problem, node}))];
     const report = diagnosis.report([...problems, ...watch.problems]);

@@ -1,5 +1,5 @@
 import type {ServedPort} from '../expect/cluster/served-port.ts';
-import type {Assumption} from '../expect/hypothesis.ts';
+import type {Hypothesis} from '../expect/hypothesis.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {nodeNameMismatch, zoneUnknown} from './symptoms/hypothesis-symptoms.ts';
@@ -12,8 +12,8 @@ export interface Expectation<Item extends ServedPort> {
 }
 
 /** What a proxy mode knows of its expectations. `Expected` is one, `Item` a Service port of it. */
-export interface AdaptCase<Expected extends Expectation<Item>, Item extends ServedPort> {
-  expect(assumption: Assumption): Expected;
+export interface HypothesisCase<Expected extends Expectation<Item>, Item extends ServedPort> {
+  expect(hypothesis: Hypothesis): Expected;
   /** What is expected without any assumption; where none is needed it is the answer. */
   readonly plain: Expected;
   /** The same Service port in another expectation. */
@@ -23,14 +23,14 @@ export interface AdaptCase<Expected extends Expectation<Item>, Item extends Serv
   /** Whether what the node holds of a Service port is what is expected. */
   fits(expected: Expected, item: Item): boolean;
   /** The node tells pods from others in another way than configured; null when it does not, or the mode has no such rules. */
-  otherDetector(expected: Expected): {readonly assumption: Assumption; readonly symptom: Symptom<never>} | null;
+  otherDetector(expected: Expected): {readonly hypothesis: Hypothesis; readonly symptom: Symptom<never>} | null;
   /** False where the Node was not read: then its zone is one more thing that the node has to show. */
   readonly knowsZone: boolean;
 }
 
-export interface Adapted<Expected> {
+export interface Inferred<Expected> {
   readonly expected: Expected;
-  readonly assumption: Assumption;
+  readonly hypothesis: Hypothesis;
   /** What had to be assumed, each of it one finding in place of one for every Service. */
   readonly symptoms: readonly Symptom<never>[];
 }
@@ -39,30 +39,32 @@ export interface Adapted<Expected> {
  * Where many Services differ for one reason, that reason is the finding: a kube-proxy that tells pods apart in another way than
  * configured, does not know its node's zone, or runs under another node name. What the reason does not explain is judged as ever.
  */
-export function adapt<Expected extends Expectation<Item>, Item extends ServedPort>(given: AdaptCase<Expected, Item>): Adapted<Expected> {
-  let assumption: Assumption = {};
+export function inferHypothesis<Expected extends Expectation<Item>, Item extends ServedPort>(
+  given: HypothesisCase<Expected, Item>,
+): Inferred<Expected> {
+  let hypothesis: Hypothesis = {};
   let expected = given.plain;
   const symptoms: Symptom<never>[] = [];
-  const under = (next: Assumption): Expected => given.expect({...assumption, ...next});
-  const assume = (next: Assumption, symptom: Symptom<never> | null): void => {
-    assumption = {...assumption, ...next};
-    expected = given.expect(assumption);
+  const under = (next: Hypothesis): Expected => given.expect({...hypothesis, ...next});
+  const infer = (next: Hypothesis, symptom: Symptom<never> | null): void => {
+    hypothesis = {...hypothesis, ...next};
+    expected = given.expect(hypothesis);
     if (symptom !== null) symptoms.push(symptom);
   };
   const detector = given.otherDetector(expected);
-  if (detector !== null) assume(detector.assumption, detector.symptom);
+  if (detector !== null) infer(detector.hypothesis, detector.symptom);
   const picks = fittingPicks(given, expected, picked => under({picks: picked}));
-  if (picks.size > 0) assume({picks}, null);
+  if (picks.size > 0) infer({picks}, null);
   const deadEnds = fitting(given, expected, {alternative: () => under({nodeName: ''}), mayChange: hasLocal});
-  if (deadEnds.length >= 2) assume({nodeName: ''}, nodeNameMismatch(expected.context, deadEnds));
+  if (deadEnds.length >= 2) infer({nodeName: ''}, nodeNameMismatch(expected.context, deadEnds));
   if (given.knowsZone) {
     const hinted = fitting(given, expected, {alternative: () => under({zone: null}), mayChange: isHinted});
-    if (hinted.length >= 1) assume({zone: null}, zoneUnknown(expected.context, hinted));
+    if (hinted.length >= 1) infer({zone: null}, zoneUnknown(expected.context, hinted));
   } else {
     const zone = guessedZone(given, expected, name => under({zone: name}));
-    if (zone !== null) assume({zone}, null);
+    if (zone !== null) infer({zone}, null);
   }
-  return {expected, assumption, symptoms};
+  return {expected, hypothesis, symptoms};
 }
 
 function hasLocal({endpoints}: ServedPort): boolean {
@@ -73,7 +75,7 @@ function isHinted({all}: ServedPort): boolean {
   return all.some(({zoneHints}) => zoneHints !== null);
 }
 
-type Fits<Expected, Item extends ServedPort> = Pick<AdaptCase<Expected & Expectation<Item>, Item>, 'counterpart' | 'textOf' | 'fits'>;
+type Fits<Expected, Item extends ServedPort> = Pick<HypothesisCase<Expected & Expectation<Item>, Item>, 'counterpart' | 'textOf' | 'fits'>;
 
 /** The zone named by hints that the node agrees with. */
 function guessedZone<Expected extends Expectation<Item>, Item extends ServedPort>(

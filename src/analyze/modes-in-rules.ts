@@ -4,14 +4,14 @@ import type {NodeDump} from '../model/snapshot.ts';
 import {portalChains} from './userspace/portal-rules.ts';
 
 /** A proxy mode of which the kernel holds something, and by what it shows. */
-export interface HeldMode {
+export interface ModeInRules {
   readonly mode: 'iptables' | 'ipvs' | 'nftables' | 'userspace';
   readonly sign: () => string;
 }
 
 /** The modes whose rules, tables or virtual servers a node holds, going by what was collected of it. */
-export function heldModes(node: NodeDump, rulesets: ReadonlyMap<Family, Ruleset>): readonly HeldMode[] {
-  const held: HeldMode[] = [];
+export function modesInRules(node: NodeDump, rulesets: ReadonlyMap<Family, Ruleset>): readonly ModeInRules[] {
+  const held: ModeInRules[] = [];
   const all = [...rulesets.values()];
   // One is enough to tell; they are counted only where somebody wants to know.
   if (chainsOfServices(all).next().done !== true)

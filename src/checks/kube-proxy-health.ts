@@ -8,7 +8,7 @@ import type {NodeContext} from './check.ts';
  * Why the kube-proxy of a node may not run at all. Only where its rules show that it does not follow: by themselves these signs
  * are common while kube-proxy is replaced, or where it does not listen at its usual ports.
  */
-export function* standingReasons(context: NodeContext): Iterable<string> {
+export function* kubeProxyHealthReasons(context: NodeContext): Iterable<string> {
   if (!context.symptoms.some(({kind}) => notFollowing.has(kind))) return;
   yield* podReasons(context);
   yield* silenceReasons(context);

@@ -1,5 +1,5 @@
 import {tableId} from '../expect/nftables/expected-table.ts';
-import {type HeldMode, heldModes} from '../analyze/modes-in-rules.ts';
+import {type ModeInRules, modesInRules} from '../analyze/modes-in-rules.ts';
 import {type Leftover, leftoverLocalChains, leftoverPortals} from '../analyze/leftover-modes.ts';
 import {type LeftoverCase, type LeftoverEffect, leftoverEffect} from '../analyze/leftover-effect.ts';
 import {serverEvidence} from '../analyze/ipvs/evidence.ts';
@@ -21,7 +21,7 @@ export const otherModeLeftovers: Check<'ST502'> = {
   *node(context) {
     const {node, config, rulesets} = context;
     const said = config.mode.value;
-    const held = heldModes(node, rulesets);
+    const held = modesInRules(node, rulesets);
     for (const ruleset of rulesets.values()) {
       const local = leftoverLocalChains(ruleset, config.version.value);
       const portals = said === 'userspace' || !held.some(({mode}) => mode === said) ? null : leftoverPortals(ruleset);
@@ -58,7 +58,7 @@ function effectOfServers(message: string, catching: readonly VirtualServer[]): P
 }
 
 /** What rules that were left in iptables or nftables do to packets of Services; null when nothing, or when it was not looked at. */
-function effectOf({rulesets, nft, view, facts, config}: NodeContext, mode: HeldMode['mode']): LeftoverEffect | null {
+function effectOf({rulesets, nft, view, facts, config}: NodeContext, mode: ModeInRules['mode']): LeftoverEffect | null {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
   for (const family of families) {
     const table = mode === 'nftables' ? nft()?.tables.get(tableId(family)) : undefined;

@@ -1,4 +1,4 @@
-import {heldModes} from '../analyze/modes-in-rules.ts';
+import {modesInRules} from '../analyze/modes-in-rules.ts';
 import type {Check} from './check.ts';
 
 export const modeMismatch: Check<'ST503'> = {
@@ -10,7 +10,7 @@ export const modeMismatch: Check<'ST503'> = {
     'Restart kube-proxy on this node and look in its log for the mode that it chose; flush what the other mode left (kube-proxy --cleanup, or a reboot).',
   // Silent when the kernel holds the mode that kube-proxy says, whatever else it holds: that is ST502.
   *node({node, config, rulesets}) {
-    const held = heldModes(node, rulesets);
+    const held = modesInRules(node, rulesets);
     const said = config.mode.value;
     if (held.length === 0 || held.some(({mode}) => mode === said)) return;
     const found = held.map(({mode, sign}) => `${mode} (${sign()})`).join(' and ');

@@ -1,7 +1,7 @@
 import type {Observation} from '../model/finding.ts';
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeContext} from './check.ts';
-import {standingReasons} from './kube-proxy-health.ts';
+import {kubeProxyHealthReasons} from './kube-proxy-health.ts';
 
 export const kubeProxyNotSyncing: Check<'ST505'> = {
   code: 'ST505',
@@ -11,7 +11,7 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
   remedy:
     "See whether this node's kube-proxy runs, look in its log for iptables-restore errors and for a watch that hangs, and restart it.",
   *node(context) {
-    const reasons = [...healthReasons(context), ...syncReasons(context), ...standingReasons(context)];
+    const reasons = [...healthReasons(context), ...syncReasons(context), ...kubeProxyHealthReasons(context)];
     const {node} = context;
     if (reasons.length > 0)
       yield {node: node.name, message: `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`} satisfies Observation;

@@ -1,4 +1,4 @@
-import {garbledRules} from '../analyze/iptables/invalid-rules.ts';
+import {invalidRules} from '../analyze/iptables/invalid-rules.ts';
 import type {Check} from './check.ts';
 
 export const dumpUnreliable: Check<'ST506'> = {
@@ -20,10 +20,10 @@ export const dumpUnreliable: Check<'ST506'> = {
         yield {node: node.name, family, message};
       }
       // Rules that read as expected are not garbled.
-      const garbled = status.kind === 'checked' && symptoms.length === 0 ? [] : garbledRules(ruleset);
-      if (garbled.length > 0) {
+      const invalid = status.kind === 'checked' && symptoms.length === 0 ? [] : invalidRules(ruleset);
+      if (invalid.length > 0) {
         const message = `${family}: the destination of DNAT rules reads as ":0 --persistent" or 0.0.0.0:0: the iptables that read these rules is older than the one that wrote them`;
-        yield {node: node.name, family, message, actual: garbled.slice(0, 3)};
+        yield {node: node.name, family, message, actual: invalid.slice(0, 3)};
       }
     }
   },

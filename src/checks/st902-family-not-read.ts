@@ -1,5 +1,5 @@
 import {isExcerpt} from '../analyze/iptables/excerpt.ts';
-import {garbledRules} from '../analyze/iptables/invalid-rules.ts';
+import {invalidRules} from '../analyze/iptables/invalid-rules.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import type {Check} from './check.ts';
 
@@ -15,7 +15,7 @@ export const familyNotRead: Check<'ST902'> = {
     for (const {family, reason} of unread) {
       const ruleset = rulesets.get(family);
       if (isNft && (nft()?.cut ?? null) !== null) continue;
-      if (ruleset !== undefined && (ruleset.cut !== null || garbledRules(ruleset).length > 0)) continue;
+      if (ruleset !== undefined && (ruleset.cut !== null || invalidRules(ruleset).length > 0)) continue;
       const how = ruleset !== undefined && isExcerpt(ruleset) ? 'was checked in part' : 'was not checked';
       yield {node: node.name, family, message: `${family} ${how} on ${node.name}: ${reason}`};
     }

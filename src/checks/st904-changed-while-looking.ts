@@ -18,7 +18,7 @@ export const changedWhileLooking: Check<'ST904'> = {
       if (port === null || said.has(serviceKey(port))) continue;
       said.add(serviceKey(port));
       const age = Math.round((now - lastChange({port}, context)) / 1000);
-      if (age >= settling || age < -settling) continue;
+      if (age >= gracePeriod || age < -gracePeriod) continue;
       yield {
         ...ofPort(port),
         node: context.node.name,
@@ -29,7 +29,7 @@ export const changedWhileLooking: Check<'ST904'> = {
 };
 
 /** Seconds that kube-proxy may take for a change: its minSyncPeriod, a sync of a big node, and the watch before it. */
-export const settling = 15;
+export const gracePeriod = 15;
 
 /** When the node was read, in milliseconds since 1970, by its own clock; null when it does not say. */
 function readAt({node}: NodeContext): number | null {

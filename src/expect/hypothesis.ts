@@ -2,7 +2,7 @@ import type {ServicePort} from '../model/service-port.ts';
 import type {LocalDetector} from './node-context.ts';
 
 /** What a kube-proxy may take for granted that the API says otherwise of. */
-export interface Assumption {
+export interface Hypothesis {
   readonly nodeName?: string;
   readonly zone?: string | null;
   readonly detector?: LocalDetector;

@@ -21,8 +21,8 @@ export function parseCheckReport(text: string): SavedReport | {readonly whyNot: 
       whyNot: `it is a report of schemaVersion ${JSON.stringify(schemaVersion)}, and this version of svc-trace reads ${readableVersion}`,
     };
   if (!Array.isArray(findings) || !Array.isArray(nodes)) return {whyNot: 'it has no lists of findings and nodes'};
-  const odd = findings.findIndex(finding => !isFinding(finding));
-  if (odd >= 0) return {whyNot: `finding ${odd + 1} in it cannot be read`};
+  const invalid = findings.findIndex(finding => !isFinding(finding));
+  if (invalid >= 0) return {whyNot: `finding ${invalid + 1} in it cannot be read`};
   const oddNode = nodes.findIndex(node => !isNode(node));
   if (oddNode >= 0) return {whyNot: `node ${oddNode + 1} in it cannot be read`};
   return {nodes, findings: findings.map(withAddress)};

@@ -20,8 +20,8 @@ export function treat(value: unknown, treatment: Treatment, replacements: Replac
   if (typeof treatment === 'function') return treatment(value, replacements);
   if (typeof treatment === 'string') return typeof value === 'string' ? treatText(value, treatment, replacements) : scalar(value);
   if ('list' in treatment)
-    return Array.isArray(value) ? value.map(item => treat(item, treatment.list, replacements)) : misshapen(value, replacements);
-  if (typeof value !== 'object' || Array.isArray(value)) return misshapen(value, replacements);
+    return Array.isArray(value) ? value.map(item => treat(item, treatment.list, replacements)) : malformed(value, replacements);
+  if (typeof value !== 'object' || Array.isArray(value)) return malformed(value, replacements);
   return treatFields(value as Readonly<Record<string, unknown>>, treatment.fields, replacements);
 }
 
@@ -53,7 +53,7 @@ function treatFields(
   return Object.fromEntries(entries);
 }
 
-function misshapen(value: unknown, {names}: Replacements): unknown {
+function malformed(value: unknown, {names}: Replacements): unknown {
   return typeof value === 'string' ? names.replace(value) : scalar(value);
 }
 

@@ -8,7 +8,7 @@ import {Interrupted, unlessInterrupted} from './interruption.ts';
 import {evaluationOptions} from './options/evaluation-options.ts';
 import {readAsked} from './read-requested.ts';
 import {readAllAgain, readAsBefore} from './reread.ts';
-import {lookAgain, withdraw} from './recheck.ts';
+import {recheck, retract} from './recheck.ts';
 import {podsWithoutEndpoints} from './service-pods.ts';
 import {WaitUntilClean} from './wait/wait-until-clean.ts';
 import {type NodeAccess, chooseEvaluator} from './nodes/choose-evaluator.ts';
@@ -47,8 +47,8 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   try {
     await nodes.analyze(ways.names);
     if (wait === null)
-      withdraw(
-        await lookAgain({
+      retract(
+        await recheck({
           ...{diagnosis, readAt, readAgain, signal, clock, nodeReadAt: nodes.readAt},
           readNodes: names => nodes.analyze(names),
           say: text => progress.say(text),

@@ -1,4 +1,4 @@
-import {changedWhileLooking, settling} from '../checks/st904-changed-while-looking.ts';
+import {changedWhileLooking, gracePeriod} from '../checks/st904-changed-while-looking.ts';
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {toFinding} from '../diagnosis/to-finding.ts';
 import type {Finding} from '../model/finding.ts';
@@ -8,7 +8,7 @@ import type {Clock} from './clock.ts';
 import {unlessInterrupted} from './interruption.ts';
 import {ServiceHistory} from './service-history.ts';
 
-export interface SecondLook {
+export interface RecheckInput {
   readonly diagnosis: Diagnosis;
   /** Reads the API objects again, as far as they can have changed. */
   readonly readAgain: () => Promise<ApiObjects>;
@@ -23,7 +23,7 @@ export interface SecondLook {
   readonly signal: AbortSignal;
   readonly clock: Clock;
   /** How long kube-proxy may take to follow a change, in milliseconds. */
-  readonly settlingMs?: number;
+  readonly gracePeriodMs?: number;
   readonly say: (text: string) => void;
 }
 
@@ -33,8 +33,8 @@ export interface SecondLook {
  * then found is a finding. Findings by a part of the Services only are judged again by all of them. Resolves to the findings that
  * came and went in every look; what is not in it stands.
  */
-export async function lookAgain(look: SecondLook): Promise<readonly Finding[]> {
-  const {diagnosis, clock, settlingMs = settling * 1000, seenToChange = () => 0} = look;
+export async function recheck(look: RecheckInput): Promise<readonly Finding[]> {
+  const {diagnosis, clock, gracePeriodMs = gracePeriod * 1000, seenToChange = () => 0} = look;
   const history = new ServiceHistory(diagnosis.api, look.readAt);
   const stableSince = (finding: Finding) => Math.max(history.stableSince(keyOf(finding)), seenToChange(keyOf(finding)));
   let firstFound: ReadonlyMap<string, number> = new Map();
@@ -48,13 +48,13 @@ export async function lookAgain(look: SecondLook): Promise<readonly Finding[]> {
     const widened = diagnosis.api.namespaces !== undefined && objects.namespaces === undefined;
     const isYoung = (finding: Finding): boolean => {
       const since = Math.min(stableSince(finding), firstFound.get(identityOf(finding)) ?? Infinity);
-      return readTime(look, finding) - since < settlingMs;
+      return readTime(look, finding) - since < gracePeriodMs;
     };
     const doubtful = found.filter(isYoung);
     if (doubtful.length === 0 && !widened) return [];
     if (looks === mostLooks) return doubtful;
-    const pause = Math.max(0, ...doubtful.map(finding => stableSince(finding) + settlingMs - clock.now()));
-    await wait(Math.min(pause, settlingMs), look);
+    const pause = Math.max(0, ...doubtful.map(finding => stableSince(finding) + gracePeriodMs - clock.now()));
+    await wait(Math.min(pause, gracePeriodMs), look);
     diagnosis.renew(pause > 0 ? await look.readAgain() : objects);
     await look.readNodes(namesOf(widened ? found : doubtful));
   }
@@ -63,7 +63,7 @@ export async function lookAgain(look: SecondLook): Promise<readonly Finding[]> {
 const mostLooks = 4;
 
 /** Of the nodes that were judged: errors and warnings about what is programmed for a Service. */
-function findingsOfServices({diagnosis, nodeReadAt}: SecondLook): readonly NodeFinding[] {
+function findingsOfServices({diagnosis, nodeReadAt}: RecheckInput): readonly NodeFinding[] {
   return [...nodeReadAt.keys()]
     .flatMap(node => diagnosis.findingsOn(node))
     .filter(
@@ -77,7 +77,7 @@ function keyOf({service}: Finding): string {
   return `${service?.namespace}/${service?.name}`;
 }
 
-function readTime({nodeReadAt}: SecondLook, {node}: Finding): number {
+function readTime({nodeReadAt}: RecheckInput, {node}: Finding): number {
   return nodeReadAt.get(node ?? '') ?? 0;
 }
 
@@ -85,14 +85,14 @@ function namesOf(findings: readonly Finding[]): readonly string[] {
   return [...new Set(findings.flatMap(({node}) => node ?? []))].sort();
 }
 
-async function wait(milliseconds: number, {say, signal, clock}: SecondLook): Promise<void> {
+async function wait(milliseconds: number, {say, signal, clock}: RecheckInput): Promise<void> {
   if (milliseconds <= 0) return;
   say('waiting for kube-proxy to follow the latest changes');
   await unlessInterrupted(clock.sleep(milliseconds, signal), signal);
 }
 
 /** What came and went in every look is not known to be wrong: ST904 takes its place. */
-export function withdraw(doubtful: readonly Finding[], diagnosis: Diagnosis): void {
+export function retract(doubtful: readonly Finding[], diagnosis: Diagnosis): void {
   const identities = new Set(doubtful.map(identityOf));
   for (const node of namesOf(doubtful)) {
     const services = new Map(doubtful.filter(finding => finding.node === node).map(finding => [keyOf(finding), finding]));

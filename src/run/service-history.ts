@@ -16,9 +16,9 @@ export class ServiceHistory {
   /** Another reading. When exactly something changed between the two is not known: it counts as just now. */
   update(api: ApiObjects, readAt: number): void {
     const next = readingOf(api, readAt);
-    for (const key of new Set([...next.standings.keys(), ...this.#latest.standings.keys()])) {
+    for (const key of new Set([...next.states.keys(), ...this.#latest.states.keys()])) {
       if (!covers(this.#latest, key) || !covers(next, key)) continue;
-      if (next.standings.get(key)?.print !== this.#latest.standings.get(key)?.print) this.#seenToChange.set(key, readAt);
+      if (next.states.get(key)?.print !== this.#latest.states.get(key)?.print) this.#seenToChange.set(key, readAt);
     }
     this.#latest = next;
     this.#readings.push(next);
@@ -26,8 +26,8 @@ export class ServiceHistory {
 
   /** Of a Service, `namespace/name`; of one that is not there, when it was first seen not to be. */
   stableSince(key: string): number {
-    const standing = this.#latest.standings.get(key);
-    return Math.max(standing === undefined ? this.#missingSince(key) : standing.changedAt, this.#seenToChange.get(key) ?? 0);
+    const state = this.#latest.states.get(key);
+    return Math.max(state === undefined ? this.#missingSince(key) : state.changedAt, this.#seenToChange.get(key) ?? 0);
   }
 
   #missingSince(key: string): number {
@@ -37,38 +37,38 @@ export class ServiceHistory {
 
 /** Another text whenever one of these Services, or a slice of it, is another. */
 export function printOf(services: readonly ServiceObject[], objects: ServiceObjects): string {
-  const standings = standingsOf(objects);
+  const states = statesOf(objects);
   const keys = services.map(({metadata}) => `${metadata.namespace}/${metadata.name}`).sort();
-  return JSON.stringify(keys.map(key => [key, standings.get(key)?.print]));
+  return JSON.stringify(keys.map(key => [key, states.get(key)?.print]));
 }
 
 interface Reading {
   readonly readAt: number;
   readonly namespaces: readonly string[] | undefined;
-  readonly standings: ReadonlyMap<string, Standing>;
+  readonly states: ReadonlyMap<string, ServiceState>;
 }
 
 function readingOf(api: ApiObjects, readAt: number): Reading {
-  return {readAt, namespaces: api.namespaces, standings: standingsOf(api)};
+  return {readAt, namespaces: api.namespaces, states: statesOf(api)};
 }
 
 /** Whether the Service would be in the reading if it were there. */
-function covers({namespaces, standings}: Reading, key: string): boolean {
-  return namespaces === undefined || standings.has(key) || namespaces.includes(key.split('/', 1)[0] ?? '');
+function covers({namespaces, states}: Reading, key: string): boolean {
+  return namespaces === undefined || states.has(key) || namespaces.includes(key.split('/', 1)[0] ?? '');
 }
 
-interface Standing {
+interface ServiceState {
   /** Another one whenever the Service or one of its slices is another. */
   readonly print: string;
   readonly changedAt: number;
 }
 
 /** By `namespace/name`. */
-function standingsOf({services, endpointSlices, endpoints}: ServiceObjects): ReadonlyMap<string, Standing> {
-  const standings = new Map<string, Standing>();
+function statesOf({services, endpointSlices, endpoints}: ServiceObjects): ReadonlyMap<string, ServiceState> {
+  const states = new Map<string, ServiceState>();
   const add = (key: string, metadata: ObjectMeta): void => {
-    const known = standings.get(key);
-    standings.set(key, {
+    const known = states.get(key);
+    states.set(key, {
       print: `${known?.print ?? ''} ${metadata.name}:${metadata.resourceVersion ?? ''}`,
       changedAt: Math.max(known?.changedAt ?? 0, changedAt(metadata)),
     });
@@ -77,7 +77,7 @@ function standingsOf({services, endpointSlices, endpoints}: ServiceObjects): Rea
   const slices = (endpointSlices ?? []).toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
   for (const {metadata} of slices) add(`${metadata.namespace}/${metadata.labels?.['kubernetes.io/service-name']}`, metadata);
   for (const {metadata} of endpoints ?? []) add(`${metadata.namespace}/${metadata.name}`, metadata);
-  return standings;
+  return states;
 }
 
 /** By what the API server and the controllers write down; 0 when they do not. */

@@ -7,7 +7,7 @@ export interface Branch<R extends RuleText = Rule> {
   readonly probability: number;
   readonly path: Path<R> | null;
   /** Rules that could not be told and were taken not to match. */
-  readonly assumed: readonly R[];
+  readonly inferred: readonly R[];
   /** The rule that could not be told and was taken to match; such a branch counts for nothing but to see what would differ. */
   readonly supposed: R | null;
 }
@@ -31,7 +31,7 @@ export interface Outlets<R extends RuleText = Rule> {
 }
 
 export function startBranch<R extends RuleText>(packet: Packet): Branch<R> {
-  return {packet, probability: 1, path: null, assumed: [], supposed: null};
+  return {packet, probability: 1, path: null, inferred: [], supposed: null};
 }
 
 export function undecided<R extends RuleText>(branch: Branch<R>, reason: string): ChainResult<R> {
@@ -43,9 +43,9 @@ export function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): 
   if (branches.length < 2) return branches;
   const merged = new Map<string, Branch<R>>();
   for (const branch of branches) {
-    const {packet, supposed, assumed} = branch;
+    const {packet, supposed, inferred} = branch;
     const {mark, connectionMark, destination, port, untracked, masquerade} = packet;
-    const rules = (supposed === null ? assumed : [supposed]).map(({table, line, text}) => `${table} ${line} ${text}`);
+    const rules = (supposed === null ? inferred : [supposed]).map(({table, line, text}) => `${table} ${line} ${text}`);
     const kind = supposed === null ? 'real' : 'supposed';
     const key = JSON.stringify([mark, connectionMark, destination.text, port, untracked, masquerade, kind, rules]);
     const before = merged.get(key);
@@ -81,7 +81,7 @@ export function suppose<R extends RuleText>({rule, branch, follow}: Supposition<
     out.next.push(branch);
     return;
   }
-  out.next.push({...branch, assumed: [...branch.assumed, rule]});
+  out.next.push({...branch, inferred: [...branch.inferred, rule]});
   for (const other of hypothetical.next) if (!samePacket(other.packet, branch.packet)) out.next.push(other);
   for (const end of hypothetical.done) out.done.push(end);
 }

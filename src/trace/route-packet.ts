@@ -125,9 +125,9 @@ function pass<R extends RuleText>(
 
 /** Once one chain has translated an address, no other is asked for the same. */
 function passChain<R extends RuleText>(chain: HookedChain<R>, branch: ChainResult<R>): readonly ChainResult<R>[] {
-  const {packet, probability, path, assumed, supposed} = branch;
+  const {packet, probability, path, inferred, supposed} = branch;
   if (chain.isNat && (packet.untracked || isTranslated(chain, branch))) return [branch];
-  return chain.walk({packet, probability, path, assumed, supposed});
+  return chain.walk({packet, probability, path, inferred, supposed});
 }
 
 function isTranslated<R extends RuleText>({hook}: HookedChain<R>, {packet}: ChainResult<R>): boolean {

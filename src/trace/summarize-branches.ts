@@ -13,7 +13,7 @@ export function summarise<R extends RuleText>(ends: readonly ChainResult<R>[]): 
   const doubtful = doubtfulRules(ends);
   return real.map(end => {
     // A rule may only seem to matter because of one after it that cannot be told either.
-    const doubt = end.assumed.findLast(rule => doubtful.has(rule));
+    const doubt = end.inferred.findLast(rule => doubtful.has(rule));
     if (doubt === undefined) return outcome(end);
     const other = doubtful.get(doubt);
     const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : pathOutcome(other)}: ${doubt.text}`;
@@ -24,7 +24,7 @@ export function summarise<R extends RuleText>(ends: readonly ChainResult<R>[]): 
 /** The rules whose match would change what may become of the packet, each with an end that it would then come to. */
 function doubtfulRules<R extends RuleText>(ends: readonly ChainResult<R>[]): ReadonlyMap<R, ChainResult<R>> {
   const usual = new Map<R, Set<string>>();
-  for (const end of ends) if (end.supposed === null) for (const rule of end.assumed) pathOutcomesOf(usual, rule).add(pathOutcome(end));
+  for (const end of ends) if (end.supposed === null) for (const rule of end.inferred) pathOutcomesOf(usual, rule).add(pathOutcome(end));
   const supposed = new Map<R, Set<string>>();
   for (const end of ends) if (end.supposed !== null) pathOutcomesOf(supposed, end.supposed).add(pathOutcome(end));
   const doubtful = new Map<R, ChainResult<R>>();

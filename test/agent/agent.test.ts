@@ -1,21 +1,21 @@
 import {describe, expect, test} from 'vitest';
 import {Agent, type AgentOptions} from '../../src/agent/agent.ts';
-import type {Look} from '../../src/agent/self-check.ts';
+import type {CheckResult} from '../../src/agent/self-check.ts';
 import {whyOutdated} from '../../src/agent/outdated.ts';
 import {maxAge} from '../../src/model/node-result.ts';
 import type {AgentResult} from '../../src/model/node-result.ts';
 import type {Report} from '../../src/model/report.ts';
 
 const result = {report: {status: 'checked'}, judgedAt: 0, intervalSeconds: 60, seconds: 2} as unknown as AgentResult;
-const found: Look = {kind: 'result', result, report: {} as Report};
-const nothing: Look = {kind: 'trouble', message: 'the API server is away'};
+const found: CheckResult = {kind: 'result', result, report: {} as Report};
+const nothing: CheckResult = {kind: 'trouble', message: 'the API server is away'};
 
 interface Given {
   /** When something changes, in seconds. */
   readonly changes?: readonly number[];
   /** How long each look takes, in seconds. */
   readonly takes?: number;
-  readonly look?: Look;
+  readonly look?: CheckResult;
   readonly until: number;
   readonly options?: Partial<AgentOptions>;
 }
@@ -36,7 +36,7 @@ async function looks({changes = [], takes = 1, look = found, until, options = {}
     if (now >= until * 1000) stop.abort(new Error('over'));
   };
   const agent: Agent = new Agent({
-    ...{intervalMs: 60_000, settlingMs: 15_000, startDelayMs: 10_000, random: () => 0.5},
+    ...{intervalMs: 60_000, gracePeriodMs: 15_000, startDelayMs: 10_000, random: () => 0.5},
     clock: {
       now: () => now,
       sleep: async (milliseconds, signal) => {
@@ -87,7 +87,7 @@ describe('an agent looks at its node', () => {
 });
 
 test('what an agent said last stays while it cannot look, with the reason', async () => {
-  const answers: Look[] = [found, nothing];
+  const answers: CheckResult[] = [found, nothing];
   const stop = new AbortController();
   let now = 0;
   const clock = {
@@ -98,14 +98,14 @@ test('what an agent said last stays while it cannot look, with the reason', asyn
     },
   };
   const agent = new Agent({
-    ...{intervalMs: 60_000, settlingMs: 0, startDelayMs: 0, clock},
+    ...{intervalMs: 60_000, gracePeriodMs: 0, startDelayMs: 0, clock},
     analyze: {look: async () => answers.shift() ?? nothing},
-    onLook: () => {
+    onCheck: () => {
       if (answers.length === 0) stop.abort(new Error('over'));
     },
   });
   await expect(agent.run(stop.signal)).rejects.toThrow('over');
-  expect(agent.state).toMatchObject({result, trouble: 'the API server is away', looks: 2, failedLooks: 1});
+  expect(agent.state).toMatchObject({result, trouble: 'the API server is away', looks: 2, failedChecks: 1});
 });
 
 test('a result holds until three intervals, three looks and a minute are over', () => {

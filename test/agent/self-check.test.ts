@@ -1,6 +1,6 @@
 import {setTimeout as sleep} from 'node:timers/promises';
 import {describe, expect, onTestFinished, test, vi} from 'vitest';
-import {type Look, SelfCheck} from '../../src/agent/self-check.ts';
+import {type CheckResult, SelfCheck} from '../../src/agent/self-check.ts';
 import {createKubeApi} from '../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../src/collect/kube/load-connection.ts';
 import {CommandFailed, type Transport} from '../../src/collect/node/transport.ts';
@@ -19,7 +19,7 @@ interface Given extends ApiServerOptions {
   readonly bundle?: string;
   readonly node?: string;
   /** In milliseconds. */
-  readonly settlingMs?: number;
+  readonly gracePeriodMs?: number;
   /** Called before the node is read, with how often it is then. */
   readonly onReading?: (time: number) => Promise<void>;
 }
@@ -27,13 +27,13 @@ interface Given extends ApiServerOptions {
 interface Started {
   readonly server: ApiServer;
   readonly watch: ClusterWatch;
-  look(): Promise<Look>;
+  look(): Promise<CheckResult>;
 }
 
 async function start({
   bundle = healthy,
   node = 'node-a',
-  settlingMs = 50,
+  gracePeriodMs = 50,
   onReading = async () => {},
   ...options
 }: Given = {}): Promise<Started> {
@@ -49,7 +49,7 @@ async function start({
     await server.close();
   });
   const transport = capturedNode(bundle, onReading);
-  const times = {timeoutMs: 20_000, intervalMs: 60_000, settlingMs};
+  const times = {timeoutMs: 20_000, intervalMs: 60_000, gracePeriodMs};
   const analyze = new SelfCheck({api, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
   return {server, watch, look: () => analyze.look(new AbortController().signal)};
 }
@@ -84,7 +84,7 @@ const late: StoredObject = {
 };
 const hasLate = ({watch}: Started) => watch.services.objects.has('shop/late');
 
-function codesOf(look: Look): readonly string[] {
+function codesOf(look: CheckResult): readonly string[] {
   if (look.kind === 'trouble') throw new Error(look.message);
   return look.result.findings.filter(({severity, code}) => severity !== 'info' || code === 'ST904').map(({code}) => code);
 }
@@ -178,7 +178,7 @@ describe('nothing is published', () => {
   test('as a fault of a Service that changed after the node was judged: it is ST904', async () => {
     const agent = await start({
       // Long enough for the change to be young when the node is first read.
-      settlingMs: 1000,
+      gracePeriodMs: 1000,
       onReading: async time => {
         // So that it is time for the second look when the first is over.
         if (time === 1) await sleep(1100);

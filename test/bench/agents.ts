@@ -47,7 +47,7 @@ async function measureAgent(temp: string): Promise<string> {
     const args = ['agent', '--listen', '127.0.0.1:0', '--interval', '5s', '--node-timeout', '5m'];
     await using agent = await startAgent({bundle, node, kubeconfig, args});
     const first = await figures(agent);
-    const last = await afterLooks(agent, first.looks + Number(values.looks));
+    const last = await afterChecks(agent, first.looks + Number(values.looks));
     const each = (last.cpu - first.cpu) / (last.looks - first.looks);
     return `an agent, ${last.rules} rules: ${first.cpu.toFixed(2)} s CPU until the first result, ${each.toFixed(2)} s for each look after that, ${(last.memory / 1e6).toFixed(0)} MB`;
   });
@@ -71,7 +71,7 @@ async function figures(agent: RunningAgent): Promise<Figures> {
   };
 }
 
-async function afterLooks(agent: RunningAgent, looks: number): Promise<Figures> {
+async function afterChecks(agent: RunningAgent, looks: number): Promise<Figures> {
   for (;;) {
     const now = await figures(agent);
     if (now.looks >= looks) return now;

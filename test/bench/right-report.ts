@@ -47,7 +47,7 @@ export function assertClean(outcome: Outcome, nodes: number): void {
   const report = reportOf<Report>(outcome, 0);
   const serious = seriousOf(report.findings);
   assertNothing('check does not find the synthetic cluster clean', [
-    ...notLookedAt(report, nodes),
+    ...notChecked(report, nodes),
     serious.length > 0 && `${serious.length} findings on a cluster that is right, such as ${JSON.stringify(serious.slice(0, 3), null, 2)}`,
   ]);
 }
@@ -56,7 +56,7 @@ export function assertClean(outcome: Outcome, nodes: number): void {
 export function assertBroken(outcome: Outcome, {broken, nodes}: Pick<WrittenBundles, 'broken' | 'nodes'>): void {
   const report = reportOf<Report>(outcome, 1);
   assertNothing('check does not find the faults of the synthetic cluster', [
-    ...notLookedAt(report, nodes.length),
+    ...notChecked(report, nodes.length),
     ...notBroken(seriousOf(report.findings), broken),
   ]);
 }
@@ -67,7 +67,7 @@ export function assertTrace(outcome: Outcome, {target, nodes}: Pick<WrittenBundl
   const traced = new Set(report.traces.map(({node}) => node));
   const ways = report.traces.flatMap(({entries}) => entries);
   assertNothing('trace does not find the Service right', [
-    ...notLookedAt(report, nodes.length),
+    ...notChecked(report, nodes.length),
     traced.size !== nodes.length && `${traced.size} of ${nodes.length} nodes were traced`,
     ways.some(({mark, endpoints}) => mark !== 'ok' || endpoints.some(endpoint => endpoint.mark !== 'ok')) && 'not all is right',
     ways.some(({endpoints}) => !same(endpoints.map(({endpoint}) => endpoint).sort(), target.endpoints)) && 'other endpoints',
@@ -111,7 +111,7 @@ function seriousOf(findings: readonly Finding[]): readonly Finding[] {
 
 type Reason = string | false;
 
-function notLookedAt({summary}: Report, nodes: number): readonly Reason[] {
+function notChecked({summary}: Report, nodes: number): readonly Reason[] {
   return [
     // Information alone makes the verdict "findings", and is no fault.
     !['ok', 'findings'].includes(summary.verdict) && `the verdict is ${summary.verdict}`,

@@ -193,7 +193,7 @@ function passChain({actual, expected}: BaseRulesCase, table: string, name: strin
     masquerade: false,
     untracked: false,
   } as const;
-  const start: Branch = {packet, probability: 1, path: null, assumed: [], supposed: null};
+  const start: Branch = {packet, probability: 1, path: null, inferred: [], supposed: null};
   const results = walkChain({rules: actual, environment: environmentOf(expected.context.facts), budget: 10_000}, table, chain, start);
   const result = results.length === 1 ? results[0] : undefined;
   return result === undefined || result.verdict === 'undecided' ? null : {...result.packet, dropped: result.verdict === 'drop'};

@@ -3,7 +3,7 @@ import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Chain, Rule, RuleText, Ruleset} from '../../model/ruleset.ts';
-import {adaptExpectation} from './infer-settings.ts';
+import {inferIptablesSettings} from './infer-settings.ts';
 import type {FamilyCase} from './family-case.ts';
 import {asExpectation} from './expectation.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-iptables-rules.ts';
@@ -35,7 +35,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
     return {expected: plain, symptoms: [noServiceRules(plain), ...canaries]};
   }
   const differs = first.differences.some(({owner}) => owner !== null);
-  const {expected, symptoms} = differs ? adaptExpectation(plain, given) : {expected: plain, symptoms: []};
+  const {expected, symptoms} = differs ? inferIptablesSettings(plain, given) : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareRulesets(asExpectation(expected), actual);
   const known = compared.differences.filter(difference => !isBeyondTheCut(difference, actual));
   const owned = attribute(known, new PortIndex(expected));

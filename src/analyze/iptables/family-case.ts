@@ -1,10 +1,10 @@
-import type {Assumption} from '../../expect/hypothesis.ts';
+import type {Hypothesis} from '../../expect/hypothesis.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 
 /** Builds the expectation anew under an assumption. */
-export type Expect = (assumption: Assumption) => ExpectedRuleset;
+export type Expect = (hypothesis: Hypothesis) => ExpectedRuleset;
 
 /** One family's rules on one node. */
 export interface FamilyCase {

@@ -1,4 +1,4 @@
-import type {Assumption} from '../../expect/hypothesis.ts';
+import type {Hypothesis} from '../../expect/hypothesis.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {type SeenDetector, usualDetector} from '../../expect/iptables/infer-config.ts';
 import {masqueradingChains} from '../../expect/iptables/role-chains.ts';
@@ -7,15 +7,15 @@ import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
-import {adapt, type Adapted} from '../infer-hypothesis.ts';
+import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
 import {describeDetector, otherDetectorSymptom} from '../symptoms/hypothesis-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {FamilyCase} from './family-case.ts';
 
 /** Where the node's iptables shows that one thing explains many differences, that is the finding. */
-export function adaptExpectation(plain: ExpectedRuleset, {expect, actual, knowsZone}: FamilyCase): Adapted<ExpectedRuleset> {
+export function inferIptablesSettings(plain: ExpectedRuleset, {expect, actual, knowsZone}: FamilyCase): Inferred<ExpectedRuleset> {
   const shared = new SharedLines(actual);
-  return adapt<ExpectedRuleset, PortOnNode>({
+  return inferHypothesis<ExpectedRuleset, PortOnNode>({
     ...{expect, plain, knowsZone, textOf},
     counterpart: (other, {port}) => other.portOfHash(port.hash),
     fits: (expected, item) => fits(expected, item, {actual, shared}),
@@ -67,7 +67,7 @@ function sameRules(text: string, chain: string, actual: readonly Rule[]): boolea
 }
 
 interface DetectorFinding {
-  readonly assumption: Assumption;
+  readonly hypothesis: Hypothesis;
   readonly symptom: Symptom<never>;
 }
 
@@ -81,8 +81,8 @@ function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFind
   const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
   const found = describeSeen(seen);
   if (configured === found) return null;
-  const assumption = seen?.kind === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: detectorOf(seen)};
-  return {assumption, symptom: otherDetectorSymptom(family, {found, configured})};
+  const hypothesis = seen?.kind === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: detectorOf(seen)};
+  return {hypothesis, symptom: otherDetectorSymptom(family, {found, configured})};
 }
 
 /** Stops at the third: to go through all takes long on a large node. */

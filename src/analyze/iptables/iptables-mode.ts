@@ -12,11 +12,11 @@ import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mo
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {Expect} from './family-case.ts';
 import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
-import {garbledRules} from './invalid-rules.ts';
+import {invalidRules} from './invalid-rules.ts';
 import {analyzeFamily} from './analyze-family.ts';
 import {countRules} from './read-dumps.ts';
 import {servedFamilies} from './served-families.ts';
-import {settleVersion} from './resolve-version.ts';
+import {resolveVersion} from './resolve-version.ts';
 import {tracePort} from './trace-port.ts';
 
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
@@ -29,9 +29,9 @@ export const iptablesMode: ProxyMode = {
       return {whyUnread: `kube-proxy ${version.value.text} is older than 1.${oldestKnownMinor}, the oldest whose rules are known`};
     if (dumps.current.size === 0) return {whyUnread: whyEmpty(node)};
     // Without Services no version can be told from another.
-    const settled = api.services === null ? {config, misfit: null} : settleVersion(input, dumps.current);
-    if (settled.misfit !== null) return {whyUnread: settled.misfit};
-    return {analyze: () => analyzeFamilies({...input, config: settled.config})};
+    const resolved = api.services === null ? {config, misfit: null} : resolveVersion(input, dumps.current);
+    if (resolved.misfit !== null) return {whyUnread: resolved.misfit};
+    return {analyze: () => analyzeFamilies({...input, config: resolved.config})};
   },
 };
 
@@ -45,7 +45,7 @@ function analyzeFamilies(input: NodeInput): ModeAnalysis {
   const cut = [...dumps.current.values()].find(ruleset => ruleset.cut !== null)?.cut ?? null;
   for (const family of servedFamilies(input, dumps.current)) {
     const ruleset = dumps.current.get(family) ?? null;
-    const expect: Expect = assumption => expectRuleset({...input, family, ruleset}, assumption);
+    const expect: Expect = hypothesis => expectRuleset({...input, family, ruleset}, hypothesis);
     const reason = whyUnreadable(family, ruleset);
     if (reason !== null || ruleset === null) {
       if (ruleset !== null || expect({}).ports.length > 0) unread.push({family, reason: reason ?? 'there is no dump of it'});
@@ -63,7 +63,7 @@ function analyzeFamilies(input: NodeInput): ModeAnalysis {
       traces,
       expected.ports.filter(({port}) => input.traces(port, found)).map(item => tracePort({item, expected, actual})),
     );
-    if (found.length > 0 && garbledRules(ruleset).length > 0)
+    if (found.length > 0 && invalidRules(ruleset).length > 0)
       unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});
     else append(symptoms, excerpt ? found.filter(isSeen) : found);
     if (excerpt) unread.push({family, reason: partly(ruleset, expected)});

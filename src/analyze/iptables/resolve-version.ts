@@ -14,7 +14,7 @@ const lookalikes: readonly number[] = [36, 35, 34, 33, 31, 30, 29, 28, 27];
 /** Versions before 1.24, each with rules of its own. */
 const old: readonly number[] = [23, 22, 21, 20, 19, 18, 17, 16, 14, 13, 11, 5];
 
-export interface SettledVersion {
+export interface ResolvedVersion {
   readonly config: ProxyConfig;
   /** Why the node cannot be judged by any version that is known; null when it can. */
   readonly misfit: string | null;
@@ -26,21 +26,21 @@ type Input = Omit<ExpectInput, 'family' | 'ruleset'>;
  * Where kube-proxy's version is only guessed, or its rules are only known from its neighbours: the version that the node's rules
  * fit best, the first of those that fit alike.
  */
-export function settleVersion(input: Input, rulesets: ReadonlyMap<Family, Ruleset>): SettledVersion {
+export function resolveVersion(input: Input, rulesets: ReadonlyMap<Family, Ruleset>): ResolvedVersion {
   const {value} = input.config.version;
   const neighbours = neighboursOf(value);
-  if (!value.guessed && neighbours !== null) return settleOnNeighbour(input, rulesets, neighbours);
+  if (!value.guessed && neighbours !== null) return resolveToNeighbor(input, rulesets, neighbours);
   if (!value.guessed || (value.minor >= 24 && value.minor < 27)) return {config: input.config, misfit: null};
   const all = [...rulesets.values()].some(isExcerpt) ? [...lookalikes, ...old] : value.minor < 24 ? old : lookalikes;
   const {best} = bestFit(input, rulesets, [value.minor, ...all]);
   return {config: best, misfit: null};
 }
 
-function settleOnNeighbour(
+function resolveToNeighbor(
   input: Input,
   rulesets: ReadonlyMap<Family, Ruleset>,
   {bounds, certain}: {readonly bounds: readonly number[]; readonly certain: boolean},
-): SettledVersion {
+): ResolvedVersion {
   const {best, differences} = bestFit(input, rulesets, bounds);
   if (certain || differences === 0) return {config: best, misfit: null};
   const names = bounds.map(minor => `1.${minor}`).join(' and ');

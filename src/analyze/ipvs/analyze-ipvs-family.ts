@@ -2,7 +2,7 @@ import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {contains, parseCidr} from '../../model/address.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {adaptIpvs, type ExpectIpvs} from './infer-ipvs-settings.ts';
+import {inferIpvsSettings, type ExpectIpvs} from './infer-ipvs-settings.ts';
 import {addressEvidence} from './evidence.ts';
 import {compareIpvs, type IpvsDifferences} from './ipvs-differences.ts';
 import {type IpvsSides, sidesOf} from './ipvs-sides.ts';
@@ -35,15 +35,15 @@ export function analyzeIpvsFamily({expect, state, ruleset, nodeName: configured,
   const servers = (state.servers ?? []).filter(({family}) => family === plain.context.family);
   const first = compareIpvs(plain, state);
   const differs = [...first.byPort.values()].some(own => own.servers.length + own.members.length > 0);
-  const {expected, assumption, symptoms} = differs
-    ? adaptIpvs({expect, plain, servers, knowsZone})
-    : {expected: plain, assumption: {}, symptoms: []};
-  const {nodeName = configured} = assumption;
+  const {expected, hypothesis, symptoms} = differs
+    ? inferIpvsSettings({expect, plain, servers, knowsZone})
+    : {expected: plain, hypothesis: {}, symptoms: []};
+  const {nodeName = configured} = hypothesis;
   const differences = expected === plain ? first : compareIpvs(expected, state);
   const device = deviceGone(expected, differences);
   const sides = sidesOf({expected, differences, state, ruleset, deviceGone: device !== null});
   const result = (found: readonly Symptom<Rule>[]): IpvsFamilyAnalysis => ({expected, sides, symptoms: found});
-  if (servers.length === 0 && [...differences.settled.values()].some(({server}) => server.realServers.length > 0))
+  if (servers.length === 0 && [...differences.resolved.values()].some(({server}) => server.realServers.length > 0))
     return result([noServiceRules(expected, differences)]);
   const ports = [...differences.byPort].flatMap(([item, own]) => {
     const known = device === null ? own : {...own, missingAddresses: []};
@@ -61,9 +61,9 @@ export function analyzeIpvsFamily({expect, state, ruleset, nodeName: configured,
   ]);
 }
 
-function noServiceRules({context: {family}, ports}: ExpectedIpvs, {settled}: IpvsDifferences): Symptom<Rule> {
+function noServiceRules({context: {family}, ports}: ExpectedIpvs, {resolved}: IpvsDifferences): Symptom<Rule> {
   const count = ports.length;
-  const detail = `IPVS holds none of the ${settled.size} virtual servers of ${count} Service ${count === 1 ? 'port' : 'ports'}: every Service is dead on this node`;
+  const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${count} Service ${count === 1 ? 'port' : 'ports'}: every Service is dead on this node`;
   return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
 }
 

@@ -1,15 +1,15 @@
 import {compareServers} from '../../compare/compare-ipvs.ts';
 import {once} from '../../expect/api-index.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
-import type {Assumption} from '../../expect/hypothesis.ts';
+import type {Hypothesis} from '../../expect/hypothesis.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
-import {adapt, type Adapted} from '../infer-hypothesis.ts';
+import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
 
-export type ExpectIpvs = (assumption: Assumption) => ExpectedIpvs;
+export type ExpectIpvs = (hypothesis: Hypothesis) => ExpectedIpvs;
 
-export interface AdaptIpvsCase {
+export interface InferIpvsCase {
   readonly expect: ExpectIpvs;
   /** What is expected without any assumption. */
   readonly plain: ExpectedIpvs;
@@ -18,9 +18,9 @@ export interface AdaptIpvsCase {
 }
 
 /** Where the node's virtual servers show that one thing explains many differences, that is the finding. */
-export function adaptIpvs({expect, plain, servers, knowsZone}: AdaptIpvsCase): Adapted<ExpectedIpvs> {
+export function inferIpvsSettings({expect, plain, servers, knowsZone}: InferIpvsCase): Inferred<ExpectedIpvs> {
   const actual = new Map(servers.map(server => [serverKey(server), server]));
-  return adapt<ExpectedIpvs, ServedPort>({
+  return inferHypothesis<ExpectedIpvs, ServedPort>({
     ...{expect, plain, knowsZone, textOf},
     counterpart: (other, {port}) => itemsByPort(other.ports).get(port),
     fits: (expected, item) => fits(expected, item, actual),

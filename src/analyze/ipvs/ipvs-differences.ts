@@ -28,7 +28,7 @@ export interface PortDifferences {
 export interface IpvsDifferences {
   readonly byPort: ReadonlyMap<ServedPort, PortDifferences>;
   /** What is expected: of a server that several Services claim, the one that is there. */
-  readonly settled: ReadonlyMap<string, ExpectedServer>;
+  readonly resolved: ReadonlyMap<string, ExpectedServer>;
   readonly extraServers: readonly VirtualServer[];
   readonly extraAddresses: readonly string[];
   /** Elements that belong to no Service port. */
@@ -49,8 +49,8 @@ export function compareIpvs(expected: ExpectedIpvs, state: IpvsState): IpvsDiffe
     return known;
   };
   const actual = new Map((state.servers ?? []).filter(server => server.family === family).map(server => [serverKey(server), server]));
-  const settled = settle(expected, actual);
-  for (const [key, wanted] of settled) {
+  const resolved = resolve(expected, actual);
+  for (const [key, wanted] of resolved) {
     const found = actual.get(key);
     const difference = found === undefined ? null : compareServers(wanted.server, found);
     if (found === undefined)
@@ -69,23 +69,23 @@ export function compareIpvs(expected: ExpectedIpvs, state: IpvsState): IpvsDiffe
   for (const address of missingAddresses) for (const owner of expected.bound.get(address) ?? []) of(owner).missingAddresses.push(address);
   for (const owner of expected.ports) if (expected.outFilter(owner).length > 0) of(owner);
   return {
-    ...{byPort, settled, extraMembers, missingAddresses},
-    extraServers: [...actual].filter(([key]) => !settled.has(key)).map(([, server]) => server),
+    ...{byPort, resolved, extraMembers, missingAddresses},
+    extraServers: [...actual].filter(([key]) => !resolved.has(key)).map(([, server]) => server),
     extraAddresses: [...bound].filter(address => !expected.bound.has(address)),
     wrongSets: wrongSets(expected, state),
   };
 }
 
 /** Of several Services that claim one address and port, kube-proxy may have come to any last. */
-function settle(expected: ExpectedIpvs, actual: ReadonlyMap<string, VirtualServer>): ReadonlyMap<string, ExpectedServer> {
-  const settled = new Map<string, ExpectedServer>();
+function resolve(expected: ExpectedIpvs, actual: ReadonlyMap<string, VirtualServer>): ReadonlyMap<string, ExpectedServer> {
+  const resolved = new Map<string, ExpectedServer>();
   for (const [key, claims] of expected.servers) {
     const found = actual.get(key);
     const fitting = found === undefined ? undefined : claims.find(({server}) => compareServers(server, found) === null);
     const chosen = fitting ?? claims[0];
-    if (chosen !== undefined) settled.set(key, chosen);
+    if (chosen !== undefined) resolved.set(key, chosen);
   }
-  return settled;
+  return resolved;
 }
 
 interface AttributedMember {

@@ -1,5 +1,5 @@
 import {append} from '../../model/append.ts';
-import type {Assumption} from '../../expect/hypothesis.ts';
+import type {Hypothesis} from '../../expect/hypothesis.ts';
 import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
@@ -39,7 +39,7 @@ function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
   const traces: PortTrace[] = [];
   for (const family of families) {
     const ruleset = dumps.current.get(family) ?? null;
-    const expect = (assumption: Assumption) => expectIpvs({view, config, facts, family, bound: state.bound ?? []}, assumption);
+    const expect = (hypothesis: Hypothesis) => expectIpvs({view, config, facts, family, bound: state.bound ?? []}, hypothesis);
     const reasons = [...whyUnreadable(family, ruleset), ...state.problems];
     if (reasons.length > 0 && (ruleset !== null || ports.some(port => port.family === family)))
       unread.push({family, reason: reasons.join('; ')});

@@ -36,7 +36,7 @@ export interface SidesInput {
 /** What was not read is taken to be as it should be. */
 export function sidesOf({expected, differences, state, ruleset, deviceGone}: SidesInput): IpvsSides {
   const {facts, family} = expected.context;
-  const wanted = {sets: expectedSets(expected), servers: [...differences.settled.values()].map(({server}) => server)};
+  const wanted = {sets: expectedSets(expected), servers: [...differences.resolved.values()].map(({server}) => server)};
   const local = (bound: Iterable<string>): typeof facts => ({...facts, addresses: [...facts.addresses, ...bound]});
   const sets = state.sets === null ? wanted.sets : new Map([...emptySets(expected), ...state.sets]);
   const servers = state.servers?.filter(server => server.family === family) ?? wanted.servers;

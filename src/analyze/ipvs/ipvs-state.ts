@@ -11,7 +11,7 @@ import {type IpSet, memberText, parseIpsetSave} from '../../parse/ipvs/ipset-sav
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
 import {parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
 import {parseNodeAddresses} from '../../parse/node-addresses.ts';
-import {tornLine} from '../../parse/truncated-line.ts';
+import {truncatedLine} from '../../parse/truncated-line.ts';
 
 /** What a node holds of IPVS mode beside its iptables. Null stands for what was not read, or not to its end. */
 export interface IpvsState {
@@ -55,7 +55,7 @@ function readServers(node: NodeDump): Read<readonly VirtualServer[]> {
 function readSets(node: NodeDump): Read<ReadonlyMap<string, IpSet>> {
   const text = node.read('ipset-save')?.toString('utf8');
   if (text === undefined) return {problem: 'its ipsets were not read (no ipset-save)'};
-  const cut = tornLine(text);
+  const cut = truncatedLine(text);
   if (cut !== null) return {problem: `its ipset-save ends too early, at line ${cut}`};
   const sets = parseIpsetSave(text);
   return sets.size === 0 && text.trim() !== '' ? {problem: 'its ipset-save is not what ipset prints'} : {value: sets};

@@ -3,7 +3,7 @@ import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
-import {adaptNft, type ExpectNft} from './infer-nft-settings.ts';
+import {inferNftSettings, type ExpectNft} from './infer-nft-settings.ts';
 import {attribute} from './attribute-differences.ts';
 import {analyzeNftThirdPartyRules, type NftThirdPartyCase} from '../third-party/analyze-nft-rules.ts';
 import {analyzeNftBaseRules} from './analyze-nft-base-rules.ts';
@@ -38,7 +38,7 @@ export function analyzeNftFamily({expect, ruleset, beside, actual, knowsZone}: N
     return {expected: plain, symptoms: servesAny(plain) ? [noServiceRules(plain, actual)] : []};
   const first = compareNftTable(asNftExpectation(plain), actual);
   const differs = first.differences.length > 0;
-  const {expected, symptoms} = differs ? adaptNft({expect, plain, actual, knowsZone}) : {expected: plain, symptoms: []};
+  const {expected, symptoms} = differs ? inferNftSettings({expect, plain, actual, knowsZone}) : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareNftTable(asNftExpectation(expected), actual);
   const owned = attribute(compared.differences, expected);
   const given = {expected, actual, view: new ServiceView(expected, actual)};

@@ -1,17 +1,17 @@
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
-import type {Assumption} from '../../expect/hypothesis.ts';
+import type {Hypothesis} from '../../expect/hypothesis.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import {describeSeen, seenDetector, shortCutDetector} from '../../expect/nftables/seen-detector.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
-import {adapt, type Adapted} from '../infer-hypothesis.ts';
+import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
 import {describeDetector, otherDetectorSymptom} from '../symptoms/hypothesis-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 
 /** Builds the expectation anew under an assumption. */
-export type ExpectNft = (assumption: Assumption) => ExpectedTable;
+export type ExpectNft = (hypothesis: Hypothesis) => ExpectedTable;
 
-export interface AdaptNftCase {
+export interface InferNftCase {
   readonly expect: ExpectNft;
   /** What is expected without any assumption. */
   readonly plain: ExpectedTable;
@@ -20,8 +20,8 @@ export interface AdaptNftCase {
 }
 
 /** Where the node's table shows that one thing explains many differences, that is the finding. */
-export function adaptNft({expect, plain, actual, knowsZone}: AdaptNftCase): Adapted<ExpectedTable> {
-  return adapt<ExpectedTable, NftPort>({
+export function inferNftSettings({expect, plain, actual, knowsZone}: InferNftCase): Inferred<ExpectedTable> {
+  return inferHypothesis<ExpectedTable, NftPort>({
     ...{expect, plain, knowsZone, textOf},
     counterpart: (other, {names}) => other.portOfBase(names.base),
     fits: (expected, item) => fits(expected, item, actual),
@@ -56,7 +56,7 @@ function bodiesOf(texts: readonly string[]): string {
 function otherDetector(
   {context, family, ports}: ExpectedTable,
   actual: NftTable,
-): {readonly assumption: Assumption; readonly symptom: Symptom<never>} | null {
+): {readonly hypothesis: Hypothesis; readonly symptom: Symptom<never>} | null {
   // What a cut dump does not show may still be on the node.
   if (!actual.complete || ports.length < 3) return null;
   const seen = seenDetector(actual);
@@ -67,7 +67,7 @@ function otherDetector(
   // Where other rules tell pods as configured, it is that one rule which is wrong.
   const cut = shortCutDetector(actual);
   if (cut !== null && found !== 'all' && describeDetector(cut) === configured) return null;
-  const assumption: Assumption = found === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: found};
+  const hypothesis: Hypothesis = found === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: found};
   const symptom = otherDetectorSymptom(family === 'ip' ? 'IPv4' : 'IPv6', {found: describeDetector(found), configured});
-  return {assumption, symptom};
+  return {hypothesis, symptom};
 }

@@ -14,7 +14,7 @@ import type {ExpectNft} from './infer-nft-settings.ts';
 import {allOf} from '../iptables/read-dumps.ts';
 import {analyzeNftFamily} from './analyze-nft-family.ts';
 import {kubeProxyTables} from './read-nft.ts';
-import {settleNftVersion} from './resolve-nft-version.ts';
+import {resolveNftVersion} from './resolve-nft-version.ts';
 import {unwalkedChains} from './unwalked-chains.ts';
 import {traceNftPort} from './trace-nft-port.ts';
 
@@ -28,7 +28,7 @@ export const nftablesMode: ProxyMode = {
     const ruleset = input.nft();
     if (ruleset === null) return {whyUnread: whyEmpty(input.node)};
     if (ruleset.tables.size === 0 && ruleset.strays.length > 0) return {whyUnread: 'its nft.json is not what "nft -j list ruleset" prints'};
-    return {analyze: () => analyzeFamilies({...input, config: settleNftVersion(input, ruleset)}, ruleset)};
+    return {analyze: () => analyzeFamilies({...input, config: resolveNftVersion(input, ruleset)}, ruleset)};
   },
 };
 
@@ -45,7 +45,7 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
   for (const family of families) {
     const iptables = allOf(input.dumps, family);
     const actual = ruleset.tables.get(tableId(family)) ?? null;
-    const expect: ExpectNft = assumption => expectTable({...input, family, table: actual}, assumption);
+    const expect: ExpectNft = hypothesis => expectTable({...input, family, table: actual}, hypothesis);
     if (actual === null && ruleset.cut !== null) {
       if (expect({}).ports.length > 0) unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
       continue;

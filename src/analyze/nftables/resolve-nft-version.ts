@@ -13,7 +13,7 @@ import {kubeProxyTables} from './read-nft.ts';
 const lookalikes: readonly (readonly number[])[] = [[36], [35, 34], [33], [32, 31, 30], [29]];
 
 /** Where kube-proxy's version is only guessed: the one whose table it is, and of those that look alike the one that fits best. */
-export function settleNftVersion(input: NodeInput, ruleset: NftRuleset): ProxyConfig {
+export function resolveNftVersion(input: NodeInput, ruleset: NftRuleset): ProxyConfig {
   const {config} = input;
   const {value, source} = config.version;
   const seen = inferNftConfig(kubeProxyTables(ruleset)).version;

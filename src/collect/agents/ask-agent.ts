@@ -13,7 +13,7 @@ export async function askAgent(api: KubeApi, pod: PodObject, signal: AbortSignal
   const {namespace = '', name} = pod.metadata;
   const agent = `${namespace}/${name}`;
   const phase = pod.status?.phase ?? 'unknown';
-  if (phase !== 'Running') return none(`its agent ${agent} is ${phase}`, lookAtPod(namespace, name));
+  if (phase !== 'Running') return none(`its agent ${agent} is ${phase}`, readPod(namespace, name));
   const proxy = `http:${name}:${agentPort(pod)}`;
   try {
     const value = await api.get<unknown>(`/api/v1/namespaces/${namespace}/pods/${proxy}/proxy/result`, {}, {signal, once: true, mostBytes});
@@ -45,21 +45,21 @@ interface AskedAgent {
 /** An agent says in plain words what keeps it; the API server says it with a Status, which has a reason. */
 function whyNoAnswer(error: ApiError, {agent, namespace, name, signal}: AskedAgent): Asked {
   const {status, reason, cause, message} = error;
-  if (signal.aborted) return none(`its agent ${agent} did not answer: ${textOf(signal.reason)}`, lookAtPod(namespace, name));
+  if (signal.aborted) return none(`its agent ${agent} did not answer: ${textOf(signal.reason)}`, readPod(namespace, name));
   if (status === 403)
     return none(message, `Get the right to get pods/proxy in ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`);
   if (status === 404 && reason !== '') return none(`its agent ${agent} is gone`, 'Try again: a new one may be there by now.');
-  if (status === 503 && reason === '') return none(`its agent ${agent} says: ${lastPart(message)}`, lookAtPod(namespace, name));
+  if (status === 503 && reason === '') return none(`its agent ${agent} says: ${lastPart(message)}`, readPod(namespace, name));
   if (status === 503)
     return none(
       `the API server does not reach its agent ${agent}: ${message}`,
-      `${lookAtPod(namespace, name)} A firewall between the API server and the node may be in the way.`,
+      `${readPod(namespace, name)} A firewall between the API server and the node may be in the way.`,
     );
-  if (cause instanceof SyntaxError) return none(`the answer of its agent ${agent} is no JSON`, lookAtPod(namespace, name));
-  return none(`its agent ${agent} gave no result: ${message}`, lookAtPod(namespace, name));
+  if (cause instanceof SyntaxError) return none(`the answer of its agent ${agent} is no JSON`, readPod(namespace, name));
+  return none(`its agent ${agent} gave no result: ${message}`, readPod(namespace, name));
 }
 
-function lookAtPod(namespace: string, name: string): string {
+function readPod(namespace: string, name: string): string {
   return `Look at it with: kubectl describe pod -n ${namespace} ${name}; kubectl logs -n ${namespace} ${name}.`;
 }
 

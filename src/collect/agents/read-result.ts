@@ -1,6 +1,6 @@
 import {type Finding, severities} from '../../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
-import {type Shape, whyMisshapen} from '../objects/object-shape.ts';
+import {type Shape, whyMalformed} from '../objects/object-shape.ts';
 
 /** What an agent answered. */
 export interface AgentAnswer {
@@ -17,7 +17,7 @@ export function readResult(value: unknown): AgentAnswer | string {
   if (version === undefined) return 'it is no result of svc-trace agent';
   if (version !== nodeResultVersion)
     return `it is of version ${JSON.stringify(version)}, and this program reads version ${nodeResultVersion}: one of the two is older`;
-  const wrong = whyMisshapen(value, resultShape, '') ?? whyIncomplete(value as Written);
+  const wrong = whyMalformed(value, resultShape, '') ?? whyIncomplete(value as Written);
   return wrong ?? asAnswer(value as Written);
 }
 
@@ -74,8 +74,8 @@ function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, inte
   const missing = Object.entries(needed).find(([, value]) => value === undefined);
   if (missing !== undefined) return `it has no ${missing[0]}`;
   const times = {now, judgedAt, 'api.currentAt': api.currentAt};
-  const odd = Object.entries(times).find(([, text]) => Number.isNaN(Date.parse(text)));
-  if (odd !== undefined) return `its ${odd[0]} is no time`;
+  const invalid = Object.entries(times).find(([, text]) => Number.isNaN(Date.parse(text)));
+  if (invalid !== undefined) return `its ${invalid[0]} is no time`;
   if (!['checked', 'unread', 'unsupported'].includes(node.status)) return 'its node.status is unknown';
   if (typeof node.name !== 'string' || !Array.isArray(node.families) || node.settings === undefined) return 'its node is not whole';
   const whole = findings.every(({code, severity, message}) => code && severities.includes(severity) && message);

@@ -14,7 +14,7 @@ export type Shape =
  * Says what is wrong with a value that has not the shape, such as `spec.ports[0].port is no number`; null when it has it.
  * A field that is null is taken out: no part of the program tells it from one that is not there.
  */
-export function whyMisshapen(value: unknown, shape: Shape, path: string): string | null {
+export function whyMalformed(value: unknown, shape: Shape, path: string): string | null {
   // Nearly every object has its shape, and a large cluster holds millions of fields: paths are put together only where one is wrong.
   return hasShape(value, shape) ? null : firstFault(value, shape, path);
 }

@@ -1,5 +1,5 @@
 import type {Problem} from '../../model/snapshot.ts';
-import {type Shape, whyMisshapen} from './object-shape.ts';
+import {type Shape, whyMalformed} from './object-shape.ts';
 
 export interface UsableItems<T> {
   readonly items: readonly T[];
@@ -29,6 +29,6 @@ function whyUnusable(item: unknown, shape: Shape): string | null {
   const {metadata} = item as {readonly metadata?: unknown};
   if (typeof metadata !== 'object' || metadata === null) return 'it has no metadata';
   if (typeof (metadata as {readonly name?: unknown}).name !== 'string') return 'it has no metadata.name';
-  const wrong = whyMisshapen(item, shape, '');
+  const wrong = whyMalformed(item, shape, '');
   return wrong === null ? null : `its ${wrong}`;
 }

@@ -4,7 +4,7 @@ import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachabl
 import {type DebugPodOptions, debugContainer, debugPod, podPath, podsPath} from './debug-pod.ts';
 import {cannotCreate, untilRunning} from './debug-pod-start.ts';
 import {podShell} from './exec.ts';
-import {refuseOddNodeName} from './node-name.ts';
+import {refuseInvalidNodeName} from './node-name.ts';
 
 export interface DebugOptions {
   /** An image with `sleep` and `nsenter`, or with iptables of its own. */
@@ -31,7 +31,7 @@ export function debugTransport(api: KubeApi, options: DebugOptions = {}): Transp
   return {
     name: 'debug',
     async open(node, signal) {
-      refuseOddNodeName(node);
+      refuseInvalidNodeName(node);
       const pod = podOptions(node, options, runId);
       const remove = () => api.delete(podPath(pod), {gracePeriodSeconds: '0'});
       try {

@@ -1,5 +1,5 @@
 import {CommandFailed, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
-import {refuseOddNodeName} from './node-name.ts';
+import {refuseInvalidNodeName} from './node-name.ts';
 import {isProgramMissing} from './root-command.ts';
 import {runProgram} from './run-program.ts';
 
@@ -11,7 +11,7 @@ export function dockerTransport(): Transport {
   return {
     name: 'docker',
     async open(node, signal) {
-      refuseOddNodeName(node);
+      refuseInvalidNodeName(node);
       const reasons: string[] = [];
       for (const program of programs) {
         const reason = await whyNot(program, node.name, signal);

@@ -4,7 +4,7 @@ import {type NodeInfo, Unreachable} from '../node/transport.ts';
  * Refuses a node whose name is none that Kubernetes allows (a DNS subdomain): names reach the command lines of ssh and docker,
  * where one such as `-oProxyCommand=…` would be an option.
  */
-export function refuseOddNodeName({name}: NodeInfo): void {
+export function refuseInvalidNodeName({name}: NodeInfo): void {
   if (/^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(name) && name.length <= 253) return;
   throw new Unreachable(`the node name ${JSON.stringify(name)} is none that Kubernetes allows: it is not used in a command`, {
     isLasting: true,

@@ -4,7 +4,7 @@ export function sshRemedy(said: string, host: string): string {
 }
 
 /** Whether ssh would fail in the same way later: a key or a setting is wrong. */
-export function isLastingFailure(said: string): boolean {
+export function isPermanentFailure(said: string): boolean {
   return remedies.find(({pattern}) => pattern.test(said))?.isLasting ?? false;
 }
 

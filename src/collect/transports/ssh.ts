@@ -2,12 +2,12 @@ import {mkdtemp, open, readFile, rm} from 'node:fs/promises';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
-import {refuseOddNodeName} from './node-name.ts';
+import {refuseInvalidNodeName} from './node-name.ts';
 import {asRoot, isProgramMissing, sudoRefusal} from './root-command.ts';
 import {runProgram} from './run-program.ts';
 import {type SshAddressType, sshHost} from './ssh-host.ts';
 import {remoteCommand} from './ssh-quote.ts';
-import {isLastingFailure, sshRemedy} from './ssh-remedy.ts';
+import {isPermanentFailure, sshRemedy} from './ssh-remedy.ts';
 
 export interface SshOptions {
   readonly user?: string;
@@ -25,7 +25,7 @@ export function sshTransport(options: SshOptions = {}): Transport {
   return {
     name: 'ssh',
     async open(node, signal) {
-      refuseOddNodeName(node);
+      refuseInvalidNodeName(node);
       const host = sshHost(node, options.addressType);
       const connection = new SshConnection(host, options, await mkdtemp(join(tmpdir(), 'svc-trace-')));
       try {
@@ -83,7 +83,7 @@ class SshConnection implements NodeShell {
     if (result.exitCode !== 0 && (!sudo || result.exitCode === sshFailed)) {
       throw new Unreachable(`ssh to ${this.#host}: ${lastLine(said) || 'it ended without a word'}: ${sshRemedy(said, this.#host)}`, {
         cause: result.cause,
-        isLasting: isLastingFailure(said),
+        isLasting: isPermanentFailure(said),
       });
     }
     if (!sudo && result.stdout.toString('utf8').trim() !== '0')

@@ -47,7 +47,7 @@ export class ObjectWatch<T extends Watched> {
   /** Why it does not work just now, in words. */
   trouble: string | null = null;
   #objects = new Map<string, T>();
-  #misshapen = new Map<string, Problem>();
+  #malformed = new Map<string, Problem>();
   #mustList = true;
   /** The latest try came to something. */
   #worked = false;
@@ -74,7 +74,7 @@ export class ObjectWatch<T extends Watched> {
 
   /** Objects that cannot be used. */
   get problems(): readonly Problem[] {
-    return [...this.#misshapen.values()];
+    return [...this.#malformed.values()];
   }
 
   /** Resolves when the signal is aborted, and not before. */
@@ -121,7 +121,7 @@ export class ObjectWatch<T extends Watched> {
     const {path} = this.#options;
     const query = this.#listFrom === '' ? {} : {resourceVersion: this.#listFrom};
     const found = new Map<string, T>();
-    this.#misshapen.clear();
+    this.#malformed.clear();
     const parts = await this.#api.stream(path, query, {signal, silenceMs: longestSilence});
     const metadata = await readList(parts, item => {
       const object = this.#usable(item);
@@ -166,7 +166,7 @@ export class ObjectWatch<T extends Watched> {
     const key = keyOf(object);
     const before = this.#objects.get(key);
     const now = type === 'DELETED' ? null : this.#usable(object);
-    if (type === 'DELETED') this.#misshapen.delete(key);
+    if (type === 'DELETED') this.#malformed.delete(key);
     if (now === null) this.#objects.delete(key);
     else this.#objects.set(key, now);
     if (now !== null || before !== undefined) this.#options.onChange(now ?? undefined, before);
@@ -180,10 +180,10 @@ export class ObjectWatch<T extends Watched> {
     const key = keyOf(object ?? (item as T));
     const [problem] = problems;
     if (object === undefined) {
-      if (problem !== undefined) this.#misshapen.set(key, {...problem, remedy: 'Correct the object; all others were looked at.'});
+      if (problem !== undefined) this.#malformed.set(key, {...problem, remedy: 'Correct the object; all others were looked at.'});
       return null;
     }
-    this.#misshapen.delete(key);
+    this.#malformed.delete(key);
     const known = this.#objects.get(key);
     const version = object.metadata.resourceVersion;
     return known !== undefined && version !== undefined && known.metadata.resourceVersion === version

@@ -2,7 +2,7 @@ import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import type {Assumption} from '../hypothesis.ts';
+import type {Hypothesis} from '../hypothesis.ts';
 import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endpoints.ts';
 import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
@@ -20,17 +20,17 @@ export interface ExpectInput {
 }
 
 /** What kube-proxy should have written in one family on one node. */
-export function expectRuleset({view, config, facts, family, ruleset}: ExpectInput, assumption: Assumption = {}): ExpectedRuleset {
+export function expectRuleset({view, config, facts, family, ruleset}: ExpectInput, hypothesis: Hypothesis = {}): ExpectedRuleset {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
   const plain = nodeContext(family, config, facts, seenIn(ruleset));
-  const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = assumption;
-  const zone = assumption.zone === undefined ? config.zone.value : assumption.zone;
-  const topology = {nodeName: assumption.nodeName ?? config.nodeName.value, zone, labels: facts.labels, proxy};
+  const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = hypothesis;
+  const zone = hypothesis.zone === undefined ? config.zone.value : hypothesis.zone;
+  const topology = {nodeName: hypothesis.nodeName ?? config.nodeName.value, zone, labels: facts.labels, proxy};
   const entries = view.entries(family, proxy);
   const large = isLarge(entries);
   return new ExpectedRuleset(
     {...plain, detector, masqueradeAll},
-    entries.map(entry => portOnNode(entry, topology, {large, pick: assumption.picks?.get(entry.port)})),
+    entries.map(entry => portOnNode(entry, topology, {large, pick: hypothesis.picks?.get(entry.port)})),
   );
 }
 

@@ -1,4 +1,4 @@
-import type {Assumption} from '../hypothesis.ts';
+import type {Hypothesis} from '../hypothesis.ts';
 import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
@@ -39,15 +39,15 @@ export interface ExpectIpvsInput {
   readonly bound: readonly string[];
 }
 
-export function expectIpvs(given: ExpectIpvsInput, assumption: Assumption = {}): ExpectedIpvs {
+export function expectIpvs(given: ExpectIpvsInput, hypothesis: Hypothesis = {}): ExpectedIpvs {
   const {view, config, facts, family} = given;
   const context = ipvsContext(family, config, facts, given.bound);
   const proxy = {version: config.version.value, gates: config.featureGates.value};
-  const nodeName = assumption.nodeName ?? config.nodeName.value;
-  const zone = assumption.zone === undefined ? config.zone.value : assumption.zone;
+  const nodeName = hypothesis.nodeName ?? config.nodeName.value;
+  const zone = hypothesis.zone === undefined ? config.zone.value : hypothesis.zone;
   const ports = view
     .entries(family, proxy)
-    .map(entry => servedPort(entry, {nodeName, zone, proxy, labels: facts.labels}, assumption.picks?.get(entry.port) ?? 0));
+    .map(entry => servedPort(entry, {nodeName, zone, proxy, labels: facts.labels}, hypothesis.picks?.get(entry.port) ?? 0));
   const members = expectMembers({ports, context, nodeName});
   return {
     ...{context, ports, members},

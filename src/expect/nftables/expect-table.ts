@@ -1,4 +1,4 @@
-import type {Assumption} from '../hypothesis.ts';
+import type {Hypothesis} from '../hypothesis.ts';
 import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
@@ -21,16 +21,16 @@ export interface ExpectTableInput {
 }
 
 /** What kube-proxy should have written in one family on one node in nftables mode. */
-export function expectTable({view, config, facts, family, table}: ExpectTableInput, assumption: Assumption = {}): ExpectedTable {
+export function expectTable({view, config, facts, family, table}: ExpectTableInput, hypothesis: Hypothesis = {}): ExpectedTable {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
   const seen = table?.sets.get('nodeport-ips');
   const plain = nftContext(family, config, facts, seen === undefined ? null : [...seen.elements.keys()]);
-  const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = assumption;
-  const zone = assumption.zone === undefined ? config.zone.value : assumption.zone;
-  const topology = {nodeName: assumption.nodeName ?? config.nodeName.value, zone, labels: facts.labels, proxy};
+  const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = hypothesis;
+  const zone = hypothesis.zone === undefined ? config.zone.value : hypothesis.zone;
+  const topology = {nodeName: hypothesis.nodeName ?? config.nodeName.value, zone, labels: facts.labels, proxy};
   return new ExpectedTable(
     {...plain, detector, masqueradeAll},
-    view.entries(family, proxy).map(entry => nftPort(entry, topology, assumption.picks?.get(entry.port))),
+    view.entries(family, proxy).map(entry => nftPort(entry, topology, hypothesis.picks?.get(entry.port))),
     (set, key) => table?.sets.get(set)?.elements.get(key)?.value,
   );
 }

@@ -50,7 +50,7 @@ class DumpReader {
       const newline = bytes.indexOf(NEWLINE, start);
       const end = newline < 0 ? bytes.length : newline;
       this.#line++;
-      if (newline < 0 && this.#tornOff(start, end)) break;
+      if (newline < 0 && this.#truncatedPart(start, end)) break;
       if (bytes[start] === DASH && bytes[start + 1] === UPPER_A && bytes[start + 2] === SPACE) this.#rule(start, start + 3, end, true);
       else this.#other(start, end);
       start = end + 1;
@@ -60,7 +60,7 @@ class DumpReader {
   }
 
   /** Inside a table that has not been committed, a last line without a newline is half a line: it is not read as a rule. */
-  #tornOff(start: number, end: number): boolean {
+  #truncatedPart(start: number, end: number): boolean {
     if (this.#table === null || this.#table.name === unnamedTable) return false;
     const text = this.#bytes.toString('utf8', start, Math.min(end, start + longestControlLine));
     if (text.trim() === 'COMMIT') return false;

@@ -3,7 +3,7 @@ import type {StrayLine} from '../../model/ruleset.ts';
 import type {Protocol} from '../../model/service-port.ts';
 import {joinHostPort, type RealServer, type VirtualServer} from '../../model/virtual-server.ts';
 import {splitHostPort} from '../iptables/comparable-rule.ts';
-import {tornLine} from '../truncated-line.ts';
+import {truncatedLine} from '../truncated-line.ts';
 
 /** What one run of `ipvsadm-save -n`, `ipvsadm -S -n` or `ipvsadm -L -n` printed. */
 export interface VirtualServerDump {
@@ -16,7 +16,7 @@ export interface VirtualServerDump {
 
 /** Reads the virtual servers of both families. Servers of firewall marks have no address and are passed over. */
 export function parseIpvsadm(text: string): VirtualServerDump {
-  const cut = tornLine(text);
+  const cut = truncatedLine(text);
   const servers: OpenServer[] = [];
   const strays: StrayLine[] = [];
   const byPlace = new Map<string, OpenServer>();

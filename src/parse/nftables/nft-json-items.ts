@@ -16,13 +16,13 @@ export function jsonItems(bytes: Buffer): JsonItems {
   let at = listStart(bytes, 0);
   while (at >= 0) {
     const end = readList(bytes, at, items);
-    if (end === null) return {items, cutAt: bytes.toString('utf8', items.at(-1)?.end ?? at).slice(0, longestTorn)};
+    if (end === null) return {items, cutAt: bytes.toString('utf8', items.at(-1)?.end ?? at).slice(0, maxTruncatedLength)};
     at = listStart(bytes, end);
   }
   return {items, cutAt: null};
 }
 
-const longestTorn = 4096;
+const maxTruncatedLength = 4096;
 const key = '"nftables"';
 const [SPACE, QUOTE, COMMA, OPEN_LIST, BACKSLASH, CLOSE_LIST, OPEN, CLOSE] = [0x20, 0x22, 0x2c, 0x5b, 0x5c, 0x5d, 0x7b, 0x7d];
 

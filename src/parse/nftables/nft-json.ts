@@ -98,8 +98,8 @@ class JsonReader {
    * A table stands as: sets, then all chains, then the rules chain by chain. A dump that breaks off among rules tells nothing more of
    * the chain of the last rule and of those after it.
    */
-  #cut(torn: string): NftRuleset['cut'] {
-    if (torn.trim() !== '') this.#stray(torn);
+  #cut(truncated: string): NftRuleset['cut'] {
+    if (truncated.trim() !== '') this.#stray(truncated);
     if (this.#last === null) return {table: '', line: 1};
     const {table, isRule} = this.#last;
     const chains = [...table.chains.values()];

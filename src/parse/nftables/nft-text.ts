@@ -39,7 +39,7 @@ class TextReader {
   #line = 0;
 
   /** The first words of a table of which no more is there. */
-  #tornTable: string | null = null;
+  #truncatedTable: string | null = null;
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
@@ -52,7 +52,7 @@ class TextReader {
       this.#line++;
       const text = withoutHandle(this.#bytes.toString('utf8', start, end).trim());
       // A last line without a newline may be half a line.
-      if (newline < 0 && this.#mayBeTorn(text)) this.#tornOff(text);
+      if (newline < 0 && this.#mayBeTruncated(text)) this.#truncatedPart(text);
       else if (text !== '' && !text.startsWith('#')) this.#take(text, start, end);
       start = end + 1;
     }
@@ -173,20 +173,20 @@ class TextReader {
     this.#strays.push({line: this.#line, text});
   }
 
-  #mayBeTorn(text: string): boolean {
+  #mayBeTruncated(text: string): boolean {
     return this.#state.kind === 'outside' ? /^table .*[^{]$/.test(text) : text !== '}';
   }
 
-  #tornOff(text: string): void {
+  #truncatedPart(text: string): void {
     if (text === '') return;
     this.#stray(text);
-    if (this.#state.kind === 'outside') this.#tornTable = text.slice('table '.length);
+    if (this.#state.kind === 'outside') this.#truncatedTable = text.slice('table '.length);
   }
 
   /** What is still open was cut. */
   #finish(): NftRuleset['cut'] {
     const state = this.#state;
-    if (state.kind === 'outside') return this.#tornTable === null ? null : {table: this.#tornTable, line: this.#line};
+    if (state.kind === 'outside') return this.#truncatedTable === null ? null : {table: this.#truncatedTable, line: this.#line};
     Object.assign(state.table, {complete: false, declared: false});
     if (state.kind === 'chain') state.chain.complete = false;
     if (state.kind === 'set' || state.kind === 'elements') state.set.complete = false;

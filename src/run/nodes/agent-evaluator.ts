@@ -52,8 +52,8 @@ export class AgentEvaluator implements NodeEvaluator {
   }
 
   /** None: an agent may come that is not there yet. */
-  get lasting(): ReadonlyMap<string, string> {
-    return this.#evaluated.lasting;
+  get permanent(): ReadonlyMap<string, string> {
+    return this.#evaluated.permanent;
   }
 
   async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {

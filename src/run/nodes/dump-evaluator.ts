@@ -42,8 +42,8 @@ export class DumpEvaluator implements NodeEvaluator {
     return this.#evaluated.partlyRead;
   }
 
-  get lasting(): ReadonlyMap<string, string> {
-    return this.#evaluated.lasting;
+  get permanent(): ReadonlyMap<string, string> {
+    return this.#evaluated.permanent;
   }
 
   get pods(): NodeSource['pods'] {
@@ -64,14 +64,14 @@ export class DumpEvaluator implements NodeEvaluator {
     for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress, wants: this.#wants})) {
       this.#evaluated.problemsOf.set(node.name, takeNode(node, this.#diagnosis));
       this.#evaluated.note(node.name);
-      this.#noteLasting(node);
+      this.#notePermanent(node);
     }
   }
 
-  #noteLasting(node: CollectedNode): void {
+  #notePermanent(node: CollectedNode): void {
     const unread = asUnread(node);
-    if (unread?.isLasting) this.#evaluated.lasting.set(node.name, unread.reason);
-    else this.#evaluated.lasting.delete(node.name);
+    if (unread?.isLasting) this.#evaluated.permanent.set(node.name, unread.reason);
+    else this.#evaluated.permanent.delete(node.name);
   }
 
   giveUp(reason: string): void {

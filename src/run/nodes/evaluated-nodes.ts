@@ -11,7 +11,7 @@ export class EvaluatedNodes {
   /** What could not be read, by node. */
   readonly problemsOf = new Map<string, readonly Problem[]>();
   /** Why nothing could be read of a node, where time does not change it. */
-  readonly lasting = new Map<string, string>();
+  readonly permanent = new Map<string, string>();
   readonly #names = new Set<string>();
   readonly #diagnosis: Diagnosis;
 
@@ -39,7 +39,7 @@ export class EvaluatedNodes {
     const there = new Set(names);
     for (const gone of objects === null ? [] : [...this.#names].filter(name => !there.has(name))) {
       this.#diagnosis.forget(gone);
-      for (const known of [this.problemsOf, this.lasting, this.#names, this.readAt]) known.delete(gone);
+      for (const known of [this.problemsOf, this.permanent, this.#names, this.readAt]) known.delete(gone);
     }
     return names.filter(name => !this.#names.has(name));
   }

@@ -10,7 +10,7 @@ export interface NodeEvaluator {
   /** Nodes of which not all could be read. */
   readonly partlyRead: ReadonlySet<string>;
   /** Nodes of which nothing could be read, for a reason that time does not change, and the reason. */
-  readonly lasting: ReadonlyMap<string, string>;
+  readonly permanent: ReadonlyMap<string, string>;
   /** Those by which nodes are reached, as far as they tell of kube-proxy. */
   readonly pods: readonly PodObject[] | null;
   /** Has these nodes judged. Rejects with an Interrupted when the run is; what was judged until then stays. */

@@ -56,13 +56,13 @@ export class Convergence {
   }
 
   /** `clean`: nothing that fails is left. `lasting`: nodes that were not waited for. */
-  report(now: number, {clean, lasting}: {readonly clean: boolean; readonly lasting: ReadonlyMap<string, unknown>}): WaitReport {
+  report(now: number, {clean, permanent}: {readonly clean: boolean; readonly permanent: ReadonlyMap<string, unknown>}): WaitReport {
     const {startedAt, limit} = this.#start;
     return {
       ...{limitSeconds: limit / 1000, seconds: (now - startedAt) / 1000, looks: this.#looks, clean},
       nodes: this.#nodes.map(name => {
         const found = this.#clean.get(name);
-        if (found === undefined) return lasting.has(name) ? {name, waitedFor: false} : {name};
+        if (found === undefined) return permanent.has(name) ? {name, waitedFor: false} : {name};
         return {name, look: found.look, seconds: (found.at - startedAt) / 1000};
       }),
     };

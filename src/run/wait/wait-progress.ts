@@ -4,7 +4,7 @@ import {count} from '../../render/verdict-line.ts';
 import {secondsText} from '../../render/seconds-text.ts';
 
 /** After the first look at all nodes. */
-export function firstLookText(clean: readonly string[], pending: readonly string[]): string {
+export function firstCheckText(clean: readonly string[], pending: readonly string[]): string {
   const first = `${clean.length} of ${count(clean.length + pending.length, 'node')} as they should be at the first look`;
   return pending.length === 0 ? first : `${first}; not yet: ${nodeList(pending)}`;
 }
@@ -18,7 +18,7 @@ export function cleanTexts(nodes: readonly string[], seconds: number): readonly 
 const mostLines = 10;
 
 /** A line for each reason why nodes are not waited for. */
-export function lastingTexts(reasons: ReadonlyMap<string, string>): readonly string[] {
+export function permanentTexts(reasons: ReadonlyMap<string, string>): readonly string[] {
   const byReason = new Map<string, string[]>();
   // What differs by the node's name alone is one reason.
   for (const [name, reason] of reasons) {

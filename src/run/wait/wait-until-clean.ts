@@ -1,6 +1,6 @@
 import {Errors} from '@oclif/core';
 import {nodeNotRead} from '../../checks/st901-node-not-read.ts';
-import {settling} from '../../checks/st904-changed-while-looking.ts';
+import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import type {ClusterScope} from '../../collect/cluster/cluster-scope.ts';
 import {readNodes, readServices} from '../../collect/cluster/read-cluster.ts';
@@ -17,12 +17,12 @@ import {exitCode, reaches} from '../exit-code.ts';
 import {unlessInterrupted} from '../interruption.ts';
 import type {NodeEvaluator} from '../nodes/node-evaluator.ts';
 import {isThere} from '../reread.ts';
-import {lookAgain, withdraw} from '../recheck.ts';
+import {recheck, retract} from '../recheck.ts';
 import {type SelectionInput, selectServices} from '../scope/select-services.ts';
 import {printOf} from '../service-history.ts';
 import {podsWithoutEndpoints} from '../service-pods.ts';
 import type {WaitLimit} from '../options/wait-limit.ts';
-import {cleanTexts, firstLookText, lastingTexts} from './wait-progress.ts';
+import {cleanTexts, firstCheckText, permanentTexts} from './wait-progress.ts';
 
 export interface Waiting {
   readonly run: ClusterRun;
@@ -94,7 +94,7 @@ export class WaitUntilClean {
   report(): Report & {readonly wait: WaitReport} {
     const {run, nodes} = this.#waiting;
     this.#update();
-    return {...this.#latest, wait: this.#convergence.report(run.clock.now(), {clean: this.#isClean(), lasting: nodes.lasting})};
+    return {...this.#latest, wait: this.#convergence.report(run.clock.now(), {clean: this.#isClean(), permanent: nodes.permanent})};
   }
 
   /** Returns the nodes that have become clean. */
@@ -109,8 +109,8 @@ export class WaitUntilClean {
     const fresh = this.#update();
     const seconds = (run.clock.now() - startedAt) / 1000;
     if (this.#looks === 1) {
-      run.progress.note(firstLookText(fresh, this.#convergence.pending));
-      for (const text of lastingTexts(nodes.lasting)) run.progress.note(text);
+      run.progress.note(firstCheckText(fresh, this.#convergence.pending));
+      for (const text of permanentTexts(nodes.permanent)) run.progress.note(text);
     } else for (const text of cleanTexts(fresh, seconds)) run.progress.note(text);
   }
 
@@ -128,15 +128,15 @@ export class WaitUntilClean {
 
   /** Nodes that may still become clean. */
   #waitedFor(): readonly string[] {
-    const {lasting} = this.#waiting.nodes;
-    return this.#convergence.pending.filter(name => !lasting.has(name));
+    const {permanent} = this.#waiting.nodes;
+    return this.#convergence.pending.filter(name => !permanent.has(name));
   }
 
   /** It says that something may not be read. */
   #isLasting({code, node, message}: Finding): boolean {
     const {nodes, problems} = this.#waiting;
     if (code !== unreadCode) return false;
-    return node === undefined ? problems.some(problem => problem.isLasting && problem.message === message) : nodes.lasting.has(node);
+    return node === undefined ? problems.some(problem => problem.isLasting && problem.message === message) : nodes.permanent.has(node);
   }
 
   #left(): number {
@@ -152,15 +152,15 @@ export class WaitUntilClean {
     if (this.#isAway) return;
     // Others may have come that nobody has looked at.
     if (this.#looks > 1) await nodes.analyze(await unlessInterrupted(this.#findNodes(), signal));
-    const doubtful = await lookAgain({
+    const doubtful = await recheck({
       ...{diagnosis, signal, clock, readAt: this.#readAt, nodeReadAt: nodes.readAt},
       readAgain: this.#waiting.readAgain,
-      settlingMs: Math.max(1, Math.min(this.#left(), settling * 1000)),
+      gracePeriodMs: Math.max(1, Math.min(this.#left(), gracePeriod * 1000)),
       readNodes: names => nodes.analyze(names),
       say: text => progress.say(text),
     });
     // What keeps changing has not converged: it stands where it fails.
-    withdraw(
+    retract(
       doubtful.filter(finding => !reaches(finding, limit.failOn)),
       diagnosis,
     );
@@ -180,7 +180,7 @@ export class WaitUntilClean {
     const began = run.clock.now();
     this.#looks++;
     if (await unlessInterrupted(this.#readServices(), run.signal)) {
-      const isUnread = this.#latest.nodes.some(({name, status}) => status === 'unread' && !nodes.lasting.has(name));
+      const isUnread = this.#latest.nodes.some(({name, status}) => status === 'unread' && !nodes.permanent.has(name));
       const come = isUnread ? await unlessInterrupted(this.#findNodes(), run.signal) : [];
       this.#readAt = began;
       const print = printOf(diagnosis.services, diagnosis.api);

@@ -12,7 +12,7 @@ export interface FindingChange {
 /** What comes and goes from look to look. */
 export class FindingChanges {
   readonly #isShown: (finding: Finding) => boolean;
-  #standing: ReadonlyMap<string, Finding> = new Map();
+  #state: ReadonlyMap<string, Finding> = new Map();
 
   constructor(isShown: (finding: Finding) => boolean) {
     this.#isShown = isShown;
@@ -21,10 +21,10 @@ export class FindingChanges {
   /** What another report changed. What stood on a node that is not read now stands: nobody has seen it go. */
   take({findings, nodes}: Report, at: number): readonly FindingChange[] {
     const unread = new Set(nodes.flatMap(({name, status}) => (status === 'unread' ? [name] : [])));
-    const before = this.#standing;
+    const before = this.#state;
     const kept = [...before].filter(([, {node}]) => node !== undefined && unread.has(node));
     const now = new Map([...kept, ...findings.filter(this.#isShown).map(finding => [identityOf(finding), finding] as const)]);
-    this.#standing = now;
+    this.#state = now;
     return [
       ...[...before].filter(([identity]) => !now.has(identity)).map(([, finding]) => ({at, kind: 'went' as const, finding})),
       ...[...now].filter(([identity]) => !before.has(identity)).map(([, finding]) => ({at, kind: 'came' as const, finding})),

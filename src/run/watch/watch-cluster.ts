@@ -26,7 +26,7 @@ export async function watchCluster(watching: Watching): Promise<never> {
   for (let isFirst = true; ; isFirst = false) {
     const began = clock.now();
     const print = await unlessInterrupted(pollServices(run), signal);
-    const look = await tryToLook(run);
+    const look = await tryToCheck(run);
     signal.throwIfAborted();
     if (look.kind === 'report') show(look.report, clock.now());
     else if (isFirst) throw look.error;
@@ -38,7 +38,7 @@ export async function watchCluster(watching: Watching): Promise<never> {
 type Look = {readonly kind: 'report'; readonly report: Report} | {readonly kind: 'failure'; readonly error: Error};
 
 /** That nothing could be looked at may pass; anything else is a bug. */
-function tryToLook(run: ClusterRun): Promise<Look> {
+function tryToCheck(run: ClusterRun): Promise<Look> {
   return diagnoseCluster(run).then(
     report => ({kind: 'report', report}) as const,
     (error: unknown) => {

@@ -311,10 +311,10 @@ describe('certificates', () => {
 
   test('an authority that no certificate can be read from is told as what failed', async () => {
     const server = await start({});
-    const garbled = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
+    const invalid = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
     const folder = folderWith({
       config: kubeconfig('a', {cluster: {server: server.url, 'certificate-authority': 'ca.crt'}}),
-      'ca.crt': garbled,
+      'ca.crt': invalid,
     });
     const api = open(server, {flags: {kubeconfig: join(folder, 'config')}});
     await expect(api.list('/api/v1/nodes')).rejects.toThrow(/^cannot list nodes: /);

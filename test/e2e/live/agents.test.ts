@@ -66,7 +66,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     // One of each node.
     const applied = [...new Map(breakages.toReversed().map(breakage => [breakage.node, breakage])).values()];
     for (const {node, apply} of applied) apply(cluster.node(node));
-    await all(one => one.lookedAgain());
+    await all(one => one.rechecked());
     const [collected, read] = await Promise.all([check('-A', '--agents'), check('-A')]);
     for (const {node, expected} of applied) {
       expect(collected.findings).toContainEqual(expect.objectContaining({...expected, node}));
@@ -75,7 +75,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect(collected.findings).toEqual(read.findings);
     expect(collected.exitCode).toBe(1);
     cluster.heal();
-    await all(one => one.lookedAgain());
+    await all(one => one.rechecked());
     expect((await check('-A', '--agents')).summary).toMatchObject({errors: 0, nodesUnread: 0});
   });
 
@@ -88,7 +88,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect(collected.exitCode).toBe(1);
     cluster.api.store.remove('services', 'shop', 'late');
     cluster.api.store.remove('endpointslices', 'shop', 'late-1');
-    await all(one => one.lookedAgain());
+    await all(one => one.rechecked());
     expect(collected.summary.nodesUnread).toBe(0);
     expect((await check('-A', '--agents')).summary).toMatchObject({errors: 0, nodesUnread: 0});
   });
@@ -124,7 +124,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     for (const watch of watches) watch.mute();
     store.remove('services', 'shop', 'late');
     store.remove('endpointslices', 'shop', 'late-1');
-    await all(one => one.lookedAgain());
+    await all(one => one.rechecked());
     await all(async one => expect((await one.ask('/result')).text).not.toContain('ST201'));
     expect((await check('-A', '--agents')).findings.filter(({code}) => code === 'ST201')).toEqual([]);
   });

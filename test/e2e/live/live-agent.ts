@@ -61,7 +61,7 @@ export class LiveAgent implements AsyncDisposable {
   }
 
   /** Resolves when it has judged the node by what it holds now. */
-  async lookedAgain(): Promise<void> {
+  async rechecked(): Promise<void> {
     const now = Date.now() / 1000;
     await until(async () => (await this.metric('svc_trace_agent_last_judged_timestamp_seconds')) > now);
   }

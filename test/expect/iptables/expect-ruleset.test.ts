@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
-import type {Assumption} from '../../../src/expect/hypothesis.ts';
+import type {Hypothesis} from '../../../src/expect/hypothesis.ts';
 import {expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
 import type {EndpointSliceObject, ServiceSpec} from '../../../src/model/api-objects.ts';
 import {apiObjects, endpoint, service, slice} from '../../cluster.ts';
@@ -16,9 +16,9 @@ const spec: ServiceSpec = {
 };
 const [local, remote] = ['10.244.1.5:8080', '10.244.2.7:8080'];
 
-function rulesOf(slices: readonly EndpointSliceObject[], assumption: Assumption = {}, config: Partial<PlainConfig> = {}) {
+function rulesOf(slices: readonly EndpointSliceObject[], hypothesis: Hypothesis = {}, config: Partial<PlainConfig> = {}) {
   const view = new ClusterView(apiObjects({services: [service('shop/web', spec)], endpointSlices: slices}));
-  return serviceRules(expectRuleset({view, config: proxyConfig(config), facts: nodeA, family: 'IPv4', ruleset: null}, assumption));
+  return serviceRules(expectRuleset({view, config: proxyConfig(config), facts: nodeA, family: 'IPv4', ruleset: null}, hypothesis));
 }
 
 describe('what kube-proxy should have written', () => {
