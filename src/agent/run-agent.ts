@@ -34,7 +34,7 @@ export async function runAgent(run: AgentRun): Promise<void> {
   const watch = new ClusterWatch(api, {onChange: () => agent.noteChange()});
   const transport = localTransport({sudo: run.sudo, onlyNode: true});
   const analyze = new SelfCheck({api, watch, node, transport, timeoutMs, intervalMs, gracePeriodMs, options, clock});
-  const startDelayMs = Math.min(intervalMs / 4, longestStartDelay);
+  const startDelayMs = Math.min(intervalMs / 4, maxStartDelay);
   const agent: Agent = new Agent({analyze, clock, intervalMs, gracePeriodMs, startDelayMs, onCheck: run.onCheck});
   const server = await servePages(pagesOf({agent, watch, run}), run.listen).catch((error: unknown) => {
     throw new Errors.CLIError(`cannot listen: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
@@ -52,7 +52,7 @@ export async function runAgent(run: AgentRun): Promise<void> {
 }
 
 /** In milliseconds. */
-const longestStartDelay = 15_000;
+const maxStartDelay = 15_000;
 
 interface Served {
   readonly agent: Agent;

@@ -54,7 +54,7 @@ export class SelfCheck {
     const trouble = this.#whyNot();
     if (trouble !== null) return {kind: 'trouble', message: trouble};
     const begun = clock.now();
-    await this.#readObjects(longestUnread);
+    await this.#readObjects(maxObjectAge);
     let view = this.#view();
     let {seen, apiCurrentAt} = view;
     const diagnosis = new Diagnosis(view.api, {...options, nodesOnly: true});
@@ -92,7 +92,7 @@ export class SelfCheck {
     const why = watch.trouble === null ? '' : `: ${watch.trouble}`;
     if (!watch.isListed) return `the Services and EndpointSlices have not been read yet${why}`;
     const age = Math.round((clock.now() - watch.currentAt) / 1000);
-    return age * 1000 <= longestSilent ? null : `the API server has not been heard of for ${age} s${why}`;
+    return age * 1000 <= maxSilence ? null : `the API server has not been heard of for ${age} s${why}`;
   }
 
   #view(): {readonly api: ApiObjects; readonly seen: SeenVersions; readonly apiCurrentAt: number} {
@@ -136,10 +136,10 @@ export class SelfCheck {
     const {api, watch} = this.#options;
     const found = this.#newOn(diagnosis);
     if (found.length === 0) return {kind: 'verified', changed: new Set()};
-    await this.#readObjects(longestUnreadInDoubt);
+    await this.#readObjects(maxObjectAgeInDoubt);
     const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[keyOf(service), service] as const])));
     const changed = new Set<string>();
-    for (const metadata of [...names.values()].slice(0, mostVerified)) {
+    for (const metadata of [...names.values()].slice(0, maxVerified)) {
       const objects = await lookUpService(api, metadata);
       if (typeof objects === 'string') return {kind: 'not verified', why: `what was found cannot be verified: ${objects}`};
       const print = printOf([{metadata}], objects);
@@ -180,11 +180,11 @@ function keyOf({namespace, name}: ServiceName): string {
 }
 
 /** Of the Services for which something new was found so many are looked up: a watch that keeps one back keeps all back. */
-const mostVerified = 5;
+const maxVerified = 5;
 
 /** In milliseconds: how old the Node, its pods and kube-proxy's ConfigMaps may be, and where something new was found. */
-const longestUnread = 300_000;
-const longestUnreadInDoubt = 30_000;
+const maxObjectAge = 300_000;
+const maxObjectAgeInDoubt = 30_000;
 
 /** Bookmarks come about once a minute, and a watch that is silent for two and a half is begun anew. In milliseconds. */
-const longestSilent = 180_000;
+const maxSilence = 180_000;

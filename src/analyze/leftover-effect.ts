@@ -21,14 +21,14 @@ export interface LeftoverCase {
 }
 
 /** More Service ports than this are not tried. */
-const mostPorts = 300;
+const maxPorts = 300;
 
 /** Packets of pods to cluster IPs, walked through the leftovers alone: what these catch may never come to the rules in use. Null when nothing is caught. */
 export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEffect | null {
   const environment = environmentOf(facts);
   const caught: PortEntry[] = [];
   const wrong: PortEntry[] = [];
-  for (const entry of entries.slice(0, mostPorts)) {
+  for (const entry of entries.slice(0, maxPorts)) {
     const packet = packetFromPod(entry, facts);
     const outcomes = packet === null ? [] : walk(packet, environment);
     if (outcomes.every(({verdict, destination}) => verdict === 'undecided' || (verdict === 'accept' && destination === null))) continue;

@@ -17,6 +17,6 @@ export function ofPort(port: ServicePort): Pick<Observation, 'service' | 'port' 
 }
 
 /** At most `most` of the items, and how many more there are. */
-export function someOf(items: readonly string[], most = 5): string {
-  return items.length <= most ? items.join(', ') : `${items.slice(0, most).join(', ')} and ${items.length - most} more`;
+export function someOf(items: readonly string[], max = 5): string {
+  return items.length <= max ? items.join(', ') : `${items.slice(0, max).join(', ')} and ${items.length - max} more`;
 }

@@ -7,11 +7,11 @@ import type {DiagnoseOptions} from './diagnosis-options.ts';
 export function tracedPorts(services: readonly ServiceObject[], trace: NonNullable<DiagnoseOptions['trace']>): NodeInput['traces'] {
   const asked = new Set(trace === false ? [] : services);
   if (trace !== 'faulty') return port => asked.has(port.object);
-  const faulty = oncePerFamily(found => new Set(faultyServices(found).slice(0, mostServices)));
+  const faulty = oncePerFamily(found => new Set(faultyServices(found).slice(0, maxServices)));
   return (port, found) => asked.has(port.object) && faulty(found).has(`${port.namespace}/${port.service}`);
 }
 
-const mostServices = 24;
+const maxServices = 24;
 
 function faultyServices(found: readonly Symptom[]): readonly string[] {
   const loud = found.filter(({severity}) => severity !== 'info');

@@ -52,7 +52,7 @@ export async function recheck(look: RecheckInput): Promise<readonly Finding[]> {
     };
     const doubtful = found.filter(isYoung);
     if (doubtful.length === 0 && !widened) return [];
-    if (looks === mostLooks) return doubtful;
+    if (looks === maxChecks) return doubtful;
     const pause = Math.max(0, ...doubtful.map(finding => stableSince(finding) + gracePeriodMs - clock.now()));
     await wait(Math.min(pause, gracePeriodMs), look);
     diagnosis.renew(pause > 0 ? await look.readAgain() : objects);
@@ -60,7 +60,7 @@ export async function recheck(look: RecheckInput): Promise<readonly Finding[]> {
   }
 }
 
-const mostLooks = 4;
+const maxChecks = 4;
 
 /** Of the nodes that were judged: errors and warnings about what is programmed for a Service. */
 function findingsOfServices({diagnosis, nodeReadAt}: RecheckInput): readonly NodeFinding[] {
@@ -100,7 +100,7 @@ export function retract(doubtful: readonly Finding[], diagnosis: Diagnosis): voi
       toFinding(changedWhileLooking, {
         node,
         ...(service === undefined ? {} : {service}),
-        message: `${key} kept changing while ${node} was looked at, ${mostLooks} times: what differs there may be only that`,
+        message: `${key} kept changing while ${node} was looked at, ${maxChecks} times: what differs there may be only that`,
       }),
     );
     diagnosis.revise(node, findings => [...findings.filter(finding => !identities.has(identityOf(finding))), ...said]);

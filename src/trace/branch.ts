@@ -55,11 +55,11 @@ export function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): 
 }
 
 /** More ways than this that rest on a rule that cannot be told are not followed one by one. */
-const mostSuppositions = 256;
+const maxSuppositions = 256;
 
 export function limitSuppositions<R extends RuleText>(branches: readonly Branch<R>[], done: ChainResult<R>[]): readonly Branch<R>[] {
-  if (branches.length <= mostSuppositions) return branches;
-  const supposed = branches.filter(branch => branch.supposed !== null).slice(mostSuppositions);
+  if (branches.length <= maxSuppositions) return branches;
+  const supposed = branches.filter(branch => branch.supposed !== null).slice(maxSuppositions);
   for (const branch of supposed) done.push(undecided(branch, 'too many rules on the way cannot be told'));
   const dropped = new Set(supposed);
   return branches.filter(branch => !dropped.has(branch));

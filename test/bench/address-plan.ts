@@ -12,7 +12,7 @@ export const POD_CIDR: Record<Family, string> = {IPv4: '10.128.0.0/9', IPv6: 'fd
 
 /** A node has a /22 of the pods' block: 1,022 pods, in 8,192 nodes. */
 export const PODS_PER_NODE = 1022;
-export const MOST_NODES = 8192;
+export const MAX_NODES = 8192;
 
 const SERVICE_BASE = ipv4(10, 96, 0, 0);
 const POD_BASE = ipv4(10, 128, 0, 0);
@@ -50,7 +50,7 @@ export function podAddress(family: Family, node: number, index: number): string 
 }
 
 export function clusterNode(index: number): ClusterNode {
-  within('node', index, MOST_NODES);
+  within('node', index, MAX_NODES);
   return {
     name: `worker-${String(index).padStart(5, '0')}`,
     zone: `zone-${'abc'.charAt(index % 3)}`,

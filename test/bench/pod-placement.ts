@@ -1,4 +1,4 @@
-import {clusterNode, MOST_NODES, podAddress} from './address-plan.ts';
+import {clusterNode, MAX_NODES, podAddress} from './address-plan.ts';
 import type {ClusterSize} from './cluster-size.ts';
 import type {ClusterNode, Family, Pod} from './model.ts';
 import type {Random} from './random.ts';
@@ -29,10 +29,10 @@ export interface Placement {
 export function podPlacement(size: ClusterSize, random: Random): Placement {
   const wanted = Math.ceil((size.services * size.endpoints) / PODS_ON_A_NODE);
   // Past the most nodes there can be, each has more pods.
-  const needed = Math.min(wanted, MOST_NODES - size.nodes);
+  const needed = Math.min(wanted, MAX_NODES - size.nodes);
   const count = size.nodes + Math.max(3, needed);
-  if (count > MOST_NODES) {
-    throw new RangeError(`${count} nodes would be needed and ${MOST_NODES} are the most`);
+  if (count > MAX_NODES) {
+    throw new RangeError(`${count} nodes would be needed and ${MAX_NODES} are the most`);
   }
   const fleet = Array.from({length: count}, (_, index) => ({node: clusterNode(index), index}));
   const pods = new Uint32Array(count);

@@ -7,7 +7,7 @@ import {programs} from './programs.ts';
 import {assertClean} from './right-report.ts';
 import {say} from './say.ts';
 import {type ServerProcess, startServer} from './server-process.ts';
-import {leastCost, medianCost} from './statistics.ts';
+import {minCost, medianCost} from './statistics.ts';
 
 const captures = join(import.meta.dirname, '../fixtures/captures');
 const bundle = join(captures, 'faults/missing-endpoint');
@@ -49,7 +49,7 @@ export async function measureStartUp(rounds: number, temp: string): Promise<read
     }
   }
   return lines.map(({name}, index) => ({
-    ...{name, median: medianCost(costs[index] ?? []), least: leastCost(costs[index] ?? [])},
+    ...{name, median: medianCost(costs[index] ?? []), least: minCost(costs[index] ?? [])},
     ...(asked[index] === undefined ? {} : {asked: asked[index]}),
   }));
 }

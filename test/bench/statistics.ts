@@ -12,7 +12,7 @@ export function medianCost(costs: readonly Cost[]): Cost {
   return eachFigure(figure => median(costs.map(cost => cost[figure])));
 }
 
-export function leastCost(costs: readonly Cost[]): Cost {
+export function minCost(costs: readonly Cost[]): Cost {
   return eachFigure(figure => Math.min(...costs.map(cost => cost[figure])));
 }
 

@@ -7,7 +7,7 @@ import {type BenchedCommand, benchedCommands} from './commands.ts';
 import {type Cost, type Measured, measure} from './measure.ts';
 import {type Program, programs} from './programs.ts';
 import {say} from './say.ts';
-import {growthExponent, leastCost, medianCost, medianRatio} from './statistics.ts';
+import {growthExponent, minCost, medianCost, medianRatio} from './statistics.ts';
 import type {WrittenBundles} from './written-bundles.ts';
 
 const FLOOR = fileURLToPath(new URL('floor.mjs', import.meta.url));
@@ -67,7 +67,7 @@ export async function measureSubject({size, repeat, floorOnly}: Subject, temp: s
   const rows = [...costs.large].map(([key, ofLarge]) => {
     const [program = '', command = ''] = key.split(': ');
     const units = costs.large.get(floorOf(command)) ?? [];
-    const figures = {median: medianCost(ofLarge), least: leastCost(ofLarge), ratio: medianRatio(ofLarge, units)};
+    const figures = {median: medianCost(ofLarge), least: minCost(ofLarge), ratio: medianRatio(ofLarge, units)};
     const sides = {large, small, costs: {large: figures.median, small: medianCost(costs.small.get(key) ?? [])}};
     return {
       ...{program: program as Row['program'], command, ...figures},

@@ -319,7 +319,7 @@ const common = {
 };
 
 /** Up to this many bytes an answer says how long it is; a longer one comes in chunks, and only its end tells that it is whole. */
-const longestKnown = 2048;
+const longestMatch = 2048;
 
 /** Long answers are compressed where the client takes that, as the API server does from 128 KiB on. */
 function write(request: IncomingMessage, response: ServerResponse, {status, body, headers}: Answer, truncated: boolean): void {
@@ -330,7 +330,7 @@ function write(request: IncomingMessage, response: ServerResponse, {status, body
     ...common,
     ...headers,
     ...(compressed ? {'content-encoding': 'gzip'} : {}),
-    ...(content.length > longestKnown ? {} : {'content-length': content.length}),
+    ...(content.length > longestMatch ? {} : {'content-length': content.length}),
   });
   if (!truncated) {
     response.end(content);

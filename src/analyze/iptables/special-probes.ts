@@ -43,7 +43,7 @@ function isEmpty({actual, expected}: PortCase, chain: string): boolean {
 export function intercepted({own, isPassedBy}: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const extra = new Set(own.extraRules().map(({text}) => text));
   const takers = actual.outcomes.map(outcome => {
-    const rule = outcome.path.find(found => found.table === 'nat' && endsWay(found) && extra.has(found.text));
+    const rule = outcome.path.find(found => found.table === 'nat' && endsPath(found) && extra.has(found.text));
     const passed = outcome.destination !== null || isPassedBy(outcome);
     return passed && (outcome.destination === null || (rule !== undefined && isRewrite(rule))) ? rule : undefined;
   });
@@ -63,7 +63,7 @@ function isRewrite({target}: Rule): boolean {
 }
 
 /** It lets packets go; where an endpoint's own chain does so, it is the endpoint that is missing. */
-function endsWay({chain, target}: Rule): boolean {
+function endsPath({chain, target}: Rule): boolean {
   return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT'].includes(target?.name ?? '') && parseChainName(chain)?.role !== 'SEP';
 }
 

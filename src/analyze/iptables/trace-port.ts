@@ -23,14 +23,14 @@ export function tracePort({item, expected, actual}: TraceInput): PortTrace {
       should: pathOutcomeOf(walkPacket(expected, packet, environment)),
       does: pathOutcomeOf(walkPacket(actual, packet, environment)),
     }),
-    stepsOf: path => path.filter(isWay).map(({table, chain, line, text, target}) => ({table, chain, line, text, to: target?.name ?? ''})),
+    stepsOf: path => path.filter(isPath).map(({table, chain, line, text, target}) => ({table, chain, line, text, to: target?.name ?? ''})),
     pickOf: path => path.findLast(({target}) => parseChainName(target?.name ?? '')?.role === 'SEP') ?? null,
     rewriteOf: path => path.findLast(({target}) => target?.name === 'DNAT') ?? null,
   });
 }
 
 /** The jumps that lead to the chain that picks an endpoint. */
-function isWay({table, target}: Rule): boolean {
+function isPath({table, target}: Rule): boolean {
   const role = parseChainName(target?.name ?? '')?.role;
   return table === 'nat' && (target?.name === 'KUBE-NODEPORTS' || (role !== undefined && role !== 'SEP'));
 }

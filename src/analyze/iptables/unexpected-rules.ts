@@ -48,7 +48,7 @@ interface Effect {
 }
 
 /** More Service ports than this are not tried one by one. */
-const mostPorts = 300;
+const maxPorts = 300;
 
 function effectOf(
   expected: ExpectedRuleset,
@@ -58,7 +58,7 @@ function effectOf(
   const environment = environmentOf(expected.context.facts);
   const cleaned = without(view, rules);
   const changed: Change[] = [];
-  for (const item of ports.slice(0, mostPorts)) {
+  for (const item of ports.slice(0, maxPorts)) {
     const change = changeOf(item, expected, {view, cleaned, environment});
     if (change !== null) changed.push(change);
   }

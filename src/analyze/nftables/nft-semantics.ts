@@ -93,7 +93,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
   /** A rule or element on the way leads to a chain that is missing or empty although it should lead on. */
   #brokenJumps({actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
     const {item, expected} = this.#case;
-    const leads = [...this.#elementsAt(probe.entry), ...this.#rulesOnWay(actual)];
+    const leads = [...this.#elementsAt(probe.entry), ...this.#rulesOnPath(actual)];
     const broken = new Map<string, RuleText>();
     for (const rule of leads) for (const target of targetsOf(rule)) if (this.#isEmpty(target)) broken.set(target, rule);
     return [...broken].map(([target, rule]) => {
@@ -107,7 +107,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
   }
 
   /** The rules that were passed, and all rules of the Service's own chains on the way. */
-  #rulesOnWay({outcomes}: PathOutcome<RuleText>): readonly RuleText[] {
+  #rulesOnPath({outcomes}: PathOutcome<RuleText>): readonly RuleText[] {
     const passed = outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
     const chains = new Set([...passed.map(({chain}) => chain), ...passed.flatMap(targetsOf)].filter(chain => this.#isOwn(chain)));
     return [...passed, ...[...chains].flatMap(chain => this.#case.view.chain(chain)?.rules() ?? [])].filter(({chain}) =>

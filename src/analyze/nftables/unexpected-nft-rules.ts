@@ -11,7 +11,7 @@ import {withChains, withSet} from './nft-service-view.ts';
 import {changedProbes, type TableChange} from './table-effect.ts';
 
 /** More Service ports than this are not tried one by one. */
-const mostPorts = 300;
+const maxPorts = 300;
 
 /** A rule that concerns more Service ports than this is about the node. */
 const mostNamed = 3;
@@ -70,7 +70,7 @@ function describe({what, name}: NftPortDifference): string {
 
 function* probesOf({expected}: NftCase): Iterable<ReturnType<typeof baseChainProbes>[number]> {
   yield* baseChainProbes(expected);
-  for (const item of expected.ports.slice(0, mostPorts))
+  for (const item of expected.ports.slice(0, maxPorts))
     for (const probe of probesFor({item, context: expected.context, hairpins: []})) if (probe.knownTo.size === 0) yield {item, probe};
 }
 

@@ -40,11 +40,11 @@ export function analyzeIpvsThirdPartyRules({expected, ruleset, sides}: IpvsThird
 }
 
 /** More Service ports than these are not all tried, but some of every shape. */
-const mostPorts = 200;
+const maxPorts = 200;
 
 function tried(ports: readonly ServedPort[]): readonly ServedPort[] {
-  if (ports.length <= mostPorts) return ports;
-  const step = Math.ceil(ports.length / mostPorts);
+  if (ports.length <= maxPorts) return ports;
+  const step = Math.ceil(ports.length / maxPorts);
   const shapes = new Map(
     ports.map(item => [
       `${item.port.protocol} ${item.port.nodePort !== 0} ${item.port.loadBalancerVIPs.length > 0} ${item.port.externalIPs.length > 0}`,

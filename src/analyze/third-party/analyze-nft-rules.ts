@@ -80,11 +80,11 @@ function holdsRules(ruleset: Ruleset): boolean {
 }
 
 function namedPorts({expected}: NftThirdPartyCase, isNamed: (item: NftPort) => boolean): readonly NftPort[] {
-  return expected.ports.filter(isNamed).slice(0, mostTried);
+  return expected.ports.filter(isNamed).slice(0, maxTried);
 }
 
 /** More Service ports than this that tables of others name are not tried one by one. */
-const mostTried = 200;
+const maxTried = 200;
 
 /** All Service ports of the shapes that were tried. */
 function alike(items: ReadonlySet<NftPort>, {expected}: NftThirdPartyCase): readonly NftPort[] {

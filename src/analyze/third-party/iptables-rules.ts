@@ -20,7 +20,7 @@ export interface Conditions {
 /** Somebody else's rules in the way of Services' packets. Empty on a node where only kube-proxy and the kubelet write. */
 export function thirdPartyRules(ruleset: Ruleset): readonly ThirdPartyRule[] {
   const found: ThirdPartyRule[] = [];
-  const effort = {left: mostLooks};
+  const effort = {left: maxChecks};
   for (const [stage, hooks] of stages) {
     for (const [table, name] of hooks) {
       const chain = ruleset.chain(table, name);
@@ -75,13 +75,13 @@ interface Collecting {
   readonly effort: {left: number};
 }
 
-const mostLooks = 500_000;
+const maxChecks = 500_000;
 
 /** More rules than this are not told apart: what they have in common is looked at all the same. */
-const mostRules = 20_000;
+const maxRules = 20_000;
 
 function collect(ruleset: Ruleset, chain: Chain, at: Collecting): void {
-  if (at.depth > 16 || at.found.length > mostRules) return;
+  if (at.depth > 16 || at.found.length > maxRules) return;
   for (const rule of chain.rules()) {
     const name = rule.target?.name;
     if (name === undefined || isHookedChain(name)) continue;

@@ -24,7 +24,7 @@ export function thirdPartyText(ruleset: NftRuleset, own: NftTable): ThirdPartyTe
     for (const word of found.filter(isName)) {
       const cidr = word.includes('/') ? parseCidr(word) : null;
       if (cidr === null) words.add(word);
-      else if (networks.length < mostNetworks) networks.push(cidr);
+      else if (networks.length < maxNetworks) networks.push(cidr);
     }
   };
   for (const {chains, sets} of tables) {
@@ -34,7 +34,7 @@ export function thirdPartyText(ruleset: NftRuleset, own: NftTable): ThirdPartyTe
   return {words, networks};
 }
 
-const mostNetworks = 200;
+const maxNetworks = 200;
 
 function isName(word: string): boolean {
   return /^\d{1,5}$/.test(word) || /^[0-9a-f]*[.:][0-9a-f.:]*(?:\/\d+)?$/.test(word);

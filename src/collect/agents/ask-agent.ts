@@ -16,7 +16,7 @@ export async function askAgent(api: KubeApi, pod: PodObject, signal: AbortSignal
   if (phase !== 'Running') return none(`its agent ${agent} is ${phase}`, readPod(namespace, name));
   const proxy = `http:${name}:${agentPort(pod)}`;
   try {
-    const value = await api.get<unknown>(`/api/v1/namespaces/${namespace}/pods/${proxy}/proxy/result`, {}, {signal, once: true, mostBytes});
+    const value = await api.get<unknown>(`/api/v1/namespaces/${namespace}/pods/${proxy}/proxy/result`, {}, {signal, once: true, maxBytes});
     const read = readResult(value);
     if (typeof read === 'string')
       return none(`the answer of its agent ${agent} cannot be used: ${read}`, 'Run the same version of svc-trace as agent and here.');
@@ -29,7 +29,7 @@ export async function askAgent(api: KubeApi, pod: PodObject, signal: AbortSignal
 }
 
 /** A finding takes a thousand. */
-const mostBytes = 64 * 1024 * 1024;
+const maxBytes = 64 * 1024 * 1024;
 
 function none(reason: string, remedy: string): Asked {
   return {kind: 'none', reason, remedy};

@@ -15,7 +15,7 @@ export async function readServicePods(api: KubeApi, services: readonly ServiceOb
   const reader = new ClusterReader(api, {anyFailure: true});
   const limit = pLimit(8);
   const podsOf = new Set<string>();
-  const lists = services.slice(0, mostServices).map(({metadata, spec}) =>
+  const lists = services.slice(0, maxServices).map(({metadata, spec}) =>
     limit(async () => {
       const namespace = metadata.namespace ?? 'default';
       const labelSelector = Object.entries(spec?.selector ?? {})
@@ -32,4 +32,4 @@ export async function readServicePods(api: KubeApi, services: readonly ServiceOb
 }
 
 /** More Services without endpoints than this are not explained by their pods. */
-const mostServices = 50;
+const maxServices = 50;

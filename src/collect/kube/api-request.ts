@@ -7,7 +7,7 @@ export interface ApiRequest {
   readonly body?: object | undefined;
   /** See GetOptions. */
   readonly once?: boolean;
-  readonly mostBytes?: number | undefined;
+  readonly maxBytes?: number | undefined;
 }
 
 /** In words, for messages: `list services in namespace shop`, `get node-a of nodes`, `exec into kube-system/kube-proxy-x7k2p`. */

@@ -40,8 +40,8 @@ class HttpKubeApi implements KubeApi {
     this.#backoff = backoff;
   }
 
-  get<T>(path: string, query?: Readonly<Record<string, string>>, {signal, once = false, mostBytes}: GetOptions = {}): Promise<T> {
-    return this.#json<T>({method: 'GET', path, query, once, mostBytes}, signal);
+  get<T>(path: string, query?: Readonly<Record<string, string>>, {signal, once = false, maxBytes}: GetOptions = {}): Promise<T> {
+    return this.#json<T>({method: 'GET', path, query, once, maxBytes}, signal);
   }
 
   list<T>(path: string, query?: Readonly<Record<string, string>>): Promise<ListResult<T>> {
@@ -113,7 +113,7 @@ class HttpKubeApi implements KubeApi {
     const outer = given === undefined ? this.#closing.signal : AbortSignal.any([given, this.#closing.signal]);
     return this.#retrying(request, outer, async credential => {
       const signal = this.#requestTimeout > 0 ? AbortSignal.any([outer, AbortSignal.timeout(this.#requestTimeout)]) : outer;
-      return sendRequest({...this.#wire(request, credential), signal, mostBytes: request.mostBytes});
+      return sendRequest({...this.#wire(request, credential), signal, maxBytes: request.maxBytes});
     });
   }
 

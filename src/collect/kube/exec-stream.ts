@@ -2,7 +2,7 @@ import type {Agent, IncomingMessage, OutgoingHttpHeaders} from 'node:http';
 import WebSocket from 'ws';
 import {CommandFailed} from '../node/transport.ts';
 import {ApiError} from './kube-api.ts';
-import {type ApiResponse, longestSilence, readResponse} from './send-request.ts';
+import {type ApiResponse, maxSilence, readResponse} from './send-request.ts';
 
 export interface ExecRequest {
   readonly url: URL;
@@ -37,7 +37,7 @@ export function execOverWebSocket({url, headers, agent, argv, signal, timeout}: 
   const socket = new WebSocket(url.href.replace(/^http/, 'ws'), protocols, {
     agent,
     headers: headers as Record<string, string>,
-    handshakeTimeout: timeout || longestSilence,
+    handshakeTimeout: timeout || maxSilence,
     perMessageDeflate: false,
   });
   const channels = new Channels();

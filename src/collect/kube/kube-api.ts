@@ -25,7 +25,7 @@ export interface GetOptions {
   /** What fails is not asked for again, but where the API server has too much to do (429). */
   readonly once?: boolean;
   /** How long the answer may be: for one that is not the API server's own. */
-  readonly mostBytes?: number;
+  readonly maxBytes?: number;
 }
 
 export interface StreamOptions {

@@ -7,7 +7,7 @@ interface Page<T> {
 }
 
 const pageSize = '500';
-const mostStarts = 4;
+const maxStarts = 4;
 
 /** Reads a list page by page. When the next page has expired (410), the list is read again from the start, so that it is of one moment. */
 export async function listPages<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<Page<T>>): Promise<ListResult<T>> {
@@ -15,7 +15,7 @@ export async function listPages<T>(readPage: (query: Readonly<Record<string, str
     try {
       return await readAll(readPage);
     } catch (error) {
-      if (start === mostStarts || !(error instanceof ApiError && error.status === 410)) throw error;
+      if (start === maxStarts || !(error instanceof ApiError && error.status === 410)) throw error;
     }
   }
 }

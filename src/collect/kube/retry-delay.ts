@@ -16,7 +16,7 @@ export function retryDelay(
   const idempotent = method !== 'POST' && once !== true;
   if (outcome.kind === 'failure') return idempotent && retries < most && isBroken(outcome.error) ? backoff * 2 ** retries : null;
   const {status, headers} = outcome.response;
-  const throttled = status === 429 && retries < mostThrottled;
+  const throttled = status === 429 && retries < maxThrottled;
   if (!throttled && !(idempotent && status >= 500 && retries < most)) return null;
   return retryAfter(headers['retry-after']) ?? backoff * 2 ** retries;
 }
@@ -29,7 +29,7 @@ export interface RetryState {
 }
 
 const most = 4;
-const mostThrottled = 8;
+const maxThrottled = 8;
 
 /** A connection that broke under the request, as one that was kept does when the API server restarts; or an answer cut off. */
 function isBroken(error: unknown): boolean {

@@ -12,10 +12,10 @@ export interface WireRequest {
   readonly body: string | null;
   readonly agent: http.Agent;
   readonly signal: AbortSignal;
-  /** How long the connection may stay silent, in milliseconds: `longestSilence` where it is not given. */
+  /** How long the connection may stay silent, in milliseconds: `maxSilence` where it is not given. */
   readonly silenceMs?: number;
   /** How long the body may be, unpacked; without a limit where it is not given. */
-  readonly mostBytes?: number | undefined;
+  readonly maxBytes?: number | undefined;
 }
 
 export interface ApiResponse {
@@ -25,7 +25,7 @@ export interface ApiResponse {
 }
 
 /** The API server ends a request by itself after 60 s. A connection that stays silent for longer than this is dead. In milliseconds. */
-export const longestSilence = 75_000;
+export const maxSilence = 75_000;
 
 /**
  * Sends one request and resolves to the whole of its answer, whatever its status. Rejects when there is none, or only a part of one;
@@ -33,14 +33,14 @@ export const longestSilence = 75_000;
  */
 export async function sendRequest(wire: WireRequest): Promise<ApiResponse> {
   try {
-    return await readResponse(await responseTo(wire), wire.mostBytes);
+    return await readResponse(await responseTo(wire), wire.maxBytes);
   } catch (error) {
     throw wire.signal.aborted ? wire.signal.reason : error;
   }
 }
 
 /** Resolves when an answer begins. */
-export function responseTo({method, url, headers, body, agent, signal, silenceMs = longestSilence}: WireRequest): Promise<IncomingMessage> {
+export function responseTo({method, url, headers, body, agent, signal, silenceMs = maxSilence}: WireRequest): Promise<IncomingMessage> {
   const client = url.protocol === 'http:' ? http : https;
   const request = client.request(url, {method, headers, agent, signal, timeout: silenceMs});
   request.once('timeout', () => request.destroy(Object.assign(new Error(`no answer within ${silenceMs / 1000} s`), {code: 'ETIMEDOUT'})));
@@ -52,16 +52,16 @@ export function responseTo({method, url, headers, body, agent, signal, silenceMs
 }
 
 /** Rejects when the answer ends before it is whole, and when it is too long. */
-export async function readResponse(response: IncomingMessage, mostBytes = Infinity): Promise<ApiResponse> {
+export async function readResponse(response: IncomingMessage, maxBytes = Infinity): Promise<ApiResponse> {
   const parts: Buffer[] = [];
   let length = 0;
   for await (const part of response) {
     parts.push(part as Buffer);
     length += (part as Buffer).length;
-    if (length > mostBytes) throw new Error(`the answer is longer than ${mostBytes} bytes`);
+    if (length > maxBytes) throw new Error(`the answer is longer than ${maxBytes} bytes`);
   }
   const content = Buffer.concat(parts);
-  const limit = mostBytes === Infinity ? {} : {maxOutputLength: mostBytes};
+  const limit = maxBytes === Infinity ? {} : {maxOutputLength: maxBytes};
   const body = response.headers['content-encoding'] === 'gzip' ? await unzip(content, limit) : content;
   return {status: response.statusCode ?? 0, headers: response.headers, body};
 }

@@ -1,5 +1,5 @@
 import {Buffer} from 'node:buffer';
-import type {NodeCommand, NodeCommandWay} from './node-command.ts';
+import type {NodeCommand, CommandVariant} from './node-command.ts';
 
 const curl = ['curl', '-sS', '--noproxy', '*', '--max-time', '5'];
 
@@ -19,7 +19,7 @@ const pages: readonly Page[] = [
 ];
 
 /** Each page by itself. */
-export const kubeProxyPages: readonly NodeCommand[] = pages.map(({file, url, keep}) => ({file, ways: httpWays(url, keep)}));
+export const kubeProxyPages: readonly NodeCommand[] = pages.map(({file, url, keep}) => ({file, variants: httpVariants(url, keep)}));
 
 /** Several files that one run of a program may give. What it does not give is read file by file. */
 export interface JointCommand {
@@ -55,7 +55,7 @@ function kept(body: Buffer, keep: (body: Buffer) => Buffer | null = all => all):
   return /^(?:404 page not found|\s*<)/.test(body.toString('latin1', 0, 100)) ? null : keep(body);
 }
 
-function httpWays(url: string, keep: Page['keep']): readonly NodeCommandWay[] {
+function httpVariants(url: string, keep: Page['keep']): readonly CommandVariant[] {
   const join = (outputs: readonly Buffer[]) => kept(Buffer.concat(outputs), keep);
   return [
     {commands: [[...curl, url]], join},

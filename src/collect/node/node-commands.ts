@@ -1,19 +1,19 @@
 import {Buffer} from 'node:buffer';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
-import type {NodeCommand, NodeCommandWay} from './node-command.ts';
+import type {NodeCommand, CommandVariant} from './node-command.ts';
 
 /** Says by its version which backend the tools in use read. */
 export const backendCommand: readonly string[] = ['iptables-save', '--version'];
 
 /** What is read first of each node. Only argvs: no shell may be there. */
 export const firstCommands: readonly NodeCommand[] = [
-  {file: 'iptables-save', ways: [{commands: [['iptables-save']]}], isDump: true, isRequired: true},
-  {file: 'ip6tables-save', ways: [{commands: [['ip6tables-save']]}], isDump: true, isRequired: true},
-  {file: 'iptables-version', ways: [{commands: [backendCommand], join: onlyVersionLine}]},
-  {file: 'addresses.json', ways: [{commands: [['ip', '-j', 'addr']]}]},
+  {file: 'iptables-save', variants: [{commands: [['iptables-save']]}], isDump: true, isRequired: true},
+  {file: 'ip6tables-save', variants: [{commands: [['ip6tables-save']]}], isDump: true, isRequired: true},
+  {file: 'iptables-version', variants: [{commands: [backendCommand], join: onlyVersionLine}]},
+  {file: 'addresses.json', variants: [{commands: [['ip', '-j', 'addr']]}]},
   {
     file: 'sysctls',
-    ways: sysctlWays([
+    variants: sysctlVariants([
       'net.ipv4.ip_forward',
       'net.ipv4.conf.all.route_localnet',
       'net.ipv4.conf.all.arp_ignore',
@@ -23,7 +23,7 @@ export const firstCommands: readonly NodeCommand[] = [
   },
   {
     file: 'conntrack',
-    ways: [
+    variants: [
       {
         commands: [
           ['conntrack', '-L', '-p', 'udp'],
@@ -35,7 +35,7 @@ export const firstCommands: readonly NodeCommand[] = [
   },
   {
     file: 'nft.json',
-    ways: [
+    variants: [
       {
         commands: [
           ['nft', '-j', 'list', 'table', 'ip', 'kube-proxy'],
@@ -45,7 +45,7 @@ export const firstCommands: readonly NodeCommand[] = [
       },
     ],
   },
-  {file: 'kube-proxy-version', ways: [{commands: [['kube-proxy', '--version']], join: onlyVersion}]},
+  {file: 'kube-proxy-version', variants: [{commands: [['kube-proxy', '--version']], join: onlyVersion}]},
   ...kubeProxyPages,
 ];
 
@@ -54,14 +54,14 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
   const commands = [...otherBackend('iptables', read), ...otherBackend('ip6tables', read)];
   // Tables of others matter where kube-proxy uses nftables. Elsewhere this would list all of iptables-nft once more, which takes long.
   if (holds(read, 'proxy-mode', 'nftables') || holds(read, 'nft.json', '"kube-proxy"'))
-    commands.push({file: 'nft-ruleset.json', ways: [{commands: [['nft', '-j', 'list', 'ruleset']]}]});
+    commands.push({file: 'nft-ruleset.json', variants: [{commands: [['nft', '-j', 'list', 'ruleset']]}]});
   const hasIpvs =
     holds(read, 'addresses.json', '"kube-ipvs0"') || holds(read, 'proxy-mode', 'ipvs') || dumpHolds(read, 'KUBE-LOAD-BALANCER');
   if (hasIpvs) {
-    commands.push({file: 'ipvsadm-save', ways: [{commands: [['ipvsadm-save', '-n']]}, {commands: [['ipvsadm', '-S', '-n']]}]});
-    commands.push({file: 'kube-ipvs0.json', ways: [{commands: [['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']]}]});
+    commands.push({file: 'ipvsadm-save', variants: [{commands: [['ipvsadm-save', '-n']]}, {commands: [['ipvsadm', '-S', '-n']]}]});
+    commands.push({file: 'kube-ipvs0.json', variants: [{commands: [['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']]}]});
   }
-  if (hasIpvs || dumpHolds(read, '--match-set')) commands.push({file: 'ipset-save', ways: [{commands: [['ipset', 'save']]}]});
+  if (hasIpvs || dumpHolds(read, '--match-set')) commands.push({file: 'ipset-save', variants: [{commands: [['ipset', 'save']]}]});
   return commands;
 }
 
@@ -74,7 +74,7 @@ function otherBackend(tool: 'iptables' | 'ip6tables', read: ReadonlyMap<string, 
     .filter(backend => backend !== current)
     .map(backend => ({
       file: `${tool}-${backend}-save`,
-      ways: [{commands: [[`${tool}-${backend}-save`]], join: onlyWithTables}],
+      variants: [{commands: [[`${tool}-${backend}-save`]], join: onlyWithTables}],
       isDump: true,
     }));
 }
@@ -94,7 +94,7 @@ function dumpHolds(read: ReadonlyMap<string, Buffer>, text: string): boolean {
 }
 
 /** `sysctl`, else the files behind it, which `grep` names along with what they hold. */
-function sysctlWays(names: readonly string[]): readonly NodeCommandWay[] {
+function sysctlVariants(names: readonly string[]): readonly CommandVariant[] {
   const files = names.map(name => `/proc/sys/${name.replaceAll('.', '/')}`);
   return [
     {commands: [['sysctl', '-e', ...names]]},

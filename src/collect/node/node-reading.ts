@@ -3,7 +3,7 @@ import pLimit from 'p-limit';
 import type {CollectedNode, MissingFile} from './collected-node.ts';
 import {ApiError} from '../kube/kube-api.ts';
 import {allPages, type JointCommand} from './kube-proxy-pages.ts';
-import type {NodeCommand, NodeCommandWay} from './node-command.ts';
+import type {NodeCommand, CommandVariant} from './node-command.ts';
 import {CommandFailed, type NodeShell, Unreachable} from './transport.ts';
 
 /** How many commands run on a node at a time. */
@@ -73,7 +73,7 @@ export class NodeReading {
 
   async #readOne(command: NodeCommand, reader: Reader): Promise<void> {
     try {
-      this.#keep(command, await this.#tryWays(command, reader));
+      this.#keep(command, await this.#tryVariants(command, reader));
     } catch (error) {
       if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
       this.#unreadable(command, error);
@@ -87,12 +87,12 @@ export class NodeReading {
     this.#settled.add(file);
   }
 
-  async #tryWays(command: NodeCommand, reader: Reader): Promise<Buffer | null> {
+  async #tryVariants(command: NodeCommand, reader: Reader): Promise<Buffer | null> {
     let failure: unknown;
-    for (const way of command.ways) {
+    for (const variant of command.variants) {
       try {
-        const outputs = await this.#runWay(way, command.isDump === true, reader);
-        return way.join === undefined ? joined(outputs) : way.join(outputs);
+        const outputs = await this.#runVariant(variant, command.isDump === true, reader);
+        return variant.join === undefined ? joined(outputs) : variant.join(outputs);
       } catch (error) {
         if (!isAbsent(error)) throw error;
         failure ??= error;
@@ -102,7 +102,7 @@ export class NodeReading {
   }
 
   /** What the commands printed that worked; the failure of the first when none did. */
-  async #runWay({commands}: NodeCommandWay, isDump: boolean, reader: Reader): Promise<readonly Buffer[]> {
+  async #runVariant({commands}: CommandVariant, isDump: boolean, reader: Reader): Promise<readonly Buffer[]> {
     const outputs: Buffer[] = [];
     let failure: unknown;
     for (const argv of commands) {

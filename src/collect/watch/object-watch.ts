@@ -2,7 +2,7 @@ import {setTimeout as sleep} from 'node:timers/promises';
 import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import {longestSilence} from '../kube/send-request.ts';
+import {maxSilence} from '../kube/send-request.ts';
 import type {Shape} from '../objects/object-shape.ts';
 import {usableItems} from '../objects/usable-items.ts';
 import {readList} from './read-list.ts';
@@ -114,7 +114,7 @@ export class ObjectWatch<T extends Watched> {
 
   #pause(failures: number): number {
     const {backoffMs = 1000} = this.#options;
-    return Math.min(backoffMs * 2 ** (failures - 1), longestPause) * (0.5 + Math.random());
+    return Math.min(backoffMs * 2 ** (failures - 1), maxPause) * (0.5 + Math.random());
   }
 
   async #list(signal: AbortSignal): Promise<void> {
@@ -122,7 +122,7 @@ export class ObjectWatch<T extends Watched> {
     const query = this.#listFrom === '' ? {} : {resourceVersion: this.#listFrom};
     const found = new Map<string, T>();
     this.#malformed.clear();
-    const parts = await this.#api.stream(path, query, {signal, silenceMs: longestSilence});
+    const parts = await this.#api.stream(path, query, {signal, silenceMs: maxSilence});
     const metadata = await readList(parts, item => {
       const object = this.#usable(item);
       if (object !== null) found.set(keyOf(object), object);
@@ -198,7 +198,7 @@ export class ObjectWatch<T extends Watched> {
   }
 }
 
-const longestPause = 30_000;
+const maxPause = 30_000;
 
 function keyOf(object: Partial<Watched> | null): string {
   const {namespace = '', name = ''} = object?.metadata ?? {};

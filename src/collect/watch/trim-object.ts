@@ -33,13 +33,13 @@ export class StringPool {
     const known = this.#strings.get(text);
     if (known !== undefined) return known;
     // Names come and go; what is forgotten is only kept twice.
-    if (this.#strings.size >= mostStrings) this.#strings = new Map();
+    if (this.#strings.size >= maxStrings) this.#strings = new Map();
     this.#strings.set(text, text);
     return text;
   }
 }
 
-const mostStrings = 20_000;
+const maxStrings = 20_000;
 
 function pick(value: unknown, shape: Shape, strings: StringPool): unknown {
   if (typeof value !== 'object' || value === null || typeof shape === 'string') return value;

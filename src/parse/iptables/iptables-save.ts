@@ -26,7 +26,7 @@ const BRACKET = 0x5b;
 const CLOSING_BRACKET = 0x5d;
 
 /** Control lines are short; of a longer foreign line only this many bytes are kept. */
-const longestControlLine = 4096;
+const maxControlLine = 4096;
 
 class DumpReader {
   readonly #bytes: Buffer;
@@ -62,7 +62,7 @@ class DumpReader {
   /** Inside a table that has not been committed, a last line without a newline is half a line: it is not read as a rule. */
   #truncatedPart(start: number, end: number): boolean {
     if (this.#table === null || this.#table.name === unnamedTable) return false;
-    const text = this.#bytes.toString('utf8', start, Math.min(end, start + longestControlLine));
+    const text = this.#bytes.toString('utf8', start, Math.min(end, start + maxControlLine));
     if (text.trim() === 'COMMIT') return false;
     this.#dump.strays.push({line: this.#line, text});
     return true;
@@ -79,7 +79,7 @@ class DumpReader {
     const first = this.#bytes[start];
     if (first === BRACKET && this.#countedRule(start, end)) return;
     if (first === COLON) return this.#declare(start + 1, end);
-    const text = this.#bytes.toString('utf8', start, Math.min(end, start + longestControlLine)).trim();
+    const text = this.#bytes.toString('utf8', start, Math.min(end, start + maxControlLine)).trim();
     if (text === '') return;
     if (first === STAR) return this.#openTable(text.slice(1).trim());
     if (this.#command(text)) return;

@@ -40,7 +40,7 @@ class JsonReader {
 
   /** Most of a dump are rules, and for those it is enough to know where they belong. */
   #isRule({start, end}: JsonItem): boolean {
-    const head = this.#bytes.toString('utf8', start, Math.min(end, start + longestHead));
+    const head = this.#bytes.toString('utf8', start, Math.min(end, start + maxHeadLength));
     const found = ruleHead.exec(head);
     if (found === null) return false;
     const [, family = '', name = '', chain = ''] = found;
@@ -91,7 +91,7 @@ class JsonReader {
   }
 
   #stray(text: string): void {
-    this.#strays.push({line: 1, text: text.slice(0, longestHead)});
+    this.#strays.push({line: 1, text: text.slice(0, maxHeadLength)});
   }
 
   /**
@@ -114,7 +114,7 @@ class JsonReader {
   }
 }
 
-const longestHead = 1024;
+const maxHeadLength = 1024;
 const ruleHead = /^\{\s*"rule":\s*\{\s*"family":\s*"(\w+)",\s*"table":\s*"([^"\\]*)",\s*"chain":\s*"([^"\\]*)"/;
 
 function hookOf({type, hook, prio, policy}: JsonObject): NftHook | null {

@@ -30,22 +30,22 @@ function waitLines({wait}: Report): readonly string[] {
   return slow.map(node => logLine(`${waitText(node)} on ${escapeText(node.name)}`));
 }
 
-const mostOfLevel = 10;
+const maxPerLevel = 10;
 
 function levelLines(severity: Severity, groups: readonly FindingGroup[]): readonly string[] {
-  if (groups.length <= mostOfLevel) return groups.map(annotation);
-  const rest = groups.slice(mostOfLevel - 1);
+  if (groups.length <= maxPerLevel) return groups.map(annotation);
+  const rest = groups.slice(maxPerLevel - 1);
   const title = `${count(rest.length, `more ${severity}`)}; see the log of this step`;
-  const message = rest.slice(0, mostCounted).map(titleOf).join('\n');
-  const more = rest.length > mostCounted ? `\nand ${rest.length - mostCounted} more` : '';
+  const message = rest.slice(0, maxCounted).map(titleOf).join('\n');
+  const more = rest.length > maxCounted ? `\nand ${rest.length - maxCounted} more` : '';
   return [
-    ...groups.slice(0, mostOfLevel - 1).map(annotation),
+    ...groups.slice(0, maxPerLevel - 1).map(annotation),
     command(severity, title, message + more),
     ...rest.map(group => logLine(`${titleOf(group)}: ${escapeText(group.finding.message)}`)),
   ];
 }
 
-const mostCounted = 50;
+const maxCounted = 50;
 
 const commands = {error: 'error', warning: 'warning', info: 'notice'} as const satisfies Readonly<Record<Severity, string>>;
 
@@ -59,11 +59,11 @@ function titleOf({finding: {code, name}, nodes}: FindingGroup): string {
 }
 
 function command(severity: Severity, title: string, message: string): string {
-  const short = title.length > longestTitle ? `${title.slice(0, longestTitle - 1)}…` : title;
+  const short = title.length > maxTitleLength ? `${title.slice(0, maxTitleLength - 1)}…` : title;
   return `::${commands[severity]} title=${property(short)}::${data(message)}`;
 }
 
-const longestTitle = 255;
+const maxTitleLength = 255;
 
 /** As `escapeData` of @actions/core. */
 function data(text: string): string {

@@ -63,7 +63,7 @@ function suitesOf(report: Report): readonly Suite[] {
     [...report.services, ...report.findings.flatMap(({service}) => service ?? [])].map(service => [nameOf(service), service]),
   );
   const services = [...named].map(([name, service]) => ({name, service}));
-  const isFew = services.length * report.nodes.length <= mostCases;
+  const isFew = services.length * report.nodes.length <= maxCases;
   const waits = new Map(report.wait?.nodes.map(wait => [wait.name, wait]));
   return [
     {
@@ -86,7 +86,7 @@ function suitesOf(report: Report): readonly Suite[] {
 }
 
 /** With more than this, only those with something to say have a case of their own. */
-const mostCases = 100_000;
+const maxCases = 100_000;
 
 /** What concerns all Services, of the cluster and of a node. */
 const apiName = '(the API itself)';
@@ -147,7 +147,7 @@ function timeOf(cases: readonly EvaluatedCase[]): string {
 function caseLines(suite: string, made: EvaluatedCase): readonly string[] {
   const {name, findings, failing, error = '', skipped = '', wait} = made;
   const open = `    <testcase classname="${xml(suite)}" name="${xml(name)}" time="${timeOf([made])}"`;
-  const text = findingTexts(findings, {style: styleOf(false), width: Infinity, most: 20}).join('\n\n');
+  const text = findingTexts(findings, {style: styleOf(false), width: Infinity, max: 20}).join('\n\n');
   const told = [...(wait === undefined ? [] : [waitText(wait)]), ...(text === '' ? [] : [text])].join('\n\n');
   const codes = [...new Set(failing.map(({code}) => code))].join(' ');
   const outcome = {

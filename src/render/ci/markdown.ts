@@ -37,8 +37,8 @@ interface ShownFinding {
 
 /** A comment on GitHub may be 65,536 characters long. */
 function thatFit(groups: readonly FindingGroup[]): readonly ShownFinding[] {
-  let left = mostLetters;
-  const shown = groups.slice(0, mostFindings).map(group => ({row: tableRow(group), text: details(group)}));
+  let left = maxLetters;
+  const shown = groups.slice(0, maxFindings).map(group => ({row: tableRow(group), text: details(group)}));
   const end = shown.findIndex(({row, text}) => {
     left -= row.length + text.length + 4;
     return left < 0;
@@ -46,20 +46,20 @@ function thatFit(groups: readonly FindingGroup[]): readonly ShownFinding[] {
   return end < 0 ? shown : shown.slice(0, end);
 }
 
-const mostLetters = 60_000;
-const mostFindings = 40;
+const maxLetters = 60_000;
+const maxFindings = 40;
 
 /** How long nodes took, those first that are not there yet. */
 function waitTable({nodes, seconds, clean}: WaitReport): string {
   const slow = nodes.filter(({look}) => look !== 1).toSorted((a, b) => (b.seconds ?? Infinity) - (a.seconds ?? Infinity));
   const head = `${clean ? 'As it should be' : 'Not as it should be'} after ${secondsText(seconds)}.`;
   if (slow.length === 0) return head;
-  const rows = slow.slice(0, mostNodes).map(wait => `| ${prose(escapeText(wait.name))} | ${convergedText(wait)} |`);
-  const hidden = slow.length > mostNodes ? [`| ${slow.length - mostNodes} more | |`] : [];
+  const rows = slow.slice(0, maxNodes).map(wait => `| ${prose(escapeText(wait.name))} | ${convergedText(wait)} |`);
+  const hidden = slow.length > maxNodes ? [`| ${slow.length - maxNodes} more | |`] : [];
   return [head, '', '| node | as it should be |', '|---|---|', ...rows, ...hidden].join('\n');
 }
 
-const mostNodes = 20;
+const maxNodes = 20;
 
 function summaryTable(shown: readonly ShownFinding[]): string {
   return ['| severity | finding | Service | nodes |', '|---|---|---|---|', ...shown.map(({row}) => row)].join('\n');

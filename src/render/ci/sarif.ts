@@ -11,7 +11,7 @@ import {levels, sarifResults} from './sarif-results.ts';
  * What GitHub calls required is always there.
  */
 export const sarif: Renderer = report => {
-  const findings = report.findings.slice(0, mostResults);
+  const findings = report.findings.slice(0, maxResults);
   const codes = [...new Set(findings.map(({code}) => code))].sort();
   const log: Log = {
     $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
@@ -29,7 +29,7 @@ export const sarif: Renderer = report => {
         invocations: [
           {
             executionSuccessful: report.summary.verdict !== 'incomplete' && report.summary.nodesUnread === 0,
-            ...notificationsOf(report.findings.slice(mostResults)),
+            ...notificationsOf(report.findings.slice(maxResults)),
           },
         ],
         results: sarifResults(report, findings, codes),
@@ -41,7 +41,7 @@ export const sarif: Renderer = report => {
 };
 
 /** GitHub refuses a file with more results in a run. The findings come with the worst first. */
-const mostResults = 25_000;
+const maxResults = 25_000;
 
 function ruleOf(code: string): ReportingDescriptor {
   const check = checks.find(known => known.code === code);
@@ -62,7 +62,7 @@ function ruleOf(code: string): ReportingDescriptor {
 
 function notificationsOf(leftOut: Report['findings']): {toolExecutionNotifications?: Notification[]} {
   if (leftOut.length === 0) return {};
-  const text = `${leftOut.length} more findings are not in this file, which may hold ${mostResults}: ${byCode(leftOut)}.`;
+  const text = `${leftOut.length} more findings are not in this file, which may hold ${maxResults}: ${byCode(leftOut)}.`;
   return {toolExecutionNotifications: [{level: 'warning', message: {text}}]};
 }
 

@@ -25,7 +25,7 @@ export interface PlacedArrow extends GraphArrow {
 /** Text is as wide as a monospaced font of 12 pixels makes it. */
 export const letter = {width: 7.3, height: 16, small: 6.2} as const;
 /** Longer lines are cut by those who draw them. */
-export const mostLetters = 46;
+export const maxLetters = 46;
 
 const padding = 10;
 const rowGap = 14;
@@ -60,7 +60,7 @@ function columnsOf(boxes: readonly GraphBox[], arrows: readonly GraphArrow[]): R
   let x = margin;
   for (const column of [...new Set(boxes.map(box => box.column))].sort((a, b) => a - b)) {
     const longest = Math.max(...boxes.filter(box => box.column === column).flatMap(({lines}) => lines.map(line => line.length)));
-    const width = Math.min(longest, mostLetters) * letter.width + 2 * padding;
+    const width = Math.min(longest, maxLetters) * letter.width + 2 * padding;
     const labels = arrows.filter(({from}) => columnOf.get(from) === column).map(({label}) => label.length);
     columns.set(column, {x, width});
     x += width + 44 + Math.max(0, ...labels) * letter.small;

@@ -1,4 +1,4 @@
-import {type Layout, letter, mostLetters, type PlacedArrow, type PlacedBox} from './graph-layout.ts';
+import {type Layout, letter, maxLetters, type PlacedArrow, type PlacedBox} from './graph-layout.ts';
 import {markup} from '../markup.ts';
 
 /** The elements of a graph that is laid out. Their classes are those of `graphStyle`; what they say does not rest on colour. */
@@ -20,7 +20,7 @@ function arrowMarkup({path, label, labelAt, isFault}: PlacedArrow): string {
 function boxMarkup({x, y, width, height, kind, lines, isFault}: PlacedBox): string {
   const round = kind === 'chain' ? 0 : kind === 'entry' ? height / 2 : 6;
   const at = (index: number): number => y + 5 + letter.height * (index + 0.75);
-  const isCut = lines.some(({length}) => length > mostLetters);
+  const isCut = lines.some(({length}) => length > maxLetters);
   return [
     `<g class="${kind}${isFault ? ' fault' : ''}">`,
     ...(isCut ? [`<title>${markup(lines.join(' '))}</title>`] : []),
@@ -36,6 +36,6 @@ function px(value: number): string {
 
 /** Cut in the middle: names differ at either end. */
 function shorten(text: string): string {
-  const half = Math.floor((mostLetters - 1) / 2);
-  return text.length <= mostLetters ? text : `${text.slice(0, mostLetters - 1 - half)}…${text.slice(-half)}`;
+  const half = Math.floor((maxLetters - 1) / 2);
+  return text.length <= maxLetters ? text : `${text.slice(0, maxLetters - 1 - half)}…${text.slice(-half)}`;
 }

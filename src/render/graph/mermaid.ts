@@ -10,7 +10,7 @@ import type {GraphOptions} from './trace-paths.ts';
  */
 export const mermaid: Renderer = (report, {verbose}) => {
   const heading = pictureHeading(report).map(quoted);
-  const {subgraphs, notes} = thatFit(report, {all: verbose, letters: mostLetters - heading.join('<br/>').length});
+  const {subgraphs, notes} = thatFit(report, {all: verbose, letters: maxLetters - heading.join('<br/>').length});
   return [
     'flowchart LR',
     `  heading["${[...heading, ...notes.map(quoted)].join('<br/>')}"]`,
@@ -20,8 +20,8 @@ export const mermaid: Renderer = (report, {verbose}) => {
 };
 
 /** What Mermaid draws unless it is configured otherwise, which a text cannot do: `maxTextSize`, with some room for what is always there, and `maxEdges`. */
-const mostLetters = 49_000;
-const mostArrows = 500;
+const maxLetters = 49_000;
+const maxArrows = 500;
 
 interface Fitting {
   /** Each as its lines. */
@@ -36,7 +36,7 @@ function thatFit({traces}: Report, {all, letters: room}: GraphOptions & {readonl
   // With all endpoints a graph can be too big by itself.
   const short = all ? traceGraphs(traces, {all: false}) : graphs;
   const drawn = new Map<number, readonly string[]>();
-  const left = {letters: room, arrows: mostArrows};
+  const left = {letters: room, arrows: maxArrows};
   const hasFault = (index: number): boolean => graphs[index]?.boxes.some(({isFault}) => isFault) ?? false;
   const take = (index: number, graph: TraceGraph | undefined): boolean => {
     if (graph === undefined) return false;

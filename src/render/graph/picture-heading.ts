@@ -14,9 +14,9 @@ export function pictureHeading(report: Report): readonly string[] {
   const found = groupFindings(report.findings.filter(({severity}) => severity !== 'info' || report.traces.length === 0));
   return [
     verdictLine(report, styleOf(false)),
-    ...unread.slice(0, most).map(({name, reason}) => `? ${name}: ${reason ?? ''}`),
+    ...unread.slice(0, max).map(({name, reason}) => `? ${name}: ${reason ?? ''}`),
     ...more(unread.length, 'nodes were not looked at, or in part'),
-    ...found.slice(0, most).map(({finding, nodes}) => {
+    ...found.slice(0, max).map(({finding, nodes}) => {
       const {code, severity, name, message} = finding;
       return `${severity === 'info' ? '' : '✗ '}${code} ${severity} ${name}${nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`}: ${message}`;
     }),
@@ -24,10 +24,10 @@ export function pictureHeading(report: Report): readonly string[] {
   ].map(line => shorten(escapeText(line)));
 }
 
-const most = 8;
+const max = 8;
 
 function more(all: number, what: string): readonly string[] {
-  return all <= most ? [] : [`and ${all - most} more ${what}`];
+  return all <= max ? [] : [`and ${all - max} more ${what}`];
 }
 
 function shorten(line: string): string {

@@ -2,7 +2,7 @@ import type {PortTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';
 import {nodeList} from '../table/finding-text.ts';
 import {groupNodes, portsOf} from './group-traces.ts';
-import {type GraphOptions, type Leaf, type Way, waysOf} from './trace-paths.ts';
+import {type GraphOptions, type Leaf, type TracePath, tracePathsOf} from './trace-paths.ts';
 import {ofFirstNode, portName, portNumber} from '../trace-words.ts';
 
 /**
@@ -46,9 +46,9 @@ function graphOf(group: readonly PortTrace[], options: GraphOptions): readonly T
   const shown = ofFirstNode(group);
   const lines = shown === '' ? '' : ` (${escapeText(shown)})`;
   const title = `${escapeText(portName(first))} ${portNumber(first)} on ${nodeList(group.map(({node}) => node))}${family}${lines}`;
-  const ways = waysOf(first.entries, options);
-  const drawing = new Drawing(Math.max(0, ...ways.flatMap(({entries}) => entries.map(({steps}) => steps.length))));
-  for (const way of ways) drawing.add(way);
+  const paths = tracePathsOf(first.entries, options);
+  const drawing = new Drawing(Math.max(0, ...paths.flatMap(({entries}) => entries.map(({steps}) => steps.length))));
+  for (const path of paths) drawing.add(path);
   return [{title, boxes: drawing.boxes, arrows: drawing.arrows}];
 }
 
@@ -64,17 +64,17 @@ class Drawing {
     this.#pickColumn = pickColumn;
   }
 
-  add(way: Way): void {
-    const height = Math.max(way.entries.length, way.leaves.length, 1);
-    const pick = way.pick === null ? null : this.#box('chain', this.#pickColumn, this.#top + (height - 1) / 2, [way.pick]);
-    const starts = this.#addEntries(way, pick, this.#top + (height - way.entries.length) / 2);
+  add(path: TracePath): void {
+    const height = Math.max(path.entries.length, path.leaves.length, 1);
+    const pick = path.pick === null ? null : this.#box('chain', this.#pickColumn, this.#top + (height - 1) / 2, [path.pick]);
+    const starts = this.#addEntries(path, pick, this.#top + (height - path.entries.length) / 2);
     const from = pick === null ? starts : [pick];
-    for (const [index, leaf] of way.leaves.entries()) this.#addLeaf(leaf, from, this.#top + (height - way.leaves.length) / 2 + index);
+    for (const [index, leaf] of path.leaves.entries()) this.#addLeaf(leaf, from, this.#top + (height - path.leaves.length) / 2 + index);
     this.#top += height;
   }
 
   /** The entries, and the chains between them and the one that picks; of chains that several entries pass, each is drawn once. */
-  #addEntries({entries, note}: Way, pick: string | null, top: number): readonly string[] {
+  #addEntries({entries, note}: TracePath, pick: string | null, top: number): readonly string[] {
     const passed = new Map<string, string>();
     return entries.map(({lines, isFault, steps}, index) => {
       const start = this.#box('entry', 0, top + index, lines, isFault);

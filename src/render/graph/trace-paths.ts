@@ -10,8 +10,8 @@ export interface GraphOptions {
 }
 
 /** Entries that lead through the same chain to the same ends. All text has its control characters spelled out. */
-export interface Way {
-  readonly entries: readonly WayEntry[];
+export interface TracePath {
+  readonly entries: readonly PathEntry[];
   /** The chain that picks the endpoint; null when the entry leads to its end at once. */
   readonly pick: string | null;
   readonly leaves: readonly Leaf[];
@@ -19,7 +19,7 @@ export interface Way {
   readonly note: (entry: number) => string;
 }
 
-export interface WayEntry {
+export interface PathEntry {
   readonly lines: readonly string[];
   readonly isFault: boolean;
   readonly steps: readonly {readonly to: string; readonly line: number; readonly packets: string}[];
@@ -36,27 +36,27 @@ export interface Leaf {
   readonly chain: {readonly name: string; readonly line: number; readonly packets: string} | null;
 }
 
-export function waysOf(entries: readonly EntryTrace[], options: GraphOptions): readonly Way[] {
-  const ways = new Map<string, EntryTrace[]>();
+export function tracePathsOf(entries: readonly EntryTrace[], options: GraphOptions): readonly TracePath[] {
+  const paths = new Map<string, EntryTrace[]>();
   for (const entry of entries) {
-    const key = wayKey(entry);
-    ways.set(key, [...(ways.get(key) ?? []), entry]);
+    const key = pathKey(entry);
+    paths.set(key, [...(paths.get(key) ?? []), entry]);
   }
-  return [...ways.values()].flatMap(group => wayOf(group, options));
+  return [...paths.values()].flatMap(group => pathOf(group, options));
 }
 
 /** Masquerading is said at the entry when it befalls all its packets, and does not set ways apart then. */
-function wayKey(trace: EntryTrace): string {
-  const endpoints = isOneWay(trace) ? trace.endpoints.map(({masquerade, ...rest}) => rest) : trace.endpoints;
+function pathKey(trace: EntryTrace): string {
+  const endpoints = isSamePath(trace) ? trace.endpoints.map(({masquerade, ...rest}) => rest) : trace.endpoints;
   return JSON.stringify([trace.steps.at(-1)?.to ?? [entryText(trace.entry), trace.from], trace.mark, endpoints, trace.end]);
 }
 
 /** All packets are masqueraded, or none. */
-function isOneWay({endpoints}: EntryTrace): boolean {
+function isSamePath({endpoints}: EntryTrace): boolean {
   return new Set(endpoints.filter(({share}) => share > 0).map(({masquerade}) => masquerade)).size < 2;
 }
 
-function wayOf(group: readonly EntryTrace[], options: GraphOptions): readonly Way[] {
+function pathOf(group: readonly EntryTrace[], options: GraphOptions): readonly TracePath[] {
   const [first] = group;
   if (first === undefined) return [];
   const pick = first.steps.at(-1);
@@ -64,17 +64,17 @@ function wayOf(group: readonly EntryTrace[], options: GraphOptions): readonly Wa
     {
       entries: group.map(entryOf),
       pick: pick === undefined ? null : escapeText(pick.to),
-      leaves: [...endpointLeaves(first, pick !== undefined && isOneWay(first), options), ...endLeaves(first)],
+      leaves: [...endpointLeaves(first, pick !== undefined && isSamePath(first), options), ...endLeaves(first)],
       note: index => (group.slice(index, index + 1).some(isMasqueraded) ? 'masqueraded' : ''),
     },
   ];
 }
 
 function isMasqueraded(trace: EntryTrace): boolean {
-  return isOneWay(trace) && trace.endpoints.some(({masquerade}) => masquerade);
+  return isSamePath(trace) && trace.endpoints.some(({masquerade}) => masquerade);
 }
 
-function entryOf(trace: EntryTrace): WayEntry {
+function entryOf(trace: EntryTrace): PathEntry {
   const {entry, from, mark, steps, endpoints, end} = trace;
   const isSaidElsewhere = mark !== 'missing' && (end !== null || endpoints.some(endpoint => endpoint.mark !== 'ok'));
   const isFault = mark !== 'ok' && !isSaidElsewhere;
@@ -89,7 +89,7 @@ function entryOf(trace: EntryTrace): WayEntry {
 /** Those that are as they should be are counted when they are many, and so are faulty ones beyond what a picture can hold. */
 function endpointLeaves({endpoints, steps}: EntryTrace, isSaidBefore: boolean, {all}: GraphOptions): readonly Leaf[] {
   const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
-  const drawn = all ? shown : shown.slice(0, mostEndpoints);
+  const drawn = all ? shown : shown.slice(0, maxEndpoints);
   return [
     ...drawn.map(endpoint => endpointLeaf(endpoint, steps.at(-1)?.to, isSaidBefore)),
     ...restLeaf(shown.slice(drawn.length), '✗', 'with something wrong'),
@@ -97,7 +97,7 @@ function endpointLeaves({endpoints, steps}: EntryTrace, isSaidBefore: boolean, {
   ];
 }
 
-const mostEndpoints = 40;
+const maxEndpoints = 40;
 
 function restLeaf(rest: readonly EndpointTrace[], sign: '✓' | '✗', how: string): readonly Leaf[] {
   if (rest.length === 0) return [];

@@ -1,4 +1,4 @@
-import {type DrawnWay, faultyWays, nameOf, wayHtml} from './paths.ts';
+import {type DrawnPath, faultyPaths, nameOf, pathHtml} from './paths.ts';
 import {filtersHtml} from './filters.ts';
 import {findingsHtml, listFindings} from './finding-list.ts';
 import {type Html, html as template, nothing} from './html.ts';
@@ -13,22 +13,22 @@ import type {Renderer} from '../renderer.ts';
 export const html: Renderer = (report, {quiet}) => {
   const ranges = new NodeRanges(report);
   const found = listFindings(report.findings);
-  const ways = faultyWays(report);
-  const wayIds = new Map(ways.drawn.map(({service, id}) => [service, id]));
+  const ways = faultyPaths(report);
+  const pathIds = new Map(ways.drawn.map(({service, id}) => [service, id]));
   return page(report, 'Services', [
     summaryHtml(report),
     filtersHtml(report),
     ...(quiet ? [] : [matrixHtml(report, found.listed, ranges)]),
-    findingsHtml(found, {ranges, wayOf: service => (service === undefined ? null : (wayIds.get(nameOf(service)) ?? null))}),
-    waysHtml(ways),
+    findingsHtml(found, {ranges, pathOf: service => (service === undefined ? null : (pathIds.get(nameOf(service)) ?? null))}),
+    pathsHtml(ways),
     nodesHtml(report),
   ]);
 };
 
-function waysHtml({drawn, hidden}: {readonly drawn: readonly DrawnWay[]; readonly hidden: number}): Html {
+function pathsHtml({drawn, hidden}: {readonly drawn: readonly DrawnPath[]; readonly hidden: number}): Html {
   if (drawn.length === 0) return nothing;
   return template`<section id="ways"><h2>The way of packets</h2>
 <p class="note">Of Services with errors or warnings, on the nodes where these were found.${hidden === 0 ? '' : ` ${hidden} more such Services are not drawn; trace shows them.`}</p>
-${drawn.map(way => wayHtml(way, {all: false}))}
+${drawn.map(way => pathHtml(way, {all: false}))}
 </section>`;
 }

@@ -27,19 +27,19 @@ export function listFindings(findings: readonly Finding[]): ListedFindings {
     const {code} = group.finding;
     const nth = (seen.get(code) ?? 0) + 1;
     seen.set(code, nth);
-    if (nth <= mostOfCode && listed.length < most) listed.push({...group, id: `finding-${listed.length + 1}`});
+    if (nth <= maxPerCode && listed.length < max) listed.push({...group, id: `finding-${listed.length + 1}`});
     else hidden.set(code, (hidden.get(code) ?? 0) + 1);
   }
   return {listed, hidden};
 }
 
-const mostOfCode = 200;
-const most = 1000;
+const maxPerCode = 200;
+const max = 1000;
 
 export interface FindingPlaces {
   readonly ranges: NodeRanges;
   /** Where the way of packets to a Service is drawn; null where it is not. */
-  readonly wayOf: (service: Finding['service']) => string | null;
+  readonly pathOf: (service: Finding['service']) => string | null;
 }
 
 export function findingsHtml({listed, hidden}: ListedFindings, places: FindingPlaces): Html {
@@ -53,11 +53,11 @@ ${rest === '' ? nothing : html`<p class="note">Left out: ${rest}. The JSON of ch
 
 const openAtFirst = 3;
 
-function findingHtml({finding, nodes, id}: ListedFinding, isOpen: boolean, {ranges, wayOf}: FindingPlaces): Html {
+function findingHtml({finding, nodes, id}: ListedFinding, isOpen: boolean, {ranges, pathOf}: FindingPlaces): Html {
   const {code, name, severity, known, service, message, remedy, expected = [], actual = [], family} = finding;
   const place = service === undefined ? '' : `${service.namespace}/${service.name}`;
   const where = nodes.length === 0 ? nothing : html` on ${nodes.length === 1 ? (nodes[0] ?? '') : count(nodes.length, 'node')}`;
-  const way = wayOf(service);
+  const way = pathOf(service);
   const [first = ''] = nodes.length > 1 ? nodes : [];
   return html`<details class="finding ${severity}" data-severity="${severity}" data-code="${code}" data-service="${place}" data-nodes="${ranges.of(nodes)}"${isOpen ? html` open` : nothing}>
 <summary><b class="${severity}">${code} ${severity}</b>${known ? ' (known)' : ''} ${name}: ${place}${where}${family === 'IPv6' ? ' (IPv6)' : ''}</summary>
@@ -74,26 +74,26 @@ ${nodes.length > 1 ? html`<p>Nodes: ${namesOf(nodes)}</p>` : nothing}
 }
 
 function namesOf(nodes: readonly string[]): string {
-  const names = nodes.slice(0, mostNames).join(', ');
-  return nodes.length <= mostNames ? names : `${names} and ${nodes.length - mostNames} more`;
+  const names = nodes.slice(0, maxNames).join(', ');
+  return nodes.length <= maxNames ? names : `${names} and ${nodes.length - maxNames} more`;
 }
 
-const mostNames = 30;
+const maxNames = 30;
 
 /** On many nodes, line numbers are those of the first. */
 function rulesHtml(title: string, rules: readonly RuleText[], node: string): Html {
   if (rules.length === 0) return nothing;
-  const shown = rules.slice(0, mostRules);
+  const shown = rules.slice(0, maxRules);
   const rest = rules.length > shown.length ? html`\n… and ${count(rules.length - shown.length, 'more rule')}` : nothing;
   return html`<h3>${title}${node === '' ? '' : ` (${node})`}</h3>
 <pre>${shown.map(rule => ruleHtml(rule))}${rest}</pre>`;
 }
 
-const mostRules = 8;
+const maxRules = 8;
 
 function ruleHtml({table, line, text}: RuleText): Html {
-  const rule = text.length > longestRule ? `${text.slice(0, longestRule)}…` : text;
+  const rule = text.length > maxRuleLength ? `${text.slice(0, maxRuleLength)}…` : text;
   return html`${line > 0 ? `line ${line}: ` : ''}${table} ${rule}`;
 }
 
-const longestRule = 1000;
+const maxRuleLength = 1000;

@@ -9,8 +9,8 @@ import type {NodeRanges} from './node-ranges.ts';
 export function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: NodeRanges): Html {
   const cells = new MatrixCells(report.findings);
   const groups = nodeGroups(report, cells);
-  const shown = groups.slice(0, mostColumns);
-  const {rows, hidden, fine} = serviceRows(report, cells, {few: 12, most: mostRows});
+  const shown = groups.slice(0, maxColumns);
+  const {rows, hidden, fine} = serviceRows(report, cells, {few: 12, max: maxRows});
   if (shown.length === 0 || (rows.length === 0 && !shown.some(group => cells.hasOwn(group)))) return nothing;
   const notes = [
     ...(hidden > 0 ? [`${count(hidden, 'more Service')} with findings; left out`] : []),
@@ -54,13 +54,13 @@ function withFindingsFirst(rows: readonly string[], found: ReadonlyMap<string, s
 
 /** Services of which there is nothing to say, by name alone. */
 function fineHtml(services: readonly string[], title: string): Html {
-  const rest = services.length > mostNames ? `, and ${services.length - mostNames} more` : '';
-  return html`<details><summary>${title}</summary><div>${services.slice(0, mostNames).join(', ')}${rest}</div></details>`;
+  const rest = services.length > maxNames ? `, and ${services.length - maxNames} more` : '';
+  return html`<details><summary>${title}</summary><div>${services.slice(0, maxNames).join(', ')}${rest}</div></details>`;
 }
 
-const mostNames = 2000;
-const mostColumns = 30;
-const mostRows = 300;
+const maxNames = 2000;
+const maxColumns = 30;
+const maxRows = 300;
 
 function columnHtml(group: NodeGroup, ranges: NodeRanges): Html {
   const {nodes} = group;

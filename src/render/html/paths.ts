@@ -9,7 +9,7 @@ import {count} from '../verdict-line.ts';
 import {type Html, html, made, nothing} from './html.ts';
 
 /** The graphs of one Service. */
-export interface DrawnWay {
+export interface DrawnPath {
   readonly service: string;
   /** Where links to it lead. */
   readonly id: string;
@@ -17,7 +17,7 @@ export interface DrawnWay {
 }
 
 /** Services that have findings on nodes and were traced, the worst first, as many as a page has room for. */
-export function faultyWays({findings, traces}: Report): {readonly drawn: readonly DrawnWay[]; readonly hidden: number} {
+export function faultyPaths({findings, traces}: Report): {readonly drawn: readonly DrawnPath[]; readonly hidden: number} {
   const byService = new Map<string, PortTrace[]>();
   for (const trace of traces) {
     const own = byService.get(nameOf(trace.service));
@@ -29,18 +29,18 @@ export function faultyWays({findings, traces}: Report): {readonly drawn: readonl
   );
   const names = [...faulty].filter(name => byService.has(name));
   const drawn = names
-    .slice(0, mostServices)
+    .slice(0, maxServices)
     .map((service, index) => ({service, id: `way-${index + 1}`, traces: byService.get(service) ?? []}));
   return {drawn, hidden: faulty.size - drawn.length};
 }
 
-const mostServices = 24;
+const maxServices = 24;
 
 export function nameOf({namespace, name}: ServiceName): string {
   return `${namespace}/${name}`;
 }
 
-export function wayHtml({service, id, traces}: DrawnWay, options: GraphOptions): Html {
+export function pathHtml({service, id, traces}: DrawnPath, options: GraphOptions): Html {
   return html`<details class="way" data-service="${service}"><summary>${service}</summary>
 <div id="${id}">
 ${graphsHtml(traces, options)}
@@ -50,12 +50,12 @@ ${graphsHtml(traces, options)}
 /** The graphs of some Service ports, on as many groups of nodes as there is room for. */
 export function graphsHtml(traces: readonly PortTrace[], options: GraphOptions): Html {
   const graphs = traceGraphs(traces, options);
-  const shown = options.all ? graphs : graphs.slice(0, mostGraphs);
+  const shown = options.all ? graphs : graphs.slice(0, maxGraphs);
   const rest = graphs.length - shown.length;
   return html`${shown.map(figureHtml)}${rest === 0 ? nothing : html`<p class="note">${count(rest, 'more graph')} left out.</p>`}`;
 }
 
-const mostGraphs = 12;
+const maxGraphs = 12;
 
 function figureHtml(graph: TraceGraph): Html {
   const layout = layOut(graph);

@@ -9,7 +9,7 @@ import type {Renderer} from '../renderer.ts';
 
 /** The pictures of `trace` and its findings in one page that needs nothing else. */
 export const traceHtml: Renderer = (report, {quiet, verbose}) => {
-  const places = {ranges: new NodeRanges(report), wayOf: () => null};
+  const places = {ranges: new NodeRanges(report), pathOf: () => null};
   const graphs = graphsHtml(report.traces, {all: verbose});
   return page(report, 'The way of packets', [
     ...(quiet ? [] : [html`<section id="ways"><h2>The way of packets</h2>${graphs}</section>`]),

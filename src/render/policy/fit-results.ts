@@ -11,22 +11,22 @@ export interface FittedResults {
  * As many results as one object may hold: etcd takes 1.5 MiB by default, of which the object needs some for itself. The loudest
  * come first, and a result of its own says what is left out.
  */
-export function fitResults(all: readonly PolicyResult[], most: number = mostBytes): FittedResults {
+export function fitResults(all: readonly PolicyResult[], max: number = maxBytes): FittedResults {
   const sorted = all.toSorted((a, b) => outcomes.indexOf(a.result) - outcomes.indexOf(b.result));
-  const fitting = countFitting(sorted, most);
+  const fitting = countFitting(sorted, max);
   const hidden = sorted.slice(fitting);
   const results = hidden.length === 0 ? sorted : [leftOut(hidden), ...sorted.slice(0, fitting)];
   return {results, summary: countOutcomes(hidden.length === 0 ? sorted : [leftOut(hidden), ...sorted])};
 }
 
 /** In JSON, which is what the API server stores. */
-const mostBytes = 1_300_000;
+const maxBytes = 1_300_000;
 
-function countFitting(results: readonly PolicyResult[], most: number): number {
+function countFitting(results: readonly PolicyResult[], max: number): number {
   let bytes = 0;
   const first = results.findIndex(result => {
     bytes += Buffer.byteLength(JSON.stringify(result)) + timestampBytes;
-    return bytes > most;
+    return bytes > max;
   });
   return first < 0 ? results.length : first;
 }

@@ -102,11 +102,11 @@ function rulesLines(rules: readonly RulesChange[], options: TextOptions): readon
   return [...groups.values()].flatMap(({nodes, changes}) => [nodeList(nodes), ...placesLines(changes, options)]);
 }
 
-const mostPlaces = 40;
-const mostLines = 6;
+const maxPlaces = 40;
+const maxLines = 6;
 
 function placesLines(changes: readonly RulesChange[], options: TextOptions): readonly string[] {
-  const shown = options.all ? changes : changes.slice(0, mostPlaces);
+  const shown = options.all ? changes : changes.slice(0, maxPlaces);
   const hidden = changes.length - shown.length;
   return [
     ...shown.flatMap(change => placeLines(change, options)),
@@ -116,7 +116,7 @@ function placesLines(changes: readonly RulesChange[], options: TextOptions): rea
 
 function placeLines({place, came, went}: RulesChange, {style, width, all}: TextOptions): readonly string[] {
   const lines = [...went.map(line => ['went', line] as const), ...came.map(line => ['came', line] as const)];
-  const shown = all ? lines : lines.slice(0, mostLines);
+  const shown = all ? lines : lines.slice(0, maxLines);
   return [
     `  ${escapeText(place)}`,
     ...shown.flatMap(([kind, line]) => wrap(escapeText(line), width, `  ${sign(kind, style)} `)),

@@ -9,22 +9,22 @@ export interface FindingTextOptions {
   readonly style: Style;
   readonly width: number;
   /** How many findings of one code are shown; the rest are counted. */
-  readonly most: number;
+  readonly max: number;
 }
 
 /** Findings for people, a block each. What to do stands once, under the last of those that it is for. */
-export function findingTexts(findings: readonly Finding[], {style, width, most}: FindingTextOptions): readonly string[] {
+export function findingTexts(findings: readonly Finding[], {style, width, max}: FindingTextOptions): readonly string[] {
   const groups = groupFindings(findings);
   const seen = new Map<string, number>();
   const shown = groups.filter(({finding}) => {
     const nth = (seen.get(finding.code) ?? 0) + 1;
     seen.set(finding.code, nth);
-    return nth <= most;
+    return nth <= max;
   });
   return shown.map((group, index) => {
     const {code, remedy} = group.finding;
     const next = shown[index + 1]?.finding;
-    const hidden = next?.code === code ? 0 : (seen.get(code) ?? 0) - most;
+    const hidden = next?.code === code ? 0 : (seen.get(code) ?? 0) - max;
     return [
       ...findingLines(group, style, width),
       ...(hidden > 0 ? [style.dim(`  and ${hidden} more of ${code}; -o wide shows them`)] : []),

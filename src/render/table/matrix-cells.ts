@@ -102,7 +102,7 @@ export interface ServiceRows {
 export function serviceRows(
   {services, nodes}: Report,
   cells: MatrixCells,
-  {few, most}: {readonly few: number; readonly most: number},
+  {few, max}: {readonly few: number; readonly max: number},
 ): ServiceRows {
   const named = services.map(({namespace, name}) => `${namespace}/${name}`);
   if (named.length <= few) return {rows: named, hidden: 0, fine: []};
@@ -113,7 +113,7 @@ export function serviceRows(
   const evaluated = named.map(service => ({service, severity: severity(service)}));
   const loud = evaluated.filter(row => row.severity !== Infinity);
   const fine = evaluated.filter(row => row.severity === Infinity).map(({service}) => service);
-  const shown = loud.toSorted((a, b) => a.severity - b.severity).slice(0, most);
+  const shown = loud.toSorted((a, b) => a.severity - b.severity).slice(0, max);
   return {rows: shown.map(({service}) => service), hidden: loud.length - shown.length, fine};
 }
 

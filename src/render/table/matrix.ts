@@ -19,7 +19,7 @@ export interface MatrixOptions {
 export function matrix(report: Report, {style, width, all}: MatrixOptions): string {
   const cells = new MatrixCells(report.findings);
   const columns = nodeGroups(report, cells);
-  const {rows, hidden, fine} = serviceRows(report, cells, all ? {few: Infinity, most: Infinity} : {few: 12, most: 40});
+  const {rows, hidden, fine} = serviceRows(report, cells, all ? {few: Infinity, max: Infinity} : {few: 12, max: 40});
   const notes = [
     ...(hidden > 0 ? [`${count(hidden, 'more Service')} with findings; -o wide shows them`] : []),
     ...(fine.length > 0 ? [fineText(report, cells, fine.length)] : []),
@@ -52,7 +52,7 @@ interface Fit {
 
 /** As many columns as there is room for, at least one. Long names of nodes are shortened when that makes room for more. */
 function fitColumns(columns: readonly NodeGroup[], room: number): Fit {
-  const each = Math.max(shortestTitle, Math.floor(room / columns.length) - gap.length);
+  const each = Math.max(minTitleLength, Math.floor(room / columns.length) - gap.length);
   const titles = columns.map(group => shorten(titleOf(group), each));
   let left = room;
   const tooMany = titles.findIndex((title, index) => {
@@ -64,14 +64,14 @@ function fitColumns(columns: readonly NodeGroup[], room: number): Fit {
 }
 
 const gap = '  ';
-const shortestTitle = 20;
+const minTitleLength = 20;
 /** `ok ST213` */
 const widestCell = 8;
 
 /** Cut in the middle: names of nodes differ at either end. */
-function shorten(text: string, most: number): string {
-  const half = Math.floor((most - 1) / 2);
-  return text.length <= most ? text : `${text.slice(0, most - 1 - half)}…${text.slice(-half)}`;
+function shorten(text: string, max: number): string {
+  const half = Math.floor((max - 1) / 2);
+  return text.length <= max ? text : `${text.slice(0, max - 1 - half)}…${text.slice(-half)}`;
 }
 
 function cell({text, severity}: Cell, style: Style): string {
@@ -80,7 +80,7 @@ function cell({text, severity}: Cell, style: Style): string {
 }
 
 function longest(rows: readonly string[]): number {
-  return rows.reduce((most, row) => Math.max(most, escapeText(row).length), '(the node itself)'.length);
+  return rows.reduce((max, row) => Math.max(max, escapeText(row).length), '(the node itself)'.length);
 }
 
 /** Columns side by side without lines, as kubectl prints them. */

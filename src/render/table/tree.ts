@@ -22,7 +22,7 @@ export const tree: Renderer = (report, options) => {
     verdictLine(report, style),
     ...trees,
     ...unread(report, style),
-    ...findingTexts(loud, {style, width: options.width, most: Infinity}),
+    ...findingTexts(loud, {style, width: options.width, max: Infinity}),
   ].join('\n\n');
 };
 

@@ -17,7 +17,7 @@ export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitRe
     ? style.green(`AS IT SHOULD BE after ${secondsText(seconds)}`)
     : style.red(`NOT AS IT SHOULD BE after ${secondsText(seconds)}`);
   const loud = nodes.filter(({look}) => all || look !== 1).toSorted((a, b) => slowness(b) - slowness(a));
-  const shown = all ? loud : loud.slice(0, mostRows);
+  const shown = all ? loud : loud.slice(0, maxRows);
   const rest = nodes.filter(({look}) => look === 1).length;
   return [
     `${head} (--wait ${secondsText(limitSeconds)}, ${count(looks, 'look')})`,
@@ -27,7 +27,7 @@ export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitRe
   ].join('\n');
 }
 
-const mostRows = 20;
+const maxRows = 20;
 
 function row(wait: NodeWait): readonly string[] {
   return [escapeText(wait.name), convergedText(wait)];

@@ -172,10 +172,10 @@ function whyUnusable(name: string, answer: Answer): {readonly reason: string; re
       remedy: 'Start each agent with the name of its own Node (--node, NODE_NAME).',
     };
   const age = ageOf(answer);
-  if (age > maxAge(answer.result) || age < -longestAhead)
+  if (age > maxAge(answer.result) || age < -maxClockSkew)
     return {reason: `its agent judged it ${age} s ago, and is to do so every ${intervalSeconds} s${why}`, remedy};
   const silence = Math.round((judgedAt - apiCurrentAt) / 1000);
-  if (silence > longestSilence) return {reason: `its agent judged it by what it had of the API ${silence} s before`, remedy};
+  if (silence > maxSilence) return {reason: `its agent judged it by what it had of the API ${silence} s before`, remedy};
   return null;
 }
 
@@ -186,11 +186,11 @@ function ageOf({now, result: {judgedAt}}: Answer): number {
 
 /** Until the interval is over, with a look that is made again in between. */
 function patienceFor({intervalSeconds, seconds}: AgentResult): number {
-  return Math.min(intervalSeconds * 1.1 + 2 * seconds + 20, mostPatience) * 1000;
+  return Math.min(intervalSeconds * 1.1 + 2 * seconds + 20, maxPatience) * 1000;
 }
 
 /** In seconds. */
-const [longestSilence, longestAhead, mostPatience] = [240, 5, 300];
+const [maxSilence, maxClockSkew, maxPatience] = [240, 5, 300];
 
 /** Between asking again, in milliseconds. */
 const pace = 3000;

@@ -11,7 +11,7 @@ export function askedScope(input: SelectionInput): ClusterScope {
   const named = input.names.map(name => parseServiceName(name, input));
   const placed = named.filter((service): service is ServiceName => service.namespace !== undefined);
   if (placed.length < named.length) return {kind: 'cluster'};
-  if (placed.length > mostNamed) return {kind: 'namespaces', namespaces: [...new Set(placed.map(({namespace}) => namespace))]};
+  if (placed.length > maxNamedServices) return {kind: 'namespaces', namespaces: [...new Set(placed.map(({namespace}) => namespace))]};
   if (placed.length > 0) return {kind: 'services', services: placed};
   if (input.allNamespaces || input.namespace === undefined) return {kind: 'cluster'};
   return {kind: 'namespaces', namespaces: [input.namespace]};
@@ -23,4 +23,4 @@ export function askedInput({flags, names, cluster}: Pick<ClusterRun, 'flags' | '
 }
 
 /** More Services than this are read by the lists of their namespaces. */
-const mostNamed = 20;
+const maxNamedServices = 20;

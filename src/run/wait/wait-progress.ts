@@ -12,10 +12,10 @@ export function firstCheckText(clean: readonly string[], pending: readonly strin
 /** A line for each node that has become clean; one for all when they are many. */
 export function cleanTexts(nodes: readonly string[], seconds: number): readonly string[] {
   const after = `as it should be after ${secondsText(seconds)}`;
-  return nodes.length > mostLines ? [`${nodes.length} nodes: ${after}`] : nodes.map(name => `${escapeText(name)}: ${after}`);
+  return nodes.length > maxLines ? [`${nodes.length} nodes: ${after}`] : nodes.map(name => `${escapeText(name)}: ${after}`);
 }
 
-const mostLines = 10;
+const maxLines = 10;
 
 /** A line for each reason why nodes are not waited for. */
 export function permanentTexts(reasons: ReadonlyMap<string, string>): readonly string[] {
@@ -25,7 +25,7 @@ export function permanentTexts(reasons: ReadonlyMap<string, string>): readonly s
     const key = reason.replaceAll(name, '\0');
     byReason.set(key, [...(byReason.get(key) ?? []), name]);
   }
-  return [...byReason.values()].slice(0, mostLines).map(names => {
+  return [...byReason.values()].slice(0, maxLines).map(names => {
     const reason = escapeText(reasons.get(names[0] ?? '') ?? '');
     return `not waited for, for time does not change it: ${nodeList(names)}: ${reason}`;
   });

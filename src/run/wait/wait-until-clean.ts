@@ -171,8 +171,8 @@ export class WaitUntilClean {
   async #pause(pauses: number): Promise<void> {
     const {clock, signal, progress} = this.#waiting.run;
     progress.say(`waiting for ${count(this.#waitedFor().length, 'node')}`);
-    const pace = Math.min((pauses + 1) * 1000, longestPause);
-    await unlessInterrupted(clock.sleep(Math.min(Math.max(pace, Math.min(this.#took, longestRest)), this.#left()), signal), signal);
+    const pace = Math.min((pauses + 1) * 1000, maxPause);
+    await unlessInterrupted(clock.sleep(Math.min(Math.max(pace, Math.min(this.#took, maxRest)), this.#left()), signal), signal);
   }
 
   async #look(): Promise<void> {
@@ -233,5 +233,5 @@ function nameOf({metadata}: ServiceObject): string {
 const unreadCode: string = nodeNotRead.code;
 
 /** In milliseconds: between looks, and after one that took longer. */
-const longestPause = 5000;
-const longestRest = 15_000;
+const maxPause = 5000;
+const maxRest = 15_000;

@@ -56,14 +56,14 @@ function readTimes({report, readAt}: WatchState): readonly string[] {
     if (at !== undefined) groups.set(at, [...(groups.get(at) ?? []), name]);
     else if (status === 'unread') never.push(name);
   }
-  const sorted = [...groups].sort(([a], [b]) => b - a).slice(0, mostTimes);
+  const sorted = [...groups].sort(([a], [b]) => b - a).slice(0, maxRepeats);
   return [
     ...sorted.map(([at, names]) => `read at ${clockTime(at)}: ${nodeList(names)}`),
     ...(never.length === 0 ? [] : [`never read: ${nodeList(never)}`]),
   ];
 }
 
-const mostTimes = 3;
+const maxRepeats = 3;
 
 /** By the clock on the wall. */
 function clockTime(at: number): string {

@@ -38,7 +38,7 @@ export function watchScreen({color, what, stream = process.stdout}: ScreenOption
     show: (report, changes, at) => {
       const read = report.nodes.filter(({status}) => status === 'checked').map(({name}) => [name, at] as const);
       const readAt = new Map([...state.readAt, ...read]);
-      change({report, readAt, changes: [...changes.toReversed(), ...state.changes].slice(0, mostChanges), trouble: '', doing: ''});
+      change({report, readAt, changes: [...changes.toReversed(), ...state.changes].slice(0, maxChanges), trouble: '', doing: ''});
     },
     trouble: trouble => change({trouble, doing: ''}),
     say: doing => change({doing}),
@@ -46,7 +46,7 @@ export function watchScreen({color, what, stream = process.stdout}: ScreenOption
   };
 }
 
-const mostChanges = 200;
+const maxChanges = 200;
 
 /** The alternate screen, with the cursor hidden; and back. */
 const enter = '\u001b[?1049h\u001b[?25l';

@@ -47,7 +47,7 @@ interface BaseChain {
   readonly isNat: boolean;
 }
 
-export interface NftWay {
+export interface NftPath {
   readonly tables: readonly NftTableSource[];
   readonly environment: Environment;
   readonly limits: WalkLimits;
@@ -57,7 +57,7 @@ export interface NftWay {
  * All base chains, as parts of a way on which there may be rules of other kinds (`R`). Of those of one hook and priority the kernel
  * asks the youngest first.
  */
-export function nftChains<R extends RuleText>({tables, environment, limits}: NftWay): readonly HookedChain<R | NftRule>[] {
+export function nftChains<R extends RuleText>({tables, environment, limits}: NftPath): readonly HookedChain<R | NftRule>[] {
   const chains = tables.flatMap(table => table.baseChains.flatMap(chain => baseChain(table, chain)));
   return chains.toReversed().map(({table, chain, hook, priority, isNat}) => ({
     ...{hook, isNat, natOrder: priority},

@@ -99,9 +99,9 @@ describe('an answer that somebody else gives', () => {
     const server = await start(long);
     const api = open(server);
     // By the bytes that come, and by what they are when they are unpacked.
-    for (const mostBytes of [1000, 100_000])
-      await expect(api.get(services, {}, {mostBytes})).rejects.toThrow(/^cannot list services in namespace shop: /);
-    await expect(api.get(services, {}, {mostBytes: 10_000_000})).resolves.toMatchObject({kind: 'ServiceList'});
+    for (const maxBytes of [1000, 100_000])
+      await expect(api.get(services, {}, {maxBytes})).rejects.toThrow(/^cannot list services in namespace shop: /);
+    await expect(api.get(services, {}, {maxBytes: 10_000_000})).resolves.toMatchObject({kind: 'ServiceList'});
   });
 
   test('is not asked for again where that was not to be', async () => {

@@ -15,8 +15,8 @@ describeWith(clusterNeeds, 'check of a live cluster', () => {
   });
   afterAll(() => cluster?.[Symbol.asyncDispose]());
 
-  type Way = 'exec' | 'debug' | 'ssh' | 'docker';
-  const flagsOf = (way: Way) => (way === 'ssh' ? cluster.ssh.flags() : ['--transport', way]);
+  type TracePath = 'exec' | 'debug' | 'ssh' | 'docker';
+  const flagsOf = (way: TracePath) => (way === 'ssh' ? cluster.ssh.flags() : ['--transport', way]);
 
   function run(args: readonly string[], options: Partial<SvcTraceOptions> = {}) {
     const {api, folder} = cluster;
@@ -29,7 +29,7 @@ describeWith(clusterNeeds, 'check of a live cluster', () => {
     return JSON.parse(stdout) as CheckReport;
   }
 
-  test.each<Way>(['exec', 'debug', 'ssh', 'docker'])(
+  test.each<TracePath>(['exec', 'debug', 'ssh', 'docker'])(
     'by %s nothing is found on healthy nodes, as in what was captured of them',
     async way => {
       const {stdout, stderr, exitCode} = await run(['check', '-A', '-o', 'json', ...flagsOf(way)]);

@@ -8,12 +8,12 @@ export interface NodeServers {
   /** By port, then by path: what kube-proxy answers. */
   readonly answers: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** A port that leads out of the network namespace, to a UNIX socket: sockets on disk know no namespaces. */
-  readonly forward: Way;
+  readonly forward: TracePath;
   /** The same the other way: who connects to the socket comes out at this port of the namespace. */
-  readonly inward: Way;
+  readonly inward: TracePath;
 }
 
-interface Way {
+interface TracePath {
   readonly port: number;
   readonly socket: string;
 }
