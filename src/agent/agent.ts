@@ -4,7 +4,7 @@ import type {Report} from '../model/report.ts';
 import type {CheckResult, SelfCheck} from './self-check.ts';
 
 export interface AgentOptions {
-  readonly analyze: Pick<SelfCheck, 'look'>;
+  readonly evaluate: Pick<SelfCheck, 'look'>;
   readonly clock: Clock;
   /** The node is looked at again after this time although nothing has changed, in milliseconds; a tenth more or less. */
   readonly intervalMs: number;
@@ -57,13 +57,13 @@ export class Agent {
 
   /** Rejects with the signal's reason when it is aborted, and does not resolve. */
   async run(signal: AbortSignal): Promise<never> {
-    const {clock, analyze, startDelayMs, onCheck} = this.#options;
+    const {clock, evaluate, startDelayMs, onCheck} = this.#options;
     await clock.sleep(startDelayMs * this.#random(), signal);
     for (;;) {
       signal.throwIfAborted();
       this.#changedAt = null;
       const begun = clock.now();
-      const look = await analyze.look(signal);
+      const look = await evaluate.look(signal);
       this.#keep(look);
       onCheck?.(look, clock.now());
       await this.#rest(look, {begun, signal});

@@ -33,9 +33,9 @@ export async function runAgent(run: AgentRun): Promise<void> {
   const {api, node, intervalMs, gracePeriodMs, timeoutMs, options, clock, signal} = run;
   const watch = new ClusterWatch(api, {onChange: () => agent.noteChange()});
   const transport = localTransport({sudo: run.sudo, onlyNode: true});
-  const analyze = new SelfCheck({api, watch, node, transport, timeoutMs, intervalMs, gracePeriodMs, options, clock});
+  const evaluate = new SelfCheck({api, watch, node, transport, timeoutMs, intervalMs, gracePeriodMs, options, clock});
   const startDelayMs = Math.min(intervalMs / 4, maxStartDelay);
-  const agent: Agent = new Agent({analyze, clock, intervalMs, gracePeriodMs, startDelayMs, onCheck: run.onCheck});
+  const agent: Agent = new Agent({evaluate, clock, intervalMs, gracePeriodMs, startDelayMs, onCheck: run.onCheck});
   const server = await servePages(pagesOf({agent, watch, run}), run.listen).catch((error: unknown) => {
     throw new Errors.CLIError(`cannot listen: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
   });

@@ -59,7 +59,7 @@ export class SelfCheck {
     let {seen, apiCurrentAt} = view;
     const diagnosis = new Diagnosis(view.api, {...options, nodesOnly: true});
     const nodes = this.#evaluation(diagnosis, signal);
-    await nodes.analyze([node]);
+    await nodes.evaluate([node]);
     const doubtful = await recheck({
       ...{diagnosis, signal, clock, gracePeriodMs, readAt: begun, nodeReadAt: nodes.readAt},
       seenToChange: service => watch.changedAt(service),
@@ -70,7 +70,7 @@ export class SelfCheck {
       },
       readNodes: names => {
         ({seen, apiCurrentAt} = view);
-        return nodes.analyze(names);
+        return nodes.evaluate(names);
       },
       say: () => {},
     });

@@ -45,12 +45,12 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
       ? null
       : new WaitUntilClean({...{run, diagnosis, nodes, scope, input, readAgain, problems, report}, limit: run.wait, startedAt: readAt});
   try {
-    await nodes.analyze(ways.names);
+    await nodes.evaluate(ways.names);
     if (wait === null)
       retract(
         await recheck({
           ...{diagnosis, readAt, readAgain, signal, clock, nodeReadAt: nodes.readAt},
-          readNodes: names => nodes.analyze(names),
+          readNodes: names => nodes.evaluate(names),
           say: text => progress.say(text),
         }),
         diagnosis,

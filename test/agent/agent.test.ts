@@ -44,7 +44,7 @@ async function looks({changes = [], takes = 1, look = found, until, options = {}
         signal.throwIfAborted();
       },
     },
-    analyze: {
+    evaluate: {
       look: async () => {
         begun.push(now / 1000);
         goTo(now + takes * 1000);
@@ -99,7 +99,7 @@ test('what an agent said last stays while it cannot look, with the reason', asyn
   };
   const agent = new Agent({
     ...{intervalMs: 60_000, gracePeriodMs: 0, startDelayMs: 0, clock},
-    analyze: {look: async () => answers.shift() ?? nothing},
+    evaluate: {look: async () => answers.shift() ?? nothing},
     onCheck: () => {
       if (answers.length === 0) stop.abort(new Error('over'));
     },

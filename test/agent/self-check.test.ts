@@ -50,8 +50,8 @@ async function start({
   });
   const transport = capturedNode(bundle, onReading);
   const times = {timeoutMs: 20_000, intervalMs: 60_000, gracePeriodMs};
-  const analyze = new SelfCheck({api, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
-  return {server, watch, look: () => analyze.look(new AbortController().signal)};
+  const evaluate = new SelfCheck({api, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
+  return {server, watch, look: () => evaluate.look(new AbortController().signal)};
 }
 
 /** A node on which commands print what was captured of it. */

@@ -29,7 +29,9 @@ describe('the image of the agents', () => {
       ['proxy-mode', Buffer.from('nftables')],
     ]);
     const asked = new Set(
-      [...firstCommands, ...furtherCommands(everything)].flatMap(({ways}) => ways[0]?.commands.map(([program = '']) => program) ?? []),
+      [...firstCommands, ...furtherCommands(everything)].flatMap(
+        ({variants}) => variants[0]?.commands.map(([program = '']) => program) ?? [],
+      ),
     );
     const there = new Set(packages.flatMap(name => programs[name] ?? []));
     expect([...asked].filter(program => !there.has(program))).toEqual(['kube-proxy']);

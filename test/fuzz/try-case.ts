@@ -20,7 +20,7 @@ export async function material(): Promise<Material> {
   const captures = ['healthy/1.36-iptables', 'healthy/1.23-iptables', 'healthy/1.36-iptables-legacy', 'settings/detect-bridge'];
   const own = captures.map(name => readFileSync(`${capturePath(name)}/nodes/node-a/iptables-save`, 'utf8'));
   const thirdParty = ['calico', 'firewalld', 'kube-router'].map(name =>
-    readFileSync(fixture(`foreign/merged/${name}.iptables-save`), 'utf8'),
+    readFileSync(fixture(`third-party/merged/${name}.iptables-save`), 'utf8'),
   );
   const six = readFileSync(`${capturePath('healthy/1.36-iptables')}/nodes/node-a/ip6tables-save`, 'utf8');
   return {dumps: [six, ...own, ...thirdParty], snapshot: await snapshotOf('healthy/1.36-iptables')};

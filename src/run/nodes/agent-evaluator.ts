@@ -61,7 +61,7 @@ export class AgentEvaluator implements NodeEvaluator {
     return this.#evaluated.follow(this.#source.names, objects);
   }
 
-  async analyze(names: readonly string[]): Promise<void> {
+  async evaluate(names: readonly string[]): Promise<void> {
     const {signal, clock, progress, isPatient} = this.#collection;
     const begun = clock.now();
     let left = await this.#ask(names.filter(name => this.#source.names.includes(name)));

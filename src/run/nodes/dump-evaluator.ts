@@ -55,7 +55,7 @@ export class DumpEvaluator implements NodeEvaluator {
     return this.#evaluated.follow(this.#names, objects);
   }
 
-  async analyze(names: readonly string[]): Promise<void> {
+  async evaluate(names: readonly string[]): Promise<void> {
     const {signal, progress} = this.#run;
     const {concurrency, timeoutMs} = this.#source;
     const wanted = new Set(names);

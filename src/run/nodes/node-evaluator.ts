@@ -14,7 +14,7 @@ export interface NodeEvaluator {
   /** Those by which nodes are reached, as far as they tell of kube-proxy. */
   readonly pods: readonly PodObject[] | null;
   /** Has these nodes judged. Rejects with an Interrupted when the run is; what was judged until then stays. */
-  analyze(names: readonly string[]): Promise<void>;
+  evaluate(names: readonly string[]): Promise<void>;
   /**
    * Looks anew for the nodes and the ways to them: both come and go. `objects` are the Nodes as they are now; null where they could not
    * be read, and then none is gone. Nodes that are gone are forgotten. Resolves to those that were not judged yet.

@@ -151,12 +151,12 @@ export class WaitUntilClean {
     // It would be asked once more, and for long.
     if (this.#isAway) return;
     // Others may have come that nobody has looked at.
-    if (this.#looks > 1) await nodes.analyze(await unlessInterrupted(this.#findNodes(), signal));
+    if (this.#looks > 1) await nodes.evaluate(await unlessInterrupted(this.#findNodes(), signal));
     const doubtful = await recheck({
       ...{diagnosis, signal, clock, readAt: this.#readAt, nodeReadAt: nodes.readAt},
       readAgain: this.#waiting.readAgain,
       gracePeriodMs: Math.max(1, Math.min(this.#left(), gracePeriod * 1000)),
-      readNodes: names => nodes.analyze(names),
+      readNodes: names => nodes.evaluate(names),
       say: text => progress.say(text),
     });
     // What keeps changing has not converged: it stands where it fails.
@@ -186,7 +186,7 @@ export class WaitUntilClean {
       const print = printOf(diagnosis.services, diagnosis.api);
       if (print !== this.#print) this.#convergence.restart();
       this.#print = print;
-      await nodes.analyze([...this.#waitedFor(), ...come]);
+      await nodes.evaluate([...this.#waitedFor(), ...come]);
     }
     this.#took = run.clock.now() - began;
   }

@@ -15,14 +15,14 @@ export interface ThirdPartyRules {
 
 /** All programs whose rules are kept as fixtures. */
 export function thirdPartyRules(): readonly ThirdPartyRules[] {
-  return readdirSync(fixture('foreign'))
+  return readdirSync(fixture('third-party'))
     .flatMap(file => /^(.*)\.iptables-restore$/.exec(file)?.[1] ?? [])
     .map(name => ({name, capture: name === 'kubelet-1.26' ? 'healthy/1.26-iptables' : 'healthy/1.36-iptables'}));
 }
 
 /** The rules of kube-proxy and of the program, as the kernel gave them back. */
 export function mergedDump(name: string): string {
-  return readFixture(`foreign/merged/${name}.iptables-save`).toString();
+  return readFixture(`third-party/merged/${name}.iptables-save`).toString();
 }
 
 /** The ipsets that the rules ask, as `ipset save` prints them; null when they ask none. */
@@ -47,7 +47,7 @@ export function addressesWith(name: string, capture: string): string {
 }
 
 function companion(name: string, suffix: string): string | null {
-  const file = fixture(`foreign/${name}.${suffix}`);
+  const file = fixture(`third-party/${name}.${suffix}`);
   return existsSync(file) ? readFileSync(file, 'utf8') : null;
 }
 
@@ -57,7 +57,7 @@ function companion(name: string, suffix: string): string | null {
  */
 export function loadMerged({name, capture}: ThirdPartyRules): {readonly dump: string; readonly leftOut: readonly string[]} {
   const base = withoutCounters(readFixture(`captures/${capture}/nodes/node-a/iptables-save`).toString());
-  const lines = readFixture(`foreign/${name}.iptables-restore`).toString().split('\n');
+  const lines = readFixture(`third-party/${name}.iptables-restore`).toString().split('\n');
   const leftOut: string[] = [];
   for (;;) {
     const {status, stdout, stderr} = restore(base, lines.join('\n'), ipsets(name) ?? '');
@@ -71,13 +71,13 @@ export function loadMerged({name, capture}: ThirdPartyRules): {readonly dump: st
 }
 
 function restore(base: string, thirdParty: string, sets: string): {status: number | null; stdout: string; stderr: string} {
-  const folder = mkdtempSync(join(tmpdir(), 'foreign-'));
+  const folder = mkdtempSync(join(tmpdir(), 'third-party-'));
   try {
     for (const [file, content] of Object.entries({base, thirdParty, sets})) writeFileSync(join(folder, file), content);
     const script = [
       'ipset restore <sets',
       'iptables-nft-restore <base',
-      'iptables-nft-restore --noflush <foreign',
+      'iptables-nft-restore --noflush <thirdParty',
       'iptables-nft-save',
     ].join(' && ');
     return spawnSync('unshare', ['--net', 'sh', '-c', script], {cwd: folder, encoding: 'utf8', maxBuffer: 2 ** 26});
