@@ -24,7 +24,7 @@ export function expectationOf(expected: ExpectedRuleset): Expectation<PortOnNode
   };
 }
 
-/** A ruleset that was read as something to compare with: all its rules are of the frame. */
+/** A ruleset that was read as something to compare with: all its rules are base rules. */
 export function expectationFrom(ruleset: Ruleset): Expectation<never> {
   const baseRules = new Map<string, readonly string[]>();
   for (const table of ruleset.tables.values()) {

@@ -104,7 +104,7 @@ export function rulesIn(expected: ExpectedRuleset, place: string): readonly stri
 }
 
 /**
- * All rules of the Services, chain by chain, without those of the frame. The chains of a Service are called by what they are,
+ * All rules of the Services, chain by chain, without the base rules. The chains of a Service are called by what they are,
  * `SVC` or `EXT`, and those of endpoints by where they lead: `SEP 10.244.1.5:8080`. With several Service ports their names
  * stand behind: `SVC shop/web:http`.
  */

@@ -131,7 +131,7 @@ function rulesOf(node: NodeDump, family: Family, {api, view}: {readonly api: Sna
 
 /**
  * What KUBE-MARK-DROP of kube-proxy up to 1.24 marks, the kubelet drops on the way into the node and out of it. The expected
- * rules take it as dropped on every way, so here the actual ones do.
+ * rules count it as dropped on every path, so here the actual rules do too.
  */
 function droppingMarked(ruleset: Ruleset, expected: ExpectedRuleset): ChainSource {
   const isMark = (table: string, name: string): boolean => table === 'nat' && name === 'KUBE-MARK-DROP';
@@ -184,7 +184,7 @@ function packetsFor(
   );
 }
 
-/** What becomes of a packet; the kernel draws lots in steps of 2^-31. */
+/** The outcome of a packet; the kernel's random match works in steps of 2^-31. */
 function ends(rules: ChainSource, packet: Packet, environment: Environment): readonly string[] {
   const outcomes = walkPacket(rules, packet, environment);
   return outcomes

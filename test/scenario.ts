@@ -7,7 +7,7 @@ import type {ApiObjects, NodeDump, Snapshot} from '../src/model/snapshot.ts';
 import {EditableDump} from './editable-dump.ts';
 import {snapshotOf} from './fixtures.ts';
 
-/** A capture whose dumps and objects a test changes in memory before it is judged. */
+/** A capture whose dumps and objects a test changes in memory before it is evaluated. */
 export class Scenario {
   readonly #origin: Snapshot;
   #api: ApiObjects;

@@ -1,7 +1,7 @@
 import type {Plugin} from 'esbuild';
 
 /**
- * What oclif finds commands, plugins, settings and compilers with, in a program where all of that is settled by the build
+ * What oclif finds commands, plugins, settings and compilers with, in a program where the build already decides all of that
  * (src/cli/built-plugin.ts). It would be loaded at every start.
  */
 const unused = ['lilconfig', 'minimatch', 'semver', 'tinyglobby', 'typescript'];

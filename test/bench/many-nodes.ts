@@ -1,4 +1,4 @@
-// `npm run bench:nodes`: what `check` costs on many live nodes. The nodes are in hand a few at a time, so ten times as many must not
+// `npm run bench:nodes`: what `check` costs on many live nodes. The nodes are in memory a few at a time, so ten times as many must not
 // take much more memory. Ratios can be compared between machines; seconds and mebibytes cannot.
 import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';

@@ -1,6 +1,6 @@
 /** What `write-cluster.ts` leaves in its folder: two bundles of one cluster, and what can be asked of them. */
 export interface WrittenBundles {
-  /** Where the rules are as they should be. */
+  /** For a node in sync. */
   readonly before: string;
   /** The same, but rules are missing on the first node. Files that do not differ are the same ones. */
   readonly after: string;

@@ -53,7 +53,7 @@ describeWith(['promtool'], 'by promtool', () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-trace-promtool-'));
     try {
       const shown = blocks.find(text => text.includes('scrape_configs')) ?? '';
-      // Debian's Prometheus knows nothing of Kubernetes.
+      // Debian's Prometheus is built without Kubernetes service discovery.
       const config = shown.replace(/kubernetes_sd_configs:\n(?: {6}.*\n)+/, 'static_configs: []\n');
       expect(config).not.toBe(shown);
       symlinkSync(join(deployFolder, 'monitoring/svc-trace.rules.yaml'), join(folder, 'svc-trace.rules.yaml'));

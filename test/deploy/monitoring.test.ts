@@ -158,7 +158,7 @@ describeWith(['promtool'], 'by promtool', () => {
     }
   });
 
-  test.each(captureNames('faults', 'nftables', 'ipvs'))('the metrics of a check are as they should be: %s', async name => {
+  test.each(captureNames('faults', 'nftables', 'ipvs'))('the metrics of a check match its report: %s', async name => {
     const text = prometheus(diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}), plain);
     expect(await execa('promtool', ['check', 'metrics'], {input: `${text}\n`})).toMatchObject({stdout: '', stderr: ''});
   });

@@ -5,7 +5,7 @@ import {readFixture, snapshotOf} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
 import {scenario} from '../scenario.ts';
 import type {Destination} from './kernel/questions.ts';
-import {disagreements, pooledShares, type ProbeComparison} from './kernel/compare.ts';
+import {disagreements, pooledShares, type KernelComparison} from './kernel/compare.ts';
 import {Experiment, type ExperimentSettings} from './kernel/experiment.ts';
 
 type Case = Omit<ExperimentSettings, 'snapshot' | 'backend'> & {readonly capture: string};
@@ -21,8 +21,8 @@ const backend = 'nftables';
 describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'packet says what the kernel does with nftables', () => {
   describe.each(cases)('with the tables of $capture $node', given => {
     let experiment: Experiment;
-    let once: readonly ProbeComparison[];
-    let twice: readonly (readonly [first: ProbeComparison, second: ProbeComparison])[];
+    let once: readonly KernelComparison[];
+    let twice: readonly (readonly [first: KernelComparison, second: KernelComparison])[];
 
     beforeAll(async () => {
       experiment = await Experiment.open({...given, backend, snapshot: await snapshotOf(given.capture)});
@@ -47,10 +47,10 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'packet say
     test('endpoints get the shares that packet says', () => expect(pooledShares(once)).toEqual([]));
 
     test('a client comes back to its endpoint where a Service has session affinity, and packet says so', () => {
-      const first = twice.map(([trial]) => trial);
+      const first = twice.map(([comparison]) => comparison);
       expect(first.length).toBeGreaterThan(10);
       expect([...first.flatMap(disagreements), ...pooledShares(first)]).toEqual([]);
-      expect(twice.flatMap(trials => experiment.strayed(trials))).toEqual([]);
+      expect(twice.flatMap(comparisons => experiment.strayed(comparisons))).toEqual([]);
     });
   });
 
@@ -66,8 +66,8 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'packet say
       if (file !== 'nft.json') given.file('node-a', file, text);
       await using experiment = await Experiment.open({snapshot: given.snapshot(), node: 'node-a', backend, podInterface: 'cni0'});
       const services = experiment.questions.filter(({sticky, from, query}) => !sticky && (from !== 'node' || query.family === 'IPv4'));
-      const trials = await experiment.try([...services, ...experiment.questionsAbout(otherDestinations)]);
-      expect([...trials.flatMap(disagreements), ...pooledShares(trials)]).toEqual([]);
+      const comparisons = await experiment.try([...services, ...experiment.questionsAbout(otherDestinations)]);
+      expect([...comparisons.flatMap(disagreements), ...pooledShares(comparisons)]).toEqual([]);
       expect(experiment.read.map(({held}) => held)).toEqual(experiment.read.map(({given: loaded}) => loaded));
     });
   });

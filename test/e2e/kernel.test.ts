@@ -10,7 +10,7 @@ import {svcTraceCommand} from '../executable.ts';
 import {capturePath, snapshotOf} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
 import {scenario} from '../scenario.ts';
-import {disagreements, pooledShares, predictionOf, type ProbeComparison} from './kernel/compare.ts';
+import {disagreements, pooledShares, predictionOf, type KernelComparison} from './kernel/compare.ts';
 import {Experiment, type ExperimentSettings} from './kernel/experiment.ts';
 import type {BackendName} from './kernel/load-rules.ts';
 import {isRedirectedElsewhere, otherDestinations} from './kernel/other-destinations.ts';
@@ -47,8 +47,8 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
 
   describe.each(cases)('with the rules of $capture $node loaded by iptables-$backend', given => {
     let experiment: Experiment;
-    let once: readonly ProbeComparison[];
-    let twice: readonly (readonly [first: ProbeComparison, second: ProbeComparison])[];
+    let once: readonly KernelComparison[];
+    let twice: readonly (readonly [first: KernelComparison, second: KernelComparison])[];
 
     beforeAll(async () => {
       experiment = await Experiment.open({...given, snapshot: await snapshotOf(given.capture)});
@@ -71,9 +71,9 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
     test('endpoints get the shares that packet says', () => expect(pooledShares(once)).toEqual([]));
 
     test('a client comes back to its endpoint where a Service has session affinity, and packet says so', () => {
-      const first = twice.map(([trial]) => trial);
+      const first = twice.map(([comparison]) => comparison);
       expect([...first.flatMap(disagreements), ...pooledShares(first)]).toEqual([]);
-      expect(twice.flatMap(trials => experiment.strayed(trials))).toEqual([]);
+      expect(twice.flatMap(comparisons => experiment.strayed(comparisons))).toEqual([]);
     });
 
     if (given !== cases[0]) return;
@@ -85,12 +85,12 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
         writeFileSync(join(bundle, 'nodes', given.node, 'addresses.json'), experiment.addresses);
         const some = once.filter((_, at) => at % 80 === 7);
         expect(
-          (await Promise.all(some.map(trial => printed(trial, ['--from', bundle, '--node', given.node])))).flatMap(disagreements),
+          (await Promise.all(some.map(comparison => printed(comparison, ['--from', bundle, '--node', given.node])))).flatMap(disagreements),
         ).toEqual([]);
         const dump = join(bundle, 'nodes', given.node, 'iptables-save');
         const fromDump = some.filter(({question}) => question.query.family === 'IPv4').slice(0, 4);
         const own = ['--from', dump, '--local-address', '172.18.0.11', '--local-address', '10.244.11.1'];
-        expect((await Promise.all(fromDump.map(trial => printed(trial, own)))).flatMap(disagreements)).toEqual([]);
+        expect((await Promise.all(fromDump.map(comparison => printed(comparison, own)))).flatMap(disagreements)).toEqual([]);
       } finally {
         rmSync(bundle, {recursive: true});
       }
@@ -104,10 +104,10 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
         given.file('node-a', file, readFileSync(join(import.meta.dirname, `kernel/other-rules.${file}`), 'utf8'));
       await using experiment = await Experiment.open({snapshot: given.snapshot(), node: 'node-a', backend});
       expectSameRules(experiment);
-      const trials = await experiment.try(
+      const comparisons = await experiment.try(
         experiment.questionsAbout(otherDestinations).filter(question => !isRedirectedElsewhere(question)),
       );
-      expect([...trials.flatMap(disagreements), ...pooledShares(trials)]).toEqual([]);
+      expect([...comparisons.flatMap(disagreements), ...pooledShares(comparisons)]).toEqual([]);
     });
   });
 });
@@ -121,10 +121,10 @@ function expectSameRules({read, leftOut}: Experiment): void {
   for (const {given, held} of read) expect(held).toEqual(given);
 }
 
-/** The same trial with what the built executable says in the place of what the library says. */
-async function printed(trial: ProbeComparison, args: readonly string[]): Promise<ProbeComparison> {
-  const {source, destination, port, protocol} = trial.question.query;
+/** The same comparison with what the built executable says in the place of what the library says. */
+async function printed(comparison: KernelComparison, args: readonly string[]): Promise<KernelComparison> {
+  const {source, destination, port, protocol} = comparison.question.query;
   const packet = ['--source', source, '--destination', destination, '--port', String(port), '--protocol', protocol];
   const {stdout} = await execa(...svcTraceCommand(['packet', ...args, ...packet, '-o', 'json']));
-  return {...trial, prediction: predictionOf(JSON.parse(stdout) as Pick<PacketAnswer, 'outcomes'>)};
+  return {...comparison, prediction: predictionOf(JSON.parse(stdout) as Pick<PacketAnswer, 'outcomes'>)};
 }

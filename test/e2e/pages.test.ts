@@ -20,7 +20,7 @@ function run(...args: readonly string[]) {
   return execa(process.execPath, [bin, ...args, '--from', from], {reject: false, stdin: 'ignore'});
 }
 
-test('check writes a page with the way of packets to the Service that has a finding, and no other', async () => {
+test('check writes a page with the packet path of the Service that has a finding, and of no other', async () => {
   const file = join(folder, 'report.html');
   const {stdout, stderr, exitCode} = await run('check', '-A', '-o', 'html', '--output-file', file);
   expect({stdout, stderr, exitCode}).toEqual({stdout: '', stderr: '', exitCode: 1});

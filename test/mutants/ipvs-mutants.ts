@@ -12,7 +12,7 @@ export interface IpvsMutant {
   readonly content: string;
 }
 
-/** Every virtual server, real server, element, set, address and rule of the frame deleted, and each changed in the ways that it can be. */
+/** Every virtual server, real server, element, set, address and base rule deleted, and each changed in the ways that it can be. */
 export function ipvsMutants(node: NodeDump): readonly IpvsMutant[] {
   return [
     ...mutantsOf(node, 'ipvsadm-save', serverChanges),

@@ -10,19 +10,19 @@ import {pathOutcomeText, isSameOutcome, Walker, type Walked} from './outcomes.ts
 import {type Mutation, mutate, mutationsOf} from './mutations.ts';
 import {bystanders, type PacketSetup, packetsFor, packetsOf} from './packets.ts';
 
-/** What became of one mutant. */
+/** The verdict on one mutant. */
 export interface Examined {
   readonly mutation: Mutation;
   /** Findings that the dump did not have before the change. */
   readonly findings: readonly Finding[];
-  /** Packets that fare differently, in words; a few of them. */
+  /** Packets whose outcome changed, in words; a few of them. */
   readonly changed: readonly string[];
-  /** Services whose packets fare differently. */
+  /** Services with a packet whose outcome changed. */
   readonly services: readonly string[];
   readonly verdict: 'found' | 'harmless' | 'missed' | 'false alarm';
 }
 
-/** One dump of a healthy capture, with the fates of all its packets: mutants are held against it. */
+/** One dump of a healthy capture with the outcomes of all its packets: the reference that mutants are compared with. */
 export class Laboratory {
   readonly mutations: readonly Mutation[];
   readonly #snapshot: Snapshot;
@@ -115,7 +115,7 @@ export class Laboratory {
   }
 }
 
-/** Some finding to act on is about the node as a whole, or those that are there name every Service whose packets fare differently. */
+/** An actionable finding covers the whole node, or the findings name every Service with a packet whose outcome changed. */
 function isSaid(services: readonly string[], findings: readonly Finding[]): boolean {
   const loud = findings.filter(({severity, code}) => severity !== 'info' && /^ST[234]/.test(code));
   const named = new Set(loud.map(({service}) => (service === undefined ? null : `${service.namespace}/${service.name}`)));
@@ -123,7 +123,7 @@ function isSaid(services: readonly string[], findings: readonly Finding[]): bool
 }
 
 /**
- * Warnings of what will bite on the next change, though no packet fares differently yet: a health-check port or a hook of the
+ * Warnings of what will break on the next change, although no outcome has changed yet: a health-check port or a hook of the
  * filter table that only matters once the policy is DROP or the chain behind it is filled.
  */
 const hazards: ReadonlySet<string> = new Set(['ST219', 'ST301']);

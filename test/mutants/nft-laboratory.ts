@@ -19,7 +19,7 @@ interface Sent {
   readonly facts: NodeContext['facts'];
 }
 
-/** One healthy node of nftables mode: its mutants are held against what becomes of the packets of all Services. */
+/** One healthy node in nftables mode, with the outcomes of the packets of all Services: the reference for its mutants. */
 export class NftLaboratory {
   readonly mutations: readonly NftMutation[];
   readonly #snapshot: Snapshot;
@@ -38,7 +38,7 @@ export class NftLaboratory {
     this.#before = this.#pathOutcomes(parseNftText(text));
   }
 
-  /** Null when the mutant is found, as loudly as it deserves: loud when a packet fares differently, and only then. */
+  /** Null when the mutant is found with the right severity: error or warning only when a packet's outcome changes. */
   failure({kind, place, text}: NftMutation): string | null {
     const found = this.#findings(text);
     const pathOutcomes = this.#pathOutcomes(parseNftText(text));

@@ -5,7 +5,7 @@ import type {Environment} from '../../src/trace/packet.ts';
 import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
 import type {TestPacket} from './packets.ts';
 
-/** Where a packet ends: every end with its probability. Two packets fare alike when all ends and probabilities are alike. */
+/** Where a packet ends: every end with its probability. Two outcomes are the same when all ends and probabilities are. */
 export type PathOutcome = ReadonlyMap<string, number>;
 
 /** A packet, with the endpoint that already knows its sender (`recent`). */
@@ -16,7 +16,7 @@ export interface Walk {
 
 export interface Walked extends Walk {
   readonly pathOutcome: PathOutcome;
-  /** The chains that were looked into, as `table/chain`. Nothing in any other chain can change the fate. */
+  /** The chains that the walk entered, as `table/chain`. No other chain can change the outcome. */
   readonly chains: ReadonlySet<string>;
 }
 

@@ -24,8 +24,8 @@ export interface PacketSetup {
 }
 
 /**
- * Packets to every address of every Service from every kind of source, written down from the API objects alone: what the
- * judge thinks worth trying is not asked. Beside them are some that are for no Service.
+ * Packets to every address of every Service from every kind of source, written down from the API objects alone: the
+ * analysis does not choose them. Some packets that are for no Service are added.
  */
 export function packetsOf(setup: PacketSetup): readonly TestPacket[] {
   const services = (setup.api.services ?? []).flatMap(service => servicePackets(service, setup));
@@ -147,10 +147,10 @@ function isLoopback(address: string): boolean {
 
 const martian = 'a neighbour who writes to 127.0.0.1';
 
-/** What packets are for that are for no Service. What somebody else's rules do to them alone is none of the tool's business. */
+/** Labels packets that are for no Service. What third-party rules do to these alone is not reported. */
 export const bystanders: ReadonlySet<string> = new Set(['the way out', 'the node itself', 'pod to pod', 'health checks']);
 
-/** Packets that are for no Service and must fare as ever. */
+/** Packets that are for no Service: their outcome must not change. */
 function otherPackets(setup: PacketSetup): readonly TestPacket[] {
   const {family, nodeAddresses} = setup;
   const senders = usualSenders(setup);

@@ -2,7 +2,7 @@ import process from 'node:process';
 import {snapshotOf} from '../fixtures.ts';
 import {NftLaboratory} from './nft-laboratory.ts';
 
-/** Tries every mutant of every ruleset of nftables mode, and gives back how many were judged wrongly. */
+/** Tries every mutant of every ruleset of nftables mode, and returns how many got a wrong verdict. */
 export async function runNftMutants(wanted: string): Promise<number> {
   let missed = 0;
   for (const capture of ['1.31', '1.33', '1.36', 'masquerade-all', 'nodeport-all']) {

@@ -48,7 +48,7 @@ function keyOf(kind: MutationKind, verdict: Verdict): string {
   return `${kind}/${verdict}`;
 }
 
-/** A mutant that was not judged as it should be, for whoever is to find out why. */
+/** A mutant with a wrong verdict, with what is needed to debug it. */
 export function describe({mutation, findings, changed, verdict}: Examined): string {
   return [
     `${verdict}: ${mutation.kind} of line ${mutation.line} in table ${mutation.table}`,

@@ -4,11 +4,11 @@ import type {Sent} from './lab.ts';
 import type {Question} from './questions.ts';
 import {chanceOf, type Share} from './shares.ts';
 
-/** What `packet` says about a question, by fate. */
+/** The answer of `packet` to a question, by outcome. */
 export type Prediction = ReadonlyMap<string, {readonly probability: number; readonly masquerade: boolean}>;
 
 /** A question, what `packet` says, and what the kernel did. */
-export interface ProbeComparison {
+export interface KernelComparison {
   readonly question: Question;
   readonly prediction: Prediction;
   readonly sent: readonly Sent[];
@@ -31,7 +31,7 @@ export function predictionOf({outcomes}: Pick<PacketAnswer, 'outcomes'>): Predic
 }
 
 /** In words: all in which the kernel did not do what `packet` says. */
-export function disagreements({question, prediction, sent}: ProbeComparison): readonly string[] {
+export function disagreements({question, prediction, sent}: KernelComparison): readonly string[] {
   const seen = Map.groupBy(sent, ({pathOutcome}) => pathOutcome as string);
   return [...new Set([...prediction.keys(), ...seen.keys()])].flatMap(pathOutcome => {
     const packets = seen.get(pathOutcome) ?? [];
@@ -53,13 +53,13 @@ export function disagreements({question, prediction, sent}: ProbeComparison): re
  * The shares of questions put together: of those that have the same answer, and of those that are answered by the same chances,
  * such as all of three endpoints with a third each. So many packets leave little to chance.
  */
-export function pooledShares(trials: readonly ProbeComparison[]): readonly string[] {
-  const sameChances = Map.groupBy(trials, ({prediction}) =>
+export function pooledShares(comparisons: readonly KernelComparison[]): readonly string[] {
+  const sameChances = Map.groupBy(comparisons, ({prediction}) =>
     chancesOf(prediction)
       .map(chance => chance.toFixed(4))
       .join(' '),
   );
-  const sameAnswer = Map.groupBy(trials, ({prediction}) => answerText(prediction));
+  const sameAnswer = Map.groupBy(comparisons, ({prediction}) => answerText(prediction));
   return [...sameChances, ...sameAnswer].flatMap(([pool, members]) => {
     const total = members.reduce((sum, {sent}) => sum + sent.length, 0);
     return chancesOf(members[0]?.prediction ?? new Map()).flatMap((probability, at) => {

@@ -2,7 +2,7 @@ import {canonicalAddress} from '../../../src/model/address.ts';
 import type {Flow} from './agent.ts';
 import type {Namespace} from './namespace.ts';
 
-/** What a node's connection tracking took down of a connection: where its answers come from and where they go. */
+/** A node's conntrack entry of a connection: where its replies come from and where they go. */
 export interface Connection {
   /** The endpoint. */
   readonly answersFrom: {readonly address: string; readonly port: number};

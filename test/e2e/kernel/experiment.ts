@@ -3,7 +3,7 @@ import {environmentOf} from '../../../src/analyze/outcomes/environment.ts';
 import {askPacket, type PacketAnswer, type PacketNode, walkRules} from '../../../src/analyze/packet-query.ts';
 import {packetOf} from '../../../src/analyze/outcomes/probes.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
-import {answerText, predictionOf, type Prediction, type ProbeComparison} from './compare.ts';
+import {answerText, predictionOf, type Prediction, type KernelComparison} from './compare.ts';
 import {Lab, type PlacedFlow} from './lab.ts';
 import {type BackendName, loadIptables, type RulesUnderTest} from './load-rules.ts';
 import {loadNft} from './load-nft.ts';
@@ -76,7 +76,7 @@ export class Experiment implements AsyncDisposable {
   }
 
   /** Sends so many packets that no outcome can be missed by chance, if questions with the same answer are taken together. */
-  async try(questions: readonly Question[]): Promise<readonly ProbeComparison[]> {
+  async try(questions: readonly Question[]): Promise<readonly KernelComparison[]> {
     const asked = questions.map(question => ({question, prediction: predictionOf(this.ask(question))}));
     const alike = Map.groupBy(asked, ({prediction}) => answerText(prediction));
     return this.#send(
@@ -90,21 +90,21 @@ export class Experiment implements AsyncDisposable {
   }
 
   /** Sends from clients that are new to a Service, and from the same clients once more. */
-  async tryTwice(questions: readonly Question[]): Promise<readonly (readonly [first: ProbeComparison, second: ProbeComparison])[]> {
-    const done: (readonly [ProbeComparison, ProbeComparison])[] = [];
+  async tryTwice(questions: readonly Question[]): Promise<readonly (readonly [first: KernelComparison, second: KernelComparison])[]> {
+    const done: (readonly [KernelComparison, KernelComparison])[] = [];
     for (let left = questions; left.length > 0; ) {
       await this.#loaded.forgetClients();
       const round = chooseClients(left);
       const asked = round.map(({question, sources}) => ({question, sources, prediction: predictionOf(this.ask(question))}));
       const [first, second] = [await this.#send(asked), await this.#send(asked)];
-      done.push(...first.flatMap((trial, at) => (second[at] === undefined ? [] : [[trial, second[at]] as const])));
+      done.push(...first.flatMap((comparison, at) => (second[at] === undefined ? [] : [[comparison, second[at]] as const])));
       left = left.filter(question => !round.some(chosen => chosen.question === question));
     }
     return done;
   }
 
   /** In words: all clients that did not come back to where they were sent first, or of which `packet` says otherwise. */
-  strayed([first, second]: readonly [ProbeComparison, ProbeComparison]): readonly string[] {
+  strayed([first, second]: readonly [KernelComparison, KernelComparison]): readonly string[] {
     return first.sent.flatMap(({flow, pathOutcome}, at) => {
       const back = second.sent[at]?.pathOutcome;
       const said = [...this.#askAgain(first.question, pathOutcome).keys()].join(' or ');
@@ -114,7 +114,7 @@ export class Experiment implements AsyncDisposable {
     });
   }
 
-  /** What becomes of a second packet from a sender whose first one met a fate, and who stands on the lists of that way since. */
+  /** The outcome of a second packet from a sender whose first packet put it on the lists of that path. */
   #askAgain(question: Question, pathOutcome: string): Prediction {
     const {from, query} = question;
     const ways = this.ask(question).outcomes.filter(outcome => predictionOf({outcomes: [outcome]}).has(pathOutcome));
@@ -126,8 +126,8 @@ export class Experiment implements AsyncDisposable {
   }
 
   async #send(
-    asked: readonly (Omit<ProbeComparison, 'sent'> & {readonly sources: readonly string[]})[],
-  ): Promise<readonly ProbeComparison[]> {
+    asked: readonly (Omit<KernelComparison, 'sent'> & {readonly sources: readonly string[]})[],
+  ): Promise<readonly KernelComparison[]> {
     const flows = asked.flatMap(({question, prediction, sources}) => {
       const isDrawn = prediction.size > 1 && prediction.has('drop');
       return sources.map(source => ({...this.#flow(question, source), isDrawn}));

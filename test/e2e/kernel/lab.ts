@@ -17,10 +17,10 @@ export interface LabSettings {
   readonly ports: readonly number[];
 }
 
-/** A packet that was sent, and what became of it. */
+/** A packet that was sent, with its outcome. */
 export interface Sent {
   readonly flow: PlacedFlow;
-  /** What the node's connection tracking took down of it; null when it took down nothing. */
+  /** The node's conntrack entry of it; null when there is none. */
   readonly connection: Connection | null;
   readonly pathOutcome: PathOutcome;
 }
@@ -30,8 +30,8 @@ export interface Sent {
  *
  *     outside (172.18.0.1, the other nodes and their pods, clients) ── eth0 node podInterface ── pods
  *
- * Pods and the world are silent: what the node took down of a packet is still there when it is read, and a packet that is refused
- * was refused by a rule. The node itself answers at all ports that anything is sent to, for the same reason.
+ * Pods and external hosts never answer, so a conntrack entry is still there when it is read, and a packet that is refused was
+ * refused by a rule. The node itself answers at all ports that anything is sent to, for the same reason.
  */
 export class Lab implements AsyncDisposable {
   readonly #places: Readonly<Record<Place, Namespace>>;
@@ -69,7 +69,7 @@ export class Lab implements AsyncDisposable {
   }
 
   /**
-   * Sends all flows and tells what became of each. One that seems to be lost is sent again, with more patience: an IPv6 refusal
+   * Sends all flows and returns the outcome of each. One that seems to be lost is sent again with a longer timeout: an IPv6 refusal
    * that comes while `connect` is still at work is told only when the packet is sent a second time, after a second.
    */
   async send(flows: readonly PlacedFlow[]): Promise<readonly Sent[]> {
@@ -129,7 +129,7 @@ COMMIT
 
 export interface PlacedFlow extends Flow {
   readonly from: Place;
-  /** It may be dropped by chance: sent again, it would draw lots again. */
+  /** It may be dropped by chance: sent again, the random match would be evaluated again. */
   readonly isDrawn: boolean;
 }
 
@@ -143,7 +143,7 @@ const nodeSettings = {
   '/proc/sys/net/ipv4/conf/default/rp_filter': '0',
   '/proc/sys/net/ipv4/conf/all/send_redirects': '0',
   '/proc/sys/net/ipv4/conf/default/send_redirects': '0',
-  // Every refusal is to be told, not a few of them a second.
+  // The kernel must report every refusal, not only a few per second.
   '/proc/sys/net/ipv4/icmp_ratemask': '0',
   '/proc/sys/net/ipv6/icmp/ratelimit': '0',
 } as const;

@@ -38,7 +38,7 @@ export interface Translated {
 }
 
 /**
- * Whether the kernel masqueraded packets that met one fate. Where the new source address is the old one only the source port can
+ * Whether the kernel masqueraded packets with one outcome. Where the new source address is the old one only the source port can
  * tell, and that for nearly every packet, not for each: there the majority counts.
  */
 export function isMasqueraded(packets: readonly Translated[]): boolean | 'in part' {

@@ -1,4 +1,4 @@
-/** So many packets of all met a fate that each meets with this probability. */
+/** How many of all packets had an outcome that each has with this probability. */
 export interface Share {
   readonly count: number;
   readonly total: number;

@@ -88,7 +88,7 @@ describe('an API server that cannot be used ends the run with exit code 3, with 
       says: /from an authority that the kubeconfig does not trust/,
     },
     {
-      what: 'it has too much to do for ever',
+      what: 'it has too much to do forever',
       options: {faults: [{kind: 'status', status: 429, retryAfter: 0, match: /services\?/}]},
       says: /too much to do \(429 Too Many Requests.*--concurrency/,
     },
@@ -187,13 +187,13 @@ describe('a node that cannot be read takes nothing from the others', () => {
     readonly says: RegExp;
   }>([
     {
-      what: 'it hangs for ever when it is opened',
+      what: 'it hangs forever when it is opened',
       faults: [{kind: 'hang', match: open}],
       args: ['--node-timeout', '2s'],
       says: /no answer within 2 s/,
     },
     {
-      what: 'it hangs for ever in the middle',
+      what: 'it hangs forever in the middle',
       faults: [{kind: 'hang', match: dumpOf('node-b')}],
       args: ['--node-timeout', '2s'],
       says: /no answer within 2 s: iptables-save not read/,

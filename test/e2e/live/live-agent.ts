@@ -17,7 +17,7 @@ export const confined = [
   ...['setpriv', '--no-new-privs', '--bounding-set=-all,+net_admin,+net_raw', '--inh-caps=-all,+net_admin,+net_raw'],
 ];
 
-/** An agent on a node of a live cluster, with its pod. It looks every second, and lets a change settle for one. */
+/** An agent on a node of a live cluster, with its pod. It checks every second, with a grace period of one second. */
 export class LiveAgent implements AsyncDisposable {
   readonly process: ReturnType<typeof svcTrace>;
   readonly #cluster: LiveCluster;

@@ -7,18 +7,18 @@ import {writeProgram} from './write-program.ts';
 /** How the nodes of a cluster are reached by ssh: each has a real sshd of its own, which is started for a connection, on the node. */
 export interface SshAccess {
   /** Flags of the command line, for a key that the nodes take and host keys that are known, or for others. */
-  flags(keys?: {readonly key?: 'user' | 'stranger'; readonly known?: 'known' | 'known-otherwise' | 'known-nobody'}): readonly string[];
+  flags(keys?: {readonly key?: 'user' | 'unknown'; readonly known?: 'known' | 'known-otherwise' | 'known-nobody'}): readonly string[];
 }
 
 /** `bin` comes first in the PATH of those who log in. All files go to `folder`. */
 export function makeSshAccess(folder: string, nodes: readonly LiveNode[], bin: string): SshAccess {
   mkdirSync('/run/sshd', {recursive: true});
   mkdirSync(folder);
-  for (const name of ['host', 'user', 'stranger']) newKey(join(folder, name));
+  for (const name of ['host', 'user', 'unknown']) newKey(join(folder, name));
   copyFileSync(join(folder, 'user.pub'), join(folder, 'authorized'));
   for (const [file, key] of [
     ['known', 'host'],
-    ['known-otherwise', 'stranger'],
+    ['known-otherwise', 'unknown'],
   ] as const) {
     writeFileSync(join(folder, file), `* ${readFileSync(join(folder, `${key}.pub`), 'utf8')}`);
   }
