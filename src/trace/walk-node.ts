@@ -1,7 +1,7 @@
 import type {NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {Rule, Ruleset} from '../model/ruleset.ts';
 import {startBranch} from './branch.ts';
-import {doubtCut, nftChains, tablesOf} from './nftables/walk-nft-packet.ts';
+import {undecideTruncated, nftChains, tablesOf} from './nftables/walk-nft-packet.ts';
 import type {Outcome} from './outcome.ts';
 import type {Environment, Packet} from './packet.ts';
 import {inOrder, routePacket} from './route-packet.ts';
@@ -37,7 +37,7 @@ export function walkNode(
   const ends = routePacket({chains, environment}, startBranch<Rule | NftRule>(packet));
   noteWalk(nft, limits);
   for (const context of contexts) noteWalk(context.rules, context);
-  return summarise(doubtCut(ends, tables));
+  return summarise(undecideTruncated(ends, tables));
 }
 
 /** A table of iptables-nft that the dump of iptables holds too, and tells more of. */

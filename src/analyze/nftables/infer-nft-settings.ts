@@ -1,7 +1,7 @@
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {Hypothesis} from '../../expect/hypothesis.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
-import {describeSeen, seenDetector, shortCutDetector} from '../../expect/nftables/seen-detector.ts';
+import {describeSeen, seenDetector, bypassDetector} from '../../expect/nftables/seen-detector.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
@@ -65,7 +65,7 @@ function otherDetector(
   const found = describeSeen(seen);
   if (configured === describeDetector(found)) return null;
   // Where other rules tell pods as configured, it is that one rule which is wrong.
-  const cut = shortCutDetector(actual);
+  const cut = bypassDetector(actual);
   if (cut !== null && found !== 'all' && describeDetector(cut) === configured) return null;
   const hypothesis: Hypothesis = found === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: found};
   const symptom = otherDetectorSymptom(family === 'ip' ? 'IPv4' : 'IPv6', {found: describeDetector(found), configured});

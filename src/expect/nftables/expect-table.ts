@@ -16,7 +16,7 @@ export interface ExpectTableInput {
   readonly config: ProxyConfig;
   readonly facts: NodeFacts;
   readonly family: Family;
-  /** Only for what the node alone can tell: which of two Services that claim one address has got it, and its addresses where no Node tells them. */
+  /** Used only for what the API does not determine: which of two Services that claim one address has it, and the node's addresses where the Node was not read. */
   readonly table: NftTable | null;
 }
 

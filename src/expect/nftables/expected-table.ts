@@ -19,7 +19,7 @@ export interface PortObjects {
 
 /**
  * The table `kube-proxy` that should be on one node in one family. The objects of a Service port are made when they are asked for
- * and not kept; a walk asks only for those on its way.
+ * and not kept; a walk asks only for those on its path.
  */
 export class ExpectedTable implements NftTableSource {
   readonly id: string;
@@ -34,15 +34,15 @@ export class ExpectedTable implements NftTableSource {
   readonly #sets = new Map<string, NftSet>();
   readonly #owners = new Map<string, NftPort>();
   #elements: ReadonlyMap<string, readonly SharedElement[]> | null = null;
-  /** Of elements that several Service ports claim, the one that the node holds. */
-  readonly #held: (set: string, key: string) => string | null | undefined;
+  /** Of an element that several Service ports claim: the value on the node. */
+  readonly #actualValue: (set: string, key: string) => string | null | undefined;
 
-  constructor(context: NodeContext, ports: readonly NftPort[], held: (set: string, key: string) => string | null | undefined) {
+  constructor(context: NodeContext, ports: readonly NftPort[], actualValue: (set: string, key: string) => string | null | undefined) {
     this.family = ipWord(context.family);
     this.id = tableId(context.family);
     this.context = context;
     this.ports = ports;
-    this.#held = held;
+    this.#actualValue = actualValue;
     this.baseRules = baseRuleChains(context);
     this.baseSets = baseSets(context);
     for (const {name, base, rules} of this.baseRules) this.#chains.set(name, this.#chain(name, base, rules));
@@ -102,7 +102,7 @@ export class ExpectedTable implements NftTableSource {
     const elements = new Map<string, NftElement>();
     for (const {key, value, comment} of this.#sharedElements().get(name) ?? []) {
       const before = elements.get(key);
-      if (before === undefined || this.#held(name, key) === value) elements.set(key, {key, value, comment, expires: null});
+      if (before === undefined || this.#actualValue(name, key) === value) elements.set(key, {key, value, comment, expires: null});
     }
     const plain = {size: null, comment: null, complete: true, dynamic: timeout !== null};
     return {table: this.id, name, keyTypes, valueTypes, flags, timeout, ...plain, elements};

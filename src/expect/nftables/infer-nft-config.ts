@@ -1,11 +1,11 @@
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {InferredConfig} from '../iptables/infer-config.ts';
-import {describeSeen, seenDetector, shortCutDetector} from './seen-detector.ts';
+import {describeSeen, seenDetector, bypassDetector} from './seen-detector.ts';
 import {parseNftName} from './nft-names.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
 
-/** What a node's tables `kube-proxy` show of the kube-proxy that wrote them, for where nothing else tells. */
+/** Settings of a kube-proxy as its tables show them, for nodes where nothing else does. */
 export function inferNftConfig(tables: readonly NftTable[]): InferredConfig {
   if (tables.length === 0) return {};
   const seen = tables.map(table => {
@@ -13,7 +13,7 @@ export function inferNftConfig(tables: readonly NftTable[]): InferredConfig {
     return detector === null ? null : describeSeen(detector);
   });
   const masqueradeAll = seen.includes('all');
-  const found = masqueradeAll ? tables.map(shortCutDetector) : seen;
+  const found = masqueradeAll ? tables.map(bypassDetector) : seen;
   const cidrs = found.flatMap(detector => (detector !== null && detector !== 'all' && detector.kind === 'cidr' ? [detector.cidr] : []));
   return {
     mode: 'nftables',

@@ -33,7 +33,7 @@ function makeNames({namespace, service, protocol, portName}: ServicePort): PortN
   const endpointBase = (endpoint: Endpoint): string => {
     let name = endpoints.get(endpoint);
     if (name === undefined) {
-      // nftables knows no colons in names.
+      // nftables allows no colons in names.
       name = hashed(`${text}__${endpoint.address.replaceAll(':', '.')}/${endpoint.port}`);
       endpoints.set(endpoint, name);
     }
@@ -55,11 +55,11 @@ function hashed(text: string): string {
 
 export type NftRole = 'service' | 'local' | 'external' | 'firewall' | 'endpoint' | 'affinity';
 
-/** What the name of a chain or set that belongs to one Service port or endpoint says; null for all others. */
+/** The parts of the name of a chain or set that belongs to one Service port or endpoint; null for all others. */
 export interface ParsedName {
   readonly role: NftRole;
   readonly base: string;
-  /** `namespace/name:port`, as far as the name was not cut. */
+  /** `namespace/name:port`, unless the name was truncated. */
   readonly servicePortName: string;
   readonly namespace: string;
   readonly service: string;

@@ -30,7 +30,7 @@ export function hasPreDNATChains(version: KubeProxyVersion): boolean {
   return version.minor >= 33;
 }
 
-/** 1.36: cluster-IP traffic is marked once for all, DNAT stands in the Service's chain, and hairpin-connections tells hairpins. */
+/** 1.36: cluster-IP traffic is marked by one rule for all Services, the Service's chain translates, and hairpin-connections lists hairpins. */
 export function rewritesInServiceChain(version: KubeProxyVersion): boolean {
   return version.minor >= 36;
 }

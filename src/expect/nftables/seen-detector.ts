@@ -3,12 +3,12 @@ import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {LocalDetector} from '../node-context.ts';
 import {parseNftName} from './nft-names.ts';
 
-/** How rules tell pods from other clients at cluster IPs: by a match, or `all` when nobody counts as a pod. */
+/** How rules distinguish pods from other clients of cluster IPs: by a match, or `all` when no client counts as a pod. */
 export type SeenDetector = {readonly kind: 'match'; readonly text: string} | {readonly kind: 'all'} | {readonly kind: 'none'};
 
-/** Null when the table does not tell. From 1.36 on one rule says it for all Services, before it most of their chains agree. */
+/** Null when the table does not show it. From 1.36 on one rule does so for all Services; before, the majority of their chains counts. */
 export function seenDetector(table: NftTable): SeenDetector | null {
-  if (table.sets.has('hairpin-connections')) return ofServices(table);
+  if (table.sets.has('hairpin-connections')) return inServicesChain(table);
   const votes = new Map<string, {readonly seen: SeenDetector; count: number}>();
   let chains = 0;
   for (const {name, text} of inner(table)) {
@@ -21,7 +21,7 @@ export function seenDetector(table: NftTable): SeenDetector | null {
   return chains < 3 ? null : ([...votes.values()].sort((a, b) => b.count - a.count)[0]?.seen ?? null);
 }
 
-function ofServices(table: NftTable): SeenDetector | null {
+function inServicesChain(table: NftTable): SeenDetector | null {
   const chain = table.chain('services');
   if (chain === undefined) return null;
   return detectorOf(/^ip6? daddr @cluster-ips(.*) meta mark set /m.exec(chain.text()));
@@ -42,7 +42,7 @@ function inner(table: NftTable): readonly {readonly name: string; readonly text:
 
 const leads = new WeakMap<NftTable, ReadonlySet<string | null>>();
 
-/** A chain that a cluster IP leads to, not one of external traffic alone. */
+/** A chain that a cluster IP leads to, not only external traffic. */
 function isInner(table: NftTable, name: string): boolean {
   let targets = leads.get(table);
   if (targets === undefined) {
@@ -62,8 +62,8 @@ export function describeSeen(seen: SeenDetector): LocalDetector | 'all' {
   return parsed === null ? {kind: 'none'} : {kind: 'cidr', cidr: parsed.text};
 }
 
-/** How pods are told where external traffic is cut short to all endpoints, which masqueradeAll does not change; null when nowhere. */
-export function shortCutDetector(table: NftTable): LocalDetector | 'all' | null {
+/** The detector in the bypass for pods of external chains, which masqueradeAll does not change; null without such a rule. */
+export function bypassDetector(table: NftTable): LocalDetector | 'all' | null {
   for (const chain of table.chains.values()) {
     if (parseNftName(chain.name)?.role !== 'external') continue;
     const match = /^(.*?) goto service-\S+ comment "short-circuit pod traffic"/m.exec(chain.text())?.[1];

@@ -17,7 +17,7 @@ export function serviceChains(plan: NftPlan): ReadonlyMap<string, readonly strin
   return chains;
 }
 
-/** Who is masqueraded, the short cuts past a Local policy, and on to the endpoints. */
+/** Masquerading, the bypasses of a Local policy, then the jump to the endpoints. */
 function externalChain({item, context, hasExternal, externalPolicyChain}: NftPlan): readonly string[] {
   const {names, port} = item;
   const onward = hasExternal ? [`goto ${externalPolicyChain}`] : [];

@@ -12,7 +12,7 @@ export interface Evaluation extends PacketAt {
 
 type MatchStatement = NftStatement & {readonly kind: 'match'};
 
-/** How likely a comparison holds: 0 is no, 1 is yes, between them is chance. Null means that it cannot be told. */
+/** How likely a comparison holds: 0 is no, 1 is yes, between them is chance. Null means unknown. */
 export function matchLikelihood({left, operator, right}: MatchStatement, at: Evaluation): Likelihood {
   if (left.kind === 'binary') return matchBinary({left, operator, right}, at);
   const key = keyOf(left, at);
@@ -122,7 +122,7 @@ function compareNumbers(value: number, operator: NftOperator, right: NftExpressi
   return Number(results[operator]);
 }
 
-/** The number that an expression comes to, such as a new mark; null when it cannot be told. */
+/** The number that an expression comes to, such as a new mark; null when it is unknown. */
 export function numberOf(expression: NftExpression, at: Evaluation): number | null {
   if (expression.kind === 'value') return numberRange(expression.text)?.[0] ?? null;
   if (expression.kind === 'selector') {
@@ -154,7 +154,7 @@ export interface Choices {
   readonly rest: number;
 }
 
-/** Looks a key up in a map. Null when it cannot be told what is found. */
+/** Looks a key up in a map. Null when the result is unknown. */
 export function choose(key: NftExpression, map: NftExpression, at: Evaluation): Choices | null {
   const values = keyOf(key, at);
   if (values.some(({kind}) => kind === 'none')) return {choices: [], rest: 1};

@@ -1,7 +1,7 @@
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import type {PacketAt, PacketValue} from './packet-value.ts';
 
-/** Whether a value is the constant, or in the prefix or range, that a rule or an element names. Null when it cannot be told. */
+/** Whether a value is the constant, or in the prefix or range, that a rule or an element names. Null when it is unknown. */
 export function isConstant(value: PacketValue, text: string, at: PacketAt): boolean | null {
   switch (value.kind) {
     case 'none':

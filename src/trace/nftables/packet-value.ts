@@ -100,13 +100,13 @@ function metaValue(key: string, at: PacketAt): PacketValue {
   }
 }
 
-/** What arrives never came in on the loopback; what the node sends came in on no interface. */
+/** An arriving packet never came in on loopback; a packet of the node came in on no interface. */
 function inInterface({packet, hook}: PacketAt): PacketValue {
   if (hook === 'output' || (packet.origin === 'node' && packet.inInterface === null)) return {kind: 'interface', name: '', side: 'in'};
   return {kind: 'interface', name: packet.inInterface, side: 'in'};
 }
 
-/** Before routing, and on the way into the node, there is none. */
+/** Before routing and on input there is none. */
 function outInterface({packet, hook, environment}: PacketAt): PacketValue {
   if (hook === 'prerouting' || hook === 'input') return {kind: 'interface', name: '', side: 'out'};
   const toItself = packet.origin === 'node' && !packet.rewritten && environment.isLocal(packet.destination) === true;

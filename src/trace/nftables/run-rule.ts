@@ -145,7 +145,7 @@ function assign<R extends RuleText>(
   }
   const number = numberOf(value, evaluation(run, branch));
   if (number !== null) return {...marked, packet: {...branch.packet, [field]: number}};
-  out.done.push(undecided(marked, `the value of ${target} cannot be told`));
+  out.done.push(undecided(marked, `the value of ${target} is unknown`));
   return null;
 }
 
@@ -208,7 +208,7 @@ function translate<R extends RuleText>(run: RuleRun<R>, statement: NatStatement,
     return end(out, {...branch, packet: {...branch.packet, masquerade: true}}, 'accept');
   const targets = targetsOf(run, statement, branch);
   if (targets === null) {
-    out.done.push(undecided(branch, `the destination of ${run.rule.body} cannot be told`));
+    out.done.push(undecided(branch, `the destination of ${run.rule.body} is unknown`));
     return null;
   }
   for (const {packet, share} of targets.choices) end(out, {...branch, packet, probability: branch.probability * share}, 'accept');
@@ -254,7 +254,7 @@ function redirectAddress<R extends RuleText>({environment}: RuleRun<R>, packet: 
   return packet.origin === 'node' ? loopback : (environment.redirectAddress(packet)?.text ?? null);
 }
 
-/** A range of several addresses or ports cannot be told. */
+/** Null for a range of several addresses or ports. */
 function rewritten(packet: Packet, address: string | null, port: string): Packet | null {
   const destination = address === null ? null : parseAddress(address);
   const toPort = port === '' ? packet.port : Number(port);

@@ -42,7 +42,7 @@ function walkNftChain<R extends RuleText>(
   );
   for (const branch of live)
     done.push(
-      chain.complete ? {...branch, verdict: 'return'} : undecided(branch, `the dump was cut before the end of chain ${chain.name}`),
+      chain.complete ? {...branch, verdict: 'return'} : undecided(branch, `the dump was truncated before the end of chain ${chain.name}`),
     );
   return done;
 }
@@ -56,5 +56,5 @@ function callChain<R extends RuleText>(
 ): readonly ChainResult<R | NftRule>[] {
   const chain = walk.table.chain(name);
   if (chain !== undefined) return walkNftChain<R>(walk, chain, branch, above);
-  return [walk.table.declared ? {...branch, verdict: 'return'} : undecided(branch, `the dump was cut before chain ${name}`)];
+  return [walk.table.declared ? {...branch, verdict: 'return'} : undecided(branch, `the dump was truncated before chain ${name}`)];
 }

@@ -19,7 +19,7 @@ export function walkNftPacket(source: NftSource, packet: Packet, environment: En
   const chains = inOrder(nftChains<NftRule>({tables, environment, limits}));
   const ends = routePacket({chains, environment}, startBranch<NftRule>(packet));
   noteWalk(source, limits);
-  return summarise(doubtCut(ends, tables));
+  return summarise(undecideTruncated(ends, tables));
 }
 
 /** The tables that packets of a family pass. */
@@ -28,14 +28,14 @@ export function tablesOf({tableSources}: NftSource, family: Family): readonly Nf
   return tableSources.filter(table => (table.family === own || table.family === 'inet') && !('dormant' in table && table.dormant === true));
 }
 
-/** What a base chain after the end of a dump that was cut would have done to a packet that got through is not known. */
-export function doubtCut<R extends RuleText>(
+/** A packet that gets through a truncated dump is undecided: base chains after its end are unknown. */
+export function undecideTruncated<R extends RuleText>(
   ends: readonly ChainResult<R>[],
   tables: readonly NftTableSource[],
 ): readonly ChainResult<R>[] {
-  const cut = tables.find(({declared}) => !declared);
-  if (cut === undefined) return ends;
-  const reason = `the dump was cut in table ${cut.id}, and there may be more base chains in it`;
+  const truncated = tables.find(({declared}) => !declared);
+  if (truncated === undefined) return ends;
+  const reason = `the dump was truncated in table ${truncated.id}, and there may be more base chains in it`;
   return ends.map(end => (end.verdict === 'accept' ? undecided(end, reason) : end));
 }
 
@@ -54,8 +54,8 @@ export interface NftPath {
 }
 
 /**
- * All base chains, as parts of a way on which there may be rules of other kinds (`R`). Of those of one hook and priority the kernel
- * asks the youngest first.
+ * All base chains, as parts of a path on which there may be rules of other kinds (`R`). Of those of one hook and priority the kernel
+ * runs the youngest first.
  */
 export function nftChains<R extends RuleText>({tables, environment, limits}: NftPath): readonly HookedChain<R | NftRule>[] {
   const chains = tables.flatMap(table => table.baseChains.flatMap(chain => baseChain(table, chain)));
@@ -76,7 +76,7 @@ function isHook(text: string): text is HookName {
   return text === 'prerouting' || text === 'input' || text === 'forward' || text === 'output' || text === 'postrouting';
 }
 
-/** The kernel asks all chains of address translation in one go, at this priority; their own says only which of them is first. */
+/** The kernel runs all address-translation chains at this priority; their own priority only orders them. */
 function natPriority(hook: HookName): number {
   return hook === 'prerouting' || hook === 'output' ? -100 : 100;
 }

@@ -85,13 +85,13 @@ describe('the chain services', () => {
   test.each([
     [36, {detectLocalMode: 'BridgeInterface', bridgeInterface: 'cbr0'}, 'iifname != "cbr0"'],
     [36, {detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: 'veth'}, 'iifname != "veth*"'],
-  ])('1.%i tells pods by their interface: %o', (minor, overrides, match) => {
+  ])('1.%i matches pods by their interface: %o', (minor, overrides, match) => {
     expect(chainsOf(tableOf({minor, overrides}))['services']?.[0]).toContain(`@cluster-ips ${match} meta mark set`);
   });
 });
 
 describe('masquerading', () => {
-  test('honours the mark and knows hairpins in 1.36', () => {
+  test('honors the mark and matches hairpins in 1.36', () => {
     const chains = chainsOf(tableOf({overrides: {nftMasqueradeBit: 5}}));
     expect(chains['masquerading']).toEqual([
       'meta mark & 0x00000020 != 0x00000000 meta mark set meta mark ^ 0x00000020 masquerade fully-random',

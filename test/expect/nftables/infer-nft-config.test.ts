@@ -43,7 +43,7 @@ describe('what the table shows of the kube-proxy that wrote it', () => {
     expect(seenIn('nodeport-all')).toMatchObject({nodePortAddresses: ['0.0.0.0/0', '::/0']});
   });
 
-  test('another mark, and pods told by their interface, are seen', () => {
+  test('reads another mark, and a detector by interface', () => {
     const seen = seenIn('1.36', text =>
       text.replaceAll('0x00004000', '0x00000020').replaceAll(/ip saddr(?<not> !=)? 10\.244\.0\.0\/16/g, 'iifname$<not> "veth*"'),
     );

@@ -61,7 +61,7 @@ describe('kube-proxy 1.36', () => {
     expect(elementsOf(table, 'service-nodeports')).toEqual([`tcp . 30080 : goto ${X}`]);
   });
 
-  test('Local policy cuts pods and the node short, and sends all others to endpoints of the node', () => {
+  test('under Local policy pods and the node bypass it, and all others reach endpoints of the node', () => {
     const table = tableOf({...nodePort, externalTrafficPolicy: 'Local'}, {endpoints: [here, there]});
     expect(ownChains(table)[X]).toEqual([
       `ip saddr 10.244.0.0/16 goto ${S} comment "short-circuit pod traffic"`,

@@ -195,7 +195,7 @@ describe('conditions', () => {
   });
 });
 
-describe('what cannot be told', () => {
+describe('what is unknown', () => {
   test.each([
     'ct count 10',
     'ip ttl 5',
@@ -219,7 +219,7 @@ describe('what cannot be told', () => {
     expect(pathOutcome(table('xt target "TPROXY"'))).toBe('UNDECIDED');
   });
 
-  test('of a map with a key that cannot be told all verdicts are tried', () => {
+  test('tries all verdicts of a map whose key is unknown', () => {
     expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : drop }'))).toBe('UNDECIDED');
     expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : return }'))).toBe('passes');
     expect(pathOutcome(table('dnat ip to jhash ip saddr mod 2 map { 0 : 10.0.0.1, 1 : 10.0.0.2 }', dnat))).toBe('UNDECIDED');
@@ -229,11 +229,11 @@ describe('what cannot be told', () => {
     expect(pathOutcome(table('limit rate 5/second ip daddr 10.0.0.1 drop'))).toBe('passes');
   });
 
-  test('a dump that was cut may hold more', () => {
+  test('leaves a packet undecided after a truncated dump', () => {
     const text = table('accept') + table('accept', {}, '', 'ip b');
     expect(pathOutcome(text)).toBe('passes');
-    const cut = walkNftPacket(parseNftText(text.slice(0, -10)), packetOf(sent), environment());
-    expect(cut.map(({verdict}) => verdict)).toEqual(['undecided']);
+    const truncated = walkNftPacket(parseNftText(text.slice(0, -10)), packetOf(sent), environment());
+    expect(truncated.map(({verdict}) => verdict)).toEqual(['undecided']);
   });
 });
 
@@ -342,7 +342,7 @@ describe('a node of kube-proxy 1.36', () => {
     expect(pathOutcome(alive, packet, local)).toBe('10.244.11.5:8080');
   });
 
-  test('the rules on the way are told', () => {
+  test('lists the rules of the path', () => {
     const [first] = outcomes(dump, {from: '10.244.11.20', to: '10.96.1.2', port: 8000}, local);
     expect(first?.path.map(rule => `${rule.table} ${rule.chain} ${rule.line > 0}`)).toEqual([
       ...[
