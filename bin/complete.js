@@ -1,8 +1,11 @@
 #!/usr/bin/env node
-// kubectl calls this as kubectl_complete-svc_trace. An old Node.js completes nothing; the program itself says why.
+// kubectl calls this as kubectl_complete-svc_trace. Without a Node.js that is new enough it completes nothing; the program says why.
 const [major, minor] = process.versions.node.split('.').map(Number);
-if (major < 22 || (major === 22 && minor < 19)) process.stdout.write(':4\n');
-else {
+if (major < 22 || (major === 22 && minor < 19)) {
+  const {runWithNewerNode} = await import('./newer-node.js');
+  await runWithNewerNode(import.meta.url);
+  process.stdout.write(':4\n');
+} else {
   const {completeMain} = await import('../dist/complete.js');
   await completeMain(process.argv.slice(2), import.meta.url);
 }

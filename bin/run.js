@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 19)) {
-  console.error(`svc-trace needs Node.js 22.19 or newer, and this is ${process.version}.`);
+  const {runWithNewerNode} = await import('./newer-node.js');
+  await runWithNewerNode(import.meta.url);
+  console.error(`svc-trace needs Node.js 22.19 or newer, and this is ${process.version}. In a checkout, "npm ci" installs a newer one.`);
   process.exit(2);
 }
 const {main} = await import('../dist/main.js');

@@ -1,5 +1,5 @@
-// `npm run release`: builds all that a release consists of into release/ (docs/release.md). Both halves can be run alone, since between
-// them macOS executables are signed, on a Mac: `npm run release -- compile` and `npm run release -- pack`.
+// `npm run release` builds a release into release/ (docs/release.md). `compile` and `pack` can be run alone: macOS executables are signed
+// between them, on a Mac.
 import {createHash} from 'node:crypto';
 import {chmodSync, copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
@@ -17,10 +17,18 @@ import {root, run} from './release/run.ts';
 import {sbom} from './release/sbom.ts';
 import {thirdPartyLicenses} from './release/third-party.ts';
 
-const {values, positionals} = parseArgs({
-  allowPositionals: true,
-  options: {output: {type: 'string', default: join(root, 'release')}, platform: {type: 'string', multiple: true}},
-});
+const help = `Usage: npm run release -- [compile|pack] [--platform NAME]... [--output FOLDER]
+
+Builds a release into FOLDER (docs/release.md).
+
+  compile            build the executables only
+  pack               make packages and archives of executables that are built
+  --platform NAME    one platform, repeatable: ${platforms.map(platformName).join(', ')}
+  --output FOLDER    default: release
+  --help             print this help
+`;
+
+const {values, positionals} = commandLine();
 const {version} = packageJson;
 const output = resolve(values.output);
 const executables = join(output, 'executables');
@@ -45,6 +53,37 @@ if (half === undefined || half === 'pack') {
   // Part of the platforms is for trying it out; a manifest is for a release.
   if (chosen.length === platforms.length)
     writeFileSync(join(output, 'krew-manifest.yaml'), krewManifest(text('krew-manifest.yaml'), version, sums));
+}
+
+/** Ends the process with the help, or with an error (2) where the command line is wrong. */
+function commandLine() {
+  try {
+    const parsed = parseArgs({
+      allowPositionals: true,
+      options: {
+        help: {type: 'boolean', short: 'h'},
+        output: {type: 'string', default: join(root, 'release')},
+        platform: {type: 'string', multiple: true},
+      },
+    });
+    if (parsed.values.help) {
+      process.stdout.write(help);
+      process.exit(0);
+    }
+    const unknown = [
+      ...parsed.positionals.filter(word => !['compile', 'pack'].includes(word)),
+      ...unknownPlatforms(parsed.values.platform),
+    ];
+    if (unknown.length > 0) throw new Error(`unknown: ${unknown.join(', ')}`);
+    return parsed;
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n\n${help}`);
+    process.exit(2);
+  }
+}
+
+function unknownPlatforms(names: readonly string[] = []): readonly string[] {
+  return names.filter(name => !platforms.some(platform => platformName(platform) === name));
 }
 
 async function packExecutable(platform: Platform): Promise<void> {

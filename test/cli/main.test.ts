@@ -102,10 +102,3 @@ test('a reader that has seen enough is no error', async () => {
   expect(stderr).toBe('');
   expect(exitCode).toBe(1);
 });
-
-test('a Node.js that is too old is told so in one line', async () => {
-  const old = "data:text/javascript,Object.defineProperty(process.versions, 'node', {value: '22.18.9'})";
-  const {stderr, exitCode} = await execa(process.execPath, ['--import', old, join(root, 'bin/run.js')], {reject: false});
-  expect(stderr).toMatch(/^svc-trace needs Node\.js 22\.19 or newer, and this is v[\d.]+\.$/);
-  expect(exitCode).toBe(2);
-});
