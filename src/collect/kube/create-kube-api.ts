@@ -73,7 +73,12 @@ class HttpKubeApi implements KubeApi {
     }
   }
 
-  async exec({namespace, pod, container}: ExecTarget, argv: readonly string[], signal: AbortSignal): Promise<Buffer> {
+  async exec(
+    {namespace, pod, container}: ExecTarget,
+    argv: readonly string[],
+    signal: AbortSignal,
+    take?: (part: Buffer) => void,
+  ): Promise<Buffer> {
     const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/exec`;
     const query = [['container', container], ['stdout', '1'], ['stderr', '1'], ...argv.map(word => ['command', word] as const)] as const;
     const url = requestUrl(this.#connection.server, path, query);
@@ -81,7 +86,14 @@ class HttpKubeApi implements KubeApi {
     let stdout = Buffer.alloc(0) as Buffer;
     await this.#retrying({method: 'POST', path}, anySignal, async credential => {
       const {execOverWebSocket} = await import('./exec-stream.ts');
-      const outcome = await execOverWebSocket({url, argv, signal: anySignal, timeout: this.#requestTimeout, ...this.#via(credential)});
+      const outcome = await execOverWebSocket({
+        url,
+        argv,
+        signal: anySignal,
+        take,
+        timeout: this.#requestTimeout,
+        ...this.#via(credential),
+      });
       if (outcome.kind === 'answer') return outcome.response;
       stdout = outcome.stdout;
       return switchedProtocols;

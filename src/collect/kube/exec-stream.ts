@@ -12,6 +12,8 @@ export interface ExecRequest {
   readonly signal: AbortSignal;
   /** Milliseconds until the stream must be open; 0 for the default. */
   readonly timeout: number;
+  /** Takes stdout as it comes; what it resolves to is empty then. */
+  readonly take?: ((part: Buffer) => void) | undefined;
 }
 
 /** What the command printed on stdout, or the answer of an API server that opened no stream. */
@@ -32,7 +34,7 @@ const protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'];
  * Runs a command over a WebSocket. Only the Status on channel 3 says that the output is whole: a stream that ends without one is an error.
  * Rejects with a CommandFailed, an ApiError, or what the connection broke with.
  */
-export function execOverWebSocket({url, headers, agent, argv, signal, timeout}: ExecRequest): Promise<ExecOutcome> {
+export function execOverWebSocket({url, headers, agent, argv, signal, timeout, take}: ExecRequest): Promise<ExecOutcome> {
   if (signal.aborted) return Promise.reject(interrupted(argv, signal));
   const socket = new WebSocket(url.href.replace(/^http/, 'ws'), protocols, {
     agent,
@@ -40,7 +42,7 @@ export function execOverWebSocket({url, headers, agent, argv, signal, timeout}: 
     handshakeTimeout: timeout || maxSilence,
     perMessageDeflate: false,
   });
-  const channels = new Channels();
+  const channels = new Channels(take);
   return new Promise<ExecOutcome>((resolve, reject) => {
     const abort = () => {
       reject(interrupted(argv, signal));
@@ -77,10 +79,16 @@ class Channels {
   readonly #stdout: Buffer[] = [];
   readonly #stderr: Buffer[] = [];
   readonly #status: Buffer[] = [];
+  readonly #take: ((part: Buffer) => void) | undefined;
+
+  constructor(take: ((part: Buffer) => void) | undefined) {
+    this.#take = take;
+  }
 
   add(frame: Buffer, isBinary: boolean): void {
     if (!isBinary) return;
     const [channel] = frame;
+    if (channel === 1 && this.#take !== undefined) return this.#take(frame.subarray(1));
     const to = channel === 1 ? this.#stdout : channel === 2 ? this.#stderr : channel === 3 ? this.#status : null;
     to?.push(frame.subarray(1));
   }

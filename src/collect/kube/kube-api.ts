@@ -14,8 +14,8 @@ export interface KubeApi {
   create<T>(path: string, body: object): Promise<T>;
   /** Resolves when the API server has taken the request; also when the object is not there (any more). */
   delete(path: string, query?: Readonly<Record<string, string>>): Promise<void>;
-  /** Runs a command in a container of a running pod (WebSocket exec) and resolves to its stdout. Rejects with a CommandFailed or an ApiError. */
-  exec(target: ExecTarget, argv: readonly string[], signal: AbortSignal): Promise<Buffer>;
+  /** Runs a command in a container of a running pod (WebSocket exec) and resolves to its stdout. Rejects with a CommandFailed or an ApiError. With `take`, stdout may go there as it comes. */
+  exec(target: ExecTarget, argv: readonly string[], signal: AbortSignal, take?: (part: Buffer) => void): Promise<Buffer>;
   /** Closes connections that are kept. */
   close(): void;
 }

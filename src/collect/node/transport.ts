@@ -18,12 +18,18 @@ export interface Transport {
   open(node: NodeInfo, signal: AbortSignal): Promise<NodeShell>;
 }
 
+/** Takes output as it comes. Output too big to be kept is counted this way. */
+export type TakeOutput = (part: Buffer) => void;
+
 /** Runs commands on one node, as root, in its network namespace. Disposing of it leaves nothing behind on the node. */
 export interface NodeShell extends AsyncDisposable {
   /** In words, for messages: `exec into kube-system/kube-proxy-x7k2p`. */
   readonly description: string;
-  /** Resolves to what the command printed on stdout; rejects with a CommandFailed. `argv` is never given to a shell unquoted. */
-  run(argv: readonly string[], signal: AbortSignal): Promise<Buffer>;
+  /**
+   * Resolves to what the command printed on stdout; rejects with a CommandFailed. `argv` is never given to a shell unquoted. With
+   * `take`, output may go there part by part in place of being kept: what was not handed over is what it resolves to.
+   */
+  run(argv: readonly string[], signal: AbortSignal, take?: TakeOutput): Promise<Buffer>;
 }
 
 /** A node that cannot be reached: what was tried, what came back, what to do. */

@@ -84,7 +84,7 @@ function entering(inside: NodeShell, pod: DebugPodOptions): NodeShell {
   return {
     ...inside,
     description: `on the host, by the debug pod ${pod.namespace}/${pod.name}`,
-    run: (argv, signal) => inside.run(['nsenter', '-t', '1', '-m', '-n', '--', ...argv], signal),
+    run: (argv, signal, take) => inside.run(['nsenter', '-t', '1', '-m', '-n', '--', ...argv], signal, take),
   };
 }
 

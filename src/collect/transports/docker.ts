@@ -37,8 +37,8 @@ async function whyNot(program: string, container: string, signal: AbortSignal): 
 function containerShell(program: string, container: string): NodeShell {
   return {
     description: `${program} exec ${container}`,
-    async run(argv, signal) {
-      const result = await runProgram(program, ['exec', '--user', '0', container, ...argv], {signal});
+    async run(argv, signal, take) {
+      const result = await runProgram(program, ['exec', '--user', '0', container, ...argv], {signal, take});
       if (result.exitCode === 0) return result.stdout;
       // What the engine itself could not do says nothing about the command.
       const exitCode = /^(?:Error response from daemon|Cannot connect to the)/m.test(result.stderr) ? null : result.exitCode;

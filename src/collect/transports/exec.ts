@@ -68,7 +68,7 @@ function failedAlready(error: CommandFailed): Ran {
 function remembering(shell: NodeShell, {argv: known, outcome}: Ran): NodeShell {
   return {
     description: shell.description,
-    run: (argv, signal) => (argv.join('\0') === known.join('\0') ? outcome : shell.run(argv, signal)),
+    run: (argv, signal, take) => (argv.join('\0') === known.join('\0') ? outcome : shell.run(argv, signal, take)),
     [Symbol.asyncDispose]: () => shell[Symbol.asyncDispose](),
   };
 }
@@ -88,9 +88,9 @@ function execRemedy(error: unknown): string {
 export function podShell(api: KubeApi, target: ExecTarget): NodeShell {
   return {
     description: `exec into ${target.namespace}/${target.pod}`,
-    async run(argv, signal) {
+    async run(argv, signal, take) {
       try {
-        return await api.exec(target, argv, signal);
+        return await api.exec(target, argv, signal, take);
       } catch (error) {
         if (!(error instanceof CommandFailed) || error.notFound || !isMissing(error)) throw error;
         throw new CommandFailed(argv, {exitCode: error.exitCode, stderr: error.stderr, notFound: true, cause: error});

@@ -25,9 +25,9 @@ function localShell(sudo: boolean): NodeShell {
   const env = {PATH: `${process.env['PATH'] ?? ''}:${toolFolders}`};
   return {
     description: sudo ? 'on this machine, by sudo' : 'on this machine',
-    async run(argv, signal) {
+    async run(argv, signal, take) {
       const [program = '', ...args] = asRoot(argv, sudo);
-      const result = await runProgram(program, args, {signal, env});
+      const result = await runProgram(program, args, {signal, env, take});
       if (result.exitCode === 0) return result.stdout;
       throw new CommandFailed(argv, {...result, notFound: result.notFound || isProgramMissing(result)});
     },

@@ -7,6 +7,8 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** An open file that takes stderr in place of a pipe: for programs that leave a child behind which keeps it open. */
   readonly stderr?: WriteStream;
+  /** Takes stdout as it comes; `stdout` of the result is empty then. */
+  readonly take?: ((part: Buffer) => void) | undefined;
 }
 
 export interface ProgramResult {
@@ -34,7 +36,7 @@ export async function runProgram(program: string, args: readonly string[], optio
     ...(options.env === undefined ? {} : {env: options.env}),
   });
   // Not left to execa: its result stands on a resizable ArrayBuffer, in which reading byte by byte is slow.
-  running.stdout?.on('data', (part: Buffer) => parts.push(part));
+  running.stdout?.on('data', options.take ?? ((part: Buffer) => parts.push(part)));
   // ssh hands its output to the shared connection, which keeps the pipes open when ssh itself is gone.
   running.nodeChildProcess.once('exit', () => {
     if (!options.signal.aborted) return;

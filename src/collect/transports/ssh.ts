@@ -1,7 +1,7 @@
 import {mkdtemp, open, readFile, rm} from 'node:fs/promises';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
-import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
+import {CommandFailed, type NodeInfo, type NodeShell, type TakeOutput, type Transport, Unreachable} from '../node/transport.ts';
 import {refuseInvalidNodeName} from './node-name.ts';
 import {asRoot, isProgramMissing, sudoRefusal} from './root-command.ts';
 import {runProgram} from './run-program.ts';
@@ -90,11 +90,11 @@ class SshConnection implements NodeShell {
       this.description += ' as a user that is not root (--sudo or --ssh-user root)';
   }
 
-  async run(argv: readonly string[], signal: AbortSignal): Promise<Buffer> {
+  async run(argv: readonly string[], signal: AbortSignal, take?: TakeOutput): Promise<Buffer> {
     this.#commands++;
     const log = join(this.#folder, `log-${this.#commands}`);
     const command = remoteCommand(asRoot(argv, this.#options.sudo === true));
-    const result = await runProgram('ssh', [...this.#arguments(log, ['ControlMaster=no']), command], {signal});
+    const result = await runProgram('ssh', [...this.#arguments(log, ['ControlMaster=no']), command], {signal, take});
     if (result.exitCode === 0) return result.stdout;
     const said = await readFile(log, 'utf8').catch(() => '');
     // A shared connection that breaks is not worth a word to ssh.

@@ -50,6 +50,13 @@ describe('a command in a pod', () => {
     expect((await open(await start({exec: () => ({stdout})})).exec(target, ['cat'], never)).equals(stdout)).toBe(true);
   });
 
+  test('hands its output over as it comes, and keeps none of it', async () => {
+    const parts: Buffer[] = [];
+    const words = ['printf', '%s', 'one two'];
+    const rest = await open(await start()).exec(target, words, never, part => void parts.push(part));
+    expect({taken: Buffer.concat(parts).toString(), rest: rest.length}).toEqual({taken: 'one two', rest: 0});
+  });
+
   test('that ends with an error rejects with its exit code and stderr', async () => {
     const error = await failureOf(open(await start()).exec(target, ['sh', '-c', 'echo out; echo err >&2; exit 7'], never));
     expect(error).toBeInstanceOf(CommandFailed);

@@ -38,6 +38,13 @@ describe('local', () => {
     await expect(shell.run(['false'], signal)).rejects.toMatchObject({notFound: false, exitCode: 1});
     await expect(shell.run(['sleep', '60'], AbortSignal.timeout(100))).rejects.toMatchObject({exitCode: null});
   });
+
+  test('hands output over as it comes, and keeps none of it', async () => {
+    await using shell = await localTransport({onlyNode: true}).open(nodeAt('192.0.2.1'), signal);
+    const parts: Buffer[] = [];
+    const rest = await shell.run(['printf', '%s', 'one two'], signal, part => void parts.push(part));
+    expect({taken: Buffer.concat(parts).toString(), rest: rest.length}).toEqual({taken: 'one two', rest: 0});
+  });
 });
 
 describeWith(['root', 'netns', 'ip', 'iptables', 'conntrack'], 'local, with the rules of a capture in the kernel', () => {
