@@ -48,7 +48,7 @@ export interface UnreadNode {
   readonly reason: string;
   readonly remedy: string;
   /** As of a Problem. */
-  readonly isLasting?: true;
+  readonly isPermanent?: true;
 }
 
 export interface Problem {
@@ -59,5 +59,5 @@ export interface Problem {
   /** The run is complete without it. */
   readonly isMinor?: boolean;
   /** Time does not change it, only somebody who gives a right, installs a program or corrects a setting. */
-  readonly isLasting?: true;
+  readonly isPermanent?: true;
 }

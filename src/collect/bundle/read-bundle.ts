@@ -64,7 +64,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
   const api = acrossGaps(objects, {services: services.gaps, endpointSlices: endpointSlices.gaps, endpoints: endpoints.gaps});
   append(
     problems,
-    [...(api.unsure ?? [])].map(name => ({message: `${name} was not judged: not all of its endpoints could be read`})),
+    [...(api.unsure ?? [])].map(name => ({message: `${name} was not checked: not all of its endpoints could be read`})),
   );
   if (nodes.every(node => node.files.length === 0) && api.services === null) {
     const cause = problems.map(({message}) => message).join('; ');

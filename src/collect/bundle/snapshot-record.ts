@@ -87,7 +87,7 @@ function readScope(value: unknown): ReadRecord['scope'] {
 }
 
 const notSaid = 'the bundle does not say why';
-const readAgain = 'Read the node in another way, or name the nodes to be looked at with --node.';
+const readAgain = 'Read the node in another way, or name the nodes to check with --node.';
 
 function textOr(value: unknown, otherwise: string): string {
   return typeof value === 'string' && value !== '' ? value : otherwise;

@@ -54,7 +54,7 @@ export class ClusterReader {
       message: error.message,
       remedy: whatToDo,
       ...(isMinor ? {isMinor: true} : {}),
-      ...(error.status === 403 ? {isLasting: true as const} : {}),
+      ...(error.status === 403 ? {isPermanent: true as const} : {}),
     });
   }
 }

@@ -6,7 +6,7 @@ import {podsByNode, type PodsReading} from './read-agent-pods.ts';
 export function nodeInfos(names: readonly string[], objects: readonly NodeObject[], {pods, problems}: PodsReading): readonly NodeInfo[] {
   const byName = new Map(objects.map(object => [object.metadata.name, object]));
   const byNode = podsByNode(pods ?? []);
-  const isUnlisted = pods === null && problems.length > 0 && problems.every(({isLasting}) => isLasting);
+  const isUnlisted = pods === null && problems.length > 0 && problems.every(({isPermanent}) => isPermanent);
   return names.map(name => {
     const object = byName.get(name);
     return {

@@ -3,7 +3,7 @@ import https from 'node:https';
 import type {Duplex} from 'node:stream';
 import tls from 'node:tls';
 import type {ApiConnection} from './connection.ts';
-import type {ClientCertificate} from './credentials.ts';
+import type {ClientCertificate} from './credentials/credentials.ts';
 import {openTunnel} from './tunnel.ts';
 
 /** The agent that keeps connections to the API server open and brings them up: TLS, client certificate, proxy. */

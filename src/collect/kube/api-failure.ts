@@ -1,7 +1,7 @@
 import {X509Certificate} from 'node:crypto';
 import {STATUS_CODES} from 'node:http';
 import type {ApiConnection} from './connection.ts';
-import type {Credential} from './credentials.ts';
+import type {Credential} from './credentials/credentials.ts';
 import {ApiError} from './kube-api.ts';
 import type {ApiResponse} from './send-request.ts';
 import {ProxyError} from './tunnel.ts';

@@ -1,4 +1,4 @@
-import type {Credentials} from './credentials.ts';
+import type {Credentials} from './credentials/credentials.ts';
 
 /** How to talk to one API server, as kubectl would with the same kubeconfig and flags. */
 export interface ApiConnection {

@@ -5,7 +5,7 @@ import {apiAgent} from './api-agent.ts';
 import {type Asked, noAnswer, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';
 import type {ApiConnection} from './connection.ts';
-import type {Credential} from './credentials.ts';
+import type {Credential} from './credentials/credentials.ts';
 import {ApiError, type ExecTarget, type GetOptions, type KubeApi, type ListResult, type StreamOptions} from './kube-api.ts';
 import {listPages} from './list-pages.ts';
 import {retryDelay} from './retry-delay.ts';

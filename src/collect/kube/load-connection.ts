@@ -4,14 +4,14 @@ import {checkUser} from './check-user.ts';
 import {chooseProxy} from './choose-proxy.ts';
 import type {ApiConnection, Trust} from './connection.ts';
 import type {ConnectionFlags} from './connection-options.ts';
-import {canAsk} from './exec-credentials.ts';
-import {fixedCredentials} from './credentials.ts';
+import {canAsk} from './credentials/exec-credentials.ts';
+import {fixedCredentials} from './credentials/credentials.ts';
 import {impersonationHeaders} from './impersonation.ts';
 import {inClusterContext, serviceAccountFolder} from './in-cluster.ts';
 import {type Cluster, KubeconfigError} from './kubeconfig.ts';
 import {type LoadedKubeconfig, loadKubeconfig} from './load-kubeconfig.ts';
 import {pemOf} from './pem.ts';
-import {userCredentials} from './user-credentials.ts';
+import {userCredentials} from './credentials/user-credentials.ts';
 
 /** What a kubeconfig is read in. */
 export interface Surroundings {

@@ -14,10 +14,10 @@ export function retryDelay(
   {retries, backoff}: RetryState,
 ): number | null {
   const idempotent = method !== 'POST' && once !== true;
-  if (outcome.kind === 'failure') return idempotent && retries < most && isBroken(outcome.error) ? backoff * 2 ** retries : null;
+  if (outcome.kind === 'failure') return idempotent && retries < maxRetries && isBroken(outcome.error) ? backoff * 2 ** retries : null;
   const {status, headers} = outcome.response;
   const throttled = status === 429 && retries < maxThrottled;
-  if (!throttled && !(idempotent && status >= 500 && retries < most)) return null;
+  if (!throttled && !(idempotent && status >= 500 && retries < maxRetries)) return null;
   return retryAfter(headers['retry-after']) ?? backoff * 2 ** retries;
 }
 
@@ -28,10 +28,10 @@ export interface RetryState {
   readonly backoff: number;
 }
 
-const most = 4;
+const maxRetries = 4;
 const maxThrottled = 8;
 
-/** A connection that broke under the request, as one that was kept does when the API server restarts; or an answer cut off. */
+/** A connection that broke during the request, as a kept one does when the API server restarts; or a truncated answer. */
 function isBroken(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException | null)?.code ?? '';
   return ['ECONNRESET', 'EPIPE', 'Z_BUF_ERROR'].includes(code);

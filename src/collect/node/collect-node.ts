@@ -64,12 +64,12 @@ function whyStopped(signal: AbortSignal, error: unknown): string {
   return error instanceof Unreachable ? `${messageOf(signal.reason)} (${error.message})` : messageOf(signal.reason);
 }
 
-/** A transport that does not heed the signal holds nobody up; a shell that it comes up with later is disposed of. */
+/** Does not wait for a transport that ignores the signal; a shell that it opens later is disposed of. */
 async function openUntil(transport: Transport, node: NodeInfo, signal: AbortSignal): Promise<NodeShell> {
   signal.throwIfAborted();
   const {promise: tooLate, reject} = Promise.withResolvers<never>();
   let timer: NodeJS.Timeout | undefined;
-  // One that heeds it cleans up behind itself and gets the time for that.
+  // A transport that honors the signal cleans up, and gets the time for that.
   const onAbort = () => {
     timer = setTimeout(() => reject(signal.reason), cleanUpMs);
   };

@@ -3,7 +3,7 @@ import type {CollectedNode} from './collected-node.ts';
 import type {NodeInfo, Transport} from './transport.ts';
 
 export interface CollectNodesOptions extends CollectOptions {
-  /** How many nodes are in hand at a time: being read, or read and not taken yet. */
+  /** How many nodes may be in progress at the same time: being read, or read and not consumed yet. */
   readonly concurrency?: number;
   /** Called whenever a number changes. */
   readonly onProgress?: (progress: CollectProgress) => void;
@@ -15,11 +15,11 @@ export interface CollectProgress {
   readonly done: number;
   /** Of which nothing or not all could be read. */
   readonly failed: number;
-  readonly inHand: number;
+  readonly inProgress: number;
 }
 
 /**
- * Reads many nodes and yields each when it is done, in no particular order. A node counts as in hand until the next one is asked
+ * Reads many nodes and yields each when it is done, in no particular order. A node counts as in progress until the next one is asked
  * for, so that no more dumps than `concurrency` are in memory when the caller drops each after use. When the signal is aborted it
  * rejects with its reason; whether it ends so, by a `break` or by itself, all shells have been disposed of by then.
  */
@@ -32,15 +32,15 @@ export async function* collectNodes(
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
   const waiting = nodes.values();
-  const inHand = new Map<NodeInfo, Promise<readonly [NodeInfo, CollectedNode]>>();
+  const inProgress = new Map<NodeInfo, Promise<readonly [NodeInfo, CollectedNode]>>();
   let done = 0;
   let failed = 0;
-  const report = () => onProgress?.({total: nodes.length, done, failed, inHand: inHand.size});
+  const report = () => onProgress?.({total: nodes.length, done, failed, inProgress: inProgress.size});
   const fill = () => {
-    while (inHand.size < concurrency && !signal.aborted) {
+    while (inProgress.size < concurrency && !signal.aborted) {
       const {value: node} = waiting.next();
       if (node === undefined) return;
-      inHand.set(
+      inProgress.set(
         node,
         collectNode(node, transport, {...options, signal}).then(collected => [node, collected]),
       );
@@ -48,10 +48,10 @@ export async function* collectNodes(
     }
   };
   try {
-    for (fill(); inHand.size > 0; fill()) {
-      const [node, collected] = await Promise.race(inHand.values());
+    for (fill(); inProgress.size > 0; fill()) {
+      const [node, collected] = await Promise.race(inProgress.values());
       options.signal.throwIfAborted();
-      inHand.delete(node);
+      inProgress.delete(node);
       done++;
       if (collected.status !== 'read') failed++;
       report();
@@ -60,6 +60,6 @@ export async function* collectNodes(
     options.signal.throwIfAborted();
   } finally {
     stop.abort(new Error('stopped'));
-    await Promise.all(inHand.values());
+    await Promise.all(inProgress.values());
   }
 }

@@ -6,7 +6,7 @@ export interface NodeCommand {
   readonly file: string;
   /** The ways to read it, the best first: the next is tried where the program of one is not there. */
   readonly variants: readonly CommandVariant[];
-  /** A dump of rules, which ends with COMMIT unless it was cut. */
+  /** A dump of rules, which ends with COMMIT unless it was truncated. */
   readonly isDump?: boolean;
   /** A failure to read it is a problem, unless the node does without the program or the family and another dump is there. */
   readonly isRequired?: boolean;

@@ -114,7 +114,7 @@ function asSysctl(_line: string, path: string): string {
   return `${path.replaceAll('/', '.')} = `;
 }
 
-/** An iptables-save that does not heed the flag prints all its rules. */
+/** An iptables-save that ignores the flag prints all its rules. */
 function onlyVersionLine(outputs: readonly Buffer[]): Buffer | null {
   const line = /^ip6?tables-save v.*/.exec(outputs[0]?.toString('latin1', 0, 200) ?? '')?.[0];
   return line === undefined ? null : Buffer.from(`${line}\n`);

@@ -23,11 +23,11 @@ export class NodeReading {
   via: string | null = null;
   readonly #node: string;
   readonly #asked = new Map<string, NodeCommand>();
-  readonly #settled = new Set<string>();
+  readonly #done = new Set<string>();
   readonly #absentPrograms = new Set<string>();
   readonly #problems: string[] = [];
-  /** Those of the problems that time does not change. */
-  readonly #lasting = new Set<string>();
+  /** Problems that only a change by the user resolves. */
+  readonly #permanent = new Set<string>();
   /** Of required files: problems when there is nothing in their place. */
   readonly #unsupported: string[] = [];
   readonly #missing: MissingFile[] = [];
@@ -49,7 +49,7 @@ export class NodeReading {
         brokenBy ??= error;
       }
     };
-    const open = commands.filter(({file}) => !this.#settled.has(file));
+    const open = commands.filter(({file}) => !this.#done.has(file));
     const pages = open.filter(({file}) => allPages.files.includes(file));
     const single = pages.length < allPages.files.length ? open : open.filter(command => !pages.includes(command));
     const together = single === open ? [] : [() => this.#readTogether(allPages, pages, reader)];
@@ -77,14 +77,14 @@ export class NodeReading {
     } catch (error) {
       if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
       this.#unreadable(command, error);
-      this.#settled.add(command.file);
+      this.#done.add(command.file);
     }
   }
 
   #keep({file}: NodeCommand, content: Buffer | null): void {
     if (content === null) this.#missing.push({file, reason: 'there is nothing in it'});
     else this.files.set(file, content);
-    this.#settled.add(file);
+    this.#done.add(file);
   }
 
   async #tryVariants(command: NodeCommand, reader: Reader): Promise<Buffer | null> {
@@ -117,12 +117,12 @@ export class NodeReading {
     return outputs;
   }
 
-  /** A dump that is cut is read once more, and the longer one kept if that is cut too. */
+  /** A truncated dump is read once more; if that is truncated too, the longer one is kept. */
   async #runDump(argv: readonly string[], reader: Reader): Promise<Buffer> {
     const first = await this.#run(argv, reader);
-    if (!isCut(first)) return first;
+    if (!isTruncated(first)) return first;
     const second = await this.#run(argv, reader).catch(() => Buffer.alloc(0));
-    if (second.length > 0 && !isCut(second)) return second;
+    if (second.length > 0 && !isTruncated(second)) return second;
     this.#problems.push(`${argv.join(' ')} ended before its last COMMIT, twice${this.#where()}`);
     return second.length > first.length ? second : first;
   }
@@ -157,12 +157,12 @@ export class NodeReading {
   failed(error: unknown): void {
     const message = messageOf(error);
     this.#problems.push(message);
-    if (isLasting(error)) this.#lasting.add(message);
+    if (isPermanent(error)) this.#permanent.add(message);
   }
 
   /** It was stopped before all was read. */
   stopped(reason: string): void {
-    const open = [...this.#asked.keys()].filter(file => !this.#settled.has(file));
+    const open = [...this.#asked.keys()].filter(file => !this.#done.has(file));
     const what =
       this.via === null ? '' : open.length === 0 ? ', so that not all was read' : `: ${open.join(', ')} not read${this.#where()}`;
     this.#problems.push(`${reason}${what}`);
@@ -181,7 +181,11 @@ export class NodeReading {
       read: file => files.get(file) ?? null,
       status: isUnread ? 'unread' : messages.length > 0 ? 'partial' : 'read',
       via: this.via,
-      problems: messages.map(message => ({node: this.#node, message, ...(this.#lasting.has(message) ? {isLasting: true as const} : {})})),
+      problems: messages.map(message => ({
+        node: this.#node,
+        message,
+        ...(this.#permanent.has(message) ? {isPermanent: true as const} : {}),
+      })),
       missing: this.#missing,
     };
   }
@@ -195,9 +199,9 @@ export function isBroken(error: unknown): boolean {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code.startsWith('E');
 }
 
-/** Whether another try would come to the same until somebody changes something. */
-function isLasting(error: unknown): boolean {
-  if (error instanceof Unreachable) return error.isLasting || isLasting(error.cause);
+/** Whether every further attempt would fail the same way. */
+function isPermanent(error: unknown): boolean {
+  if (error instanceof Unreachable) return error.isPermanent || isPermanent(error.cause);
   return error instanceof ApiError && error.status === 403;
 }
 
@@ -217,7 +221,7 @@ function isUnsupported(error: unknown): boolean {
 }
 
 /** A dump with tables whose last line is not COMMIT. */
-function isCut(dump: Buffer): boolean {
+function isTruncated(dump: Buffer): boolean {
   const lines = dump.toString('latin1', Math.max(0, dump.length - 4096)).split('\n');
   const last = lines.findLast(line => line.trim() !== '' && !line.startsWith('#'));
   return last !== undefined && last.trim() !== 'COMMIT';
@@ -228,7 +232,7 @@ function joined(outputs: readonly Buffer[]): Buffer {
   return outputs.length === 1 && outputs[0] !== undefined ? outputs[0] : Buffer.concat(outputs);
 }
 
-/** Does not wait for a command that does not heed the signal. */
+/** Does not wait for a command that ignores the signal. */
 async function untilAborted<T>(running: Promise<T>, signal: AbortSignal): Promise<T> {
   const {promise: aborted, reject} = Promise.withResolvers<never>();
   const onAbort = () => reject(signal.reason);

@@ -35,12 +35,12 @@ export interface NodeShell extends AsyncDisposable {
 /** A node that cannot be reached: what was tried, what came back, what to do. */
 export class Unreachable extends Error {
   override readonly name = 'Unreachable';
-  /** Time does not change it, whatever the cause says. */
-  readonly isLasting: boolean;
+  /** A permanent error: further attempts fail too, whatever the cause is. */
+  readonly isPermanent: boolean;
 
-  constructor(message: string, {cause, isLasting = false}: {readonly cause?: unknown; readonly isLasting?: boolean} = {}) {
+  constructor(message: string, {cause, isPermanent = false}: {readonly cause?: unknown; readonly isPermanent?: boolean} = {}) {
     super(message, {cause});
-    this.isLasting = isLasting;
+    this.isPermanent = isPermanent;
   }
 }
 

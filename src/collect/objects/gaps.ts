@@ -5,10 +5,10 @@ export interface Gaps {
   /** Items that cannot be used, as they are. */
   readonly leftOut: readonly unknown[];
   /** It is the first page of a longer list. */
-  readonly isCut: boolean;
+  readonly isTruncated: boolean;
 }
 
-export const noGaps: Gaps = {leftOut: [], isCut: false};
+export const noGaps: Gaps = {leftOut: [], isTruncated: false};
 
 export interface ServiceGaps {
   readonly services: Gaps;
@@ -17,8 +17,8 @@ export interface ServiceGaps {
 }
 
 /**
- * Marks what may be there and is not in the lists, so that nothing is called left over, or without endpoints, for it: of a Service
- * whose slice was left out, not all endpoints are known; of lists that are cut, nobody knows whose.
+ * Marks what may be there and is not in the lists, so that nothing is reported as stale, or as without endpoints, because of it: of a Service
+ * whose slice was left out, not all endpoints are known; of truncated lists, no Service is known to be complete.
  */
 export function acrossGaps(api: ApiObjects, gaps: ServiceGaps): ApiObjects {
   const {services, endpointSlices, endpoints} = gaps;
@@ -29,13 +29,13 @@ export function acrossGaps(api: ApiObjects, gaps: ServiceGaps): ApiObjects {
     ...endpointSlices.leftOut.flatMap(serviceOfSlice),
     ...endpoints.leftOut.flatMap(serviceOfEndpoints),
   ]);
-  const lacks = [services, endpointSlices, endpoints].some(({leftOut, isCut}) => isCut || leftOut.length > 0);
+  const lacks = [services, endpointSlices, endpoints].some(({leftOut, isTruncated}) => isTruncated || leftOut.length > 0);
   return {...api, endpointSlices: slices, endpoints: whole, ...(unsure.size > 0 ? {unsure} : {}), ...(lacks ? {namespaces: []} : {})};
 }
 
-/** Whose endpoints are missing nobody knows. */
-function isUnknown({leftOut, isCut}: Gaps, serviceOf: (item: unknown) => readonly string[]): boolean {
-  return isCut || leftOut.some(item => serviceOf(item).length === 0);
+/** It is unknown which Services have endpoints that are missing here. */
+function isUnknown({leftOut, isTruncated}: Gaps, serviceOf: (item: unknown) => readonly string[]): boolean {
+  return isTruncated || leftOut.some(item => serviceOf(item).length === 0);
 }
 
 interface Named {

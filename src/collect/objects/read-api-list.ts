@@ -28,7 +28,7 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
       items: null,
       gaps: noGaps,
       problems: [
-        {message: `${file} is not valid JSON: ${parsed.message}. Was the file cut off? Write it again with: kubectl get … -A -o json`},
+        {message: `${file} is not valid JSON: ${parsed.message}. Was the file truncated? Write it again with: kubectl get … -A -o json`},
       ],
     };
   const list = itemsOf(parsed);
@@ -45,7 +45,7 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
     problems.push({
       message: `${file} is only the first page of a longer list (metadata.continue is set): what is missing here may be on the next page`,
     });
-  return {items: usable.items, problems, gaps: {leftOut: usable.leftOut, isCut: more}};
+  return {items: usable.items, problems, gaps: {leftOut: usable.leftOut, isTruncated: more}};
 }
 
 /** Null where there is no file. */

@@ -20,7 +20,7 @@ export function dockerTransport(): Transport {
       }
       throw new Unreachable(
         `no running container is called ${node.name} (${reasons.join('; ')}): this transport is for kind and minikube, on the machine they run on`,
-        {cause: signal.reason, isLasting: reasons.every(reason => reason.endsWith('is not installed'))},
+        {cause: signal.reason, isPermanent: reasons.every(reason => reason.endsWith('is not installed'))},
       );
     },
   };

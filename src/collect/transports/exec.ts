@@ -10,7 +10,7 @@ export function execTransport(api: KubeApi): Transport {
     name: 'exec',
     async open(node, signal) {
       const agents = agentsOn(node);
-      if (agents.length === 0) throw new Unreachable(noAgent(node), {isLasting: node.isUnlisted === true});
+      if (agents.length === 0) throw new Unreachable(noAgent(node), {isPermanent: node.isUnlisted === true});
       const down: ExecTarget[] = [];
       for (const target of agents) {
         const probe = await probeTools(api, target, signal);

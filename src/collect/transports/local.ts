@@ -15,7 +15,7 @@ export function localTransport({sudo = false, onlyNode = false}: LocalOptions = 
   return {
     name: 'local',
     async open(node) {
-      if (!onlyNode && !isThisMachine(node)) throw new Unreachable(notThisMachine(node), {isLasting: true});
+      if (!onlyNode && !isThisMachine(node)) throw new Unreachable(notThisMachine(node), {isPermanent: true});
       return localShell(sudo);
     },
   };

@@ -10,7 +10,7 @@ export function sshHost(node: NodeInfo, type: SshAddressType = 'InternalIP'): st
   if (host === undefined) {
     const known = node.addresses.map(entry => `${entry.type} ${entry.address}`).join(', ');
     throw new Unreachable(`${node.name} has no ${type} (it has ${known || 'no addresses'}): choose another with --ssh-address`, {
-      isLasting: true,
+      isPermanent: true,
     });
   }
   // The kubelet of the node says what its addresses are: they are no more to be trusted than the node.
@@ -18,7 +18,7 @@ export function sshHost(node: NodeInfo, type: SshAddressType = 'InternalIP'): st
   if (!isHost)
     throw new Unreachable(
       `the ${type} of ${node.name}, ${JSON.stringify(host)}, is neither an IP address nor a host name: it is not given to ssh`,
-      {isLasting: true},
+      {isPermanent: true},
     );
   return host;
 }

@@ -5,36 +5,36 @@ export function sshRemedy(said: string, host: string): string {
 
 /** Whether ssh would fail in the same way later: a key or a setting is wrong. */
 export function isPermanentFailure(said: string): boolean {
-  return remedies.find(({pattern}) => pattern.test(said))?.isLasting ?? false;
+  return remedies.find(({pattern}) => pattern.test(said))?.isPermanent ?? false;
 }
 
 interface Remedy {
   readonly pattern: RegExp;
   readonly remedy: (host: string) => string;
-  readonly isLasting?: true;
+  readonly isPermanent?: true;
 }
 
 /** The first that fits counts. */
 const remedies: readonly Remedy[] = [
   {
     pattern: /System is booting up|pam_nologin/,
-    remedy: () => 'it is starting, and lets nobody in yet',
+    remedy: () => 'it is starting and accepts no logins yet',
   },
   {
     pattern: /HOST IDENTIFICATION HAS CHANGED/,
-    isLasting: true,
+    isPermanent: true,
     remedy: host =>
-      `its host key is not the one that is known; when that is as it should be, forget the old one with "ssh-keygen -R ${host}", else somebody may be in between`,
+      `its host key differs from the known one; if the node was reinstalled, remove the old key with "ssh-keygen -R ${host}"; otherwise the connection may be intercepted`,
   },
   {
     pattern: /Host key verification failed|host key is known/,
-    isLasting: true,
+    isPermanent: true,
     remedy: host =>
       `its host key is not known here; check and accept it by "ssh ${host}" once, or use --ssh-option StrictHostKeyChecking=accept-new`,
   },
   {
     pattern: /Permission denied|Too many authentication failures/,
-    isLasting: true,
+    isPermanent: true,
     remedy: () =>
       'the node took none of your keys; choose the user with --ssh-user and the key with ssh-add or --ssh-option IdentityFile=FILE',
   },
@@ -47,7 +47,7 @@ const remedies: readonly Remedy[] = [
   },
   {
     pattern: /Bad configuration option|Bad owner or permissions|keyword .* extra arguments/i,
-    isLasting: true,
+    isPermanent: true,
     remedy: () => 'put your ssh configuration or --ssh-option right',
   },
 ];

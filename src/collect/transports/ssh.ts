@@ -75,15 +75,15 @@ class SshConnection implements NodeShell {
     await file.close();
     const said = await readFile(log, 'utf8');
     if (result.notFound)
-      throw new Unreachable('ssh is not installed on this machine, or not on PATH', {cause: result.cause, isLasting: true});
+      throw new Unreachable('ssh is not installed on this machine, or not on PATH', {cause: result.cause, isPermanent: true});
     if (signal.aborted) throw new Unreachable(`ssh to ${this.#host}: stopped before there was an answer`, {cause: signal.reason});
     const refused = sudo ? sudoRefusal(said) : null;
     if (refused !== null)
-      throw new Unreachable(`ssh to ${this.#host}: ${refused}: sudo on ${node.name} must not ask for a password`, {isLasting: true});
+      throw new Unreachable(`ssh to ${this.#host}: ${refused}: sudo on ${node.name} must not ask for a password`, {isPermanent: true});
     if (result.exitCode !== 0 && (!sudo || result.exitCode === sshFailed)) {
       throw new Unreachable(`ssh to ${this.#host}: ${lastLine(said) || 'it ended without a word'}: ${sshRemedy(said, this.#host)}`, {
         cause: result.cause,
-        isLasting: isPermanentFailure(said),
+        isPermanent: isPermanentFailure(said),
       });
     }
     if (!sudo && result.stdout.toString('utf8').trim() !== '0')

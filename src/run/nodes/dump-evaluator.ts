@@ -70,7 +70,7 @@ export class DumpEvaluator implements NodeEvaluator {
 
   #notePermanent(node: CollectedNode): void {
     const unread = asUnread(node);
-    if (unread?.isLasting) this.#evaluated.permanent.set(node.name, unread.reason);
+    if (unread?.isPermanent) this.#evaluated.permanent.set(node.name, unread.reason);
     else this.#evaluated.permanent.delete(node.name);
   }
 

@@ -15,8 +15,8 @@ export function asUnread({name, status, files, problems}: CollectedNode): Unread
   if (status !== 'unread' || files.some(file => /^nft(?:-ruleset)?\.json$/.test(file))) return null;
   // Commands run side by side: which of them fails first is chance.
   const reasons = problems.map(({message}) => message).sort();
-  const isLasting = problems.length > 0 && problems.every(problem => problem.isLasting);
-  return {name, reason: reasons.join('; '), remedy: whatToDo, ...(isLasting ? {isLasting: true as const} : {})};
+  const isPermanent = problems.length > 0 && problems.every(problem => problem.isPermanent);
+  return {name, reason: reasons.join('; '), remedy: whatToDo, ...(isPermanent ? {isPermanent: true as const} : {})};
 }
 
 /** What could not be read of a node of which something was. */

@@ -37,6 +37,6 @@ export function progressLine(wanted: boolean, stream: NodeJS.WriteStream = proce
   };
 }
 
-export function progressText({total, done, failed, inHand}: CollectProgress): string {
-  return `nodes: ${done} of ${total} read${failed > 0 ? `, ${failed} not or not wholly` : ''}, ${inHand} in hand`;
+export function progressText({total, done, failed, inProgress}: CollectProgress): string {
+  return `nodes: ${done} of ${total} read${failed > 0 ? `, ${failed} not or not wholly` : ''}, ${inProgress} in progress`;
 }

@@ -122,7 +122,7 @@ export class WaitUntilClean {
   #isSettled(): boolean {
     const {diagnosis, limit} = this.#waiting;
     if (!isThere(diagnosis.api)) return true;
-    const fails = this.#latest.findings.some(finding => reaches(finding, limit.failOn) && !finding.known && !this.#isLasting(finding));
+    const fails = this.#latest.findings.some(finding => reaches(finding, limit.failOn) && !finding.known && !this.#isPermanent(finding));
     return this.#isClean() || (this.#waitedFor().length === 0 && !fails && this.#problems.length === 0);
   }
 
@@ -133,10 +133,10 @@ export class WaitUntilClean {
   }
 
   /** It says that something may not be read. */
-  #isLasting({code, node, message}: Finding): boolean {
+  #isPermanent({code, node, message}: Finding): boolean {
     const {nodes, problems} = this.#waiting;
     if (code !== unreadCode) return false;
-    return node === undefined ? problems.some(problem => problem.isLasting && problem.message === message) : nodes.permanent.has(node);
+    return node === undefined ? problems.some(problem => problem.isPermanent && problem.message === message) : nodes.permanent.has(node);
   }
 
   #left(): number {

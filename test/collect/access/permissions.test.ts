@@ -54,7 +54,7 @@ test('no permission is asked for twice', () => {
 });
 
 describe('docs/rbac', () => {
-  test('holds what tools/rbac.ts writes ("npm run rbac" writes it anew)', () => {
+  test('holds what tools/rbac.ts writes ("npm run rbac" writes it)', () => {
     const files = Object.fromEntries(readdirSync(folder).map(name => [name, readFileSync(join(folder, name), 'utf8')]));
     expect(files).toEqual(Object.fromEntries(rbacFiles()));
   });

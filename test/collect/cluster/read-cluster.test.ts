@@ -104,7 +104,7 @@ describe('readCluster', () => {
       {
         message: expect.stringContaining('cannot list resource "nodes"'),
         remedy: expect.stringContaining('kubectl svc-trace access'),
-        isLasting: true,
+        isPermanent: true,
       },
     ]);
   });

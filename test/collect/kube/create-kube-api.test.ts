@@ -93,7 +93,7 @@ describe('reading', () => {
   });
 });
 
-describe('an answer that somebody else gives', () => {
+describe('an answer of another server than the API server', () => {
   test('may be no longer than it is asked to be', async () => {
     const long = {objects: {services: Array.from({length: 400}, (_, index) => ({...service(index), text: 'x'.repeat(1000)}))}};
     const server = await start(long);
@@ -196,7 +196,7 @@ describe('what goes wrong on the way', () => {
     ['an API server that is too busy', {kind: 'status', status: 429, retryAfter: 0, times: 3}],
     ['an API server that starts', {kind: 'status', status: 503, times: 3}],
     ['a connection that breaks', {kind: 'reset', times: 3}],
-    ['an answer that is cut off', {kind: 'truncate', times: 3}],
+    ['a truncated answer', {kind: 'truncate', times: 3}],
   ] as const)('%s is asked again', async (_, fault) => {
     const server = await start({objects, faults: [{...fault}]});
     expect((await open(server).list(services)).items).toHaveLength(1201);
@@ -287,7 +287,7 @@ describe('certificates', () => {
     await expect(open(server, {flags: {kubeconfig: join(folder, 'config')}}).get('/version')).rejects.toThrow(/does not trust/);
   });
 
-  test('many requests at once do not get in the way of each other', async () => {
+  test('many concurrent requests all succeed', async () => {
     const warnings: Error[] = [];
     const warned = (warning: Error) => warnings.push(warning);
     process.on('warning', warned);
@@ -343,7 +343,7 @@ describe('who may', () => {
     );
   });
 
-  test('a credential that is refused is asked of its plugin anew, and the request made again', async () => {
+  test('runs the plugin again and repeats the request when a credential is refused', async () => {
     const server = await start({objects, tokens: {one: {user: 'ann'}, two: {user: 'ann'}}});
     const cluster = {server: server.url, 'certificate-authority': server.ca};
     const script = `#!${process.execPath}
@@ -367,7 +367,7 @@ describe('who may', () => {
     expect((await api.list('/api/v1/pods')).items).toEqual([]);
   });
 
-  test('whoever says nothing about who they are is told so', async () => {
+  test('says so when the kubeconfig has no credentials', async () => {
     const server = await start({});
     const cluster = {server: server.url, 'certificate-authority': server.ca};
     const folder = folderWith({config: {...kubeconfig('a', {cluster}), users: []}});
@@ -421,7 +421,7 @@ describe('through a proxy', () => {
     await expect(distrustful.get('/version')).rejects.toThrow(/does not trust/);
   });
 
-  test('the certificate is held against the API server, not against the proxy', async () => {
+  test('checks the certificate against the API server, not against the proxy', async () => {
     const server = await start({certificate: 'elsewhere'});
     const proxy = await startProxy();
     await expect(open(server, {flags: {proxyUrl: `http://127.0.0.1:${proxy.port}`}}).get('/version')).rejects.toThrow(

@@ -85,7 +85,7 @@ describe('a command in a pod', () => {
     expect(error).toMatchObject({name: 'CommandFailed', exitCode: null, cause: {name: 'TimeoutError'}});
   });
 
-  test('is run as whoever asks, by the same credentials as any other request', async () => {
+  test('runs with the same credentials as any other request', async () => {
     const server = await start({tokens: {fresh: {user: 'ann'}}});
     const folder = folderWith({token: 'stale'});
     const cluster = {server: server.url, 'certificate-authority': server.ca};
@@ -181,7 +181,7 @@ describe('a stream that does not open', () => {
     );
   });
 
-  test('the certificate is looked at as for any other request', async () => {
+  test('checks the certificate as any other request does', async () => {
     const server = await start({certificate: 'elsewhere'});
     await expect(open(server).exec(target, ['true'], never)).rejects.toThrow(/for another name/);
     expect((await open(server, {}, {tlsServerName: 'elsewhere.example'}).exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');

@@ -15,7 +15,7 @@ import {kubectl as anyKubectl, testWithKubectl} from '../../kubectl.ts';
 
 // Holds this client against what kubectl 1.36 did with the same kubeconfigs and flags, which is recorded.
 // SVC_TRACE_KUBECTL=kubectl npx vitest run test/collect/kube/kubectl.test.ts holds the recording, and the stand-in, against a real kubectl;
-// with SVC_TRACE_RECORD=1 it is recorded anew (npm run format puts its style right).
+// with SVC_TRACE_RECORD=1 it is recorded again (npm run format fixes its style).
 const kubectl = process.env['SVC_TRACE_KUBECTL'];
 const file = join(import.meta.dirname, 'kubectl.recorded.json');
 const recording = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;

@@ -61,13 +61,13 @@ test('of a Service one of whose slices could not be read nothing is said but tha
   const {report, news} = await newsAfter('endpointslices.json', list => spoilItems(list, ofWeb, {endpoints: 'none'}));
   expect(news).toEqual([
     expect.stringMatching(/^ST901 api\/endpointslices\.json: item \d+ is left out/),
-    'ST901 shop/web was not judged: not all of its endpoints could be read',
+    'ST901 shop/web was not checked: not all of its endpoints could be read',
   ]);
   expect(report.services).not.toContainEqual({namespace: 'shop', name: 'web'});
   expect(report.summary).toMatchObject({verdict: 'incomplete', errors: 0});
 });
 
-test('with only the first page of the slices no node is judged', async () => {
+test('with only the first page of the slices no node is checked', async () => {
   const {report} = await newsAfter('endpointslices.json', list => {
     list.metadata.continue = 'eyJ2Ijoi';
     list.items = list.items.slice(0, 5);

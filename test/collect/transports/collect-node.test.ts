@@ -159,14 +159,14 @@ describe('one node', () => {
     expect(node.problems.map(({message}) => message)).toEqual(['iptables-save is not there (fake)', 'ip6tables-save is not there (fake)']);
   });
 
-  test('a dump that is cut is read again', async () => {
+  test('reads a truncated dump again', async () => {
     const answers = [cutDump, dump];
     const node = await collect(new FakeNode({'iptables-save': () => answers.shift() ?? ''}));
     expect(node).toMatchObject({status: 'read', problems: []});
     expect(textOf(node, 'iptables-save')).toBe(dump);
   });
 
-  test('of a dump that is cut twice the longer is kept, and it is told', async () => {
+  test('keeps the longer of two truncated dumps, and reports it', async () => {
     const answers = [cutDump, cutDump.slice(0, -5)];
     const node = await collect(new FakeNode({'iptables-save': () => answers.shift() ?? ''}));
     expect(node).toMatchObject({status: 'partial', problems: [{message: 'iptables-save ended before its last COMMIT, twice (fake)'}]});
@@ -315,11 +315,11 @@ describe('many nodes', () => {
     expect(seen.size).toBe(40);
     expect([...seen].filter(([, status]) => status === 'unread').map(([name]) => name)).toEqual(['node-5', 'node-3']);
     expect(counts).toMatchObject({open: 0, most: 4});
-    expect(steps.at(-1)).toEqual({total: 40, done: 40, failed: 2, inHand: 0});
-    expect(Math.max(...steps.map(({inHand}) => inHand))).toBe(4);
+    expect(steps.at(-1)).toEqual({total: 40, done: 40, failed: 2, inProgress: 0});
+    expect(Math.max(...steps.map(({inProgress}) => inProgress))).toBe(4);
   });
 
-  test('no more nodes are read than there is room for while the caller looks at one', async () => {
+  test('reads no more nodes than `concurrency` while the caller holds one', async () => {
     const {transport} = crowd();
     let started = 0;
     const counting: Transport = {

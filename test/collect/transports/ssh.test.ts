@@ -153,7 +153,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
   });
 
   test('a key that the node does not take is refused, with what to do', async () => {
-    await expect(openShell({options: sshOptions(server.folder, 'stranger', 'known')})).rejects.toThrow(
+    await expect(openShell({options: sshOptions(server.folder, 'unauthorized', 'known')})).rejects.toThrow(
       /Permission denied.*none of your keys.*--ssh-user/,
     );
     // The connection is told to end, and takes a moment.
@@ -168,7 +168,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
 
   test('a host key that has changed is not accepted', async () => {
     const opening = openShell({options: sshOptions(server.folder, 'user', 'known-otherwise')});
-    await expect(opening).rejects.toThrow(/not the one that is known.*ssh-keygen -R/);
+    await expect(opening).rejects.toThrow(/differs from the known one.*ssh-keygen -R/);
   });
 
   test('a port on which nothing listens is told', async () => {

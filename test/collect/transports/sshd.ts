@@ -21,10 +21,10 @@ export async function startSshd(bin: string): Promise<Sshd> {
   const folder = mkdtempSync(join(tmpdir(), 'sshd-'));
   chmodSync(folder, 0o755);
   const port = await freePort();
-  for (const name of ['host', 'user', 'stranger']) newKey(join(folder, name));
+  for (const name of ['host', 'user', 'unauthorized']) newKey(join(folder, name));
   writeFileSync(join(folder, 'authorized'), readFileSync(join(folder, 'user.pub')));
   writeFileSync(join(folder, 'known'), knownHost(port, join(folder, 'host.pub')));
-  writeFileSync(join(folder, 'known-otherwise'), knownHost(port, join(folder, 'stranger.pub')));
+  writeFileSync(join(folder, 'known-otherwise'), knownHost(port, join(folder, 'unauthorized.pub')));
   writeFileSync(join(folder, 'known-nobody'), '');
   const settings = [`Port ${port}`, 'ListenAddress 127.0.0.1', ...keySettings(folder), `SetEnv PATH=${bin}:/usr/bin:/bin`];
   writeFileSync(join(folder, 'config'), `${settings.join('\n')}\n`);

@@ -1,6 +1,6 @@
 import {readFileSync} from 'node:fs';
 import {bearer, type ClientCertificate, type Credential, type Credentials} from './credentials.ts';
-import {ApiError} from './kube-api.ts';
+import {ApiError} from '../kube-api.ts';
 
 interface TokenFileOptions {
   /** The token for as long as the file cannot be read. */

@@ -1,7 +1,7 @@
-import {apiAgent} from './api-agent.ts';
-import {chooseProxy} from './choose-proxy.ts';
-import {type ApiResponse, sendRequest} from './send-request.ts';
-import {pemOf} from './pem.ts';
+import {apiAgent} from '../api-agent.ts';
+import {chooseProxy} from '../choose-proxy.ts';
+import {type ApiResponse, sendRequest} from '../send-request.ts';
+import {pemOf} from '../pem.ts';
 
 /** A client of an OpenID Connect issuer. */
 export interface OidcClient {

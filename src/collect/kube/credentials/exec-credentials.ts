@@ -1,7 +1,7 @@
 import process from 'node:process';
 import {bearer, type ClientCertificate, type Credential, type Credentials} from './credentials.ts';
-import {ApiError} from './kube-api.ts';
-import type {ExecConfig} from './kubeconfig.ts';
+import {ApiError} from '../kube-api.ts';
+import type {ExecConfig} from '../kubeconfig.ts';
 
 /** What a plugin is told and given. */
 export interface PluginSurroundings {

@@ -1,8 +1,8 @@
 import {bearer, type ClientCertificate, type Credentials, fixedCredentials} from './credentials.ts';
 import {execCredentials, type PluginSurroundings} from './exec-credentials.ts';
-import type {User} from './kubeconfig.ts';
+import type {User} from '../kubeconfig.ts';
 import {oidcCredentials} from './oidc-credentials.ts';
-import {pemOf} from './pem.ts';
+import {pemOf} from '../pem.ts';
 import {tokenFileCredentials} from './token-file-credentials.ts';
 
 export interface NamedUser {

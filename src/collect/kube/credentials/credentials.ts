@@ -1,4 +1,4 @@
-/** Who is asking, said anew for each request: tokens expire while a run lasts. */
+/** Who makes a request. Asked for before each request, because tokens expire while a run lasts. */
 export interface Credentials {
   /** In words, for messages: `the token of user "admin"`. */
   readonly description: string;

@@ -1,6 +1,6 @@
 import {bearer, type ClientCertificate, type Credentials} from './credentials.ts';
-import {ApiError} from './kube-api.ts';
-import {KubeconfigError, type User} from './kubeconfig.ts';
+import {ApiError} from '../kube-api.ts';
+import {KubeconfigError, type User} from '../kubeconfig.ts';
 import {type OidcClient, refreshOidcToken} from './refresh-oidc-token.ts';
 import {writeAuthProvider} from './write-auth-provider.ts';
 
@@ -83,7 +83,7 @@ function missing(field: string): never {
   throw new Error(`its auth-provider has no ${field}`);
 }
 
-/** Ten seconds early, as client-go's oidc plugin does. A token that is no JWT is left to the API server to judge. */
+/** Ten seconds early, as client-go's oidc plugin does. A token that is no JWT is left to the API server to check. */
 function isExpired(token: string, now: number): boolean {
   if (token === '') return true;
   const expiry = expiryOf(token);
