@@ -1,8 +1,10 @@
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {canonicalAddress} from '../model/address.ts';
 import {families} from '../model/family.ts';
+import type {ServicePort} from '../model/service-port.ts';
 import {type Connection, parseConntrack} from '../parse/conntrack.ts';
 import type {Check, NodeContext} from './check.ts';
+import {nodePortAddresses} from './node-port-addresses.ts';
 import {ofPort, someOf} from './service-observation.ts';
 
 export const staleConntrack: Check<'ST508'> = {
@@ -11,19 +13,24 @@ export const staleConntrack: Check<'ST508'> = {
   severity: 'warning',
   summary: "Live connection-tracking entries send a Service's UDP traffic to an address that is no endpoint",
   remedy:
-    'Delete the entries on this node: conntrack -D -p udp --orig-dst ADDRESS --orig-port-dst PORT. Until then clients that keep their source port are led astray.',
+    'Delete the entries on this node: conntrack -D -p udp --orig-dst ADDRESS --orig-port-dst PORT. Until then clients that keep their source port get no answer, or that of another pod.',
   // TCP is left out: a connection that is open keeps its endpoint by design.
   *node(context) {
     const text = context.node.read('conntrack')?.toString('utf8');
     if (text === undefined) return;
-    const ports = udpPorts(context);
-    const stale = new Map<PortEntry, Connection[]>();
+    const entries = udpEntries(context);
+    const stale = new Map<PortEntry, Map<string, Connection>>();
     for (const connection of parseConntrack(text, 'udp')) {
-      const entry = entryOf(connection, ports, context);
-      if (entry === undefined || !isStale(connection, entry)) continue;
-      stale.set(entry, [...(stale.get(entry) ?? []), connection]);
+      const entry = entries.get(destinationKey(connection));
+      if (entry === undefined || !isStale(connection, entry, context)) continue;
+      const known = stale.get(entry.served) ?? new Map<string, Connection>();
+      stale.set(entry.served, known);
+      // `conntrack -L` of some versions lists IPv6 flows with and without `-f ipv6`.
+      const key = flowKey(connection);
+      if (!known.has(key)) known.set(key, connection);
     }
-    for (const [{port}, connections] of stale) {
+    for (const [{port}, flows] of stale) {
+      const connections = [...flows.values()];
       const ends = [...new Set(connections.map(({reply}) => `${reply.source}:${reply.sourcePort}`))];
       const lines = someOf(connections.map(({line}) => String(line)));
       yield {
@@ -35,32 +42,56 @@ export const staleConntrack: Check<'ST508'> = {
   },
 };
 
-interface UdpPorts {
-  readonly byAddress: ReadonlyMap<string, PortEntry>;
-  readonly byNodePort: ReadonlyMap<number, PortEntry>;
+/** An address and port that a UDP Service port is reached at on this node. */
+interface UdpEntry {
+  readonly served: PortEntry;
+  /** By a cluster IP; every other entry is for external clients. */
+  readonly isInternal: boolean;
 }
 
-function udpPorts({view, config}: NodeContext): UdpPorts {
-  const byAddress = new Map<string, PortEntry>();
-  const byNodePort = new Map<number, PortEntry>();
+/** By address and port. */
+function udpEntries(context: NodeContext): ReadonlyMap<string, UdpEntry> {
+  const {view, config} = context;
+  const entries = new Map<string, UdpEntry>();
   const proxy = {version: config.version.value, gates: config.featureGates.value};
-  for (const entry of families.flatMap(family => view.entries(family, proxy))) {
-    const {port} = entry;
-    if (port.protocol !== 'UDP') continue;
-    for (const address of [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs]) byAddress.set(`${address} ${port.port}`, entry);
-    if (port.nodePort !== 0) byNodePort.set(port.nodePort, entry);
+  for (const family of families) {
+    const own = nodePortAddresses(context, family);
+    for (const served of view.entries(family, proxy)) {
+      const {port} = served;
+      if (port.protocol !== 'UDP') continue;
+      const external = [...port.externalIPs, ...port.loadBalancerVIPs].map(address => `${address} ${port.port}`);
+      const onNode = port.nodePort === 0 ? [] : own.map(address => `${address} ${port.nodePort}`);
+      for (const key of [...onNode, ...external]) entries.set(key, {served, isInternal: false});
+      entries.set(`${port.clusterIP} ${port.port}`, {served, isInternal: true});
+    }
   }
-  return {byAddress, byNodePort};
+  return entries;
 }
 
-function entryOf({original}: Connection, ports: UdpPorts, {facts}: NodeContext): PortEntry | undefined {
-  const destination = canonicalAddress(original.destination) ?? original.destination;
-  const own = facts.addresses.includes(destination) ? ports.byNodePort.get(original.destinationPort) : undefined;
-  return ports.byAddress.get(`${destination} ${original.destinationPort}`) ?? own;
+function destinationKey({original}: Connection): string {
+  return `${canonicalAddress(original.destination) ?? original.destination} ${original.destinationPort}`;
 }
 
-/** The answer is awaited from an address that is no endpoint: a former one, or the Service's own, which was never rewritten. */
-function isStale({reply}: Connection, {set}: PortEntry): boolean {
+function flowKey({original, reply}: Connection): string {
+  return JSON.stringify([original, reply]);
+}
+
+/** The reply is expected from an address that is no endpoint: a former one, or the Service's own where the packet was never translated. */
+function isStale(connection: Connection, entry: UdpEntry, context: NodeContext): boolean {
+  const {endpoints} = entry.served.set;
+  const {reply} = connection;
   const source = canonicalAddress(reply.source) ?? reply.source;
-  return set.endpoints.length > 0 && !set.endpoints.some(({address, port}) => address === source && port === reply.sourcePort);
+  if (`${source} ${reply.sourcePort}` === destinationKey(connection)) return isUntranslated(source, entry, context);
+  return endpoints.length > 0 && !endpoints.some(({address, port}) => address === source && port === reply.sourcePort);
+}
+
+/** Without an endpoint to go to, nothing is translated. A flow to the node itself may never have been for the Service. */
+function isUntranslated(address: string, {served: {port, set}, isInternal}: UdpEntry, {facts}: NodeContext): boolean {
+  if (facts.addresses.includes(address)) return false;
+  const usable = set.endpoints.filter(({ready, serving}) => ready || serving);
+  return (isLocalOnly(port, isInternal) ? usable.filter(({nodeName}) => nodeName === facts.name) : usable).length > 0;
+}
+
+function isLocalOnly(port: ServicePort, isInternal: boolean): boolean {
+  return isInternal ? port.internalPolicyLocal : port.externalPolicyLocal;
 }

@@ -1,4 +1,4 @@
-/** One connection of `conntrack -L` or `/proc/net/nf_conntrack`: the packet as it was sent, and its answer as it is awaited. */
+/** One connection of `conntrack -L` or `/proc/net/nf_conntrack`: the packet as it was sent, and the reply that conntrack expects. */
 export interface Connection {
   readonly protocol: string;
   readonly original: Tuple;
@@ -14,15 +14,21 @@ export interface Tuple {
   readonly destinationPort: number;
 }
 
-/** Reads the connections of one protocol. Lines that are none, and connections without ports, are passed over. */
+/**
+ * Reads the connections of one protocol in conntrack's default zone: kube-proxy's rules see no other. Lines that are no connection, and
+ * connections without ports, are skipped.
+ */
 export function* parseConntrack(text: string, protocol: string): Iterable<Connection> {
   const pattern = /src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+)/g;
+  const start = new RegExp(`^(?:ipv[46]\\s+\\d+\\s+)?${protocol}\\s`);
   for (const [index, line] of text.split('\n').entries()) {
-    if (!line.includes(`${protocol} `)) continue;
+    if (!start.test(line) || otherZone.test(line)) continue;
     const [original, reply] = [...line.matchAll(pattern)].map(toTuple);
     if (original !== undefined && reply !== undefined) yield {protocol, original, reply, line: index + 1};
   }
 }
+
+const otherZone = / zone(?:-orig|-reply)?=[1-9]/;
 
 function toTuple([, source = '', destination = '', sourcePort, destinationPort]: RegExpMatchArray): Tuple {
   return {source, destination, sourcePort: Number(sourcePort), destinationPort: Number(destinationPort)};

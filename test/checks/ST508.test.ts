@@ -1,10 +1,11 @@
 import {expect, test} from 'vitest';
+import type {Family} from '../../src/model/family.ts';
 import {type Said, saying, scenario} from '../scenario.ts';
 
 const flow = (to: string) =>
   `udp      17 25 src=10.244.13.7 dst=10.96.0.10 sport=40000 dport=53 src=${to} dst=10.244.13.7 sport=53 dport=40000 mark=0 use=1\n`;
 
-test('a tracked flow that leads to a former endpoint is reported with the address and the line', async () => {
+test('reports a tracked flow that leads to a former endpoint, with the address and the line', async () => {
   expect(await tracked(`${flow('10.244.11.9')}${flow('10.244.11.77')}`)).toEqual([
     {
       ...{code: 'ST508', severity: 'warning', node: 'node-b', family: 'IPv4', subject: 'infra/dns:dns'},
@@ -13,23 +14,129 @@ test('a tracked flow that leads to a former endpoint is reported with the addres
   ]);
 });
 
-test('a flow that was never rewritten, since it came before the rules, is reported', async () => {
+test('reports a flow that began before the rules were there and was never translated', async () => {
   expect((await tracked(flow('10.96.0.10'))).map(({code, message}) => [code, message])).toEqual([
     ['ST508', saying('leads to 10.96.0.10:53')],
   ]);
 });
 
-test('flows to endpoints stay silent', async () => {
+test('stays silent for flows to endpoints', async () => {
   expect(await tracked(flow('10.244.11.9'))).toEqual([]);
 });
 
-test('TCP connections keep their endpoint by design, and stay silent', async () => {
+test('stays silent for TCP connections, which keep their endpoint by design', async () => {
   expect(await tracked(flow('10.244.11.77').replace('udp      17', 'tcp      6'))).toEqual([]);
 });
 
-test('flows to addresses that are no Service’s stay silent', async () => {
+test('stays silent for flows to other addresses than those of a Service', async () => {
   expect(await tracked(flow('10.244.11.77').replaceAll('10.96.0.10', '8.8.8.8'))).toEqual([]);
 });
+
+/** `conntrack -L -p udp` on a node with 192.168.9.1 and fd09::1 whose rules translate 30053 in both families: nobody listens, so nothing is answered. */
+const dualStackFlows = `udp      17 26 src=192.168.9.2 dst=192.168.9.1 sport=40001 dport=30053 [UNREPLIED] src=10.244.1.5 dst=192.168.9.2 sport=53 dport=40001 mark=0 use=1
+udp      17 26 src=fd09::2 dst=fd09::1 sport=40002 dport=30053 [UNREPLIED] src=fd00:244::5 dst=fd09::2 sport=53 dport=40002 mark=0 use=1
+conntrack v1.4.7 (conntrack-tools): 2 flow entries have been shown.
+udp      17 26 src=fd09::2 dst=fd09::1 sport=40002 dport=30053 [UNREPLIED] src=fd00:244::5 dst=fd09::2 sport=53 dport=40002 mark=0 use=1
+`;
+
+/** The same from /proc/net/nf_conntrack. */
+const dualStackFile = `ipv4     2 udp      17 26 src=192.168.9.2 dst=192.168.9.1 sport=40001 dport=30053 [UNREPLIED] src=10.244.1.5 dst=192.168.9.2 sport=53 dport=40001 mark=0 zone=0 use=2
+ipv6     10 udp      17 26 src=fd09:0000:0000:0000:0000:0000:0000:0002 dst=fd09:0000:0000:0000:0000:0000:0000:0001 sport=40002 dport=30053 [UNREPLIED] src=fd00:0244:0000:0000:0000:0000:0000:0005 dst=fd09:0000:0000:0000:0000:0000:0000:0002 sport=53 dport=40002 mark=0 zone=0 use=2
+`;
+
+/** To the node itself: 30054 is answered by one of its programs, 30055 by nobody. */
+const ownFlows = `udp      17 27 src=192.168.9.2 dst=192.168.9.1 sport=40003 dport=30054 src=192.168.9.1 dst=192.168.9.2 sport=30054 dport=40003 mark=0 use=1
+udp      17 27 src=192.168.9.2 dst=192.168.9.1 sport=40004 dport=30055 [UNREPLIED] src=192.168.9.1 dst=192.168.9.2 sport=30055 dport=40004 mark=0 use=1
+udp      17 28 src=fd09::2 dst=fd09::1 sport=40005 dport=30055 [UNREPLIED] src=fd09::1 dst=fd09::2 sport=30055 dport=40005 mark=0 use=1
+`;
+
+const bothEndpoints = {IPv4: '10.244.1.5', IPv6: 'fd00:244::5'};
+
+test('stays silent for both families of a dual-stack node port', async () => {
+  for (const text of [dualStackFlows, dualStackFile]) expect(await trackedFor({text, endpoints: bothEndpoints})).toEqual([]);
+});
+
+test('reports the family whose flows lead to a former endpoint, and each flow once', async () => {
+  const endpoints = {...bothEndpoints, IPv6: 'fd00:244::6'};
+  expect(await trackedFor({text: dualStackFlows, endpoints})).toEqual([
+    {family: 'IPv6', message: saying('1 tracked UDP flow leads to fd00:244::5:53, no endpoint of the Service (conntrack line 2)')},
+  ]);
+});
+
+test('stays silent for IPv4 flows to the node port of an IPv6-only Service', async () => {
+  const endpoints = {IPv6: 'fd00:244::5'};
+  expect(await trackedFor({text: dualStackFlows, endpoints})).toEqual([]);
+});
+
+test('stays silent for flows to the node itself that no rule ever translated', async () => {
+  for (const nodePort of [30054, 30055]) expect(await trackedFor({text: ownFlows, endpoints: bothEndpoints, nodePort})).toEqual([]);
+});
+
+test('stays silent for addresses of the node that serve no node ports', async () => {
+  const endpoints = {IPv4: '10.244.1.99'};
+  const settings = 'mode: iptables\nnodePortAddresses: [172.18.0.0/16]\n';
+  expect(await trackedFor({text: dualStackFlows, endpoints})).toMatchObject([{family: 'IPv4'}]);
+  expect(await trackedFor({text: dualStackFlows, endpoints, settings})).toEqual([]);
+});
+
+test('stays silent for a flow that a Local policy left untranslated, and reports it where an endpoint is local', async () => {
+  const text = `udp      17 26 src=192.168.9.2 dst=203.0.113.7 sport=40006 dport=53 [UNREPLIED] src=203.0.113.7 dst=192.168.9.2 sport=53 dport=40006 mark=0 use=1\n`;
+  const local = {text, endpoints: bothEndpoints, policy: 'Local', externalIP: '203.0.113.7'} as const;
+  expect(await trackedFor({...local, nodeName: 'node-a'})).toEqual([]);
+  expect(await trackedFor({...local, nodeName: 'node-b'})).toMatchObject([{family: 'IPv4'}]);
+});
+
+test('stays silent for flows of another conntrack zone', async () => {
+  const text = dualStackFile.replaceAll('zone=0', 'zone=3');
+  expect(await trackedFor({text, endpoints: {IPv4: '10.244.1.99'}})).toEqual([]);
+});
+
+interface Tracked {
+  /** What conntrack shows. */
+  readonly text: string;
+  /** By family; the Service has the families of its endpoints. */
+  readonly endpoints: Readonly<Partial<Record<Family, string>>>;
+  readonly nodePort?: number;
+  readonly policy?: 'Local';
+  readonly externalIP?: string;
+  /** Where the endpoints are. */
+  readonly nodeName?: string;
+  /** kube-proxy's configuration. */
+  readonly settings?: string;
+}
+
+/** What is said on node-b, with the addresses 192.168.9.1 and fd09::1, of a UDP Service with a node port. */
+async function trackedFor({text, endpoints, nodePort = 30053, nodeName, settings, ...given}: Tracked) {
+  const cluster = await scenario();
+  const families = Object.keys(endpoints) as Family[];
+  const addresses = families.map(family => (family === 'IPv4' ? '10.96.77.1' : 'fd00:96::1'));
+  const metadata = {namespace: 'infra', name: 'dual'};
+  cluster.addService({
+    metadata,
+    spec: {
+      ...{type: 'NodePort', clusterIP: addresses[0] ?? '', clusterIPs: addresses, ipFamilies: families},
+      ...(given.policy === undefined ? {} : {externalTrafficPolicy: given.policy}),
+      ...(given.externalIP === undefined ? {} : {externalIPs: [given.externalIP]}),
+      ports: [{name: 'dns', protocol: 'UDP', port: 53, nodePort}],
+    },
+  });
+  for (const family of families)
+    cluster.addSlice({
+      metadata: {namespace: 'infra', name: `dual-${family}`, labels: {'kubernetes.io/service-name': 'dual'}},
+      addressType: family,
+      ports: [{name: 'dns', protocol: 'UDP', port: 53}],
+      endpoints: [{addresses: [endpoints[family] ?? ''], conditions: {ready: true}, nodeName: nodeName ?? 'node-a'}],
+    });
+  const addressInfo = ['192.168.9.1', 'fd09::1'].map(local => ({family: local.includes(':') ? 'inet6' : 'inet', local, scope: 'global'}));
+  cluster.file('node-b', 'addresses.json', JSON.stringify([{ifname: 'eth0', flags: ['UP'], addr_info: addressInfo}]));
+  cluster.file('node-b', 'conntrack', text);
+  if (settings !== undefined) {
+    cluster.file('node-b', 'configz.json', null);
+    cluster.file('node-b', 'kube-proxy-config.yaml', settings);
+  }
+  const found = cluster.findings({nodes: name => name === 'node-b'}).filter(({code}) => code === 'ST508');
+  return found.map(({family, message}) => ({family, message}));
+}
 
 async function tracked(conntrack: string): Promise<readonly Said[]> {
   const given = await scenario();

@@ -1,0 +1,26 @@
+import {nodeContext} from '../expect/iptables/iptables-context.ts';
+import {ipvsContext} from '../expect/ipvs/ipvs-context.ts';
+import {nftContext} from '../expect/nftables/nft-context.ts';
+import {nodePortDestinations} from '../expect/node-context.ts';
+import {familyOf} from '../model/address.ts';
+import type {Family} from '../model/family.ts';
+import type {NodeContext} from './check.ts';
+
+/** The node's addresses of one family that serve node ports in the mode of its kube-proxy. */
+export function nodePortAddresses({config, facts}: Pick<NodeContext, 'config' | 'facts'>, family: Family): readonly string[] {
+  switch (config.mode.value) {
+    case 'ipvs':
+      return ipvsContext(family, config, facts, []).nodeAddresses;
+    case 'nftables':
+      // By default only the Node's own addresses serve node ports: without the Node none is known.
+      return facts.hostIPs.length === 0 ? [] : served(nodePortDestinations(nftContext(family, config, facts, null)));
+    default:
+      return served(nodePortDestinations(nodeContext(family, config, facts, unseen)));
+  }
+
+  function served(addresses: readonly string[] | null): readonly string[] {
+    return addresses ?? facts.addresses.filter(address => familyOf(address) === family);
+  }
+}
+
+const unseen = {nfacct: false, clearsMark: null, dropsInvalid: null};
