@@ -1,6 +1,8 @@
-import {mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
+import {mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
+import process from 'node:process';
+import {execa} from 'execa';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, onTestFinished, test} from 'vitest';
 import {commandModules} from '../../src/cli/command-modules.ts';
@@ -67,6 +69,28 @@ describe('a command loads only the packages that it uses', () => {
     await create({file, gzip: true, cwd: bundle}, ['api', 'nodes']);
     const {packages} = await loadedBy('run.js', ['check', '--from', file]);
     expect(packages).toContain('tar');
+  });
+});
+
+describe('compiled code', () => {
+  const versionWith = (home: string) => execa(process.execPath, [join(root, 'bin/run.js'), '--version'], {env: {HOME: home}});
+  const newHome = (): string => {
+    const home = mkdtempSync(join(tmpdir(), 'svc-trace-home-'));
+    onTestFinished(() => rmSync(home, {recursive: true}));
+    return home;
+  };
+
+  test('is kept beside what kubectl keeps', async () => {
+    const home = newHome();
+    mkdirSync(join(home, '.kube'));
+    await versionWith(home);
+    expect(readdirSync(join(home, '.kube/cache/svc-trace'))).not.toEqual([]);
+  });
+
+  test('is not kept where kubectl keeps nothing', async () => {
+    const home = newHome();
+    await versionWith(home);
+    expect(readdirSync(home)).toEqual([]);
   });
 });
 
