@@ -1,55 +1,31 @@
-import {existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync} from 'node:fs';
+import {existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {dirname, join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {commandLinesOf, docPages, readPage, type ShownRun, shownRunsOf} from './doc-pages.ts';
 import {capturePath} from './fixtures.ts';
+import {parseCommandLine} from './parse-command-line.ts';
 import type {ApiServer} from './stand-in/api-server.ts';
 import {startBundleCluster} from './stand-in/bundle-cluster.ts';
 
 const root = join(import.meta.dirname, '..');
 const faulty = capturePath('faults/missing-endpoint');
 const healthy = capturePath('healthy/1.36-iptables');
-const pages = [
-  'README.md',
-  'CONTRIBUTING.md',
-  'CHANGELOG.md',
-  'SECURITY.md',
-  ...markdownIn('docs'),
-  ...markdownIn('docs/ci'),
-  ...markdownIn('docs/checks'),
-];
-
-function markdownIn(folder: string): readonly string[] {
-  return readdirSync(join(root, folder))
-    .filter(name => name.endsWith('.md'))
-    .map(name => join(folder, name));
-}
-
-function read(page: string): string {
-  return readFileSync(join(root, page), 'utf8');
-}
-
-interface Block {
-  readonly language: string;
-  readonly text: string;
-}
-
-function blocksOf(page: string): readonly Block[] {
-  return [...read(page).matchAll(/^( *)```(\w+)\n([\s\S]*?)^ *```$/gm)].map(([, , language = '', text = '']) => ({language, text}));
-}
+/** `SVC_TRACE_DOCS=write npx vitest run test/docs.test.ts` writes the actual output into the pages. Read the diff. */
+const writesPages = process.env['SVC_TRACE_DOCS'] === 'write';
 
 describe('links', () => {
-  test.each(pages)('%s links to what is there', page => {
-    const text = read(page).replaceAll(/^ *```[\s\S]*?^ *```$/gm, '');
+  test.each(docPages)('every link of %s has a target', page => {
+    const text = readPage(page).replaceAll(/^ *```[\s\S]*?^ *```$/gm, '');
     const targets = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target).filter(target => !/^[a-z]+:/.test(target));
-    expect(targets.filter(target => !leadsSomewhere(target, page))).toEqual([]);
+    expect(targets.filter(target => !hasTarget(target, page))).toEqual([]);
   });
 });
 
-function leadsSomewhere(target: string, page: string): boolean {
+function hasTarget(target: string, page: string): boolean {
   const [path = '', anchor] = target.split('#');
   const file = path === '' ? page : join(dirname(page), path);
   if (!existsSync(join(root, file))) return false;
@@ -58,7 +34,7 @@ function leadsSomewhere(target: string, page: string): boolean {
 
 /** The anchors that GitHub makes of headings. */
 function anchorsOf(page: string): readonly string[] {
-  return [...read(page).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
+  return [...readPage(page).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
     title
       .toLowerCase()
       .replaceAll(/[^\p{Letter}\p{Number}\s_-]/gu, '')
@@ -66,19 +42,14 @@ function anchorsOf(page: string): readonly string[] {
   );
 }
 
-describe('what the README shows', () => {
+describe('commands in the pages', () => {
   let folder: string;
   let server: ApiServer;
 
   beforeAll(async () => {
     server = await startBundleCluster(faulty);
-    folder = mkdtempSync(join(tmpdir(), 'svc-trace-readme-'));
-    symlinkSync(faulty, join(folder, 'bundle'));
-    symlinkSync(join(faulty, 'nodes/node-a/iptables-save'), join(folder, 'dump.txt'));
-    await create({cwd: faulty, file: join(folder, 'bundle.tgz'), gzip: true}, ['api', 'nodes']);
-    symlinkSync('bundle.tgz', join(folder, 'after.tgz'));
-    await create({cwd: healthy, file: join(folder, 'before.tgz'), gzip: true}, ['api', 'nodes']);
-    await run(['check', '-A', '--from', 'bundle', '-o', 'json', '--output-file', 'baseline.json']);
+    folder = mkdtempSync(join(tmpdir(), 'svc-trace-docs-'));
+    await writeInputs();
   });
 
   afterAll(async () => {
@@ -86,54 +57,79 @@ describe('what the README shows', () => {
     await server.close();
   });
 
-  function run(args: readonly string[]) {
-    const env = {COLUMNS: '100', NO_COLOR: undefined, FORCE_COLOR: undefined, KUBECONFIG: server.kubeconfig};
-    return execa(process.execPath, [join(root, 'bin/run.js'), ...args], {cwd: folder, env, stdin: 'ignore', reject: false});
+  /** The files that the pages name: two bundles, a dump, and reports. */
+  async function writeInputs(): Promise<void> {
+    symlinkSync(faulty, join(folder, 'bundle'));
+    symlinkSync(join(faulty, 'nodes/node-a/iptables-save'), join(folder, 'dump.txt'));
+    await create({cwd: faulty, file: join(folder, 'bundle.tgz'), gzip: true}, ['api', 'nodes']);
+    symlinkSync('bundle.tgz', join(folder, 'after.tgz'));
+    await create({cwd: healthy, file: join(folder, 'before.tgz'), gzip: true}, ['api', 'nodes']);
+    await run('check -A --from before.tgz -o json --output-file before.json');
+    for (const report of ['after.json', 'baseline.json']) await run(`check -A --from after.tgz -o json --output-file ${report}`);
   }
 
-  const runs = blocksOf('README.md')
-    .filter(({language}) => language === 'console')
-    .map(({text}) => text.split('\n'))
-    .map(([prompt = '', ...lines]) => ({command: prompt.replace(/^\$ kubectl svc-trace /, ''), lines: lines.slice(0, -1)}));
+  function run(line: string) {
+    const env = {COLUMNS: '100', NO_COLOR: undefined, FORCE_COLOR: undefined, KUBECONFIG: server.kubeconfig};
+    const args = [join(root, 'bin/run.js'), ...line.split(/\s+/)];
+    return execa(process.execPath, args, {cwd: folder, env, stdin: 'ignore', reject: false});
+  }
 
-  test('it shows something', () => expect(runs.map(({command}) => command)).not.toEqual([]));
+  const runs = docPages.flatMap(shownRunsOf);
 
-  // After a line of nothing but `…` the rest of the output is left out.
-  test.each(runs)('is what `$command` prints', async ({command, lines}) => {
-    const {stdout} = await run(command.split(' '));
-    const shown = lines.at(-1) === '…' ? lines.slice(0, -1) : lines;
-    const printed = stdout.split('\n');
-    expect(shown).toEqual(lines.length === shown.length ? printed : printed.slice(0, shown.length));
+  test('the README shows a check and a trace', () => {
+    expect(shownRunsOf('README.md').map(({command}) => command)).toEqual(['check -A --skip ST101', 'web -n shop']);
   });
 
-  const commands = ['README.md', 'docs/install.md'].flatMap(page => [
-    ...blocksOf(page)
-      .filter(({language}) => language === 'sh')
-      .flatMap(({text}) => text.split('\n')),
-    ...[...read(page).matchAll(/`(kubectl svc-trace [^`]*--from[^`]*)`/g)].map(([, command = '']) => command),
-  ]);
-  const lines = commands.flatMap(line => /^kubectl svc-trace (.*?)(?:\s+#.*)?$/.exec(line)?.[1]?.trim() ?? []);
+  test.each(runs)('$page shows what `$command` prints', async shown => {
+    const {stdout} = await run(shown.command);
+    const actual = asShown(stdout, shown);
+    const prompt = `$ kubectl svc-trace ${shown.command}\n`;
+    if (writesPages)
+      writeFileSync(
+        join(root, shown.page),
+        readPage(shown.page).replace(prompt + shown.output, () => prompt + actual),
+      );
+    else expect(shown.output).toBe(actual);
+  });
 
-  test('it shows how to use it', () => expect(lines.length).toBeGreaterThan(6));
+  /** Output that a page shortens is compared up to there. */
+  function asShown(stdout: string, {output}: ShownRun): string {
+    if (!output.endsWith('\n…\n')) return `${stdout}\n`;
+    const lines = output.split('\n').length - 2;
+    return `${stdout.split('\n').slice(0, lines).join('\n')}\n…\n`;
+  }
 
-  test.each(lines)('can be run: %s', async line => {
-    const {stderr, exitCode} = await run(line.split(/\s+/));
-    expect(stderr.replace(/^3 of 3 nodes as they should be at the first look$/, '')).toBe('');
+  const lines = docPages.flatMap(page => commandLinesOf(page).map(line => ({page, line}))).filter(({line}) => line !== '--version');
+
+  test.each(lines)('$page: svc-trace accepts `$line`', async ({line}) => {
+    await parseCommandLine(line.split(/\s+/));
+  });
+
+  // What never ends, needs a node of its own or agents, or writes where a file is, has tests elsewhere.
+  const notRunHere = /--agents|--transport (?:ssh|debug|docker|local)|^agent|^watch|^capture|^access|^completion|…|[A-Z]{3,}$/;
+  const runnable = lines.filter(({page, line}) => !page.startsWith('docs/checks/') && !notRunHere.test(line));
+
+  test.each(runnable)('$page: `$line` runs', async ({line}) => {
+    // The cluster has a fault, so that a wait never ends early.
+    const {stderr, exitCode} = await run(line.replace(/--wait \S+/, '--wait 1s'));
+    expect(line.includes('--wait') ? '' : stderr).toBe('');
     expect([0, 1]).toContain(exitCode);
   });
 
-  test('the formats in its table are those that there are', async () => {
-    for (const [, command = '', formats = ''] of read('README.md').matchAll(/^\| `(\w+)` \| (`\w+` \(default\).*) \|$/gm)) {
+  test('the formats in docs/formats.md are those of each command', async () => {
+    const rows = [...readPage('docs/formats.md').matchAll(/^\| `(\w+)` \| (`\w+` \(default\).*) \|$/gm)];
+    expect(rows.length).toBeGreaterThan(2);
+    for (const [, command = '', formats = ''] of rows) {
       const named = [...formats.matchAll(/`(\w+)`/g)].map(([, name]) => name);
-      const {stdout} = await run([command, '--help']);
-      // The list is broken where the line ends.
+      const {stdout} = await run(`${command} --help`);
+      // Help wraps the list.
       expect(stdout.replace(/\s+/g, '')).toContain(`<options:${named.join('|')}>`);
     }
   });
 });
 
 describe('the demo', () => {
-  test('shows what the tool is for on one screen, and ends well', async () => {
+  test('shows a check and a trace on one screen, and exits with 0', async () => {
     const {stdout, exitCode} = await execa(process.execPath, [join(root, 'tools/demo.ts'), '--no-build'], {reject: false, stdin: 'ignore'});
     const lines = stdout.split('\n');
     expect(exitCode).toBe(0);
@@ -144,6 +140,12 @@ describe('the demo', () => {
   });
 });
 
-test('the README says how to test, in the words in which CI runs it', () => {
-  expect(read('README.md')).toContain('npm ci && npm test');
+describe('the README', () => {
+  test('has fewer than 150 lines', () => {
+    expect(readPage('README.md').trimEnd().split('\n').length).toBeLessThan(150);
+  });
+
+  test('contains the command with which CI tests', () => {
+    expect(readPage('README.md')).toContain('npm ci && npm test');
+  });
 });
