@@ -46,6 +46,9 @@ import {dumpUnreliable} from './st506-dump-unreliable.ts';
 import {nodeNameMismatch} from './st507-node-name-mismatch.ts';
 import {staleConntrack} from './st508-stale-conntrack.ts';
 import {zoneUnknownToKubeProxy} from './st509-zone-unknown-to-kube-proxy.ts';
+import {serviceNameTooLong} from './st510-service-name-too-long.ts';
+import {localhostNodePortsStuck} from './st511-localhost-node-ports-stuck.ts';
+import {modeNotSet} from './st512-mode-not-set.ts';
 import {nodeNotRead} from './st901-node-not-read.ts';
 import {familyNotRead} from './st902-family-not-read.ts';
 import {noKubeProxy} from './st903-no-kube-proxy.ts';
@@ -100,6 +103,9 @@ export const checks = [
   nodeNameMismatch,
   staleConntrack,
   zoneUnknownToKubeProxy,
+  serviceNameTooLong,
+  localhostNodePortsStuck,
+  modeNotSet,
   nodeNotRead,
   familyNotRead,
   noKubeProxy,

@@ -23,6 +23,11 @@ export interface NodeContext {
   readonly localhostNodePorts: boolean;
   /** Loopback addresses bear no node ports but where `localhostNodePorts` says so. */
   readonly excludesLoopback: boolean;
+  /**
+   * In nftables mode with the gate KubeProxyNFTablesLocalhostNodePorts: whether kube-proxy itself listens on the loopback address for
+   * TCP node ports. Undefined without the gate: node ports on loopback addresses are not handled at all.
+   */
+  readonly listensOnLocalhost?: boolean;
   /** CIDRs of this family; null means all addresses. */
   readonly nodePortCIDRs: readonly string[] | null;
   readonly invalidDrop: boolean;

@@ -74,6 +74,17 @@ export function resolveProxyConfig(
   return {config, problems};
 }
 
+/**
+ * The configuration that leaves the proxy mode to kube-proxy's default; null where one sets it or none was read. `/configz` shows the
+ * default as if it were set, so that it counts only where it is empty.
+ */
+export function leavesModeToDefault(node: NodeDump, api: ApiObjects): string | null {
+  const layers = layersOf({node, api, object: nodeObject(api, node.name), overrides: {}}, []).filter(tellsSettings);
+  const written = layers.filter(({source}) => source !== 'configz.json');
+  const deciding = written.length > 0 ? written : layers;
+  return deciding.some(({fields}) => fields.mode !== undefined) ? null : (deciding[0]?.source ?? null);
+}
+
 /** A command line that only points to a configuration file tells nothing, and k3s's not all where the servers' is not known. */
 function tellsSettings({fields, source}: Layer): boolean {
   if (source === argumentsOfK3s) return fields.clusterCIDRs !== undefined;

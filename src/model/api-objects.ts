@@ -101,7 +101,12 @@ export interface NodeObject {
   readonly spec?: {readonly podCIDR?: string; readonly podCIDRs?: readonly string[]};
   readonly status?: {
     readonly addresses?: readonly {readonly type?: string; readonly address?: string}[];
-    readonly nodeInfo?: {readonly kubeProxyVersion?: string; readonly kubeletVersion?: string; readonly operatingSystem?: string};
+    readonly nodeInfo?: {
+      readonly kubeProxyVersion?: string;
+      readonly kubeletVersion?: string;
+      readonly operatingSystem?: string;
+      readonly kernelVersion?: string;
+    };
   };
 }
 

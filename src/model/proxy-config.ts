@@ -38,7 +38,7 @@ export interface ProxyConfig {
   readonly zone: Setting<string | null>;
 }
 
-/** A version of kube-proxy. Rules are known for 1.5 to 1.36. */
+/** A version of kube-proxy. Rules are known for 1.5 to 1.37. */
 export interface KubeProxyVersion {
   readonly text: string;
   readonly minor: number;
@@ -48,4 +48,4 @@ export interface KubeProxyVersion {
 }
 
 export const oldestKnownMinor = 5;
-export const newestKnownMinor = 36;
+export const newestKnownMinor = 37;

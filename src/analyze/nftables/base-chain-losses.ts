@@ -66,6 +66,12 @@ const postrouting: Meaning = {
 
 const noRefusal: Meaning = {...notHooked, loss: 'Services without endpoints hang instead of refusing'};
 
+const noLocalhostRefusal: Meaning = {
+  kind: 'missing-rule',
+  severity: 'info',
+  loss: 'node ports on loopback addresses are not refused',
+};
+
 const noPortCheck: Meaning = {
   kind: 'missing-rule',
   severity: 'warning',
@@ -79,6 +85,9 @@ const ofChain: Readonly<Record<string, Meaning>> = {
   masquerading: postrouting,
   'mark-for-masquerade': postrouting,
   'reject-chain': {kind: 'missing-reject', severity: 'error', loss: 'Services without endpoints hang instead of refusing'},
+  'localhost-nodeport-reject-tcp': noLocalhostRefusal,
+  'localhost-nodeport-reject-udp': noLocalhostRefusal,
+  'localhost-nodeport-reject-sctp': noLocalhostRefusal,
   'cluster-ips-check': noPortCheck,
   forward: {kind: 'missing-rule', severity: 'info', loss: 'INVALID packets are not dropped'},
 };
@@ -90,6 +99,7 @@ const ofTarget: Readonly<Record<string, Meaning>> = {
   'nodeport-endpoints-check': noRefusal,
   'endpoints-check': noRefusal,
   'nodeport-ips': noRefusal,
+  'localhost-nodeport-reject-ports': noLocalhostRefusal,
   'firewall-check': {...notHooked, loss: 'loadBalancerSourceRanges are not enforced'},
   'firewall-ips': {...notHooked, loss: 'loadBalancerSourceRanges are not enforced'},
   'cluster-ips-check': {...noPortCheck, kind: 'services-chain-not-hooked'},

@@ -10,7 +10,7 @@ import {asNftExpectation} from './nft-expectation.ts';
 import {kubeProxyTables} from './read-nft.ts';
 
 /** Versions whose tables look alike and that treat some Services in different ways. */
-const lookalikes: readonly (readonly number[])[] = [[36], [35, 34], [33], [32, 31, 30], [29]];
+const lookalikes: readonly (readonly number[])[] = [[37, 36], [35, 34], [33], [32, 31, 30], [29]];
 
 /** Where kube-proxy's version is only guessed: the one whose table it is, and of those that look alike the one that fits best. */
 export function resolveNftVersion(input: NodeInput, ruleset: NftRuleset): ProxyConfig {

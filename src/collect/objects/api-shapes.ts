@@ -65,7 +65,7 @@ export const nodeShape: Shape = {
     status: {
       fields: {
         addresses: {list: {fields: {type: 'string', address: 'string'}}},
-        nodeInfo: {fields: {kubeProxyVersion: 'string', kubeletVersion: 'string', operatingSystem: 'string'}},
+        nodeInfo: {fields: {kubeProxyVersion: 'string', kubeletVersion: 'string', operatingSystem: 'string', kernelVersion: 'string'}},
       },
     },
   },

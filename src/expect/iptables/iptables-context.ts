@@ -1,8 +1,9 @@
-import {contains, hostCidr, parseAddress, parseCidr} from '../../model/address.ts';
+import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
 import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
-import {isLoopback, localDetector, type NodeContext} from '../node-context.ts';
+import {localDetector, type NodeContext} from '../node-context.ts';
+import {expandNodePortAddresses} from '../nodeport-addresses.ts';
 import {clearsMasqueradeMark, dropsInvalid, excludesLocalhost, knowsNodeIP, skipsInvalidDropWhenLiberal} from './iptables-versions.ts';
 
 /** What the node alone can tell; null where nothing is seen. */
@@ -33,12 +34,12 @@ export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFact
 
 /** A family without a CIDR of its own gets all addresses. Follows `NewNodePortAddresses`. */
 function nodePortAddresses(family: Family, config: ProxyConfig, facts: NodeFacts): readonly string[] | null {
-  const given = config.nodePortAddresses.value;
-  if (given.length === 1 && given[0] === 'primary') {
-    // The addresses that kube-proxy takes for the node's, its bindAddress before the Node's; loopback addresses do not count.
-    const own = nodeIPForRanges(family, config, facts);
-    return isLoopback(own) ? null : [hostCidr(own, family)];
-  }
+  const given = expandNodePortAddresses({
+    given: config.nodePortAddresses.value,
+    version: config.version.value,
+    // The addresses that kube-proxy takes for the node's, its bindAddress before the Node's.
+    nodeIP: of => nodeIPForRanges(of, config, facts),
+  });
   const parsed = given.map(text => parseCidr(text)).filter(cidr => cidr?.family === family);
   if (parsed.length === 0 || parsed.some(cidr => cidr?.prefix === 0)) return null;
   return parsed.map(cidr => cidr?.text ?? '');

@@ -1,5 +1,6 @@
 import type {NftHook} from '../../model/nft-ruleset.ts';
 import type {NodeContext} from '../node-context.ts';
+import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './localhost-node-ports.ts';
 import {comment, detects, ipWord, setsMark} from './nft-text.ts';
 import {checksClusterIPs, hasFirewallChains, hasPreDNATChains, rewritesInServiceChain, splitsEndpointsCheck} from './nft-versions.ts';
 
@@ -89,9 +90,22 @@ function checkChains(context: NodeContext): readonly BaseRuleChain[] {
   const nodePorts = `${nodePortMatch(context)} meta l4proto . th dport vmap @no-endpoint-nodeports`;
   const local = context.nodePortCIDRs === null ? 'fib daddr type local ' : '';
   const checks = splitsEndpointsCheck(context.version)
-    ? [chain('nodeport-endpoints-check', [nodePorts]), chain('service-endpoints-check', [refusals])]
+    ? [chain('nodeport-endpoints-check', [nodePorts, ...localhostCheck(context)]), chain('service-endpoints-check', [refusals])]
     : [chain('endpoints-check', [refusals, local + nodePorts])];
-  return [...checks, ...clusterIPsCheck(context), chain('reject-chain', ['reject'])];
+  return [...checks, ...clusterIPsCheck(context), chain('reject-chain', ['reject']), ...localhostChains(context)];
+}
+
+/** Processes of the node that listen on a node port of a loopback address are refused too. */
+function localhostCheck(context: NodeContext): readonly string[] {
+  if (rejectedOnLocalhost(context).length === 0) return [];
+  const loopback = context.family === 'IPv4' ? 'ip daddr 127.0.0.0/8' : 'ip6 daddr ::1';
+  return [`${loopback} meta l4proto . th dport vmap @${localhostRejectMap}`];
+}
+
+function localhostChains(context: NodeContext): readonly BaseRuleChain[] {
+  return rejectedOnLocalhost(context).map(protocol =>
+    chain(localhostRejectChain(protocol), [`counter name "${localhostCounter(protocol)}" reject`]),
+  );
 }
 
 /** The rule about addresses that no Service has is not among them: see `isServiceCIDRRule`. */

@@ -1,4 +1,5 @@
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
+import {localhostRejectMap, rejectedOnLocalhost} from './localhost-node-ports.ts';
 import type {NftPlan} from './nft-port.ts';
 import {checksClusterIPs, hasFirewallChains, rewritesInServiceChain} from './nft-versions.ts';
 
@@ -22,6 +23,7 @@ export function baseSets(context: NodeContext): readonly SetShape[] {
     ...(checksClusterIPs(version) ? [set('cluster-ips', [address])] : []),
     ...(context.nodePortCIDRs === null ? [] : [set('nodeport-ips', [address])]),
     ...(rewritesInServiceChain(version) ? [set('hairpin-connections', [address, ...entry])] : []),
+    ...(rejectedOnLocalhost(context).length === 0 ? [] : [verdictMap(localhostRejectMap, entry.slice(1))]),
     verdictMap('no-endpoint-services', entry),
     verdictMap('no-endpoint-nodeports', entry.slice(1)),
     ...(hasFirewallChains(version)

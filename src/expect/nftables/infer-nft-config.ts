@@ -2,6 +2,7 @@ import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {InferredConfig} from '../iptables/infer-config.ts';
 import {describeSeen, seenDetector, bypassDetector} from './seen-detector.ts';
+import {localhostRejectChain, localhostRejectMap} from './localhost-node-ports.ts';
 import {parseNftName} from './nft-names.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
 
@@ -20,7 +21,8 @@ export function inferNftConfig(tables: readonly NftTable[]): InferredConfig {
     clusterCIDRs: cidrs,
     ...(found.map(interfaceFields).find(fields => fields.detectLocalMode !== undefined) ?? {}),
     ...{masqueradeAll, nftMasqueradeAll: masqueradeAll, nftMasqueradeBit: masqueradeBit(tables)},
-    nodePortAddresses: nodePortAddresses(tables),
+    nodePortAddresses: [...nodePortAddresses(tables), ...listenedLoopbacks(tables)],
+    ...(tables.some(handlesLocalhost) ? {featureGates: {KubeProxyNFTablesLocalhostNodePorts: true}} : {}),
     tcpBeLiberal: !tables.some(table => (table.chain('forward')?.ruleCount ?? 0) > 0),
     version: fingerprint(tables),
   };
@@ -53,12 +55,29 @@ function nodePortAddresses(tables: readonly NftTable[]): readonly string[] {
   });
 }
 
+function handlesLocalhost({sets}: NftTable): boolean {
+  return sets.has(localhostRejectMap);
+}
+
+/** kube-proxy listens for TCP itself where no chain refuses TCP. */
+function listenedLoopbacks(tables: readonly NftTable[]): readonly string[] {
+  const listened = tables.filter(table => handlesLocalhost(table) && !table.chains.has(localhostRejectChain('tcp')));
+  return listened.map(({family}) => (family === 'ip' ? '127.0.0.0/8' : '::1/128'));
+}
+
 /** The newest version that fits, by what only some versions write. An upgrade leaves base chains behind, so new objects count, not old ones. */
 function fingerprint(tables: readonly NftTable[]): KubeProxyVersion {
-  if (tables.some(({sets}) => sets.has('hairpin-connections'))) return guessed(36);
+  if (tables.some(({sets}) => sets.has('hairpin-connections'))) return guessed(tables.some(mapsSingleEndpoint) ? 36 : 37);
   const has = (name: string): boolean => tables.some(({chains}) => chains.has(name));
   if (has('filter-prerouting-pre-dnat')) return guessed(tables.some(marksByPort) ? 33 : 35);
   return has('cluster-ips-check') ? guessed(32) : guessed(29);
+}
+
+/** 1.36 picks from a map even where there is one endpoint. */
+function mapsSingleEndpoint(table: NftTable): boolean {
+  return [...table.chains.values()].some(
+    chain => /^(?:service|local)-/.test(chain.name) && / dnat ip6? to numgen random mod 1 map /.test(chain.text()),
+  );
 }
 
 function marksByPort(table: NftTable): boolean {

@@ -1,9 +1,10 @@
-import {hostCidr, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Cidr, hostCidr, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
 import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {isLoopback, localDetector, type NodeContext} from '../node-context.ts';
-import {defaultNodePortAddresses, dropsInvalid} from './nft-versions.ts';
+import {expandNodePortAddresses} from '../nodeport-addresses.ts';
+import {defaultNodePortAddresses, dropsInvalid, handlesLocalhostNodePorts} from './nft-versions.ts';
 
 /** What one family's nftables rules on one node depend on. `seen` are the addresses of node ports in its table, null without such a set. */
 export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts, seen: readonly string[] | null): NodeContext {
@@ -12,9 +13,10 @@ export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts
     ...{family, version, facts},
     gates: config.featureGates.value,
     nodePortCIDRs: nodePortCIDRs(family, config, {facts, seen}),
-    // In this mode node ports never answer on loopback addresses.
+    // In this mode no rule serves node ports on loopback addresses.
     localhostNodePorts: false,
     excludesLoopback: true,
+    ...localhostHandling(family, config, facts),
     detector: localDetector(family, config, facts),
     masqueradeAll: config.masqueradeAll.value,
     mark: `0x${(2 ** config.masqueradeBit.value).toString(16).padStart(8, '0')}`,
@@ -35,14 +37,27 @@ function nodePortCIDRs(family: Family, config: ProxyConfig, {facts, seen}: Seen)
   const given = config.nodePortAddresses.value;
   const byDefault = given.length === 0 ? defaultNodePortAddresses(config.version.value) : null;
   const own = nodeIP(family, config, facts);
-  const isOwn = byDefault === 'primary' || byDefault === 'node-ip' || given[0] === 'primary';
-  // Where the Node was not read, its addresses are those that its kube-proxy took for them.
+  const isOwn = byDefault === 'primary' || byDefault === 'node-ip' || given.includes('primary');
+  // Where the Node was not read, the set on the node holds the addresses that its kube-proxy found.
   if (isOwn && facts.hostIPs.length === 0 && isLoopback(own)) return seen?.map(address => hostCidr(address, family)) ?? null;
   if (byDefault === 'node-ip') return [hostCidr(own, family)];
-  if (byDefault === 'primary' || given[0] === 'primary') return isLoopback(own) ? null : [hostCidr(own, family)];
-  const parsed = given.map(text => parseCidr(text)).filter(cidr => cidr?.family === family);
-  if (parsed.length === 0 || parsed.some(cidr => cidr?.prefix === 0)) return null;
-  return parsed.map(cidr => cidr?.text ?? '');
+  const cidrs = cidrsOf(family, config, facts);
+  return cidrs.length === 0 || cidrs.some(({prefix}) => prefix === 0) ? null : cidrs.map(({text}) => text);
+}
+
+/** The CIDRs that `nodePortAddresses`, or its default, has in a family. */
+function cidrsOf(family: Family, config: ProxyConfig, facts: NodeFacts): readonly Cidr[] {
+  const version = config.version.value;
+  const isDefault = config.nodePortAddresses.value.length === 0 && defaultNodePortAddresses(version) === 'primary';
+  const given = isDefault ? ['primary'] : config.nodePortAddresses.value;
+  const expanded = expandNodePortAddresses({given, version, nodeIP: of => nodeIP(of, config, facts)});
+  return expanded.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
+}
+
+/** Only an entry that is a loopback network itself makes kube-proxy listen; one that contains loopback addresses does not. */
+function localhostHandling(family: Family, config: ProxyConfig, facts: NodeFacts): Pick<NodeContext, 'listensOnLocalhost'> {
+  if (!handlesLocalhostNodePorts(config.version.value, config.featureGates.value)) return {};
+  return {listensOnLocalhost: cidrsOf(family, config, facts).some(({text}) => isLoopback(text.replace(/\/.*$/, '')))};
 }
 
 /** What kube-proxy takes for the node's address: its bindAddress before the Node's, the loopback address where there is none. */

@@ -1,4 +1,5 @@
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import {type FeatureGates, isGateOn} from '../cluster/proxy-versions.ts';
 
 /** What differs between the versions of kube-proxy in nftables mode: one function for each difference. */
 
@@ -54,4 +55,22 @@ export function defaultNodePortAddresses(version: KubeProxyVersion): 'primary' |
 /** 1.33 to 1.35: at its start kube-proxy keeps the endpoint chains that it finds, even those that the one before it had emptied. */
 export function mayKeepEmptyChains(version: KubeProxyVersion): boolean {
   return version.minor >= 33 && version.minor <= 35;
+}
+
+/** 1.37: one endpoint without affinity is a plain DNAT, without a map (kubernetes#140723). */
+export function translatesSingleEndpointDirectly(version: KubeProxyVersion): boolean {
+  return version.minor >= 37;
+}
+
+/** 1.37: comments of elements are truncated. Before, nft refused a longer one with its whole transaction (kubernetes#139516). */
+export function truncatesComments(version: KubeProxyVersion): boolean {
+  return version.minor >= 37;
+}
+
+/** Bytes in the comment of an element that nft accepts. */
+export const maxCommentBytes = 128;
+
+/** 1.37: kube-proxy itself handles node ports on loopback addresses: gate KubeProxyNFTablesLocalhostNodePorts, off by default. */
+export function handlesLocalhostNodePorts(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  return version.minor >= 37 && isGateOn(gates, 'KubeProxyNFTablesLocalhostNodePorts', false);
 }

@@ -2,7 +2,7 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';
 import {addressList, comment, detects, ipWord, prefixText, setsMark} from './nft-text.ts';
 import type {NftPlan} from './nft-port.ts';
-import {hasFirewallChains, marksByPort, rewritesInServiceChain} from './nft-versions.ts';
+import {hasFirewallChains, marksByPort, rewritesInServiceChain, translatesSingleEndpointDirectly} from './nft-versions.ts';
 
 /** The chains of one Service port, by name: the texts of their rules in order, as nft lists them. */
 export function serviceChains(plan: NftPlan): ReadonlyMap<string, readonly string[]> {
@@ -45,8 +45,12 @@ function policyChain(plan: NftPlan, chain: string, endpoints: readonly Endpoint[
       `{ ${endpoints.map((endpoint, index) => `${index} : ${text(endpoint)}`).join(', ')} }`;
     if (!rewritesInServiceChain(context.version) || affinitySeconds !== null)
       return `${random} vmap ${list(endpoint => `goto ${item.names.endpoint(endpoint)}`)}`;
+    const matches = `meta l4proto ${protocol.toLowerCase()}`;
+    const [only] = endpoints;
+    if (endpoints.length === 1 && only !== undefined && translatesSingleEndpointDirectly(context.version))
+      return `${matches} dnat to ${only.hostPort}`;
     const addresses = list(({address, port}) => `${address} . ${port}`);
-    return `meta l4proto ${protocol.toLowerCase()} dnat ${ipWord(context.family)} to ${random} map ${addresses}`;
+    return `${matches} dnat ${ipWord(context.family)} to ${random} map ${addresses}`;
   }
 }
 

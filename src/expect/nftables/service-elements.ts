@@ -1,5 +1,6 @@
+import {localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './localhost-node-ports.ts';
 import type {NftPlan} from './nft-port.ts';
-import {checksClusterIPs, hasFirewallChains, rewritesInServiceChain} from './nft-versions.ts';
+import {checksClusterIPs, hasFirewallChains, maxCommentBytes, rewritesInServiceChain, truncatesComments} from './nft-versions.ts';
 
 /** An element of a set or map that many Service ports share. */
 export interface SharedElement {
@@ -12,7 +13,14 @@ export interface SharedElement {
 
 /** The elements of one Service port in the sets and maps that all share. Follows the loop over service ports in `syncProxyRules`. */
 export function serviceElements(plan: NftPlan): readonly SharedElement[] {
-  return [...clusterIPElements(plan), ...externalElements(plan), ...nodePortElements(plan), ...firewallElements(plan), ...hairpins(plan)];
+  return [
+    ...clusterIPElements(plan),
+    ...externalElements(plan),
+    ...nodePortElements(plan),
+    ...firewallElements(plan),
+    ...hairpins(plan),
+    ...localhostElements(plan),
+  ];
 }
 
 function clusterIPElements(plan: NftPlan): readonly SharedElement[] {
@@ -72,6 +80,14 @@ function hairpins({item, context}: NftPlan): readonly SharedElement[] {
   );
 }
 
+/** Each node port whose protocol kube-proxy refuses on loopback addresses, whether it has endpoints or not. */
+function localhostElements({item, context}: NftPlan): readonly SharedElement[] {
+  const {nodePort, protocol} = item.port;
+  const word = protocol.toLowerCase();
+  if (nodePort === 0 || !rejectedOnLocalhost(context).includes(word)) return [];
+  return [element(localhostRejectMap, `${word} . ${nodePort}`, `goto ${localhostRejectChain(word)}`)];
+}
+
 function addressKey({item: {port}}: NftPlan, address: string): string {
   return `${address} . ${port.protocol.toLowerCase()} . ${port.port}`;
 }
@@ -80,6 +96,12 @@ function element(set: string, key: string, value: string | null): SharedElement 
   return {set, key, value, comment: null};
 }
 
-function refusal({item, noEndpointVerdict}: NftPlan, set: string, key: string): SharedElement {
-  return {set, key, value: noEndpointVerdict, comment: item.port.servicePortName};
+function refusal({item, context, noEndpointVerdict}: NftPlan, set: string, key: string): SharedElement {
+  const name = item.port.servicePortName;
+  return {set, key, value: noEndpointVerdict, comment: truncatesComments(context.version) ? truncated(name) : name};
+}
+
+/** Names are ASCII, so that a character is a byte. */
+function truncated(name: string): string {
+  return name.slice(0, maxCommentBytes);
 }

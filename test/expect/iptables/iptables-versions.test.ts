@@ -129,8 +129,8 @@ describe('a difference between versions', () => {
     expect(shared.honoursInternalPolicy(version('1.22'), {ServiceInternalTrafficPolicy: false})).toBe(false);
   });
 
-  test('rules are known from 1.5 to 1.36', () => {
-    expect(['1.4.9', '1.5.2', '1.36.9', '1.37.0'].map(text => versions.isKnown(version(text)))).toEqual([false, true, true, false]);
+  test('rules are known from 1.5 to 1.37', () => {
+    expect(['1.4.9', '1.5.2', '1.37.9', '1.38.0'].map(text => versions.isKnown(version(text)))).toEqual([false, true, true, false]);
   });
 });
 
@@ -169,7 +169,7 @@ describe('zone hints (section 4.6)', () => {
     [[27, 28, 29, 30, 31, 32], {TopologyAwareHints: false}, {[hints]: 'Auto'}, false],
     // From 1.31 the hints alone.
     [[30], {ServiceTrafficDistribution: true}, {}, true],
-    [[31, 32, 33, 34, 35, 36], {}, {}, true],
+    [[31, 32, 33, 34, 35, 36, 37], {}, {}, true],
     [[31, 32, 33, 34, 35, 36], {}, {[mode]: 'Disabled'}, true],
     [[31, 32], {ServiceTrafficDistribution: false}, {}, false],
     [[31, 32], {ServiceTrafficDistribution: false}, {[mode]: 'Auto'}, true],

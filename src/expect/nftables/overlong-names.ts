@@ -1,0 +1,41 @@
+import {families, type Family} from '../../model/family.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import type {ClusterView} from '../cluster/cluster-view.ts';
+import {expectTable} from './expect-table.ts';
+import {maxCommentBytes, oldestNftMinor, truncatesComments} from './nft-versions.ts';
+
+/** A Service port whose name nft does not accept as the comment of an element. */
+export interface OverlongName {
+  readonly family: Family;
+  readonly port: ServicePort;
+  /** kube-proxy has to write such an element now, since the Service has no endpoint that this node may use. */
+  readonly blocksSync: boolean;
+}
+
+export interface OverlongNamesInput {
+  readonly view: ClusterView;
+  readonly config: ProxyConfig;
+  readonly facts: NodeFacts;
+}
+
+/** The Service ports that keep, or may keep, kube-proxy 1.29 to 1.36 from syncing a family in nftables mode. */
+export function overlongNames({view, config, facts}: OverlongNamesInput): readonly OverlongName[] {
+  const version = config.version.value;
+  if (version.minor < oldestNftMinor || truncatesComments(version)) return [];
+  const proxy = {version, gates: config.featureGates.value};
+  return families.flatMap(family => {
+    const ports = view.entries(family, proxy).flatMap(({port}) => (isOverlong(port.servicePortName) ? [port] : []));
+    if (ports.length === 0) return [];
+    const table = expectTable({view, config, facts, family, table: null});
+    return table.ports
+      .filter(({port}) => ports.includes(port))
+      .map(item => ({family, port: item.port, blocksSync: table.objectsOf(item).elements.some(({comment}) => comment !== null)}));
+  });
+}
+
+/** Names are ASCII, so that a character is a byte. */
+function isOverlong(name: string): boolean {
+  return name.length > maxCommentBytes;
+}
