@@ -1,13 +1,13 @@
-import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {usesTerminatingEndpoints} from '../expect/cluster/proxy-versions.ts';
-import type {PodObject, ServiceObject} from '../model/api-objects.ts';
-import type {Endpoint} from '../model/endpoint.ts';
-import type {Observation} from '../model/finding.ts';
-import type {ApiObjects} from '../model/snapshot.ts';
-import {families} from '../model/family.ts';
-import type {Check, ClusterContext} from './check.ts';
+import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
+import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
+import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
+import type {Observation} from '../../model/finding.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {families} from '../../model/family.ts';
+import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {nameOf, ofPort, someOf} from './service-observation.ts';
+import {nameOf, ofPort, someOf} from '../service-observation.ts';
 import {isNamedInSlices} from './st102-port-without-endpoint.ts';
 
 export const noReadyEndpoint: Check<'ST101'> = {

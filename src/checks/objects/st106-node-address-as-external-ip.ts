@@ -1,6 +1,6 @@
-import {canonicalAddress} from '../model/address.ts';
-import type {Check} from './check.ts';
-import {nameOf} from './service-observation.ts';
+import {canonicalAddress} from '../../model/address.ts';
+import type {Check} from '../check.ts';
+import {nameOf} from '../service-observation.ts';
 
 export const nodeAddressAsExternalIP: Check<'ST106'> = {
   code: 'ST106',

@@ -1,19 +1,10 @@
-import type {Symptom, SymptomKind} from '../analyze/symptoms/symptom.ts';
+import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {Observation} from '../model/finding.ts';
-import type {Check} from './check.ts';
 
-type Described<Code extends string> = Pick<Check<Code>, 'code' | 'severity' | 'summary' | 'remedy'> & {readonly name: SymptomKind};
-
-/** A check that reports the symptoms of its name: what comparing and walking a node's rules brought to light. */
-export function symptomCheck<Code extends string>(described: Described<Code>): Check<Code> {
-  return {
-    ...described,
-    *node({node, symptoms}) {
-      for (const symptom of mergeWholeServices(symptoms.filter(({kind}) => kind === described.name)))
-        yield observationOf(node.name, symptom);
-    },
-  };
+/** What a check reports of symptoms of one kind on a node. */
+export function symptomObservations(node: string, symptoms: readonly Symptom[]): readonly Observation[] {
+  return mergeWholeServices(symptoms).map(symptom => observationOf(node, symptom));
 }
 
 function observationOf(node: string, symptom: Symptom): Observation {

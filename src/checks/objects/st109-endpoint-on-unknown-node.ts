@@ -1,6 +1,6 @@
-import type {Check} from './check.ts';
+import type {Check} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {ofPort, someOf} from './service-observation.ts';
+import {ofPort, someOf} from '../service-observation.ts';
 import {whyNowhereLocal} from './st108-local-policy-nowhere-local.ts';
 
 export const endpointOnUnknownNode: Check<'ST109'> = {

@@ -1,6 +1,6 @@
-import {whyNotServed} from '../expect/cluster/service-ports.ts';
-import type {Check} from './check.ts';
-import {nameOf} from './service-observation.ts';
+import {whyNotServed} from '../../expect/cluster/service-ports.ts';
+import type {Check} from '../check.ts';
+import {nameOf} from '../service-observation.ts';
 
 export const notServedByKubeProxy: Check<'ST107'> = {
   code: 'ST107',

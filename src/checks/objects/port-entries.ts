@@ -1,7 +1,7 @@
-import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {once} from '../expect/api-index.ts';
-import {families} from '../model/family.ts';
-import type {ClusterContext} from './check.ts';
+import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
+import {once} from '../../expect/api-index.ts';
+import {families} from '../../model/family.ts';
+import type {ClusterContext} from '../check.ts';
 
 /** The Service ports that were asked for, in both families, with their endpoints. */
 export const askedEntries: (context: ClusterContext) => readonly PortEntry[] = once(({view, proxy, services}: ClusterContext) => {

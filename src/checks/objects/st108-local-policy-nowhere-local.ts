@@ -1,10 +1,10 @@
-import {usesLocalEndpoints} from '../expect/cluster/categorize-endpoints.ts';
-import {nodeObject} from '../expect/api-index.ts';
-import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {usesTerminatingEndpoints} from '../expect/cluster/proxy-versions.ts';
-import type {Check, ClusterContext} from './check.ts';
+import {usesLocalEndpoints} from '../../expect/cluster/categorize-endpoints.ts';
+import {nodeObject} from '../../expect/api-index.ts';
+import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
+import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
+import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {ofPort} from './service-observation.ts';
+import {ofPort} from '../service-observation.ts';
 
 export const localPolicyNowhereLocal: Check<'ST108'> = {
   code: 'ST108',

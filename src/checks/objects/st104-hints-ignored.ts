@@ -1,11 +1,11 @@
-import {topologyMode} from '../expect/cluster/categorize-endpoints.ts';
-import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {honoursNodeHints, honoursZoneHints} from '../expect/cluster/proxy-versions.ts';
-import type {NodeObject} from '../model/api-objects.ts';
-import type {Endpoint} from '../model/endpoint.ts';
-import type {Check, ClusterContext} from './check.ts';
+import {topologyMode} from '../../expect/cluster/categorize-endpoints.ts';
+import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
+import {honoursNodeHints, honoursZoneHints} from '../../expect/cluster/proxy-versions.ts';
+import type {NodeObject} from '../../model/api-objects.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
+import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {ofPort, someOf} from './service-observation.ts';
+import {ofPort, someOf} from '../service-observation.ts';
 
 export const hintsIgnored: Check<'ST104'> = {
   code: 'ST104',

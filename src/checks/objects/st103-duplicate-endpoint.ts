@@ -1,7 +1,7 @@
-import type {Endpoint} from '../model/endpoint.ts';
-import type {Check} from './check.ts';
+import type {Endpoint} from '../../model/endpoint.ts';
+import type {Check} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {ofPort} from './service-observation.ts';
+import {ofPort} from '../service-observation.ts';
 
 export const duplicateEndpoint: Check<'ST103'> = {
   code: 'ST103',

@@ -1,10 +1,10 @@
-import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {serviceKey} from '../expect/cluster/cluster-view.ts';
-import type {SlicePort} from '../model/api-objects.ts';
-import type {ServicePort} from '../model/service-port.ts';
-import type {Check, ClusterContext} from './check.ts';
+import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
+import {serviceKey} from '../../expect/cluster/cluster-view.ts';
+import type {SlicePort} from '../../model/api-objects.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {ofPort} from './service-observation.ts';
+import {ofPort} from '../service-observation.ts';
 
 export const portWithoutEndpoint: Check<'ST102'> = {
   code: 'ST102',

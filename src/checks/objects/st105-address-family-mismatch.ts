@@ -1,8 +1,8 @@
-import {clusterIPOf, whyNotServed} from '../expect/cluster/service-ports.ts';
-import {familyOf} from '../model/address.ts';
-import {families} from '../model/family.ts';
-import type {Check} from './check.ts';
-import {nameOf} from './service-observation.ts';
+import {clusterIPOf, whyNotServed} from '../../expect/cluster/service-ports.ts';
+import {familyOf} from '../../model/address.ts';
+import {families} from '../../model/family.ts';
+import type {Check} from '../check.ts';
+import {nameOf} from '../service-observation.ts';
 
 export const addressFamilyMismatch: Check<'ST105'> = {
   code: 'ST105',

@@ -1,0 +1,257 @@
+import type {Severity} from '../model/finding.ts';
+import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
+import type {Check} from './check.ts';
+import {symptomObservations} from './symptom-observations.ts';
+
+/** A check that reports the symptoms of its name, and does nothing else. */
+interface SymptomCheck {
+  readonly code: string;
+  readonly name: SymptomKind;
+  readonly severity: Severity;
+  readonly summary: string;
+  readonly remedy: string;
+}
+
+const restart =
+  'Restart kube-proxy on this node (delete its pod, or restart the service that runs it): it rewrites all rules when it starts.';
+const noUpdates = `${restart} Then check its log for why it stopped processing EndpointSlice updates.`;
+
+const table = [
+  {
+    code: 'ST201',
+    name: 'service-not-programmed',
+    severity: 'error',
+    summary: 'A Service port that a node should serve is not programmed on it',
+    remedy: `${restart} Then check its log for why it did not program the Service.`,
+  },
+  {
+    code: 'ST202',
+    name: 'missing-endpoint',
+    severity: 'error',
+    summary: 'An endpoint that should get traffic gets none on a node',
+    remedy: noUpdates,
+  },
+  {
+    code: 'ST203',
+    name: 'stale-endpoint',
+    severity: 'error',
+    summary: 'Traffic on a live path goes to an address that is no usable endpoint of the Service',
+    remedy: noUpdates,
+  },
+  {
+    code: 'ST204',
+    name: 'wrong-endpoint-address',
+    severity: 'error',
+    summary: 'The chain of an endpoint sends traffic to another address or port',
+    remedy: `${restart} kube-proxy never writes such a rule: find out what changed it.`,
+  },
+  {
+    code: 'ST205',
+    name: 'stale-service',
+    severity: 'error',
+    summary: 'A Service port that is not in the API still answers on a node',
+    remedy: `${restart} Then check its log for why it did not process the deletion.`,
+  },
+  {
+    code: 'ST206',
+    name: 'missing-entry',
+    severity: 'error',
+    summary: 'One entry of a Service is not programmed while others are',
+    remedy: `${restart} Then check its log for why it did not program the entry.`,
+  },
+  {
+    code: 'ST207',
+    name: 'traffic-policy-mismatch',
+    severity: 'error',
+    summary: 'Endpoints are picked by another traffic policy than the configured one',
+    remedy: `${restart} Then check its log for why it did not apply the change of the traffic policy.`,
+  },
+  {
+    code: 'ST208',
+    name: 'uneven-balance',
+    severity: 'warning',
+    summary: 'Usable endpoints do not get equal shares of the traffic',
+    remedy: `${restart} kube-proxy gives equal shares: find out what changed the rules.`,
+  },
+  {
+    code: 'ST209',
+    name: 'session-affinity-mismatch',
+    severity: 'warning',
+    summary: 'Session affinity is missing, extra, or has another timeout',
+    remedy: `${restart} Then check its log for why it did not apply the change of sessionAffinity.`,
+  },
+  {
+    code: 'ST210',
+    name: 'source-ranges-mismatch',
+    severity: 'error',
+    summary: 'Packets from outside loadBalancerSourceRanges are accepted, or packets from inside them are dropped',
+    remedy: `${restart} Then check its log for why it did not apply the change. Until it does, block the address at the load balancer or in the network.`,
+  },
+  {
+    code: 'ST211',
+    name: 'masquerade-mismatch',
+    severity: 'warning',
+    summary: 'A packet is masqueraded where it should not be, or not masqueraded where it should be',
+    remedy: `${restart} If many nodes report this, compare clusterCIDR and masqueradeAll of kube-proxy with the pod network.`,
+  },
+  {
+    code: 'ST212',
+    name: 'missing-reject',
+    severity: 'error',
+    summary: 'A Service without endpoints does not refuse connections: they hang or leave the node',
+    remedy: `${restart} Then check its log for why it did not write the rule.`,
+  },
+  {
+    code: 'ST213',
+    name: 'unexpected-reject',
+    severity: 'error',
+    summary: 'A rule of kube-proxy refuses or drops packets to a Service that has endpoints',
+    remedy: noUpdates,
+  },
+  {
+    code: 'ST214',
+    name: 'broken-jump',
+    severity: 'error',
+    summary: 'A rule jumps to a chain that is empty or missing',
+    remedy: `${restart} Since 1.27 kube-proxy rewrites an unchanged Service only in a full sync.`,
+  },
+  {
+    code: 'ST215',
+    name: 'orphan-chain',
+    severity: 'info',
+    summary: 'Chains of kube-proxy that no rule jumps to',
+    remedy:
+      'No action is needed: kube-proxy removes them in its next full sync. KUBE-XLB chains under 1.28 or later stay until the node is rebooted and can block syncs.',
+  },
+  {
+    code: 'ST216',
+    name: 'unexpected-rule',
+    severity: 'info',
+    summary: "A rule in kube-proxy's chains that kube-proxy would not have written",
+    remedy: "Find out what writes into kube-proxy's chains. A restart of kube-proxy on this node removes the rule.",
+  },
+  {
+    code: 'ST217',
+    name: 'missing-rule',
+    severity: 'info',
+    summary: 'A rule that kube-proxy would have written is missing, and no other code describes it better',
+    remedy: `${restart} Then check its log for why it did not write the rule.`,
+  },
+  {
+    code: 'ST218',
+    name: 'duplicate-rule',
+    severity: 'info',
+    summary: 'The same rule is in a chain twice',
+    remedy: 'No action is needed now. If their number grows, compare the iptables versions of the node and of the kube-proxy image.',
+  },
+  {
+    code: 'ST219',
+    name: 'health-check-port-blocked',
+    severity: 'warning',
+    summary: 'The accept rule of a healthCheckNodePort is missing',
+    remedy: `${restart} Then check its log for why it did not write the rule.`,
+  },
+  {
+    code: 'ST301',
+    name: 'services-chain-not-hooked',
+    severity: 'error',
+    summary: "A base chain does not jump to kube-proxy's chains",
+    remedy:
+      'Restart kube-proxy on this node: it restores its jumps when it starts (from 1.27 on only then and in full syncs). Then find out what removed the jump: a firewall reload, or an agent that rewrites base chains.',
+  },
+  {
+    code: 'ST302',
+    name: 'postrouting-broken',
+    severity: 'error',
+    summary: 'The masquerade mark is never set, never matched or never acted on',
+    remedy:
+      'Restart kube-proxy on this node, and find out what changed the chain. Two agents with the same mark bit are a common cause (masqueradeBit).',
+  },
+  {
+    code: 'ST303',
+    name: 'forward-blocked',
+    severity: 'error',
+    summary: 'A packet that was already sent to a pod is dropped in FORWARD',
+    remedy:
+      'Accept the pod network in FORWARD, or set its policy to ACCEPT, in the tool that sets it (Docker, iptables-persistent, firewalld).',
+  },
+  {
+    code: 'ST304',
+    name: 'node-ports-unreachable',
+    severity: 'error',
+    summary: 'The jump to the node ports is missing, restricted to the wrong addresses, or shadowed',
+    remedy: 'Restart kube-proxy on this node. If the addresses are wrong, compare nodePortAddresses with the addresses of the node.',
+  },
+  {
+    code: 'ST305',
+    name: 'no-service-rules',
+    severity: 'error',
+    summary: "A node holds none of kube-proxy's Service rules",
+    remedy:
+      'Check whether kube-proxy runs on this node, and its log for errors of iptables-restore: one invalid rule makes the whole restore fail. Restart it after the cause is removed.',
+  },
+  {
+    code: 'ST306',
+    name: 'canary-missing',
+    severity: 'info',
+    summary: "kube-proxy's canary chain is missing from a table: something flushed it",
+    remedy:
+      'Wait a minute: kube-proxy rewrites all rules when it notices. Then find out what flushes the table (a firewall reload, iptables-restore without --noflush).',
+  },
+  {
+    code: 'ST401',
+    name: 'entry-taken-by-other-rule',
+    severity: 'error',
+    summary: "A third-party rule intercepts a Service's packets before kube-proxy's rules",
+    remedy:
+      'Find out which tool wrote the rule (a host port of a pod, a mesh, a firewall). Remove it, or give one of the two another port.',
+  },
+  {
+    code: 'ST402',
+    name: 'dropped-by-other-rule',
+    severity: 'error',
+    summary: "A third-party rule drops or rejects a Service's packets",
+    remedy:
+      'Find out which tool wrote the rule (firewalld, ufw, a security agent), and add an exception for the traffic of Services there.',
+  },
+  {
+    code: 'ST403',
+    name: 'undecided-path',
+    severity: 'warning',
+    summary: "A rule on a Service's path has a match or target that svc-trace cannot evaluate",
+    remedy: 'Check by hand whether the rule lets the packets pass. An ipset match can be evaluated if the bundle holds ipset-save.',
+  },
+  {
+    code: 'ST504',
+    name: 'cluster-cidr-mismatch',
+    severity: 'warning',
+    summary: "The CIDR or interface in the masquerade rules does not cover the node's pods, or is not the configured one",
+    remedy:
+      'Compare clusterCIDR and detectLocalMode of kube-proxy with spec.podCIDRs of the nodes and with the pod network of the CNI. Restart kube-proxy after a correction.',
+  },
+  {
+    code: 'ST507',
+    name: 'node-name-mismatch',
+    severity: 'error',
+    summary: "The node's rules treat none of the API's local endpoints as local: kube-proxy runs under another node name",
+    remedy: 'Start kube-proxy with --hostname-override set to the name of the Node object (metadata.name).',
+  },
+  {
+    code: 'ST509',
+    name: 'zone-unknown-to-kube-proxy',
+    severity: 'warning',
+    summary: 'For all Services with hints the node uses the endpoints that a node without a zone would use',
+    remedy:
+      'Restart kube-proxy on this node: it reads the zone label when it starts (a start-up race of 1.34 to 1.36, or a label that was set later).',
+  },
+] as const satisfies readonly SymptomCheck[];
+
+/** The checks that report one kind of symptom each: what comparing and walking a node's rules brought to light. */
+export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => ({
+  ...row,
+  node: ({node, symptoms}) =>
+    symptomObservations(
+      node.name,
+      symptoms.filter(({kind}) => kind === row.name),
+    ),
+}));
