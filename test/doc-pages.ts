@@ -6,7 +6,7 @@ const root = join(import.meta.dirname, '..');
 /** Every page that users or contributors read, by its path. */
 export const docPages: readonly string[] = [
   ...['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md'],
-  ...['docs', 'docs/ci', 'docs/checks'].flatMap(markdownIn),
+  ...['docs', 'docs/internals', 'docs/ci', 'docs/checks'].flatMap(markdownIn),
 ];
 
 function markdownIn(folder: string): readonly string[] {

@@ -1,4 +1,4 @@
-import {existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
+import {existsSync, globSync, mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {dirname, join} from 'node:path';
 import process from 'node:process';
@@ -40,6 +40,30 @@ function anchorsOf(page: string): readonly string[] {
       .replaceAll(/[^\p{Letter}\p{Number}\s_-]/gu, '')
       .replaceAll(' ', '-'),
   );
+}
+
+describe('paths in the text', () => {
+  // Where a page says so, paths are relative to src.
+  const bases = ['', 'src'];
+  const folders = 'src|test|tools|bin|agent|analyze|checks|cli|collect|compare|diagnosis|diff|expect|model|parse|redact|render|run|trace';
+
+  test.each([
+    'docs/architecture.md',
+    'docs/extending.md',
+    'CONTRIBUTING.md',
+    ...docPages.filter(page => page.startsWith('docs/internals/')),
+  ])('every file and folder that %s names exists', page => {
+    const named = [...readPage(page).matchAll(new RegExp(`\`((?:(?:${folders})/)[\\w./-]+|[\\w-]+\\.ts)\``, 'g'))].map(
+      ([, path = '']) => path,
+    );
+    const known = named.filter(path => !path.includes('NNN'));
+    expect(known.filter(path => !bases.some(base => existsSync(join(root, base, path))) && !isSomewhere(path))).toEqual([]);
+  });
+});
+
+/** A bare file name, of a folder that the sentence names. */
+function isSomewhere(path: string): boolean {
+  return !path.includes('/') && globSync(`src/**/${path}`, {cwd: root}).length > 0;
 }
 
 describe('commands in the pages', () => {
