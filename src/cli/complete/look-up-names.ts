@@ -1,10 +1,8 @@
 import process from 'node:process';
 import {listNames} from '../../collect/cluster/list-names.ts';
 import {readBundle} from '../../collect/bundle/read-bundle.ts';
-import {createKubeApi} from '../../collect/kube/create-kube-api.ts';
-import {loadConnection} from '../../collect/kube/load-connection.ts';
 import {loadKubeconfig} from '../../collect/kube/load-kubeconfig.ts';
-import {asConnectionFlags, type ParsedConnectionFlags} from '../../run/options/connection.ts';
+import type {ParsedConnectionFlags} from '../../run/options/connection.ts';
 import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {CommandWords} from './command-words.ts';
 import type {Candidate} from './complete.ts';
@@ -28,7 +26,7 @@ export async function lookUpNames(
   }
   const bundle = flags.get('from')?.at(-1);
   if (bundle === '-') return [];
-  const source = bundle === undefined ? clusterNames(connectionOf(flags), requestTimeout) : await bundleNames(bundle);
+  const source = bundle === undefined ? await clusterNames(connectionOf(flags), requestTimeout) : await bundleNames(bundle);
   if (kind === 'services') return serviceNames(source, typed, flags);
   return (await source.list(kind === 'nodes' ? 'nodes' : 'namespaces', null)).map(({name}) => ({value: name}));
 }
@@ -54,7 +52,13 @@ async function serviceNames(source: NameSource, typed: string, flags: CommandWor
   return (await source.list('namespaces', null)).map(({name}) => ({value: `${name}/`}));
 }
 
-function clusterNames(flags: ParsedConnectionFlags, requestTimeout: number): NameSource {
+async function clusterNames(flags: ParsedConnectionFlags, requestTimeout: number): Promise<NameSource> {
+  // What is completed from the kubeconfig or a bundle needs no client.
+  const [{createKubeApi}, {loadConnection}, {asConnectionFlags}] = await Promise.all([
+    import('../../collect/kube/create-kube-api.ts'),
+    import('../../collect/kube/load-connection.ts'),
+    import('../../run/options/connection.ts'),
+  ]);
   const connection = loadConnection(asConnectionFlags(flags), {interactive: false, quiet: true});
   const api = createKubeApi(connection, {requestTimeout});
   return {

@@ -1,8 +1,8 @@
 import {X509Certificate} from 'node:crypto';
 import {STATUS_CODES} from 'node:http';
-import type {ApiConnection} from './connection.ts';
 import type {Credential} from './credentials/credentials.ts';
 import {ApiError} from './kube-api.ts';
+import type {Connection} from './kubectl-config.ts';
 import type {ApiResponse} from './send-request.ts';
 import {ProxyError} from './tunnel.ts';
 
@@ -10,7 +10,7 @@ import {ProxyError} from './tunnel.ts';
 export interface Asked {
   /** As describeRequest says it. */
   readonly what: string;
-  readonly connection: ApiConnection;
+  readonly connection: Connection;
 }
 
 /** The error for an answer that is none of 2xx. */
@@ -81,7 +81,7 @@ export function noAnswer(error: unknown, {what, connection}: Asked): ApiError {
   return new ApiError(`cannot ${what}: ${why}`, {status: null, cause: error});
 }
 
-function explain(error: unknown, {server, description, trust}: ApiConnection): string {
+function explain(error: unknown, {server, description, trust}: Connection): string {
   const {code = '', name = '', message = String(error)} = error as NodeJS.ErrnoException;
   if (error instanceof ProxyError) return `${message}. Is proxy-url or HTTPS_PROXY right? NO_PROXY makes an exception.`;
   if (name === 'TimeoutError') return `${server.host} did not answer in time. --request-timeout says how long to wait.`;

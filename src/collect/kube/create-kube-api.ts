@@ -1,12 +1,10 @@
-import type {Agent, OutgoingHttpHeaders} from 'node:http';
+import type {RequestOptions} from 'node:https';
 import {setTimeout as sleep} from 'node:timers/promises';
 import {CommandFailed} from '../node/transport.ts';
-import {apiAgent} from './api-agent.ts';
 import {type Asked, noAnswer, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';
-import type {ApiConnection} from './connection.ts';
-import type {Credential} from './credentials/credentials.ts';
 import {ApiError, type ExecTarget, type GetOptions, type KubeApi, type ListResult, type StreamOptions} from './kube-api.ts';
+import type {KubectlConfig} from './kubectl-config.ts';
 import {listPages} from './list-pages.ts';
 import {retryDelay} from './retry-delay.ts';
 import {type ApiResponse, bodyParts, readResponse, responseTo, sendRequest, type WireRequest} from './send-request.ts';
@@ -19,22 +17,21 @@ export interface KubeApiOptions {
   readonly backoff?: number;
 }
 
-export function createKubeApi(connection: ApiConnection, options: KubeApiOptions = {}): KubeApi {
-  return new HttpKubeApi(connection, options);
+export function createKubeApi(config: KubectlConfig, options: KubeApiOptions = {}): KubeApi {
+  return new HttpKubeApi(config, options);
 }
 
 class HttpKubeApi implements KubeApi {
   readonly description: string;
-  readonly #connection: ApiConnection;
+  readonly #config: KubectlConfig;
   readonly #requestTimeout: number;
   readonly #userAgent: string;
   readonly #backoff: number;
   readonly #closing = new AbortController();
-  readonly #agents = new Map<string, Agent>();
 
-  constructor(connection: ApiConnection, {requestTimeout = 0, userAgent = 'svc-trace', backoff = 250}: KubeApiOptions) {
-    this.description = connection.description;
-    this.#connection = connection;
+  constructor(config: KubectlConfig, {requestTimeout = 0, userAgent = 'svc-trace', backoff = 250}: KubeApiOptions) {
+    this.description = config.description;
+    this.#config = config;
     this.#requestTimeout = requestTimeout;
     this.#userAgent = userAgent;
     this.#backoff = backoff;
@@ -52,11 +49,12 @@ class HttpKubeApi implements KubeApi {
     const request = {method: 'GET', path, query} as const;
     const signal = AbortSignal.any([options.signal, this.#closing.signal]);
     let parts: AsyncIterable<Buffer> = none();
-    await this.#retrying(request, signal, async credential => {
-      const response = await responseTo({...this.#wire(request, credential), signal, silenceMs: options.silenceMs});
-      if ((response.statusCode ?? 0) >= 300) return readResponse(response);
+    await this.#retrying(request, signal, async () => {
+      const applied = await this.#applied();
+      const response = await responseTo({...this.#wire(request, applied), signal, silenceMs: options.silenceMs});
+      if ((response.statusCode ?? 0) >= 300) return {applied, response: await readResponse(response)};
       parts = bodyParts(response);
-      return {...begun, status: response.statusCode ?? 0};
+      return {applied, response: {...begun, status: response.statusCode ?? 0}};
     });
     return parts;
   }
@@ -80,30 +78,28 @@ class HttpKubeApi implements KubeApi {
     take?: (part: Buffer) => void,
   ): Promise<Buffer> {
     const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/exec`;
-    const query = [['container', container], ['stdout', '1'], ['stderr', '1'], ...argv.map(word => ['command', word] as const)] as const;
-    const url = requestUrl(this.#connection.server, path, query);
-    const anySignal = AbortSignal.any([signal, this.#closing.signal]);
+    const query = [['container', container], ['stdout', '1'], ['stderr', '1'], ...argv.map(word => ['command', word])] as [
+      string,
+      string,
+    ][];
+    const request = {
+      ...{path: `${path}?${new URLSearchParams(query)}`, argv, take, timeout: this.#requestTimeout, userAgent: this.#userAgent},
+      signal: AbortSignal.any([signal, this.#closing.signal]),
+    };
     let stdout = Buffer.alloc(0) as Buffer;
-    await this.#retrying({method: 'POST', path}, anySignal, async credential => {
+    await this.#retrying({method: 'POST', path}, request.signal, async () => {
       const {execOverWebSocket} = await import('./exec-stream.ts');
-      const outcome = await execOverWebSocket({
-        url,
-        argv,
-        signal: anySignal,
-        take,
-        timeout: this.#requestTimeout,
-        ...this.#via(credential),
-      });
-      if (outcome.kind === 'answer') return outcome.response;
+      const outcome = await execOverWebSocket(this.#config, request);
+      if (outcome.kind === 'answer') return outcome;
       stdout = outcome.stdout;
-      return switchedProtocols;
+      return {applied: {}, response: switchedProtocols};
     });
     return stdout;
   }
 
   close(): void {
     this.#closing.abort();
-    for (const agent of this.#agents.values()) agent.destroy();
+    this.#config.close();
   }
 
   async #json<T>(request: ApiRequest, signal?: AbortSignal): Promise<T> {
@@ -111,64 +107,59 @@ class HttpKubeApi implements KubeApi {
     try {
       return JSON.parse(body.toString('utf8')) as T;
     } catch (error) {
-      throw new ApiError(
-        `cannot ${describeRequest(request)}: the answer of ${this.#connection.server.host} is no JSON. Is it an API server?`,
-        {
-          status: null,
-          cause: error,
-        },
-      );
+      throw new ApiError(`cannot ${describeRequest(request)}: the answer of ${this.#config.server.host} is no JSON. Is it an API server?`, {
+        status: null,
+        cause: error,
+      });
     }
   }
 
   #request(request: ApiRequest, given?: AbortSignal): Promise<ApiResponse> {
     const outer = given === undefined ? this.#closing.signal : AbortSignal.any([given, this.#closing.signal]);
-    return this.#retrying(request, outer, async credential => {
+    return this.#retrying(request, outer, async () => {
+      const applied = await this.#applied();
       const signal = this.#requestTimeout > 0 ? AbortSignal.any([outer, AbortSignal.timeout(this.#requestTimeout)]) : outer;
-      return sendRequest({...this.#wire(request, credential), signal, maxBytes: request.maxBytes});
+      return {applied, response: await sendRequest({...this.#wire(request, applied), signal, maxBytes: request.maxBytes})};
     });
   }
 
-  #wire(request: ApiRequest, credential: Credential): Omit<WireRequest, 'signal'> {
-    const {headers, agent} = this.#via(credential);
+  /** Who asks and over which connections, as client-node says it for this moment. */
+  async #applied(): Promise<RequestOptions> {
+    const options: RequestOptions = {};
+    await this.#config.applyToHTTPSOptions(options);
+    return options;
+  }
+
+  #wire(request: ApiRequest, {headers, agent, auth}: RequestOptions): Omit<WireRequest, 'signal'> {
     const body = request.body === undefined ? null : JSON.stringify(request.body);
-    const compressed = this.#connection.compression ? {'accept-encoding': 'gzip'} : {};
+    const compressed = this.#config.compression ? {'accept-encoding': 'gzip'} : {};
     const typed = body === null ? {} : {'content-type': 'application/json', 'content-length': Buffer.byteLength(body)};
     return {
       method: request.method,
-      url: requestUrl(this.#connection.server, request.path, Object.entries(request.query ?? {})),
+      url: requestUrl(this.#config.server, request.path, Object.entries(request.query ?? {})),
       body,
       agent,
-      headers: {...headers, ...compressed, ...typed, accept: 'application/json'},
+      auth,
+      headers: {'user-agent': this.#userAgent, ...headers, ...compressed, ...typed, accept: 'application/json'},
     };
   }
 
   /** Makes a request until it is answered or not worth making again. Rejects with a CommandFailed or an ApiError. */
-  async #retrying(
-    request: ApiRequest,
-    signal: AbortSignal,
-    attempt: (credential: Credential) => Promise<ApiResponse>,
-  ): Promise<ApiResponse> {
-    const asked: Asked = {what: describeRequest(request), connection: this.#connection};
+  async #retrying(request: ApiRequest, signal: AbortSignal, attempt: () => Promise<Attempt>): Promise<ApiResponse> {
+    const asked: Asked = {what: describeRequest(request), connection: this.#config};
     let renewed = false;
     for (let retries = 0; ; ) {
-      const credential = await this.#connection.credentials.current();
-      const outcome = await attempt(credential).then(
-        response => ({kind: 'answer', response}) as const,
+      const outcome = await attempt().then(
+        answer => ({kind: 'answer', ...answer}) as const,
         (error: unknown) => ({kind: 'failure', error}) as const,
       );
       if (outcome.kind === 'answer' && outcome.response.status < 300) return outcome.response;
-      if (
-        outcome.kind === 'answer' &&
-        outcome.response.status === 401 &&
-        !renewed &&
-        (await this.#connection.credentials.renew(credential))
-      ) {
+      if (outcome.kind === 'answer' && outcome.response.status === 401 && !renewed && (await this.#isRenewed(outcome.applied))) {
         renewed = true;
         continue;
       }
       const delay = retryDelay(outcome, request, {retries, backoff: this.#backoff});
-      if (delay === null) throw outcome.kind === 'answer' ? refusal(outcome.response, asked, credential) : failed(outcome.error, asked);
+      if (delay === null) throw this.#failure(outcome, asked);
       retries++;
       await sleep(delay, undefined, {signal}).catch((error: unknown) => {
         throw noAnswer(error, asked);
@@ -176,23 +167,23 @@ class HttpKubeApi implements KubeApi {
     }
   }
 
-  #via(credential: Credential): {readonly headers: OutgoingHttpHeaders; readonly agent: Agent} {
-    const {authorization, certificate} = credential;
-    const headers = {
-      'user-agent': this.#userAgent,
-      ...(authorization === null ? {} : {authorization}),
-      ...this.#connection.impersonation,
-    } as OutgoingHttpHeaders;
-    const key = certificate?.cert ?? '';
-    const agent = this.#agents.get(key) ?? apiAgent(this.#connection, certificate);
-    this.#agents.set(key, agent);
-    return {headers, agent};
+  #isRenewed(applied: object): Promise<boolean> {
+    return this.#config.credentials.renew(this.#config.credentialOf(applied));
+  }
+
+  #failure(outcome: AttemptOutcome, asked: Asked): CommandFailed | ApiError {
+    if (outcome.kind === 'answer') return refusal(outcome.response, asked, this.#config.credentialOf(outcome.applied));
+    return outcome.error instanceof CommandFailed ? outcome.error : noAnswer(outcome.error, asked);
   }
 }
 
-function failed(error: unknown, asked: Asked): CommandFailed | ApiError {
-  return error instanceof CommandFailed ? error : noAnswer(error, asked);
+/** What came of one attempt, and the options that client-node had given for it. */
+interface Attempt {
+  readonly applied: object;
+  readonly response: ApiResponse;
 }
+
+type AttemptOutcome = ({readonly kind: 'answer'} & Attempt) | {readonly kind: 'failure'; readonly error: unknown};
 
 /** What an exec comes to that had its stream. */
 const switchedProtocols: ApiResponse = {status: 101, headers: {}, body: Buffer.alloc(0)};

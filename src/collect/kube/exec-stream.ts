@@ -1,72 +1,86 @@
-import type {Agent, IncomingMessage, OutgoingHttpHeaders} from 'node:http';
+import type {IncomingMessage} from 'node:http';
+import {WebSocketHandler} from '@kubernetes/client-node/dist/web-socket-handler.js';
 import WebSocket from 'ws';
-import {CommandFailed} from '../node/transport.ts';
-import {ApiError} from './kube-api.ts';
+import {CommandFailed, type TakeOutput} from '../node/transport.ts';
+import {assertSuccess} from './exec-status.ts';
+import type {KubectlConfig} from './kubectl-config.ts';
 import {type ApiResponse, maxSilence, readResponse} from './send-request.ts';
 
 export interface ExecRequest {
-  readonly url: URL;
-  readonly headers: OutgoingHttpHeaders;
-  readonly agent: Agent;
+  /** With its query. */
+  readonly path: string;
   readonly argv: readonly string[];
   readonly signal: AbortSignal;
+  readonly userAgent: string;
   /** Milliseconds until the stream must be open; 0 for the default. */
   readonly timeout: number;
   /** Takes stdout as it comes; what it resolves to is empty then. */
-  readonly take?: ((part: Buffer) => void) | undefined;
+  readonly take?: TakeOutput | undefined;
 }
 
-/** What the command printed on stdout, or the answer of an API server that opened no stream. */
-export type ExecOutcome = {readonly kind: 'stdout'; readonly stdout: Buffer} | {readonly kind: 'answer'; readonly response: ApiResponse};
+/** What the command printed on stdout, or the answer of an API server that opened no stream, with the options it was asked with. */
+export type ExecOutcome =
+  | {readonly kind: 'stdout'; readonly stdout: Buffer}
+  | {readonly kind: 'answer'; readonly applied: object; readonly response: ApiResponse};
 
-/** What channel 3 holds at the end. */
-interface ExecStatus {
-  readonly status?: string;
-  readonly message?: string;
-  readonly reason?: string;
-  readonly code?: number;
-  readonly details?: {readonly causes?: readonly {readonly reason?: string; readonly message?: string}[]};
-}
-
+/** In those before v4 the Status is no JSON. */
 const protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'];
 
 /**
  * Runs a command over a WebSocket. Only the Status on channel 3 says that the output is whole: a stream that ends without one is an error.
  * Rejects with a CommandFailed, an ApiError, or what the connection broke with.
  */
-export function execOverWebSocket({url, headers, agent, argv, signal, timeout, take}: ExecRequest): Promise<ExecOutcome> {
-  if (signal.aborted) return Promise.reject(interrupted(argv, signal));
-  const socket = new WebSocket(url.href.replace(/^http/, 'ws'), protocols, {
-    agent,
-    headers: headers as Record<string, string>,
-    handshakeTimeout: timeout || maxSilence,
-    perMessageDeflate: false,
-  });
-  const channels = new Channels(take);
-  return new Promise<ExecOutcome>((resolve, reject) => {
-    const abort = () => {
-      reject(interrupted(argv, signal));
-      socket.terminate();
-    };
-    signal.addEventListener('abort', abort, {once: true});
+export function execOverWebSocket(config: KubectlConfig, request: ExecRequest): Promise<ExecOutcome> {
+  const {argv, signal} = request;
+  const {promise, resolve, reject} = Promise.withResolvers<ExecOutcome>();
+  const interrupt = () => reject(new CommandFailed(argv, {exitCode: null, stderr: '', cause: signal.reason}));
+  if (signal.aborted) interrupt();
+  else connect(config, request, {resolve, reject});
+  signal.addEventListener('abort', interrupt, {once: true});
+  return promise.finally(() => signal.removeEventListener('abort', interrupt));
+}
+
+type Outcome = Pick<PromiseWithResolvers<ExecOutcome>, 'resolve' | 'reject'>;
+
+function connect(config: KubectlConfig, request: ExecRequest, {resolve, reject}: Outcome): void {
+  const channels = new Channels(request.take);
+  const open = (url: string, _protocols: string[], applied: WebSocket.ClientOptions): WebSocket => {
+    const socket = openSocket(url, applied, request);
     socket.on('message', (data, isBinary) => channels.add(frameOf(data), isBinary));
     socket.on('unexpected-response', (_request, response: IncomingMessage) => {
-      readResponse(response).then(answer => resolve({kind: 'answer', response: answer}), reject);
+      readResponse(response).then(answer => resolve({kind: 'answer', applied, response: answer}), reject);
     });
     socket.on('error', reject);
-    socket.on('close', code => {
-      signal.removeEventListener('abort', abort);
+    socket.on('close', closeCode => {
       try {
-        resolve({kind: 'stdout', stdout: channels.stdoutOf(argv, code)});
+        resolve({kind: 'stdout', stdout: channels.stdoutOf(request.argv, closeCode)});
       } catch (error) {
         reject(error);
       }
     });
-  });
+    return withoutReader(socket);
+  };
+  new WebSocketHandler(config, open).connect(request.path, null, null).catch(reject);
 }
 
-function interrupted(argv: readonly string[], signal: AbortSignal): CommandFailed {
-  return new CommandFailed(argv, {exitCode: null, stderr: '', cause: signal.reason});
+/** Throws where the signal was aborted while credentials were asked for. */
+function openSocket(url: string, applied: WebSocket.ClientOptions, {signal, timeout, userAgent}: ExecRequest): WebSocket {
+  signal.throwIfAborted();
+  const socket = new WebSocket(url, protocols, {
+    ...applied,
+    headers: {'user-agent': userAgent, ...applied.headers},
+    handshakeTimeout: timeout || maxSilence,
+    perMessageDeflate: false,
+  });
+  const terminate = () => socket.terminate();
+  signal.addEventListener('abort', terminate, {once: true});
+  socket.on('close', () => signal.removeEventListener('abort', terminate));
+  return socket;
+}
+
+/** client-node's own reader throws inside the socket on an empty frame, and ends the stdout of this program when a frame says so. */
+function withoutReader(socket: WebSocket): WebSocket {
+  return Object.defineProperty(socket, 'onmessage', {set: () => {}});
 }
 
 function frameOf(data: WebSocket.RawData): Buffer {
@@ -79,9 +93,9 @@ class Channels {
   readonly #stdout: Buffer[] = [];
   readonly #stderr: Buffer[] = [];
   readonly #status: Buffer[] = [];
-  readonly #take: ((part: Buffer) => void) | undefined;
+  readonly #take: TakeOutput | undefined;
 
-  constructor(take: ((part: Buffer) => void) | undefined) {
+  constructor(take: TakeOutput | undefined) {
     this.#take = take;
   }
 
@@ -93,40 +107,9 @@ class Channels {
     to?.push(frame.subarray(1));
   }
 
-  /** Throws a CommandFailed or an ApiError when the command did not end well, or its end was not seen. */
+  /** Throws where the command did not end well. */
   stdoutOf(argv: readonly string[], closeCode: number): Buffer {
-    const status = this.#parsedStatus();
-    if (status === null) {
-      throw new ApiError(`the connection was closed (${closeCode}) before ${argv[0]} had ended: what it printed is not complete`, {
-        status: null,
-      });
-    }
-    if (status.status === 'Success') return Buffer.concat(this.#stdout);
-    const stderr = Buffer.concat(this.#stderr).toString('utf8');
-    const exitCode = exitCodeOf(status);
-    if (exitCode !== null) throw new CommandFailed(argv, {exitCode, stderr});
-    const message = status.message ?? '';
-    if (isNotFound(message)) throw new CommandFailed(argv, {exitCode: null, stderr: stderr || message, notFound: true});
-    throw new ApiError(`cannot run ${argv[0]} in the container: ${message}`, {status: status.code ?? null, reason: status.reason ?? ''});
+    assertSuccess({argv, status: Buffer.concat(this.#status), stderr: Buffer.concat(this.#stderr), closeCode});
+    return Buffer.concat(this.#stdout);
   }
-
-  #parsedStatus(): ExecStatus | null {
-    const text = Buffer.concat(this.#status).toString('utf8');
-    try {
-      return text === '' ? null : (JSON.parse(text) as ExecStatus | null);
-    } catch {
-      return null;
-    }
-  }
-}
-
-function exitCodeOf({reason, details}: ExecStatus): number | null {
-  if (reason !== 'NonZeroExitCode') return null;
-  const code = details?.causes?.find(cause => cause.reason === 'ExitCode')?.message ?? '';
-  return /^-?\d+$/.test(code) ? Number(code) : null;
-}
-
-/** As runc and crun say it, for a program looked up in PATH and for one given by its path. */
-function isNotFound(message: string): boolean {
-  return /executable file (?:`[^`]*` )?not found|exec: "[^"]*": (?:stat [^:]*: )?no such file or directory/.test(message);
 }

@@ -2,13 +2,13 @@ import process from 'node:process';
 import {type ChosenContext, chooseContext} from './choose-context.ts';
 import {checkUser} from './check-user.ts';
 import {chooseProxy} from './choose-proxy.ts';
-import type {ApiConnection, Trust} from './connection.ts';
 import type {ConnectionFlags} from './connection-options.ts';
 import {canAsk} from './credentials/exec-credentials.ts';
 import {fixedCredentials} from './credentials/credentials.ts';
 import {impersonationHeaders} from './impersonation.ts';
 import {inClusterContext, serviceAccountFolder} from './in-cluster.ts';
 import {type Cluster, KubeconfigError} from './kubeconfig.ts';
+import {type Connection, KubectlConfig, type Trust} from './kubectl-config.ts';
 import {type LoadedKubeconfig, loadKubeconfig} from './load-kubeconfig.ts';
 import {pemOf} from './pem.ts';
 import {userCredentials} from './credentials/user-credentials.ts';
@@ -27,13 +27,13 @@ export interface Surroundings {
  * The API server that kubectl would talk to with the same flags and environment, and how. Reads files, sends nothing.
  * Throws KubeconfigError, which is wrong use.
  */
-export function loadConnection(flags: ConnectionFlags, given: Partial<Surroundings> = {}): ApiConnection {
+export function loadConnection(flags: ConnectionFlags, given: Partial<Surroundings> = {}): KubectlConfig {
   const surroundings = {environment: process.env, serviceAccountFolder, interactive: canAsk(), quiet: false, ...given};
   const chosen = contextIn(surroundings, flags);
   checkUser(chosen.user, chosen.userName);
   const server = serverOf(chosen.cluster);
   const trust = trustOf(chosen.cluster);
-  return {
+  return new KubectlConfig({
     description: chosen.contextName === '' ? server.href : `context "${chosen.contextName}" at ${server.href}`,
     server,
     namespace: chosen.namespace || 'default',
@@ -42,7 +42,7 @@ export function loadConnection(flags: ConnectionFlags, given: Partial<Surroundin
     compression: chosen.cluster['disable-compression'] !== true,
     impersonation: impersonationHeaders(chosen.user),
     credentials: credentialsFor(chosen, {server, trust, surroundings}),
-  };
+  });
 }
 
 function contextIn({environment, serviceAccountFolder: folder}: Surroundings, flags: ConnectionFlags): ChosenContext {
@@ -100,8 +100,8 @@ interface CredentialsContext {
 function credentialsFor(
   {userName, user, cluster}: ChosenContext,
   {server, trust, surroundings}: CredentialsContext,
-): ApiConnection['credentials'] {
-  if (server.protocol === 'http:') return fixedCredentials('no credentials (http)', {authorization: null, certificate: null});
+): Connection['credentials'] {
+  if (server.protocol === 'http:') return fixedCredentials('no credentials (http)');
   const {environment, interactive, quiet} = surroundings;
   return userCredentials({name: userName, user}, {environment, interactive, quiet, cluster: clusterInfo(cluster, trust)});
 }

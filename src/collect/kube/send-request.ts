@@ -1,16 +1,15 @@
-import http, {type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders} from 'node:http';
+import http, {type IncomingHttpHeaders, type IncomingMessage, type RequestOptions} from 'node:http';
 import https from 'node:https';
 import {pipeline} from 'node:stream';
 import {promisify} from 'node:util';
 import {createGunzip, gunzip, type ZlibOptions} from 'node:zlib';
 
-export interface WireRequest {
+/** `headers`, `agent` and `auth` are as client-node gives them. */
+export interface WireRequest extends Pick<RequestOptions, 'headers' | 'agent' | 'auth'> {
   readonly method: string;
   readonly url: URL;
-  readonly headers: OutgoingHttpHeaders;
   /** JSON; null for none. */
   readonly body: string | null;
-  readonly agent: http.Agent;
   readonly signal: AbortSignal;
   /** How long the connection may stay silent, in milliseconds: `maxSilence` where it is not given. */
   readonly silenceMs?: number;
@@ -40,9 +39,9 @@ export async function sendRequest(wire: WireRequest): Promise<ApiResponse> {
 }
 
 /** Resolves when an answer begins. */
-export function responseTo({method, url, headers, body, agent, signal, silenceMs = maxSilence}: WireRequest): Promise<IncomingMessage> {
+export function responseTo({url, body, signal, silenceMs = maxSilence, maxBytes: _, ...options}: WireRequest): Promise<IncomingMessage> {
   const client = url.protocol === 'http:' ? http : https;
-  const request = client.request(url, {method, headers, agent, signal, timeout: silenceMs});
+  const request = client.request(url, {...options, signal, timeout: silenceMs});
   request.once('timeout', () => request.destroy(Object.assign(new Error(`no answer within ${silenceMs / 1000} s`), {code: 'ETIMEDOUT'})));
   return new Promise((resolve, reject) => {
     request.once('response', resolve);

@@ -1,9 +1,10 @@
-import http from 'node:http';
+import http, {type Agent, type ClientRequestArgs} from 'node:http';
 import https from 'node:https';
 import type {Socket} from 'node:net';
+import type {Duplex} from 'node:stream';
 import {hostOf} from './choose-proxy.ts';
 
-export interface Destination {
+interface Destination {
   readonly host: string;
   readonly port: number;
 }
@@ -13,8 +14,28 @@ export class ProxyError extends Error {
   override readonly name = 'ProxyError';
 }
 
+type Created = (error: Error | null, stream: Duplex) => void;
+
+/**
+ * Has an agent of client-node connect through a proxy. client-node has agents for proxies of its own, which are wrong in cases that
+ * matter: a SOCKS one checks the certificate of a server that is named by its address against `localhost`, and looks names up on this
+ * side of the proxy; an HTTP one takes no IPv6 address, of the server or of the proxy. Neither tells a failure of the proxy from one of
+ * the API server.
+ */
+export function tunnelThrough(proxy: URL, agent: Agent): void {
+  const direct = agent.createConnection.bind(agent);
+  const isSecure = agent instanceof https.Agent;
+  agent.createConnection = (options: ClientRequestArgs, created?: Created) => {
+    openTunnel(proxy, {host: options.host ?? '', port: Number(options.port)}).then(
+      socket => created?.(null, isSecure ? (direct({...options, socket} as ClientRequestArgs) as Duplex) : socket),
+      (error: Error) => created?.(error, undefined as unknown as Duplex),
+    );
+    return undefined;
+  };
+}
+
 /** Resolves to a connection through the proxy, before any TLS with the destination. Rejects with a ProxyError. */
-export async function openTunnel(proxy: URL, destination: Destination): Promise<Socket> {
+async function openTunnel(proxy: URL, destination: Destination): Promise<Socket> {
   try {
     return await (proxy.protocol.startsWith('socks5') ? throughSocks(proxy, destination) : throughConnect(proxy, destination));
   } catch (error) {

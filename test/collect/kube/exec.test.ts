@@ -1,6 +1,6 @@
 import {writeFileSync} from 'node:fs';
 import {join} from 'node:path';
-import {describe, expect, onTestFinished, test} from 'vitest';
+import {describe, expect, onTestFinished, test, vi} from 'vitest';
 import type {ConnectionFlags} from '../../../src/collect/kube/connection-options.ts';
 import {createKubeApi, type KubeApiOptions} from '../../../src/collect/kube/create-kube-api.ts';
 import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
@@ -91,11 +91,12 @@ describe('a command in a pod', () => {
     const cluster = {server: server.url, 'certificate-authority': server.ca};
     writeFileSync(join(folder, 'config'), JSON.stringify(kubeconfig('a', {cluster, user: {token: '', tokenFile: 'token', as: 'eve'}})));
     const connection = loadConnection({kubeconfig: join(folder, 'config')}, {environment: {}});
-    const replaceThenRenew: typeof connection.credentials.renew = refused => {
+    const renew = connection.credentials.renew;
+    vi.spyOn(connection.credentials, 'renew').mockImplementation(refused => {
       writeFileSync(join(folder, 'token'), 'fresh');
-      return connection.credentials.renew(refused);
-    };
-    const api = createKubeApi({...connection, credentials: {...connection.credentials, renew: replaceThenRenew}});
+      return renew(refused);
+    });
+    const api = createKubeApi(connection);
     onTestFinished(() => api.close());
     expect((await api.exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');
     expect(server.requests.map(({user}) => user?.name ?? null)).toEqual([null, 'eve']);

@@ -46,6 +46,7 @@ export function execCredentials(config: ExecConfig, options: PluginOptions): Cre
   };
   return {
     description: `the credential plugin ${config.command}`,
+    fixed: null,
     current,
     async renew(refused) {
       const held = answer ?? ask();

@@ -23,6 +23,7 @@ export function oidcCredentials({name, user, certificate, environment}: OidcUser
   let renewal: Promise<OidcConfig> | null = null;
   return {
     description: 'the OIDC token in the kubeconfig',
+    fixed: null,
     async current() {
       if (isExpired(config['id-token'] ?? '', Date.now())) {
         renewal ??= renewed(config, {userName: name, origin: user.origin, environment}).finally(() => {

@@ -1,7 +1,9 @@
-import {apiAgent} from '../api-agent.ts';
+import type {RequestOptions} from 'node:https';
 import {chooseProxy} from '../choose-proxy.ts';
+import {KubectlConfig} from '../kubectl-config.ts';
 import {type ApiResponse, sendRequest} from '../send-request.ts';
 import {pemOf} from '../pem.ts';
+import {fixedCredentials} from './credentials.ts';
 
 /** A client of an OpenID Connect issuer. */
 export interface OidcClient {
@@ -43,10 +45,15 @@ interface Sent {
 
 function sender({authority}: OidcClient, environment: NodeJS.ProcessEnv): (url: URL, sent: Sent) => Promise<ApiResponse> {
   const ca = pemOf(authority.data, authority.file, "issuer's certificate authority");
-  return (url, sent) => {
-    const proxy = chooseProxy(url, undefined, environment);
-    const agent = apiAgent({server: url, trust: {ca, serverName: null, verify: true}, proxy}, null);
-    return sendRequest({url, ...sent, agent, signal: AbortSignal.timeout(timeoutMs)}).finally(() => agent.destroy());
+  return async (url, sent) => {
+    const config = new KubectlConfig({
+      ...{description: url.href, server: url, namespace: '', trust: {ca, serverName: null, verify: true}},
+      ...{proxy: chooseProxy(url, undefined, environment), compression: false, impersonation: {}, credentials: fixedCredentials('none')},
+    });
+    const options: RequestOptions = {};
+    await config.applyToHTTPSOptions(options);
+    const {agent} = options;
+    return sendRequest({url, ...sent, agent, signal: AbortSignal.timeout(timeoutMs)}).finally(() => config.close());
   };
 }
 

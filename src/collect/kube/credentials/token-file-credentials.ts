@@ -17,6 +17,7 @@ export function tokenFileCredentials(file: string, {fallback, certificate}: Toke
   };
   return {
     description: `the token in ${file}`,
+    fixed: null,
     current,
     renew: async refused => (await current()).authorization !== refused.authorization,
   };

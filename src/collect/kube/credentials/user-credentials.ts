@@ -1,4 +1,4 @@
-import {bearer, type ClientCertificate, type Credentials, fixedCredentials} from './credentials.ts';
+import {type ClientCertificate, type Credentials, fixedCredentials} from './credentials.ts';
 import {execCredentials, type PluginSurroundings} from './exec-credentials.ts';
 import type {User} from '../kubeconfig.ts';
 import {oidcCredentials} from './oidc-credentials.ts';
@@ -15,18 +15,14 @@ export function userCredentials({name, user}: NamedUser, plugin: PluginSurroundi
   const whose = name === '' ? '' : ` of user "${name}"`;
   const certificate = clientCertificate(user);
   if (user.tokenFile) return tokenFileCredentials(user.tokenFile, {fallback: user.token || null, certificate});
-  if (user.token) return fixedCredentials(`the token${whose}`, {authorization: bearer(user.token), certificate});
-  if (user.username || user.password) {
-    const password = Buffer.from(`${user.username ?? ''}:${user.password ?? ''}`).toString('base64');
-    return fixedCredentials(`the password${whose}`, {authorization: `Basic ${password}`, certificate});
+  if (user.token) return fixedCredentials(`the token${whose}`, {token: user.token, certificate});
+  if (user.username) {
+    return fixedCredentials(`the password${whose}`, {password: {username: user.username, password: user.password ?? ''}, certificate});
   }
   if (user.exec) return execCredentials(user.exec, {...plugin, certificate});
   if (user['auth-provider']) return oidcCredentials({name, user, certificate, environment: plugin.environment});
-  if (certificate !== null) return fixedCredentials(`the client certificate${whose}`, {authorization: null, certificate});
-  return fixedCredentials(name === '' ? 'no credentials' : `user "${name}", who has no credentials in the kubeconfig`, {
-    authorization: null,
-    certificate: null,
-  });
+  if (certificate !== null) return fixedCredentials(`the client certificate${whose}`, {certificate});
+  return fixedCredentials(name === '' ? 'no credentials' : `user "${name}", who has no credentials in the kubeconfig`);
 }
 
 function clientCertificate(user: User): ClientCertificate | null {

@@ -1,0 +1,146 @@
+import https, {type RequestOptions} from 'node:https';
+import type {Agent} from 'node:http';
+import tls from 'node:tls';
+import {KubeConfig} from '@kubernetes/client-node/dist/config.js';
+import type {Credential, Credentials} from './credentials/credentials.ts';
+import {tunnelThrough} from './tunnel.ts';
+
+/** How to reach one API server, and as whom. */
+export interface Connection {
+  /** In words: `context "kind" at https://127.0.0.1:6443`. */
+  readonly description: string;
+  /** Its path is a prefix of every request's path. */
+  readonly server: URL;
+  /** The namespace where none is named. */
+  readonly namespace: string;
+  readonly trust: Trust;
+  /** Null where the API server is reached directly. */
+  readonly proxy: URL | null;
+  readonly compression: boolean;
+  readonly impersonation: Readonly<Record<string, string | readonly string[]>>;
+  readonly credentials: Credentials;
+}
+
+export interface Trust {
+  /** Certificates of authorities as PEM; null for those that the system trusts. */
+  readonly ca: string | null;
+  /** The name the certificate must have; null for the server's own. */
+  readonly serverName: string | null;
+  readonly verify: boolean;
+}
+
+/** The name by which client-node finds our authenticator. Its own authenticators are asked first, and must not know the name. */
+const ownProvider = 'svc-trace';
+
+/**
+ * client-node's KubeConfig with one cluster, one user and one context, chosen as kubectl chooses them. Every request, stream and exec
+ * gets its TLS options, headers and agent from `applyToHTTPSOptions`. Added to client-node: connections that are kept, the authorities
+ * of the system, all of impersonation, credentials that expire, proxies.
+ */
+export class KubectlConfig extends KubeConfig implements Connection {
+  readonly description: string;
+  readonly server: URL;
+  readonly namespace: string;
+  readonly trust: Trust;
+  readonly proxy: URL | null;
+  readonly compression: boolean;
+  readonly impersonation: Connection['impersonation'];
+  readonly credentials: Credentials;
+  /** By client certificate: that of a credential plugin changes while a run lasts. */
+  readonly #agents = new Map<string, Agent>();
+  /** Who the request with these options is from. */
+  readonly #applied = new WeakMap<object, Credential>();
+
+  constructor(connection: Connection) {
+    super();
+    this.description = connection.description;
+    this.server = connection.server;
+    this.namespace = connection.namespace;
+    this.trust = connection.trust;
+    this.proxy = connection.proxy;
+    this.compression = connection.compression;
+    this.impersonation = connection.impersonation;
+    this.credentials = connection.credentials;
+    this.addAuthenticator({
+      isAuthProvider: ({authProvider}) => authProvider?.name === ownProvider,
+      applyAuthentication: (_user, options) => this.#authenticate(options as RequestOptions),
+    });
+    this.loadFromClusterAndUser(clusterOf(connection), userOf(connection.credentials));
+  }
+
+  override async applyToHTTPSOptions(options: Parameters<KubeConfig['applyToHTTPSOptions']>[0]): Promise<void> {
+    await super.applyToHTTPSOptions(options);
+    Object.assign(options, {headers: {...options.headers, ...this.impersonation}, agent: this.#keptAgent(options as RequestOptions)});
+  }
+
+  /** The credential of a request that was sent with these options. */
+  credentialOf(options: object): Credential {
+    return this.#applied.get(options) ?? this.credentials.fixed ?? {authorization: null, certificate: null};
+  }
+
+  /** Closes connections that are kept. */
+  close(): void {
+    for (const agent of this.#agents.values()) agent.destroy();
+  }
+
+  async #authenticate(options: RequestOptions): Promise<void> {
+    const credential = await this.credentials.current();
+    const {authorization, certificate} = credential;
+    Object.assign(options, certificate ?? {});
+    if (authorization !== null) Object.assign(options, {headers: {...options.headers, Authorization: authorization}});
+    this.#applied.set(options, credential);
+  }
+
+  /** client-node keeps one agent for the user, made with the certificate of the first request. */
+  #keptAgent(options: RequestOptions): Agent {
+    const certificate = String(options.cert ?? '');
+    const kept = this.#agents.get(certificate);
+    if (kept !== undefined) return kept;
+    const agent = this.#agents.size === 0 ? (options.agent as Agent) : new https.Agent((options.agent as https.Agent).options);
+    keepConnections(agent, options);
+    if (this.proxy !== null) tunnelThrough(this.proxy, agent);
+    this.#agents.set(certificate, agent);
+    return agent;
+  }
+}
+
+function keepConnections(agent: Agent, {ca, cert, key}: RequestOptions): void {
+  Object.assign(agent, {keepAlive: true});
+  if (!(agent instanceof https.Agent)) return;
+  // Made once: reading certificates takes longer than all else about a connection.
+  const secureContext = tls.createSecureContext({ca: ca ?? systemAuthorities(), cert, key});
+  Object.assign(agent.options, {keepAlive: true, secureContext});
+}
+
+/** Node.js trusts only its own list unless told otherwise; kubectl trusts the system's. */
+function systemAuthorities(): string[] {
+  return [...tls.getCACertificates('default'), ...tls.getCACertificates('system')];
+}
+
+/** The proxy is left out: see `tunnelThrough`. */
+function clusterOf({server, trust}: Connection): KubeConfig['clusters'][number] {
+  return {
+    name: 'cluster',
+    server: server.href.replace(/\/$/, ''),
+    // client-node refuses a server without TLS that does not say so.
+    skipTLSVerify: !trust.verify || server.protocol === 'http:',
+    ...(trust.ca === null ? {} : {caData: base64(trust.ca)}),
+    ...(trust.serverName === null ? {} : {tlsServerName: trust.serverName}),
+  };
+}
+
+/** A credential that stays what it is goes into client-node's own fields. */
+function userOf({fixed}: Credentials): KubeConfig['users'][number] {
+  if (fixed === null) return {name: 'user', authProvider: {name: ownProvider}};
+  const {token, password, certificate} = fixed;
+  return {
+    name: 'user',
+    ...(token === null ? {} : {token}),
+    ...(password ?? {}),
+    ...(certificate === null ? {} : {certData: base64(certificate.cert), keyData: base64(certificate.key)}),
+  };
+}
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64');
+}
