@@ -32,6 +32,8 @@ export interface ApiServerOptions {
   readonly faults?: readonly Fault[];
   /** `elsewhere` is for another name than localhost and 127.0.0.1. */
   readonly certificate?: 'server' | 'elsewhere';
+  /** Where it listens; 127.0.0.1 unless told otherwise. */
+  readonly host?: '127.0.0.1' | '::1';
   readonly pods?: Partial<PodOptions>;
   /** Where a port of a pod is reached, for the subresource `proxy`; null where nothing listens. */
   readonly proxy?: (pod: StoredObject, port: string) => PodAddress | null;
@@ -114,8 +116,9 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     'upgrade',
     (request: IncomingMessage, socket: Duplex, head: Buffer) => void standIn.upgrade(request, socket, head).catch(() => socket.destroy()),
   );
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
-  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const {host = '127.0.0.1'} = options;
+  await new Promise<void>(resolve => server.listen(0, host, resolve));
+  const url = `https://${host === '::1' ? '[::1]' : host}:${(server.address() as AddressInfo).port}`;
   const folder = mkdtempSync(join(tmpdir(), 'svc-trace-api-'));
   const kubeconfig = join(folder, 'kubeconfig');
   writeFileSync(kubeconfig, kubeconfigFor(url));

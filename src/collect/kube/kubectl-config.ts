@@ -98,7 +98,7 @@ export class KubectlConfig extends KubeConfig implements Connection {
     if (kept !== undefined) return kept;
     const agent = this.#agents.size === 0 ? (options.agent as Agent) : new https.Agent((options.agent as https.Agent).options);
     keepConnections(agent, options);
-    if (this.proxy !== null) tunnelThrough(this.proxy, agent);
+    if (this.proxy !== null) tunnelThrough(this.proxy, {agent, authorities: authoritiesOf(this.trust)});
     this.#agents.set(certificate, agent);
     return agent;
   }
@@ -110,6 +110,11 @@ function keepConnections(agent: Agent, {ca, cert, key}: RequestOptions): void {
   // Made once: reading certificates takes longer than all else about a connection.
   const secureContext = tls.createSecureContext({ca: ca ?? systemAuthorities(), cert, key});
   Object.assign(agent.options, {keepAlive: true, secureContext});
+}
+
+/** kubectl trusts a proxy that speaks TLS as it trusts the API server; one that the system trusts is trusted as well. */
+function authoritiesOf({ca}: Trust): string[] {
+  return [...systemAuthorities(), ...(ca === null ? [] : [ca])];
 }
 
 /** Node.js trusts only its own list unless told otherwise; kubectl trusts the system's. */

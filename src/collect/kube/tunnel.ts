@@ -7,11 +7,18 @@ import {hostOf} from './choose-proxy.ts';
 interface Destination {
   readonly host: string;
   readonly port: number;
+  readonly authorities: readonly string[];
 }
 
 /** A proxy that would not, or could not, connect. */
 export class ProxyError extends Error {
   override readonly name = 'ProxyError';
+}
+
+interface Tunnelled {
+  readonly agent: Agent;
+  /** Who a proxy that speaks TLS is trusted by, as PEM. */
+  readonly authorities: readonly string[];
 }
 
 type Created = (error: Error | null, stream: Duplex) => void;
@@ -22,11 +29,11 @@ type Created = (error: Error | null, stream: Duplex) => void;
  * side of the proxy; an HTTP one takes no IPv6 address, of the server or of the proxy. Neither tells a failure of the proxy from one of
  * the API server.
  */
-export function tunnelThrough(proxy: URL, agent: Agent): void {
+export function tunnelThrough(proxy: URL, {agent, authorities}: Tunnelled): void {
   const direct = agent.createConnection.bind(agent);
   const isSecure = agent instanceof https.Agent;
   agent.createConnection = (options: ClientRequestArgs, created?: Created) => {
-    openTunnel(proxy, {host: options.host ?? '', port: Number(options.port)}).then(
+    openTunnel(proxy, {host: options.host ?? '', port: Number(options.port), authorities}).then(
       socket => created?.(null, isSecure ? (direct({...options, socket} as ClientRequestArgs) as Duplex) : socket),
       (error: Error) => created?.(error, undefined as unknown as Duplex),
     );
@@ -52,7 +59,7 @@ async function openTunnel(proxy: URL, destination: Destination): Promise<Socket>
 /** Milliseconds. */
 const patience = 30_000;
 
-function throughConnect(proxy: URL, {host, port}: Destination): Promise<Socket> {
+function throughConnect(proxy: URL, {host, port, authorities}: Destination): Promise<Socket> {
   const target = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   const client = proxy.protocol === 'https:' ? https : http;
   const request = client.request({
@@ -62,6 +69,7 @@ function throughConnect(proxy: URL, {host, port}: Destination): Promise<Socket> 
     path: target,
     headers: {host: target, ...proxyAuthorization(proxy)},
     agent: false,
+    ...(client === https ? {ca: [...authorities]} : {}),
     timeout: patience,
   });
   return new Promise((resolve, reject) => {

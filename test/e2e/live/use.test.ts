@@ -78,7 +78,7 @@ describeWith(clusterNeeds, 'a live cluster', () => {
 
   test.each([
     ['a key that no node takes', {key: 'unknown'}, /Permission denied.*none of your keys; choose the user with --ssh-user/],
-    ['a host key that has changed', {known: 'known-otherwise'}, /host key is not the one that is known.*ssh-keygen -R 172\.18\.0\.11/],
+    ['a host key that has changed', {known: 'known-otherwise'}, /host key differs from the known one.*ssh-keygen -R 172\.18\.0\.11/],
     ['a host key that is not known', {known: 'known-nobody'}, /host key is not known here.*accept-new/],
   ] as const)('%s is said for every node, and no node counts as well', async (_, keys, says) => {
     const {stdout, exitCode} = await run('check', '-A', '-o', 'json', ...cluster.ssh.flags(keys));
