@@ -40,7 +40,7 @@ describe('a command loads only the packages that it uses', () => {
     ['run.js', 'check --help', `${evaluation} ${table}`],
     ['run.js', 'agent --help', `${evaluation} ${table}`],
     ['run.js', 'completion bash', oclif],
-    ['run.js', 'explain ST202', `${oclif} ipaddr.js`],
+    ['run.js', 'explain ST202', `${oclif} ipaddr.js js-yaml`],
     ['run.js', `check -A --from ${bundle}`, `${evaluation} ${table}`],
     ['run.js', `trace shop/web --from ${bundle}`, evaluation],
     ['run.js', `packet --from ${bundle} --node node-a --source 10.244.11.9 --destination shop/web --port 80`, evaluation],
@@ -50,7 +50,7 @@ describe('a command loads only the packages that it uses', () => {
     ['run.js', 'check -A --no-progress', `${evaluation} ${table} ${cluster} isomorphic-ws ws`],
     ['complete.js', 'ch', ''],
     ['complete.js', 'check --output ta', ''],
-    ['complete.js', 'explain ST', 'ipaddr.js'],
+    ['complete.js', 'explain ST', 'ipaddr.js js-yaml'],
     ['complete.js', 'check --context ', 'js-yaml ipaddr.js'],
   ] as const)('%s %s', async (bin, line, allowed) => {
     const {packages, files} = await loadedBy(bin, line.split(' '), {KUBECONFIG: server.kubeconfig});
