@@ -11,6 +11,7 @@ import {type Pages, servePages} from './agent-server.ts';
 import type {ListenAddress} from './listen-address.ts';
 import {type CheckResult, SelfCheck} from './self-check.ts';
 import {whyOutdated} from './outdated.ts';
+import {errorText} from '../model/error-text.ts';
 
 export interface AgentRun {
   readonly api: KubeApi;
@@ -37,7 +38,7 @@ export async function runAgent(run: AgentRun): Promise<void> {
   const startDelayMs = Math.min(intervalMs / 4, maxStartDelay);
   const agent: Agent = new Agent({evaluate, clock, intervalMs, gracePeriodMs, startDelayMs, onCheck: run.onCheck});
   const server = await servePages(pagesOf({agent, watch, run}), run.listen).catch((error: unknown) => {
-    throw new Errors.CLIError(`cannot listen: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
+    throw new Errors.CLIError(`cannot listen: ${errorText(error)}`, {exit: 2});
   });
   const address = server.address();
   run.onListening(typeof address === 'object' && address !== null ? address.port : 0);

@@ -11,10 +11,11 @@ import {printOf} from '../run/service-history.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {identityOf} from '../model/finding-identity.ts';
-import type {Finding, ServiceName} from '../model/finding.ts';
+import type {Finding} from '../model/finding.ts';
 import type {AgentResult, SeenVersions} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
+import {namespacedName} from '../model/namespaced-name.ts';
 
 export interface SelfCheckOptions {
   readonly api: KubeApi;
@@ -76,7 +77,9 @@ export class SelfCheck {
     });
     const verification = await this.#verify(diagnosis);
     if (verification.kind === 'not verified') return {kind: 'trouble', message: verification.why};
-    const outdated = this.#newOn(diagnosis).filter(({service}) => service !== undefined && verification.changed.has(keyOf(service)));
+    const outdated = this.#newOn(diagnosis).filter(
+      ({service}) => service !== undefined && verification.changed.has(namespacedName(service)),
+    );
     retract([...doubtful, ...outdated], diagnosis);
     // Objects that cannot be used are the same for all nodes, and said by whoever gathers.
     const problems = [...nodes.problems, ...(this.#objects?.problems ?? []).map(problem => ({...problem, node}))];
@@ -137,17 +140,20 @@ export class SelfCheck {
     const found = this.#newOn(diagnosis);
     if (found.length === 0) return {kind: 'verified', changed: new Set()};
     await this.#readObjects(maxObjectAgeInDoubt);
-    const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[keyOf(service), service] as const])));
+    const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[namespacedName(service), service] as const])));
     const changed = new Set<string>();
     for (const metadata of [...names.values()].slice(0, maxVerified)) {
       const objects = await lookUpService(api, metadata);
       if (typeof objects === 'string') return {kind: 'not verified', why: `what was found cannot be verified: ${objects}`};
       const print = printOf([{metadata}], objects);
       if (print === printOf([{metadata}], diagnosis.api)) continue;
-      if (print === printOf([{metadata}], watch.objects())) changed.add(keyOf(metadata));
+      if (print === printOf([{metadata}], watch.objects())) changed.add(namespacedName(metadata));
       else {
-        watch.doubt(keyOf(metadata));
-        return {kind: 'not verified', why: `the API server says otherwise of ${keyOf(metadata)} than its watch, which is begun anew`};
+        watch.doubt(namespacedName(metadata));
+        return {
+          kind: 'not verified',
+          why: `the API server says otherwise of ${namespacedName(metadata)} than its watch, which is begun anew`,
+        };
       }
     }
     return {kind: 'verified', changed};
@@ -174,10 +180,6 @@ type Verification =
       readonly changed: ReadonlySet<string>;
     }
   | {readonly kind: 'not verified'; readonly why: string};
-
-function keyOf({namespace, name}: ServiceName): string {
-  return `${namespace}/${name}`;
-}
 
 /** Of the Services for which something new was found so many are looked up: a watch that keeps one back keeps all back. */
 const maxVerified = 5;

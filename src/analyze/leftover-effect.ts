@@ -7,6 +7,7 @@ import type {Outcome} from '../trace/outcome.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
 import {environmentOf} from './outcomes/environment.ts';
 import {packetOf} from './outcomes/probes.ts';
+import {plural} from '../model/plural.ts';
 
 /** What rules of a proxy mode that does not run any more still do to packets. */
 export interface LeftoverEffect {
@@ -39,7 +40,7 @@ export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEf
   }
   const [first] = wrong.length > 0 ? wrong : caught;
   if (first === undefined) return null;
-  const count = `${caught.length} Service ${caught.length === 1 ? 'port' : 'ports'}`;
+  const count = `${plural(caught.length, 'Service port')}`;
   const astray = wrong.length > 0 ? `, those of ${wrong.length} to no endpoint of theirs` : '';
   return {
     severity: wrong.length > 0 ? 'error' : 'warning',

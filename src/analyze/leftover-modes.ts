@@ -4,6 +4,7 @@ import type {Rule, Ruleset} from '../model/ruleset.ts';
 import {chainsOfRoles} from '../expect/iptables/role-chains.ts';
 import {deletesLocalChains} from '../expect/iptables/iptables-versions.ts';
 import {portalChains, portalRules} from './userspace/portal-rules.ts';
+import {plural} from '../model/plural.ts';
 
 /** Something that a kube-proxy of years ago left, and what it still does. */
 export interface Leftover {
@@ -44,6 +45,6 @@ export function leftoverLocalChains(ruleset: Ruleset, version: KubeProxyVersion)
   const chains = [...chainsOfRoles(ruleset, ['XLB'])];
   const rules = chains.flatMap(chain => chain.rules());
   if (rules.length === 0) return null;
-  const message = `kube-proxy 1.23 or older left ${chains.length} ${chains.length === 1 ? 'chain' : 'chains'} KUBE-XLB-… (such as ${chains[0]?.name}), which kube-proxy from 1.28 on does not remove: chains that they lead to cannot be deleted, and then every sync of kube-proxy fails`;
+  const message = `kube-proxy 1.23 or older left ${plural(chains.length, 'chain')} KUBE-XLB-… (such as ${chains[0]?.name}), which kube-proxy from 1.28 on does not remove: chains that they lead to cannot be deleted, and then every sync of kube-proxy fails`;
   return {family: ruleset.family, message, catches: false, rules: rules.slice(0, 6)};
 }

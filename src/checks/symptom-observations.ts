@@ -1,6 +1,7 @@
 import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {Observation} from '../model/finding.ts';
+import {pushTo} from '../model/push-to.ts';
 
 /** What a check reports of symptoms of one kind on a node. */
 export function symptomObservations(node: string, symptoms: readonly Symptom[]): readonly Observation[] {
@@ -27,9 +28,7 @@ function mergeWholeServices(symptoms: readonly Symptom[]): readonly Symptom[] {
   for (const symptom of symptoms) {
     const whole = symptom.kind === 'service-not-programmed' && symptom.port !== null;
     const key = whole && symptom.port !== null ? `${symptom.family} ${serviceKey(symptom.port)}` : `${groups.size}`;
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [symptom]);
-    else group.push(symptom);
+    pushTo(groups, key, symptom);
   }
   return [...groups.values()].flatMap(merge);
 }

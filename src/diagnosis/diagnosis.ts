@@ -15,6 +15,7 @@ import {problemFinding} from './problem-finding.ts';
 import {byName, sortFindings} from './sort-findings.ts';
 import {summarise} from './summarize.ts';
 import {unreadNode} from './unread-node.ts';
+import {namespacedName} from '../model/namespaced-name.ts';
 
 /**
  * A diagnosis in the making: nodes are judged one by one, in any order, and only what was found of each is kept. The same API
@@ -116,7 +117,7 @@ export class Diagnosis {
   #isAsked({service}: Finding): boolean {
     if (service === undefined) return true;
     const {asked, existing} = this.#cluster;
-    const key = `${service.namespace}/${service.name}`;
+    const key = namespacedName(service);
     return asked.has(key) || (!existing.has(key) && (this.#options.concerns?.(service) ?? true));
   }
 }
@@ -137,7 +138,7 @@ function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): Cl
 }
 
 function keyOf({metadata}: ServiceObject): string {
-  return `${metadata.namespace ?? 'default'}/${metadata.name}`;
+  return namespacedName(metadata);
 }
 
 function newestProxy(results: readonly NodeResult[]): ProxyVersion {

@@ -1,5 +1,6 @@
 import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {namespacedName} from '../model/namespaced-name.ts';
 
 /**
  * The symptoms that hold although not all Services were read: rules of a Service that nobody looked for are no leftovers. Of rules
@@ -8,11 +9,11 @@ import type {ApiObjects} from '../model/snapshot.ts';
 export function withinWhatWasRead(symptoms: readonly Symptom[], {services, namespaces}: ApiObjects): readonly Symptom[] {
   if (namespaces === undefined) return symptoms;
   const whole = new Set(namespaces);
-  const read = new Set((services ?? []).map(({metadata}) => `${metadata.namespace ?? 'default'}/${metadata.name}`));
+  const read = new Set((services ?? []).map(({metadata}) => namespacedName(metadata)));
   return symptoms.filter(({kind, port, service, severity}) => {
     if (port !== null) return true;
     if (kind === 'orphan-chain') return false;
-    if (service !== undefined) return whole.has(service.namespace) || read.has(`${service.namespace}/${service.name}`);
+    if (service !== undefined) return whole.has(service.namespace) || read.has(namespacedName(service));
     if (kind === 'stale-service') return false;
     return kind !== 'unexpected-rule' || (severity ?? 'info') !== 'info';
   });

@@ -2,6 +2,7 @@ import type {ServiceObject} from '../model/api-objects.ts';
 import type {ServiceChange} from '../model/bundle-diff.ts';
 import {diffFields, type Fields} from './diff-fields.ts';
 import {pairUp} from './diff-keyed.ts';
+import {namespacedName} from '../model/namespaced-name.ts';
 
 /** Services that came, went, or changed in a field that kube-proxy goes by. */
 export function diffServices(before: readonly ServiceObject[], after: readonly ServiceObject[]): readonly ServiceChange[] {
@@ -16,7 +17,7 @@ export function diffServices(before: readonly ServiceObject[], after: readonly S
 }
 
 function keyOf({metadata}: ServiceObject): string {
-  return `${metadata.namespace ?? 'default'}/${metadata.name}`;
+  return namespacedName(metadata);
 }
 
 function fieldsOf({metadata, spec = {}, status}: ServiceObject): Fields {

@@ -1,9 +1,10 @@
 import type {CountedRule, EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
-import {count} from './verdict-line.ts';
+import {namespacedName} from '../model/namespaced-name.ts';
+import {plural} from '../model/plural.ts';
 
 /** `namespace/name:port`, as kube-proxy names a Service port. Not escaped. */
 export function portName({service, port}: PortTrace): string {
-  return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`;
+  return `${namespacedName(service)}${port.name === '' ? '' : `:${port.name}`}`;
 }
 
 export function portNumber({port}: PortTrace): string {
@@ -33,7 +34,7 @@ export function percent(share: number): string {
 
 /** `12 packets`; empty where the dump has no counters. */
 export function packetsText({packets}: Pick<CountedRule, 'packets'>): string {
-  return packets === undefined ? '' : count(packets, 'packet');
+  return packets === undefined ? '' : plural(packets, 'packet');
 }
 
 /** What of a group of nodes is shown of the first alone. */

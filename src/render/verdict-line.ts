@@ -3,6 +3,7 @@ import {escapeText} from './escape.ts';
 import {nodeList} from './table/finding-text.ts';
 import {secondsText} from './seconds-text.ts';
 import type {Style} from './style.ts';
+import {plural} from '../model/plural.ts';
 
 /** The first line of every output for people: it answers the question. */
 export function verdictLine(report: Report, style: Style): string {
@@ -28,7 +29,7 @@ function waitOf({wait, findings}: Report): string {
 }
 
 function sampleOf({sampledFrom}: Summary): string {
-  return sampledFrom === undefined ? '' : `; only a sample of the ${count(sampledFrom, 'node')} was looked at`;
+  return sampledFrom === undefined ? '' : `; only a sample of the ${plural(sampledFrom, 'node')} was looked at`;
 }
 
 function verdictOf(report: Report, style: Style): string {
@@ -36,9 +37,9 @@ function verdictOf(report: Report, style: Style): string {
   if (summary.errors > 0) return style.red(`FAULTY: ${faults(report)}`);
   if (summary.verdict === 'incomplete')
     return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}; of what was read (${scope(summary)}) nothing fails`);
-  if (summary.warnings > 0) return style.yellow(`OK with ${count(summary.warnings, 'warning')}: ${scope(summary)}`);
+  if (summary.warnings > 0) return style.yellow(`OK with ${plural(summary.warnings, 'warning')}: ${scope(summary)}`);
   if (summary.services > 0 && report.services.length === 0)
-    return style.green(`OK: ${count(summary.services, 'Service')}, none of them for kube-proxy to serve`);
+    return style.green(`OK: ${plural(summary.services, 'Service')}, none of them for kube-proxy to serve`);
   if (summary.services === 0) return style.yellow('NOTHING TO CHECK: no Service is in what was asked for');
   if (report.nodes.length === 0) return style.yellow(`OK as far as the API goes: ${scope(summary)}; no node was looked at`);
   if (report.findings.some(({known, severity}) => known && severity !== 'info'))
@@ -50,22 +51,18 @@ function faults({summary, findings}: Report): string {
   const faulty = new Set(
     findings.flatMap(({severity, node, known}) => (severity === 'error' && !known && node !== undefined ? [node] : [])),
   );
-  const where = summary.nodesChecked > 0 ? ` on ${faulty.size} of ${count(summary.nodesChecked, 'node')}` : '';
-  const warnings = summary.warnings > 0 ? `, ${count(summary.warnings, 'warning')}` : '';
-  const unread = summary.nodesUnread > 0 ? `; ${count(summary.nodesUnread, 'node')} could not be read` : '';
-  return `${count(summary.errors, 'error')}${where}${warnings} (${count(summary.services, 'Service')})${unread}`;
+  const where = summary.nodesChecked > 0 ? ` on ${faulty.size} of ${plural(summary.nodesChecked, 'node')}` : '';
+  const warnings = summary.warnings > 0 ? `, ${plural(summary.warnings, 'warning')}` : '';
+  const unread = summary.nodesUnread > 0 ? `; ${plural(summary.nodesUnread, 'node')} could not be read` : '';
+  return `${plural(summary.errors, 'error')}${where}${warnings} (${plural(summary.services, 'Service')})${unread}`;
 }
 
 function scope({services, nodesChecked}: Summary): string {
-  return `${count(services, 'Service')}${nodesChecked > 0 ? ` on ${count(nodesChecked, 'node')}` : ''}`;
+  return `${plural(services, 'Service')}${nodesChecked > 0 ? ` on ${plural(nodesChecked, 'node')}` : ''}`;
 }
 
 function whatIsMissing({nodes, findings}: Report): string {
   const unread = nodes.filter(({status}) => status === 'unread').map(({name}) => escapeText(name));
   if (unread.length === 0) return escapeText(findings.find(({code}) => code.startsWith('ST9'))?.message ?? 'something could not be read');
-  return `${count(unread.length, 'node')} could not be checked (${unread.slice(0, 3).join(', ')}${unread.length > 3 ? ', …' : ''})`;
-}
-
-export function count(number: number, thing: string): string {
-  return `${number} ${thing}${number === 1 ? '' : 's'}`;
+  return `${plural(unread.length, 'node')} could not be checked (${unread.slice(0, 3).join(', ')}${unread.length > 3 ? ', …' : ''})`;
 }

@@ -1,6 +1,7 @@
 import type {ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import type {ObjectMeta, ServiceObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {namespacedName} from '../model/namespaced-name.ts';
 
 /** Since when Services and their slices are as they are, as far as several readings of the API show. Times are milliseconds since 1970. */
 export class ServiceHistory {
@@ -38,7 +39,7 @@ export class ServiceHistory {
 /** Another text whenever one of these Services, or a slice of it, is another. */
 export function printOf(services: readonly ServiceObject[], objects: ServiceObjects): string {
   const states = statesOf(objects);
-  const keys = services.map(({metadata}) => `${metadata.namespace}/${metadata.name}`).sort();
+  const keys = services.map(({metadata}) => namespacedName(metadata)).sort();
   return JSON.stringify(keys.map(key => [key, states.get(key)?.print]));
 }
 
@@ -73,10 +74,10 @@ function statesOf({services, endpointSlices, endpoints}: ServiceObjects): Readon
       changedAt: Math.max(known?.changedAt ?? 0, changedAt(metadata)),
     });
   };
-  for (const {metadata} of services ?? []) add(`${metadata.namespace}/${metadata.name}`, metadata);
+  for (const {metadata} of services ?? []) add(namespacedName(metadata), metadata);
   const slices = (endpointSlices ?? []).toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
   for (const {metadata} of slices) add(`${metadata.namespace}/${metadata.labels?.['kubernetes.io/service-name']}`, metadata);
-  for (const {metadata} of endpoints ?? []) add(`${metadata.namespace}/${metadata.name}`, metadata);
+  for (const {metadata} of endpoints ?? []) add(namespacedName(metadata), metadata);
   return states;
 }
 

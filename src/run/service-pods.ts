@@ -2,13 +2,14 @@ import {readServicePods, type ServicePods} from '../collect/cluster/read-service
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {namespacedName} from '../model/namespaced-name.ts';
 
 /** The pods of those of the Services that have no endpoints: only of these the pods say more than the slices. */
 export function podsWithoutEndpoints(api: KubeApi, services: readonly ServiceObject[], objects: Endpoints): Promise<ServicePods> {
   const withSome = withEndpoints(objects);
   return readServicePods(
     api,
-    services.filter(({metadata}) => !withSome.has(`${metadata.namespace}/${metadata.name}`)),
+    services.filter(({metadata}) => !withSome.has(namespacedName(metadata))),
   );
 }
 
@@ -19,6 +20,6 @@ function withEndpoints({endpointSlices, endpoints}: Endpoints): ReadonlySet<stri
     ...(endpointSlices ?? [])
       .filter(slice => (slice.endpoints ?? []).length > 0)
       .map(({metadata}) => `${metadata.namespace}/${metadata.labels?.['kubernetes.io/service-name']}`),
-    ...(endpoints ?? []).filter(({subsets}) => (subsets ?? []).length > 0).map(({metadata}) => `${metadata.namespace}/${metadata.name}`),
+    ...(endpoints ?? []).filter(({subsets}) => (subsets ?? []).length > 0).map(({metadata}) => namespacedName(metadata)),
   ]);
 }

@@ -18,6 +18,8 @@ import {staleServices} from './stale-services.ts';
 import {analyzeUnexpectedRules, type UnexpectedRulesCase} from './unexpected-rules.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {plural} from '../../model/plural.ts';
 
 export interface FamilyAnalysis {
   readonly symptoms: readonly Symptom[];
@@ -109,7 +111,7 @@ function noServiceRules(expected: ExpectedRuleset): Symptom {
     kind: 'no-service-rules',
     family,
     port: null,
-    detail: `table nat holds none of the rules of ${count} Service ${count === 1 ? 'port' : 'ports'}: every Service is dead on this node`,
+    detail: `table nat holds none of the rules of ${plural(count, 'Service port')}: every Service is dead on this node`,
     expected: [],
     actual: [],
   };
@@ -133,9 +135,7 @@ function attribute(differences: readonly PortDifference[], index: PortIndex): At
   for (const difference of differences) {
     const owners = difference.owner !== null ? [difference.owner] : index.concerned(difference.rule);
     for (const owner of owners) {
-      const list = byPort.get(owner);
-      if (list === undefined) byPort.set(owner, [difference]);
-      else list.push(difference);
+      pushTo(byPort, owner, difference);
     }
     if (difference.owner !== null) continue;
     if (difference.kind === 'extra' && owners.length > 0 && index.isBroad(difference.rule)) broad.set(difference.rule, owners);

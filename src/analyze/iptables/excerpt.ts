@@ -3,6 +3,8 @@ import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {Chain, ChainsByName, Rule, Ruleset, Table} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
 import {listChain} from './iptables-service-view.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {plural} from '../../model/plural.ts';
 
 /**
  * Some rules of a node, as people cut them out of a listing to show them: what it does not hold may well be on the node. A listing
@@ -106,7 +108,7 @@ function merged(shown: Chain, right: Chain): readonly Rule[] {
   const waiting = new Map<string, number[]>();
   for (const [index, rule] of actual.entries()) {
     const key = comparableRule(rule);
-    waiting.set(key, [...(waiting.get(key) ?? []), index]);
+    pushTo(waiting, key, index);
   }
   const rules: Rule[] = [];
   const last: Rule[] = [];
@@ -136,7 +138,7 @@ export function describeRules(ruleset: Ruleset): string {
   const names = servicePortNames(ruleset);
   const some = names.slice(0, 4).join(', ');
   const of = names.length === 0 ? '' : ` (of ${some}${names.length > 4 ? ` and ${names.length - 4} more Service ports` : ''})`;
-  return `${ruleCount} ${ruleCount === 1 ? 'rule' : 'rules'} in ${chainCount} ${chainCount === 1 ? 'chain' : 'chains'} of table ${tables}${of}`;
+  return `${plural(ruleCount, 'rule')} in ${plural(chainCount, 'chain')} of table ${tables}${of}`;
 }
 
 function servicePortNames(ruleset: Ruleset): readonly string[] {

@@ -4,6 +4,7 @@ import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import {deletesLocalChains} from '../../expect/iptables/iptables-versions.ts';
 import type {Chain, Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
+import {plural} from '../../model/plural.ts';
 
 /** Chains of Service ports and endpoints that are not expected: one symptom for those that nothing reaches, with their number. */
 export function leftoverChains(
@@ -23,7 +24,7 @@ export function leftoverChains(
   const orphans = leftovers.filter(chain => !reached.has(chain.name));
   if (orphans.length === 0) return [];
   const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
-  const detail = `${orphans.length} ${orphans.length === 1 ? 'chain' : 'chains'} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
+  const detail = `${plural(orphans.length, 'chain')} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
   return [{kind: 'orphan-chain', family: expected.family, port: null, detail, expected: [], actual: rules}];
 }
 

@@ -5,6 +5,7 @@ import {parseCidr} from '../../model/address.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import {servicePortName} from './entry-rule.ts';
 import {entriesOf} from '../outcomes/entries.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /** Finds the Service ports that a rule in a shared chain may concern. */
 export class PortIndex {
@@ -69,9 +70,7 @@ export class PortIndex {
     for (const item of this.#expected.ports) {
       for (const {address, port} of entriesOf(item.port, this.#expected.context)) {
         const key = `${address ?? ''} ${item.port.protocol.toLowerCase()} ${port}`;
-        const list = index.get(key);
-        if (list === undefined) index.set(key, [item]);
-        else list.push(item);
+        pushTo(index, key, item);
       }
     }
     this.#byEntry = index;

@@ -6,6 +6,7 @@ import {servicePortName} from './entry-rule.ts';
 import type {ServiceView} from './iptables-service-view.ts';
 import {analyzeUnexpectedRules} from './unexpected-rules.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 export interface StaleInput {
   readonly expected: ExpectedRuleset;
@@ -20,9 +21,7 @@ export function staleServices({expected, actual, view, rules}: StaleInput): read
   const groups = new Map<string, Rule[]>();
   for (const rule of rules) {
     const key = servicePortName(rule) ?? parseChainName(rule.target?.name ?? '')?.hash ?? '';
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [rule]);
-    else group.push(rule);
+    pushTo(groups, key, rule);
   }
   return [...groups].map(([name, group]) =>
     name === '' ? analyzeUnexpectedRules({expected, view, rules: group}) : staleService(expected, actual, name, group),

@@ -12,6 +12,7 @@ import {analyzeIpvsBaseRules} from './analyze-ipvs-base-rules.ts';
 import {analyzeIpvsPort} from './analyze-ipvs-port.ts';
 import {mergeByNode} from './merge-by-node.ts';
 import {staleServers} from './stale-servers.ts';
+import {plural} from '../../model/plural.ts';
 
 export interface IpvsFamilyCase {
   readonly expect: ExpectIpvs;
@@ -63,7 +64,7 @@ export function analyzeIpvsFamily({expect, state, ruleset, nodeName: configured,
 
 function noServiceRules({context: {family}, ports}: ExpectedIpvs, {resolved}: IpvsDifferences): Symptom<Rule> {
   const count = ports.length;
-  const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${count} Service ${count === 1 ? 'port' : 'ports'}: every Service is dead on this node`;
+  const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${plural(count, 'Service port')}: every Service is dead on this node`;
   return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
 }
 

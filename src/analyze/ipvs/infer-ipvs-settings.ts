@@ -6,6 +6,7 @@ import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 export type ExpectIpvs = (hypothesis: Hypothesis) => ExpectedIpvs;
 
@@ -35,13 +36,13 @@ function serversOf(expected: ExpectedIpvs, {port}: ServedPort): readonly Virtual
   let known = serversByPort.get(expected);
   if (known === undefined) {
     known = new Map();
-    for (const {owner, server} of [...expected.servers.values()].flat()) known.set(owner.port, [...(known.get(owner.port) ?? []), server]);
+    for (const {owner, server} of [...expected.servers.values()].flat()) pushTo(known, owner.port, server);
     serversByPort.set(expected, known);
   }
   return known.get(port) ?? [];
 }
 
-const serversByPort = new WeakMap<ExpectedIpvs, Map<ServicePort, readonly VirtualServer[]>>();
+const serversByPort = new WeakMap<ExpectedIpvs, Map<ServicePort, VirtualServer[]>>();
 
 function textOf(expected: ExpectedIpvs, item: ServedPort): string {
   return serversOf(expected, item)

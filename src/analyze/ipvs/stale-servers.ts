@@ -11,6 +11,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {addressEvidence, memberEvidence, serverEvidence} from './evidence.ts';
 import type {IpvsDifferences, MemberDifference} from './ipvs-differences.ts';
 import type {IpvsState} from './ipvs-state.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 export interface StaleCase {
   readonly expected: ExpectedIpvs;
@@ -43,9 +44,7 @@ function analyzeServer(server: VirtualServer, given: StaleCase): readonly Sympto
   const service = serviceOf(server, given.expected);
   const ofNode = context.nodeAddresses.includes(server.address) ? `node port ${server.port}` : name;
   const owner =
-    service === null
-      ? 'the API has no such Service (any more)'
-      : `${service.namespace}/${service.name} has no such entry in the API (any more)`;
+    service === null ? 'the API has no such Service (any more)' : `${namespacedName(service)} has no such entry in the API (any more)`;
   const served = sharesOf(server).length > 0;
   const detail = `${served ? 'still answers' : 'still refuses packets'} at ${ofNode}: ${owner}`;
   return [{...base, kind: 'stale-service', severity: served ? 'error' : 'info', detail, ...(service === null ? {} : {service})}];

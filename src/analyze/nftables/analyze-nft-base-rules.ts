@@ -11,13 +11,14 @@ import type {NftBaseRulesCase, NftPortDifference} from './nft-case.ts';
 import {withChains} from './nft-service-view.ts';
 import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
 import {changedProbes} from './table-effect.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /** What is wrong with the rules that all Services hang in: hooks, lookups, masquerading, node-port addresses, checks. */
 export function analyzeNftBaseRules(given: NftBaseRulesCase): readonly Symptom[] {
   const byChain = new Map<string, NftPortDifference[]>();
   for (const difference of given.differences) {
     if (isLegitimate(difference) || given.isExplained(difference)) continue;
-    byChain.set(difference.name, [...(byChain.get(difference.name) ?? []), difference]);
+    pushTo(byChain, difference.name, difference);
   }
   return [
     ...[...byChain].flatMap(([name, differences]) => analyzeChain(given, name, differences)),

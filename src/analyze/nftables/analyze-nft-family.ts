@@ -13,6 +13,7 @@ import {leftoverNftChains} from './leftover-nft-chains.ts';
 import {asNftExpectation} from './nft-expectation.ts';
 import {ServiceView} from './nft-service-view.ts';
 import {staleNftServices} from './stale-nft-services.ts';
+import {plural} from '../../model/plural.ts';
 
 export interface NftFamilyCase {
   readonly expect: ExpectNft;
@@ -75,7 +76,7 @@ function holdsNoServices(expected: ExpectedTable, actual: NftTable): boolean {
 }
 
 function noServiceRules({context: {family}, ports, id}: ExpectedTable, actual: NftTable | null): Symptom {
-  const count = `${ports.length} Service ${ports.length === 1 ? 'port' : 'ports'}`;
+  const count = `${plural(ports.length, 'Service port')}`;
   const what =
     actual === null ? `there is no table ${id}, and none of the rules of ${count}` : `table ${id} holds none of the rules of ${count}`;
   return {kind: 'no-service-rules', family, port: null, detail: `${what}: every Service is dead on this node`, expected: [], actual: []};

@@ -4,6 +4,7 @@ import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
 import {isRefusal, leadsIn} from './nft-semantics.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 export interface AttributedNft {
   readonly byPort: ReadonlyMap<NftPort, readonly NftPortDifference[]>;
@@ -30,9 +31,7 @@ export function attribute(differences: readonly NftPortDifference[], expected: E
     if (thirdParty) index ??= entryIndex(expected);
     const owners = difference.owner !== null ? [difference.owner] : thirdParty ? concerned(difference, expected, index ?? new Map()) : [];
     for (const owner of owners) {
-      const list = byPort.get(owner);
-      if (list === undefined) byPort.set(owner, [difference]);
-      else list.push(difference);
+      pushTo(byPort, owner, difference);
     }
     if (owners.length > 0) continue;
     if (thirdParty) unexpected.push(difference);
@@ -62,7 +61,7 @@ function entryIndex({ports}: ExpectedTable): EntryIndex {
     const addresses = new Set([port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs]);
     const keys = [...addresses].map(address => `${address} . ${protocol} . ${port.port}`);
     if (port.nodePort !== 0) keys.push(`${protocol} . ${port.nodePort}`);
-    for (const key of keys) index.set(key, [...(index.get(key) ?? []), item]);
+    for (const key of keys) pushTo(index, key, item);
   }
   return index;
 }

@@ -3,6 +3,7 @@ import type {NftChain} from '../../model/nft-ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftCase} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
+import {plural} from '../../model/plural.ts';
 
 /** Chains of Service ports and endpoints that are not expected and hold rules: one symptom for those that nothing reaches. */
 export function leftoverNftChains({expected, actual}: NftCase, unexpectedChains: readonly NftChain[]): readonly Symptom[] {
@@ -21,7 +22,7 @@ export function leftoverNftChains({expected, actual}: NftCase, unexpectedChains:
   for (const chain of actual.chains.values()) if (!names.has(chain.name)) targetsOfChain(chain).forEach(reach);
   const orphans = leftovers.filter(({name}) => !reached.has(name));
   if (orphans.length === 0) return [];
-  const detail = `${orphans.length} ${orphans.length === 1 ? 'chain' : 'chains'} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
+  const detail = `${plural(orphans.length, 'chain')} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
   const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
   return [{kind: 'orphan-chain', family: expected.context.family, port: null, detail, expected: [], actual: rules}];
 }

@@ -4,13 +4,14 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftCase, NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
 import {leadsIn} from './nft-semantics.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /** Service ports that the API does not have and the node still answers for: one symptom each, with all their elements. */
 export function staleNftServices(given: NftCase, elements: readonly NftPortDifference[]): readonly Symptom[] {
   const groups = new Map<string, NftPortDifference[]>();
   for (const element of elements) {
     const name = nameOf(element);
-    groups.set(name, [...(groups.get(name) ?? []), element]);
+    pushTo(groups, name, element);
   }
   return [...groups].map(([name, group]) => (name === '' ? unexpectedElements(given, group) : staleService(given, name, group)));
 }

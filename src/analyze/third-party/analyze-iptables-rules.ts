@@ -18,6 +18,7 @@ import {sourceNames} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {describePathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {pathOutcomeOf} from '../iptables/iptables-outcome.ts';
+import {plural} from '../../model/plural.ts';
 
 export interface ThirdPartyCase {
   readonly expected: ExpectedRuleset;
@@ -238,7 +239,7 @@ function ofPort({kind, severity, probe, detail, rule}: Found, {port}: PortOnNode
 }
 
 function ofNode({kind, severity, probe, detail, rule}: Found, ports: readonly PortOnNode[]): Symptom {
-  const scope = `${ports.length} Service ${ports.length === 1 ? 'port' : 'ports'}, such as ${ports[0]?.port.servicePortName ?? ''}`;
+  const scope = `${plural(ports.length, 'Service port')}, such as ${ports[0]?.port.servicePortName ?? ''}`;
   const {family} = probe.packet;
   return {
     kind,

@@ -18,6 +18,7 @@ import {addressesProbed, thirdPartyText, namesPort} from './nft-rule-text.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
 import type {NftCase} from '../nftables/nft-case.ts';
 import {nftPathOutcome} from '../nftables/nft-outcome.ts';
+import {plural} from '../../model/plural.ts';
 
 export interface NftThirdPartyCase extends NftCase {
   readonly ruleset: NftRuleset;
@@ -149,7 +150,7 @@ function ofPort({kind, severity, probe, detail, rule}: Found, {port}: NftPort): 
 }
 
 function ofNode({kind, severity, detail, rule}: Found, items: readonly NftPort[], family: Symptom['family']): Symptom {
-  const scope = `${items.length} Service ${items.length === 1 ? 'port' : 'ports'}, such as ${items[0]?.port.servicePortName ?? ''}`;
+  const scope = `${plural(items.length, 'Service port')}, such as ${items[0]?.port.servicePortName ?? ''}`;
   return {
     ...{kind, family, port: null, expected: [], actual: rule === null ? [] : [rule]},
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,

@@ -6,6 +6,7 @@ import type {Environment} from '../../trace/packet.ts';
 import {entriesOf} from '../outcomes/entries.ts';
 import {concerns, type ThirdPartyRule} from './iptables-rules.ts';
 import {addressesOf} from '../outcomes/probes.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /** Finds the foreign rules that name an address or port of a Service port, without holding each rule against each endpoint. */
 export class ThirdPartyRuleIndex {
@@ -21,7 +22,7 @@ export class ThirdPartyRuleIndex {
       const host = rule.conditions.destinations.find(({family, prefix}) => prefix === (family === 'IPv4' ? 32 : 128));
       const address = host?.text.split('/')[0];
       if (address === undefined) wide.push(rule);
-      else this.#byHost.set(address, [...(this.#byHost.get(address) ?? []), rule]);
+      else pushTo(this.#byHost, address, rule);
     }
     this.#wide = wide;
   }

@@ -3,6 +3,7 @@ import type {Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {type PortalChain, type PortalRule, portalChains} from './portal-rules.ts';
 import {leadsIn, type Portal} from './portal.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 export interface PortalCase {
   readonly portals: readonly Portal[];
@@ -63,7 +64,7 @@ function disagreeing({port, rules}: Portal): readonly Symptom[] {
 function leftovers({portals, rules}: PortalCase): readonly Symptom[] {
   const wanted = new Set(portals.flatMap(portal => portal.rules));
   const groups = new Map<string, PortalRule[]>();
-  for (const rule of rules) if (!wanted.has(rule)) groups.set(rule.servicePortName, [...(groups.get(rule.servicePortName) ?? []), rule]);
+  for (const rule of rules) if (!wanted.has(rule)) pushTo(groups, rule.servicePortName, rule);
   return [...groups].map(([name, group]) => {
     const [namespace = '', service = ''] = (name.split(':')[0] ?? '').split('/');
     const places = [...new Set(group.map(({address, port}) => (address === null ? `node port ${port}` : `${address}:${port}`)))].join(', ');

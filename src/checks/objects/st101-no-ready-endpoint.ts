@@ -9,6 +9,7 @@ import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
 import {nameOf, ofPort, someOf} from '../service-observation.ts';
 import {isNamedInSlices} from './st102-port-without-endpoint.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 export const noReadyEndpoint: Check<'ST101'> = {
   code: 'ST101',
@@ -63,7 +64,7 @@ function whyEmpty({port, set}: PortEntry, {api}: ClusterContext): string {
 /** Null when the pods were not read. */
 function matchingPods({metadata, spec}: ServiceObject, {pods, podsOf}: ApiObjects): readonly PodObject[] | null {
   const wanted = Object.entries(spec?.selector ?? {});
-  if (pods === null || podsOf?.has(`${metadata.namespace ?? 'default'}/${metadata.name}`) === false) return null;
+  if (pods === null || podsOf?.has(namespacedName(metadata)) === false) return null;
   return pods.filter(
     pod => pod.metadata.namespace === metadata.namespace && wanted.every(([key, value]) => pod.metadata.labels?.[key] === value),
   );

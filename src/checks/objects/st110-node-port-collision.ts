@@ -2,6 +2,7 @@ import type {ServicePort} from '../../model/service-port.ts';
 import {families} from '../../model/family.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {ofPort, someOf} from '../service-observation.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 export const nodePortCollision: Check<'ST110'> = {
   code: 'ST110',
@@ -37,9 +38,7 @@ function claimedPlaces(ports: readonly ServicePort[]): ReadonlyMap<string | numb
   const places = new Map<string | number, ServicePort[]>();
   for (const port of ports) {
     for (const place of [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs, ...(port.nodePort === 0 ? [] : [port.nodePort])]) {
-      const list = places.get(place);
-      if (list === undefined) places.set(place, [port]);
-      else list.push(port);
+      pushTo(places, place, port);
     }
   }
   return places;

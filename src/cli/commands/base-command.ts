@@ -16,6 +16,7 @@ import type {Snapshot} from '../../model/snapshot.ts';
 import {parseCheckReport} from '../../parse/check-report.ts';
 import {escapeText} from '../../render/escape.ts';
 import type {RenderOptions} from '../../render/renderer.ts';
+import {errorText} from '../../model/error-text.ts';
 
 /** The flags that talking to a cluster takes. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
@@ -100,7 +101,7 @@ export abstract class BaseCommand extends Command {
     try {
       writeFileSync(file, `${text}\n`);
     } catch (error) {
-      throw new Errors.CLIError(`cannot write the report: ${error instanceof Error ? error.message : String(error)}`, {exit: 2});
+      throw new Errors.CLIError(`cannot write the report: ${errorText(error)}`, {exit: 2});
     }
   }
 
@@ -118,7 +119,7 @@ export abstract class BaseCommand extends Command {
     try {
       return readFileSync(file, 'utf8');
     } catch (error) {
-      throw new Errors.CLIError(escapeText(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`), {exit: 2});
+      throw new Errors.CLIError(escapeText(`cannot read ${file}: ${errorText(error)}`), {exit: 2});
     }
   }
 }

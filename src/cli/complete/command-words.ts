@@ -1,4 +1,5 @@
 import type {CommandSpec, FlagSpec} from './command-spec.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /** A command line that is not finished: the words before the one that is being typed. */
 export interface CommandWords {
@@ -38,7 +39,7 @@ function readRest(words: readonly string[], known: Readonly<Record<string, FlagS
   const args: string[] = [];
   let pending: FlagSpec | undefined;
   let onlyArgs = false;
-  const give = (name: string, value: string): void => void flags.set(name, [...(flags.get(name) ?? []), value]);
+  const give = (name: string, value: string): void => void pushTo(flags, name, value);
   for (const word of words) {
     const flag = onlyArgs || pending !== undefined ? undefined : flagOf(word, known);
     if (pending !== undefined) {

@@ -7,6 +7,7 @@ import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {CommandWords} from './command-words.ts';
 import type {Candidate} from './complete.ts';
 import type {ValueKind} from './value-kind.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 export interface Looking {
   readonly typed: string;
@@ -46,7 +47,7 @@ async function serviceNames(source: NameSource, typed: string, flags: CommandWor
   const namespace = second !== undefined && !isKind ? first : all ? null : source.namespace;
   const found = await source.list('services', namespace);
   const prefix = second === undefined ? '' : `${first}/`;
-  const named = found.map(object => ({value: all ? `${object.namespace}/${object.name}` : prefix + object.name}));
+  const named = found.map(object => ({value: all ? namespacedName(object) : prefix + object.name}));
   if (second !== undefined || all || named.some(({value}) => value.startsWith(typed))) return named;
   // No Service is called so: it may be a namespace that is being typed.
   return (await source.list('namespaces', null)).map(({name}) => ({value: `${name}/`}));

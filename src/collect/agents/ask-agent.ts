@@ -2,6 +2,8 @@ import type {PodObject} from '../../model/api-objects.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {agentPort} from './agent-pods.ts';
 import {type AgentAnswer, readResult} from './read-result.ts';
+import {errorText} from '../../model/error-text.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 /** What came of asking an agent. */
 export type Asked =
@@ -11,7 +13,7 @@ export type Asked =
 /** Asks an agent for its result, through the API server's proxy to its pod. Never rejects, but where the API server does not accept the credentials. */
 export async function askAgent(api: KubeApi, pod: PodObject, signal: AbortSignal): Promise<Asked> {
   const {namespace = '', name} = pod.metadata;
-  const agent = `${namespace}/${name}`;
+  const agent = namespacedName({namespace, name});
   const phase = pod.status?.phase ?? 'unknown';
   if (phase !== 'Running') return none(`its agent ${agent} is ${phase}`, readPod(namespace, name));
   const proxy = `http:${name}:${agentPort(pod)}`;
@@ -45,7 +47,7 @@ interface AskedAgent {
 /** An agent says in plain words what keeps it; the API server says it with a Status, which has a reason. */
 function whyNoAnswer(error: ApiError, {agent, namespace, name, signal}: AskedAgent): Asked {
   const {status, reason, cause, message} = error;
-  if (signal.aborted) return none(`its agent ${agent} did not answer: ${textOf(signal.reason)}`, readPod(namespace, name));
+  if (signal.aborted) return none(`its agent ${agent} did not answer: ${errorText(signal.reason)}`, readPod(namespace, name));
   if (status === 403)
     return none(message, `Get the right to get pods/proxy in ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`);
   if (status === 404 && reason !== '') return none(`its agent ${agent} is gone`, 'Try again: a new one may be there by now.');
@@ -66,8 +68,4 @@ function readPod(namespace: string, name: string): string {
 /** What was answered, without who was asked for what. */
 function lastPart(message: string): string {
   return /answered \d+ [A-Za-z ]+: (.*?)\.?$/.exec(message)?.[1] ?? message;
-}
-
-function textOf(reason: unknown): string {
-  return reason instanceof Error ? reason.message : String(reason);
 }

@@ -1,6 +1,7 @@
 import {existsSync, readdirSync, statSync} from 'node:fs';
 import type {BundleTarget} from './bundle-target.ts';
 import {directoryTarget} from './directory-target.ts';
+import {errorText} from '../../model/error-text.ts';
 
 /** Where no bundle can be written, with what to do. */
 export class UnwritableTarget extends Error {}
@@ -17,7 +18,7 @@ export async function openTarget(path: string): Promise<BundleTarget> {
     const {archiveTarget} = await import('./archive-target.ts');
     return await archiveTarget(path);
   } catch (error) {
-    throw new UnwritableTarget(`cannot write to ${path}: ${error instanceof Error ? error.message : String(error)}`, {cause: error});
+    throw new UnwritableTarget(`cannot write to ${path}: ${errorText(error)}`, {cause: error});
   }
 }
 

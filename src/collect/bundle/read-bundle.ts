@@ -10,6 +10,8 @@ import type {Shape} from '../objects/object-shape.ts';
 import {acrossGaps} from '../objects/gaps.ts';
 import {type ApiList, readApiList} from '../objects/read-api-list.ts';
 import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {errorText} from '../../model/error-text.ts';
 
 /** A bundle that cannot be used at all; the message says what was tried and what to do. */
 export class UnreadableBundle extends Error {}
@@ -31,7 +33,7 @@ async function open(path: string): Promise<BundleFiles | {readonly dump: Buffer}
     if (content.toString('latin1', 257, 262) === 'ustar') return await archiveFiles(content);
     return {dump: withoutByteOrderMark(content)};
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorText(error);
     throw new UnreadableBundle(`cannot read the bundle ${path}: ${reason}`, {cause: error});
   }
 }
@@ -94,7 +96,7 @@ function nodeDumps(files: BundleFiles, {read, missing}: Pick<ReadRecord, 'read' 
     const found = /^nodes\/([^/]+)\/([^/]+)$/.exec(path);
     if (found === null) continue;
     const [, node = '', file = ''] = found;
-    byNode.set(node, [...(byNode.get(node) ?? []), file]);
+    pushTo(byNode, node, file);
   }
   return [...byNode]
     .sort(([a], [b]) => (a < b ? -1 : 1))

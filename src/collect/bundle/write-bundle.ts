@@ -4,6 +4,7 @@ import {apiFiles, apiListText} from '../objects/api-list-text.ts';
 import type {BundleTarget} from './bundle-target.ts';
 import {openTarget, UnwritableTarget} from './open-target.ts';
 import type {NodeRecord, SnapshotRecord} from './snapshot-record.ts';
+import {errorText} from '../../model/error-text.ts';
 
 /** What goes into a bundle. */
 export interface BundleContent {
@@ -99,6 +100,6 @@ async function attempt<T>(path: string, write: () => Promise<T>): Promise<T> {
   try {
     return await write();
   } catch (error) {
-    throw new UnwritableTarget(`cannot write to ${path}: ${error instanceof Error ? error.message : String(error)}`, {cause: error});
+    throw new UnwritableTarget(`cannot write to ${path}: ${errorText(error)}`, {cause: error});
   }
 }

@@ -4,6 +4,8 @@ import {podShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {agentsOn} from '../transports/host-agents.ts';
 import {ClusterReader} from './cluster-reader.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 export interface PodsReading {
   /** Null when not one list could be read. */
@@ -74,9 +76,7 @@ export function podsByNode(pods: readonly PodObject[]): ReadonlyMap<string, read
   for (const pod of pods) {
     const node = pod.spec?.nodeName;
     if (node === undefined) continue;
-    const list = byNode.get(node);
-    if (list === undefined) byNode.set(node, [pod]);
-    else list.push(pod);
+    pushTo(byNode, node, pod);
   }
   return byNode;
 }
@@ -85,7 +85,7 @@ export function podsByNode(pods: readonly PodObject[]): ReadonlyMap<string, read
 function joined(lists: readonly (readonly PodObject[] | null)[]): readonly PodObject[] | null {
   if (lists.every(list => list === null)) return null;
   const pods = lists.flatMap(list => list ?? []);
-  return [...new Map(pods.map(pod => [`${pod.metadata.namespace}/${pod.metadata.name}`, pod])).values()];
+  return [...new Map(pods.map(pod => [namespacedName(pod.metadata), pod])).values()];
 }
 
 /** One list that may not be read is one problem, however often it was tried. */

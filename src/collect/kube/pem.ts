@@ -1,5 +1,6 @@
 import {readFileSync} from 'node:fs';
 import {KubeconfigError} from './kubeconfig.ts';
+import {errorText} from '../../model/error-text.ts';
 
 /** Text given in base64 or in a file; null where neither is. Throws KubeconfigError when the file cannot be read. */
 export function pemOf(data: string | undefined, file: string | undefined, what: string): string | null {
@@ -8,6 +9,6 @@ export function pemOf(data: string | undefined, file: string | undefined, what: 
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new KubeconfigError(`cannot read the ${what} ${file}: ${error instanceof Error ? error.message : String(error)}`, {cause: error});
+    throw new KubeconfigError(`cannot read the ${what} ${file}: ${errorText(error)}`, {cause: error});
   }
 }

@@ -3,6 +3,7 @@ import https from 'node:https';
 import type {Socket} from 'node:net';
 import type {Duplex} from 'node:stream';
 import {hostOf} from './choose-proxy.ts';
+import {errorText} from '../../model/error-text.ts';
 
 interface Destination {
   readonly host: string;
@@ -46,7 +47,7 @@ async function openTunnel(proxy: URL, destination: Destination): Promise<Socket>
   try {
     return await (proxy.protocol.startsWith('socks5') ? throughSocks(proxy, destination) : throughConnect(proxy, destination));
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorText(error);
     throw new ProxyError(
       `the proxy ${proxy.protocol}//${proxy.host} does not connect to ${destination.host}:${destination.port}: ${reason}`,
       {

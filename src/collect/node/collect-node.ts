@@ -1,8 +1,9 @@
 import type {CollectedNode} from './collected-node.ts';
 import {firstCommands, furtherCommands} from './node-commands.ts';
 import type {NodeCommand} from './node-command.ts';
-import {isBroken, messageOf, NodeReading} from './node-reading.ts';
+import {isBroken, NodeReading} from './node-reading.ts';
 import {type NodeInfo, type NodeShell, type Transport, Unreachable} from './transport.ts';
+import {errorText} from '../../model/error-text.ts';
 
 export interface CollectOptions {
   readonly signal: AbortSignal;
@@ -61,7 +62,7 @@ async function attempt(node: NodeInfo, transport: Transport, {reading, signal, w
 
 /** What it was waiting for says more than that the time was up. */
 function whyStopped(signal: AbortSignal, error: unknown): string {
-  return error instanceof Unreachable ? `${messageOf(signal.reason)} (${error.message})` : messageOf(signal.reason);
+  return error instanceof Unreachable ? `${errorText(signal.reason)} (${error.message})` : errorText(signal.reason);
 }
 
 /** Does not wait for a transport that ignores the signal; a shell that it opens later is disposed of. */
@@ -93,6 +94,6 @@ async function dispose(shell: NodeShell, reading: NodeReading): Promise<void> {
   try {
     await shell[Symbol.asyncDispose]();
   } catch (error) {
-    reading.failed(`${shell.description}: could not be cleaned up: ${messageOf(error)}`);
+    reading.failed(`${shell.description}: could not be cleaned up: ${errorText(error)}`);
   }
 }

@@ -5,6 +5,7 @@ import {ApiError} from '../kube/kube-api.ts';
 import {allPages, type JointCommand} from './kube-proxy-pages.ts';
 import type {NodeCommand, CommandVariant} from './node-command.ts';
 import {CommandFailed, type NodeShell, Unreachable} from './transport.ts';
+import {errorText} from '../../model/error-text.ts';
 
 /** How many commands run on a node at a time. */
 const parallel = 6;
@@ -139,7 +140,7 @@ export class NodeReading {
   }
 
   #unreadable({file, isRequired}: NodeCommand, error: unknown): void {
-    const reason = messageOf(error);
+    const reason = errorText(error);
     if (isRequired !== true) this.#missing.push({file, reason});
     else if (isAbsent(error) || isUnsupported(error)) this.#unsupported.push(this.#inWords(file, reason));
     else this.#problems.push(this.#inWords(file, reason));
@@ -155,7 +156,7 @@ export class NodeReading {
 
   /** The node could not be reached. */
   failed(error: unknown): void {
-    const message = messageOf(error);
+    const message = errorText(error);
     this.#problems.push(message);
     if (isPermanent(error)) this.#permanent.add(message);
   }
@@ -203,10 +204,6 @@ export function isBroken(error: unknown): boolean {
 function isPermanent(error: unknown): boolean {
   if (error instanceof Unreachable) return error.isPermanent || isPermanent(error.cause);
   return error instanceof ApiError && error.status === 403;
-}
-
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 function isAbsent(error: unknown): boolean {

@@ -1,4 +1,5 @@
 import type {ApiObjects} from '../../model/snapshot.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 /** What a list of API objects lacks of what it should hold. */
 export interface Gaps {
@@ -54,7 +55,5 @@ function serviceOfEndpoints(item: unknown): readonly string[] {
 
 /** Empty when one of them is not known. */
 function serviceName(namespace: unknown, name: unknown): readonly string[] {
-  return typeof name === 'string' && (namespace === undefined || typeof namespace === 'string')
-    ? [`${namespace ?? 'default'}/${name}`]
-    : [];
+  return typeof name === 'string' && (namespace === undefined || typeof namespace === 'string') ? [namespacedName({namespace, name})] : [];
 }

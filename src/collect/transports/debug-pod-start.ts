@@ -3,6 +3,7 @@ import type {PodObject} from '../../model/api-objects.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {Unreachable} from '../node/transport.ts';
 import {type DebugPodOptions, podPath} from './debug-pod.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 /** What the status of a pod says of its start. */
 interface StartingPod extends PodObject {
@@ -37,7 +38,7 @@ export async function untilRunning(
     const status = await readStatus(api, pod);
     if (status?.phase === 'Running') return;
     const reason = whyItFails(status, pod);
-    if (reason !== null) throw new Unreachable(`the debug pod ${pod.namespace}/${pod.name} on ${pod.node} did not start: ${reason}`);
+    if (reason !== null) throw new Unreachable(`the debug pod ${namespacedName(pod)} on ${pod.node} did not start: ${reason}`);
     if (limit.signal.aborted || performance.now() > end) throw new Unreachable(stillWaiting(status, pod), {cause: limit.signal.reason});
     await sleep(pause, undefined, {signal: limit.signal}).catch(() => {});
   }
@@ -49,7 +50,7 @@ async function readStatus(api: KubeApi, pod: DebugPodOptions): Promise<StartingP
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const gone = error.status === 404 ? 'somebody deleted it' : error.message;
-    throw new Unreachable(`the debug pod ${pod.namespace}/${pod.name} on ${pod.node} did not start: ${gone}`, {cause: error});
+    throw new Unreachable(`the debug pod ${namespacedName(pod)} on ${pod.node} did not start: ${gone}`, {cause: error});
   }
 }
 
@@ -73,7 +74,7 @@ function stillWaiting(status: StartingPod['status'], pod: DebugPodOptions): stri
   const waiting = waitingOf(status);
   const state = [status?.phase ?? 'unknown', waiting?.reason, waiting?.message].filter(part => part !== undefined).join(', ');
   const remedy = waiting === undefined ? 'the kubelet has not taken it: is the node ready?' : 'a bigger --node-timeout may help';
-  return `the debug pod ${pod.namespace}/${pod.name} on ${pod.node} has not started in time (${state}): ${remedy}`;
+  return `the debug pod ${namespacedName(pod)} on ${pod.node} has not started in time (${state}): ${remedy}`;
 }
 
 function waitingOf(status: StartingPod['status']): {readonly reason?: string; readonly message?: string} | undefined {

@@ -5,6 +5,8 @@ import {type DebugPodOptions, debugContainer, debugPod, podPath, podsPath} from 
 import {cannotCreate, untilRunning} from './debug-pod-start.ts';
 import {podShell} from './exec.ts';
 import {refuseInvalidNodeName} from './node-name.ts';
+import {errorText} from '../../model/error-text.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 export interface DebugOptions {
   /** An image with `sleep` and `nsenter`, or with iptables of its own. */
@@ -72,7 +74,7 @@ async function create(api: KubeApi, pod: DebugPodOptions, signal: AbortSignal): 
 async function enteredShell(api: KubeApi, pod: DebugPodOptions, signal: AbortSignal): Promise<NodeShell> {
   const target: ExecTarget = {namespace: pod.namespace, pod: pod.name, container: debugContainer};
   const inside = podShell(api, target);
-  for (const shell of [entering(inside, pod), {...inside, description: `in the debug pod ${pod.namespace}/${pod.name}`}]) {
+  for (const shell of [entering(inside, pod), {...inside, description: `in the debug pod ${namespacedName(pod)}`}]) {
     if (await hasTools(shell, pod, signal)) return shell;
   }
   throw new Unreachable(
@@ -83,7 +85,7 @@ async function enteredShell(api: KubeApi, pod: DebugPodOptions, signal: AbortSig
 function entering(inside: NodeShell, pod: DebugPodOptions): NodeShell {
   return {
     ...inside,
-    description: `on the host, by the debug pod ${pod.namespace}/${pod.name}`,
+    description: `on the host, by the debug pod ${namespacedName(pod)}`,
     run: (argv, signal, take) => inside.run(['nsenter', '-t', '1', '-m', '-n', '--', ...argv], signal, take),
   };
 }
@@ -94,8 +96,8 @@ async function hasTools(shell: NodeShell, pod: DebugPodOptions, signal: AbortSig
     return true;
   } catch (error) {
     if (error instanceof CommandFailed && (error.notFound || error.exitCode !== null)) return !error.notFound;
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new Unreachable(`cannot exec into the debug pod ${pod.namespace}/${pod.name} on ${pod.node}: ${reason}`, {cause: error});
+    const reason = errorText(error);
+    throw new Unreachable(`cannot exec into the debug pod ${namespacedName(pod)} on ${pod.node}: ${reason}`, {cause: error});
   }
 }
 

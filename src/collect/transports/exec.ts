@@ -3,6 +3,7 @@ import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {agentsOn} from './host-agents.ts';
 import {isProgramMissing} from './root-command.ts';
+import {errorText} from '../../model/error-text.ts';
 
 /** Execs into a pod that already runs on the node, in its network, and has the tools. Creates nothing. */
 export function execTransport(api: KubeApi): Transport {
@@ -48,7 +49,7 @@ async function probeTools(api: KubeApi, target: ExecTarget, signal: AbortSignal)
     if (error instanceof CommandFailed && isMissing(error)) return 'lacking';
     if (error instanceof ApiError && isDown(error)) return 'down';
     if (error instanceof ApiError && error.status === 404) return 'lacking';
-    throw new Unreachable(`${whatFailed(target, messageOf(error))}${execRemedy(error)}`, {cause: error});
+    throw new Unreachable(`${whatFailed(target, errorText(error))}${execRemedy(error)}`, {cause: error});
   }
 }
 
@@ -110,8 +111,4 @@ function noAgent(node: NodeInfo): string {
       ? 'no pod in its network is known (are you allowed to list pods?)'
       : `none of its ${node.pods.length} pods is kube-proxy or a known CNI agent`;
   return `no pod to exec into on ${node.name}: ${seen}; use --transport debug, which creates a pod, or --transport ssh`;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -5,6 +5,7 @@ import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
 import {StringPool} from './trim-object.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 export type ClusterWatchOptions = Pick<ObjectWatchOptions<never>, 'backoffMs' | 'silenceMs'> & {
   /** Called whenever something has changed. */
@@ -115,7 +116,7 @@ function sorted<T>(objects: ReadonlyMap<string, T>): readonly T[] {
 }
 
 function nameOf(object: {readonly metadata: ObjectMeta} | undefined): string | null {
-  return object === undefined ? null : `${object.metadata.namespace}/${object.metadata.name}`;
+  return object === undefined ? null : namespacedName(object.metadata);
 }
 
 function ownerOf(slice: EndpointSliceObject | undefined): string | null {

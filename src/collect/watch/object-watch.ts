@@ -8,6 +8,8 @@ import {usableItems} from '../objects/usable-items.ts';
 import {readList} from './read-list.ts';
 import {type StringPool, trimObject} from './trim-object.ts';
 import {watchEvents} from './watch-events.ts';
+import {errorText} from '../../model/error-text.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 interface Watched {
   readonly metadata: ObjectMeta;
@@ -103,7 +105,7 @@ export class ObjectWatch<T extends Watched> {
       await this.#watch(either);
       return 'ended';
     } catch (error) {
-      this.trouble = error instanceof Error ? error.message : String(error);
+      this.trouble = errorText(error);
       if (!(error instanceof ApiError && (error.status === 410 || error.status === 504))) return 'broken';
       // The API server that is asked now may be behind the one that was asked before: then etcd is to be asked.
       this.#listFrom = this.#mustList ? '' : this.resourceVersion;
@@ -202,7 +204,7 @@ const maxPause = 30_000;
 
 function keyOf(object: Partial<Watched> | null): string {
   const {namespace = '', name = ''} = object?.metadata ?? {};
-  return `${namespace}/${name}`;
+  return namespacedName({namespace, name});
 }
 
 /** What an ERROR event says: a Status. */

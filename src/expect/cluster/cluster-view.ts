@@ -7,6 +7,8 @@ import {endpointChainName} from '../iptables/chain-names.ts';
 import {readsEndpoints} from './proxy-versions.ts';
 import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
 import {type ProxyVersion, servicePorts} from './service-ports.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 /** A Service port with all its endpoints: what is the same on every node. */
 export interface PortEntry {
@@ -62,9 +64,7 @@ export class ClusterView {
     const old = readsEndpoints(proxy.version, proxy.gates) || this.#api.endpointSlices === null;
     // What the other kind of object says stands in for what was not read: see `standIn`.
     if (!old || this.#api.endpoints === null) return port => endpointSet(port, slices.get(serviceKey(port)) ?? [], proxy.version);
-    const objects = new Map<string, EndpointsObject>(
-      this.#api.endpoints.map(object => [`${object.metadata.namespace ?? 'default'}/${object.metadata.name}`, object]),
-    );
+    const objects = new Map<string, EndpointsObject>(this.#api.endpoints.map(object => [namespacedName(object.metadata), object]));
     return port => endpointSetOfEndpoints(port, objects.get(serviceKey(port)));
   }
 
@@ -75,9 +75,7 @@ export class ClusterView {
     for (const slice of this.#api.endpointSlices ?? []) {
       const owner = sliceOwner(slice, version);
       if (owner === null) continue;
-      const group = groups.get(owner);
-      if (group === undefined) groups.set(owner, [slice]);
-      else group.push(slice);
+      pushTo(groups, owner, slice);
     }
     this.#slices.set(version.minor, groups);
     return groups;

@@ -7,6 +7,7 @@ import type {NodeContext} from '../node-context.ts';
 import {type PortOnNode, writeServiceRules} from './service-rules.ts';
 import {writeServiceRulesBefore124} from './service-rules-before-124.ts';
 import {hasExternalChains} from '../cluster/proxy-versions.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /** A rule of a chain that many Services share, without its `-A CHAIN`. */
 export interface SharedRule {
@@ -123,13 +124,8 @@ export class ExpectedRuleset implements ChainSource {
     if (this.#shared !== null) return this.#shared;
     const shared = new Map<string, string[]>();
     for (const [table, chain] of baseRuleChains(this.context)) shared.set(`${table}/${chain}`, []);
-    const append = (key: string, rule: string): void => {
-      const rules = shared.get(key);
-      if (rules === undefined) shared.set(key, [rule]);
-      else rules.push(rule);
-    };
-    for (const item of this.ports) for (const {table, chain, text} of this.rulesOf(item).shared) append(`${table}/${chain}`, text);
-    for (const [key, rules] of this.#baseRules) for (const rule of rules) append(key, rule);
+    for (const item of this.ports) for (const {table, chain, text} of this.rulesOf(item).shared) pushTo(shared, `${table}/${chain}`, text);
+    for (const [key, rules] of this.#baseRules) for (const rule of rules) pushTo(shared, key, rule);
     this.#shared = shared;
     return shared;
   }
@@ -145,8 +141,7 @@ export class ExpectedRuleset implements ChainSource {
 function baseRuleTexts(context: NodeContext): ReadonlyMap<string, readonly string[]> {
   const baseRules = new Map<string, string[]>(chainsOfProxyAlone(context).map(key => [key, []]));
   const write = (table: string, chain: string, rule: string): void => {
-    const key = `${table}/${chain}`;
-    baseRules.set(key, [...(baseRules.get(key) ?? []), rule]);
+    pushTo(baseRules, `${table}/${chain}`, rule);
   };
   writeBaseRules(context, write);
   writeNodePortTail(context, write);

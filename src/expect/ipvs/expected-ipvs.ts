@@ -13,6 +13,7 @@ import {type ExpectedMembers, expectMembers} from './ipset-members.ts';
 import {type IpvsContext, ipvsContext} from './ipvs-context.ts';
 import type {SetRole} from './set-names.ts';
 import {type ExpectedServer, expectServers} from './virtual-servers.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /** What kube-proxy should have made of one family on one node in IPVS mode. */
 export interface ExpectedIpvs {
@@ -70,11 +71,7 @@ function gather<T>(
 ): ReadonlyMap<string, readonly T[]> {
   const collected = new Map<string, T[]>();
   for (const owner of ports) {
-    for (const [key, item] of itemsOf(owner)) {
-      const items = collected.get(key);
-      if (items === undefined) collected.set(key, [item]);
-      else items.push(item);
-    }
+    for (const [key, item] of itemsOf(owner)) pushTo(collected, key, item);
   }
   return collected;
 }
@@ -82,10 +79,7 @@ function gather<T>(
 function baseRuleTexts(context: IpvsContext, wants: (role: SetRole) => boolean): ReadonlyMap<string, readonly string[]> {
   const baseRules = new Map<string, string[]>(baseRuleChains(context).map(([table, chain]) => [`${table}/${chain}`, []]));
   writeBaseRules({context, wants}, (table, chain, rule) => {
-    const key = `${table}/${chain}`;
-    const rules = baseRules.get(key);
-    if (rules === undefined) baseRules.set(key, [rule]);
-    else rules.push(rule);
+    pushTo(baseRules, `${table}/${chain}`, rule);
   });
   return baseRules;
 }

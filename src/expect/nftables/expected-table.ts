@@ -8,6 +8,7 @@ import {type NftPort, nftPlan} from './nft-port.ts';
 import {ipWord} from './nft-text.ts';
 import {serviceChains} from './service-chains.ts';
 import {type SharedElement, serviceElements} from './service-elements.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /** All that kube-proxy makes for one Service port. */
 export interface PortObjects {
@@ -113,9 +114,7 @@ export class ExpectedTable implements NftTableSource {
     if (this.#elements !== null) return this.#elements;
     const shared = new Map<string, SharedElement[]>();
     const add = (element: SharedElement): void => {
-      const list = shared.get(element.set);
-      if (list === undefined) shared.set(element.set, [element]);
-      else list.push(element);
+      pushTo(shared, element.set, element);
     };
     for (const item of this.ports) serviceElements(nftPlan(item, this.context)).forEach(add);
     for (const key of nodePortIPs(this.context) ?? []) add({set: 'nodeport-ips', key, value: null, comment: null});

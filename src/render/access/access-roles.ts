@@ -1,5 +1,6 @@
 import {dump} from 'js-yaml';
 import type {Permission} from '../../model/access.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /** The ClusterRole and Roles that grant these permissions and nothing else, as YAML for `kubectl apply -f -`. */
 export function roleManifest(permissions: readonly Permission[]): string {
@@ -89,7 +90,7 @@ function grouped<T>(items: readonly T[], keyOf: (item: T) => string): readonly (
   const groups = new Map<string, T[]>();
   for (const item of items) {
     const key = keyOf(item);
-    groups.set(key, [...(groups.get(key) ?? []), item]);
+    pushTo(groups, key, item);
   }
   return [...groups.values()];
 }

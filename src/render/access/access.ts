@@ -5,8 +5,8 @@ import {plainTable} from '../table/plain-table.ts';
 import {schemaVersion, toJson} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {type Style, styleOf} from '../style.ts';
-import {count} from '../verdict-line.ts';
 import {toYaml} from '../yaml.ts';
+import {plural} from '../../model/plural.ts';
 
 export type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color'>) => string;
 
@@ -54,7 +54,7 @@ function answer(report: AccessReport, style: Style): string {
   }
   const others = permissions.filter(({allowed}) => !allowed).length;
   const less =
-    others === 0 ? '' : style.yellow(` ${count(others, 'permission')} that would tell more ${others === 1 ? 'is' : 'are'} missing.`);
+    others === 0 ? '' : style.yellow(` ${plural(others, 'permission')} that would tell more ${others === 1 ? 'is' : 'are'} missing.`);
   return style.green(`You may do everything that is needed for ${what}.`) + less;
 }
 

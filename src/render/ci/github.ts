@@ -6,8 +6,9 @@ import {nodeList} from '../table/finding-text.ts';
 import {type FindingGroup, groupFindings} from '../group-findings.ts';
 import type {Renderer} from '../renderer.ts';
 import {styleOf} from '../style.ts';
-import {count, verdictLine} from '../verdict-line.ts';
+import {verdictLine} from '../verdict-line.ts';
 import {waitText} from '../table/wait-section.ts';
+import {plural} from '../../model/plural.ts';
 
 /**
  * Workflow commands of GitHub Actions: an annotation for each finding, the same one on many nodes once. Harmless ones only when verbose.
@@ -35,7 +36,7 @@ const maxPerLevel = 10;
 function levelLines(severity: Severity, groups: readonly FindingGroup[]): readonly string[] {
   if (groups.length <= maxPerLevel) return groups.map(annotation);
   const rest = groups.slice(maxPerLevel - 1);
-  const title = `${count(rest.length, `more ${severity}`)}; see the log of this step`;
+  const title = `${plural(rest.length, `more ${severity}`)}; see the log of this step`;
   const message = rest.slice(0, maxCounted).map(titleOf).join('\n');
   const more = rest.length > maxCounted ? `\nand ${rest.length - maxCounted} more` : '';
   return [

@@ -6,6 +6,8 @@ import {markup} from '../markup.ts';
 import type {Renderer} from '../renderer.ts';
 import {styleOf} from '../style.ts';
 import {waitText} from '../table/wait-section.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 /**
  * JUnit XML, as Jenkins and GitLab read it: a test suite for each node and one for the API, a test case for each Service. What
@@ -55,12 +57,12 @@ function suitesOf(report: Report): readonly Suite[] {
   const byPlace = new Map<string, Finding[]>();
   for (const finding of report.findings) {
     const key = placeKey(finding.node, finding.service);
-    byPlace.set(key, [...(byPlace.get(key) ?? []), finding]);
+    pushTo(byPlace, key, finding);
   }
   const take = (node: string | undefined, service: ServiceName | undefined): readonly Finding[] =>
     byPlace.get(placeKey(node, service)) ?? [];
   const named = new Map(
-    [...report.services, ...report.findings.flatMap(({service}) => service ?? [])].map(service => [nameOf(service), service]),
+    [...report.services, ...report.findings.flatMap(({service}) => service ?? [])].map(service => [namespacedName(service), service]),
   );
   const services = [...named].map(([name, service]) => ({name, service}));
   const isFew = services.length * report.nodes.length <= maxCases;
@@ -93,11 +95,7 @@ const apiName = '(the API itself)';
 const nodeName = '(the node itself)';
 
 function placeKey(node: string | undefined, service: ServiceName | undefined): string {
-  return JSON.stringify([node ?? null, service === undefined ? null : nameOf(service)]);
-}
-
-function nameOf({namespace, name}: ServiceName): string {
-  return `${namespace}/${name}`;
+  return JSON.stringify([node ?? null, service === undefined ? null : namespacedName(service)]);
 }
 
 function unreadApi(findings: readonly Finding[]): Pick<Case, 'error'> {

@@ -8,8 +8,10 @@ import {docsOf} from '../json.ts';
 import type {Renderer} from '../renderer.ts';
 import {secondsText} from '../seconds-text.ts';
 import {styleOf} from '../style.ts';
-import {count, verdictLine} from '../verdict-line.ts';
+import {verdictLine} from '../verdict-line.ts';
 import {convergedText} from '../table/wait-section.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
+import {plural} from '../../model/plural.ts';
 
 /** For a comment on a pull request: the verdict, a table of the findings, and what each rests on, folded. */
 export const markdown: Renderer = (report, {verbose}) => {
@@ -18,7 +20,7 @@ export const markdown: Renderer = (report, {verbose}) => {
   const shown = thatFit(groups);
   const hidden = [
     ...(groups.length > shown.length ? [`${groups.length - shown.length} more are in the other output formats`] : []),
-    ...(loud.length < report.findings.length ? [`${count(report.findings.length - loud.length, 'harmless finding')} not shown`] : []),
+    ...(loud.length < report.findings.length ? [`${plural(report.findings.length - loud.length, 'harmless finding')} not shown`] : []),
   ];
   return [
     `**${prose(verdictLine(report, styleOf(false)))}**`,
@@ -76,7 +78,7 @@ function tableRow({finding: {code, name, severity, service, known}, nodes}: Find
 }
 
 function serviceText(service: Finding['service']): string {
-  return service === undefined ? '' : escapeText(`${service.namespace}/${service.name}`);
+  return service === undefined ? '' : escapeText(namespacedName(service));
 }
 
 function details({finding, nodes}: FindingGroup): string {

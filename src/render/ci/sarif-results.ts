@@ -5,6 +5,7 @@ import type {Finding, Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {escapeText} from '../escape.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 export const levels = {error: 'error', warning: 'warning', info: 'note'} as const satisfies Readonly<Record<Severity, Result.level>>;
 
@@ -38,7 +39,7 @@ function placeOf({node, family, service, port, entry, endpoint}: Finding): strin
     ...(family === undefined ? [] : [family]),
     ...(service === undefined
       ? []
-      : [`${service.namespace}/${service.name}${port === undefined ? '' : `:${port.name || port.port}/${port.protocol}`}`]),
+      : [`${namespacedName(service)}${port === undefined ? '' : `:${port.name || port.port}/${port.protocol}`}`]),
     ...(entry === undefined ? [] : [entryText(entry)]),
     ...(endpoint === undefined ? [] : [endpoint]),
   ].join(' ');

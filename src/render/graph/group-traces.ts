@@ -1,4 +1,5 @@
 import type {EndpointTrace, PortTrace} from '../../model/service-trace.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /** The traces of each Service port, in the order in which the ports come. */
 export function portsOf(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {
@@ -40,9 +41,7 @@ function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): readonly (
   const groups = new Map<string, T[]>();
   for (const item of items) {
     const key = keyOf(item);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [item]);
-    else group.push(item);
+    pushTo(groups, key, item);
   }
   return [...groups.values()];
 }

@@ -6,6 +6,7 @@ import {markup} from '../markup.ts';
 import {pictureHeading} from './picture-heading.ts';
 import type {Renderer} from '../renderer.ts';
 import {traceGraphs} from './trace-graph.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 /** One picture: the verdict and the findings, and below them the graphs. It brings its colours with it, for light and for dark surroundings. */
 export const svg: Renderer = (report, {verbose}) => {
@@ -44,5 +45,5 @@ const titleHeight = 30;
 const letterWidth = 8.5;
 
 function titleOf({services}: Report): string {
-  return `The way of packets to ${services.map(({namespace, name}) => `${namespace}/${name}`).join(', ')}`;
+  return `The way of packets to ${services.map(namespacedName).join(', ')}`;
 }

@@ -3,6 +3,7 @@ import type {EndpointTrace, EntryTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';
 import {chooseEndpoints, shareOf} from './group-traces.ts';
 import {endText, packetsText, percent, shouldBe} from '../trace-words.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 export interface GraphOptions {
   /** Every endpoint, also of a Service that has hundreds. */
@@ -40,7 +41,7 @@ export function tracePathsOf(entries: readonly EntryTrace[], options: GraphOptio
   const paths = new Map<string, EntryTrace[]>();
   for (const entry of entries) {
     const key = pathKey(entry);
-    paths.set(key, [...(paths.get(key) ?? []), entry]);
+    pushTo(paths, key, entry);
   }
   return [...paths.values()].flatMap(group => pathOf(group, options));
 }

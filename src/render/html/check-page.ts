@@ -1,4 +1,4 @@
-import {type DrawnPath, faultyPaths, nameOf, pathHtml} from './paths.ts';
+import {type DrawnPath, faultyPaths, pathHtml} from './paths.ts';
 import {filtersHtml} from './filters.ts';
 import {findingsHtml, listFindings} from './finding-list.ts';
 import {type Html, html as template, nothing} from './html.ts';
@@ -8,6 +8,7 @@ import {nodesHtml} from './node-table.ts';
 import {page} from './page.ts';
 import {summaryHtml} from './summary.ts';
 import type {Renderer} from '../renderer.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 /** The whole of a report in one page that needs nothing else: for a browser, for paper, to be sent around. */
 export const html: Renderer = (report, {quiet}) => {
@@ -19,7 +20,7 @@ export const html: Renderer = (report, {quiet}) => {
     summaryHtml(report),
     filtersHtml(report),
     ...(quiet ? [] : [matrixHtml(report, found.listed, ranges)]),
-    findingsHtml(found, {ranges, pathOf: service => (service === undefined ? null : (pathIds.get(nameOf(service)) ?? null))}),
+    findingsHtml(found, {ranges, pathOf: service => (service === undefined ? null : (pathIds.get(namespacedName(service)) ?? null))}),
     pathsHtml(ways),
     nodesHtml(report),
   ]);

@@ -2,9 +2,10 @@ import type {Finding} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {type FindingGroup, groupFindings} from '../group-findings.ts';
 import {docsOf} from '../json.ts';
-import {count} from '../verdict-line.ts';
 import {type Html, html, nothing} from './html.ts';
 import type {NodeRanges} from './node-ranges.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
+import {plural} from '../../model/plural.ts';
 
 /** Findings of which a page has room for a block each. */
 export interface ListedFindings {
@@ -55,8 +56,8 @@ const openAtFirst = 3;
 
 function findingHtml({finding, nodes, id}: ListedFinding, isOpen: boolean, {ranges, pathOf}: FindingPlaces): Html {
   const {code, name, severity, known, service, message, remedy, expected = [], actual = [], family} = finding;
-  const place = service === undefined ? '' : `${service.namespace}/${service.name}`;
-  const where = nodes.length === 0 ? nothing : html` on ${nodes.length === 1 ? (nodes[0] ?? '') : count(nodes.length, 'node')}`;
+  const place = service === undefined ? '' : namespacedName(service);
+  const where = nodes.length === 0 ? nothing : html` on ${nodes.length === 1 ? (nodes[0] ?? '') : plural(nodes.length, 'node')}`;
   const way = pathOf(service);
   const [first = ''] = nodes.length > 1 ? nodes : [];
   return html`<details class="finding ${severity}" data-severity="${severity}" data-code="${code}" data-service="${place}" data-nodes="${ranges.of(nodes)}"${isOpen ? html` open` : nothing}>
@@ -84,7 +85,7 @@ const maxNames = 30;
 function rulesHtml(title: string, rules: readonly RuleText[], node: string): Html {
   if (rules.length === 0) return nothing;
   const shown = rules.slice(0, maxRules);
-  const rest = rules.length > shown.length ? html`\n… and ${count(rules.length - shown.length, 'more rule')}` : nothing;
+  const rest = rules.length > shown.length ? html`\n… and ${plural(rules.length - shown.length, 'more rule')}` : nothing;
   return html`<h3>${title}${node === '' ? '' : ` (${node})`}</h3>
 <pre>${shown.map(rule => ruleHtml(rule))}${rest}</pre>`;
 }

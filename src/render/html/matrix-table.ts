@@ -1,9 +1,11 @@
 import type {Report} from '../../model/report.ts';
 import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from '../table/matrix-cells.ts';
-import {count} from '../verdict-line.ts';
 import type {ListedFinding} from './finding-list.ts';
 import {type Html, html, nothing} from './html.ts';
 import type {NodeRanges} from './node-ranges.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
+import {plural} from '../../model/plural.ts';
 
 /** Services against nodes, each cell with a link to what was found. Nodes that fare alike share a column when they are many. */
 export function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: NodeRanges): Html {
@@ -13,8 +15,8 @@ export function matrixHtml(report: Report, listed: readonly ListedFinding[], ran
   const {rows, hidden, fine} = serviceRows(report, cells, {few: 12, max: maxRows});
   if (shown.length === 0 || (rows.length === 0 && !shown.some(group => cells.hasOwn(group)))) return nothing;
   const notes = [
-    ...(hidden > 0 ? [`${count(hidden, 'more Service')} with findings; left out`] : []),
-    ...(groups.length > shown.length ? [`${count(groups.length - shown.length, 'more group')} of nodes; left out`] : []),
+    ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; left out`] : []),
+    ...(groups.length > shown.length ? [`${plural(groups.length - shown.length, 'more group')} of nodes; left out`] : []),
   ];
   const links = linksOf(listed);
   const found = foundByService(report);
@@ -65,7 +67,7 @@ const maxRows = 300;
 function columnHtml(group: NodeGroup, ranges: NodeRanges): Html {
   const {nodes} = group;
   const names = nodes.slice(0, 20).join(', ') + (nodes.length > 20 ? `, and ${nodes.length - 20} more` : '');
-  const title = nodes.length === 1 ? (nodes[0] ?? '') : count(nodes.length, 'node');
+  const title = nodes.length === 1 ? (nodes[0] ?? '') : plural(nodes.length, 'node');
   return html`<th scope="col" title="${names}" data-nodes="${ranges.of(nodes)}">${title}</th>`;
 }
 
@@ -81,7 +83,7 @@ function cellHtml({text, severity}: Cell, link: string | null): Html {
 function linksOf(listed: readonly ListedFinding[]): (group: NodeGroup, cell: Cell) => string | null {
   const byPlace = new Map<string, ListedFinding[]>();
   const keyOf = ({code, service}: ListedFinding['finding']): string => JSON.stringify([code, service ?? null]);
-  for (const item of listed) byPlace.set(keyOf(item.finding), [...(byPlace.get(keyOf(item.finding)) ?? []), item]);
+  for (const item of listed) pushTo(byPlace, keyOf(item.finding), item);
   return ({nodes}, {finding}) => {
     if (finding === undefined) return null;
     return (byPlace.get(keyOf(finding)) ?? []).find(item => item.nodes.includes(nodes[0] ?? ''))?.id ?? null;
@@ -93,7 +95,7 @@ function foundByService({findings}: Report): ReadonlyMap<string, string> {
   const found = new Map<string, Set<string>>();
   for (const {service, severity, code, node} of findings) {
     if (node === undefined) continue;
-    const key = service === undefined ? '' : `${service.namespace}/${service.name}`;
+    const key = service === undefined ? '' : namespacedName(service);
     const own = found.get(key) ?? new Set();
     found.set(key, own.add(`${severity}:${code}`));
   }

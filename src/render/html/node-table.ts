@@ -1,7 +1,7 @@
 import type {NodeReport, NodeWait, Report} from '../../model/report.ts';
-import {count} from '../verdict-line.ts';
 import {convergedText} from '../table/wait-section.ts';
 import {type Html, html, nothing} from './html.ts';
+import {plural} from '../../model/plural.ts';
 
 /** The nodes, how they were found to run, and why one was not looked at. The filters know nodes by their place in it. */
 export function nodesHtml({nodes, wait}: Report): Html {
@@ -9,7 +9,7 @@ export function nodesHtml({nodes, wait}: Report): Html {
   const waits = new Map(wait?.nodes.map(node => [node.name, node]));
   const isOpen = wait !== undefined || nodes.some(({status}) => status !== 'checked');
   return html`<section><h2>Nodes</h2>
-<details${isOpen ? html` open` : nothing}><summary>${count(nodes.length, 'node')}</summary>
+<details${isOpen ? html` open` : nothing}><summary>${plural(nodes.length, 'node')}</summary>
 <div id="nodes"><div class="scroll" tabindex="0" role="region" aria-label="Nodes"><table>
 <thead><tr><th scope="col">Node</th><th scope="col">status</th><th scope="col">mode</th><th scope="col">kube-proxy</th><th scope="col">rules</th>${wait === undefined ? nothing : html`<th scope="col">as it should be</th>`}<th scope="col">remark</th></tr></thead>
 <tbody>

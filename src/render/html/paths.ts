@@ -1,12 +1,13 @@
-import type {ServiceName} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {layOut} from '../graph/graph-layout.ts';
 import {graphMarkup} from '../graph/graph-markup.ts';
 import {type TraceGraph, traceGraphs} from '../graph/trace-graph.ts';
 import type {GraphOptions} from '../graph/trace-paths.ts';
-import {count} from '../verdict-line.ts';
 import {type Html, html, made, nothing} from './html.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
+import {plural} from '../../model/plural.ts';
 
 /** The graphs of one Service. */
 export interface DrawnPath {
@@ -20,12 +21,10 @@ export interface DrawnPath {
 export function faultyPaths({findings, traces}: Report): {readonly drawn: readonly DrawnPath[]; readonly hidden: number} {
   const byService = new Map<string, PortTrace[]>();
   for (const trace of traces) {
-    const own = byService.get(nameOf(trace.service));
-    if (own === undefined) byService.set(nameOf(trace.service), [trace]);
-    else own.push(trace);
+    pushTo(byService, namespacedName(trace.service), trace);
   }
   const faulty = new Set(
-    findings.flatMap(({service, severity}) => (service === undefined || severity === 'info' ? [] : [nameOf(service)])),
+    findings.flatMap(({service, severity}) => (service === undefined || severity === 'info' ? [] : [namespacedName(service)])),
   );
   const names = [...faulty].filter(name => byService.has(name));
   const drawn = names
@@ -35,10 +34,6 @@ export function faultyPaths({findings, traces}: Report): {readonly drawn: readon
 }
 
 const maxServices = 24;
-
-export function nameOf({namespace, name}: ServiceName): string {
-  return `${namespace}/${name}`;
-}
 
 export function pathHtml({service, id, traces}: DrawnPath, options: GraphOptions): Html {
   return html`<details class="way" data-service="${service}"><summary>${service}</summary>
@@ -52,7 +47,7 @@ export function graphsHtml(traces: readonly PortTrace[], options: GraphOptions):
   const graphs = traceGraphs(traces, options);
   const shown = options.all ? graphs : graphs.slice(0, maxGraphs);
   const rest = graphs.length - shown.length;
-  return html`${shown.map(figureHtml)}${rest === 0 ? nothing : html`<p class="note">${count(rest, 'more graph')} left out.</p>`}`;
+  return html`${shown.map(figureHtml)}${rest === 0 ? nothing : html`<p class="note">${plural(rest, 'more graph')} left out.</p>`}`;
 }
 
 const maxGraphs = 12;

@@ -5,7 +5,7 @@ import {escapeText} from '../escape.ts';
 import {nodeList} from '../table/finding-text.ts';
 import type {FindingGroup} from '../group-findings.ts';
 import {docsOf} from '../json.ts';
-import {count} from '../verdict-line.ts';
+import {plural} from '../../model/plural.ts';
 
 /** Not met; could not be evaluated; not met and of no score; not evaluated, or excused; met: the words of the API, the loudest first. */
 export const outcomes = ['fail', 'error', 'warn', 'skip', 'pass'] as const;
@@ -36,7 +36,7 @@ export interface PolicyResult {
 /** The same finding on many nodes is one result. Dashboards look at the first resource only: the Service, or else the node. */
 export function resultOfGroup({finding, nodes}: FindingGroup): PolicyResult {
   const {code, name, severity, service, node, message} = finding;
-  const others = nodes.length > 1 ? ` (and on ${count(nodes.length - 1, 'more node')})` : '';
+  const others = nodes.length > 1 ? ` (and on ${plural(nodes.length - 1, 'more node')})` : '';
   const outcome = outcomeOf(finding);
   return {
     ...{policy: code, rule: name, category: categoryOf(code), source: 'svc-trace', result: outcome, scored: outcome === 'fail'},

@@ -3,7 +3,7 @@ import type {NodeReport, Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import {groupFindings} from '../group-findings.ts';
 import {nodeReference, ownResult, type PolicyResult, resultOfGroup, serviceReference} from './policy-result.ts';
-import {count} from '../verdict-line.ts';
+import {plural} from '../../model/plural.ts';
 
 export interface PolicyResults {
   /** About nodes, the cluster, and Services of namespaces that hold no Service any more. */
@@ -89,7 +89,7 @@ function serviceResult(service: ServiceName, {summary}: Report, unclear: string 
 
 /** Why a Service without a finding of its own need not be well; null when it is. */
 function doubt({nodes, findings, summary}: Report): string | null {
-  if (summary.nodesUnread > 0) return `${count(summary.nodesUnread, 'node')} could not be read`;
+  if (summary.nodesUnread > 0) return `${plural(summary.nodesUnread, 'node')} could not be read`;
   const whole = findings.filter(({severity, service, known}) => severity === 'error' && service === undefined && !known);
   if (whole.length > 0) {
     const codes = [...new Set(whole.map(({code}) => code))].join(', ');

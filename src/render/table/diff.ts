@@ -5,9 +5,11 @@ import {nodeList} from './finding-text.ts';
 import {findingObject, schemaVersion, toJson} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {bySeverity, type Style, styleOf} from '../style.ts';
-import {count} from '../verdict-line.ts';
 import {wrap} from '../wrap.ts';
 import {toYaml} from '../yaml.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
+import {plural} from '../../model/plural.ts';
 
 /** Turns what changed between two bundles into text, without a newline at its end. */
 export type DiffRenderer = (diff: BundleDiff, options: RenderOptions) => string;
@@ -52,12 +54,12 @@ function verdict({services, endpoints, nodes, rules, findings, notCompared}: Bun
   const places = new Set(rules.map(({node}) => node)).size;
   const [came, went] = (['came', 'went'] as const).map(kind => findings.filter(change => change.kind === kind).length);
   const parts = [
-    ...(came ? [count(came, 'new finding')] : []),
-    ...(went ? [`${count(went, 'finding')} gone`] : []),
-    ...(services.length > 0 ? [count(services.length, 'Service')] : []),
-    ...(endpoints.length > 0 ? [count(endpoints.length, 'endpoint')] : []),
-    ...(nodes.length > 0 ? [count(nodes.length, 'node')] : []),
-    ...(lines > 0 ? [`${count(lines, 'rule')} on ${count(places, 'node')}`] : []),
+    ...(came ? [plural(came, 'new finding')] : []),
+    ...(went ? [`${plural(went, 'finding')} gone`] : []),
+    ...(services.length > 0 ? [plural(services.length, 'Service')] : []),
+    ...(endpoints.length > 0 ? [plural(endpoints.length, 'endpoint')] : []),
+    ...(nodes.length > 0 ? [plural(nodes.length, 'node')] : []),
+    ...(lines > 0 ? [`${plural(lines, 'rule')} on ${plural(places, 'node')}`] : []),
   ];
   if (parts.length === 0 && notCompared.length > 0) return style.yellow('SAME as far as it could be compared: no finding came or went');
   if (parts.length === 0) return style.green('SAME: nothing that kube-proxy goes by, and none of its rules, changed');
@@ -69,7 +71,7 @@ function sign(kind: ChangeKind, style: Style): string {
 }
 
 function nameOf({namespace, name}: ServiceName): string {
-  return escapeText(`${namespace}/${name}`);
+  return escapeText(namespacedName({namespace, name}));
 }
 
 function fieldsText(fields: readonly FieldChange[]): string {
@@ -91,7 +93,7 @@ function findingLine({kind, finding}: FindingChange, style: Style): string {
 /** Nodes on which the same lines changed are shown once. */
 function rulesLines(rules: readonly RulesChange[], options: TextOptions): readonly string[] {
   const byNode = new Map<string, RulesChange[]>();
-  for (const change of rules) byNode.set(change.node, [...(byNode.get(change.node) ?? []), change]);
+  for (const change of rules) pushTo(byNode, change.node, change);
   const groups = new Map<string, {readonly nodes: string[]; readonly changes: readonly RulesChange[]}>();
   for (const [node, changes] of byNode) {
     const key = JSON.stringify(changes.map(({place, came, went}) => [place, came, went]));

@@ -1,6 +1,7 @@
 import {type Finding, type Severity, severities} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
-import {count} from '../verdict-line.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
+import {plural} from '../../model/plural.ts';
 
 /** Nodes that fare alike. */
 export interface NodeGroup {
@@ -53,7 +54,7 @@ export class MatrixCells {
   #note(node: string, finding: Finding): void {
     const own = this.#byNode.get(node) ?? new Map<string | null, Finding>();
     this.#byNode.set(node, own);
-    const service = finding.service === undefined ? null : `${finding.service.namespace}/${finding.service.name}`;
+    const service = finding.service === undefined ? null : namespacedName(finding.service);
     const before = own.get(service);
     if (before === undefined || rank(finding.severity) < rank(before.severity)) own.set(service, finding);
   }
@@ -104,7 +105,7 @@ export function serviceRows(
   cells: MatrixCells,
   {few, max}: {readonly few: number; readonly max: number},
 ): ServiceRows {
-  const named = services.map(({namespace, name}) => `${namespace}/${name}`);
+  const named = services.map(namespacedName);
   if (named.length <= few) return {rows: named, hidden: 0, fine: []};
   const severity = (service: string): number => {
     const found = nodes.flatMap(({name}) => cells.worst(name, service) ?? []);
@@ -120,5 +121,5 @@ export function serviceRows(
 /** What is to be said of Services without a finding. */
 export function fineText({nodes}: Report, cells: MatrixCells, fine: number): string {
   const allWell = nodes.every(({name, status}) => status !== 'unread' && cells.worst(name, null)?.severity !== 'error');
-  return `the other ${count(fine, 'Service')}: ${allWell ? 'ok on every node' : 'no finding of their own'}`;
+  return `the other ${plural(fine, 'Service')}: ${allWell ? 'ok on every node' : 'no finding of their own'}`;
 }

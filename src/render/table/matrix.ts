@@ -3,7 +3,7 @@ import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from './matrix-cells.ts';
 import {bySeverity, type Style} from '../style.ts';
-import {count} from '../verdict-line.ts';
+import {plural} from '../../model/plural.ts';
 
 export interface MatrixOptions {
   readonly style: Style;
@@ -21,7 +21,7 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
   const columns = nodeGroups(report, cells);
   const {rows, hidden, fine} = serviceRows(report, cells, all ? {few: Infinity, max: Infinity} : {few: 12, max: 40});
   const notes = [
-    ...(hidden > 0 ? [`${count(hidden, 'more Service')} with findings; -o wide shows them`] : []),
+    ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; -o wide shows them`] : []),
     ...(fine.length > 0 ? [fineText(report, cells, fine.length)] : []),
   ];
   const fit = fitColumns(columns, width - longest(rows));
@@ -42,7 +42,7 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
 }
 
 function titleOf({nodes}: NodeGroup): string {
-  return nodes.length === 1 ? escapeText(nodes[0] ?? '') : count(nodes.length, 'node');
+  return nodes.length === 1 ? escapeText(nodes[0] ?? '') : plural(nodes.length, 'node');
 }
 
 interface Fit {

@@ -5,8 +5,9 @@ import {findingTexts} from './finding-text.ts';
 import {matrix} from './matrix.ts';
 import type {Renderer, RenderOptions} from '../renderer.ts';
 import {type Style, styleOf} from '../style.ts';
-import {count, verdictLine} from '../verdict-line.ts';
+import {verdictLine} from '../verdict-line.ts';
 import {waitSection} from './wait-section.ts';
+import {plural} from '../../model/plural.ts';
 
 /** The verdict, Services against nodes, and the findings with their evidence. Harmless findings are only counted. */
 export const table: Renderer = (report, options) => sections(report, options, false);
@@ -25,7 +26,7 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 20}));
   if (options.verbose) parts.push(settings(report, style));
   const hidden = report.findings.length - loud.length;
-  if (hidden > 0 && !options.quiet) parts.push(style.dim(`${count(hidden, 'harmless finding')} not shown; -o wide shows them`));
+  if (hidden > 0 && !options.quiet) parts.push(style.dim(`${plural(hidden, 'harmless finding')} not shown; -o wide shows them`));
   return parts.filter(part => part !== '').join('\n\n');
 }
 
@@ -49,5 +50,5 @@ function settings(report: Report, style: Style): string {
 }
 
 function running({proxyMode, kubeProxyVersion, backend, rules}: Report['nodes'][number]): string {
-  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${count(rules, 'rule')}`;
+  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${plural(rules, 'rule')}`;
 }

@@ -3,7 +3,7 @@ import {escapeText} from '../escape.ts';
 import type {Style} from '../style.ts';
 import {plainTable} from './plain-table.ts';
 import {secondsText} from '../seconds-text.ts';
-import {count} from '../verdict-line.ts';
+import {plural} from '../../model/plural.ts';
 
 export interface WaitSectionOptions {
   readonly style: Style;
@@ -20,10 +20,10 @@ export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitRe
   const shown = all ? loud : loud.slice(0, maxRows);
   const rest = nodes.filter(({look}) => look === 1).length;
   return [
-    `${head} (--wait ${secondsText(limitSeconds)}, ${count(looks, 'look')})`,
+    `${head} (--wait ${secondsText(limitSeconds)}, ${plural(looks, 'look')})`,
     ...(shown.length === 0 ? [] : [plainTable(['NODE', 'CONVERGED'], shown.map(row))]),
     ...(loud.length > shown.length ? [style.dim(`${loud.length - shown.length} more nodes; -o wide shows them`)] : []),
-    ...(all || rest === 0 ? [] : [style.dim(`${count(rest, 'node')} from the first look on`)]),
+    ...(all || rest === 0 ? [] : [style.dim(`${plural(rest, 'node')} from the first look on`)]),
   ].join('\n');
 }
 

@@ -2,13 +2,14 @@ import type {SnapshotRecord} from '../../collect/bundle/snapshot-record.ts';
 import type {NameKind} from '../../redact/names.ts';
 import type {RedactionSummary} from '../../redact/redaction.ts';
 import {escapeText} from '../../render/escape.ts';
+import {plural} from '../../model/plural.ts';
 
 /** What was written, in a few lines for people. */
 export function captureSummary(path: string, {nodes, problems}: SnapshotRecord, redaction: RedactionSummary | null): string {
   const all = Object.values(nodes);
   const unread = all.filter(({status}) => status === 'unread').length;
   const lines = [
-    `${escapeText(path)}: ${count(all.length, 'node')}${unread === 0 ? '' : `, ${unread} of them not read`}`,
+    `${escapeText(path)}: ${plural(all.length, 'node')}${unread === 0 ? '' : `, ${unread} of them not read`}`,
     ...(unread + problems.length === 0 ? [] : ['snapshot.json says what could not be read, and why']),
     ...(redaction === null ? [] : redactionLines(redaction)),
   ];
@@ -25,20 +26,16 @@ const kinds: Readonly<Record<NameKind, string>> = {
 
 function redactionLines({names, addresses, hardwareAddresses, unknownChains, leftOut}: RedactionSummary): readonly string[] {
   const replaced = [
-    ...Object.entries(kinds).map(([kind, word]) => count(names.get(kind as NameKind) ?? 0, word)),
-    count(addresses, 'public address or network', 'public addresses and networks'),
-    count(hardwareAddresses, 'hardware address', 'hardware addresses'),
+    ...Object.entries(kinds).map(([kind, word]) => plural(names.get(kind as NameKind) ?? 0, word)),
+    plural(addresses, 'public address or network', 'public addresses and networks'),
+    plural(hardwareAddresses, 'hardware address', 'hardware addresses'),
   ];
   return [
     `replaced: ${replaced.join(', ')}`,
     ...(unknownChains === 0
       ? []
-      : [`${count(unknownChains, 'chain')} of Services or endpoints that are not known got names that look alike`]),
+      : [`${plural(unknownChains, 'chain')} of Services or endpoints that are not known got names that look alike`]),
     ...(leftOut.length === 0 ? [] : [`left out: ${leftOut.map(escapeText).join(', ')}`]),
     'kept: private addresses, names of ports and interfaces, versions, times. Look through it before you give it away.',
   ];
-}
-
-function count(number: number, one: string, many = `${one}s`): string {
-  return `${number} ${number === 1 ? one : many}`;
 }

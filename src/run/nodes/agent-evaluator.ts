@@ -6,13 +6,13 @@ import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {AgentResult} from '../../model/node-result.ts';
 import type {Problem} from '../../model/snapshot.ts';
-import {count} from '../../render/verdict-line.ts';
 import type {AgentSource} from './agent-source.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {unlessInterrupted} from '../interruption.ts';
 import {EvaluatedNodes} from './evaluated-nodes.ts';
 import {type NeededVersions, neededVersions, unseen} from './needed-versions.ts';
 import type {NodeEvaluator} from './node-evaluator.ts';
+import {plural} from '../../model/plural.ts';
 
 export interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;
@@ -68,7 +68,7 @@ export class AgentEvaluator implements NodeEvaluator {
     while (isPatient && left.length > 0) {
       const patience = begun + Math.max(...left.map(({patienceMs}) => patienceMs)) - clock.now();
       if (patience <= 0) return;
-      progress.say(`waiting for ${count(left.length, 'agent')} to judge by the Services as they are`);
+      progress.say(`waiting for ${plural(left.length, 'agent')} to judge by the Services as they are`);
       await unlessInterrupted(clock.sleep(Math.min(pace, patience), signal), signal);
       left = await this.#ask(left.map(({name}) => name));
     }

@@ -4,6 +4,7 @@ import {defaultDebugNamespace} from '../../collect/transports/debug.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import type {OpenCluster} from '../open-cluster.ts';
 import type {ParsedTransportFlags} from '../options/transport.ts';
+import {errorText} from '../../model/error-text.ts';
 
 /** Debug pods that a killed run left. That they could not be removed keeps nobody from looking at nodes. */
 export async function clearLeftovers(
@@ -16,7 +17,7 @@ export async function clearLeftovers(
     await removeLeftovers(cluster.api, namespace);
     return [];
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorText(error);
     return [
       {
         message: `debug pods of earlier runs could not be looked for: ${reason}`,

@@ -1,6 +1,7 @@
-import type {ObjectMeta, ServiceObject} from '../../model/api-objects.ts';
+import type {ServiceObject} from '../../model/api-objects.ts';
 import type {SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 /** A Service or slice, and the version that it has. */
 interface Newest {
@@ -15,13 +16,13 @@ export interface NeededVersions {
 }
 
 export function neededVersions(services: readonly ServiceObject[], {endpointSlices}: Pick<ApiObjects, 'endpointSlices'>): NeededVersions {
-  const asked = new Set(services.map(({metadata}) => keyOf(metadata)));
+  const asked = new Set(services.map(({metadata}) => namespacedName(metadata)));
   const slices = (endpointSlices ?? []).map(({metadata}) => ({
     service: `${metadata.namespace}/${metadata.labels?.['kubernetes.io/service-name']}`,
     resourceVersion: metadata.resourceVersion ?? '',
   }));
   return {
-    services: newest(services.map(({metadata}) => ({service: keyOf(metadata), resourceVersion: metadata.resourceVersion ?? ''}))),
+    services: newest(services.map(({metadata}) => ({service: namespacedName(metadata), resourceVersion: metadata.resourceVersion ?? ''}))),
     endpointSlices: newest(slices.filter(({service}) => asked.has(service))),
   };
 }
@@ -47,8 +48,4 @@ function newest(all: readonly Newest[]): Newest | null {
 function reaches(version: string, other: string): boolean {
   if (version === other) return true;
   return /^\d+$/.test(version) && /^\d+$/.test(other) && BigInt(version) >= BigInt(other);
-}
-
-function keyOf({namespace, name}: ObjectMeta): string {
-  return `${namespace}/${name}`;
 }

@@ -5,6 +5,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/escape.ts';
 import {matchesSelector, parseSelector} from './label-selector.ts';
 import {closest} from './closest.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
 
 export interface Selection {
   readonly selects: (service: ServiceObject) => boolean;
@@ -91,7 +92,7 @@ function unknownService({namespace, name}: WantedService, services: readonly Ser
   );
   const suggestions = services
     .filter(({metadata}) => near.includes(metadata.name))
-    .map(({metadata}) => escapeText(`${metadata.namespace ?? 'default'}/${metadata.name}`));
+    .map(({metadata}) => escapeText(namespacedName(metadata)));
   const where = namespace === undefined ? 'any namespace' : `namespace ${namespace}`;
   return new Errors.CLIError(
     `there is no Service ${name} in ${where}${services.length === 0 ? ': there is a dump and no API objects. Put api/services.json and the endpoints beside it, or ask what its rules do to one packet: svc-trace packet' : ''}`,

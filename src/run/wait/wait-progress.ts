@@ -1,11 +1,12 @@
 import {escapeText} from '../../render/escape.ts';
 import {nodeList} from '../../render/table/finding-text.ts';
-import {count} from '../../render/verdict-line.ts';
 import {secondsText} from '../../render/seconds-text.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {plural} from '../../model/plural.ts';
 
 /** After the first look at all nodes. */
 export function firstCheckText(clean: readonly string[], pending: readonly string[]): string {
-  const first = `${clean.length} of ${count(clean.length + pending.length, 'node')} as they should be at the first look`;
+  const first = `${clean.length} of ${plural(clean.length + pending.length, 'node')} as they should be at the first look`;
   return pending.length === 0 ? first : `${first}; not yet: ${nodeList(pending)}`;
 }
 
@@ -23,7 +24,7 @@ export function permanentTexts(reasons: ReadonlyMap<string, string>): readonly s
   // What differs by the node's name alone is one reason.
   for (const [name, reason] of reasons) {
     const key = reason.replaceAll(name, '\0');
-    byReason.set(key, [...(byReason.get(key) ?? []), name]);
+    pushTo(byReason, key, name);
   }
   return [...byReason.values()].slice(0, maxLines).map(names => {
     const reason = escapeText(reasons.get(names[0] ?? '') ?? '');

@@ -10,7 +10,6 @@ import type {Finding} from '../../model/finding.ts';
 import type {Report, WaitReport} from '../../model/report.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/escape.ts';
-import {count} from '../../render/verdict-line.ts';
 import {Convergence} from './convergence.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {exitCode, reaches} from '../exit-code.ts';
@@ -23,6 +22,8 @@ import {printOf} from '../service-history.ts';
 import {podsWithoutEndpoints} from '../service-pods.ts';
 import type {WaitLimit} from '../options/wait-limit.ts';
 import {cleanTexts, firstCheckText, permanentTexts} from './wait-progress.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
+import {plural} from '../../model/plural.ts';
 
 export interface Waiting {
   readonly run: ClusterRun;
@@ -170,7 +171,7 @@ export class WaitUntilClean {
   /** So that the API server and the nodes are left alone for at least half of the time. */
   async #pause(pauses: number): Promise<void> {
     const {clock, signal, progress} = this.#waiting.run;
-    progress.say(`waiting for ${count(this.#waitedFor().length, 'node')}`);
+    progress.say(`waiting for ${plural(this.#waitedFor().length, 'node')}`);
     const pace = Math.min((pauses + 1) * 1000, maxPause);
     await unlessInterrupted(clock.sleep(Math.min(Math.max(pace, Math.min(this.#took, maxRest)), this.#left()), signal), signal);
   }
@@ -227,7 +228,7 @@ function refuseGone(asked: readonly ServiceObject[], now: readonly ServiceObject
 }
 
 function nameOf({metadata}: ServiceObject): string {
-  return `${metadata.namespace}/${metadata.name}`;
+  return namespacedName(metadata);
 }
 
 const unreadCode: string = nodeNotRead.code;

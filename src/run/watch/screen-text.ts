@@ -6,6 +6,7 @@ import {matrix} from '../../render/table/matrix.ts';
 import {styleOf} from '../../render/style.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
 import type {FindingChange} from './finding-changes.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 export interface WatchState {
   /** Null before the first look has ended. */
@@ -53,7 +54,7 @@ function readTimes({report, readAt}: WatchState): readonly string[] {
   const never: string[] = [];
   for (const {name, status} of report?.nodes ?? []) {
     const at = readAt.get(name);
-    if (at !== undefined) groups.set(at, [...(groups.get(at) ?? []), name]);
+    if (at !== undefined) pushTo(groups, at, name);
     else if (status === 'unread') never.push(name);
   }
   const sorted = [...groups].sort(([a], [b]) => b - a).slice(0, maxRepeats);

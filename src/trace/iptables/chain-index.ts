@@ -1,6 +1,7 @@
 import {parseAddress, parseCidr} from '../../model/address.ts';
 import type {Chain, Rule} from '../../model/ruleset.ts';
 import type {Packet} from '../packet.ts';
+import {pushTo} from '../../model/push-to.ts';
 
 /**
  * The rules of a chain that may concern a packet, in order. A chain of many rules is sorted once by destination host, so that
@@ -36,17 +37,11 @@ function buildIndex(chain: Chain): ChainIndex {
   for (const [at, rule] of chain.rules().entries()) {
     const host = destinationHost(rule);
     const port = host === null ? exactPort(rule) : null;
-    if (host !== null) push(byHost, host, at);
-    else if (port !== null) push(byPort, port, at);
+    if (host !== null) pushTo(byHost, host, at);
+    else if (port !== null) pushTo(byPort, port, at);
     else others.push(at);
   }
   return {byHost, byPort, others};
-}
-
-function push(map: Map<string, number[]>, key: string, at: number): void {
-  const list = map.get(key);
-  if (list === undefined) map.set(key, [at]);
-  else list.push(at);
 }
 
 function destinationHost(rule: Rule): string | null {

@@ -3,6 +3,7 @@ import {ApiError} from '../kube-api.ts';
 import {KubeconfigError, type User} from '../kubeconfig.ts';
 import {type OidcClient, refreshOidcToken} from './refresh-oidc-token.ts';
 import {writeAuthProvider} from './write-auth-provider.ts';
+import {errorText} from '../../../model/error-text.ts';
 
 export interface OidcUser {
   readonly name: string;
@@ -61,7 +62,7 @@ async function renewed(config: OidcConfig, {userName, origin, environment}: Rene
     if (origin !== undefined) writeAuthProvider(origin, {userName, config: tokens});
     return {...config, ...tokens};
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = errorText(error);
     const state = config['id-token'] ? 'has expired' : 'is missing';
     throw new ApiError(`the OIDC token in the kubeconfig ${state}, and could not be renewed: ${reason}. Log in again.`, {
       ...{status: null, reason: 'Unauthorized', cause: error},

@@ -1,6 +1,7 @@
 import {readFileSync} from 'node:fs';
 import {bearer, type ClientCertificate, type Credential, type Credentials} from './credentials.ts';
 import {ApiError} from '../kube-api.ts';
+import {errorText} from '../../../model/error-text.ts';
 
 interface TokenFileOptions {
   /** The token for as long as the file cannot be read. */
@@ -30,7 +31,7 @@ function tokenOf(file: string, last: string | null): string {
     if (last !== null) return last;
   } catch (error) {
     if (last !== null) return last;
-    throw new ApiError(`cannot read the token file ${file}: ${error instanceof Error ? error.message : String(error)}`, {
+    throw new ApiError(`cannot read the token file ${file}: ${errorText(error)}`, {
       status: null,
       cause: error,
     });
