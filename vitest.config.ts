@@ -2,7 +2,13 @@ import process from 'node:process';
 import {defineConfig} from 'vitest/config';
 
 /** Too long for every run: packets through the real kernel, rules that are changed one by one, and waiting (vitest.long.config.ts). */
-export const long = ['test/e2e/kernel*.test.ts', 'test/e2e/live/wait.test.ts', 'test/mutants/**/*.test.ts', 'test/fuzz/**/*.test.ts'];
+export const long = [
+  'test/e2e/kernel*.test.ts',
+  'test/e2e/live/wait.test.ts',
+  'test/mutants/**/*.test.ts',
+  'test/fuzz/**/*.test.ts',
+  'test/pasted/all-forms.test.ts',
+];
 
 // Where CI wants the results as JSON.
 const report = process.env['SVC_TRACE_TEST_REPORT'];

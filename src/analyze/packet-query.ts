@@ -10,6 +10,7 @@ import type {Outcome} from '../trace/outcome.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
 import {walkNode} from '../trace/walk-node.ts';
 import {walkPacket} from '../trace/iptables/walk-packet.ts';
+import {missingFromNft, undeterminedBy, unseenChains, watchChains} from './shown-rules.ts';
 import {environmentOf} from './outcomes/environment.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {packetOf} from './outcomes/probes.ts';
@@ -36,6 +37,8 @@ export interface PacketNode {
   readonly node: NodeDump;
   readonly facts: NodeFacts;
   readonly rules: PacketRules;
+  /** The rules as the text shows them, where that may be a part of what the node holds. */
+  readonly shown?: PacketRules | undefined;
 }
 
 /** What a node holds of iptables in one family, and of nftables. */
@@ -44,7 +47,7 @@ export type PacketRules =
   | {readonly iptables: null; readonly nft: NftRuleset};
 
 /** Walks the packet through the rules that the node really holds. A source that is the node's own starts on the node. */
-export function askPacket(query: PacketQuery, {node, facts, rules}: PacketNode): PacketAnswer {
+export function askPacket(query: PacketQuery, {node, facts, rules, shown}: PacketNode): PacketAnswer {
   const sets = ipsetsOf(node);
   const {servers, bound} = readIpvsState(node);
   const local = facts.allAddresses ? facts : {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
@@ -66,9 +69,23 @@ export function askPacket(query: PacketQuery, {node, facts, rules}: PacketNode):
     reason: 'the source or the destination is no address',
   };
   if (packet === null) return {node: node.name, query, outcomes: [undecided]};
-  const outcomes = mergeOutcomes(walkRules(rules, packet, environment));
+  const outcomes = mergeOutcomes(
+    shown === undefined ? walkRules(rules, packet, environment) : walkShown(rules, shown, packet, environment),
+  );
   const unseen = servers === null && rules.iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
   return {node: node.name, query, outcomes: unseen ? outcomes.map(asUnseen) : outcomes};
+}
+
+/** Walks the rules of pasted text. An outcome stands only if the text shows every chain on the path to its end. */
+function walkShown(rules: PacketRules, shown: PacketRules, packet: Packet, environment: Environment): readonly Outcome<RuleText>[] {
+  const watched = rules.iptables === null ? null : watchChains(rules.iptables);
+  const outcomes = walkRules(watched === null ? rules : {...rules, iptables: watched.ruleset}, packet, environment);
+  const missing = rules.nft === null ? null : missingFromNft(rules.nft);
+  const unseen = [
+    ...(watched === null || shown.iptables === null ? [] : unseenChains(shown.iptables, watched.visited)),
+    ...(missing === null ? [] : [missing]),
+  ];
+  return unseen.length === 0 ? outcomes : outcomes.map(outcome => undeterminedBy(outcome, unseen));
 }
 
 /** The node's iptables are those of IPVS mode, and its virtual servers were not read. */
@@ -83,7 +100,7 @@ export function walkRules({iptables, nft}: PacketRules, packet: Packet, environm
   return nft === null ? walkPacket(iptables, packet, environment) : walkNode({iptables: [iptables], nft}, packet, environment);
 }
 
-/** Ways that end alike and pass the same rules are one outcome. */
+/** Paths that end alike and pass the same rules are one outcome. */
 function mergeOutcomes(outcomes: readonly Outcome<RuleText>[]): readonly Outcome<RuleText>[] {
   const merged = new Map<string, Outcome<RuleText>>();
   for (const outcome of outcomes) {

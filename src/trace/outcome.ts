@@ -9,6 +9,8 @@ export interface Outcome<R extends RuleText = Rule> {
   readonly masquerade: boolean;
   /** The rules that it matched, in order. */
   readonly path: readonly R[];
+  /** Where the packet was rewritten to before the outcome became undecided. */
+  readonly rewrittenTo?: string;
   /** For an undecided outcome, what could not be told. */
   readonly reason?: string;
   /** The base chain whose policy dropped the packet, where no rule did: `table/chain`. */

@@ -2,7 +2,7 @@ import type {RuleText} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
 import type {ChainResult} from './branch.ts';
 import type {Outcome} from './outcome.ts';
-import {pathRules} from './packet.ts';
+import {type Packet, pathRules} from './packet.ts';
 
 /**
  * Puts the ends together. An end that rests on a rule that could not be told stands only if the same fates had waited for the
@@ -15,25 +15,30 @@ export function summarise<R extends RuleText>(ends: readonly ChainResult<R>[]): 
     // A rule may only seem to matter because of one after it that cannot be told either.
     const doubt = end.inferred.findLast(rule => doubtful.has(rule));
     if (doubt === undefined) return outcome(end);
-    const other = doubtful.get(doubt);
+    const others = doubtful.get(doubt) ?? [];
+    const other = others.find(({packet}) => samePlace(packet, end.packet)) ?? others[0];
     const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : pathOutcome(other)}: ${doubt.text}`;
-    return {...outcome(end), verdict: 'undecided', destination: null, reason, doubt};
+    return {...outcome({...end, verdict: 'undecided'}), reason, doubt};
   });
 }
 
-/** The rules whose match would change what may become of the packet, each with an end that it would then come to. */
-function doubtfulRules<R extends RuleText>(ends: readonly ChainResult<R>[]): ReadonlyMap<R, ChainResult<R>> {
+function samePlace(a: Packet, b: Packet): boolean {
+  return a.destination.text === b.destination.text && a.port === b.port;
+}
+
+/** The rules whose match would change what may become of the packet, each with the ends that it would then come to. */
+function doubtfulRules<R extends RuleText>(ends: readonly ChainResult<R>[]): ReadonlyMap<R, readonly ChainResult<R>[]> {
   const usual = new Map<R, Set<string>>();
   for (const end of ends) if (end.supposed === null) for (const rule of end.inferred) pathOutcomesOf(usual, rule).add(pathOutcome(end));
   const supposed = new Map<R, Set<string>>();
   for (const end of ends) if (end.supposed !== null) pathOutcomesOf(supposed, end.supposed).add(pathOutcome(end));
-  const doubtful = new Map<R, ChainResult<R>>();
+  const doubtful = new Map<R, ChainResult<R>[]>();
   for (const end of ends) {
     const rule = end.supposed;
     if (rule === null) continue;
     const isNew = !pathOutcomesOf(usual, rule).has(pathOutcome(end));
     const isFewer = !doubtful.has(rule) && pathOutcomesOf(supposed, rule).size < pathOutcomesOf(usual, rule).size;
-    if (isNew || isFewer) doubtful.set(rule, end);
+    if (isNew || isFewer) doubtful.set(rule, [...(doubtful.get(rule) ?? []), end]);
   }
   return doubtful;
 }
@@ -54,9 +59,11 @@ function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {
 
 function outcome<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
   const {packet, probability, path, verdict, reason, policy} = end;
+  const rewrittenTo = packet.rewritten ? joinHostPort(packet.destination.text, packet.port) : null;
   return {
     verdict: verdict === 'return' ? 'accept' : verdict,
-    destination: packet.rewritten && verdict !== 'undecided' ? joinHostPort(packet.destination.text, packet.port) : null,
+    destination: verdict === 'undecided' ? null : rewrittenTo,
+    ...(verdict === 'undecided' && rewrittenTo !== null ? {rewrittenTo} : {}),
     probability,
     masquerade: packet.masquerade,
     path: pathRules(path),

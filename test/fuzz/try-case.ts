@@ -3,6 +3,7 @@ import {parseAddress} from '../../src/model/address.ts';
 import type {Ruleset} from '../../src/model/ruleset.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
+import {undecorate} from '../../src/parse/iptables/undecorate.ts';
 import type {Environment, Packet} from '../../src/trace/packet.ts';
 import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
@@ -63,7 +64,7 @@ export function caseBytes(seed: number, {dumps}: Material): Buffer {
   return mangle(random.pick(dumps), random);
 }
 
-/** Every line must be a rule, a declaration, a table, a comment, or kept as a stray. */
+/** Every line must be a rule or the rest of one, a declaration, a table, a comment, or kept as a stray line. */
 function lostLines(bytes: Buffer, rulesets: readonly Ruleset[]): readonly string[] {
   const problems: string[] = [];
   const kept = new Set<number>();
@@ -80,6 +81,9 @@ function lostLines(bytes: Buffer, rulesets: readonly Ruleset[]): readonly string
     if (ruleCount !== rules.length) problems.push(`${ruleCount} rules were counted, and ${rules.length} are there`);
     if (chainCount !== chains.length) problems.push(`${chainCount} chains were counted, and ${chains.length} are there`);
   }
+  const ruleTexts = rulesets.flatMap(({tables}) =>
+    [...tables.values()].flatMap(({chains}) => [...chains.values()].flatMap(chain => chain.rules().map(({text}) => text))),
+  );
   for (const [index, line] of bytes.toString('latin1').split('\n').entries()) {
     const text = line.trim();
     if (
@@ -88,6 +92,9 @@ function lostLines(bytes: Buffer, rulesets: readonly Ruleset[]): readonly string
       /^(?:[*:]|-[NP] \S|# (?:Generated|Completed)|COMMIT$)/.test(line.startsWith(':') ? line : text)
     )
       continue;
+    // A rule that was broken over lines has the number of its first line.
+    const rest = undecorate(Buffer.from(line, 'latin1').toString('utf8')).trim();
+    if (ruleTexts.some(rule => rule.endsWith(rest) || rule.includes(`${rest} `))) continue;
     if (rulesets.length > 0) problems.push(`line ${index + 1} got lost: ${JSON.stringify(line.slice(0, 120))}`);
   }
   return problems.slice(0, 5);

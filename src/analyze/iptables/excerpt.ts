@@ -1,5 +1,6 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
+import type {Family} from '../../model/family.ts';
 import type {Chain, ChainsByName, Rule, Ruleset, Table} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
 import {listChain} from './iptables-service-view.ts';
@@ -7,14 +8,13 @@ import {pushTo} from '../../model/push-to.ts';
 import {plural} from '../../model/plural.ts';
 
 /**
- * Some rules of a node, as people cut them out of a listing to show them: what it does not hold may well be on the node. A listing
- * of table nat alone is one too. (A dump that breaks off is none: there, what comes before the break is whole.)
+ * Some rules of a node, as people paste them: what they do not show may well be on the node. Listings of table nat or filter alone are
+ * one too. (A truncated dump is none: what comes before its end is whole.)
  */
 export function isExcerpt(ruleset: Ruleset): boolean {
   if (ruleset.cut !== null) return false;
-  const tables = [...ruleset.tables.values()];
-  const isListing = ruleset.toolVersion === null && ruleset.hasTable('nat') && !ruleset.hasTable('filter');
-  return isListing || tables.some(({complete}) => !complete);
+  const isListing = ruleset.toolVersion === null && !(ruleset.hasTable('nat') && ruleset.hasTable('filter'));
+  return isListing || [...ruleset.tables.values()].some(({complete}) => !complete);
 }
 
 /**
@@ -36,6 +36,17 @@ export function addBaseRules(excerpt: Ruleset, baseRules: ExpectedRuleset): Rule
     baseRules,
     place => !open.has(place) && (excerpt.chain(...split(place)) === undefined || baseChains.includes(place)),
   );
+}
+
+/** Rules of which nothing was shown. */
+export function emptyRuleset(family: Family): Ruleset {
+  const tables = new Map<string, Table>();
+  return {
+    ...{family, backend: null, toolVersion: null, strays: [], cut: null, tables, ruleCount: 0, chainCount: 0},
+    hasTable: () => false,
+    chain: () => undefined,
+    forgetting: (_, work) => work(),
+  };
 }
 
 function fillUp(excerpt: Ruleset, expected: ExpectedRuleset, isComplete: (place: string) => boolean): Ruleset {

@@ -1,70 +1,100 @@
 import {listedMatches} from './listed-matches.ts';
 
+/** The listing that a row stands in. */
 export interface Listing {
-  /** The chain whose rules follow; null outside of one. */
+  /** The chain whose rows follow; null outside of one. */
   readonly chain: string | null;
-  /** The listing was made with `-v` and names interfaces. */
-  readonly verbose: boolean;
+  /** The listing was made with `-v` and names interfaces; null where its column headings were not pasted. */
+  readonly verbose: boolean | null;
+  /** Rows begin with numbers, as `--line-numbers` prints them. */
+  readonly numbered: boolean;
 }
 
-export interface ListedLine {
-  readonly text: string;
-  readonly chain?: string | null;
-  readonly verbose?: boolean;
-}
+export const noListing: Listing = {chain: null, verbose: null, numbered: false};
+
+/** What a line of `iptables -L` is. */
+export type ListedLine =
+  | {readonly kind: 'chain'; readonly name: string; readonly policy: string | null; readonly references: number | null}
+  | {readonly kind: 'columns'; readonly verbose: boolean; readonly numbered: boolean}
+  | {readonly kind: 'rule'; readonly text: string}
+  | {readonly kind: 'other'};
 
 /** Whether a text holds the output of `iptables -L`. */
 export function isListing(text: string): boolean {
-  return chainHeading.test(text);
+  return chainHeadings.test(text);
 }
 
-const chainHeading = /^[ \t]*(?:\+[ \t]+)?Chain (\S+) \((?:policy (\w+)|(\d+) references)[^)\n]*\)/m;
-const columns = /^\s*(?:\+\s+)?(?:num\s+)?(?:pkts\s+bytes\s+)?target\s+prot\s+(?:opt\s+)?(in\s+out\s+)?source\s+destination/;
+const heading = String.raw`^[ \t]*(?:[>+*\-][ \t]+)*Chain (\S+) \((?:policy (\w+)[^)\n]*|(\d+) references)\)`;
+const chainHeadings = new RegExp(heading, 'm');
+const chainHeading = new RegExp(heading);
+const columns = /^\s*(?:\+\s+)?(num\s+)?(?:pkts\s+bytes\s+)?target\s+prot\s+(?:opt\s+)?(in\s+out\s+)?source\s+destination/;
 
-/** One line of `iptables -L` as `iptables -S` would print it. What is no heading and no rule stays as it is. */
-export function asRuleLine(line: string, {chain, verbose}: Listing): ListedLine {
-  const heading = chainHeading.exec(line);
-  if (heading !== null) {
-    const [, name = '', policy] = heading;
-    return {text: policy === undefined ? `-N ${name}` : `-P ${name} ${policy}`, chain: name};
+/** Reads one line of `iptables -L`; a rule is given as `iptables -S` prints it. */
+export function readListedLine(line: string, listing: Listing): ListedLine {
+  const found = chainHeading.exec(line);
+  if (found !== null) {
+    const [, name = '', policy, references] = found;
+    return {kind: 'chain', name, policy: policy ?? null, references: references === undefined ? null : Number(references)};
   }
   const header = columns.exec(line);
-  if (header !== null) return {text: '', verbose: header[1] !== undefined};
-  if (line.trim() === '') return {text: '', chain: null};
-  if (chain === null) return {text: line};
-  return {text: ruleOf(line, chain, verbose) ?? line};
+  if (header !== null) return {kind: 'columns', verbose: header[2] !== undefined, numbered: header[1] !== undefined};
+  const text = listing.chain === null ? null : ruleOf(line, listing.chain, listing);
+  return text === null ? {kind: 'other'} : {kind: 'rule', text};
 }
 
-const counters = String.raw`(?:\d+\s+)?\d+[KMGT]?\s+\d+[KMGT]?\s+`;
-const target = String.raw`(?:([A-Za-z][\w-]*)\s+)?`;
-const protocol = String.raw`(all|tcp|udp|udplite|icmp|icmpv6|ipv6-icmp|esp|ah|sctp|\d{1,3})\s+`;
+const counters = String.raw`\d+[KMGT]?\s+\d+[KMGT]?\s+`;
+const target = String.raw`(?:([A-Za-z][\w.:-]*)\s+)?`;
+const protocol = String.raw`(!?(?:all|tcp|udp|udplite|icmp|icmpv6|ipv6-icmp|esp|ah|sctp|dccp|gre|ipip|ipencap|ipv6|igmp|ospf|vrrp|\d{1,3}))\s+`;
 const fragment = String.raw`(?:(?:--|-f|!f)\s+)?`;
-const addresses = String.raw`(!?[\da-fA-F.:/]+|anywhere)\s+(!?[\da-fA-F.:/]+|anywhere)\s*(.*)$`;
-const short = new RegExp(`^\\s*(?:\\+\\s+)?(?:\\d+\\s+)?${target}${protocol}${fragment}${addresses}`);
-const long = new RegExp(`^\\s*(?:\\+\\s+)?${counters}${target}${protocol}${fragment}(\\S+)\\s+(\\S+)\\s+${addresses}`);
+const place = String.raw`(!?[A-Za-z\d:][\w.:/-]*)`;
+const addresses = `${place}\\s+${place}(?:\\s+(.*))?$`;
+const begin = String.raw`^\s*(?:\+\s+)?`;
+const short = new RegExp(`^${target}${protocol}${fragment}${addresses}`);
+const long = new RegExp(`^${counters}${target}${protocol}${fragment}(\\S+)\\s+(\\S+)\\s+${addresses}`);
+const beginning = new RegExp(begin);
 
-function ruleOf(line: string, chain: string, verbose: boolean): string | null {
-  const found = (verbose ? long : short).exec(line);
+function ruleOf(line: string, chain: string, {verbose, numbered}: Listing): string | null {
+  const bare = line.replace(beginning, '').trimEnd();
+  const row = numbered ? bare.replace(/^\d+\s+/, '') : bare;
+  const asLong = verbose === false ? null : long.exec(row);
+  const asShort = asLong === null && verbose !== true ? short.exec(row) : null;
+  const found = asLong ?? asShort;
   if (found === null) return null;
   const [to, prot = 'all', ...rest] = found.slice(1) as readonly (string | undefined)[];
-  const [input = '*', output = '*', source = '', destination = '', extra = ''] = verbose ? rest : ['*', '*', ...rest];
+  const [input = '*', output = '*', source = '', destination = '', extra = ''] = asLong !== null ? rest : ['*', '*', ...rest];
   const {matches, options, isGoto} = listedMatches(extra.trim());
   const parts = [`-A ${chain}`, address('-s', source), address('-d', destination), link('-i', input), link('-o', output)];
-  parts.push(protocolOf(prot), ...(verbose || isOfProxy(chain, to) ? [] : ['-m interfaces-not-listed']), ...matches);
+  const hidden = asLong === null && mayNameInterface({chain, to, source, extra});
+  parts.push(protocolOf(prot), ...(hidden ? ['-m interfaces-not-listed'] : []), ...matches);
   if (to !== undefined) parts.push(`${isGoto ? '-g' : '-j'} ${to}`, ...options);
   return parts.filter(part => part !== '').join(' ');
 }
 
-/** Without `-v` interfaces are not shown. kube-proxy hardly ever names one; what others write may. */
-function isOfProxy(chain: string, to: string | undefined): boolean {
-  return chain.startsWith('KUBE-') || (to?.startsWith('KUBE-') ?? false);
+interface ListedRow {
+  readonly chain: string;
+  readonly to: string | undefined;
+  readonly source: string;
+  readonly extra: string;
 }
+
+/** Without `-v` interfaces are not shown. kube-proxy names one only to tell pods from other clients; third parties name any. */
+function mayNameInterface({chain, to = '', source, extra}: ListedRow): boolean {
+  if (!chainsOfProxy.test(chain) && !chainsOfProxy.test(to)) return true;
+  if (!/^(?:anywhere|0\.0\.0\.0\/0|::\/0)$/.test(source)) return false;
+  return (to === 'KUBE-MARK-MASQ' && /cluster ip|external ip/i.test(extra)) || /pod traffic for|Redirect pods trying/.test(extra);
+}
+
+const chainsOfProxy =
+  /^KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|POSTROUTING|MARK-MASQ|MARK-DROP|FORWARD|FIREWALL|PROXY-FIREWALL|PROXY-CANARY|KUBELET-CANARY|LOAD-BALANCER|NODE-PORT|IPVS-.*|SOURCE-RANGES-FIREWALL|(?:PORTALS|NODEPORT)-(?:CONTAINER|HOST)|(?:SVC|SVL|SEP|EXT|FW|XLB)-.*)$/;
 
 function address(flag: string, text: string): string {
   const negated = text.startsWith('!');
-  const plain = negated ? text.slice(1) : text;
-  if (plain === 'anywhere' || /^(?:0\.0\.0\.0|::)\/0$/.test(plain)) return negated ? `! ${flag} ${plain}` : '';
-  const whole = plain.includes('/') ? plain : `${plain}/${plain.includes(':') ? 128 : 32}`;
+  const plain = (negated ? text.slice(1) : text)
+    .replace(/^(?:localhost|loopback)\/8$/, '127.0.0.0/8')
+    .replace(/^link-local\/16$/, '169.254.0.0/16');
+  if (/^(?:anywhere|0\.0\.0\.0\/0|::\/0|default)$/.test(plain)) return negated ? `! ${flag} 0/0` : '';
+  const isNumeric = /^[\d.]+$|:/.test(plain);
+  const whole = plain.includes('/') || !isNumeric ? plain : `${plain}/${plain.includes(':') ? 128 : 32}`;
   return `${negated ? '! ' : ''}${flag} ${whole}`;
 }
 
@@ -73,7 +103,10 @@ function link(flag: string, name: string): string {
   return name.startsWith('!') ? `! ${flag} ${name.slice(1)}` : `${flag} ${name}`;
 }
 
+const protocolNames: Readonly<Record<string, string>> = {6: 'tcp', 17: 'udp', 132: 'sctp', 1: 'icmp', 58: 'ipv6-icmp'};
+
 function protocolOf(text: string): string {
   if (text === 'all' || text === '0') return '';
-  return `-p ${{6: 'tcp', 17: 'udp', 132: 'sctp', 1: 'icmp', 58: 'ipv6-icmp'}[text] ?? text}`;
+  const plain = text.startsWith('!') ? text.slice(1) : text;
+  return `${plain === text ? '' : '! '}-p ${protocolNames[plain] ?? plain}`;
 }

@@ -1,21 +1,44 @@
 import type {Family} from '../../model/family.ts';
+import type {Backend} from '../../model/ruleset.ts';
 
-/** What a command line that stands above its output, as people paste both, says of it. */
+/** A command line that stands above its output, as people paste both: what it says of the output. */
 export interface ListingCommand {
   readonly family: Family;
-  /** Null for `iptables-save`, whose output names its tables. */
+  /** Null when the name of the command does not say. */
+  readonly backend: Backend | null;
+  /** Null for `iptables-save` without `-t`, whose output names its tables. */
   readonly table: string | null;
+  /** The one chain that was asked for; null for all. */
+  readonly chain: string | null;
   /** Its output went through a filter such as grep, so that rules may be missing. */
   readonly filtered: boolean;
 }
 
-/** Reads `$ sudo iptables -S -t nat | grep web`; null when a line is no such command. */
+/** Reads `user@node:~$ sudo iptables -S -t nat | grep web`; null when a line is no such command. */
 export function parseListingCommand(text: string): ListingCommand | null {
-  const found = /^(?:.*[$#%>]\s+)?(?:.*\s--\s+)?(?:sudo\s+)?(?:\S*\/)?(ip6?)tables(?:-legacy|-nft)?(-save)?((?:\s.*)?)$/.exec(text);
-  if (found === null || /^\s*-[AIDNP]\s/.test(text)) return null;
-  const [, tool, save, rest = ''] = found;
+  if (text.length > 500 || !text.includes('tables')) return null;
+  const found = command.exec(text.trim());
+  if (found === null) return null;
+  const [, tool, backend, save, rest = ''] = found;
   const [options = '', ...filters] = rest.split('|');
-  if (save === undefined && !/\s-{1,2}(?:[a-zA-Z]*[SL]\b|list)/.test(options)) return null;
+  const list = listOption.exec(options);
+  if (save === undefined && list === null) return null;
   const table = /\s(?:-t|--table)[\s=]*(\w+)/.exec(options)?.[1] ?? (save === undefined ? 'filter' : null);
-  return {family: tool === 'ip6' ? 'IPv6' : 'IPv4', table, filtered: filters.length > 0};
+  const chain = save === undefined ? (list?.[1] ?? null) : null;
+  return {
+    family: tool === 'ip6' ? 'IPv6' : 'IPv4',
+    backend: backend === undefined ? null : backend === '-nft' ? 'nft' : 'legacy',
+    ...{table, chain, filtered: filters.length > 0},
+  };
 }
+
+/** Whether a line is a command at a prompt whose output is no listing that is known, or a filtered copy of one. */
+export function isPrompt(text: string): boolean {
+  return /^(?:\[[^\]]*@[^\]]*\][$#]|[\w.-]+@[\w.-]+[^$#%>]{0,60}[$#%>]|[$%\u276f\u279c])\s+\S/.test(text);
+}
+
+const prompt = String.raw`(?:\[[^\]]*\]\s*[$#]\s*|[\w.-]+@[^$#%>]{0,80}[$#%>]\s*|[^\s$#%>]{0,40}\s?[$#%>\u276f\u279c]\s*|\+{1,2}\s+)?`;
+const wrapper = String.raw`(?:(?:sudo|kubectl|k|oc|docker|podman|crictl|nerdctl|ssh|nsenter|gcloud|minikube|kind|vagrant|multipass|lxc|time|watch|chroot|bash|sh)\s.*?\s["']?)?`;
+const command = new RegExp(`^${prompt}${wrapper}(?:\\S*/)?(ip6?)tables(-legacy|-nft)?(-save)?((?:\\s[^]*)?)$`);
+/** `-S`, `-nvL`, `-L CHAIN`, `--list-rules CHAIN`. */
+const listOption = /\s(?:-[a-zA-Z]*[SL](?![a-zA-Z]*[ADIN]\b)[a-zA-Z]*|--list(?:-rules)?)(?=\s|$|["'])(?:\s+([A-Za-z][\w.:-]*))?/;

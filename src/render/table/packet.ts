@@ -26,8 +26,14 @@ function answerObject({node, query, outcomes}: PacketAnswer): object {
   const {family, source, destination, port, protocol} = query;
   return {
     ...{schemaVersion, node, packet: {family, source, destination, port, protocol}},
-    outcomes: outcomes.map(({verdict, destination: rewritten, probability, masquerade, path, reason}) => ({
-      ...{verdict, destination: rewritten, probability: Number(probability.toFixed(9)), masquerade, path: path.map(place)},
+    outcomes: outcomes.map(({verdict, destination: rewritten, rewrittenTo, probability, masquerade, path, reason}) => ({
+      ...{
+        verdict,
+        destination: rewritten ?? rewrittenTo ?? null,
+        probability: Number(probability.toFixed(9)),
+        masquerade,
+        path: path.map(place),
+      },
       ...(reason === undefined ? {} : {reason}),
     })),
   };
@@ -38,11 +44,10 @@ function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: 
   const lines = [`${head}  ${summary(outcomes, style)}`];
   for (const [index, outcome] of outcomes.entries()) {
     const last = index === outcomes.length - 1;
-    const {probability, destination, masquerade, path, reason} = outcome;
-    const target = destination === null ? 'not rewritten' : destination;
+    const {probability, path, reason} = outcome;
     const chance = probability > 0.999999 ? '' : `${percent(probability)} `;
     const why = reason === undefined ? '' : `: ${escapeText(reason)}`;
-    lines.push(`${last ? '└─' : '├─'} ${chance}${verdictText(outcome.verdict, style)} ${target}${masquerade ? ', masqueraded' : ''}${why}`);
+    lines.push(`${last ? '└─' : '├─'} ${chance}${verdictText(outcome.verdict, style)}${targetText(outcome)}${why}`);
     const stem = last ? '  ' : '│ ';
     for (const {table, line, text} of path) {
       const first = `   ${style.dim(line === 0 ? `${escapeText(table)} (assumed)` : escapeText(`${table}:${line}`))} `;
@@ -50,6 +55,12 @@ function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: 
     }
   }
   return lines.join('\n');
+}
+
+/** Where the packet goes; of an undetermined outcome where it was rewritten to, if it was. */
+function targetText({verdict, destination, rewrittenTo, masquerade}: PacketAnswer['outcomes'][number]): string {
+  if (verdict === 'undecided') return rewrittenTo === undefined ? '' : ` after DNAT to ${rewrittenTo}`;
+  return ` ${destination ?? 'not rewritten'}${masquerade ? ', masqueraded' : ''}`;
 }
 
 function summary(outcomes: PacketAnswer['outcomes'], style: Style): string {
@@ -62,7 +73,7 @@ function verdictText(verdict: PacketAnswer['outcomes'][number]['verdict'], style
     accept: style.green('accepted'),
     reject: style.red('refused'),
     drop: style.red('dropped'),
-    undecided: style.yellow('undecided'),
+    undecided: style.yellow('undetermined'),
   };
   return texts[verdict];
 }

@@ -2,11 +2,11 @@ import {Errors} from '@oclif/core';
 import {canonicalAddress, familyOf} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
-import {askPacket, type PacketAnswer, type PacketQuery, type PacketRules} from '../../analyze/packet-query.ts';
+import {askPacket, type PacketAnswer, type PacketNode, type PacketQuery, type PacketRules} from '../../analyze/packet-query.ts';
 import {readDumps} from '../../analyze/iptables/read-dumps.ts';
 import {readNft} from '../../analyze/nftables/read-nft.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
-import {addBaseRules, isExcerpt} from '../../analyze/iptables/excerpt.ts';
+import {addBaseRules, emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {inferConfig} from '../../expect/iptables/infer-config.ts';
@@ -33,22 +33,35 @@ export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: 
   return snapshot.nodes
     .filter(({name}) => chosen(name))
     .map(node => {
-      const rules = packetRules(node, query.family, snapshot);
-      return askPacket(query, {node, rules, facts: withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? [])});
+      const facts = withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? []);
+      return askPacket(query, {node, facts, ...packetRules(node, query.family, snapshot)});
     });
 }
 
-/** All that the node holds for a family. Throws a CLIError (exit 3) when that is nothing. */
-function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): PacketRules {
-  const iptables = readDumps(node).current.get(family);
+/** All that the node holds for a family, and what of it pasted text shows. Throws a CLIError (exit 3) when that is nothing. */
+function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<PacketNode, 'rules' | 'shown'> {
+  const iptables = readDumps(node).current.get(family) ?? rulesBesideIpvs(node, family);
   const nft = readNft(node);
-  if (iptables !== undefined) return {iptables: withBaseRules(iptables, node, snapshot), nft};
+  if (iptables !== null) {
+    const rules: PacketRules = {iptables: withBaseRules(iptables, node, snapshot), nft};
+    return isExcerpt(iptables) || isPasted(snapshot) ? {rules, shown: {iptables, nft}} : {rules};
+  }
   if (nft === null || tablesOf(nft, family).length === 0)
     throw new Errors.CLIError(`node ${node.name} has no ${family} dump to walk the packet through`, {exit: 3});
-  return {iptables: null, nft};
+  return isPasted(snapshot) ? {rules: {iptables: null, nft}, shown: {iptables: null, nft}} : {rules: {iptables: null, nft}};
 }
 
-/** The rules of an excerpt in the frame in which kube-proxy hangs them. */
+/** Text without API objects may be the output of any commands: what it does not hold may be on the node. */
+function isPasted({api}: Snapshot): boolean {
+  return api.services === null && api.nodes === null;
+}
+
+/** Of a text that holds virtual servers alone, no rule of iptables was seen. */
+function rulesBesideIpvs(node: NodeDump, family: Family): Ruleset | null {
+  return node.read('ipvsadm-save') === null || readNft(node) !== null ? null : emptyRuleset(family);
+}
+
+/** The rules of an excerpt in the base rules that kube-proxy writes. */
 function withBaseRules(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Ruleset {
   if (!isExcerpt(ruleset)) return ruleset;
   const {config} = resolveProxyConfig(node, api, {}, () => inferConfig(new Map([[ruleset.family, ruleset]])));

@@ -76,10 +76,31 @@ describe('a rule of iptables -L -n reads as iptables -S prints it', () => {
       '-p tcp -m tcp --dport 1:1023 -m not-understood --text "string" -m not-understood --text "match" -j DROP',
     ],
     ['KUBE-X  all      fd00::/64            ::/0                 [goto]  /* x */', '-s fd00::/64 -m comment --comment "x" -g KUBE-X'],
+    [
+      'KUBE-SVC-A  tcp  --  anywhere             10.96.0.10           tcp dpt:domain',
+      '-d 10.96.0.10/32 -p tcp -m tcp --dport 53 -j KUBE-SVC-A',
+    ],
+    [
+      'KUBE-SVC-A  tcp  --  anywhere             web.shop.svc         tcp dpt:http-alt',
+      '-d web.shop.svc -p tcp -m tcp --dport 8080 -j KUBE-SVC-A',
+    ],
+    [
+      'KUBE-SVC-A  tcp  --  anywhere             10.96.0.10           tcp dpt:kitchen',
+      '-d 10.96.0.10/32 -p tcp -m tcp -m not-understood --text "dpt:kitchen" -j KUBE-SVC-A',
+    ],
+    ['DROP       all  -- !localhost/8          localhost/8', '! -s 127.0.0.0/8 -d 127.0.0.0/8 -j DROP'],
+    [
+      'ACCEPT     tcp  --  anywhere             anywhere             multiport dports http,https',
+      '-p tcp -m multiport --dports 80,443 -j ACCEPT',
+    ],
+    [
+      'DROP       tcp  --  0.0.0.0/0            0.0.0.0/0            tcp flags:!0x17/0x02',
+      '-p tcp -m tcp ! --tcp-flags FIN,SYN,RST,ACK SYN -j DROP',
+    ],
   ];
 
   test.each(rows)('%s', (listed, rule) => {
-    expect(rulesOf('Chain KUBE-TEST (1 references)', head, listed)).toEqual([`-A KUBE-TEST ${rule}`]);
+    expect(rulesOf('Chain KUBE-SERVICES (1 references)', head, listed)).toEqual([`-A KUBE-SERVICES ${rule}`]);
   });
 
   test('and with -v names interfaces and counts packets', () => {
@@ -107,7 +128,7 @@ describe('a listing', () => {
         '\n',
       ),
     );
-    expect(ruleset?.chain('filter', 'FORWARD')).toMatchObject({policy: 'DROP', complete: true});
+    expect(ruleset?.chain('filter', 'FORWARD')?.policy).toBe('DROP');
     expect(
       ruleset
         ?.chain('filter', 'FORWARD')
@@ -125,17 +146,22 @@ describe('a listing', () => {
       [
         '$ iptables -t nat -S',
         '-P PREROUTING ACCEPT',
+        '-P OUTPUT ACCEPT',
+        '-P POSTROUTING ACCEPT',
+        '-N KUBE-SERVICES',
         '-A PREROUTING -j KUBE-SERVICES',
         '$ iptables -S',
         '-P INPUT ACCEPT',
+        '-P FORWARD DROP',
+        '-P OUTPUT ACCEPT',
         '-N KUBE-SERVICES',
         '-A INPUT -j KUBE-SERVICES',
         '',
       ].join('\n'),
     );
     expect([...(ruleset?.tables.values() ?? [])].map(({name, complete, chains}) => [name, complete, [...chains.keys()]])).toEqual([
-      ['nat', true, ['PREROUTING']],
-      ['filter', true, ['INPUT', 'KUBE-SERVICES']],
+      ['nat', true, ['PREROUTING', 'OUTPUT', 'POSTROUTING', 'KUBE-SERVICES']],
+      ['filter', true, ['INPUT', 'FORWARD', 'OUTPUT', 'KUBE-SERVICES']],
     ]);
   });
 

@@ -1,0 +1,185 @@
+import type {Family} from '../../model/family.ts';
+import type {Backend, Chain, ChainsByName, Ruleset, StrayLine, Table} from '../../model/ruleset.ts';
+import {DumpChain} from './dump-chain.ts';
+import {familyOfRules} from './family-of-rules.ts';
+import {type MergedChain, mergeChain} from './merge-chain.ts';
+import {type Section, splitSections, isStructured} from './pasted-sections.ts';
+import type {PastedLine} from './pasted-text.ts';
+import {chainsByTable, type TableChain} from './section-tables.ts';
+import {isWholeTable} from './whole-table.ts';
+
+/**
+ * The rulesets in pasted text: what all its commands printed of one family is one ruleset. Only a table that is there whole twice is
+ * the beginning of another one. `fallback` is the family where no rule tells.
+ */
+export function pastedRulesets(lines: readonly PastedLine[], fallback: Family): readonly Ruleset[] {
+  const {sections, strays} = splitSections(lines);
+  const groups: Group[] = [];
+  for (const part of sections.flatMap(section => placed(section, sections, fallback))) groupFor(groups, part).parts.push(part);
+  const rulesets = groups.map(group => rulesetOf(group));
+  const [first] = rulesets;
+  return first === undefined ? [] : [{...first, strays: inOrder([...first.strays, ...strays])}, ...rulesets.slice(1)];
+}
+
+/** What one section shows of one table. */
+interface Part {
+  readonly family: Family;
+  readonly backend: Backend | null;
+  readonly table: string;
+  readonly section: Section;
+  readonly chains: readonly TableChain[];
+}
+
+interface Group {
+  readonly family: Family;
+  backend: Backend | null;
+  readonly parts: Part[];
+}
+
+function placed(section: Section, all: readonly Section[], fallback: Family): readonly Part[] {
+  const family = section.origin.family ?? familyIn(section) ?? onlyFamily(all) ?? fallback;
+  const {backend} = section.origin;
+  return [...Map.groupBy(chainsByTable(section), ({table}) => table)].map(([table, chains]) => ({family, backend, table, section, chains}));
+}
+
+function familyIn({chains}: Section): Family | null {
+  for (const {rules} of chains.values()) {
+    for (const {text} of rules) {
+      const family = familyOfRules(text);
+      if (family !== null) return family;
+    }
+  }
+  return null;
+}
+
+/** The family of a section that does not tell is that of all others. */
+function onlyFamily(sections: readonly Section[]): Family | null {
+  const families = new Set(sections.flatMap(section => section.origin.family ?? familyIn(section) ?? []));
+  const [only] = families;
+  return families.size === 1 ? (only ?? null) : null;
+}
+
+function groupFor(groups: Group[], part: Part): Group {
+  const known = groups.find(
+    group =>
+      group.family === part.family &&
+      (group.backend === null || part.backend === null || group.backend === part.backend) &&
+      !group.parts.some(other => isSecondListing(other, part)),
+  );
+  if (known === undefined) {
+    const group: Group = {family: part.family, backend: part.backend, parts: []};
+    groups.push(group);
+    return group;
+  }
+  known.backend ??= part.backend;
+  return known;
+}
+
+/** A table has each of its base chains once. */
+function isSecondListing(before: Part, part: Part): boolean {
+  if (before.table !== part.table || before.section === part.section) return false;
+  if (before.section.header !== null && part.section.header !== null) return true;
+  const base = new Set(before.chains.flatMap(({chain}) => (chain.declared && chain.policy !== null ? [chain.name] : [])));
+  return (
+    part.section.origin.chain === null &&
+    part.chains.some(({chain}) => chain.policy !== null && base.has(chain.name)) &&
+    before.section.origin.chain === null
+  );
+}
+
+function rulesetOf({family, backend, parts}: Group): Ruleset {
+  const strays: StrayLine[] = [];
+  const tables = new Map<string, Table>();
+  for (const [name, ofTable] of Map.groupBy(parts, ({table}) => table)) tables.set(name, tableOf(name, ofTable, strays));
+  const all = [...tables.values()];
+  const chains = all.flatMap(table => [...table.chains.values()]);
+  const toolVersion = parts.find(({section}) => section.origin.toolVersion !== null)?.section.origin.toolVersion ?? null;
+  return {
+    ...{family, backend, toolVersion, strays: inOrder(strays), cut: null, tables},
+    ruleCount: chains.reduce((sum, chain) => sum + chain.ruleCount, 0),
+    chainCount: chains.length,
+    hasTable: name => tables.has(name),
+    forgetting: (_, work) => work(),
+    chain: (table, name) => tables.get(table)?.chains.get(name),
+  };
+}
+
+function tableOf(name: string, parts: readonly Part[], strays: StrayLine[]): Table {
+  const byChain = Map.groupBy(
+    parts.flatMap(({chains}) => chains),
+    ({chain}) => chain.name,
+  );
+  const chains = [...byChain].map(([chain, shown]) => mergeChain(chain, shown));
+  for (const {repeated} of chains) strays.push(...repeated);
+  const sections = parts.map(({section}) => section);
+  const complete = isWholeTable(name, chains, sections.filter(isStructured)) && sections.some(isStructured);
+  return {name, complete, chains: new PastedChains(name, chains, complete)};
+}
+
+function inOrder(strays: readonly StrayLine[]): readonly StrayLine[] {
+  return strays.toSorted((a, b) => a.line - b.line);
+}
+
+/** The chains of a table of pasted text, in the order in which they are shown first. */
+class PastedChains implements ChainsByName {
+  readonly #chains: readonly Chain[];
+  readonly #places: ReadonlyMap<string, number>;
+
+  constructor(table: string, chains: readonly MergedChain[], complete: boolean) {
+    const store = {
+      table: {name: table},
+      nameOf: (index: number) => chains[index]?.name ?? '',
+      policyOf: (index: number) => chains[index]?.policy ?? null,
+      isComplete: (index: number) => complete || (chains[index]?.isWhole ?? false),
+      ruleCountOf: (index: number) => chains[index]?.rules.length ?? 0,
+      textAt: (index: number) =>
+        store
+          .linesOf(index)
+          .map(({text}) => text)
+          .join('\n'),
+      linesOf: (index: number) => (chains[index]?.rules ?? []).map(({text, line}) => ({text: withoutCounters(text), line})),
+    };
+    this.#chains = chains.map((_, index) => new DumpChain(store, index));
+    this.#places = new Map(chains.map(({name}, index) => [name, index]));
+  }
+
+  get size(): number {
+    return this.#chains.length;
+  }
+
+  get(name: string): Chain | undefined {
+    return this.#chains[this.placeOf(name)];
+  }
+
+  has(name: string): boolean {
+    return this.#places.has(name);
+  }
+
+  keys(): Iterable<string> {
+    return this.#places.keys();
+  }
+
+  values(): Iterable<Chain> {
+    return this.#chains;
+  }
+
+  startingWith(...prefixes: readonly string[]): Iterable<Chain> {
+    return this.#chains.filter(({name}) => prefixes.some(prefix => name.startsWith(prefix)));
+  }
+
+  placeOf(name: string): number {
+    return this.#places.get(name) ?? -1;
+  }
+
+  at(place: number): Chain | undefined {
+    return this.#chains[place];
+  }
+
+  textAt(place: number): string {
+    return this.#chains[place]?.text() ?? '';
+  }
+}
+
+function withoutCounters(text: string): string {
+  return text.replace(/^\[\d+:\d+\]\s*/, '');
+}

@@ -1,0 +1,80 @@
+import type {MergedChain} from './merge-chain.ts';
+import type {Section} from './pasted-sections.ts';
+import {targetOf} from './section-tables.ts';
+
+/**
+ * Whether chains are a whole table: its base chains are there, every chain that a rule jumps to, and as many jumps to each as the
+ * listing counts. People leave rules out and say nothing of it.
+ */
+export function isWholeTable(table: string, chains: readonly MergedChain[], sections: readonly Section[]): boolean {
+  if (sections.some(({hasGaps, origin}) => hasGaps || (origin.filtered && origin.isCommand))) return false;
+  const byName = new Map(chains.map(chain => [chain.name, chain]));
+  const isDump = sections.every(({header, committed}) => header !== null && committed);
+  if (!isDump && !(baseChains[table] ?? []).every(name => byName.get(name)?.policy != null)) return false;
+  if (chains.some(({declared, isContradicted}) => !declared || isContradicted)) return false;
+  const jumps = countJumps(chains);
+  return (
+    [...jumps.keys()].every(name => byName.has(name) || isTarget(name)) &&
+    chains.every(({name, references}) => references === null || references === (jumps.get(name) ?? 0))
+  );
+}
+
+function countJumps(chains: readonly MergedChain[]): ReadonlyMap<string, number> {
+  const jumps = new Map<string, number>();
+  for (const {rules} of chains) {
+    for (const {text} of rules) {
+      const target = targetOf(text);
+      if (target !== '') jumps.set(target, (jumps.get(target) ?? 0) + 1);
+    }
+  }
+  return jumps;
+}
+
+/** Chains without which a listing is none of the whole table; kernels before 2.6.36 have no INPUT in nat. */
+const baseChains: Readonly<Record<string, readonly string[]>> = {
+  nat: ['PREROUTING', 'OUTPUT', 'POSTROUTING'],
+  filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+  mangle: ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'],
+  raw: ['PREROUTING', 'OUTPUT'],
+  security: ['INPUT', 'FORWARD', 'OUTPUT'],
+};
+
+const targets = new Set([
+  ...[
+    'ACCEPT',
+    'DROP',
+    'RETURN',
+    'QUEUE',
+    'REJECT',
+    'DNAT',
+    'SNAT',
+    'MASQUERADE',
+    'REDIRECT',
+    'NETMAP',
+    'MARK',
+    'CONNMARK',
+    'LOG',
+    'NFLOG',
+  ],
+  ...[
+    'ULOG',
+    'AUDIT',
+    'TRACE',
+    'TCPMSS',
+    'TCPOPTSTRIP',
+    'TOS',
+    'DSCP',
+    'CLASSIFY',
+    'SET',
+    'CHECKSUM',
+    'SECMARK',
+    'CONNSECMARK',
+    'TTL',
+    'HL',
+  ],
+  ...['LED', 'IDLETIMER', 'RATEEST', 'HMARK', 'ECN', 'TEE', 'NOTRACK', 'CT', 'NFQUEUE', 'TPROXY', 'SYNPROXY', 'SNPT', 'DNPT', 'CLUSTERIP'],
+]);
+
+function isTarget(name: string): boolean {
+  return targets.has(name);
+}

@@ -1,0 +1,33 @@
+/** The law of `forms.test.ts` on every capture, with each of the tools. */
+import {expect, test} from 'vitest';
+import {captureNames} from '../fixtures.ts';
+import {describeWith} from '../require.ts';
+import {iptablesBreaches, nftBreaches} from './law.ts';
+
+describeWith(['root', 'netns', 'iptables-nft', 'iptables-legacy', 'nft', 'ipset'], 'every capture answers alike in every form', () => {
+  const captures = captureNames('healthy', 'settings', 'eras', 'faults', 'ipvs');
+
+  test.each(captures.map((capture, index) => [capture, index % 2 === 0 ? 'iptables-nft' : 'iptables-legacy'] as const))(
+    '%s, listed by %s',
+    async (capture, tool) => {
+      expect(await iptablesBreaches(capture, tool)).toEqual([]);
+    },
+    300_000,
+  );
+
+  test.each(captures.map((capture, index) => [capture, index % 2 === 0 ? 'ip6tables-legacy' : 'ip6tables-nft'] as const))(
+    '%s, listed by %s',
+    async (capture, tool) => {
+      expect(await iptablesBreaches(capture, tool)).toEqual([]);
+    },
+    300_000,
+  );
+
+  test.each(captureNames('nftables'))(
+    '%s, listed by nft',
+    async capture => {
+      expect(await nftBreaches(capture)).toEqual([]);
+    },
+    300_000,
+  );
+});

@@ -1,0 +1,66 @@
+import {expect} from 'vitest';
+import type {NodeDump} from '../../src/model/snapshot.ts';
+import {loadRules} from '../e2e/kernel/load-rules.ts';
+import {Namespace} from '../e2e/kernel/namespace.ts';
+import {loadNft} from '../e2e/kernel/load-nft.ts';
+import {snapshotOf} from '../fixtures.ts';
+import {answerText, askText, breach, type Question} from './ask.ts';
+import {type Form, listForms, listNftForms, type Tool} from './forms.ts';
+import {questionsFor} from './questions.ts';
+
+const quiet = ['-e', 'process.send({done: null}); process.on("disconnect", () => process.exit())'];
+
+/** Loads the iptables rules of a node into the kernel and holds every form against the dump. Gives what breaks the law. */
+export async function iptablesBreaches(capture: string, tool: Tool): Promise<readonly string[]> {
+  await using node = await Namespace.open(quiet);
+  const dump = await nodeOf(capture);
+  const family = tool.startsWith('ip6') ? 'IPv6' : 'IPv4';
+  const backend = tool.endsWith('-nft') ? 'nft' : 'legacy';
+  const sets = dump.read('ipset-save')?.toString();
+  if (sets !== undefined) node.run('ipset', ['restore'], sets);
+  loadRules(node, backend, {family, dump: dump.read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')?.toString() ?? ''});
+  const save = node.run(`${tool}-save`, []);
+  return breaches(listForms(node, tool), save, questionsFor(save, family));
+}
+
+/** The same for nftables. */
+export async function nftBreaches(capture: string): Promise<readonly string[]> {
+  await using node = await Namespace.open(quiet);
+  loadNft(node, await nodeOf(capture));
+  // The rules of iptables that are beside those of kube-proxy have their own forms.
+  for (const table of node.run('nft', ['list', 'tables']).matchAll(/^table (ip6? (?:nat|filter|mangle|raw))$/gm))
+    node.run('nft', ['delete', 'table', ...(table[1] ?? '').split(' ')]);
+  const ruleset = node.run('nft', ['list', 'ruleset']);
+  return breaches(
+    listNftForms(node),
+    ruleset,
+    questionsFor(ruleset, 'IPv4').filter(({destination}) => !destination.includes(':')),
+  );
+}
+
+async function nodeOf(capture: string): Promise<NodeDump> {
+  const {nodes} = await snapshotOf(capture);
+  const [node] = nodes;
+  if (node === undefined) throw new Error(`${capture} has no node`);
+  return node;
+}
+
+async function breaches(forms: readonly Form[], dump: string, questions: readonly Question[]): Promise<readonly string[]> {
+  const expected = await askText(dump, questions);
+  expect(expected.some(answer => !answer.has('undecided'))).toBe(true);
+  const found: string[] = [];
+  for (const {name, text, isWhole} of forms) {
+    const answers = await askText(text, questions);
+    for (const [index, question] of questions.entries()) {
+      const [answer, right] = [answers[index], expected[index]];
+      if (answer === undefined || right === undefined) throw new Error('a question has no answer');
+      const wrong =
+        breach(answer, right) ??
+        (isWhole && answerText(answer) !== answerText(right)
+          ? `${answerText(answer)}, though the form shows that it is ${answerText(right)}`
+          : null);
+      if (wrong !== null) found.push(`${name}: ${question.source} to ${question.destination} ${question.port}: ${wrong}`);
+    }
+  }
+  return found;
+}
