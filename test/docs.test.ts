@@ -5,6 +5,8 @@ import process from 'node:process';
 import {execa} from 'execa';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import Agent from '../src/cli/commands/agent.ts';
+import Check from '../src/cli/commands/check.ts';
 import {commandLinesOf, docPages, readPage, type ShownRun, shownRunsOf} from './doc-pages.ts';
 import {capturePath} from './fixtures.ts';
 import {parseCommandLine} from './parse-command-line.ts';
@@ -138,6 +140,14 @@ describe('commands in the pages', () => {
     const {stderr, exitCode} = await run(line.replace(/--wait \S+/, '--wait 1s'));
     expect(line.includes('--wait') ? '' : stderr).toBe('');
     expect([0, 1]).toContain(exitCode);
+  });
+
+  test('every flag that docs/agents.md lists is one of agent or check', () => {
+    const listed = [...readPage('docs/agents.md').matchAll(/^\| (`--[^|]*) \|/gm)].flatMap(([, cell = '']) =>
+      [...cell.matchAll(/`--([\w-]+)/g)].map(([, name = '']) => name),
+    );
+    expect(listed).toContain('settle');
+    expect(Object.keys({...Agent.flags, ...Check.flags})).toEqual(expect.arrayContaining(listed));
   });
 
   test('the formats in docs/formats.md are those of each command', async () => {

@@ -33,7 +33,7 @@ export default class Agent extends BaseCommand {
       helpValue: 'DURATION',
       helpGroup,
     }),
-    resolve: Flags.string({
+    settle: Flags.string({
       description: 'how long kube-proxy may take to follow a change: the node is judged this long after one',
       default: '15s',
       helpValue: 'DURATION',
@@ -52,7 +52,7 @@ export default class Agent extends BaseCommand {
     if (listen === null) throw new Errors.CLIError(`--listen ${flags.listen}: write ADDRESS:PORT or :PORT`, {exit: 2});
     const durations = {
       intervalMs: durationOf('--interval', flags.interval, 1000),
-      gracePeriodMs: durationOf('--settle', flags.resolve, 0),
+      gracePeriodMs: durationOf('--settle', flags.settle, 0),
       timeoutMs: durationOf('--node-timeout', flags['node-timeout'], 1000),
     };
     const {overrides = {}} = evaluationOptions(flags);
