@@ -8,6 +8,7 @@ const layers = {
   compare: ['model', 'parse'],
   trace: ['model', 'parse'],
   analyze: ['model', 'parse', 'expect', 'compare', 'trace'],
+  preview: ['model', 'parse', 'expect', 'compare', 'trace', 'analyze'],
   checks: ['model', 'parse', 'expect', 'compare', 'trace', 'analyze'],
   diagnosis: ['model', 'parse', 'expect', 'compare', 'trace', 'analyze', 'checks'],
   diff: ['model', 'parse', 'expect', 'analyze'],

@@ -10,6 +10,7 @@ export const commandModules: Readonly<Record<string, () => Promise<{readonly def
   diff: () => import('./commands/diff.ts'),
   explain: () => import('./commands/explain.ts'),
   packet: () => import('./commands/packet.ts'),
+  rules: () => import('./commands/rules.ts'),
   trace: () => import('./commands/trace.ts'),
   watch: () => import('./commands/watch.ts'),
 };

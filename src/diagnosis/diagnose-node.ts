@@ -2,17 +2,14 @@ import type {NodeContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
-import {inferConfig, type InferredConfig} from '../expect/iptables/infer-config.ts';
-import {inferNftConfig} from '../expect/nftables/infer-nft-config.ts';
-import {inferIpvsConfig} from '../expect/ipvs/infer-ipvs-config.ts';
 import {addressesProblem, nodeFacts} from '../expect/node-facts.ts';
 import {resolveProxyConfig} from '../expect/proxy-config.ts';
-import {type Dumps, readDumps} from '../analyze/iptables/read-dumps.ts';
-import {kubeProxyTables, readNft} from '../analyze/nftables/read-nft.ts';
+import {readDumps} from '../analyze/iptables/read-dumps.ts';
+import {readNft} from '../analyze/nftables/read-nft.ts';
+import {seenConfig} from '../analyze/seen-config.ts';
 import {analyzeNode} from '../analyze/analyze-node.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Finding} from '../model/finding.ts';
-import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeReport} from '../model/report.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
@@ -64,14 +61,6 @@ export function diagnoseNode(node: NodeDump, {api, view, services, options}: Nod
     proxy: {version: analysis.config.version.value, gates: config.featureGates.value},
     traces: analysis.traces.length === 0 ? [] : structuredClone(countTraces(analysis.traces, node)),
   };
-}
-
-/** What the node's rules show of its kube-proxy: those of iptables first, which a node of nftables mode may hold for other ends. */
-function seenConfig(rulesets: Dumps['current'], nft: () => NftRuleset | null): InferredConfig {
-  const ipvs = inferIpvsConfig(rulesets);
-  if (ipvs !== null) return ipvs;
-  const seen = inferConfig(rulesets);
-  return Object.keys(seen).length === 0 ? inferNftConfig(kubeProxyTables(nft())) : seen;
 }
 
 /** A dump is not read before somebody asks, and then once. */

@@ -34,6 +34,19 @@ export function baseSets(context: NodeContext): readonly SetShape[] {
   ];
 }
 
+/** The comments of the shared sets and maps. */
+export const setComments: Readonly<Record<string, string>> = {
+  'cluster-ips': 'Active ClusterIPs',
+  'nodeport-ips': 'IPs that accept NodePort traffic',
+  'hairpin-connections': 'service hairpin connections',
+  'no-endpoint-services': 'vmap to drop or reject packets to services with no endpoints',
+  'no-endpoint-nodeports': 'vmap to drop or reject packets to service nodeports with no endpoints',
+  'firewall-ips': 'destinations that are subject to LoadBalancerSourceRanges',
+  'service-ips': 'ClusterIP, ExternalIP and LoadBalancer IP traffic',
+  'service-nodeports': 'NodePort traffic',
+  [localhostRejectMap]: 'localhost NodePorts rejected by kube-proxy',
+};
+
 /** The addresses that node ports answer on; null where it is all of them, and the set is not there. */
 export function nodePortIPs(context: NodeContext): readonly string[] | null {
   return nodePortDestinations(context);

@@ -74,3 +74,8 @@ export const maxCommentBytes = 128;
 export function handlesLocalhostNodePorts(version: KubeProxyVersion, gates: FeatureGates): boolean {
   return version.minor >= 37 && isGateOn(gates, 'KubeProxyNFTablesLocalhostNodePorts', false);
 }
+
+/** 1.29 wrote no comments on tables, chains and sets with the nft of its image. */
+export function commentsObjects(version: KubeProxyVersion): boolean {
+  return version.minor >= 30;
+}

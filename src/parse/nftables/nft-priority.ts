@@ -13,3 +13,17 @@ export function nftPriority(text: string, family: NftFamily): number | null {
   const base = word === undefined ? 0 : (known[word] ?? 0);
   return base + (sign === '-' ? -1 : 1) * Number(digits ?? 0);
 }
+
+/** A priority of the families `ip` and `ip6` as nft lists it: by the nearest word of the hook within 10, else as a number. */
+export function priorityText(priority: number, hook: string): string {
+  const near = Object.entries(words).find(([word, base]) => isWordOf(hook, word) && Math.abs(priority - base) <= 10);
+  if (near === undefined) return String(priority);
+  const [word, base] = near;
+  const offset = priority - base;
+  return offset === 0 ? word : `${word} ${offset < 0 ? '-' : '+'} ${Math.abs(offset)}`;
+}
+
+function isWordOf(hook: string, word: string): boolean {
+  if (word === 'dstnat') return hook === 'prerouting';
+  return word !== 'srcnat' || hook === 'postrouting';
+}

@@ -1,0 +1,133 @@
+import {Args, Errors, Flags} from '@oclif/core';
+import {ClusterView} from '../../expect/cluster/cluster-view.ts';
+import type {ExpectedRules} from '../../model/expected-rules.ts';
+import {families} from '../../model/family.ts';
+import type {Snapshot} from '../../model/snapshot.ts';
+import {nodeSetup} from '../../preview/node-setup.ts';
+import {expectedRules, writableModes} from '../../preview/rules/expected-rules.ts';
+import {escapeText} from '../../render/escape.ts';
+import {formatOfMode, formatsOfMode, type RulesFormat, rulesRenderers} from '../../render/rules/index.ts';
+import {evaluationOptions} from '../../run/options/evaluation-options.ts';
+import {chooseRulesNode} from '../../run/rules/choose-rules-node.ts';
+import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
+import {selectServices} from '../../run/scope/select-services.ts';
+import {connectionFlags} from '../options/connection-flags.ts';
+import {outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {manifestFlags} from '../options/manifest-flags.ts';
+import {BaseCommand} from './base-command.ts';
+
+export default class Rules extends BaseCommand {
+  static override summary = 'Print the rules kube-proxy should write for Services on a node';
+  static override description =
+    `Computes the rules from the API objects; nothing on a node is read. The text is what iptables-restore --noflush, nft -f or ipvsadm-restore loads.
+With -f alone only the manifests are read; --from or --context adds them to a bundle or a cluster.
+Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
+  static override examples = [
+    '<%= config.bin %> rules -A --for-node node-a --from bundle.tgz',
+    '<%= config.bin %> rules shop/web --for-node node-a --proxy-mode nftables --kube-proxy-version v1.37.0',
+    '<%= config.bin %> rules -f service.yaml --endpoint 10.244.1.5:8080@node-a --for-node node-a',
+  ];
+  static override strict = false;
+  static override args = {
+    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
+  };
+  static override flags = {
+    ...scopeFlags,
+    from: sourceFlags.from,
+    'for-node': Flags.string({description: 'write the rules of this node', aliases: ['node'], helpValue: 'NODE', helpGroup: 'NODES'}),
+    ...manifestFlags,
+    family: Flags.string({description: 'print one family only', options: ['IPv4', 'IPv6'], helpGroup: 'OUTPUT'}),
+    ...connectionFlags,
+    ...settingFlags,
+    'output-file': outputFlags['output-file'],
+    quiet: outputFlags.quiet,
+    'no-progress': outputFlags['no-progress'],
+    output: Flags.string({
+      char: 'o',
+      description: 'output format; by default that of the proxy mode',
+      options: Object.keys(rulesRenderers),
+      helpGroup: 'OUTPUT',
+    }),
+  };
+
+  async run(): Promise<void> {
+    const {flags, argv} = await this.parse(Rules);
+    const {snapshot, notes} = withPlannedObjects(await this.#snapshot(flags), flags);
+    if (snapshot.api.services === null) throw new Errors.CLIError('the Services could not be read', {exit: 3});
+    const input = {
+      names: argv as string[],
+      namespace: flags.namespace,
+      allNamespaces: flags['all-namespaces'] ?? false,
+      selector: flags.selector,
+    };
+    const {selects} = selectServices(input, snapshot.api);
+    const node = chooseRulesNode(snapshot, flags['for-node'], isOfManifestsAlone(flags));
+    const {overrides = {}} = evaluationOptions(flags);
+    const setup = nodeSetup({node, api: snapshot.api, view: new ClusterView(snapshot.api), overrides});
+    const mode = setup.config.mode.value;
+    if (!writableModes.includes(mode))
+      throw new Errors.CLIError(escapeText(`there are no rules for proxy mode "${mode}": it must be one of ${writableModes.join(', ')}`), {
+        exit: 2,
+      });
+    const wanted = flags.family === undefined ? families : families.filter(family => family === flags.family);
+    const rules = expectedRules({
+      setup,
+      families: wanted,
+      isWanted: ({object}) => selects(object),
+      notes: [...notes, ...settingNotes(setup)],
+    });
+    this.print(render(rules, flags.output as RulesFormat | undefined), flags['output-file']);
+  }
+
+  async #snapshot(
+    flags: Parameters<BaseCommand['withCluster']>[0] & {
+      readonly from?: string | undefined;
+      readonly filename?: readonly string[] | undefined;
+    },
+  ): Promise<Snapshot> {
+    if (flags.from !== undefined) return this.snapshot(flags.from);
+    if (isOfManifestsAlone(flags)) return emptySnapshot;
+    const {readApi} = await import('../../run/rules/read-api.ts');
+    return this.withCluster(flags, ({cluster}) => readApi(cluster));
+  }
+}
+
+function isOfManifestsAlone({
+  from,
+  context,
+  kubeconfig,
+  filename = [],
+}: {
+  readonly from?: string | undefined;
+  readonly context?: string | undefined;
+  readonly kubeconfig?: string | undefined;
+  readonly filename?: readonly string[] | undefined;
+}): boolean {
+  return filename.length > 0 && from === undefined && context === undefined && kubeconfig === undefined;
+}
+
+const emptySnapshot: Snapshot = {
+  ...{origin: 'manifests', nodes: [], problems: []},
+  api: {services: [], endpointSlices: [], endpoints: null, nodes: null, pods: null, configMaps: null},
+};
+
+/** What the rules depend on and was not found. */
+function settingNotes({config, facts}: ReturnType<typeof nodeSetup>): readonly string[] {
+  const {version, clusterCIDRs, detectLocalMode} = config;
+  return [
+    ...(version.value.guessed
+      ? [`the version of kube-proxy is not known: these are the rules of 1.${version.value.minor} (--kube-proxy-version)`]
+      : []),
+    ...(detectLocalMode.value === 'ClusterCIDR' && clusterCIDRs.value.length === 0 && clusterCIDRs.source === 'kube-proxy default'
+      ? ['no clusterCIDR is known: no rule distinguishes pods from other clients (--cluster-cidr)']
+      : []),
+    ...(facts.hostIPs.length === 0 ? [`the addresses of ${facts.name} are not known: add its Node with -f`] : []),
+  ];
+}
+
+function render(rules: ExpectedRules, format: RulesFormat = formatOfMode[rules.proxyMode] ?? 'json'): string {
+  const possible = formatsOfMode[rules.proxyMode] ?? [];
+  if (!possible.includes(format))
+    throw new Errors.CLIError(`-o ${format} has nothing of ${rules.proxyMode} mode: it must be one of ${possible.join(', ')}`, {exit: 2});
+  return rulesRenderers[format](rules);
+}

@@ -1,0 +1,70 @@
+import {readDumps, type Dumps} from '../analyze/iptables/read-dumps.ts';
+import {hostFacts, type IpvsState, readIpvsState} from '../analyze/ipvs/ipvs-state.ts';
+import {readNft} from '../analyze/nftables/read-nft.ts';
+import {resolveNftVersion} from '../analyze/nftables/resolve-nft-version.ts';
+import {resolveVersion} from '../analyze/iptables/resolve-version.ts';
+import {seenConfig} from '../analyze/seen-config.ts';
+import type {ClusterView} from '../expect/cluster/cluster-view.ts';
+import {nodeFacts} from '../expect/node-facts.ts';
+import {type ConfigOverrides, resolveProxyConfig} from '../expect/proxy-config.ts';
+import {families} from '../model/family.ts';
+import type {NftRuleset} from '../model/nft-ruleset.ts';
+import type {NodeFacts} from '../model/node-facts.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+
+/** One node with all that its kube-proxy's rules follow from. Dumps are parsed once, when they are first asked for. */
+export interface NodeSetup {
+  readonly node: NodeDump;
+  readonly api: ApiObjects;
+  readonly view: ClusterView;
+  readonly config: ProxyConfig;
+  readonly facts: NodeFacts;
+  readonly dumps: Dumps;
+  readonly nft: () => NftRuleset | null;
+  readonly ipvs: () => IpvsState;
+  /** The addresses of kube-ipvs0. */
+  readonly bound: () => readonly string[];
+  /** The node without kube-ipvs0. */
+  readonly hostFacts: () => NodeFacts;
+}
+
+export interface NodeSetupInput {
+  readonly node: NodeDump;
+  readonly api: ApiObjects;
+  readonly view: ClusterView;
+  readonly overrides: ConfigOverrides;
+}
+
+/** Reads the settings of a node's kube-proxy; where only its rules show them or its version, those. */
+export function nodeSetup({node, api, view, overrides}: NodeSetupInput): NodeSetup {
+  const dumps = readDumps(node);
+  const nft = onceAsked(() => readNft(node));
+  const ipvs = onceAsked(() => readIpvsState(node));
+  const {config: given} = resolveProxyConfig(node, api, overrides, () => seenConfig(dumps.current, nft));
+  const facts = nodeFacts(node, api);
+  const base = {node, api, view, facts, dumps, nft, ipvs, bound: () => ipvs().bound ?? []};
+  const config = resolvedConfig({...base, config: given});
+  const ports = (): readonly Parameters<typeof hostFacts>[2][number][] => {
+    const proxy = {version: config.version.value, gates: config.featureGates.value};
+    return families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
+  };
+  return {...base, config, hostFacts: onceAsked(() => hostFacts(facts, ipvs(), ports(), config.version.value))};
+}
+
+function resolvedConfig({node, api, view, config, facts, dumps, nft}: Omit<NodeSetup, 'hostFacts' | 'ipvs' | 'bound'>): ProxyConfig {
+  if (api.services === null) return config;
+  const input = {node, api, view, config, facts, dumps, nft, traces: () => false};
+  if (config.mode.value === 'iptables' && dumps.current.size > 0) return resolveVersion(input, dumps.current).config;
+  const ruleset = config.mode.value === 'nftables' ? nft() : null;
+  return ruleset === null ? config : resolveNftVersion(input, ruleset);
+}
+
+/** Computed when somebody first asks, and then once. */
+export function onceAsked<T>(make: () => T): () => T {
+  let made: {readonly value: T} | null = null;
+  return () => {
+    made ??= {value: make()};
+    return made.value;
+  };
+}

@@ -1,0 +1,52 @@
+import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
+import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
+import {expectTable} from '../../expect/nftables/expect-table.ts';
+import {tableId} from '../../expect/nftables/expected-table.ts';
+import type {ExpectedRules, FamilyRules} from '../../model/expected-rules.ts';
+import type {Family} from '../../model/family.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import type {NodeSetup} from '../node-setup.ts';
+import {iptablesTables} from './iptables-tables.ts';
+import {ipvsTables, ipvsText} from './ipvs-text.ts';
+import {nftTableText} from './nft-table-text.ts';
+
+export interface ExpectedRulesInput {
+  readonly setup: NodeSetup;
+  readonly families: readonly Family[];
+  readonly isWanted: (port: ServicePort) => boolean;
+  readonly notes?: readonly string[];
+}
+
+/** What kube-proxy should write on a node for the wanted Service ports, in the mode that it runs in. */
+export function expectedRules({setup, families, isWanted, notes = []}: ExpectedRulesInput): ExpectedRules {
+  const {node, config} = setup;
+  return {
+    node: node.name,
+    proxyMode: config.mode.value,
+    kubeProxyVersion: config.version.value.text === 'unknown' ? `v1.${config.version.value.minor}` : config.version.value.text,
+    notes,
+    families: families.map(family => familyRules(setup, family, isWanted)),
+  };
+}
+
+/** The modes whose rules can be written. */
+export const writableModes: readonly string[] = ['iptables', 'nftables', 'ipvs'];
+
+function familyRules(setup: NodeSetup, family: Family, isWanted: (port: ServicePort) => boolean): FamilyRules {
+  const {config, view, facts} = setup;
+  const none = {family, iptables: [], nftables: null, ipvs: null};
+  switch (config.mode.value) {
+    case 'nftables': {
+      const table = setup.nft()?.tables.get(tableId(family)) ?? null;
+      return {...none, nftables: nftTableText(expectTable({view, config, facts, family, table}), isWanted)};
+    }
+    case 'ipvs': {
+      const expected = expectIpvs({view, config, facts: setup.hostFacts(), family, bound: setup.bound()});
+      return {...none, iptables: ipvsTables(expected, isWanted), ipvs: ipvsText(expected, isWanted)};
+    }
+    default: {
+      const ruleset = setup.dumps.current.get(family) ?? null;
+      return {...none, iptables: iptablesTables(expectRuleset({view, config, facts, family, ruleset}), isWanted)};
+    }
+  }
+}

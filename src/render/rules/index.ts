@@ -1,0 +1,72 @@
+import type {ExpectedRules, FamilyRules, IpvsText, NftChainText, NftSetText, NftTableText, RuleTable} from '../../model/expected-rules.ts';
+import {escapeUnsafe} from '../escape.ts';
+import {schemaVersion, toJson} from '../json.ts';
+
+/** The formats of `rules`: each is what a tool loads. */
+export const rulesRenderers: Readonly<Record<RulesFormat, (rules: ExpectedRules) => string>> = {
+  'iptables-save': rules => render(rules, family => iptablesSave(family.iptables)),
+  nft: rules => render(rules, ({nftables}) => (nftables === null ? '' : nftText(nftables))),
+  'ipvsadm-save': rules => escapeUnsafe(rules.families.flatMap(({ipvs}) => ipvs?.virtualServers ?? []).join('\n')),
+  json: ({node, proxyMode, kubeProxyVersion, notes, families}) =>
+    toJson({schemaVersion, node, proxyMode, kubeProxyVersion, notes, families: families.map(familyObject)}),
+};
+
+export type RulesFormat = 'iptables-save' | 'nft' | 'ipvsadm-save' | 'json';
+
+/** The format in which a mode's rules are loaded. */
+export const formatOfMode: Readonly<Record<string, RulesFormat>> = {iptables: 'iptables-save', nftables: 'nft', ipvs: 'ipvsadm-save'};
+
+/** The formats that say something of a mode; IPVS mode has iptables rules around its virtual servers. */
+export const formatsOfMode: Readonly<Record<string, readonly RulesFormat[]>> = {
+  iptables: ['iptables-save', 'json'],
+  nftables: ['nft', 'json'],
+  ipvs: ['ipvsadm-save', 'iptables-save', 'json'],
+};
+
+function render({node, proxyMode, kubeProxyVersion, families, notes}: ExpectedRules, text: (family: FamilyRules) => string): string {
+  const heading = (family: string): string => `# ${family}: what kube-proxy ${kubeProxyVersion} in ${proxyMode} mode writes on ${node}`;
+  const remarks = notes.map(note => `# ${note}\n`).join('');
+  return escapeLines(remarks + families.map(one => `${heading(one.family)}\n${text(one)}`).join('\n'));
+}
+
+/** nft indents with tabs. */
+function escapeLines(text: string): string {
+  return text.split('\t').map(escapeUnsafe).join('\t');
+}
+
+/** Built-in chains are not declared: that would set their policy. */
+function iptablesSave(tables: readonly RuleTable[]): string {
+  return tables
+    .map(({name, chains}) => {
+      const declarations = chains.filter(chain => chain.name.startsWith('KUBE-')).map(chain => `:${chain.name} - [0:0]`);
+      return [`*${name}`, ...declarations, ...chains.flatMap(({rules}) => rules), 'COMMIT'].join('\n');
+    })
+    .join('\n');
+}
+
+function nftText({table, comment, counters, sets, chains}: NftTableText): string {
+  const parts = [
+    ...counters.map(name => block(`counter ${name}`, ['packets 0 bytes 0'])),
+    ...sets.map(setText),
+    ...chains.map(({name, properties, rules}: NftChainText) => block(`chain ${name}`, [...properties, ...rules])),
+  ];
+  return `table ${table} {\n${comment === null ? '' : `\tcomment "${comment}"\n`}${parts.join('\n')}}`;
+}
+
+function setText({kind, name, properties, elements}: NftSetText): string {
+  const list = elements.length === 0 ? [] : [`elements = { ${elements.join(`,\n\t\t\t     `)} }`];
+  return block(`${kind} ${name}`, [...properties, ...list]);
+}
+
+function block(head: string, lines: readonly string[]): string {
+  return `\t${head} {\n${lines.map(line => `\t\t${line}\n`).join('')}\t}\n`;
+}
+
+function familyObject({family, iptables, nftables, ipvs}: FamilyRules): object {
+  return {
+    family,
+    ...(iptables.length === 0 ? {} : {iptables: iptables.map(({name, chains}) => ({table: name, chains}))}),
+    ...(nftables === null ? {} : {nftables}),
+    ...(ipvs === null ? {} : {ipvs: ipvs satisfies IpvsText}),
+  };
+}

@@ -1,0 +1,27 @@
+import {Errors} from '@oclif/core';
+import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
+import {escapeText} from '../../render/escape.ts';
+import {closest} from '../scope/closest.ts';
+
+/** The node that rules are written for: the one that is named, or the only one. Throws a CLIError (exit 2). */
+export function chooseRulesNode({nodes, api}: Snapshot, name: string | undefined, fromManifestsAlone: boolean): NodeDump {
+  const dumps = new Map(nodes.map(node => [node.name, node]));
+  const known = [...new Set([...dumps.keys(), ...(api.nodes ?? []).map(({metadata}) => metadata.name)])].sort();
+  const [only] = known;
+  if (name === undefined && known.length > 1)
+    throw new Errors.CLIError(
+      escapeText(`name one of the ${known.length} nodes with --for-node: ${known.slice(0, 5).join(', ')}${known.length > 5 ? ', …' : ''}`),
+      {
+        exit: 2,
+      },
+    );
+  const chosen = name ?? only ?? 'node';
+  if (!known.includes(chosen) && !(fromManifestsAlone && known.length === 0))
+    throw new Errors.CLIError(escapeText(`node "${chosen}" not found`), {exit: 2, suggestions: closest(chosen, known).map(escapeText)});
+  return dumps.get(chosen) ?? unreadNode(chosen);
+}
+
+/** A node of which nothing was read. */
+export function unreadNode(name: string): NodeDump {
+  return {name, files: [], read: () => null};
+}

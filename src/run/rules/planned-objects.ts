@@ -1,0 +1,73 @@
+import {Errors} from '@oclif/core';
+import {readManifests, UnreadableManifest} from '../../collect/manifests/read-manifests.ts';
+import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
+import type {Snapshot} from '../../model/snapshot.ts';
+import {addManifests} from '../../preview/manifests/add-manifests.ts';
+import {type GivenEndpoint, parseEndpoint, slicesOf} from '../../preview/manifests/endpoint-flag.ts';
+import {escapeText} from '../../render/escape.ts';
+
+export interface PlannedFlags {
+  readonly filename?: readonly string[] | undefined;
+  readonly endpoint?: readonly string[] | undefined;
+  readonly namespace?: string | undefined;
+}
+
+export interface PlannedSnapshot {
+  readonly snapshot: Snapshot;
+  /** What is made up or left out, in words. */
+  readonly notes: readonly string[];
+}
+
+/** The snapshot with the objects of `-f` and the endpoints of `--endpoint` applied. Throws a CLIError (exit 2). */
+export function withPlannedObjects(
+  snapshot: Snapshot,
+  {filename = [], endpoint = [], namespace = 'default'}: PlannedFlags,
+): PlannedSnapshot {
+  if (filename.length === 0 && endpoint.length === 0) return {snapshot, notes: []};
+  const {ignored, ...planned} = manifestsOf(filename, namespace);
+  const applied = addManifests(snapshot.api, planned);
+  const given = endpoint.map(endpointOf);
+  const slices = given.length === 0 ? [] : givenSlices(planned.services, applied.api.endpointSlices ?? [], given);
+  return {
+    snapshot: {...snapshot, api: {...applied.api, endpointSlices: [...(applied.api.endpointSlices ?? []), ...slices]}},
+    notes: [
+      ...applied.notes,
+      ...(ignored.length === 0 ? [] : [`not used: ${ignored.join(', ')} (kube-proxy reads Services, EndpointSlices and Nodes)`]),
+    ],
+  };
+}
+
+function manifestsOf(files: readonly string[], namespace: string): ReturnType<typeof readManifests> {
+  try {
+    return readManifests(files, namespace);
+  } catch (error) {
+    if (error instanceof UnreadableManifest) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
+    throw error;
+  }
+}
+
+function endpointOf(text: string): GivenEndpoint {
+  const endpoint = parseEndpoint(text);
+  if (endpoint === null) throw new Errors.CLIError(escapeText(`--endpoint ${text} is not IP[:PORT][@NODE]`), {exit: 2});
+  return endpoint;
+}
+
+/** Services of the manifests that no slice belongs to get the endpoints of the command line. */
+function givenSlices(
+  services: readonly ServiceObject[],
+  slices: readonly EndpointSliceObject[],
+  endpoints: readonly GivenEndpoint[],
+): readonly EndpointSliceObject[] {
+  const owned = new Set(
+    slices.map(({metadata}) => `${metadata.namespace ?? 'default'}/${metadata.labels?.['kubernetes.io/service-name']}`),
+  );
+  const without = services.filter(({metadata}) => !owned.has(`${metadata.namespace ?? 'default'}/${metadata.name}`));
+  if (without.length === 0) throw new Errors.CLIError('--endpoint is for Services of -f that have no EndpointSlice', {exit: 2});
+  return without.flatMap(service => {
+    const made = slicesOf(service, endpoints);
+    if (typeof made !== 'string') return made;
+    throw new Errors.CLIError(escapeText(`the target port "${made}" of ${service.metadata.name} has no number: write --endpoint IP:PORT`), {
+      exit: 2,
+    });
+  });
+}

@@ -1,0 +1,119 @@
+/** What `rules` prints is what the real kube-proxy wrote, line for line, on every healthy capture. */
+import {describe, expect, test} from 'vitest';
+import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
+import type {ExpectedRules} from '../../src/model/expected-rules.ts';
+import {families} from '../../src/model/family.ts';
+import type {NodeDump} from '../../src/model/snapshot.ts';
+import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
+import {parseNftText} from '../../src/parse/nftables/nft-text.ts';
+import {nodeSetup} from '../../src/preview/node-setup.ts';
+import {expectedRules} from '../../src/preview/rules/expected-rules.ts';
+import {rulesRenderers} from '../../src/render/rules/index.ts';
+import {captureNames, snapshotOf} from '../fixtures.ts';
+
+describe('iptables mode', () => {
+  test.each(captureNames('healthy', 'settings'))('%s', async name => {
+    for (const {node, rules} of await rulesOf(name)) {
+      for (const {family, iptables} of rules.families) {
+        const minor = Number(/v1\.(\d+)/.exec(rules.kubeProxyVersion)?.[1]);
+        const [dump] = parseDumps(node.read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save') ?? '', family);
+        const actual = [...(dump?.tables.values() ?? [])].flatMap(table =>
+          [...table.chains.values()].flatMap(chain =>
+            chain
+              .text()
+              .split('\n')
+              .filter(line => isOfKubeProxy(line, minor))
+              .map(line => `${table.name} ${line}`),
+          ),
+        );
+        const printed = iptables.flatMap(table => table.chains.flatMap(chain => chain.rules.map(line => `${table.name} ${line}`)));
+        expect(printed.filter(line => isOfKubeProxy(line.replace(/^\w+ /, ''), minor)).sort(), `${node.name} ${family}`).toEqual(
+          actual.sort(),
+        );
+      }
+    }
+  });
+
+  /** Up to 1.26 the kubelet, and not kube-proxy, writes into KUBE-FIREWALL and leads there. */
+  function isOfKubeProxy(line: string, minor: number): boolean {
+    if (minor <= 26 && line.includes('KUBE-FIREWALL')) return false;
+    return /^-A KUBE-(?!KUBELET|IPTABLES-HINT|MARK-DROP)/.test(line) || / -j KUBE-/.test(line);
+  }
+});
+
+describe('nftables mode', () => {
+  test.each(captureNames('nftables'))('%s', async name => {
+    for (const {node, rules} of await rulesOf(name)) {
+      const actual = parseNftText(node.read('nft.txt')?.toString() ?? '');
+      const printed = parseNftText(rulesRenderers.nft(rules).replaceAll(/^#.*$/gm, ''));
+      for (const [id, table] of actual.tables) {
+        if (!id.endsWith(' kube-proxy')) continue;
+        const own = printed.tables.get(id);
+        for (const [chain, {text, base}] of Object.entries(chainsOf(table))) {
+          const written = own?.chain(chain);
+          expect({text: written?.text(), base: written?.base, chain}).toEqual({text, base, chain});
+        }
+        for (const set of table.sets.values()) {
+          const written = own?.set(set.name);
+          expect({
+            ...written,
+            elements: [...(written?.elements.values() ?? [])].map(element => ({...element, expires: null})).sort(byKey),
+          }).toEqual({
+            ...set,
+            elements: [...set.elements.values()].map(element => ({...element, expires: null})).sort(byKey),
+          });
+        }
+      }
+    }
+  });
+
+  /** The rule about unallocated addresses follows from ServiceCIDR objects, which a bundle does not hold. */
+  function chainsOf(table: ReturnType<ReturnType<typeof parseNftText>['tables']['get']> & {}) {
+    return Object.fromEntries(
+      [...table.chains.values()]
+        .filter(({ruleCount, base}) => ruleCount > 0 || base !== null)
+        .map(chain => [
+          chain.name,
+          {
+            base: chain.base,
+            text: chain
+              .text()
+              .split('\n')
+              .filter(line => !line.includes('"Drop traffic to unallocated ClusterIPs"'))
+              .join('\n'),
+          },
+        ]),
+    );
+  }
+
+  const byKey = (a: {readonly key: string}, b: {readonly key: string}): number => (a.key < b.key ? -1 : 1);
+});
+
+describe('IPVS mode', () => {
+  test.each(captureNames('ipvs'))('%s', async name => {
+    for (const {node, rules} of await rulesOf(name)) {
+      const lines = (node.read('ipvsadm-save')?.toString() ?? '').trim().split('\n');
+      expect(rulesRenderers['ipvsadm-save'](rules).split('\n').sort(), node.name).toEqual(lines.sort());
+      for (const {family, iptables} of rules.families) {
+        const [dump] = parseDumps(node.read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save') ?? '', family);
+        const kept = ['KUBE-SERVICES', 'KUBE-POSTROUTING', 'KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER', 'KUBE-FORWARD'];
+        for (const chain of kept)
+          expect(
+            iptables
+              .find(({name: table}) => table === 'nat')
+              ?.chains.find(one => one.name === chain)
+              ?.rules.join('\n') ?? '',
+          ).toBe(dump?.chain('nat', chain)?.text() ?? '');
+      }
+    }
+  });
+});
+
+async function rulesOf(capture: string): Promise<readonly {readonly node: NodeDump; readonly rules: ExpectedRules}[]> {
+  const {api, nodes} = await snapshotOf(capture);
+  const view = new ClusterView(api);
+  return nodes.map(node => {
+    const setup = nodeSetup({node, api, view, overrides: {}});
+    return {node, rules: expectedRules({setup, families, isWanted: () => true})};
+  });
+}
