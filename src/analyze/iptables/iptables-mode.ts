@@ -17,7 +17,7 @@ import {analyzeFamily} from './analyze-family.ts';
 import {countRules} from './read-dumps.ts';
 import {servedFamilies} from './served-families.ts';
 import {resolveVersion} from './resolve-version.ts';
-import {tracePort} from './trace-port.ts';
+import {tracePort} from './service-port/trace-port.ts';
 
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
 export const iptablesMode: ProxyMode = {

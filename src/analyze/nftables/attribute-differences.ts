@@ -3,7 +3,7 @@ import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
-import {isRefusal, leadsIn} from './nft-semantics.ts';
+import {isRefusal, leadsIn} from './service-port/nft-semantics.ts';
 import {pushTo} from '../../model/push-to.ts';
 
 export interface AttributedNft {

@@ -16,7 +16,7 @@ import {analyzeNftFamily} from './analyze-nft-family.ts';
 import {kubeProxyTables} from './read-nft.ts';
 import {resolveNftVersion} from './resolve-nft-version.ts';
 import {unwalkedChains} from './unwalked-chains.ts';
-import {traceNftPort} from './trace-nft-port.ts';
+import {traceNftPort} from './service-port/trace-nft-port.ts';
 
 /** A table of its own for each family, with maps from addresses to chains. */
 export const nftablesMode: ProxyMode = {

@@ -3,7 +3,7 @@ import type {ServiceName} from '../../model/finding.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftCase, NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
-import {leadsIn} from './nft-semantics.ts';
+import {leadsIn} from './service-port/nft-semantics.ts';
 import {pushTo} from '../../model/push-to.ts';
 
 /** Service ports that the API does not have and the node still answers for: one symptom each, with all their elements. */

@@ -1,9 +1,9 @@
-import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
-import type {NftPort} from '../../expect/nftables/nft-port.ts';
-import type {Packet} from '../../trace/packet.ts';
-import {shapeOf} from '../outcomes/port-shape.ts';
-import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
-import {sourcesFor} from '../outcomes/sources.ts';
+import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
+import type {NftPort} from '../../../expect/nftables/nft-port.ts';
+import type {Packet} from '../../../trace/packet.ts';
+import {shapeOf} from '../../outcomes/port-shape.ts';
+import {packetOf, type Probe, probesFor} from '../../outcomes/probes.ts';
+import {sourcesFor} from '../../outcomes/sources.ts';
 
 /** The probes of one Service port of each shape: together they meet every rule of the frame. */
 export function baseChainProbes({context, ports}: ExpectedTable): readonly {readonly item: NftPort; readonly probe: Probe}[] {

@@ -1,10 +1,10 @@
-import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import {entryText} from '../../model/entry.ts';
-import type {Rule} from '../../model/ruleset.ts';
-import type {Outcome} from '../../trace/outcome.ts';
-import {describePathOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
-import {type KeyedSymptom, type Misdirected, missingEndpointText, whose} from '../outcomes/compare-outcomes.ts';
-import {balancingRole} from './iptables-outcome.ts';
+import {parseChainName} from '../../../expect/iptables/chain-names.ts';
+import {entryText} from '../../../model/entry.ts';
+import type {Rule} from '../../../model/ruleset.ts';
+import type {Outcome} from '../../../trace/outcome.ts';
+import {describePathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
+import {type KeyedSymptom, type Misdirected, missingEndpointText, whose} from '../../outcomes/compare-outcomes.ts';
+import {balancingRole} from '../iptables-outcome.ts';
 import type {PortCase, PortDifferences} from './port-differences.ts';
 import {balancingChain, isPick} from './rule-roles.ts';
 

@@ -1,8 +1,8 @@
-import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Rule} from '../../model/ruleset.ts';
-import {endpointKinds} from '../outcomes/compare-outcomes.ts';
-import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
+import {parseChainName} from '../../../expect/iptables/chain-names.ts';
+import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
+import type {Rule} from '../../../model/ruleset.ts';
+import {endpointKinds} from '../../outcomes/compare-outcomes.ts';
+import type {PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {PortDifference, PortDifferences} from './port-differences.ts';
 import {hasMatch, isOfAffinity} from './rule-roles.ts';
 

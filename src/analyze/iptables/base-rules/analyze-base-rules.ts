@@ -1,17 +1,17 @@
-import {canaryChain, canaryTables} from '../../expect/iptables/base-rules.ts';
-import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import {ensuresMarkDrop, hasCanary} from '../../expect/iptables/iptables-versions.ts';
-import {parseAddress} from '../../model/address.ts';
-import type {Severity} from '../../model/finding.ts';
-import type {Rule, Ruleset} from '../../model/ruleset.ts';
-import {hasExternalEntry} from '../../model/service-port.ts';
-import type {Branch} from '../../trace/branch.ts';
-import {walkChain} from '../../trace/iptables/walk-chain.ts';
-import {environmentOf} from '../outcomes/environment.ts';
+import {canaryChain, canaryTables} from '../../../expect/iptables/base-rules.ts';
+import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
+import {ensuresMarkDrop, hasCanary} from '../../../expect/iptables/iptables-versions.ts';
+import {parseAddress} from '../../../model/address.ts';
+import type {Severity} from '../../../model/finding.ts';
+import type {Rule, Ruleset} from '../../../model/ruleset.ts';
+import {hasExternalEntry} from '../../../model/service-port.ts';
+import type {Branch} from '../../../trace/branch.ts';
+import {walkChain} from '../../../trace/iptables/walk-chain.ts';
+import {environmentOf} from '../../outcomes/environment.ts';
 import {BaseRuleEffect} from './base-rule-effect.ts';
-import type {PortDifference} from './port-differences.ts';
-import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+import type {PortDifference} from '../service-port/port-differences.ts';
+import type {Symptom, SymptomKind} from '../../symptoms/symptom.ts';
 
 export interface BaseRulesCase {
   readonly expected: ExpectedRuleset;

@@ -1,6 +1,6 @@
-import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import type {Rule} from '../../model/ruleset.ts';
-import type {PathOutcome} from '../outcomes/path-outcome.ts';
+import {parseChainName} from '../../../expect/iptables/chain-names.ts';
+import type {Rule} from '../../../model/ruleset.ts';
+import type {PathOutcome} from '../../outcomes/path-outcome.ts';
 
 export function hasMatch(rule: Rule, name: string): boolean {
   return rule.matches.some(match => match.name === name);

@@ -1,11 +1,11 @@
-import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
-import type {NftPort} from '../../expect/nftables/nft-port.ts';
-import type {NftTableSource} from '../../model/nft-ruleset.ts';
-import type {RuleText} from '../../model/ruleset.ts';
-import {environmentOf} from '../outcomes/environment.ts';
-import {type PathOutcome, hasSameEnds, isSameOutcome} from '../outcomes/path-outcome.ts';
-import type {Probe} from '../outcomes/probes.ts';
-import {nftPathOutcome} from './nft-outcome.ts';
+import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
+import type {NftPort} from '../../../expect/nftables/nft-port.ts';
+import type {NftTableSource} from '../../../model/nft-ruleset.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import {environmentOf} from '../../outcomes/environment.ts';
+import {type PathOutcome, hasSameEnds, isSameOutcome} from '../../outcomes/path-outcome.ts';
+import type {Probe} from '../../outcomes/probes.ts';
+import {nftPathOutcome} from '../nft-outcome.ts';
 
 /** One packet that fares otherwise in one table than in another. */
 export interface TableChange {

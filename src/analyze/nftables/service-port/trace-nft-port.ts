@@ -1,13 +1,13 @@
-import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
-import {parseNftName} from '../../expect/nftables/nft-names.ts';
-import type {NftPort} from '../../expect/nftables/nft-port.ts';
-import type {NftRuleset} from '../../model/nft-ruleset.ts';
-import type {RuleText} from '../../model/ruleset.ts';
-import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
-import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
-import {environmentOf} from '../outcomes/environment.ts';
-import {traceServedPort} from '../trace-served-port.ts';
-import {pathOutcomeOfOutcomes, nftPathOutcome, pickingChain, targetsOf} from './nft-outcome.ts';
+import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
+import {parseNftName} from '../../../expect/nftables/nft-names.ts';
+import type {NftPort} from '../../../expect/nftables/nft-port.ts';
+import type {NftRuleset} from '../../../model/nft-ruleset.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import type {PortTrace, TraceStep} from '../../../model/service-trace.ts';
+import {walkNftPacket} from '../../../trace/nftables/walk-nft-packet.ts';
+import {environmentOf} from '../../outcomes/environment.ts';
+import {traceServedPort} from '../../trace-served-port.ts';
+import {pathOutcomeOfOutcomes, nftPathOutcome, pickingChain, targetsOf} from '../nft-outcome.ts';
 
 export interface NftTraceInput {
   readonly item: NftPort;

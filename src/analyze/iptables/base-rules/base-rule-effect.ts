@@ -1,13 +1,13 @@
-import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
-import type {Environment, Packet} from '../../trace/packet.ts';
-import {walkPacket} from '../../trace/iptables/walk-packet.ts';
-import {environmentOf} from '../outcomes/environment.ts';
-import {shapeOf} from '../outcomes/port-shape.ts';
-import {packetOf, probesFor} from '../outcomes/probes.ts';
-import {sourcesFor} from '../outcomes/sources.ts';
-import {type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
-import {pathOutcomeOf} from './iptables-outcome.ts';
+import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
+import type {Chain, ChainSource, Rule, Ruleset} from '../../../model/ruleset.ts';
+import type {Environment, Packet} from '../../../trace/packet.ts';
+import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
+import {environmentOf} from '../../outcomes/environment.ts';
+import {shapeOf} from '../../outcomes/port-shape.ts';
+import {packetOf, probesFor} from '../../outcomes/probes.ts';
+import {sourcesFor} from '../../outcomes/sources.ts';
+import {type PathOutcome, isSameOutcome} from '../../outcomes/path-outcome.ts';
+import {pathOutcomeOf} from '../iptables-outcome.ts';
 
 /**
  * Whether a rule of the frame, as it is found or missing, changes what becomes of packets: they are walked through the rules

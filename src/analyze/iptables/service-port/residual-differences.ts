@@ -1,8 +1,8 @@
-import type {Rule} from '../../model/ruleset.ts';
-import {entriesOf} from '../outcomes/entries.ts';
-import type {SymptomKind} from '../symptoms/symptom.ts';
-import type {SymptomList} from '../symptoms/symptom-list.ts';
-import {entryOfRule, isEntryRule} from './entry-rule.ts';
+import type {Rule} from '../../../model/ruleset.ts';
+import {entriesOf} from '../../outcomes/entries.ts';
+import type {SymptomKind} from '../../symptoms/symptom.ts';
+import type {SymptomList} from '../../symptoms/symptom-list.ts';
+import {entryOfRule, isEntryRule} from '../entry-rule.ts';
 import {Explained} from './explained-differences.ts';
 import type {PortCase, PortDifference} from './port-differences.ts';
 

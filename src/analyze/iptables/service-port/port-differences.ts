@@ -1,10 +1,10 @@
-import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Difference} from '../../model/difference.ts';
-import type {Rule, Ruleset} from '../../model/ruleset.ts';
-import type {Evidence} from '../outcomes/compare-outcomes.ts';
-import type {ServiceView} from './iptables-service-view.ts';
+import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../../../expect/iptables/chain-names.ts';
+import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
+import type {Difference} from '../../../model/difference.ts';
+import type {Rule, Ruleset} from '../../../model/ruleset.ts';
+import type {Evidence} from '../../outcomes/compare-outcomes.ts';
+import type {ServiceView} from '../iptables-service-view.ts';
 
 export type PortDifference = Difference<PortOnNode>;
 

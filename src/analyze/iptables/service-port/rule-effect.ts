@@ -1,17 +1,17 @@
-import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import type {NodeContext} from '../../expect/node-context.ts';
-import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import {addressInside, parseCidr} from '../../model/address.ts';
-import type {ChainSource, Rule} from '../../model/ruleset.ts';
-import type {Packet} from '../../trace/packet.ts';
-import {walkPacket} from '../../trace/iptables/walk-packet.ts';
-import {nodePortAddresses} from '../outcomes/entries.ts';
-import {environmentOf} from '../outcomes/environment.ts';
-import {PortIndex} from './port-index.ts';
-import {packetOf} from '../outcomes/probes.ts';
-import {sourcesFor} from '../outcomes/sources.ts';
-import {isSameOutcome} from '../outcomes/path-outcome.ts';
-import {pathOutcomeOf} from './iptables-outcome.ts';
+import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
+import type {NodeContext} from '../../../expect/node-context.ts';
+import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
+import {addressInside, parseCidr} from '../../../model/address.ts';
+import type {ChainSource, Rule} from '../../../model/ruleset.ts';
+import type {Packet} from '../../../trace/packet.ts';
+import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
+import {nodePortAddresses} from '../../outcomes/entries.ts';
+import {environmentOf} from '../../outcomes/environment.ts';
+import {PortIndex} from '../port-index.ts';
+import {packetOf} from '../../outcomes/probes.ts';
+import {sourcesFor} from '../../outcomes/sources.ts';
+import {isSameOutcome} from '../../outcomes/path-outcome.ts';
+import {pathOutcomeOf} from '../iptables-outcome.ts';
 
 /** Whether packets to the address and port that a rule takes fare otherwise than they should. */
 export function changesOutcomes(

@@ -1,7 +1,7 @@
-import type {Rule} from '../../model/ruleset.ts';
-import {entriesOf} from '../outcomes/entries.ts';
-import type {SymptomList} from '../symptoms/symptom-list.ts';
-import {entryOfRule, isEntryRule} from './entry-rule.ts';
+import type {Rule} from '../../../model/ruleset.ts';
+import {entriesOf} from '../../outcomes/entries.ts';
+import type {SymptomList} from '../../symptoms/symptom-list.ts';
+import {entryOfRule, isEntryRule} from '../entry-rule.ts';
 import type {PortCase, PortDifferences} from './port-differences.ts';
 import {changesOutcomes, otherClaimant} from './rule-effect.ts';
 

@@ -1,13 +1,13 @@
-import type {Endpoint} from '../../model/endpoint.ts';
-import type {RuleText} from '../../model/ruleset.ts';
-import {comparePathOutcomes} from '../outcomes/compare-outcomes.ts';
-import {probesFor} from '../outcomes/probes.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
-import {SymptomList} from '../symptoms/symptom-list.ts';
+import type {Endpoint} from '../../../model/endpoint.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
+import {probesFor} from '../../outcomes/probes.ts';
+import type {Symptom} from '../../symptoms/symptom.ts';
+import {SymptomList} from '../../symptoms/symptom-list.ts';
 import {affinityRules} from './nft-affinity-rules.ts';
 import {explainNftResidualDifferences} from './nft-residual-differences.ts';
-import type {NftPortCase} from './nft-case.ts';
-import {tryNftProbe} from './nft-outcome.ts';
+import type {NftPortCase} from '../nft-case.ts';
+import {tryNftProbe} from '../nft-outcome.ts';
 import {NftSemantics} from './nft-semantics.ts';
 import {findStaleEntries} from './stale-nft-entries.ts';
 

@@ -1,8 +1,8 @@
-import type {RuleText} from '../../model/ruleset.ts';
-import type {SymptomKind} from '../symptoms/symptom.ts';
-import type {SymptomList} from '../symptoms/symptom-list.ts';
-import type {NftPortCase} from './nft-case.ts';
-import type {NftPortDifference} from './nft-case.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import type {SymptomKind} from '../../symptoms/symptom.ts';
+import type {SymptomList} from '../../symptoms/symptom-list.ts';
+import type {NftPortCase} from '../nft-case.ts';
+import type {NftPortDifference} from '../nft-case.ts';
 import {isRefusal} from './nft-semantics.ts';
 
 /** Differences that nothing said so far explains. When packets fare as they should, they are harmless. */

@@ -1,13 +1,13 @@
-import {entryText} from '../../model/entry.ts';
-import type {RuleText} from '../../model/ruleset.ts';
-import {describePathOutcome} from '../outcomes/path-outcome.ts';
-import {whose} from '../outcomes/compare-outcomes.ts';
-import {probesFor} from '../outcomes/probes.ts';
-import {sourceNames} from '../outcomes/sources.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
+import {entryText} from '../../../model/entry.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import {describePathOutcome} from '../../outcomes/path-outcome.ts';
+import {whose} from '../../outcomes/compare-outcomes.ts';
+import {probesFor} from '../../outcomes/probes.ts';
+import {sourceNames} from '../../outcomes/sources.ts';
+import type {Symptom} from '../../symptoms/symptom.ts';
 import {baseChainProbes} from './base-chain-probes.ts';
-import type {NftCase, NftPortDifference} from './nft-case.ts';
-import {withChains, withSet} from './nft-service-view.ts';
+import type {NftCase, NftPortDifference} from '../nft-case.ts';
+import {withChains, withSet} from '../nft-service-view.ts';
 import {changedProbes, type TableChange} from './table-effect.ts';
 
 /** More Service ports than this are not tried one by one. */

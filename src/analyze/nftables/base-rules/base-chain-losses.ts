@@ -1,12 +1,12 @@
-import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
-import type {Severity} from '../../model/finding.ts';
-import type {NftChain, NftTableSource} from '../../model/nft-ruleset.ts';
-import {environmentOf} from '../outcomes/environment.ts';
-import {isSameOutcome} from '../outcomes/path-outcome.ts';
-import type {SymptomKind} from '../symptoms/symptom.ts';
+import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
+import type {Severity} from '../../../model/finding.ts';
+import type {NftChain, NftTableSource} from '../../../model/nft-ruleset.ts';
+import {environmentOf} from '../../outcomes/environment.ts';
+import {isSameOutcome} from '../../outcomes/path-outcome.ts';
+import type {SymptomKind} from '../../symptoms/symptom.ts';
 import {unservedPackets} from './base-chain-probes.ts';
-import type {NftPortDifference} from './nft-case.ts';
-import {nftPathOutcome} from './nft-outcome.ts';
+import type {NftPortDifference} from '../nft-case.ts';
+import {nftPathOutcome} from '../nft-outcome.ts';
 
 /** What the loss of something in the frame means. */
 export interface BaseChainLoss {

@@ -1,10 +1,10 @@
-import {parseNftName} from '../../expect/nftables/nft-names.ts';
-import type {RuleText} from '../../model/ruleset.ts';
-import type {SymptomList} from '../symptoms/symptom-list.ts';
-import type {NftPortCase} from './nft-case.ts';
-import type {NftPortDifference} from './nft-case.ts';
+import {parseNftName} from '../../../expect/nftables/nft-names.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import type {SymptomList} from '../../symptoms/symptom-list.ts';
+import type {NftPortCase} from '../nft-case.ts';
+import type {NftPortDifference} from '../nft-case.ts';
 import {isRefusal, leadsIn} from './nft-semantics.ts';
-import {targetsOf} from './nft-outcome.ts';
+import {targetsOf} from '../nft-outcome.ts';
 
 /** Elements that lead into the Service port's chains, or refuse for it, at an address or port that is none of its entries (any more). */
 export function findStaleEntries({item, differences, expected, view}: NftPortCase, symptoms: SymptomList<RuleText>): void {

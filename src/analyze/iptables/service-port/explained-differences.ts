@@ -1,9 +1,9 @@
-import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Difference} from '../../model/difference.ts';
-import type {Rule} from '../../model/ruleset.ts';
-import {isEntryRule} from './entry-rule.ts';
-import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+import {parseChainName} from '../../../expect/iptables/chain-names.ts';
+import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
+import type {Difference} from '../../../model/difference.ts';
+import type {Rule} from '../../../model/ruleset.ts';
+import {isEntryRule} from '../entry-rule.ts';
+import type {Symptom, SymptomKind} from '../../symptoms/symptom.ts';
 
 /** Which differences of a Service port are the cause or the other side of what has been said of it already. */
 export class Explained {

@@ -1,8 +1,8 @@
-import {parseNftName} from '../../expect/nftables/nft-names.ts';
-import {type Entry, entryText} from '../../model/entry.ts';
-import type {RuleText} from '../../model/ruleset.ts';
-import type {Outcome} from '../../trace/outcome.ts';
-import {describePathOutcome, type PathOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
+import {parseNftName} from '../../../expect/nftables/nft-names.ts';
+import {type Entry, entryText} from '../../../model/entry.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import type {Outcome} from '../../../trace/outcome.ts';
+import {describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {
   type Evidence,
   type KeyedSymptom,
@@ -11,10 +11,10 @@ import {
   type ModeSemantics,
   type Subject,
   whose,
-} from '../outcomes/compare-outcomes.ts';
-import type {NftPortCase} from './nft-case.ts';
-import type {NftPortDifference} from './nft-case.ts';
-import {pickingChain, targetsOf} from './nft-outcome.ts';
+} from '../../outcomes/compare-outcomes.ts';
+import type {NftPortCase} from '../nft-case.ts';
+import type {NftPortDifference} from '../nft-case.ts';
+import {pickingChain, targetsOf} from '../nft-outcome.ts';
 
 /** What the rules and elements of one Service port tell, beyond the fates of packets. */
 export class NftSemantics implements ModeSemantics<RuleText> {

@@ -1,7 +1,7 @@
-import type {RuleText} from '../../model/ruleset.ts';
-import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
-import type {NftPortCase} from './nft-case.ts';
-import type {NftPortDifference} from './nft-case.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import type {PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
+import type {NftPortCase} from '../nft-case.ts';
+import type {NftPortDifference} from '../nft-case.ts';
 
 /** Session affinity that is there and should not be, is not there at all, or lasts for another time: what a walk does not show. */
 export function affinityRules(given: NftPortCase, symptoms: SymptomList<RuleText>): PortSymptom<RuleText> | null {

@@ -1,7 +1,7 @@
-import type {Severity} from '../../model/finding.ts';
-import type {RuleText} from '../../model/ruleset.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
-import type {NftBaseRulesCase} from './nft-case.ts';
+import type {Severity} from '../../../model/finding.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import type {Symptom} from '../../symptoms/symptom.ts';
+import type {NftBaseRulesCase} from '../nft-case.ts';
 
 /** The addresses that node ports answer on. kube-proxy reads them at a full sync alone: a node's other addresses may come and go between. */
 export function analyzeNodePortIPs({differences, expected}: NftBaseRulesCase): readonly Symptom[] {

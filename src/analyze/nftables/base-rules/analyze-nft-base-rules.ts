@@ -1,17 +1,17 @@
-import {formerChains, isServiceCIDRRule} from '../../expect/nftables/base-chains.ts';
-import {parseNftName} from '../../expect/nftables/nft-names.ts';
-import type {Severity} from '../../model/finding.ts';
-import type {RuleText} from '../../model/ruleset.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
+import {formerChains, isServiceCIDRRule} from '../../../expect/nftables/base-chains.ts';
+import {parseNftName} from '../../../expect/nftables/nft-names.ts';
+import type {Severity} from '../../../model/finding.ts';
+import type {RuleText} from '../../../model/ruleset.ts';
+import type {Symptom} from '../../symptoms/symptom.ts';
 import {baseChainChecks, type BaseChainLoss, lossOfChain} from './base-chain-losses.ts';
 import {baseChainProbes} from './base-chain-probes.ts';
 import {analyzeClusterIPsCheck} from './analyze-cluster-ips-check.ts';
 import {analyzeNodePortIPs} from './analyze-nodeport-ips.ts';
-import type {NftBaseRulesCase, NftPortDifference} from './nft-case.ts';
-import {withChains} from './nft-service-view.ts';
+import type {NftBaseRulesCase, NftPortDifference} from '../nft-case.ts';
+import {withChains} from '../nft-service-view.ts';
 import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
 import {changedProbes} from './table-effect.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../../model/push-to.ts';
 
 /** What is wrong with the rules that all Services hang in: hooks, lookups, masquerading, node-port addresses, checks. */
 export function analyzeNftBaseRules(given: NftBaseRulesCase): readonly Symptom[] {

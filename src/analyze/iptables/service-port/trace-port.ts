@@ -1,12 +1,12 @@
-import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Rule, Ruleset} from '../../model/ruleset.ts';
-import type {PortTrace} from '../../model/service-trace.ts';
-import {walkPacket} from '../../trace/iptables/walk-packet.ts';
-import {environmentOf} from '../outcomes/environment.ts';
-import {traceServedPort} from '../trace-served-port.ts';
-import {pathOutcomeOf} from './iptables-outcome.ts';
+import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
+import {parseChainName} from '../../../expect/iptables/chain-names.ts';
+import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
+import type {Rule, Ruleset} from '../../../model/ruleset.ts';
+import type {PortTrace} from '../../../model/service-trace.ts';
+import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
+import {environmentOf} from '../../outcomes/environment.ts';
+import {traceServedPort} from '../../trace-served-port.ts';
+import {pathOutcomeOf} from '../iptables-outcome.ts';
 
 export interface TraceInput {
   readonly item: PortOnNode;

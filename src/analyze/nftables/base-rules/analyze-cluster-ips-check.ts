@@ -1,8 +1,8 @@
-import {isServiceCIDRRule} from '../../expect/nftables/base-chains.ts';
-import {parseAddress} from '../../model/address.ts';
-import {parseInterval} from '../../parse/nftables/address-list.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
-import type {NftBaseRulesCase} from './nft-case.ts';
+import {isServiceCIDRRule} from '../../../expect/nftables/base-chains.ts';
+import {parseAddress} from '../../../model/address.ts';
+import {parseInterval} from '../../../parse/nftables/address-list.ts';
+import type {Symptom} from '../../symptoms/symptom.ts';
+import type {NftBaseRulesCase} from '../nft-case.ts';
 import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
 
 /**

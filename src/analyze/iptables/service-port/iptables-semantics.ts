@@ -1,10 +1,10 @@
-import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import type {Rule} from '../../model/ruleset.ts';
-import type {Outcome} from '../../trace/outcome.ts';
-import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
-import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/compare-outcomes.ts';
-import {isEntryRule} from './entry-rule.ts';
-import {balancingRole} from './iptables-outcome.ts';
+import {parseChainName} from '../../../expect/iptables/chain-names.ts';
+import type {Rule} from '../../../model/ruleset.ts';
+import type {Outcome} from '../../../trace/outcome.ts';
+import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/compare-outcomes.ts';
+import {isEntryRule} from '../entry-rule.ts';
+import {balancingRole} from '../iptables-outcome.ts';
 import type {PortCase, PortDifferences} from './port-differences.ts';
 import {isOfAffinity, isPick, isShared, hasMatch} from './rule-roles.ts';
 import {brokenJumps, isDeadEnd, fallsThrough, type SpecialCase, intercepted} from './special-probes.ts';
