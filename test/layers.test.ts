@@ -55,7 +55,7 @@ test('two files that import only types of each other are caught', async () => {
 test('no folder of the sources holds more than 25 files of its own', () => {
   const folders = readdirSync(join(root, 'src'), {recursive: true, withFileTypes: true}).filter(entry => entry.isFile());
   const counts = Map.groupBy(folders, ({parentPath}) => parentPath);
-  const crowded = [...counts].flatMap(([folder, files]) => (files.length > 57 ? [`${folder}: ${files.length}`] : []));
+  const crowded = [...counts].flatMap(([folder, files]) => (files.length > 25 ? [`${folder}: ${files.length}`] : []));
   expect(crowded).toEqual([]);
 });
 

@@ -11,7 +11,7 @@ import {type Pages, servePages} from './agent-server.ts';
 import type {ListenAddress} from './listen-address.ts';
 import {type CheckResult, SelfCheck} from './self-check.ts';
 import {whyOutdated} from './outdated.ts';
-import {errorText} from '../model/error-text.ts';
+import {errorText} from '../model/text/error-text.ts';
 
 export interface AgentRun {
   readonly api: KubeApi;

@@ -10,12 +10,12 @@ import {recheck, retract} from '../run/recheck.ts';
 import {printOf} from '../run/service-history.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
-import {identityOf} from '../model/finding-identity.ts';
+import {identityOf} from '../model/findings/finding-identity.ts';
 import type {Finding} from '../model/finding.ts';
 import type {AgentResult, SeenVersions} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
-import {namespacedName} from '../model/namespaced-name.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
 
 export interface SelfCheckOptions {
   readonly api: KubeApi;

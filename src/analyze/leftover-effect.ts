@@ -7,7 +7,7 @@ import type {Outcome} from '../trace/outcome.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
 import {environmentOf} from './outcomes/environment.ts';
 import {packetOf} from './outcomes/probes.ts';
-import {plural} from '../model/plural.ts';
+import {plural} from '../model/text/plural.ts';
 
 /** What rules of a proxy mode that does not run any more still do to packets. */
 export interface LeftoverEffect {

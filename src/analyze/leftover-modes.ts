@@ -4,7 +4,7 @@ import type {Rule, Ruleset} from '../model/ruleset.ts';
 import {chainsOfRoles} from '../expect/iptables/role-chains.ts';
 import {deletesLocalChains} from '../expect/iptables/iptables-versions.ts';
 import {portalChains, portalRules} from './userspace/portal-rules.ts';
-import {plural} from '../model/plural.ts';
+import {plural} from '../model/text/plural.ts';
 
 /** Something that a kube-proxy of years ago left, and what it still does. */
 export interface Leftover {

@@ -1,7 +1,7 @@
 import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {Observation} from '../model/finding.ts';
-import {pushTo} from '../model/push-to.ts';
+import {pushTo} from '../model/lists.ts';
 
 /** What a check reports of symptoms of one kind on a node. */
 export function symptomObservations(node: string, symptoms: readonly Symptom[]): readonly Observation[] {

@@ -1,4 +1,4 @@
-import {append} from '../model/append.ts';
+import {append} from '../model/lists.ts';
 import type {Difference} from '../model/difference.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import {comparableRule} from '../parse/iptables/comparable-rule.ts';

@@ -4,7 +4,7 @@ import {whyNotServed} from '../expect/cluster/service-ports.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import {families} from '../model/family.ts';
 import type {Finding} from '../model/finding.ts';
-import {isNoWorse, pairFindings} from '../model/pair-findings.ts';
+import {isNoWorse, pairFindings} from '../model/findings/pair-findings.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
@@ -15,7 +15,7 @@ import {problemFinding} from './problem-finding.ts';
 import {byName, sortFindings} from './sort-findings.ts';
 import {summarise} from './summarize.ts';
 import {unreadNode} from './unread-node.ts';
-import {namespacedName} from '../model/namespaced-name.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /**
  * A diagnosis in the making: nodes are judged one by one, in any order, and only what was found of each is kept. The same API

@@ -1,6 +1,6 @@
 import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {namespacedName} from '../model/namespaced-name.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /**
  * The symptoms that hold although not all Services were read: rules of a Service that nobody looked for are no leftovers. Of rules

@@ -1,4 +1,4 @@
-import type {BundleDiff} from '../model/bundle-diff.ts';
+import type {BundleDiff} from '../model/findings/bundle-diff.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
 import type {Snapshot} from '../model/snapshot.ts';

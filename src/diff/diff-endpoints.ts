@@ -1,7 +1,7 @@
 import {ClusterView, serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
-import type {EndpointChange} from '../model/bundle-diff.ts';
+import type {EndpointChange} from '../model/findings/bundle-diff.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import {families} from '../model/family.ts';
 import type {ServicePort} from '../model/service-port.ts';

@@ -1,4 +1,4 @@
-import type {FieldChange} from '../model/bundle-diff.ts';
+import type {FieldChange} from '../model/findings/bundle-diff.ts';
 
 export type Fields = Readonly<Record<string, string | undefined>>;
 

@@ -1,6 +1,6 @@
-import type {FindingChange} from '../model/bundle-diff.ts';
+import type {FindingChange} from '../model/findings/bundle-diff.ts';
 import type {Finding} from '../model/finding.ts';
-import {pairFindings} from '../model/pair-findings.ts';
+import {pairFindings} from '../model/findings/pair-findings.ts';
 import type {Report} from '../model/report.ts';
 
 type Found = Pick<Report, 'nodes' | 'findings'>;

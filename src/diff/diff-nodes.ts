@@ -1,4 +1,4 @@
-import type {NodeChange} from '../model/bundle-diff.ts';
+import type {NodeChange} from '../model/findings/bundle-diff.ts';
 import type {NodeReport} from '../model/report.ts';
 import {diffFields, type Fields} from './diff-fields.ts';
 import {pairUp} from './diff-keyed.ts';

@@ -1,4 +1,4 @@
-import type {RulesChange} from '../model/bundle-diff.ts';
+import type {RulesChange} from '../model/findings/bundle-diff.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {type HeldLines, heldLines} from './unmatched-lines.ts';
 

@@ -1,8 +1,8 @@
 import type {ServiceObject} from '../model/api-objects.ts';
-import type {ServiceChange} from '../model/bundle-diff.ts';
+import type {ServiceChange} from '../model/findings/bundle-diff.ts';
 import {diffFields, type Fields} from './diff-fields.ts';
 import {pairUp} from './diff-keyed.ts';
-import {namespacedName} from '../model/namespaced-name.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /** Services that came, went, or changed in a field that kube-proxy goes by. */
 export function diffServices(before: readonly ServiceObject[], after: readonly ServiceObject[]): readonly ServiceChange[] {

@@ -1,6 +1,6 @@
 import type {CountedRule, EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
-import {namespacedName} from '../model/namespaced-name.ts';
-import {plural} from '../model/plural.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
+import {plural} from '../model/text/plural.ts';
 
 /** `namespace/name:port`, as kube-proxy names a Service port. Not escaped. */
 export function portName({service, port}: PortTrace): string {

@@ -3,7 +3,7 @@ import {escapeText} from './escape.ts';
 import {nodeList} from './table/finding-text.ts';
 import {secondsText} from './seconds-text.ts';
 import type {Style} from './style.ts';
-import {plural} from '../model/plural.ts';
+import {plural} from '../model/text/plural.ts';
 
 /** The first line of every output for people: it answers the question. */
 export function verdictLine(report: Report, style: Style): string {

@@ -2,7 +2,7 @@ import {changedWhileLooking, gracePeriod} from '../checks/st904-changed-while-lo
 import type {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {toFinding} from '../diagnosis/to-finding.ts';
 import type {Finding} from '../model/finding.ts';
-import {identityOf} from '../model/finding-identity.ts';
+import {identityOf} from '../model/findings/finding-identity.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import type {Clock} from './clock.ts';
 import {unlessInterrupted} from './interruption.ts';

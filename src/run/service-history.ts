@@ -1,7 +1,7 @@
 import type {ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import type {ObjectMeta, ServiceObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {namespacedName} from '../model/namespaced-name.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /** Since when Services and their slices are as they are, as far as several readings of the API show. Times are milliseconds since 1970. */
 export class ServiceHistory {

@@ -2,7 +2,7 @@ import {readServicePods, type ServicePods} from '../collect/cluster/read-service
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {namespacedName} from '../model/namespaced-name.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /** The pods of those of the Services that have no endpoints: only of these the pods say more than the slices. */
 export function podsWithoutEndpoints(api: KubeApi, services: readonly ServiceObject[], objects: Endpoints): Promise<ServicePods> {

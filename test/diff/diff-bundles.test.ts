@@ -2,7 +2,7 @@ import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {diffBundles, type Side} from '../../src/diff/diff-bundles.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
-import type {BundleDiff} from '../../src/model/bundle-diff.ts';
+import type {BundleDiff} from '../../src/model/findings/bundle-diff.ts';
 import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
 import {diffRenderers} from '../../src/render/table/diff.ts';
 import {snapshotOf} from '../fixtures.ts';

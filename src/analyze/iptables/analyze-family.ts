@@ -18,8 +18,8 @@ import {staleServices} from './stale-services.ts';
 import {analyzeUnexpectedRules, type UnexpectedRulesCase} from './unexpected-rules.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
-import {pushTo} from '../../model/push-to.ts';
-import {plural} from '../../model/plural.ts';
+import {pushTo} from '../../model/lists.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export interface FamilyAnalysis {
   readonly symptoms: readonly Symptom[];

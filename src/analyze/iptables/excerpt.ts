@@ -4,8 +4,8 @@ import type {Family} from '../../model/family.ts';
 import type {Chain, ChainsByName, Rule, Ruleset, Table} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
 import {listChain} from './iptables-service-view.ts';
-import {pushTo} from '../../model/push-to.ts';
-import {plural} from '../../model/plural.ts';
+import {pushTo} from '../../model/lists.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /**
  * Some rules of a node, as people paste them: what they do not show may well be on the node. Listings of table nat or filter alone are

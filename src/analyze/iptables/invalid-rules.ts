@@ -1,4 +1,4 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 
 /** Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as nonsense (kubernetes#112477). */

@@ -4,7 +4,7 @@ import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import {deletesLocalChains} from '../../expect/iptables/iptables-versions.ts';
 import type {Chain, Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** Chains of Service ports and endpoints that are not expected: one symptom for those that nothing reaches, with their number. */
 export function leftoverChains(

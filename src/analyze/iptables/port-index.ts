@@ -5,7 +5,7 @@ import {parseCidr} from '../../model/address.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import {servicePortName} from './entry-rule.ts';
 import {entriesOf} from '../outcomes/entries.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 /** Finds the Service ports that a rule in a shared chain may concern. */
 export class PortIndex {

@@ -6,7 +6,7 @@ import {servicePortName} from './entry-rule.ts';
 import type {ServiceView} from './iptables-service-view.ts';
 import {analyzeUnexpectedRules} from './unexpected-rules.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 export interface StaleInput {
   readonly expected: ExpectedRuleset;

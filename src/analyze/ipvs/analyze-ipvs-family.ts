@@ -12,7 +12,7 @@ import {analyzeIpvsBaseRules} from './analyze-ipvs-base-rules.ts';
 import {analyzeIpvsPort} from './analyze-ipvs-port.ts';
 import {mergeByNode} from './merge-by-node.ts';
 import {staleServers} from './stale-servers.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export interface IpvsFamilyCase {
   readonly expect: ExpectIpvs;

@@ -6,7 +6,7 @@ import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 export type ExpectIpvs = (hypothesis: Hypothesis) => ExpectedIpvs;
 

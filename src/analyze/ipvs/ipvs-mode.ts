@@ -1,4 +1,4 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import type {Hypothesis} from '../../expect/hypothesis.ts';
 import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {families, type Family} from '../../model/family.ts';

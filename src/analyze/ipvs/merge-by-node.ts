@@ -1,4 +1,4 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName} from '../../expect/ipvs/set-names.ts';
 import type {Rule} from '../../model/ruleset.ts';

@@ -11,7 +11,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {addressEvidence, memberEvidence, serverEvidence} from './evidence.ts';
 import type {IpvsDifferences, MemberDifference} from './ipvs-differences.ts';
 import type {IpvsState} from './ipvs-state.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export interface StaleCase {
   readonly expected: ExpectedIpvs;

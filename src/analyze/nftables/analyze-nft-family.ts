@@ -13,7 +13,7 @@ import {leftoverNftChains} from './leftover-nft-chains.ts';
 import {asNftExpectation} from './nft-expectation.ts';
 import {ServiceView} from './nft-service-view.ts';
 import {staleNftServices} from './stale-nft-services.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export interface NftFamilyCase {
   readonly expect: ExpectNft;

@@ -4,7 +4,7 @@ import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
 import {isRefusal, leadsIn} from './service-port/nft-semantics.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 export interface AttributedNft {
   readonly byPort: ReadonlyMap<NftPort, readonly NftPortDifference[]>;

@@ -3,7 +3,7 @@ import type {NftChain} from '../../model/nft-ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftCase} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** Chains of Service ports and endpoints that are not expected and hold rules: one symptom for those that nothing reaches. */
 export function leftoverNftChains({expected, actual}: NftCase, unexpectedChains: readonly NftChain[]): readonly Symptom[] {

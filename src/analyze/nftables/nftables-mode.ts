@@ -1,4 +1,4 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {tableId} from '../../expect/nftables/expected-table.ts';
 import {oldestNftMinor} from '../../expect/nftables/nft-versions.ts';

@@ -1,4 +1,4 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import {entryText} from '../../model/entry.ts';
@@ -18,7 +18,7 @@ import {sourceNames} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {describePathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {pathOutcomeOf} from '../iptables/iptables-outcome.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export interface ThirdPartyCase {
   readonly expected: ExpectedRuleset;

@@ -18,7 +18,7 @@ import {addressesProbed, thirdPartyText, namesPort} from './nft-rule-text.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
 import type {NftCase} from '../nftables/nft-case.ts';
 import {nftPathOutcome} from '../nftables/nft-outcome.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export interface NftThirdPartyCase extends NftCase {
   readonly ruleset: NftRuleset;

@@ -6,7 +6,7 @@ import type {Environment} from '../../trace/packet.ts';
 import {entriesOf} from '../outcomes/entries.ts';
 import {concerns, type ThirdPartyRule} from './iptables-rules.ts';
 import {addressesOf} from '../outcomes/probes.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 /** Finds the foreign rules that name an address or port of a Service port, without holding each rule against each endpoint. */
 export class ThirdPartyRuleIndex {

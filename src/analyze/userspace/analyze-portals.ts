@@ -3,7 +3,7 @@ import type {Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {type PortalChain, type PortalRule, portalChains} from './portal-rules.ts';
 import {leadsIn, type Portal} from './portal.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 export interface PortalCase {
   readonly portals: readonly Portal[];

@@ -9,7 +9,7 @@ import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
 import {nameOf, ofPort, someOf} from '../service-observation.ts';
 import {isNamedInSlices} from './st102-port-without-endpoint.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export const noReadyEndpoint: Check<'ST101'> = {
   code: 'ST101',

@@ -2,7 +2,7 @@ import type {ServicePort} from '../../model/service-port.ts';
 import {families} from '../../model/family.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {ofPort, someOf} from '../service-observation.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 export const nodePortCollision: Check<'ST110'> = {
   code: 'ST110',

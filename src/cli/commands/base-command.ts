@@ -16,7 +16,7 @@ import type {Snapshot} from '../../model/snapshot.ts';
 import {parseCheckReport} from '../../parse/check-report.ts';
 import {escapeText} from '../../render/escape.ts';
 import type {RenderOptions} from '../../render/renderer.ts';
-import {errorText} from '../../model/error-text.ts';
+import {errorText} from '../../model/text/error-text.ts';
 
 /** The flags that talking to a cluster takes. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};

@@ -1,5 +1,5 @@
 import type {CommandSpec, FlagSpec} from './command-spec.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 /** A command line that is not finished: the words before the one that is being typed. */
 export interface CommandWords {

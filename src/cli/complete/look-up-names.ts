@@ -7,7 +7,7 @@ import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {CommandWords} from './command-words.ts';
 import type {Candidate} from './complete.ts';
 import type {ValueKind} from './value-kind.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export interface Looking {
   readonly typed: string;

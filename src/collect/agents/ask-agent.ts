@@ -2,8 +2,8 @@ import type {PodObject} from '../../model/api-objects.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {agentPort} from './agent-pods.ts';
 import {type AgentAnswer, readResult} from './read-result.ts';
-import {errorText} from '../../model/error-text.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {errorText} from '../../model/text/error-text.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** What came of asking an agent. */
 export type Asked =

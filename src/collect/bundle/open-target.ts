@@ -1,7 +1,7 @@
 import {existsSync, readdirSync, statSync} from 'node:fs';
 import type {BundleTarget} from './bundle-target.ts';
 import {directoryTarget} from './directory-target.ts';
-import {errorText} from '../../model/error-text.ts';
+import {errorText} from '../../model/text/error-text.ts';
 
 /** Where no bundle can be written, with what to do. */
 export class UnwritableTarget extends Error {}

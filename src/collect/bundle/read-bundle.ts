@@ -1,4 +1,3 @@
-import {append} from '../../model/append.ts';
 import {readFileSync} from 'node:fs';
 import type {Readable} from 'node:stream';
 import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, PodObject, ServiceObject} from '../../model/api-objects.ts';
@@ -11,8 +10,8 @@ import type {Shape} from '../objects/object-shape.ts';
 import {acrossGaps} from '../objects/gaps.ts';
 import {type ApiList, readApiList} from '../objects/read-api-list.ts';
 import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
-import {pushTo} from '../../model/push-to.ts';
-import {errorText} from '../../model/error-text.ts';
+import {append, pushTo} from '../../model/lists.ts';
+import {errorText} from '../../model/text/error-text.ts';
 
 /** A bundle that cannot be used at all; the message says what was tried and what to do. */
 export class UnreadableBundle extends Error {}

@@ -1,10 +1,10 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import type {ApiObjects, NodeDump, Problem} from '../../model/snapshot.ts';
 import {apiFiles, apiListText} from '../objects/api-list-text.ts';
 import type {BundleTarget} from './bundle-target.ts';
 import {openTarget, UnwritableTarget} from './open-target.ts';
 import type {NodeRecord, SnapshotRecord} from './snapshot-record.ts';
-import {errorText} from '../../model/error-text.ts';
+import {errorText} from '../../model/text/error-text.ts';
 
 /** What goes into a bundle. */
 export interface BundleContent {

@@ -1,4 +1,4 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import type {Shape} from '../objects/object-shape.ts';

@@ -4,8 +4,8 @@ import {podShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {agentsOn} from '../transports/host-agents.ts';
 import {ClusterReader} from './cluster-reader.ts';
-import {pushTo} from '../../model/push-to.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {pushTo} from '../../model/lists.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export interface PodsReading {
   /** Null when not one list could be read. */

@@ -1,6 +1,6 @@
 import {readFileSync} from 'node:fs';
 import {KubeconfigError} from './kubeconfig.ts';
-import {errorText} from '../../model/error-text.ts';
+import {errorText} from '../../model/text/error-text.ts';
 
 /** Text given in base64 or in a file; null where neither is. Throws KubeconfigError when the file cannot be read. */
 export function pemOf(data: string | undefined, file: string | undefined, what: string): string | null {

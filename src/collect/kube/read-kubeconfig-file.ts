@@ -2,7 +2,7 @@ import {readFileSync} from 'node:fs';
 import {dirname, isAbsolute, join, resolve, sep} from 'node:path';
 import {CORE_SCHEMA, load} from 'js-yaml';
 import {type Cluster, type Context, emptyKubeconfig, type ExecConfig, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
-import {errorText} from '../../model/error-text.ts';
+import {errorText} from '../../model/text/error-text.ts';
 
 /** Reads one file, its relative paths made absolute against its folder. Null when there is no such file. Throws KubeconfigError. */
 export function readKubeconfigFile(path: string): Kubeconfig | null {

@@ -3,7 +3,7 @@ import {firstCommands, furtherCommands} from './node-commands.ts';
 import type {NodeCommand} from './node-command.ts';
 import {isBroken, NodeReading} from './node-reading.ts';
 import {type NodeInfo, type NodeShell, type Transport, Unreachable} from './transport.ts';
-import {errorText} from '../../model/error-text.ts';
+import {errorText} from '../../model/text/error-text.ts';
 
 export interface CollectOptions {
   readonly signal: AbortSignal;

@@ -5,7 +5,7 @@ import {ApiError} from '../kube/kube-api.ts';
 import {allPages, type JointCommand} from './kube-proxy-pages.ts';
 import type {NodeCommand, CommandVariant} from './node-command.ts';
 import {CommandFailed, type NodeShell, Unreachable} from './transport.ts';
-import {errorText} from '../../model/error-text.ts';
+import {errorText} from '../../model/text/error-text.ts';
 
 /** How many commands run on a node at a time. */
 const parallel = 6;

@@ -1,5 +1,5 @@
 import type {ApiObjects} from '../../model/snapshot.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** What a list of API objects lacks of what it should hold. */
 export interface Gaps {

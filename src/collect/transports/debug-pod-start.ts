@@ -3,7 +3,7 @@ import type {PodObject} from '../../model/api-objects.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {Unreachable} from '../node/transport.ts';
 import {type DebugPodOptions, podPath} from './debug-pod.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** What the status of a pod says of its start. */
 interface StartingPod extends PodObject {

@@ -5,8 +5,8 @@ import {type DebugPodOptions, debugContainer, debugPod, podPath, podsPath} from 
 import {cannotCreate, untilRunning} from './debug-pod-start.ts';
 import {podShell} from './exec.ts';
 import {refuseInvalidNodeName} from './node-name.ts';
-import {errorText} from '../../model/error-text.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {errorText} from '../../model/text/error-text.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export interface DebugOptions {
   /** An image with `sleep` and `nsenter`, or with iptables of its own. */

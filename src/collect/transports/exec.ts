@@ -3,7 +3,7 @@ import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {agentsOn} from './host-agents.ts';
 import {isProgramMissing} from './root-command.ts';
-import {errorText} from '../../model/error-text.ts';
+import {errorText} from '../../model/text/error-text.ts';
 
 /** Execs into a pod that already runs on the node, in its network, and has the tools. Creates nothing. */
 export function execTransport(api: KubeApi): Transport {

@@ -5,7 +5,7 @@ import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
 import {StringPool} from './trim-object.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export type ClusterWatchOptions = Pick<ObjectWatchOptions<never>, 'backoffMs' | 'silenceMs'> & {
   /** Called whenever something has changed. */

@@ -8,8 +8,8 @@ import {usableItems} from '../objects/usable-items.ts';
 import {readList} from './read-list.ts';
 import {type StringPool, trimObject} from './trim-object.ts';
 import {watchEvents} from './watch-events.ts';
-import {errorText} from '../../model/error-text.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {errorText} from '../../model/text/error-text.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 interface Watched {
   readonly metadata: ObjectMeta;

@@ -7,8 +7,8 @@ import {endpointChainName} from '../iptables/chain-names.ts';
 import {readsEndpoints} from './proxy-versions.ts';
 import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
 import {type ProxyVersion, servicePorts} from './service-ports.ts';
-import {pushTo} from '../../model/push-to.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {pushTo} from '../../model/lists.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** A Service port with all its endpoints: what is the same on every node. */
 export interface PortEntry {

@@ -7,7 +7,7 @@ import type {NodeContext} from '../node-context.ts';
 import {type PortOnNode, writeServiceRules} from './service-rules.ts';
 import {writeServiceRulesBefore124} from './service-rules-before-124.ts';
 import {hasExternalChains} from '../cluster/proxy-versions.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 /** A rule of a chain that many Services share, without its `-A CHAIN`. */
 export interface SharedRule {

@@ -13,7 +13,7 @@ import {type ExpectedMembers, expectMembers} from './ipset-members.ts';
 import {type IpvsContext, ipvsContext} from './ipvs-context.ts';
 import type {SetRole} from './set-names.ts';
 import {type ExpectedServer, expectServers} from './virtual-servers.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 /** What kube-proxy should have made of one family on one node in IPVS mode. */
 export interface ExpectedIpvs {

@@ -8,7 +8,7 @@ import {type NftPort, nftPlan} from './nft-port.ts';
 import {ipWord} from './nft-text.ts';
 import {serviceChains} from './service-chains.ts';
 import {type SharedElement, serviceElements} from './service-elements.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 /** All that kube-proxy makes for one Service port. */
 export interface PortObjects {

@@ -1,4 +1,4 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/family.ts';
 import type {Backend, Ruleset, StrayLine} from '../../model/ruleset.ts';
 import {parseDumpHeader} from './dump-header.ts';

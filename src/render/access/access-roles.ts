@@ -1,6 +1,6 @@
 import {dump} from 'js-yaml';
 import type {Permission} from '../../model/access.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 /** The ClusterRole and Roles that grant these permissions and nothing else, as YAML for `kubectl apply -f -`. */
 export function roleManifest(permissions: readonly Permission[]): string {

@@ -6,7 +6,7 @@ import {schemaVersion, toJson} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {type Style, styleOf} from '../style.ts';
 import {toYaml} from '../yaml.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color'>) => string;
 

@@ -8,7 +8,7 @@ import type {Renderer} from '../renderer.ts';
 import {styleOf} from '../style.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {waitText} from '../table/wait-section.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /**
  * Workflow commands of GitHub Actions: an annotation for each finding, the same one on many nodes once. Harmless ones only when verbose.

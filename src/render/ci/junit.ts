@@ -6,8 +6,8 @@ import {markup} from '../markup.ts';
 import type {Renderer} from '../renderer.ts';
 import {styleOf} from '../style.ts';
 import {waitText} from '../table/wait-section.ts';
-import {pushTo} from '../../model/push-to.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {pushTo} from '../../model/lists.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /**
  * JUnit XML, as Jenkins and GitLab read it: a test suite for each node and one for the API, a test case for each Service. What

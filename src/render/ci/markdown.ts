@@ -10,8 +10,8 @@ import {secondsText} from '../seconds-text.ts';
 import {styleOf} from '../style.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {convergedText} from '../table/wait-section.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
-import {plural} from '../../model/plural.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** For a comment on a pull request: the verdict, a table of the findings, and what each rests on, folded. */
 export const markdown: Renderer = (report, {verbose}) => {

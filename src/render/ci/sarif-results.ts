@@ -5,7 +5,7 @@ import type {Finding, Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {escapeText} from '../escape.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export const levels = {error: 'error', warning: 'warning', info: 'note'} as const satisfies Readonly<Record<Severity, Result.level>>;
 

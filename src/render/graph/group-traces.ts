@@ -1,5 +1,5 @@
 import type {EndpointTrace, PortTrace} from '../../model/service-trace.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 /** The traces of each Service port, in the order in which the ports come. */
 export function portsOf(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {

@@ -6,7 +6,7 @@ import {markup} from '../markup.ts';
 import {pictureHeading} from './picture-heading.ts';
 import type {Renderer} from '../renderer.ts';
 import {traceGraphs} from './trace-graph.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** One picture: the verdict and the findings, and below them the graphs. It brings its colours with it, for light and for dark surroundings. */
 export const svg: Renderer = (report, {verbose}) => {

@@ -3,7 +3,7 @@ import type {EndpointTrace, EntryTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';
 import {chooseEndpoints, shareOf} from './group-traces.ts';
 import {endText, packetsText, percent, shouldBe} from '../trace-words.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 export interface GraphOptions {
   /** Every endpoint, also of a Service that has hundreds. */

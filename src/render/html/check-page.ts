@@ -8,7 +8,7 @@ import {nodesHtml} from './node-table.ts';
 import {page} from './page.ts';
 import {summaryHtml} from './summary.ts';
 import type {Renderer} from '../renderer.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** The whole of a report in one page that needs nothing else: for a browser, for paper, to be sent around. */
 export const html: Renderer = (report, {quiet}) => {

@@ -4,8 +4,8 @@ import {type FindingGroup, groupFindings} from '../group-findings.ts';
 import {docsOf} from '../json.ts';
 import {type Html, html, nothing} from './html.ts';
 import type {NodeRanges} from './node-ranges.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
-import {plural} from '../../model/plural.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** Findings of which a page has room for a block each. */
 export interface ListedFindings {

@@ -3,9 +3,9 @@ import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRow
 import type {ListedFinding} from './finding-list.ts';
 import {type Html, html, nothing} from './html.ts';
 import type {NodeRanges} from './node-ranges.ts';
-import {pushTo} from '../../model/push-to.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
-import {plural} from '../../model/plural.ts';
+import {pushTo} from '../../model/lists.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** Services against nodes, each cell with a link to what was found. Nodes that fare alike share a column when they are many. */
 export function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: NodeRanges): Html {

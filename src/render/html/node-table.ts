@@ -1,7 +1,7 @@
 import type {NodeReport, NodeWait, Report} from '../../model/report.ts';
 import {convergedText} from '../table/wait-section.ts';
 import {type Html, html, nothing} from './html.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** The nodes, how they were found to run, and why one was not looked at. The filters know nodes by their place in it. */
 export function nodesHtml({nodes, wait}: Report): Html {

@@ -5,9 +5,9 @@ import {graphMarkup} from '../graph/graph-markup.ts';
 import {type TraceGraph, traceGraphs} from '../graph/trace-graph.ts';
 import type {GraphOptions} from '../graph/trace-paths.ts';
 import {type Html, html, made, nothing} from './html.ts';
-import {pushTo} from '../../model/push-to.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
-import {plural} from '../../model/plural.ts';
+import {pushTo} from '../../model/lists.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** The graphs of one Service. */
 export interface DrawnPath {

@@ -1,6 +1,6 @@
 import type {Report} from '../../model/report.ts';
 import {type Html, html, nothing} from './html.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** The counts, in figures. */
 export function summaryHtml({summary}: Report): Html {

@@ -5,7 +5,7 @@ import {escapeText} from '../escape.ts';
 import {nodeList} from '../table/finding-text.ts';
 import type {FindingGroup} from '../group-findings.ts';
 import {docsOf} from '../json.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** Not met; could not be evaluated; not met and of no score; not evaluated, or excused; met: the words of the API, the loudest first. */
 export const outcomes = ['fail', 'error', 'warn', 'skip', 'pass'] as const;

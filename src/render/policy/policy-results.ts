@@ -3,7 +3,7 @@ import type {NodeReport, Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import {groupFindings} from '../group-findings.ts';
 import {nodeReference, ownResult, type PolicyResult, resultOfGroup, serviceReference} from './policy-result.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export interface PolicyResults {
   /** About nodes, the cluster, and Services of namespaces that hold no Service any more. */

@@ -1,4 +1,4 @@
-import type {BundleDiff, ChangeKind, EndpointChange, FieldChange, FindingChange, RulesChange} from '../../model/bundle-diff.ts';
+import type {BundleDiff, ChangeKind, EndpointChange, FieldChange, FindingChange, RulesChange} from '../../model/findings/bundle-diff.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import {escapeText} from '../escape.ts';
 import {nodeList} from './finding-text.ts';
@@ -7,9 +7,9 @@ import type {RenderOptions} from '../renderer.ts';
 import {bySeverity, type Style, styleOf} from '../style.ts';
 import {wrap} from '../wrap.ts';
 import {toYaml} from '../yaml.ts';
-import {pushTo} from '../../model/push-to.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
-import {plural} from '../../model/plural.ts';
+import {pushTo} from '../../model/lists.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** Turns what changed between two bundles into text, without a newline at its end. */
 export type DiffRenderer = (diff: BundleDiff, options: RenderOptions) => string;

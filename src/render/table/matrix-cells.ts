@@ -1,7 +1,7 @@
 import {type Finding, type Severity, severities} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
-import {plural} from '../../model/plural.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** Nodes that fare alike. */
 export interface NodeGroup {

@@ -3,7 +3,7 @@ import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from './matrix-cells.ts';
 import {bySeverity, type Style} from '../style.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export interface MatrixOptions {
   readonly style: Style;

@@ -1,4 +1,4 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import {findingTexts} from './finding-text.ts';
@@ -7,7 +7,7 @@ import type {Renderer, RenderOptions} from '../renderer.ts';
 import {type Style, styleOf} from '../style.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {waitSection} from './wait-section.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** The verdict, Services against nodes, and the findings with their evidence. Harmless findings are only counted. */
 export const table: Renderer = (report, options) => sections(report, options, false);

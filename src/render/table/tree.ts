@@ -1,4 +1,4 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import {entryText} from '../../model/entry.ts';
 import type {CountedRule, EndpointTrace, EntryTrace, Mark, PortTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';

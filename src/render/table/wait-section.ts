@@ -3,7 +3,7 @@ import {escapeText} from '../escape.ts';
 import type {Style} from '../style.ts';
 import {plainTable} from './plain-table.ts';
 import {secondsText} from '../seconds-text.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export interface WaitSectionOptions {
   readonly style: Style;

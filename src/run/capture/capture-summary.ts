@@ -2,7 +2,7 @@ import type {SnapshotRecord} from '../../collect/bundle/snapshot-record.ts';
 import type {NameKind} from '../../redact/names.ts';
 import type {RedactionSummary} from '../../redact/redaction.ts';
 import {escapeText} from '../../render/escape.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** What was written, in a few lines for people. */
 export function captureSummary(path: string, {nodes, problems}: SnapshotRecord, redaction: RedactionSummary | null): string {

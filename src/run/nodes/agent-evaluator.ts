@@ -12,7 +12,7 @@ import {unlessInterrupted} from '../interruption.ts';
 import {EvaluatedNodes} from './evaluated-nodes.ts';
 import {type NeededVersions, neededVersions, unseen} from './needed-versions.ts';
 import type {NodeEvaluator} from './node-evaluator.ts';
-import {plural} from '../../model/plural.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;

@@ -4,7 +4,7 @@ import {defaultDebugNamespace} from '../../collect/transports/debug.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import type {OpenCluster} from '../open-cluster.ts';
 import type {ParsedTransportFlags} from '../options/transport.ts';
-import {errorText} from '../../model/error-text.ts';
+import {errorText} from '../../model/text/error-text.ts';
 
 /** Debug pods that a killed run left. That they could not be removed keeps nobody from looking at nodes. */
 export async function clearLeftovers(

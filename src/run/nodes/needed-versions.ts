@@ -1,7 +1,7 @@
 import type {ServiceObject} from '../../model/api-objects.ts';
 import type {SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** A Service or slice, and the version that it has. */
 interface Newest {

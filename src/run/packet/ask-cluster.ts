@@ -1,4 +1,4 @@
-import {append} from '../../model/append.ts';
+import {append} from '../../model/lists.ts';
 import {Errors} from '@oclif/core';
 import {podShape} from '../../collect/objects/api-shapes.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';

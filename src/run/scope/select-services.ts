@@ -5,7 +5,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/escape.ts';
 import {matchesSelector, parseSelector} from './label-selector.ts';
 import {closest} from './closest.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export interface Selection {
   readonly selects: (service: ServiceObject) => boolean;

@@ -1,8 +1,8 @@
 import {escapeText} from '../../render/escape.ts';
 import {nodeList} from '../../render/table/finding-text.ts';
 import {secondsText} from '../../render/seconds-text.ts';
-import {pushTo} from '../../model/push-to.ts';
-import {plural} from '../../model/plural.ts';
+import {pushTo} from '../../model/lists.ts';
+import {plural} from '../../model/text/plural.ts';
 
 /** After the first look at all nodes. */
 export function firstCheckText(clean: readonly string[], pending: readonly string[]): string {

@@ -22,8 +22,8 @@ import {printOf} from '../service-history.ts';
 import {podsWithoutEndpoints} from '../service-pods.ts';
 import type {WaitLimit} from '../options/wait-limit.ts';
 import {cleanTexts, firstCheckText, permanentTexts} from './wait-progress.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
-import {plural} from '../../model/plural.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {plural} from '../../model/text/plural.ts';
 
 export interface Waiting {
   readonly run: ClusterRun;

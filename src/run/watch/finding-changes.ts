@@ -1,5 +1,5 @@
 import type {Finding} from '../../model/finding.ts';
-import {identityOf} from '../../model/finding-identity.ts';
+import {identityOf} from '../../model/findings/finding-identity.ts';
 import type {Report} from '../../model/report.ts';
 
 export interface FindingChange {

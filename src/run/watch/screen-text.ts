@@ -6,7 +6,7 @@ import {matrix} from '../../render/table/matrix.ts';
 import {styleOf} from '../../render/style.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
 import type {FindingChange} from './finding-changes.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 export interface WatchState {
   /** Null before the first look has ended. */

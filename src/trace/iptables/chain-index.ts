@@ -1,7 +1,7 @@
 import {parseAddress, parseCidr} from '../../model/address.ts';
 import type {Chain, Rule} from '../../model/ruleset.ts';
 import type {Packet} from '../packet.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 
 /**
  * The rules of a chain that may concern a packet, in order. A chain of many rules is sorted once by destination host, so that

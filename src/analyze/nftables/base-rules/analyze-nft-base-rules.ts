@@ -11,7 +11,7 @@ import type {NftBaseRulesCase, NftPortDifference} from '../nft-case.ts';
 import {withChains} from '../nft-service-view.ts';
 import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
 import {changedProbes} from './table-effect.ts';
-import {pushTo} from '../../../model/push-to.ts';
+import {pushTo} from '../../../model/lists.ts';
 
 /** What is wrong with the rules that all Services hang in: hooks, lookups, masquerading, node-port addresses, checks. */
 export function analyzeNftBaseRules(given: NftBaseRulesCase): readonly Symptom[] {

@@ -3,7 +3,7 @@ import {ApiError} from '../kube-api.ts';
 import {KubeconfigError, type User} from '../kubeconfig.ts';
 import {type OidcClient, refreshOidcToken} from './refresh-oidc-token.ts';
 import {writeAuthProvider} from './write-auth-provider.ts';
-import {errorText} from '../../../model/error-text.ts';
+import {errorText} from '../../../model/text/error-text.ts';
 
 export interface OidcUser {
   readonly name: string;

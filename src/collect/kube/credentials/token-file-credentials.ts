@@ -1,7 +1,7 @@
 import {readFileSync} from 'node:fs';
 import {bearer, type ClientCertificate, type Credential, type Credentials} from './credentials.ts';
 import {ApiError} from '../kube-api.ts';
-import {errorText} from '../../../model/error-text.ts';
+import {errorText} from '../../../model/text/error-text.ts';
 
 interface TokenFileOptions {
   /** The token for as long as the file cannot be read. */

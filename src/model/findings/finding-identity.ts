@@ -1,4 +1,4 @@
-import type {Finding} from './finding.ts';
+import type {Finding} from '../finding.ts';
 
 /** What makes a finding the same in two runs: all but the words and the line numbers. */
 export function identityOf({

@@ -1,4 +1,4 @@
-import type {Finding, ServiceName} from './finding.ts';
+import type {Finding, ServiceName} from '../finding.ts';
 
 /** What changed between two bundles: `came` is only in the later one, `went` only in the earlier one. */
 export interface BundleDiff {

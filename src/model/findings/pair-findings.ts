@@ -1,5 +1,5 @@
 import {identityOf} from './finding-identity.ts';
-import {type Finding, severities} from './finding.ts';
+import {type Finding, severities} from '../finding.ts';
 
 /** Which findings of two runs are the same. */
 export interface PairedFindings {
