@@ -81,10 +81,10 @@ function categoryOf(code: string): string {
 const categories: Readonly<Record<string, string>> = {
   ST1: 'API objects',
   ST2: 'Service rules',
-  ST3: 'Frame of all Services',
-  ST4: 'Rules of others',
+  ST3: 'Base rules',
+  ST4: 'Third-party rules',
   ST5: 'Node and kube-proxy',
-  ST9: 'Not seen',
+  ST9: 'Not checked',
 };
 
 function propertiesOf(finding: Finding, nodes: readonly string[]): Readonly<Record<string, string>> {
