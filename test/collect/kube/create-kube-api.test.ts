@@ -1,3 +1,4 @@
+import {writeFileSync} from 'node:fs';
 import http from 'node:http';
 import {afterEach, describe, expect, onTestFinished, test} from 'vitest';
 import {join} from 'node:path';
@@ -7,7 +8,7 @@ import {createKubeApi, type KubeApiOptions} from '../../../src/collect/kube/crea
 import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
-import {certificateFile} from '../../stand-in/certificates.ts';
+import {certificate, certificateFile} from '../../stand-in/certificates.ts';
 import {folderWith, kubeconfig} from './files.ts';
 import {listen, startProxy, startSocks} from './proxies.ts';
 
@@ -355,6 +356,27 @@ describe('who may', () => {
     const folder = folderWith({config: kubeconfig('a', {cluster, user: {token: '', exec}}), 'plugin.cjs': script});
     expect((await open(server, {flags: {kubeconfig: join(folder, 'config')}}).list(services)).items).toHaveLength(1201);
     expect(server.requests.map(({user}) => user?.name ?? null)).toEqual([null, 'ann', 'ann', 'ann']);
+  });
+
+  test('uses the new client certificate of a plugin on new connections', async () => {
+    const server = await start({});
+    const apiVersion = 'client.authentication.k8s.io/v1';
+    const answer = (status: object) => ({kind: 'ExecCredential', apiVersion, status});
+    const pair = (name: string) => ({clientCertificateData: certificate(`${name}.crt`), clientKeyData: certificate(`${name}.key`)});
+    const exec = {apiVersion, command: './plugin', interactiveMode: 'Never'};
+    const cluster = {server: server.url, 'certificate-authority': server.ca};
+    const folder = folderWith({
+      config: kubeconfig('a', {cluster, user: {token: '', exec}}),
+      plugin: '#!/bin/sh\ncat "$(dirname "$0")/answer"',
+      answer: answer({...pair('stranger'), expirationTimestamp: '2020-01-01T00:00:00Z'}),
+    });
+    const api = open(server, {flags: {kubeconfig: join(folder, 'config')}, environment: {PATH: process.env['PATH']}});
+    await api.get('/version').catch(() => {});
+    writeFileSync(join(folder, 'answer'), JSON.stringify(answer(pair('client'))));
+    for (let count = 0; count < 2; count++) await api.list('/api/v1/nodes');
+    expect(server.requests.map(({user}) => user?.name ?? null).slice(-2)).toEqual(['carla', 'carla']);
+    expect(server.requests[0]?.user?.name).not.toBe('carla');
+    expect(server.connections()).toBe(2);
   });
 
   test('what is not allowed is named, with where to see what is needed', async () => {

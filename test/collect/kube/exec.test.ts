@@ -1,5 +1,7 @@
 import {writeFileSync} from 'node:fs';
+import http from 'node:http';
 import {join} from 'node:path';
+import process from 'node:process';
 import {describe, expect, onTestFinished, test, vi} from 'vitest';
 import type {ConnectionFlags} from '../../../src/collect/kube/connection-options.ts';
 import {createKubeApi, type KubeApiOptions} from '../../../src/collect/kube/create-kube-api.ts';
@@ -8,7 +10,8 @@ import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {CommandFailed} from '../../../src/collect/node/transport.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
 import {folderWith, kubeconfig} from './files.ts';
-import {startProxy} from './proxies.ts';
+import {listen, startProxy} from './proxies.ts';
+import {WebSocketServer} from 'ws';
 
 const pod = {metadata: {name: 'kube-proxy-a', namespace: 'kube-system'}, spec: {nodeName: 'node-a'}, status: {phase: 'Running'}};
 const target = {namespace: 'kube-system', pod: 'kube-proxy-a', container: 'kube-proxy'};
@@ -186,5 +189,99 @@ describe('a stream that does not open', () => {
     const server = await start({certificate: 'elsewhere'});
     await expect(open(server).exec(target, ['true'], never)).rejects.toThrow(/for another name/);
     expect((await open(server, {}, {tlsServerName: 'elsewhere.example'}).exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');
+  });
+});
+
+describe('a stream that is not as it should be', () => {
+  const status = (value: unknown) =>
+    Buffer.concat([Buffer.from([3]), Buffer.from(typeof value === 'string' ? value : JSON.stringify(value))]);
+  const success = status({metadata: {}, status: 'Success'});
+
+  /** What an exec comes to of which these frames are sent before the stream is closed. */
+  async function afterFrames(...frames: readonly (Buffer | string)[]): Promise<unknown> {
+    const server = http.createServer();
+    const sockets = new WebSocketServer({server, handleProtocols: () => 'v5.channel.k8s.io'});
+    sockets.on('connection', socket => {
+      for (const frame of frames) socket.send(frame);
+      socket.close(1000);
+    });
+    const port = await listen(server);
+    const api = createKubeApi(loadConnection({server: `http://127.0.0.1:${port}`}, {environment: {HOME: '/nonexistent'}}));
+    onTestFinished(() => api.close());
+    return api.exec(target, ['iptables-save'], never).then(String, (error: unknown) => error);
+  }
+
+  test.each([
+    ['is no JSON', '{"status":"Succ'],
+    ['is null', null],
+    ['is a word', '"Success"'],
+    ['is a list', []],
+    ['has a status that is no text', {status: 1}],
+    ['has no status', {}],
+  ])('is an error where the Status %s', async (_, value) => {
+    const error = await afterFrames(Buffer.from('\x01rules'), status(value));
+    expect(error).toBeInstanceOf(ApiError);
+    expect(String(error)).toMatch(/the Status at the end of iptables-save is invalid: what it printed is not complete/);
+  });
+
+  test.each([
+    ['details is null', {details: null}],
+    ['causes is no list', {details: {causes: 7}}],
+    ['a cause is null', {details: {causes: [null]}}],
+    ['the exit code is no number', {details: {causes: [{reason: 'ExitCode', message: {}}]}}],
+    ['the message is no text', {message: {a: 1}}],
+  ])('is an error where the Status is a failure and %s', async (_, more) => {
+    const error = await afterFrames(status({status: 'Failure', reason: 'NonZeroExitCode', message: 'it failed', ...more}));
+    expect(error).toBeInstanceOf(ApiError);
+    expect(String(error)).toMatch(/cannot run iptables-save in the container/);
+  });
+
+  test('passes over frames of no channel, and of channels that it did not ask for', async () => {
+    const odd = [Buffer.alloc(0), Buffer.from([255]), Buffer.from([255, 1]), Buffer.from([9, 65]), 'text', '\u00ff\u0001'];
+    expect(await afterFrames(...odd, Buffer.from('\x01rules'), success)).toBe('rules');
+    expect(process.stdout.writableEnded).toBe(false);
+  });
+});
+
+describe('a credential that the API server refuses', () => {
+  /** A kubeconfig with a plugin that gives token-1 the first time, token-2 the second, and so on. */
+  function countingPlugin(server: ApiServer): string {
+    const exec = {apiVersion: 'client.authentication.k8s.io/v1', command: './plugin', interactiveMode: 'Never'};
+    const script = `#!/bin/sh
+      echo >> "$(dirname "$0")/runs"
+      echo '{"kind":"ExecCredential","apiVersion":"${exec.apiVersion}","status":{"token":"token-'$(wc -l < "$(dirname "$0")/runs" | tr -d ' ')'"}}'`;
+    const cluster = {server: server.url, 'certificate-authority': server.ca};
+    return join(folderWith({config: kubeconfig('a', {cluster, user: {token: '', exec}}), plugin: script}), 'config');
+  }
+
+  function openWith(config: string): KubeApi {
+    const api = createKubeApi(loadConnection({kubeconfig: config}, {environment: {PATH: process.env['PATH']}, interactive: false}));
+    onTestFinished(() => api.close());
+    return api;
+  }
+
+  test('is renewed once for an exec, which then runs', async () => {
+    const server = await start({tokens: {'token-2': {user: 'ann'}}});
+    const api = openWith(countingPlugin(server));
+    expect((await api.exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');
+    expect(server.requests.map(({headers}) => headers.authorization)).toEqual(['Bearer token-1', 'Bearer token-2']);
+  });
+
+  test('is renewed once, and a second refusal is an error', async () => {
+    const server = await start();
+    const api = openWith(countingPlugin(server));
+    await expect(api.exec(target, ['true'], never)).rejects.toMatchObject({name: 'ApiError', status: 401});
+    await expect(api.get('/version')).rejects.toThrow(/does not accept the credential plugin \.*.*plugin.*The token has expired/);
+    expect(server.requests.map(({headers}) => headers.authorization)).toEqual(
+      ['token-1', 'token-2', 'token-2', 'token-3'].map(token => `Bearer ${token}`),
+    );
+  });
+
+  test('is renewed once for many execs at the same time', async () => {
+    const server = await start({tokens: {'token-2': {user: 'ann'}}});
+    const api = openWith(countingPlugin(server));
+    const all = await Promise.all(Array.from({length: 5}, () => api.exec(target, ['echo', 'a'], never)));
+    expect(all.map(String)).toEqual(Array(5).fill('a\n'));
+    expect(new Set(server.requests.map(({headers}) => headers.authorization))).toEqual(new Set(['Bearer token-1', 'Bearer token-2']));
   });
 });
