@@ -27,6 +27,9 @@ const edgeLayers = {
 /** Packages that only compute. One that reads, writes or waits belongs to the edge. */
 const corePackages = ['@types/sarif', 'cli-table3', 'ipaddr.js', 'js-yaml', 'string-width'];
 
+/** Where the types of API objects come from. Only src/model/ imports them; as a value it would be all of client-node. */
+const typePackage = '^(node_modules/)?@kubernetes/client-node';
+
 const core = `^src/(${Object.keys(layers).join('|')})/`;
 
 export default {
@@ -51,10 +54,25 @@ export default {
       to: {dependencyTypes: ['core'], pathNot: '^(node:)?crypto$'},
     },
     {
+      name: 'model-takes-only-types-from-the-client',
+      severity: 'error',
+      from: {path: '^src/model/'},
+      to: {path: typePackage, dependencyTypesNot: ['type-only']},
+    },
+    {
       name: 'core-uses-only-packages-that-compute',
       severity: 'error',
-      from: {path: core},
+      from: {path: core, pathNot: '^src/model/'},
       to: {pathNot: ['^src/', `^node_modules/(${corePackages.join('|').replaceAll('.', '\\.')})/`], dependencyTypesNot: ['core']},
+    },
+    {
+      name: 'model-uses-only-packages-that-compute',
+      severity: 'error',
+      from: {path: '^src/model/'},
+      to: {
+        pathNot: ['^src/', typePackage, `^node_modules/(${corePackages.join('|').replaceAll('.', '\\.')})/`],
+        dependencyTypesNot: ['core'],
+      },
     },
     {
       name: 'no-circles',

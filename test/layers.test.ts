@@ -18,7 +18,20 @@ test('the sources keep to their layers', async () => {
 test.each([
   ['a module of Node', 'src/trace/planted.ts', "import {readFileSync} from 'node:fs';", 'core-touches-nothing-outside'],
   ['oclif', 'src/checks/planted.ts', "import {Command} from '@oclif/core';", 'core-uses-only-packages-that-compute'],
-  ['the client', 'src/model/planted.ts', "import type {V1Pod} from '@kubernetes/client-node';", 'core-uses-only-packages-that-compute'],
+  ['the client', 'src/model/planted.ts', "import {KubeConfig} from '@kubernetes/client-node';", 'model-takes-only-types-from-the-client'],
+  [
+    'a module of the client',
+    'src/model/planted.ts',
+    "import {KubeConfig} from '@kubernetes/client-node/dist/config.js';",
+    'model-takes-only-types-from-the-client',
+  ],
+  [
+    'types of the client past src/model',
+    'src/expect/planted.ts',
+    "import type {V1Pod} from '@kubernetes/client-node';",
+    'core-uses-only-packages-that-compute',
+  ],
+  ['execa', 'src/model/planted.ts', "import type {Options} from 'execa';", 'model-uses-only-packages-that-compute'],
   ['execa', 'src/render/planted.ts', "import {execa} from 'execa';", 'core-uses-only-packages-that-compute'],
   ['a command', 'src/render/planted.ts', "import {x} from '../cli/target.ts';", 'render-imports-only-what-is-below-it'],
   ['a collector', 'src/analyze/planted.ts', "import {x} from '../collect/target.ts';", 'analyze-imports-only-what-is-below-it'],
@@ -65,6 +78,18 @@ test('two files that import each other are caught', async () => {
     'src/parse/two.ts': "import {one} from './one.ts';\nexport const two = () => one;",
   });
   expect(await violations(sources)).toContainEqual(expect.objectContaining({rule: 'no-circles'}));
+});
+
+test('src/model may import types of the client, and no value', async () => {
+  const installed = {
+    'package.json': '{"type": "module", "dependencies": {"@kubernetes/client-node": "*"}}',
+    'node_modules/@kubernetes/client-node/package.json': '{"name": "@kubernetes/client-node", "main": "index.js"}',
+    'node_modules/@kubernetes/client-node/index.js': 'export class V1Pod {}',
+  };
+  const types = {'src/model/planted.ts': "import type {V1Pod} from '@kubernetes/client-node';"};
+  expect(await violations(planted({...installed, ...types}))).toEqual([]);
+  const value = {'src/model/planted.ts': "import {V1Pod} from '@kubernetes/client-node';\nexport const pod = new V1Pod();"};
+  expect(await violations(planted({...installed, ...value}))).toMatchObject([{rule: 'model-takes-only-types-from-the-client'}]);
 });
 
 test('a core file may import the layers below it and node:crypto', async () => {

@@ -5,6 +5,7 @@ import {spawnSync} from 'node:child_process';
 import {existsSync, mkdtempSync, renameSync, rmSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {bundle} from './bundle.ts';
+import {includeClientTypes} from './client-types.ts';
 import {commandManifest} from './manifest.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -15,6 +16,7 @@ const replaced = `${fresh}-replaced`;
 try {
   process.exitCode = declare();
   if (process.exitCode === 0) {
+    includeClientTypes(fresh);
     writeFileSync(join(fresh, 'metafile.json'), JSON.stringify(await bundle(fresh)));
     writeFileSync(join(fresh, 'oclif.manifest.json'), `${JSON.stringify(await commandManifest())}\n`);
     if (existsSync(dist)) renameSync(dist, replaced);

@@ -45,6 +45,6 @@ function fieldsOf({metadata, spec = {}, status}: ServiceObject): Fields {
   };
 }
 
-function list(values: readonly string[] | undefined): string | undefined {
-  return values === undefined || values.length === 0 ? undefined : values.toSorted().join(', ');
+function list(values: readonly string[] | null | undefined): string | undefined {
+  return !values?.length ? undefined : values.toSorted().join(', ');
 }

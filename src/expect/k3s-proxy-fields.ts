@@ -55,7 +55,8 @@ const saidByServers = once((nodes: readonly NodeObject[]) => {
 const defaultClusterCIDR = '10.42.0.0/16';
 
 function isDefault(object: NodeObject | undefined): boolean {
-  const {podCIDRs = [], podCIDR} = object?.spec ?? {};
+  const {podCIDR, podCIDRs: given} = object?.spec ?? {};
+  const podCIDRs = given ?? [];
   const own = podCIDRs.length > 0 ? podCIDRs : podCIDR === undefined ? [] : [podCIDR];
   return own.length === 1 && own.every(cidr => cidr.startsWith('10.42.'));
 }

@@ -1,138 +1,72 @@
+import type {
+  DiscoveryV1EndpointPort,
+  V1ConfigMap,
+  V1Endpoint,
+  V1EndpointAddress,
+  V1EndpointConditions,
+  V1EndpointSlice,
+  V1Endpoints,
+  V1EndpointSubset,
+  V1LoadBalancerIngress,
+  V1Node,
+  V1ObjectMeta,
+  V1Pod,
+  V1Service,
+  V1ServicePort,
+  V1ServiceSpec,
+} from '@kubernetes/client-node';
+
 /**
- * The API objects as a list from the API server or `kubectl get -o json` holds them, with the fields that are read here.
- * All fields are optional: objects come from files and from clusters of any version.
+ * A type of client-node as JSON holds it. client-node describes objects that its serializer has read; in JSON a date is text, and a list
+ * of nothing may be null. All fields are optional: objects come from files and from clusters of any version.
  */
-export interface ObjectMeta {
-  readonly name: string;
-  readonly namespace?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
-  readonly creationTimestamp?: string;
-  readonly deletionTimestamp?: string;
-  readonly resourceVersion?: string;
-  /** Who changed which fields; a change of the object is one of these at least. */
-  readonly managedFields?: readonly {readonly time?: string}[];
-}
+export type Json<T> = unknown extends T
+  ? unknown
+  : T extends Date
+    ? string
+    : T extends readonly (infer Item)[]
+      ? readonly Json<Item>[] | null
+      : T extends object
+        ? string extends keyof T
+          ? Readonly<Record<string, Json<T[keyof T]>>>
+          : {readonly [Name in keyof T]?: Json<NonNullable<T[Name]>>}
+        : T;
 
-export interface ServiceObject {
-  readonly metadata: ObjectMeta;
-  readonly spec?: ServiceSpec;
-  readonly status?: {readonly loadBalancer?: {readonly ingress?: readonly LoadBalancerIngress[]}};
-}
+/** Some writers say null in place of leaving a field out. */
+type Nullable<T> = {readonly [Name in keyof T]: T[Name] | null};
 
-export interface ServiceSpec {
-  readonly type?: string;
-  readonly clusterIP?: string;
-  readonly clusterIPs?: readonly string[];
-  readonly ipFamilies?: readonly string[];
-  readonly ports?: readonly ServicePortSpec[];
-  readonly externalIPs?: readonly string[];
-  readonly loadBalancerSourceRanges?: readonly string[];
-  readonly externalTrafficPolicy?: string;
-  readonly internalTrafficPolicy?: string;
-  readonly sessionAffinity?: string;
-  readonly sessionAffinityConfig?: {readonly clientIP?: {readonly timeoutSeconds?: number}};
-  readonly healthCheckNodePort?: number;
-  readonly selector?: Readonly<Record<string, string>>;
-  readonly publishNotReadyAddresses?: boolean;
-  /** Alpha from 1.17 to 1.21. */
-  readonly topologyKeys?: readonly string[];
-}
+/** Only the name is always there: an object without one is not used. */
+export type ObjectMeta = Omit<Json<V1ObjectMeta>, 'name'> & {readonly name: string};
 
-export interface ServicePortSpec {
-  readonly name?: string;
-  readonly protocol?: string;
-  readonly port?: number;
-  readonly nodePort?: number;
-  readonly targetPort?: number | string;
-}
+type ApiObject<T, Replaced = unknown> = Omit<Json<T>, 'metadata' | keyof Replaced> & {readonly metadata: ObjectMeta} & Replaced;
 
-export interface LoadBalancerIngress {
-  readonly ip?: string;
-  readonly hostname?: string;
-  readonly ipMode?: string;
-}
+export type ServiceObject = ApiObject<V1Service, {readonly spec?: ServiceSpec}>;
+/** `topologyKeys` was alpha from 1.17 to 1.21. */
+export type ServiceSpec = Json<V1ServiceSpec> & {readonly topologyKeys?: readonly string[]};
+export type ServicePortSpec = Json<V1ServicePort>;
+export type LoadBalancerIngress = Json<V1LoadBalancerIngress>;
 
-export interface EndpointSliceObject {
-  readonly metadata: ObjectMeta;
-  readonly addressType?: string;
-  readonly endpoints?: readonly SliceEndpoint[] | null;
-  readonly ports?: readonly SlicePort[] | null;
-}
-
-export interface SliceEndpoint {
-  readonly addresses?: readonly string[];
-  readonly conditions?: {readonly ready?: boolean | null; readonly serving?: boolean | null; readonly terminating?: boolean | null};
+export type EndpointSliceObject = ApiObject<
+  V1EndpointSlice,
+  {readonly endpoints?: readonly SliceEndpoint[] | null; readonly ports?: readonly SlicePort[] | null}
+>;
+export type SlicePort = Json<Omit<DiscoveryV1EndpointPort, 'name' | 'port'>> &
+  Nullable<Json<Pick<DiscoveryV1EndpointPort, 'name' | 'port'>>>;
+export type SliceEndpoint = Omit<Json<V1Endpoint>, 'conditions' | 'nodeName'> & {
+  readonly conditions?: Nullable<Json<V1EndpointConditions>>;
   readonly nodeName?: string | null;
-  readonly targetRef?: {readonly kind?: string; readonly name?: string; readonly namespace?: string};
-  readonly zone?: string;
   /** Of `discovery.k8s.io/v1beta1`, which names the node as `kubernetes.io/hostname`. */
   readonly topology?: Readonly<Record<string, string>>;
-  /** What is left of it in `discovery.k8s.io/v1`. */
-  readonly deprecatedTopology?: Readonly<Record<string, string>>;
-  readonly hints?: {readonly forZones?: readonly {readonly name?: string}[]; readonly forNodes?: readonly {readonly name?: string}[]};
-}
-
-export interface SlicePort {
-  readonly name?: string | null;
-  readonly port?: number | null;
-  readonly protocol?: string;
-}
+};
 
 /** The older Endpoints object, which kube-proxy reads up to 1.21 when it is told to. */
-export interface EndpointsObject {
-  readonly metadata: ObjectMeta;
-  readonly subsets?: readonly EndpointSubset[] | null;
-}
-
-export interface EndpointSubset {
+export type EndpointsObject = ApiObject<V1Endpoints, {readonly subsets?: readonly EndpointSubset[] | null}>;
+export type EndpointSubset = Omit<Json<V1EndpointSubset>, 'addresses' | 'ports'> & {
   readonly addresses?: readonly EndpointAddress[] | null;
   readonly ports?: readonly SlicePort[] | null;
-}
+};
+export type EndpointAddress = Omit<Json<V1EndpointAddress>, 'nodeName'> & {readonly nodeName?: string | null};
 
-export interface EndpointAddress {
-  readonly ip?: string;
-  readonly nodeName?: string | null;
-  readonly targetRef?: {readonly kind?: string; readonly name?: string; readonly namespace?: string};
-}
-
-export interface NodeObject {
-  readonly metadata: ObjectMeta;
-  readonly spec?: {readonly podCIDR?: string; readonly podCIDRs?: readonly string[]};
-  readonly status?: {
-    readonly addresses?: readonly {readonly type?: string; readonly address?: string}[];
-    readonly nodeInfo?: {
-      readonly kubeProxyVersion?: string;
-      readonly kubeletVersion?: string;
-      readonly operatingSystem?: string;
-      readonly kernelVersion?: string;
-    };
-  };
-}
-
-export interface PodObject {
-  readonly metadata: ObjectMeta;
-  readonly spec?: {
-    readonly nodeName?: string;
-    readonly hostNetwork?: boolean;
-    readonly volumes?: readonly {readonly name?: string; readonly configMap?: {readonly name?: string}}[];
-    readonly containers?: readonly {
-      readonly name?: string;
-      readonly image?: string;
-      readonly command?: readonly string[];
-      readonly args?: readonly string[];
-      readonly ports?: readonly {readonly containerPort?: number}[];
-    }[];
-  };
-  readonly status?: {
-    readonly phase?: string;
-    readonly podIPs?: readonly {readonly ip?: string}[];
-    readonly podIP?: string;
-    readonly conditions?: readonly {readonly type?: string; readonly status?: string}[];
-  };
-}
-
-export interface ConfigMapObject {
-  readonly metadata: ObjectMeta;
-  readonly data?: Readonly<Record<string, string>>;
-}
+export type NodeObject = ApiObject<V1Node>;
+export type PodObject = ApiObject<V1Pod>;
+export type ConfigMapObject = ApiObject<V1ConfigMap>;

@@ -48,7 +48,7 @@ function servicePackets(service: ServiceObject, setup: PacketSetup): readonly Te
   const senders = [
     ...usualSenders(setup),
     ...endpoints.map(address => senderAt(address, setup)),
-    ...rangeSenders(spec.loadBalancerSourceRanges, vips, setup),
+    ...rangeSenders(spec.loadBalancerSourceRanges ?? [], vips, setup),
   ];
   return (spec.ports ?? []).flatMap(({port = 0, nodePort, protocol}) => {
     const targets = [

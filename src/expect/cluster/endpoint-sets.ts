@@ -119,8 +119,8 @@ function nodeNameOf(endpoint: SliceEndpoint): string | null {
 const hostnameLabel = 'kubernetes.io/hostname';
 const zoneLabel = 'topology.kubernetes.io/zone';
 
-function hintNames(hints: readonly {readonly name?: string}[] | undefined): readonly string[] | null {
-  return hints === undefined || hints.length === 0 ? null : hints.map(({name}) => name ?? '');
+function hintNames(hints: readonly {readonly name?: string}[] | null | undefined): readonly string[] | null {
+  return !hints?.length ? null : hints.map(({name}) => name ?? '');
 }
 
 /** Collects endpoints under kube-proxy's key and remembers which of them disagree. */

@@ -44,7 +44,8 @@ export function servicePorts(service: ServiceObject, family: Family, proxy: Prox
 
 /** Follows `GetClusterIPByFamily`. */
 export function clusterIPOf(service: ServiceObject, family: Family): string | null {
-  const {ipFamilies = [], clusterIPs = [], clusterIP = ''} = service.spec ?? {};
+  const {clusterIP = '', ...spec} = service.spec ?? {};
+  const [ipFamilies, clusterIPs] = [spec.ipFamilies ?? [], spec.clusterIPs ?? []];
   if (ipFamilies.length === 0) return familyOf(clusterIP) === family ? canonicalAddress(clusterIP) : null;
   const at = ipFamilies.indexOf(family);
   const address = at < 0 ? undefined : (clusterIPs[at] ?? (at === 0 ? clusterIP : undefined));

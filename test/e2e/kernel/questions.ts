@@ -134,7 +134,7 @@ function hairpins({api, number}: QuestionsInput, {metadata}: ServiceObject, {add
   const own = (api.endpointSlices ?? []).filter(
     slice => slice.metadata.namespace === metadata.namespace && slice.metadata.labels?.['kubernetes.io/service-name'] === metadata.name,
   );
-  const endpoints = own.flatMap(slice => (slice.endpoints ?? []).flatMap(({addresses = []}) => addresses));
+  const endpoints = own.flatMap(slice => (slice.endpoints ?? []).flatMap(({addresses}) => addresses ?? []));
   const local = endpoints.filter(endpoint => endpoint.startsWith(`10.244.${number}.`) || endpoint.startsWith(`fd00:10:244:${number}::`));
   return [...new Set(local)].filter(endpoint => familyOf(endpoint) === familyOf(address)).map(endpoint => one('pods', endpoint));
 }

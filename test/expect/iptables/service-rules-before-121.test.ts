@@ -41,7 +41,7 @@ interface Row {
 
 /** The rules of shop/web, whose endpoints stand in a slice as well as in an Endpoints object. */
 const rulesOf = ({spec, ingress = [], endpoints, annotations = {}}: Row, version: string, setup: Setup = {}) => {
-  const addresses = endpoints.map(({addresses: [ip = ''] = [], nodeName = null}) => ({ip, nodeName}));
+  const addresses = endpoints.map(({addresses, nodeName = null}) => ({ip: addresses?.[0] ?? '', nodeName}));
   const ports = [{name: 'http', port: 8080, protocol: 'TCP'}];
   return serviceRules(
     expectedOf({
