@@ -9,6 +9,8 @@ export interface DiagnoseOptions {
   readonly selects?: (service: ServiceObject) => boolean;
   /** Whether a Service that the API does not have is of interest, going by its name alone; all are when it is left out. */
   readonly concerns?: (service: ServiceName) => boolean;
+  /** What was asked for, in words. */
+  readonly scope?: string;
   /** The Services were asked for by name. */
   readonly byName?: boolean;
   readonly overrides?: ConfigOverrides;

@@ -1,12 +1,12 @@
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
-import {whyNotServed} from '../expect/cluster/service-ports.ts';
+import {notServed} from '../expect/cluster/service-ports.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import {families} from '../model/family.ts';
-import type {Finding} from '../model/finding.ts';
+import type {Finding, ServiceName} from '../model/finding.ts';
 import {isNoWorse, pairFindings} from '../model/findings/pair-findings.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
-import type {Report} from '../model/report.ts';
+import type {Report, Summary} from '../model/report.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
 import {clusterFindings} from './cluster-findings.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
@@ -93,17 +93,19 @@ export class Diagnosis {
     const sorted = sortFindings(findings);
     const {stayed} = pairFindings(this.#options.known ?? [], sorted, isNoWorse);
     const kept = sorted.map(finding => (stayed.has(finding) ? {...finding, known: true as const} : finding));
-    const served = services.filter(service => whyNotServed(service, proxy.version) === null);
+    const served = services.filter(service => notServed(service, proxy.version) === null).map(nameOf);
+    const scope = {served, servicesWithoutRules: countUnserved(services, proxy), unread: this.#cluster.unsure};
     const isComplete = problems.every(({isMinor}) => isMinor);
     return {
       tool: {name: 'svc-trace', version: this.#options.toolVersion},
       summary: {
-        ...summarise(kept, nodes, {services: services.length, servicePorts: countPorts(view, services, proxy), isComplete}),
+        ...summarise(kept, nodes, {services: scope, servicePorts: countPorts(view, services, proxy), isComplete}),
         ...(this.#options.sample === undefined ? {} : {sampledFrom: this.#options.sample.of}),
       },
       nodes,
       findings: kept,
-      services: served.map(({metadata}) => ({namespace: metadata.namespace ?? 'default', name: metadata.name})),
+      services: served,
+      ...(this.#options.scope === undefined ? {} : {scope: this.#options.scope}),
       traces: results.flatMap(({traces}) => traces),
     };
   }
@@ -129,12 +131,25 @@ interface Cluster {
   /** Those that were asked for, and all, as `namespace/name`. */
   readonly asked: ReadonlySet<string>;
   readonly existing: ReadonlySet<string>;
+  /** How many of those that were asked for have endpoints that could not be read. */
+  readonly unsure: number;
 }
 
 function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): Cluster {
   const all = api.services ?? [];
-  const services = all.filter(service => selects(service) && !api.unsure?.has(keyOf(service)));
-  return {api, view: new ClusterView(api), services, asked: new Set(services.map(keyOf)), existing: new Set(all.map(keyOf))};
+  const wanted = all.filter(selects);
+  const services = wanted.filter(service => !api.unsure?.has(keyOf(service)));
+  const names = {asked: new Set(services.map(keyOf)), existing: new Set(all.map(keyOf))};
+  return {api, view: new ClusterView(api), services, ...names, unsure: wanted.length - services.length};
+}
+
+function nameOf({metadata}: ServiceObject): ServiceName {
+  return {namespace: metadata.namespace ?? 'default', name: metadata.name};
+}
+
+function countUnserved(services: readonly ServiceObject[], {version}: ProxyVersion): Summary['servicesWithoutRules'] {
+  const kinds = services.flatMap(service => notServed(service, version)?.kind ?? []);
+  return Object.fromEntries([...Map.groupBy(kinds, kind => kind)].map(([kind, all]) => [kind, all.length]).sort());
 }
 
 function keyOf({metadata}: ServiceObject): string {

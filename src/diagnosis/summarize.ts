@@ -1,8 +1,9 @@
 import type {Finding} from '../model/finding.ts';
+import {countServices, type ServicesInScope} from '../model/count-services.ts';
 import type {NodeReport, Summary} from '../model/report.ts';
 
 export interface Counts {
-  readonly services: number;
+  readonly services: ServicesInScope;
   readonly servicePorts: number;
   /** All that was asked for could be read, nodes apart. */
   readonly isComplete: boolean;
@@ -23,7 +24,7 @@ export function summarise(
     ...{errors, warnings, infos},
     nodesChecked: nodes.filter(({status}) => status === 'checked').length,
     nodesUnread: unread,
-    services,
+    ...countServices(services, findings, nodes),
     servicePorts,
   };
 }

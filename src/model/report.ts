@@ -9,21 +9,23 @@ export interface Report {
   readonly summary: Summary;
   readonly nodes: readonly NodeReport[];
   readonly findings: readonly Finding[];
-  /** The Services that were looked at, for the matrix. */
+  /** The Services in scope that kube-proxy serves, for the matrix. */
   readonly services: readonly ServiceName[];
-  /** The way of packets to each port, where it was asked for. */
+  /** What was asked for, in words: `namespace shop`. */
+  readonly scope?: string;
+  /** The packet paths to each port, where they were asked for. */
   readonly traces: readonly PortTrace[];
-  /** Set when it was waited for the nodes, by `--wait`. */
+  /** Set when the run waited for the nodes, by `--wait`. */
   readonly wait?: WaitReport;
 }
 
-/** How long nodes took to be as they should be. Seconds are counted from the start of the run. */
+/** How long nodes took to converge. Seconds are counted from the start of the run. */
 export interface WaitReport {
   readonly limitSeconds: number;
   readonly seconds: number;
-  /** How often was looked. */
+  /** How many checks were made. */
   readonly looks: number;
-  /** Nothing that fails was left, and nothing unread. */
+  /** At the end nothing failed and nothing was unread. */
   readonly clean: boolean;
   /** Those that kube-proxy serves, in the order of their names. */
   readonly nodes: readonly NodeWait[];
@@ -31,11 +33,11 @@ export interface WaitReport {
 
 export interface NodeWait {
   readonly name: string;
-  /** At which look the node was as it should be for the Services as they are now, from 1; left out when it never was. */
+  /** The check, from 1, at which the node was in sync with the Services as they are now; left out when it never was. */
   readonly look?: number;
-  /** When that look at the node began. */
+  /** When that read of the node began. */
   readonly seconds?: number;
-  /** It could not be read, for a reason that time does not change: it was not waited for. */
+  /** It was not waited for: a permanent error keeps it from being read. */
   readonly waitedFor?: false;
 }
 
@@ -47,11 +49,22 @@ export interface Summary {
   readonly infos: number;
   readonly nodesChecked: number;
   readonly nodesUnread: number;
+  /** Services in scope: the sum of the four counts below. */
   readonly services: number;
+  /** Without an error or warning, on every node that was checked. */
+  readonly servicesInSync: number;
+  /** With an error or warning of their own, or on a node where an error affects all Services. */
+  readonly servicesWithFindings: number;
+  /** For which kube-proxy writes no rules, by the reason. */
+  readonly servicesWithoutRules: Readonly<Partial<Record<UnservedKind, number>>>;
+  readonly servicesNotChecked: number;
   readonly servicePorts: number;
-  /** Set when only some of the nodes were looked at, by `--sample`: how many there were to choose from. */
+  /** Set by `--sample` when only some nodes were checked: how many there were to choose from. */
   readonly sampledFrom?: number;
 }
+
+/** Why kube-proxy writes no rules for a Service. */
+export type UnservedKind = 'externalName' | 'headless' | 'otherProxy' | 'noClusterIP';
 
 export interface NodeReport {
   readonly name: string;

@@ -4,7 +4,7 @@ import type {Report} from '../model/report.ts';
 import type {Renderer} from './renderer.ts';
 import {toYaml} from './yaml.ts';
 
-/** The JSON of `check` for the Services at hand, and the way of packets to each of their ports on each node. */
+/** The JSON of `check` for the Services at hand, and the packet path to each of their ports on each node. */
 export const traceJson: Renderer = report => toJson(traceObject(report));
 
 export const traceYaml: Renderer = report => toYaml(traceObject(report));

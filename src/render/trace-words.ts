@@ -1,6 +1,6 @@
-import type {CountedRule, EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 import {plural} from '../model/text/plural.ts';
+import type {CountedRule, EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
 
 /** `namespace/name:port`, as kube-proxy names a Service port. Not escaped. */
 export function portName({service, port}: PortTrace): string {
@@ -17,13 +17,13 @@ export function shouldBe({mark, share, expectedShare}: EndpointTrace): string {
   return `should be ${percent(expectedShare)}`;
 }
 
-/** How a way ends that leads to no endpoint. Not escaped. */
+/** How a path ends that reaches no endpoint. Not escaped. */
 export function endText({verdict, reason}: NonNullable<EntryTrace['end']>): string {
   const words = {
     rejected: 'refused (REJECT)',
     dropped: 'dropped (DROP)',
-    undecided: `cannot be told: ${reason ?? ''}`,
-    passed: 'not rewritten: no rule takes it',
+    undecided: `undetermined: ${reason ?? ''}`,
+    passed: 'not rewritten: no rule matches',
   };
   return words[verdict];
 }
@@ -37,7 +37,7 @@ export function packetsText({packets}: Pick<CountedRule, 'packets'>): string {
   return packets === undefined ? '' : plural(packets, 'packet');
 }
 
-/** What of a group of nodes is shown of the first alone. */
+/** What is shown of the first node of a group only. */
 export function ofFirstNode(group: readonly PortTrace[]): string {
   const [first] = group;
   if (first === undefined || group.length < 2) return '';

@@ -1,68 +1,94 @@
-import type {Report, Summary} from '../model/report.ts';
-import {escapeText} from './escape.ts';
-import {nodeList} from './table/finding-text.ts';
-import {secondsText} from './seconds-text.ts';
-import type {Style} from './style.ts';
 import {plural} from '../model/text/plural.ts';
+import type {Report} from '../model/report.ts';
+import {escapeText} from './escape.ts';
+import {nodeList} from './node-list.ts';
+import {secondsText} from './seconds-text.ts';
+import {breakdown, withoutRulesText} from './service-counts.ts';
+import type {Style} from './style.ts';
 
 /** The first line of every output for people: it answers the question. */
 export function verdictLine(report: Report, style: Style): string {
-  const known = report.findings.filter(finding => finding.known && finding.severity !== 'info').length;
-  return (
-    verdictOf(report, style) +
-    waitOf(report) +
-    sampleOf(report.summary) +
-    (known === 0 ? '' : style.dim(`; ${known} known from the baseline`))
-  );
+  const known = report.findings.filter(({known: isKnown, severity}) => isKnown && severity !== 'info').length;
+  const isSaid = known === 0 || isClean(report);
+  return verdictOf(report, style, known) + waitOf(report) + (isSaid ? '' : style.dim(`; ${known} more suppressed by the baseline`));
 }
 
-/** How long it was waited for, and for whom in vain. */
+function isClean({summary: {errors, warnings, verdict}}: Report): boolean {
+  return errors + warnings === 0 && verdict === 'ok';
+}
+
+function verdictOf(report: Report, style: Style, known: number): string {
+  const {summary} = report;
+  const {errors, warnings, verdict, services} = summary;
+  if (errors > 0) return style.red(`FAULTY: ${faults(report)}`);
+  if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}`);
+  if (services === 0) return style.yellow(`OK: no Services in ${report.scope ?? 'scope'}`);
+  if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${breakdown(summary)}${onNodes(report)}`);
+  if (known > 0) return style.green(`OK: no new findings (${known} suppressed by the baseline); ${breakdown(summary)}${onNodes(report)}`);
+  return style.green(`OK: ${inSync(report)}`);
+}
+
+function inSync(report: Report): string {
+  const {summary, services} = report;
+  const {servicesInSync, servicesNotChecked} = summary;
+  const without = withoutRulesText(summary);
+  if (services.length === 0 && servicesNotChecked === 0) return without;
+  const others = without === '' ? '' : ` (${without})`;
+  if (summary.nodesChecked === 0)
+    return `no problems in the API objects of ${plural(servicesNotChecked, 'Service')}${others}; no node was checked`;
+  return `${plural(servicesInSync, 'Service')} ${servicesInSync === 1 ? 'is' : 'are'} in sync${onNodes(report)}${others}`;
+}
+
+/** ` on all 3 nodes`, ` on 2 of 3 nodes`: with what the others are. */
+function onNodes({nodes, summary: {nodesChecked, sampledFrom}}: Report): string {
+  if (nodesChecked === 0) return '';
+  const sample = sampledFrom === undefined ? '' : ` (a sample of ${sampledFrom})`;
+  if (nodesChecked === nodes.length)
+    return ` on ${nodesChecked > 1 && sample === '' ? 'all ' : ''}${plural(nodesChecked, 'node')}${sample}`;
+  const unserved = nodes.filter(({status}) => status === 'unsupported').length;
+  const why = unserved === 0 ? '' : ` (${unserved} without kube-proxy)`;
+  return ` on ${nodesChecked} of ${plural(nodes.length, 'node')}${sample}${why}`;
+}
+
+function faults(report: Report): string {
+  const {summary, findings} = report;
+  const faulty = new Set(
+    findings.flatMap(({severity, node, known}) => (severity === 'error' && !known && node !== undefined ? [node] : [])),
+  );
+  const where = summary.nodesChecked > 0 ? ` on ${faulty.size} of ${plural(summary.nodesChecked, 'checked node')}` : '';
+  const allRead = summary.nodesChecked === report.nodes.length;
+  const sample = summary.sampledFrom === undefined ? '' : ` (a sample of ${summary.sampledFrom})`;
+  const warnings = summary.warnings > 0 ? `, ${plural(summary.warnings, 'warning')}` : '';
+  const unread = summary.nodesUnread > 0 ? `; ${notChecked(report)}` : '';
+  return `${plural(summary.errors, 'error')}${allRead ? where.replace('checked ', '') : where}${sample}${warnings} (${breakdown(summary)})${unread}`;
+}
+
+function whatIsMissing(report: Report): string {
+  const {summary, findings} = report;
+  const {nodesUnread, nodesChecked} = summary;
+  // What was not read is a warning too, and was said.
+  const warnings = findings.filter(({severity, code, known}) => severity === 'warning' && !known && !code.startsWith('ST9')).length;
+  if (nodesUnread === 0) {
+    const why = escapeText(findings.find(({code}) => code.startsWith('ST9'))?.message ?? 'part of the cluster was not read');
+    return `${why}; ${breakdown(summary)}`;
+  }
+  const others = warnings > 0 ? `${plural(warnings, 'warning')}, no errors` : 'No problems';
+  return `${notChecked(report)}. ${nodesChecked === 0 ? breakdown(summary) : `${others} on the other ${nodesChecked} (${breakdown(summary)})`}`;
+}
+
+function notChecked({nodes, summary: {nodesUnread}}: Report): string {
+  const names = nodes.filter(({status}) => status === 'unread').map(({name}) => name);
+  return `${nodesUnread} of ${plural(nodes.length, 'node')} ${nodesUnread === 1 ? 'was' : 'were'} not checked (${nodeList(names)})`;
+}
+
+/** How long the run waited, and for which nodes in vain. */
 function waitOf({wait, findings}: Report): string {
   if (wait === undefined) return '';
   const time = `after ${secondsText(wait.seconds)}`;
-  if (wait.clean) return wait.looks > 1 ? `; ${time}` : '';
+  if (wait.clean) return wait.looks > 1 ? `; converged ${time.replace('after', 'in')}` : '';
   const late = wait.nodes.filter(({look, waitedFor}) => look === undefined && waitedFor !== false).map(({name}) => name);
   if (late.length === 0) return '';
   const stuck = late.filter(name => findings.some(({code, node}) => code === 'ST505' && node === name));
   const why = stuck.length === 0 ? '' : `; kube-proxy does not keep up on ${nodeList(stuck)} (ST505)`;
-  return `; ${time} not as it should be on ${nodeList(late)}${why}`;
-}
-
-function sampleOf({sampledFrom}: Summary): string {
-  return sampledFrom === undefined ? '' : `; only a sample of the ${plural(sampledFrom, 'node')} was looked at`;
-}
-
-function verdictOf(report: Report, style: Style): string {
-  const {summary} = report;
-  if (summary.errors > 0) return style.red(`FAULTY: ${faults(report)}`);
-  if (summary.verdict === 'incomplete')
-    return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}; of what was read (${scope(summary)}) nothing fails`);
-  if (summary.warnings > 0) return style.yellow(`OK with ${plural(summary.warnings, 'warning')}: ${scope(summary)}`);
-  if (summary.services > 0 && report.services.length === 0)
-    return style.green(`OK: ${plural(summary.services, 'Service')}, none of them for kube-proxy to serve`);
-  if (summary.services === 0) return style.yellow('NOTHING TO CHECK: no Service is in what was asked for');
-  if (report.nodes.length === 0) return style.yellow(`OK as far as the API goes: ${scope(summary)}; no node was looked at`);
-  if (report.findings.some(({known, severity}) => known && severity !== 'info'))
-    return style.green(`OK but for what is known: ${scope(summary)}`);
-  return style.green(`OK: ${scope(summary)}, all programmed as they should be`);
-}
-
-function faults({summary, findings}: Report): string {
-  const faulty = new Set(
-    findings.flatMap(({severity, node, known}) => (severity === 'error' && !known && node !== undefined ? [node] : [])),
-  );
-  const where = summary.nodesChecked > 0 ? ` on ${faulty.size} of ${plural(summary.nodesChecked, 'node')}` : '';
-  const warnings = summary.warnings > 0 ? `, ${plural(summary.warnings, 'warning')}` : '';
-  const unread = summary.nodesUnread > 0 ? `; ${plural(summary.nodesUnread, 'node')} could not be read` : '';
-  return `${plural(summary.errors, 'error')}${where}${warnings} (${plural(summary.services, 'Service')})${unread}`;
-}
-
-function scope({services, nodesChecked}: Summary): string {
-  return `${plural(services, 'Service')}${nodesChecked > 0 ? ` on ${plural(nodesChecked, 'node')}` : ''}`;
-}
-
-function whatIsMissing({nodes, findings}: Report): string {
-  const unread = nodes.filter(({status}) => status === 'unread').map(({name}) => escapeText(name));
-  if (unread.length === 0) return escapeText(findings.find(({code}) => code.startsWith('ST9'))?.message ?? 'something could not be read');
-  return `${plural(unread.length, 'node')} could not be checked (${unread.slice(0, 3).join(', ')}${unread.length > 3 ? ', …' : ''})`;
+  return `; ${time} not in sync: ${nodeList(late)}${why}`;
 }

@@ -21,7 +21,7 @@ export interface OpenCluster extends Disposable {
 export function openCluster(flags: ParsedConnectionFlags, userAgent = 'svc-trace'): OpenCluster {
   const text = flags['request-timeout'] ?? '0';
   const requestTimeout = parseTimeout(text);
-  if (requestTimeout === null) throw new Errors.CLIError(`--request-timeout ${text} is no duration; write it like 30s, 1m or 0`, {exit: 2});
+  if (requestTimeout === null) throw new Errors.CLIError(`--request-timeout: "${text}" is not a duration; write 30s, 1m or 0`, {exit: 2});
   const connection = loadConnection(asConnectionFlags(flags));
   const api = createKubeApi(connection, {requestTimeout, userAgent});
   return {api, description: connection.description, namespace: connection.namespace, [Symbol.dispose]: () => api.close()};

@@ -218,13 +218,13 @@ describe('which Services', () => {
 
   test('one that there is not is wrong use, and the nearest are named', async () => {
     const {stderr, stdout, exitCode} = await svcTrace(['wbe', '--from', faulty]);
-    expect(stderr).toMatch(/there is no Service wbe in any namespace[\s\S]*shop\/web/);
+    expect(stderr).toMatch(/Service "wbe" not found in any namespace[\s\S]*shop\/web/);
     expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 2});
   });
 
   test('one of another namespace is not meant', async () => {
     const {stderr, exitCode} = await svcTrace(['check', 'web', '-n', 'infra', '--from', faulty]);
-    expect(stderr).toContain('there is no Service web in namespace infra');
+    expect(stderr).toContain('Service "web" not found in namespace infra');
     expect(exitCode).toBe(2);
   });
 });
@@ -243,7 +243,7 @@ describe('which nodes', () => {
 
   test('one that there is not is wrong use, and the nearest are named', async () => {
     const {stderr, exitCode} = await check('--node', 'node-x');
-    expect(stderr).toMatch(/there is no node node-x[\s\S]*node-a/);
+    expect(stderr).toMatch(/node "node-x" not found[\s\S]*node-a/);
     expect(exitCode).toBe(2);
   });
 });
@@ -290,7 +290,7 @@ describe('exit codes', () => {
     ['a folder that is no bundle', ['check', '--from', root], 'is no bundle: it has neither api/services.json nor'],
     ['a file that is no dump', ['check', '--from', join(root, 'LICENSE')], 'is neither a bundle nor a dump of iptables-save or nft'],
     ['a code that there is not', ['check', '--only', 'ST999', '--from', faulty], 'there is no finding code ST999'],
-    ['a selector that cannot be read', ['check', '-l', 'a=(', '--from', faulty], 'is no label selector'],
+    ['a selector that cannot be read', ['check', '-l', 'a=(', '--from', faulty], 'is not a label selector'],
     ['a version that is none', ['check', '--kube-proxy-version', 'new', '--from', faulty], 'is no version of kube-proxy'],
     ['a name that is none', ['trace', 'shop/', '--from', faulty], '"shop/" is no Service'],
     ['no Service to trace', ['trace', '--from', faulty], 'Missing 1 required arg'],

@@ -1,6 +1,7 @@
 import type {Finding} from '../../src/model/finding.ts';
 import type {NodeReport, Report} from '../../src/model/report.ts';
 import type {Rule} from '../../src/model/ruleset.ts';
+import {countServices} from '../../src/model/count-services.ts';
 import type {RenderOptions} from '../../src/render/renderer.ts';
 
 /** A report with the counts that follow from what is given. */
@@ -10,6 +11,7 @@ export function reportOf(given: {
   readonly findings?: readonly Finding[];
   readonly traces?: Report['traces'];
   readonly wait?: Report['wait'];
+  readonly withoutRules?: Report['summary']['servicesWithoutRules'];
 }): Report {
   const {services, findings = [], traces = [], wait} = given;
   const nodes = given.nodes.map(node => (typeof node === 'string' ? checkedNode(node) : node));
@@ -20,7 +22,8 @@ export function reportOf(given: {
     summary: {
       verdict: count('error') > 0 ? 'findings' : unread > 0 ? 'incomplete' : count('warning') > 0 ? 'findings' : 'ok',
       ...{errors: count('error'), warnings: count('warning'), infos: count('info')},
-      ...{nodesChecked: nodes.length - unread, nodesUnread: unread, services: services.length, servicePorts: services.length},
+      ...{nodesChecked: nodes.filter(({status}) => status === 'checked').length, nodesUnread: unread, servicePorts: services.length},
+      ...countServices({served: services.map(serviceName), servicesWithoutRules: given.withoutRules ?? {}, unread: 0}, findings, nodes),
     },
     ...{nodes, findings, traces},
     services: services.map(serviceName),

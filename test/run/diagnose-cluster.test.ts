@@ -161,7 +161,7 @@ describe('wrong use', () => {
   test('a Service that is not there, with the nearest ones', async () => {
     const server = await start({});
     await expect(diagnose(server, {names: ['wbe']})).rejects.toMatchObject({
-      message: 'there is no Service wbe in namespace shop',
+      message: 'Service "wbe" not found in namespace shop',
       oclif: {exit: 2},
       suggestions: expect.arrayContaining(['shop/web']),
     });

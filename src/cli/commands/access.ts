@@ -11,10 +11,10 @@ import {accessRenderers} from '../../render/access/access.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class Access extends BaseCommand {
-  static override summary = 'Say which permissions a transport needs, and whether you have them';
+  static override summary = 'Show which permissions a transport needs and whether you have them';
   static override description =
-    `Asks the API server for each permission (SelfSubjectAccessReview) and prints the smallest Role that grants them all: for the Services of the namespace that kubectl would take, or of -n, or of all (-A, which capture needs). Nothing else is read, and nothing is changed.
-Exit codes: 0 everything that is needed is allowed, 1 something is missing, 2 wrong use, 3 the API server gives no answer.`;
+    `Asks the API server for each permission (SelfSubjectAccessReview) and prints the smallest Role that grants them: for the namespace of the context, for -n, or for all namespaces (-A, which capture needs). Nothing else is read and nothing is changed.
+Exit codes: 0 every required permission is allowed, 1 one is missing, 2 wrong use, 3 the API server does not answer.`;
   static override examples = [
     '<%= config.bin %> access -A',
     '<%= config.bin %> access --transport debug -n shop',

@@ -15,26 +15,26 @@ import {BaseCommand} from './base-command.ts';
 const helpGroup = 'AGENT';
 
 export default class Agent extends BaseCommand {
-  static override summary = 'Judge the node this runs on, again and again, and answer over HTTP: for a DaemonSet';
+  static override summary = 'Check the node it runs on at every interval and serve the result over HTTP: for a DaemonSet';
   static override description =
-    `Watches the Services and EndpointSlices of the cluster, reads the rules of this node, and serves /metrics (Prometheus), /result (JSON, which "check --agents" gathers), /healthz and /readyz. It writes no files. A line is printed for each finding that comes or goes. It runs until it is told to end (SIGTERM), and then ends with 0.`;
+    `Watches the Services and EndpointSlices of the cluster, reads the rules of this node, and serves /metrics (Prometheus), /result (JSON, which "check --agents" collects), /healthz and /readyz. It writes no files. It prints a line for each new or resolved finding. It runs until SIGTERM, then exits with 0.`;
   static override examples = ['<%= config.bin %> agent --node worker-1', '<%= config.bin %> agent --listen 10.0.0.7:10270 --interval 2m'];
   static override flags = {
-    node: Flags.string({description: 'the name of the Node that this is', env: 'NODE_NAME', required: true, helpValue: 'NAME', helpGroup}),
+    node: Flags.string({description: 'name of the Node it runs on', env: 'NODE_NAME', required: true, helpValue: 'NAME', helpGroup}),
     listen: Flags.string({
-      description: 'where to answer; without an address on all of them',
+      description: 'address to listen on; without an address, all addresses',
       default: ':10270',
       helpValue: 'ADDRESS:PORT',
       helpGroup,
     }),
     interval: Flags.string({
-      description: 'judge the node again after this time although nothing has changed, a tenth more or less',
+      description: 'check the node again after this time even if nothing changed, give or take a tenth',
       default: '60s',
       helpValue: 'DURATION',
       helpGroup,
     }),
     settle: Flags.string({
-      description: 'how long kube-proxy may take to follow a change: the node is judged this long after one',
+      description: 'grace period: how long kube-proxy may take to follow a change; the node is checked this long after one',
       default: '15s',
       helpValue: 'DURATION',
       helpGroup,
@@ -69,7 +69,7 @@ export default class Agent extends BaseCommand {
           look.kind === 'trouble' ? lines.trouble(look.message) : lines.show(look.report, changes.take(look.report, at), at),
       }),
     );
-    // To be told to end is the way it ends.
+    // SIGTERM is how it ends.
     process.exitCode = 0;
   }
 }

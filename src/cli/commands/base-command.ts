@@ -24,9 +24,9 @@ type ReportFlags = ClusterFlags & LiveFlags & {readonly from?: string | undefine
 type ReportOptions = ClusterRun['options'];
 type Live = Pick<ClusterRun, 'cluster' | 'progress' | 'signal'>;
 
-/** What all commands share: reading, writing, and saying what went wrong. */
+/** What all commands share: reading, writing, and error messages. */
 export abstract class BaseCommand extends Command {
-  /** What cannot be connected to by these flags is wrong use (exit 2); an API server that does not answer could not be looked at (exit 3). */
+  /** Flags without a usable connection are wrong use (exit 2); an API server that does not answer was not checked (exit 3). */
   protected override async catch(error: Error): Promise<unknown> {
     if (error instanceof KubeconfigError) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
     if (error instanceof Interrupted) return process.stderr.write(`${error.message}\n`);
@@ -34,18 +34,18 @@ export abstract class BaseCommand extends Command {
     throw error;
   }
 
-  /** What `check` and `trace` tell: of the bundle that `--from` names, or else of the cluster. Sets the exit code when it was interrupted. */
+  /** The report of `check` and `trace`: of the bundle that `--from` names, or else of the cluster. Sets the exit code when interrupted. */
   protected async report(flags: ReportFlags, names: readonly string[], options: ReportOptions, wait?: WaitLimit): Promise<Report> {
     if (flags.from !== undefined) {
       const snapshot = await this.snapshot(flags.from);
       return diagnose(snapshot, {...diagnoseOptions(flags, names, snapshot), ...options});
     }
-    // What only a cluster needs takes its time to load.
+    // Loaded only for a cluster: it takes time.
     const {diagnoseCluster} = await import('../../run/diagnose-cluster.ts');
     return this.withCluster(flags, live => diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live}));
   }
 
-  /** Talks to the cluster that the flags name, until the work is done or somebody interrupts it. */
+  /** Talks to the cluster that the flags name, until the work is done or interrupted. */
   protected async withCluster<T>(flags: LiveFlags, work: (live: Live) => Promise<T>): Promise<T> {
     const {openCluster} = await import('../../run/open-cluster.ts');
     const {progressLine} = await import('../../run/nodes/node-progress.ts');

@@ -11,24 +11,27 @@ import {isComplete, writeCapture} from '../../run/capture/write-capture.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class Capture extends BaseCommand {
-  static override summary = 'Write all that a diagnosis needs to a bundle, which --from reads';
+  static override summary = 'Write a bundle with everything --from needs';
   static override description =
-    `A bundle is a directory, or the same as an archive: API objects as kubectl prints them, what each node holds as its own tools print it, and in snapshot.json when it was taken and what could not be read. Secrets are not read. With --redact names and public addresses are replaced by others, so that the findings stay and nobody is named.
-Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, but something could not be read.`;
-  static override examples = ['<%= config.bin %> capture --from bundle -o redacted.tgz --redact'];
+    `A bundle is a directory or a .tgz archive: the API objects as kubectl prints them, each node's rules as its own tools print them, and snapshot.json with the time, the scope and what could not be read. Secrets are not read. --redact replaces names and public addresses consistently: the findings stay the same.
+Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, but part of the scope could not be read.`;
+  static override examples = [
+    '<%= config.bin %> capture -o bundle.tgz',
+    '<%= config.bin %> capture --from bundle.tgz -o redacted.tgz --redact',
+  ];
   static override flags = {
     ...sourceFlags,
     ...connectionFlags,
     ...transportFlags,
     output: Flags.string({
       char: 'o',
-      description: 'where to: a directory, or a file that ends in .tgz; what is there is never overwritten',
+      description: 'the bundle: a directory, or a file that ends in .tgz; existing files are never overwritten',
       required: true,
       helpValue: 'DIR|FILE.tgz',
       helpGroup: 'OUTPUT',
     }),
     redact: Flags.boolean({description: 'replace names and public addresses consistently', default: false, helpGroup: 'OUTPUT'}),
-    quiet: Flags.boolean({char: 'q', description: 'say nothing on standard error', helpGroup: 'OUTPUT'}),
+    quiet: Flags.boolean({char: 'q', description: 'print nothing on standard error', helpGroup: 'OUTPUT'}),
     'no-progress': outputFlags['no-progress'],
   };
 

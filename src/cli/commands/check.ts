@@ -9,15 +9,15 @@ import {renderers} from '../../render/index.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class Check extends BaseCommand {
-  static override summary = 'Check that Services are programmed on every node as kube-proxy should have done it';
+  static override summary = 'Check that kube-proxy has programmed every Service on every node';
   static override description =
-    `Compares the rules found on each node with those that kube-proxy should have written for the Services and EndpointSlices of the API.
-Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something could not be read and nothing that was read fails.`;
+    `Compares each node's rules with the rules kube-proxy should have written for the cluster's Services and EndpointSlices.
+Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a node or the API was not checked and nothing else fails.`;
   static override examples = [
-    '<%= config.bin %> check -A --from bundle.tgz',
-    '<%= config.bin %> check shop/web --from ./bundle -o json',
+    '<%= config.bin %> check -A',
     '<%= config.bin %> check shop/web --wait 2m',
-    '<%= config.bin %> check -n shop -l tier=web --fail-on warning --from ./bundle',
+    '<%= config.bin %> check -n shop -l tier=web --fail-on warning',
+    '<%= config.bin %> check -A --from bundle.tgz -o json',
   ];
   static override strict = false;
   static override args = {
@@ -33,9 +33,9 @@ Exit codes: 0 all well, 1 a finding reaches --fail-on, 2 wrong use, 3 something 
     ...outputFlags,
     ...evaluationFlags,
     wait: Flags.string({
-      description: 'check again until nothing reaches --fail-on and nothing is unread, or this time is up (60s, 2m)',
+      description: 'check again until nothing fails and every node was checked, for at most this long (60s, 2m)',
       helpValue: 'DURATION',
-      helpGroup: 'JUDGING',
+      helpGroup: 'FINDINGS',
     }),
     output: Flags.string({char: 'o', description: 'output format', options: Object.keys(renderers), default: 'table', helpGroup: 'OUTPUT'}),
   };

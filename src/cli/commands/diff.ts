@@ -11,9 +11,9 @@ import {diffRenderers} from '../../render/table/diff.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class Diff extends BaseCommand {
-  static override summary = 'Show which Services, endpoints, rules and findings came, went and changed between two bundles';
-  static override description = `Compares two bundles, or two reports of "check -o json", of which only nodes and findings can be compared.
-Exit codes: 0 no finding came that reaches --fail-on, 1 one did, 2 wrong use, 3 none came, and the later side did not read a node on which something was found.`;
+  static override summary = 'Show which Services, endpoints, rules and findings are new, resolved or changed between two bundles';
+  static override description = `Compares two bundles, or two reports of "check -o json". Of reports only nodes and findings are compared.
+Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong use, 3 no new finding does, and a node with earlier findings was not checked this time.`;
   static override examples = ['<%= config.bin %> diff before.tgz after.tgz', '<%= config.bin %> diff yesterday.json today.json -o json'];
   static override args = {
     before: Args.string({description: 'the earlier bundle or report', required: true, ignoreStdin: true}),

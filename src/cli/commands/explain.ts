@@ -4,10 +4,10 @@ import {closest} from '../../run/scope/closest.ts';
 import {packageFile} from '../package-file.ts';
 
 export default class Explain extends Command {
-  static override summary = 'Explain a finding code: what it means, how to see it yourself, what to do';
+  static override summary = 'Explain a finding: what it means, how to confirm it, what to do';
   static override examples = ['<%= config.bin %> explain ST203', '<%= config.bin %> explain'];
   static override args = {
-    code: Args.string({description: 'a finding code; without one, all of them are listed', required: false, ignoreStdin: true}),
+    code: Args.string({description: 'a finding code or name; without it all findings are listed', required: false, ignoreStdin: true}),
   };
 
   async run(): Promise<void> {

@@ -10,9 +10,9 @@ import {packetRenderers} from '../../render/table/packet.ts';
 import {BaseCommand, type LiveFlags} from './base-command.ts';
 
 export default class Packet extends BaseCommand {
-  static override summary = "Show what a node's real rules do to one packet";
+  static override summary = "Show what a node's actual rules do to one packet";
   static override description =
-    "Walks the first packet of a connection through raw, mangle, nat and filter, and through all tables of nftables, as the kernel does, and prints each outcome with its probability, whether it is masqueraded, and the rules it went through.\nWith a bare dump in place of a bundle no API objects are needed; --local-address then says which addresses are the node's.";
+    "Walks the first packet of a connection through raw, mangle, nat and filter, and through all nftables tables, as the kernel does. Prints each outcome with its probability, whether it is masqueraded, and its path through the rules.\nA bare dump works in place of a bundle and needs no API objects; --local-address names the node's addresses.";
   static override examples = [
     '<%= config.bin %> packet --from ./bundle --node node-a --source 10.244.11.20 --destination shop/web',
     '<%= config.bin %> packet --from iptables-save.txt --source 203.0.113.9 --destination 192.0.2.11 --port 30080 --local-address 192.0.2.11',

@@ -7,13 +7,13 @@ import {traceRenderers} from '../../render/trace-index.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class Trace extends BaseCommand {
-  static override summary = 'Show the way of packets to a Service through the rules that each node really holds';
+  static override summary = "Trace the packet path to a Service through each node's actual rules";
   static override description =
-    'For every port and node: from each entry (cluster IP, node port, load-balancer IP, external IP) through the chains to each endpoint, with its pod, node, readiness and share of the traffic; what is missing, stale or wrong is marked.\nThe word "trace" may be left out.';
+    'Shows every port on every node: each entry (cluster IP, node port, load-balancer IP, external IP), the chains, and each endpoint with its pod, node, readiness and share of the traffic. Missing, stale and wrong steps are marked.\nThe word "trace" is optional.';
   static override examples = [
-    '<%= config.bin %> web --from bundle.tgz',
-    '<%= config.bin %> trace shop/web --node node-a --from ./bundle',
-    '<%= config.bin %> svc/check --from ./bundle',
+    '<%= config.bin %> web -n shop',
+    '<%= config.bin %> trace shop/web --node node-a -o svg --output-file web.svg',
+    '<%= config.bin %> trace shop/web --from bundle.tgz',
   ];
   static override strict = false;
   static override args = {

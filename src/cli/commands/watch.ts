@@ -19,10 +19,10 @@ const {'fail-on': _failOn, ...whatCounts} = evaluationFlags;
 const {color, verbose} = outputFlags;
 
 export default class Watch extends BaseCommand {
-  static override summary = 'Watch Services on every node: check again whenever they change, and now and then';
+  static override summary = 'Watch Services on every node: check again when they change and at every interval';
   static override description =
-    `On a terminal: the verdict, the matrix, what came and went, and when each node was read, drawn anew in place. Elsewhere: a line for each finding that comes or goes, with its time, code and node.
-It runs until it is interrupted; then the exit code is 130, as that of "kubectl get --watch".`;
+    `On a terminal it redraws the verdict, the matrix, new and resolved findings, and when each node was read. Elsewhere it prints a line for each new or resolved finding, with its time, code and node.
+q or Ctrl-C ends it. The exit code after Ctrl-C is 130, as of "kubectl get --watch".`;
   static override examples = ['<%= config.bin %> watch -n shop', '<%= config.bin %> watch shop/web --interval 10s'];
   static override strict = false;
   static override args = {
@@ -39,14 +39,14 @@ It runs until it is interrupted; then the exit code is 130, as that of "kubectl 
     color,
     verbose,
     interval: Flags.string({
-      description: 'look at all nodes again after this time although nothing has changed (10s, 1m)',
+      description: 'check all nodes again after this time even if nothing changed (10s, 1m)',
       default: '30s',
       helpValue: 'DURATION',
       helpGroup: 'OUTPUT',
     }),
   };
 
-  /** To interrupt it is the way to end it, and nothing to speak of. */
+  /** An interruption is how it ends, so there is no message. */
   protected override async catch(error: Error): Promise<unknown> {
     return error instanceof Interrupted ? undefined : super.catch(error);
   }
@@ -61,7 +61,7 @@ It runs until it is interrupted; then the exit code is 130, as that of "kubectl 
     const {watchCluster} = await import('../../run/watch/watch-cluster.ts');
     // A reader that has seen enough (`| head`) ends it as a signal does: what was made on the cluster is cleaned up.
     process.stdout.once('error', () => process.kill(process.pid, 'SIGTERM'));
-    // What is being done is said on the screen.
+    // The screen shows the progress.
     await this.withCluster({...flags, quiet: true, 'no-progress': true}, async live => {
       const view = this.#view(
         flags,

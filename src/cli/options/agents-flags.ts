@@ -4,9 +4,12 @@ import type {ParsedAgentsFlags} from '../../run/options/agents.ts';
 
 const helpGroup = 'AGENTS';
 
-/** In place of reading nodes: what their agents found. */
+/** To collect results from agents instead of reading nodes. */
 export const agentsFlags = {
-  agents: Flags.boolean({description: 'read no nodes: gather what the agents on them found (svc-trace agent)', helpGroup}),
+  agents: Flags.boolean({
+    description: 'collect the results of the agents on the nodes (svc-trace agent) instead of reading the nodes',
+    helpGroup,
+  }),
   'agents-namespace': Flags.string({
     description: 'namespace of the agents',
     default: defaultAgentPlace.namespace,
@@ -21,13 +24,13 @@ export const agentsFlags = {
   }),
 };
 
-/** Throws a CLIError (exit 2) for flags that say how nodes are read: with agents they would be of no effect. */
+/** Throws a CLIError (exit 2) for flags about reading nodes: they have no effect with agents. */
 export function refuseBesideAgents(flags: ParsedAgentsFlags & Readonly<Record<string, unknown>>): void {
   if (!flags.agents) return;
   const given = ofReading.find(name => flags[name] !== undefined);
   const other = given ?? (flags['transport'] === undefined || flags['transport'] === 'auto' ? undefined : 'transport');
   if (other === undefined) return;
-  const why = ofKubeProxy.includes(other) ? 'agents are told of it when they are started' : 'with --agents no node is read';
+  const why = ofKubeProxy.includes(other) ? 'set it where the agents are started' : 'with --agents no node is read';
   throw new Errors.CLIError(`--${other} has no effect with --agents: ${why}`, {exit: 2});
 }
 

@@ -2,7 +2,7 @@ import {Flags} from '@oclif/core';
 
 const helpGroup = 'CLUSTER';
 
-/** kubectl's own flags that say which cluster and as whom; `-n` is among those that say which Services. */
+/** kubectl's connection flags. `-n` is among the flags for Services. */
 export const connectionFlags = {
   kubeconfig: Flags.string({description: 'path of the kubeconfig', helpValue: 'FILE', helpGroup}),
   context: Flags.string({description: 'context of the kubeconfig', helpValue: 'NAME', helpGroup}),

@@ -20,22 +20,22 @@ export const sourceFlags = {
     helpGroup: 'NODES',
   }),
   node: Flags.string({
-    description: 'look at this node only (repeatable)',
+    description: 'check this node only (repeatable, or comma-separated)',
     helpValue: 'NODE',
     multiple: true,
     multipleNonGreedy: true,
     helpGroup: 'NODES',
   }),
-  'node-selector': Flags.string({description: 'look at nodes with these labels', helpValue: 'SELECTOR', helpGroup: 'NODES'}),
+  'node-selector': Flags.string({description: 'check nodes with these labels only', helpValue: 'SELECTOR', helpGroup: 'NODES'}),
   sample: Flags.integer({
-    description: 'look at this many of these nodes, always the same ones',
+    description: 'check this many of these nodes, always the same ones',
     min: 1,
     helpValue: 'N',
     helpGroup: 'NODES',
   }),
 };
 
-/** What the tool could not find out by itself. */
+/** Settings of kube-proxy that were not detected, or to override. */
 export const settingFlags = {
   'proxy-mode': Flags.string({description: 'the mode kube-proxy runs in', helpValue: 'MODE', helpGroup: 'KUBE-PROXY'}),
   'cluster-cidr': Flags.string({
@@ -66,38 +66,38 @@ export const settingFlags = {
 export const outputFlags = {
   'output-file': Flags.string({description: 'write the report to this file', helpValue: 'FILE', helpGroup: 'OUTPUT'}),
   color: Flags.string({
-    description: 'colour: auto, always or never',
+    description: 'color the output',
     options: ['auto', 'always', 'never'],
     default: 'auto',
     helpGroup: 'OUTPUT',
   }),
   quiet: Flags.boolean({char: 'q', description: 'print the verdict and the findings only', helpGroup: 'OUTPUT'}),
-  verbose: Flags.boolean({char: 'v', description: 'harmless findings too, and the settings with their sources', helpGroup: 'OUTPUT'}),
+  verbose: Flags.boolean({char: 'v', description: 'infos too, and the settings with their sources', helpGroup: 'OUTPUT'}),
   'no-progress': Flags.boolean({description: 'no progress on standard error', helpGroup: 'OUTPUT'}),
 };
 
 export const evaluationFlags = {
   'fail-on': Flags.string({
-    description: 'exit with 1 from this severity on: error, warning, info, never',
+    description: 'lowest severity that makes the exit code 1',
     options: ['error', 'warning', 'info', 'never'],
     default: 'error',
-    helpGroup: 'JUDGING',
+    helpGroup: 'FINDINGS',
   }),
   only: Flags.string({
-    description: 'report these codes only (comma-separated, repeatable)',
+    description: 'report only these findings (comma-separated, repeatable)',
     multiple: true,
     multipleNonGreedy: true,
     delimiter: ',',
     helpValue: 'CODES',
-    helpGroup: 'JUDGING',
+    helpGroup: 'FINDINGS',
   }),
   skip: Flags.string({
-    description: 'do not report these codes',
+    description: 'do not report these findings',
     multiple: true,
     multipleNonGreedy: true,
     delimiter: ',',
     helpValue: 'CODES',
-    helpGroup: 'JUDGING',
+    helpGroup: 'FINDINGS',
   }),
-  baseline: Flags.string({description: 'findings in this JSON report are known and do not fail', helpValue: 'FILE', helpGroup: 'JUDGING'}),
+  baseline: Flags.string({description: 'findings in this JSON report are suppressed', helpValue: 'FILE', helpGroup: 'FINDINGS'}),
 };

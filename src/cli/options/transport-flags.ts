@@ -4,17 +4,17 @@ import {transportNames, transports} from '../../collect/transports/index.ts';
 import {sshAddressTypes} from '../../collect/transports/ssh-host.ts';
 
 const helpGroup = 'TRANSPORT';
-const ways = Object.entries(transports).map(([name, {summary}]) => `${name}: ${summary}`);
+const choices = Object.entries(transports).map(([name, {summary}]) => `${name}: ${summary}`);
 
 /** How nodes are reached and read. */
 export const transportFlags = {
   transport: Flags.string({
-    description: `how to reach the nodes; auto is exec and creates nothing (${ways.join('; ')})`,
+    description: `how to reach the nodes; auto means exec, which creates nothing (${choices.join('; ')})`,
     options: [...transportNames],
     default: 'auto',
     helpGroup,
   }),
-  concurrency: Flags.integer({description: 'how many nodes are read at a time', min: 1, default: 16, helpValue: 'N', helpGroup}),
+  concurrency: Flags.integer({description: 'how many nodes are read at once', min: 1, default: 16, helpValue: 'N', helpGroup}),
   'node-timeout': Flags.string({
     description: 'how long one node may take, such as 30s or 2m',
     default: '1m',
@@ -31,7 +31,7 @@ export const transportFlags = {
     helpGroup,
   }),
   'ssh-address': Flags.string({description: "which of the Node's addresses to connect to", options: [...sshAddressTypes], helpGroup}),
-  sudo: Flags.boolean({description: 'run the commands by sudo (transports ssh and local)', helpGroup}),
+  sudo: Flags.boolean({description: 'run the commands with sudo (transports ssh and local)', helpGroup}),
   'debug-image': Flags.string({description: `image of debug pods (default ${defaultDebugImage})`, helpValue: 'IMAGE', helpGroup}),
   'debug-namespace': Flags.string({
     description: `namespace of debug pods (default ${defaultDebugNamespace})`,

@@ -2,6 +2,7 @@ import {canonicalAddress, familyOf, parseCidr} from '../../model/address.ts';
 import type {ServiceObject, ServicePortSpec} from '../../model/api-objects.ts';
 import type {Family} from '../../model/family.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import type {UnservedKind} from '../../model/report.ts';
 import type {Protocol, ServicePort} from '../../model/service-port.ts';
 import {servicePortHash} from '../iptables/chain-names.ts';
 import {
@@ -21,14 +22,25 @@ export interface ProxyVersion {
 
 /** Why kube-proxy does not serve a Service; null when it does. Follows `ShouldSkipService` and the informer's label selector. */
 export function whyNotServed(service: ServiceObject, version: KubeProxyVersion): string | null {
+  return notServed(service, version)?.reason ?? null;
+}
+
+/** The same with its kind, for counts. */
+export function notServed(
+  service: ServiceObject,
+  version: KubeProxyVersion,
+): {readonly kind: UnservedKind; readonly reason: string} | null {
   const labels = service.metadata.labels ?? {};
-  if (labels[proxyNameLabel] !== undefined) return `it is given to another proxy (label ${proxyNameLabel}=${labels[proxyNameLabel]})`;
-  if (hasSharedSelector(version) && labels[headlessLabel] !== undefined) return `it bears the label ${headlessLabel}`;
-  if (service.spec?.type === 'ExternalName') return 'it is of type ExternalName: a DNS name, without an address of its own';
-  const clusterIP = service.spec?.clusterIP;
-  if (clusterIP === 'None') return 'it is headless (clusterIP: None): clients get the addresses of its pods from DNS';
-  if (clusterIP === undefined || clusterIP === '') return 'it has no cluster IP (yet)';
-  return null;
+  const {type, clusterIP = ''} = service.spec ?? {};
+  if (labels[proxyNameLabel] !== undefined)
+    return {kind: 'otherProxy', reason: `it is given to another proxy (label ${proxyNameLabel}=${labels[proxyNameLabel]})`};
+  if (hasSharedSelector(version) && labels[headlessLabel] !== undefined)
+    return {kind: 'headless', reason: `it bears the label ${headlessLabel}`};
+  if (type === 'ExternalName')
+    return {kind: 'externalName', reason: 'it is of type ExternalName: a DNS name, without an address of its own'};
+  if (clusterIP === 'None')
+    return {kind: 'headless', reason: 'it is headless (clusterIP: None): clients get the addresses of its pods from DNS'};
+  return clusterIP === '' ? {kind: 'noClusterIP', reason: 'it has no cluster IP (yet)'} : null;
 }
 
 export const proxyNameLabel = 'service.kubernetes.io/service-proxy-name';

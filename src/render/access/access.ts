@@ -61,11 +61,11 @@ function answer(report: AccessReport, style: Style): string {
 /** All of it, not only what is missing: a Role that is applied again must not take away what the first one gave. */
 function howToGrant(permissions: readonly ReviewedPermission[]): string {
   return [
-    'An administrator can grant it: "-o role" prints this for "kubectl apply -f -".',
+    'An administrator can grant the permissions: "-o role" prints this for "kubectl apply -f -".',
     '',
     roleManifest(permissions),
     '',
-    'And give it to a user (or --group=NAME, --serviceaccount=NAMESPACE:NAME):',
+    'Then bind it to a user (or --group=NAME, --serviceaccount=NAMESPACE:NAME):',
     ...bindCommands(permissions).map(command => `  ${command}`),
   ].join('\n');
 }

@@ -2,7 +2,7 @@ import type {Severity} from '../../model/finding.ts';
 import {severities} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
-import {nodeList} from '../table/finding-text.ts';
+import {nodeList} from '../node-list.ts';
 import {type FindingGroup, groupFindings} from '../group-findings.ts';
 import type {Renderer} from '../renderer.ts';
 import {styleOf} from '../style.ts';
@@ -11,8 +11,8 @@ import {waitText} from '../table/wait-section.ts';
 import {plural} from '../../model/text/plural.ts';
 
 /**
- * Workflow commands of GitHub Actions: an annotation for each finding, the same one on many nodes once. Harmless ones only when verbose.
- * GitHub drops what is beyond ten annotations of a level in a step, so the tenth counts the others, which stand in the log.
+ * Workflow commands of GitHub Actions: an annotation for each finding, one for all nodes with the same finding. Infos only when verbose.
+ * GitHub drops what is beyond ten annotations of a level in a step, so the tenth counts the others, which are in the log.
  */
 export const github: Renderer = (report, {verbose}) => {
   const loud = report.findings.filter(({severity, known}) => !known && (severity !== 'info' || verbose));
@@ -76,7 +76,7 @@ function property(text: string): string {
   return data(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
 }
 
-/** A line that is no command: the runner takes `##[…]` for one wherever it stands. */
+/** A line that is no command: the runner reads `##[…]` as one anywhere in a line. */
 function logLine(text: string): string {
   return text.replaceAll('##[', '## [');
 }

@@ -12,7 +12,7 @@ import {namespacedName} from '../../model/text/namespaced-name.ts';
 /**
  * JUnit XML, as Jenkins and GitLab read it: a test suite for each node and one for the API, a test case for each Service. What
  * reaches `--fail-on` is a failure, and what could not be read is an error: both end a pipeline. The Services of a node that was not
- * read are skipped. Anything else is told in `system-out`.
+ * checked are skipped. Everything else is in `system-out`.
  */
 export const junit: Renderer = (report, {failOn}) => {
   const analyze = (finding: Finding): boolean => !finding.known && failOn !== 'never' && rank(finding.severity) <= rank(failOn);
@@ -40,11 +40,11 @@ function rank(severity: Severity): number {
 interface Case {
   readonly name: string;
   readonly findings: readonly Finding[];
-  /** Why it could not be looked at. */
+  /** Why it could not be checked. */
   readonly error?: string;
-  /** Why it was not looked at. */
+  /** Why it was not checked. */
   readonly skipped?: string;
-  /** How long it took to be as it should be, where that was waited for. */
+  /** How long it took to converge, with `--wait`. */
   readonly wait?: NodeWait;
 }
 
@@ -87,7 +87,7 @@ function suitesOf(report: Report): readonly Suite[] {
   ].filter(({cases}) => cases.length > 0);
 }
 
-/** With more than this, only those with something to say have a case of their own. */
+/** With more than this, only Services with findings have a case of their own. */
 const maxCases = 100_000;
 
 /** What concerns all Services, of the cluster and of a node. */
@@ -103,13 +103,13 @@ function unreadApi(findings: readonly Finding[]): Pick<Case, 'error'> {
   return unread.length === 0 ? {} : {error: unread.map(({message}) => message).join('; ')};
 }
 
-/** A node that kube-proxy does not serve is not unread: there is nothing to read. */
+/** A node without kube-proxy is not unread: there is nothing to read. */
 function unreadNode(node: NodeReport): Pick<Case, 'error' | 'skipped'> {
-  return node.status === 'unread' ? {error: node.reason ?? 'it was not read'} : skippedOf(node);
+  return node.status === 'unread' ? {error: node.reason ?? 'the node was not checked'} : skippedOf(node);
 }
 
 function skippedOf({status, reason}: NodeReport): Pick<Case, 'skipped'> {
-  return status === 'checked' ? {} : {skipped: reason ?? 'it was not read'};
+  return status === 'checked' ? {} : {skipped: reason ?? 'the node was not checked'};
 }
 
 function waitOf(wait: NodeWait | undefined): Pick<Case, 'wait'> {

@@ -2,7 +2,7 @@ import type {Finding} from '../../model/finding.ts';
 import type {WaitReport} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {escapeText} from '../escape.ts';
-import {nodeList} from '../table/finding-text.ts';
+import {nodeList} from '../node-list.ts';
 import {type FindingGroup, groupFindings} from '../group-findings.ts';
 import {docsOf} from '../json.ts';
 import type {Renderer} from '../renderer.ts';
@@ -13,14 +13,14 @@ import {convergedText} from '../table/wait-section.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** For a comment on a pull request: the verdict, a table of the findings, and what each rests on, folded. */
+/** For a comment on a pull request: the verdict, a table of the findings, and the evidence of each, folded. */
 export const markdown: Renderer = (report, {verbose}) => {
   const loud = report.findings.filter(({severity}) => severity !== 'info' || verbose);
   const groups = groupFindings(loud);
   const shown = thatFit(groups);
   const hidden = [
     ...(groups.length > shown.length ? [`${groups.length - shown.length} more are in the other output formats`] : []),
-    ...(loud.length < report.findings.length ? [`${plural(report.findings.length - loud.length, 'harmless finding')} not shown`] : []),
+    ...(loud.length < report.findings.length ? [`${plural(report.findings.length - loud.length, 'info')} not shown`] : []),
   ];
   return [
     `**${prose(verdictLine(report, styleOf(false)))}**`,
@@ -51,14 +51,14 @@ function thatFit(groups: readonly FindingGroup[]): readonly ShownFinding[] {
 const maxLetters = 60_000;
 const maxFindings = 40;
 
-/** How long nodes took, those first that are not there yet. */
+/** How long nodes took to converge, those that have not come first. */
 function waitTable({nodes, seconds, clean}: WaitReport): string {
   const slow = nodes.filter(({look}) => look !== 1).toSorted((a, b) => (b.seconds ?? Infinity) - (a.seconds ?? Infinity));
-  const head = `${clean ? 'As it should be' : 'Not as it should be'} after ${secondsText(seconds)}.`;
+  const head = clean ? `Converged in ${secondsText(seconds)}.` : `Not converged after ${secondsText(seconds)}.`;
   if (slow.length === 0) return head;
   const rows = slow.slice(0, maxNodes).map(wait => `| ${prose(escapeText(wait.name))} | ${convergedText(wait)} |`);
   const hidden = slow.length > maxNodes ? [`| ${slow.length - maxNodes} more | |`] : [];
-  return [head, '', '| node | as it should be |', '|---|---|', ...rows, ...hidden].join('\n');
+  return [head, '', '| node | converged |', '|---|---|', ...rows, ...hidden].join('\n');
 }
 
 const maxNodes = 20;
@@ -105,12 +105,12 @@ function html(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** Every character that Markdown could take for its own is escaped. */
+/** Escapes every character that has a meaning in Markdown. */
 function prose(text: string): string {
   return quiet(html(text)).replace(/[\\`*_{}[\]()#+!|~]/g, '\\$&');
 }
 
-/** No @name calls anybody, no address becomes a link and no :name: a picture, which GitHub looks for in the text itself. */
+/** Keeps GitHub from turning @name, addresses and :name: in the text into mentions, links and emoji. */
 function quiet(text: string): string {
   return text
     .replaceAll('@', '@\u2060')

@@ -2,14 +2,14 @@ import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import type {Renderer} from '../renderer.ts';
 
-/** Prometheus' text format: what was found, by code, node and Service, and what was looked at. All are gauges: the state of one run. */
+/** Prometheus' text format: findings by code, node and Service, and what was checked. All are gauges: the state of one run. */
 export const prometheus: Renderer = report =>
   [
-    metric('svc_trace_findings', 'Findings by code, node and Service that are not known from the baseline.', findings(report)),
-    metric('svc_trace_node_checked', 'Whether the rules of a node were read and judged (1) or not (0).', nodes(report)),
+    metric('svc_trace_findings', 'Findings by code, node and Service that the baseline does not suppress.', findings(report)),
+    metric('svc_trace_node_checked', 'Whether the rules of a node were checked (1) or not (0).', nodes(report)),
     metric('svc_trace_rules', 'Rules found on a node.', rules(report)),
-    metric('svc_trace_services', 'Services that were looked at.', [sample({}, report.summary.services)]),
-    metric('svc_trace_service_ports', 'Service ports that were looked at.', [sample({}, report.summary.servicePorts)]),
+    metric('svc_trace_services', 'Services in scope.', [sample({}, report.summary.services)]),
+    metric('svc_trace_service_ports', 'Service ports in scope that kube-proxy serves.', [sample({}, report.summary.servicePorts)]),
     metric('svc_trace_complete', 'Whether everything asked for could be read (1) or not (0).', [sample({}, isComplete(report) ? 1 : 0)]),
     ...waitMetrics(report),
     metric('svc_trace_build_info', 'The version of svc-trace.', [sample({version: report.tool.version}, 1)]),
@@ -26,7 +26,7 @@ export function sample(labels: Sample['labels'], value: number): Sample {
   return {labels, value};
 }
 
-/** One metric with all its samples; empty where there are none. What only ever grows is a counter. */
+/** One metric with all its samples; empty without samples. Names that end in _total are counters. */
 export function metric(name: string, help: string, samples: readonly Sample[]): string {
   if (samples.length === 0) return '';
   const type = name.endsWith('_total') ? 'counter' : 'gauge';
@@ -56,7 +56,7 @@ function findings(report: Report): readonly Sample[] {
   return [...samples.values()];
 }
 
-/** Nodes that kube-proxy does not serve are neither. */
+/** Nodes without kube-proxy are left out. */
 function nodes(report: Report): readonly Sample[] {
   return report.nodes
     .filter(({status}) => status !== 'unsupported')
@@ -75,8 +75,8 @@ function waitMetrics({wait}: Report): readonly string[] {
   const {clean, nodes: waits} = wait;
   const converged = waits.flatMap(({name, seconds}) => (seconds === undefined ? [] : [sample({node: name}, seconds)]));
   return [
-    metric('svc_trace_converged', 'Whether all was as it should be when the wait ended (1) or not (0).', [sample({}, clean ? 1 : 0)]),
-    metric('svc_trace_node_converged_seconds', 'How long a node took to be as it should be; none where it is not yet.', converged),
+    metric('svc_trace_converged', 'Whether all nodes had converged when the wait ended (1) or not (0).', [sample({}, clean ? 1 : 0)]),
+    metric('svc_trace_node_converged_seconds', 'How long a node took to converge; no sample for nodes that have not.', converged),
   ];
 }
 

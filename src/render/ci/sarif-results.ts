@@ -27,7 +27,7 @@ export function sarifResults({nodes}: Report, findings: readonly Finding[], code
       ],
       // The name under which GitHub looks for it; others take any.
       partialFingerprints: {primaryLocationLineHash: `${print}:${nth}`},
-      ...(known ? {suppressions: [{kind: 'external', justification: 'known from the baseline'} as const]} : {}),
+      ...(known ? {suppressions: [{kind: 'external', justification: 'in the baseline'} as const]} : {}),
     };
   });
 }

@@ -62,7 +62,7 @@ function ruleOf(code: string): ReportingDescriptor {
 
 function notificationsOf(leftOut: Report['findings']): {toolExecutionNotifications?: Notification[]} {
   if (leftOut.length === 0) return {};
-  const text = `${leftOut.length} more findings are not in this file, which may hold ${maxResults}: ${byCode(leftOut)}.`;
+  const text = `${leftOut.length} more findings do not fit in this file of at most ${maxResults}: ${byCode(leftOut)}.`;
   return {toolExecutionNotifications: [{level: 'warning', message: {text}}]};
 }
 

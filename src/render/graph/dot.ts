@@ -2,7 +2,7 @@ import {pictureHeading} from './picture-heading.ts';
 import type {Renderer} from '../renderer.ts';
 import {type GraphArrow, type GraphBox, type TraceGraph, traceGraphs} from './trace-graph.ts';
 
-/** A graph for Graphviz: `dot -Tsvg`, `dot -Tpdf`. A cluster for each port and group of nodes that fare alike. */
+/** A graph for Graphviz: `dot -Tsvg`, `dot -Tpdf`. A cluster for each port and group of nodes with the same path. */
 export const dot: Renderer = (report, {verbose}) =>
   [
     'digraph trace {',

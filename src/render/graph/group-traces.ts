@@ -17,11 +17,11 @@ const isOfOneNode = new Set(['line', 'packets', 'bytes']);
 
 export interface ChosenEndpoints {
   readonly shown: readonly EndpointTrace[];
-  /** All of them as they should be. */
+  /** All of them in sync. */
   readonly hidden: readonly EndpointTrace[];
 }
 
-/** Every endpoint with something wrong; of those that are as they should be, a few when they are many. */
+/** Every faulty endpoint; a few of the others when they are many. */
 export function chooseEndpoints(endpoints: readonly EndpointTrace[]): ChosenEndpoints {
   const fine = endpoints.filter(({mark}) => mark === 'ok');
   const hidden = fine.length <= manyEndpoints ? [] : fine.slice(fewEndpoints);
@@ -32,7 +32,7 @@ export function chooseEndpoints(endpoints: readonly EndpointTrace[]): ChosenEndp
 const manyEndpoints = 12;
 const fewEndpoints = 5;
 
-/** What part of the packets goes to these, together. */
+/** The share of new connections of all these together. */
 export function shareOf(endpoints: readonly EndpointTrace[]): number {
   return endpoints.reduce((sum, {share}) => sum + share, 0);
 }

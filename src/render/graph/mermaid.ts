@@ -5,8 +5,8 @@ import {type GraphArrow, type GraphBox, type TraceGraph, traceGraphs} from './tr
 import type {GraphOptions} from './trace-paths.ts';
 
 /**
- * A flowchart as GitHub, GitLab and many wikis draw it: a subgraph for each port and group of nodes that fare alike. Mermaid draws
- * nothing of a text beyond its limits; what does not fit is left out, and the heading says so.
+ * A flowchart as GitHub, GitLab and many wikis draw it: a subgraph for each port and group of nodes with the same path. Mermaid draws
+ * nothing at all beyond its limits; pictures that do not fit are left out, and the heading says so.
  */
 export const mermaid: Renderer = (report, {verbose}) => {
   const heading = pictureHeading(report).map(quoted);
@@ -58,7 +58,7 @@ function thatFit({traces}: Report, {all, letters: room}: GraphOptions & {readonl
 
 function notesOf(missing: number, shortened: number): readonly string[] {
   const others = 'Mermaid draws no more; -o svg draws all, or choose fewer Services or nodes';
-  if (missing > 0) return [`${missing} more pictures are left out: ${others}`];
+  if (missing > 0) return [`${missing} more pictures are not shown: ${others}`];
   return shortened > 0 ? [`in ${shortened} of the pictures only a few of many endpoints are drawn: ${others}`] : [];
 }
 

@@ -1,13 +1,13 @@
 import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
-import {nodeList} from '../table/finding-text.ts';
+import {nodeList} from '../node-list.ts';
 import {groupFindings} from '../group-findings.ts';
 import {styleOf} from '../style.ts';
 import {verdictLine} from '../verdict-line.ts';
 
 /**
- * What stands above a picture: the verdict, what was not looked at, and the findings. A node whose rules for a Service are right can
- * still lose all of its packets. Control characters are spelled out.
+ * The lines above a picture: the verdict, the nodes that were not checked, and the findings. A node whose rules for a Service are right
+ * can still lose all of its packets. Control characters are spelled out.
  */
 export function pictureHeading(report: Report): readonly string[] {
   const unread = report.nodes.filter(({status}) => status !== 'checked');
@@ -15,7 +15,7 @@ export function pictureHeading(report: Report): readonly string[] {
   return [
     verdictLine(report, styleOf(false)),
     ...unread.slice(0, max).map(({name, reason}) => `? ${name}: ${reason ?? ''}`),
-    ...more(unread.length, 'nodes were not looked at, or in part'),
+    ...more(unread.length, 'nodes were not checked, or in part'),
     ...found.slice(0, max).map(({finding, nodes}) => {
       const {code, severity, name, message} = finding;
       return `${severity === 'info' ? '' : '✗ '}${code} ${severity} ${name}${nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`}: ${message}`;

@@ -45,5 +45,5 @@ const titleHeight = 30;
 const letterWidth = 8.5;
 
 function titleOf({services}: Report): string {
-  return `The way of packets to ${services.map(namespacedName).join(', ')}`;
+  return `Packet path to ${services.map(namespacedName).join(', ')}`;
 }

@@ -1,13 +1,13 @@
 import type {PortTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';
-import {nodeList} from '../table/finding-text.ts';
+import {nodeList} from '../node-list.ts';
 import {groupNodes, portsOf} from './group-traces.ts';
 import {type GraphOptions, type Leaf, type TracePath, tracePathsOf} from './trace-paths.ts';
 import {ofFirstNode, portName, portNumber} from '../trace-words.ts';
 
 /**
- * The way of packets to one Service port as boxes and arrows, for the nodes on which it is the same. In all text control characters
- * are spelled out; what else a format cannot hold it escapes itself.
+ * The packet path to one Service port as boxes and arrows, for the nodes on which it is the same. Control characters are spelled out;
+ * a format escapes what else it cannot hold.
  */
 export interface TraceGraph {
   readonly title: string;
@@ -34,7 +34,7 @@ export interface GraphArrow {
   readonly isFault: boolean;
 }
 
-/** A graph for each Service port and each group of nodes that fare alike. */
+/** A graph for each Service port and each group of nodes with the same path. */
 export function traceGraphs(traces: readonly PortTrace[], options: GraphOptions): readonly TraceGraph[] {
   return portsOf(traces).flatMap(port => groupNodes(port).flatMap(group => graphOf(group, options)));
 }
@@ -52,7 +52,7 @@ function graphOf(group: readonly PortTrace[], options: GraphOptions): readonly T
   return [{title, boxes: drawing.boxes, arrows: drawing.arrows}];
 }
 
-/** Draws one way below the other. */
+/** Draws one path below the other. */
 class Drawing {
   readonly boxes: GraphBox[] = [];
   readonly arrows: GraphArrow[] = [];
@@ -111,7 +111,7 @@ class Drawing {
   }
 }
 
-/** A rule that was made up, for an excerpt, has no line. */
+/** A rule that an excerpt implies has no line. */
 function lineText(line: number): string {
   return line > 0 ? `line ${line}` : '';
 }

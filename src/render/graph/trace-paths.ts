@@ -10,13 +10,13 @@ export interface GraphOptions {
   readonly all: boolean;
 }
 
-/** Entries that lead through the same chain to the same ends. All text has its control characters spelled out. */
+/** Entries that share a chain and its endpoints. Control characters are spelled out. */
 export interface TracePath {
   readonly entries: readonly PathEntry[];
-  /** The chain that picks the endpoint; null when the entry leads to its end at once. */
+  /** The chain that picks the endpoint; null when the entry ends at once. */
   readonly pick: string | null;
   readonly leaves: readonly Leaf[];
-  /** What becomes of every packet of an entry on its way, in a word; empty for nothing. */
+  /** `masqueraded` where every packet of the entry is; empty otherwise. */
   readonly note: (entry: number) => string;
 }
 
@@ -26,12 +26,12 @@ export interface PathEntry {
   readonly steps: readonly {readonly to: string; readonly line: number; readonly packets: string}[];
 }
 
-/** Where a way ends. */
+/** Where a path ends. */
 export interface Leaf {
   readonly kind: 'endpoint' | 'end';
   readonly lines: readonly string[];
   readonly isFault: boolean;
-  /** What part of the packets goes there. */
+  /** Its share of new connections. */
   readonly label: string;
   /** The endpoint's own chain, and the line of the rule in it that rewrites the packet. */
   readonly chain: {readonly name: string; readonly line: number; readonly packets: string} | null;
@@ -46,7 +46,7 @@ export function tracePathsOf(entries: readonly EntryTrace[], options: GraphOptio
   return [...paths.values()].flatMap(group => pathOf(group, options));
 }
 
-/** Masquerading is said at the entry when it befalls all its packets, and does not set ways apart then. */
+/** Masquerading of all packets is said at the entry, and does not divide paths then. */
 function pathKey(trace: EntryTrace): string {
   const endpoints = isSamePath(trace) ? trace.endpoints.map(({masquerade, ...rest}) => rest) : trace.endpoints;
   return JSON.stringify([trace.steps.at(-1)?.to ?? [entryText(trace.entry), trace.from], trace.mark, endpoints, trace.end]);
@@ -79,7 +79,7 @@ function entryOf(trace: EntryTrace): PathEntry {
   const {entry, from, mark, steps, endpoints, end} = trace;
   const isSaidElsewhere = mark !== 'missing' && (end !== null || endpoints.some(endpoint => endpoint.mark !== 'ok'));
   const isFault = mark !== 'ok' && !isSaidElsewhere;
-  const fault = mark === 'missing' ? '✗ leads to no endpoint' : '✗ wrong';
+  const fault = mark === 'missing' ? '✗ reaches no endpoint' : '✗ wrong';
   return {
     lines: [escapeText(entryText(entry)), `from ${escapeText(from)}`, ...(isFault ? [fault] : [])],
     isFault,
@@ -87,14 +87,14 @@ function entryOf(trace: EntryTrace): PathEntry {
   };
 }
 
-/** Those that are as they should be are counted when they are many, and so are faulty ones beyond what a picture can hold. */
+/** Endpoints in sync are counted when they are many, and so are faulty ones beyond what a picture can hold. */
 function endpointLeaves({endpoints, steps}: EntryTrace, isSaidBefore: boolean, {all}: GraphOptions): readonly Leaf[] {
   const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
   const drawn = all ? shown : shown.slice(0, maxEndpoints);
   return [
     ...drawn.map(endpoint => endpointLeaf(endpoint, steps.at(-1)?.to, isSaidBefore)),
-    ...restLeaf(shown.slice(drawn.length), '✗', 'with something wrong'),
-    ...restLeaf(hidden, '✓', 'as they should be'),
+    ...restLeaf(shown.slice(drawn.length), '✗', 'faulty'),
+    ...restLeaf(hidden, '✓', 'in sync'),
   ];
 }
 
@@ -114,7 +114,7 @@ function endpointLeaf(endpoint: EndpointTrace, pick: string | undefined, isSaidB
     kind: 'endpoint',
     lines: [
       `${mark === 'ok' ? '✓' : '✗'} ${escapeText(hostPort)}${mark === 'ok' ? '' : ` ${shouldBe(endpoint)}`}`,
-      ...(state === null ? ['no endpoint of the Service'] : [owner, state]),
+      ...(state === null ? ['not an endpoint of the Service'] : [owner, state]),
     ],
     isFault: mark !== 'ok',
     label: [percent(share), packetsText(endpoint.pick ?? {}), masquerade && !isSaidBefore ? 'masqueraded' : '']

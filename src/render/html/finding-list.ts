@@ -39,7 +39,7 @@ const max = 1000;
 
 export interface FindingPlaces {
   readonly ranges: NodeRanges;
-  /** Where the way of packets to a Service is drawn; null where it is not. */
+  /** Where the packet path to a Service is drawn; null where it is not. */
   readonly pathOf: (service: Finding['service']) => string | null;
 }
 
@@ -48,7 +48,7 @@ export function findingsHtml({listed, hidden}: ListedFindings, places: FindingPl
   const rest = [...hidden].map(([code, number]) => `${number} more of ${code}`).join(', ');
   return html`<section id="findings"><h2>Findings</h2>
 ${listed.map((finding, index) => findingHtml(finding, index < openAtFirst && finding.finding.severity === 'error', places))}
-${rest === '' ? nothing : html`<p class="note">Left out: ${rest}. The JSON of check has them all.</p>`}
+${rest === '' ? nothing : html`<p class="note">Not shown: ${rest}. check -o json has all findings.</p>`}
 </section>`;
 }
 
@@ -58,7 +58,7 @@ function findingHtml({finding, nodes, id}: ListedFinding, isOpen: boolean, {rang
   const {code, name, severity, known, service, message, remedy, expected = [], actual = [], family} = finding;
   const place = service === undefined ? '' : namespacedName(service);
   const where = nodes.length === 0 ? nothing : html` on ${nodes.length === 1 ? (nodes[0] ?? '') : plural(nodes.length, 'node')}`;
-  const way = pathOf(service);
+  const path = pathOf(service);
   const [first = ''] = nodes.length > 1 ? nodes : [];
   return html`<details class="finding ${severity}" data-severity="${severity}" data-code="${code}" data-service="${place}" data-nodes="${ranges.of(nodes)}"${isOpen ? html` open` : nothing}>
 <summary><b class="${severity}">${code} ${severity}</b>${known ? ' (known)' : ''} ${name}: ${place}${where}${family === 'IPv6' ? ' (IPv6)' : ''}</summary>
@@ -69,7 +69,7 @@ ${rulesHtml('Found', actual, first)}
 ${nodes.length > 1 ? html`<p>Nodes: ${namesOf(nodes)}</p>` : nothing}
 <h3>What to do</h3>
 <p>${remedy}</p>
-<p><a href="${docsOf(code)}" rel="noreferrer">More about ${code}</a>${way === null ? nothing : html` · <a href="#${way}">The way of packets to ${place}</a>`}</p>
+<p><a href="${docsOf(code)}" rel="noreferrer">More about ${code}</a>${path === null ? nothing : html` · <a href="#${path}">Packet path to ${place}</a>`}</p>
 </div>
 </details>`;
 }

@@ -1,5 +1,7 @@
 import type {Report} from '../../model/report.ts';
 import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from '../table/matrix-cells.ts';
+import {nodeTitles} from '../table/node-titles.ts';
+import {withoutRulesText} from '../service-counts.ts';
 import type {ListedFinding} from './finding-list.ts';
 import {type Html, html, nothing} from './html.ts';
 import type {NodeRanges} from './node-ranges.ts';
@@ -7,42 +9,43 @@ import {pushTo} from '../../model/lists.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** Services against nodes, each cell with a link to what was found. Nodes that fare alike share a column when they are many. */
+/** Services against nodes, each cell with a link to its finding. Nodes with the same cells share a column when they are many. */
 export function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: NodeRanges): Html {
   const cells = new MatrixCells(report.findings);
   const groups = nodeGroups(report, cells);
   const shown = groups.slice(0, maxColumns);
   const {rows, hidden, fine} = serviceRows(report, cells, {few: 12, max: maxRows});
   if (shown.length === 0 || (rows.length === 0 && !shown.some(group => cells.hasOwn(group)))) return nothing;
+  const titles = nodeTitles(shown);
   const notes = [
-    ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; left out`] : []),
-    ...(groups.length > shown.length ? [`${plural(groups.length - shown.length, 'more group')} of nodes; left out`] : []),
+    ...titles.flatMap(({legend}) => legend),
+    ...(withoutRulesText(report.summary) === '' ? [] : [withoutRulesText(report.summary)]),
+    ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings not shown`] : []),
+    ...(groups.length > shown.length ? [`${plural(groups.length - shown.length, 'more group')} of nodes not shown`] : []),
   ];
   const links = linksOf(listed);
   const found = foundByService(report);
   const own = shown.some(group => cells.hasOwn(group))
     ? [
-        rowHtml(
-          '(the node itself)',
-          found.get('') ?? '',
-          shown.map(group => cellHtml(cells.ofNode(group), links(group, cells.ofNode(group)))),
-        ),
+        rowHtml('(the node itself)', found.get('') ?? '', [
+          ...(cells.hasApi ? [html`<td></td>`] : []),
+          ...shown.map(group => cellHtml(cells.ofNode(group), links(group, cells.ofNode(group)))),
+        ]),
       ]
     : [];
   return html`<section id="matrix"><h2>Services and nodes</h2>
 <div class="scroll" tabindex="0" role="region" aria-label="Services and nodes"><table>
-<thead><tr><th scope="col">Service</th>${shown.map(group => columnHtml(group, ranges))}</tr></thead>
+<thead><tr><th scope="col">Service</th>${cells.hasApi ? html`<th scope="col">API</th>` : nothing}${shown.map((group, index) => columnHtml(group, titles[index]?.title ?? '', ranges))}</tr></thead>
 <tbody>
 ${own}
 ${withFindingsFirst(rows, found).map(service =>
-  rowHtml(
-    service,
-    found.get(service) ?? '',
-    shown.map(group => {
+  rowHtml(service, found.get(service) ?? '', [
+    ...(cells.hasApi ? [cellHtml(cells.ofApi(service), links(null, cells.ofApi(service)))] : []),
+    ...shown.map(group => {
       const cell = cells.ofService(group, service);
       return cellHtml(cell, links(group, cell));
     }),
-  ),
+  ]),
 )}
 </tbody></table></div>
 ${notes.map(note => html`<p class="note">${note}</p>`)}
@@ -54,7 +57,7 @@ function withFindingsFirst(rows: readonly string[], found: ReadonlyMap<string, s
   return [...rows.filter(service => found.has(service)), ...rows.filter(service => !found.has(service))];
 }
 
-/** Services of which there is nothing to say, by name alone. */
+/** Services without findings, by name alone. */
 function fineHtml(services: readonly string[], title: string): Html {
   const rest = services.length > maxNames ? `, and ${services.length - maxNames} more` : '';
   return html`<details><summary>${title}</summary><div>${services.slice(0, maxNames).join(', ')}${rest}</div></details>`;
@@ -64,10 +67,9 @@ const maxNames = 2000;
 const maxColumns = 30;
 const maxRows = 300;
 
-function columnHtml(group: NodeGroup, ranges: NodeRanges): Html {
+function columnHtml(group: NodeGroup, title: string, ranges: NodeRanges): Html {
   const {nodes} = group;
   const names = nodes.slice(0, 20).join(', ') + (nodes.length > 20 ? `, and ${nodes.length - 20} more` : '');
-  const title = nodes.length === 1 ? (nodes[0] ?? '') : plural(nodes.length, 'node');
   return html`<th scope="col" title="${names}" data-nodes="${ranges.of(nodes)}">${title}</th>`;
 }
 
@@ -79,22 +81,23 @@ function cellHtml({text, severity}: Cell, link: string | null): Html {
   return html`<td class="${severity}">${link === null ? text : html`<a href="#${link}">${text}</a>`}</td>`;
 }
 
-/** Where the finding of a cell is listed; null when there was no room for it. */
-function linksOf(listed: readonly ListedFinding[]): (group: NodeGroup, cell: Cell) => string | null {
+/** Where the finding of a cell is listed; null when there was no room for it. A finding of the API has no group of nodes. */
+function linksOf(listed: readonly ListedFinding[]): (group: NodeGroup | null, cell: Cell) => string | null {
   const byPlace = new Map<string, ListedFinding[]>();
   const keyOf = ({code, service}: ListedFinding['finding']): string => JSON.stringify([code, service ?? null]);
   for (const item of listed) pushTo(byPlace, keyOf(item.finding), item);
-  return ({nodes}, {finding}) => {
+  return (group, {finding}) => {
     if (finding === undefined) return null;
-    return (byPlace.get(keyOf(finding)) ?? []).find(item => item.nodes.includes(nodes[0] ?? ''))?.id ?? null;
+    const found = byPlace.get(keyOf(finding)) ?? [];
+    return found.find(({nodes}) => finding.node === undefined || group === null || nodes.includes(group.nodes[0] ?? ''))?.id ?? null;
   };
 }
 
-/** For the filters: what was found of each Service on any node, as `severity:code`. */
+/** For the filters: the findings of each Service, as `severity:code`. */
 function foundByService({findings}: Report): ReadonlyMap<string, string> {
   const found = new Map<string, Set<string>>();
   for (const {service, severity, code, node} of findings) {
-    if (node === undefined) continue;
+    if (node === undefined && service === undefined) continue;
     const key = service === undefined ? '' : namespacedName(service);
     const own = found.get(key) ?? new Set();
     found.set(key, own.add(`${severity}:${code}`));

@@ -3,7 +3,7 @@ import {convergedText} from '../table/wait-section.ts';
 import {type Html, html, nothing} from './html.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** The nodes, how they were found to run, and why one was not looked at. The filters know nodes by their place in it. */
+/** The nodes, how kube-proxy runs on each, and why one was not checked. The filters know nodes by their place in it. */
 export function nodesHtml({nodes, wait}: Report): Html {
   if (nodes.length === 0) return nothing;
   const waits = new Map(wait?.nodes.map(node => [node.name, node]));
@@ -11,7 +11,7 @@ export function nodesHtml({nodes, wait}: Report): Html {
   return html`<section><h2>Nodes</h2>
 <details${isOpen ? html` open` : nothing}><summary>${plural(nodes.length, 'node')}</summary>
 <div id="nodes"><div class="scroll" tabindex="0" role="region" aria-label="Nodes"><table>
-<thead><tr><th scope="col">Node</th><th scope="col">status</th><th scope="col">mode</th><th scope="col">kube-proxy</th><th scope="col">rules</th>${wait === undefined ? nothing : html`<th scope="col">as it should be</th>`}<th scope="col">remark</th></tr></thead>
+<thead><tr><th scope="col">Node</th><th scope="col">status</th><th scope="col">mode</th><th scope="col">kube-proxy</th><th scope="col">rules</th>${wait === undefined ? nothing : html`<th scope="col">converged</th>`}<th scope="col">remark</th></tr></thead>
 <tbody>
 ${nodes.map(node => nodeHtml(node, wait === undefined ? nothing : waitHtml(waits.get(node.name))))}
 </tbody></table></div></div></details></section>`;
@@ -22,7 +22,7 @@ function nodeHtml({name, status, proxyMode, kubeProxyVersion, backend, rules, re
   return html`<tr><th scope="row">${name}</th><td class="${status === 'checked' ? 'ok' : 'warning'}">${status}</td><td>${mode}</td><td>${kubeProxyVersion ?? ''}</td><td>${rules}</td>${wait}<td>${reason ?? ''}</td></tr>`;
 }
 
-/** One that kube-proxy does not serve was not waited for. */
+/** A node without kube-proxy was not waited for. */
 function waitHtml(wait: NodeWait | undefined): Html {
   if (wait === undefined) return html`<td></td>`;
   return html`<td class="${wait.look === undefined ? 'warning' : 'ok'}">${convergedText(wait)}</td>`;

@@ -29,14 +29,14 @@ export function faultyPaths({findings, traces}: Report): {readonly drawn: readon
   const names = [...faulty].filter(name => byService.has(name));
   const drawn = names
     .slice(0, maxServices)
-    .map((service, index) => ({service, id: `way-${index + 1}`, traces: byService.get(service) ?? []}));
+    .map((service, index) => ({service, id: `path-${index + 1}`, traces: byService.get(service) ?? []}));
   return {drawn, hidden: faulty.size - drawn.length};
 }
 
 const maxServices = 24;
 
 export function pathHtml({service, id, traces}: DrawnPath, options: GraphOptions): Html {
-  return html`<details class="way" data-service="${service}"><summary>${service}</summary>
+  return html`<details class="path" data-service="${service}"><summary>${service}</summary>
 <div id="${id}">
 ${graphsHtml(traces, options)}
 </div></details>`;
@@ -47,7 +47,7 @@ export function graphsHtml(traces: readonly PortTrace[], options: GraphOptions):
   const graphs = traceGraphs(traces, options);
   const shown = options.all ? graphs : graphs.slice(0, maxGraphs);
   const rest = graphs.length - shown.length;
-  return html`${shown.map(figureHtml)}${rest === 0 ? nothing : html`<p class="note">${plural(rest, 'more graph')} left out.</p>`}`;
+  return html`${shown.map(figureHtml)}${rest === 0 ? nothing : html`<p class="note">${plural(rest, 'more picture')} not shown.</p>`}`;
 }
 
 const maxGraphs = 12;

@@ -11,7 +11,7 @@ if (form !== null) {
   const findings = all('.finding');
   const rows = all('#matrix tbody tr');
   const columns = all('#matrix thead th[data-nodes]');
-  const ways = all('.way');
+  const paths = all('.path');
   const isOnNode = (element, text) => text === '' || (element.dataset.nodes || '').split(' ').some(range => {
     if (range === '') return false;
     const [first, last = first] = range.split('-').map(Number);
@@ -39,7 +39,7 @@ if (form !== null) {
       column.hidden = isHidden;
       for (const row of rows) row.cells[column.cellIndex].hidden = isHidden;
     }
-    for (const way of ways) way.hidden = !isOfService(way);
+    for (const path of paths) path.hidden = !isOfService(path);
     const shown = findings.filter(finding => !finding.hidden).length;
     document.getElementById('shown').textContent = 'Showing ' + shown + ' of ' + findings.length + ' findings';
   };

@@ -11,7 +11,7 @@ export function summaryHtml({summary}: Report): Html {
 <li><b>${infos}</b> ${nounOf('info', infos)}</li>
 <li><b>${services}</b> ${nounOf('Service', services)}, ${plural(servicePorts, 'port')}</li>
 <li><b>${nodesChecked}</b> ${nounOf('node', nodesChecked)} checked</li>
-<li${nodesUnread > 0 ? html` class="warning"` : nothing}><b>${nodesUnread}</b> ${nounOf('node', nodesUnread)} not read</li>
+<li${nodesUnread > 0 ? html` class="warning"` : nothing}><b>${nodesUnread}</b> ${nounOf('node', nodesUnread)} not checked</li>
 </ul>`;
 }
 

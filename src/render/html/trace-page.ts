@@ -11,8 +11,8 @@ import type {Renderer} from '../renderer.ts';
 export const traceHtml: Renderer = (report, {quiet, verbose}) => {
   const places = {ranges: new NodeRanges(report), pathOf: () => null};
   const graphs = graphsHtml(report.traces, {all: verbose});
-  return page(report, 'The way of packets', [
-    ...(quiet ? [] : [html`<section id="ways"><h2>The way of packets</h2>${graphs}</section>`]),
+  return page(report, 'Packet paths', [
+    ...(quiet ? [] : [html`<section id="paths"><h2>Packet paths</h2>${graphs}</section>`]),
     filtersHtml(report),
     findingsHtml(listFindings(report.findings), places),
     nodesHtml(report),

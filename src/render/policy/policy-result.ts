@@ -1,13 +1,13 @@
+import {plural} from '../../model/text/plural.ts';
 import {entryText} from '../../model/entry.ts';
 import type {Finding, ServiceName} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {escapeText} from '../escape.ts';
-import {nodeList} from '../table/finding-text.ts';
+import {nodeList} from '../node-list.ts';
 import type {FindingGroup} from '../group-findings.ts';
 import {docsOf} from '../json.ts';
-import {plural} from '../../model/text/plural.ts';
 
-/** Not met; could not be evaluated; not met and of no score; not evaluated, or excused; met: the words of the API, the loudest first. */
+/** The words of the API, the worst first: not met, not evaluated, not met but not scored, skipped or excused, met. */
 export const outcomes = ['fail', 'error', 'warn', 'skip', 'pass'] as const;
 
 export type Outcome = (typeof outcomes)[number];
@@ -47,7 +47,7 @@ export function resultOfGroup({finding, nodes}: FindingGroup): PolicyResult {
   };
 }
 
-/** What no finding tells: that something is well, or that it was not seen. There are many of these, so they are short. */
+/** A result without a finding: in sync, or not checked. There are many of these, so they are short. */
 export function ownResult(rule: string, result: Outcome, message: string, resource?: ResourceReference): PolicyResult {
   return {
     ...{policy: 'svc-trace', rule, source: 'svc-trace', result, message},
@@ -63,7 +63,7 @@ export function nodeReference(name: string): ResourceReference {
   return {apiVersion: 'v1', kind: 'Node', name: escapeText(name)};
 }
 
-/** What the baseline knows is excused, as a policy exception excuses; harmless findings are no fault of anybody. */
+/** Findings in the baseline are excused, as by a policy exception. Infos pass. */
 function outcomeOf({code, severity, known}: Finding): Outcome {
   if (known) return 'skip';
   if (severity === 'error') return 'fail';

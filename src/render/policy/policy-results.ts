@@ -1,20 +1,20 @@
+import {plural} from '../../model/text/plural.ts';
 import type {Finding, ServiceName} from '../../model/finding.ts';
 import type {NodeReport, Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import {groupFindings} from '../group-findings.ts';
 import {nodeReference, ownResult, type PolicyResult, resultOfGroup, serviceReference} from './policy-result.ts';
-import {plural} from '../../model/text/plural.ts';
 
 export interface PolicyResults {
-  /** About nodes, the cluster, and Services of namespaces that hold no Service any more. */
+  /** About nodes, the cluster, and Services of namespaces that have no Service any more. */
   readonly cluster: readonly PolicyResult[];
-  /** About the Services of each namespace that was looked at. */
+  /** About the Services of each namespace in scope. */
   readonly namespaces: ReadonlyMap<string, readonly PolicyResult[]>;
 }
 
 /**
- * All that a report says, as results: those of findings, and for each Service and each node without a loud one that it is well
- * (`pass`) or that this is not known (`skip`), so that what was red does not just vanish. Harmless findings only if `verbose`.
+ * All that a report says, as results: those of findings, and for each Service and each node without errors and warnings a `pass`, or
+ * a `skip` where it was not checked, so that a resolved finding turns green. Infos only if `verbose`.
  */
 export function policyResults(report: Report, verbose: boolean): PolicyResults {
   const own = ownFindings(report.findings.filter(({severity}) => severity !== 'info' || verbose));
@@ -41,7 +41,7 @@ export function policyResults(report: Report, verbose: boolean): PolicyResults {
 
 interface Found {
   readonly results: PolicyResult[];
-  /** Something is said that is not harmless. */
+  /** There is an error or warning. */
   isLoud: boolean;
 }
 
@@ -81,22 +81,21 @@ function keyOf({service, node}: Pick<Finding, 'service' | 'node'>): string {
 /** The text of a `pass` is the same in every run, whatever the number of nodes. */
 function serviceResult(service: ServiceName, {summary}: Report, unclear: string | null): PolicyResult {
   const reference = serviceReference(service);
-  if (unclear !== null)
-    return ownResult('service-programmed', 'skip', `nothing was found of this Service alone, but ${unclear}`, reference);
+  if (unclear !== null) return ownResult('service-programmed', 'skip', `no findings for this Service alone, but ${unclear}`, reference);
   const where = summary.sampledFrom === undefined ? 'on every node' : 'on every node of a sample';
-  return ownResult('service-programmed', 'pass', `programmed as it should be ${where}`, reference);
+  return ownResult('service-programmed', 'pass', `in sync ${where}`, reference);
 }
 
-/** Why a Service without a finding of its own need not be well; null when it is. */
+/** Why a Service without a finding of its own may still be out of sync; null when it is in sync. */
 function doubt({nodes, findings, summary}: Report): string | null {
-  if (summary.nodesUnread > 0) return `${plural(summary.nodesUnread, 'node')} could not be read`;
+  if (summary.nodesUnread > 0) return `${plural(summary.nodesUnread, 'node')} not checked`;
   const whole = findings.filter(({severity, service, known}) => severity === 'error' && service === undefined && !known);
   if (whole.length > 0) {
     const codes = [...new Set(whole.map(({code}) => code))].join(', ');
-    return `something is wrong that befalls all Services of a node (${codes})`;
+    return `an error affects all Services of a node (${codes})`;
   }
-  if (summary.verdict === 'incomplete' || findings.some(isUnseen)) return 'not all that was asked for could be read';
-  return nodes.some(({status}) => status === 'checked') ? null : 'no node was looked at';
+  if (summary.verdict === 'incomplete' || findings.some(isUnseen)) return 'part of the scope could not be read';
+  return nodes.some(({status}) => status === 'checked') ? null : 'no node was checked';
 }
 
 function isUnseen({code, severity, service}: Finding): boolean {
@@ -104,11 +103,11 @@ function isUnseen({code, severity, service}: Finding): boolean {
 }
 
 /** An unread node is never silent, whatever codes were left out of the report. */
-function nodeResults({name, status, reason = 'it was not read'}: NodeReport, {results, isLoud}: Found): readonly PolicyResult[] {
+function nodeResults({name, status, reason = 'the node was not checked'}: NodeReport, {results, isLoud}: Found): readonly PolicyResult[] {
   const reference = nodeReference(name);
   if (status === 'unread')
     return results.some(({result}) => result === 'error') ? [] : [ownResult('node-read', 'error', escapeText(reason), reference)];
   if (isLoud) return [];
   if (status === 'unsupported') return [ownResult('node-read', 'skip', escapeText(reason), reference)];
-  return [ownResult('node-read', 'pass', 'read and judged', reference)];
+  return [ownResult('node-read', 'pass', 'checked', reference)];
 }

@@ -1,7 +1,7 @@
 import type {BundleDiff, ChangeKind, EndpointChange, FieldChange, FindingChange, RulesChange} from '../../model/findings/bundle-diff.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import {escapeText} from '../escape.ts';
-import {nodeList} from './finding-text.ts';
+import {nodeList} from '../node-list.ts';
 import {findingObject, schemaVersion, toJson} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {bySeverity, type Style, styleOf} from '../style.ts';
@@ -55,14 +55,14 @@ function verdict({services, endpoints, nodes, rules, findings, notCompared}: Bun
   const [came, went] = (['came', 'went'] as const).map(kind => findings.filter(change => change.kind === kind).length);
   const parts = [
     ...(came ? [plural(came, 'new finding')] : []),
-    ...(went ? [`${plural(went, 'finding')} gone`] : []),
+    ...(went ? [`${plural(went, 'finding')} resolved`] : []),
     ...(services.length > 0 ? [plural(services.length, 'Service')] : []),
     ...(endpoints.length > 0 ? [plural(endpoints.length, 'endpoint')] : []),
     ...(nodes.length > 0 ? [plural(nodes.length, 'node')] : []),
     ...(lines > 0 ? [`${plural(lines, 'rule')} on ${plural(places, 'node')}`] : []),
   ];
-  if (parts.length === 0 && notCompared.length > 0) return style.yellow('SAME as far as it could be compared: no finding came or went');
-  if (parts.length === 0) return style.green('SAME: nothing that kube-proxy goes by, and none of its rules, changed');
+  if (parts.length === 0 && notCompared.length > 0) return style.yellow('SAME as far as it could be compared: no new or resolved findings');
+  if (parts.length === 0) return style.green('SAME: no change in kube-proxy rules or the API objects they follow');
   return (came ? style.red : style.yellow)(`DIFFERENT: ${parts.join(', ')}`);
 }
 

@@ -1,5 +1,6 @@
 import type {RuleText} from '../../model/ruleset.ts';
 import {escapeText} from '../escape.ts';
+import {nodeList} from '../node-list.ts';
 import {type FindingGroup, groupFindings} from '../group-findings.ts';
 import type {Finding} from '../../model/finding.ts';
 import {bySeverity, type Style} from '../style.ts';
@@ -12,7 +13,7 @@ export interface FindingTextOptions {
   readonly max: number;
 }
 
-/** Findings for people, a block each. What to do stands once, under the last of those that it is for. */
+/** Findings for people, a block each. The remedy stands once, under the last finding it applies to. */
 export function findingTexts(findings: readonly Finding[], {style, width, max}: FindingTextOptions): readonly string[] {
   const groups = groupFindings(findings);
   const seen = new Map<string, number>();
@@ -53,14 +54,9 @@ function adviceLines({finding: {code, remedy}}: FindingGroup, style: Style, widt
   ];
 }
 
-/** Sentences are not drawn out over a wide terminal; rules are kept in one piece where there is room. */
+/** Sentences keep to a readable width on wide terminals; rules stay in one piece where there is room. */
 function proseWidth(width: number): number {
   return Math.min(width, 120);
-}
-
-export function nodeList(nodes: readonly string[]): string {
-  const shown = nodes.slice(0, 5).map(escapeText).join(', ');
-  return nodes.length <= 5 ? shown : `${shown} and ${nodes.length - 5} more nodes`;
 }
 
 /** On many nodes, line numbers are those of the first. */

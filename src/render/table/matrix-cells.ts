@@ -1,80 +1,132 @@
+import {plural} from '../../model/text/plural.ts';
+import {affectsAllServices} from '../../model/count-services.ts';
 import {type Finding, type Severity, severities} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
-import {plural} from '../../model/text/plural.ts';
+import {nodeList} from '../node-list.ts';
 
-/** Nodes that fare alike. */
+/** Nodes with the same cells. */
 export interface NodeGroup {
   readonly nodes: readonly string[];
   readonly isRead: boolean;
 }
 
 export interface Cell {
-  /** `ok`, `?`, a code, or a code in brackets where it befell the whole node. */
+  /** `ok`, `?`, `refused`, codes, or codes in parentheses where an error affects the whole node. */
   readonly text: string;
   readonly severity: Severity | 'ok' | 'unknown';
   readonly finding?: Finding;
 }
 
-/** What became of each Service on each node: its worst finding there. */
+/** The findings of each Service on each node, and in the API objects. */
 export class MatrixCells {
-  readonly #byNode = new Map<string, Map<string | null, Finding>>();
+  /** By node, null for the API, then by Service, null for the node itself; one finding a code, the worst first. */
+  readonly #byNode = new Map<string | null, Map<string | null, Finding[]>>();
+  readonly #rankOfService = new Map<string, number>();
 
   constructor(findings: readonly Finding[]) {
-    for (const finding of findings) if (finding.node !== undefined) this.#note(finding.node, finding);
+    for (const finding of findings) this.#note(finding);
   }
 
   hasOwn(group: NodeGroup): boolean {
-    return this.worst(firstOf(group), null) !== undefined;
+    return this.#of(firstOf(group), null).length > 0;
+  }
+
+  /** Some Service has an error or warning in its API objects. */
+  get hasApi(): boolean {
+    return [...(this.#byNode.get(null)?.keys() ?? [])].some(service => service !== null && this.ofApi(service).text !== '');
   }
 
   ofNode(group: NodeGroup): Cell {
-    return cellOf(this.worst(firstOf(group), null));
+    return cellOf(this.#of(firstOf(group), null));
   }
 
-  /** A Service without a finding of its own is not well on a node that was not read, or where something befell all Services. */
+  /** Empty without an error or warning: what is harmless is not about the Service's traffic. */
+  ofApi(service: string): Cell {
+    const loud = this.#of(null, service).filter(({severity}) => severity !== 'info');
+    return loud.length === 0 ? {text: '', severity: 'ok'} : cellOf(loud);
+  }
+
+  /** `ok` only where clients are served: not on an unread node, where an error affects all Services, or where connections are refused. */
   ofService(group: NodeGroup, service: string): Cell {
-    const own = this.worst(firstOf(group), service);
-    if (!group.isRead && own === undefined) return {text: '?', severity: 'unknown'};
-    const whole = this.worst(firstOf(group), null);
-    if (own === undefined && whole?.severity === 'error') return {text: `(${whole.code})`, severity: 'unknown', finding: whole};
+    const own = this.#of(firstOf(group), service);
+    if (!group.isRead && own.length === 0) return {text: '?', severity: 'unknown'};
+    const isLoud = own.some(({severity}) => severity !== 'info');
+    const whole = this.#of(firstOf(group), null).filter(affectsAllServices);
+    const [worst] = whole;
+    if (!isLoud && worst !== undefined) return {text: `(${codesOf(whole)})`, severity: 'unknown', finding: worst};
+    const refused = this.#of(null, service).find(isRefused);
+    if (!isLoud && refused !== undefined) return {text: 'refused', severity: 'unknown', finding: refused};
     return cellOf(own);
   }
 
-  /** Of a node and a Service; without a Service, of the node itself. */
-  worst(node: string, service: string | null): Finding | undefined {
-    return this.#byNode.get(node)?.get(service);
+  /** The errors of a node that affect all its Services. */
+  wholeNodeErrors(node: string): readonly Finding[] {
+    return this.#of(node, null).filter(affectsAllServices);
   }
 
-  /** The same for nodes that fare alike. */
+  /** The rank of a Service's worst finding anywhere; Infinity without one. */
+  rank(service: string): number {
+    return this.#rankOfService.get(service) ?? Infinity;
+  }
+
+  /** The same for nodes with the same cells. */
   pattern(node: string): readonly string[] {
-    return [...(this.#byNode.get(node) ?? [])].map(([service, {code, severity}]) => JSON.stringify([service, code, severity])).sort();
+    return [...(this.#byNode.get(node) ?? [])].map(([service, found]) => JSON.stringify([service, cellOf(found).text])).sort();
   }
 
-  #note(node: string, finding: Finding): void {
-    const own = this.#byNode.get(node) ?? new Map<string | null, Finding>();
-    this.#byNode.set(node, own);
-    const service = finding.service === undefined ? null : namespacedName(finding.service);
-    const before = own.get(service);
-    if (before === undefined || rank(finding.severity) < rank(before.severity)) own.set(service, finding);
+  #of(node: string | null, service: string | null): readonly Finding[] {
+    return this.#byNode.get(node)?.get(service) ?? [];
   }
+
+  #note(finding: Finding): void {
+    const {node = null} = finding;
+    const own = this.#byNode.get(node) ?? new Map<string | null, Finding[]>();
+    this.#byNode.set(node, own);
+    const service = finding.service === undefined ? null : `${finding.service.namespace}/${finding.service.name}`;
+    const found = own.get(service) ?? [];
+    own.set(service, withFinding(found, finding));
+    if (service !== null && (node !== null || finding.severity !== 'info'))
+      this.#rankOfService.set(service, Math.min(this.rank(service), rank(finding.severity)));
+  }
+}
+
+function withFinding(found: Finding[], finding: Finding): Finding[] {
+  const at = found.findIndex(({code}) => code === finding.code);
+  const known = found[at];
+  if (known !== undefined && rank(known.severity) <= rank(finding.severity)) return found;
+  if (known !== undefined) found.splice(at, 1);
+  const place = found.findIndex(({severity}) => rank(severity) > rank(finding.severity));
+  found.splice(place < 0 ? found.length : place, 0, finding);
+  return found;
+}
+
+/** Every connection to the Service is refused, on every port. */
+function isRefused({code, port}: Finding): boolean {
+  return code === 'ST101' && port === undefined;
 }
 
 function firstOf({nodes}: NodeGroup): string {
   return nodes[0] ?? '';
 }
 
-function cellOf(finding: Finding | undefined): Cell {
+/** The codes of errors and warnings; those of infos only where there is nothing else. */
+function cellOf(findings: readonly Finding[]): Cell {
+  const [finding] = findings;
   if (finding === undefined) return {text: 'ok', severity: 'ok'};
-  const {code, severity} = finding;
-  return {text: severity === 'info' ? `ok ${code}` : code, severity, finding};
+  const {severity} = finding;
+  if (severity === 'info') return {text: `ok ${codesOf(findings)}`, severity, finding};
+  return {text: codesOf(findings.filter(other => other.severity !== 'info')), severity, finding};
+}
+
+function codesOf(findings: readonly Finding[]): string {
+  return findings.map(({code}) => code).join(',');
 }
 
 function rank(severity: Severity): number {
   return severities.indexOf(severity);
 }
 
-/** Each node for itself when they are few; else all that fare alike together, those with the most findings first. */
+/** A group for each node when they are few; else one for all nodes with the same cells, those with the most findings first. */
 export function nodeGroups({nodes}: Report, cells: MatrixCells): readonly NodeGroup[] {
   const groups = new Map<string, {readonly names: string[]; readonly isRead: boolean; readonly findings: number}>();
   for (const {name, status} of nodes) {
@@ -99,27 +151,27 @@ export interface ServiceRows {
   readonly fine: readonly string[];
 }
 
-/** Services that have something to say, at most `most` of them; or all of them when they are `few`. As `namespace/name`. */
-export function serviceRows(
-  {services, nodes}: Report,
-  cells: MatrixCells,
-  {few, max}: {readonly few: number; readonly max: number},
-): ServiceRows {
-  const named = services.map(namespacedName);
+/** Services with findings, at most `max` of them; or all Services when they are `few`. As `namespace/name`. */
+export function serviceRows({services}: Report, cells: MatrixCells, {few, max}: {readonly few: number; readonly max: number}): ServiceRows {
+  const named = services.map(({namespace, name}) => `${namespace}/${name}`);
   if (named.length <= few) return {rows: named, hidden: 0, fine: []};
-  const severity = (service: string): number => {
-    const found = nodes.flatMap(({name}) => cells.worst(name, service) ?? []);
-    return Math.min(...found.map(finding => rank(finding.severity)));
-  };
-  const evaluated = named.map(service => ({service, severity: severity(service)}));
-  const loud = evaluated.filter(row => row.severity !== Infinity);
-  const fine = evaluated.filter(row => row.severity === Infinity).map(({service}) => service);
-  const shown = loud.toSorted((a, b) => a.severity - b.severity).slice(0, max);
-  return {rows: shown.map(({service}) => service), hidden: loud.length - shown.length, fine};
+  const loud = named.filter(service => cells.rank(service) !== Infinity);
+  const fine = named.filter(service => cells.rank(service) === Infinity);
+  const shown = loud.toSorted((a, b) => cells.rank(a) - cells.rank(b)).slice(0, max);
+  return {rows: shown, hidden: loud.length - shown.length, fine};
 }
 
-/** What is to be said of Services without a finding. */
+/** One line for the Services without findings of their own. */
 export function fineText({nodes}: Report, cells: MatrixCells, fine: number): string {
-  const allWell = nodes.every(({name, status}) => status !== 'unread' && cells.worst(name, null)?.severity !== 'error');
-  return `the other ${plural(fine, 'Service')}: ${allWell ? 'ok on every node' : 'no finding of their own'}`;
+  const broken = nodes.filter(({name}) => cells.wholeNodeErrors(name).length > 0).map(({name}) => name);
+  const unread = nodes.filter(({status}) => status === 'unread').length;
+  const others = `the other ${plural(fine, 'Service')}:`;
+  const where = unread > 0 ? 'every other node that was checked' : 'every other node';
+  if (broken.length > 0) {
+    const codes = [...new Set(broken.flatMap(name => cells.wholeNodeErrors(name).map(({code}) => code)))].join(', ');
+    const rest = nodes.some(({name, status}) => status === 'checked' && !broken.includes(name)) ? `, in sync on ${where}` : '';
+    return `${others} affected by ${codes} on ${nodeList(broken)}${rest}`;
+  }
+  if (!nodes.some(({status}) => status === 'checked')) return `${others} not checked`;
+  return `${others} in sync on ${unread > 0 ? 'every node that was checked' : 'every node'}`;
 }

@@ -1,9 +1,11 @@
+import {plural} from '../../model/text/plural.ts';
 import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from './matrix-cells.ts';
+import {nodeTitles} from './node-titles.ts';
+import {withoutRulesText} from '../service-counts.ts';
 import {bySeverity, type Style} from '../style.ts';
-import {plural} from '../../model/text/plural.ts';
 
 export interface MatrixOptions {
   readonly style: Style;
@@ -13,50 +15,73 @@ export interface MatrixOptions {
 }
 
 /**
- * Services against nodes. Nodes that fare alike share a column, so that 300 nodes of which one is ill are two columns;
+ * Services against nodes. Nodes with the same cells share a column, so that 300 nodes of which one is faulty are two columns;
  * Services without a finding are counted in one line when there are many.
  */
 export function matrix(report: Report, {style, width, all}: MatrixOptions): string {
   const cells = new MatrixCells(report.findings);
-  const columns = nodeGroups(report, cells);
+  const groups = nodeGroups(report, cells);
   const {rows, hidden, fine} = serviceRows(report, cells, all ? {few: Infinity, max: Infinity} : {few: 12, max: 40});
-  const notes = [
-    ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; -o wide shows them`] : []),
-    ...(fine.length > 0 ? [fineText(report, cells, fine.length)] : []),
-  ];
+  const lines = [...(groups.some(group => cells.hasOwn(group)) ? [null] : []), ...rows];
+  const columns = [...(cells.hasApi ? [apiColumn(lines, cells)] : []), ...nodeColumns(groups, lines, cells)];
+  // Without a row there is nothing to tell apart, and the verdict has said it all.
+  if (lines.length === 0) return '';
   const fit = fitColumns(columns, width - longest(rows));
   const table = new Table({
     head: ['SERVICE', ...fit.titles],
     style: {head: [], border: [], 'padding-left': 0, 'padding-right': 0},
     chars: plain,
   });
-  if (fit.shown.some(group => cells.hasOwn(group)))
-    table.push(['(the node itself)', ...fit.shown.map(group => cell(cells.ofNode(group), style))]);
-  for (const service of rows) table.push([escapeText(service), ...fit.shown.map(group => cell(cells.ofService(group, service), style))]);
-  if (fit.shown.length < columns.length)
-    notes.push(`${columns.length - fit.shown.length} more groups of nodes: widen the terminal, or use -o wide`);
-  // Without a row there is nothing to tell apart, and the verdict has said it all.
-  if (table.length === 0) return '';
-  const lines = table.toString().split('\n');
-  return [...lines.map(line => line.trimEnd()), ...notes.map(text => style.dim(text))].join('\n');
+  for (const [index, service] of lines.entries())
+    table.push([service === null ? wholeNode : escapeText(service), ...fit.shown.map(column => cell(column.cells[index], style))]);
+  const notes = [
+    ...fit.shown.flatMap(({legend}) => legend),
+    ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings; -o wide shows them`] : []),
+    ...(fine.length > 0 ? [fineText(report, cells, fine.length)] : []),
+    ...(withoutRulesText(report.summary) === '' ? [] : [withoutRulesText(report.summary)]),
+    ...(fit.shown.length < columns.length
+      ? [`${plural(columns.length - fit.shown.length, 'more column')} of nodes: widen the terminal, or use -o wide`]
+      : []),
+  ];
+  const text = table.toString().split('\n');
+  return [...text.map(line => line.trimEnd()), ...notes.map(note => style.dim(note))].join('\n');
 }
 
-function titleOf({nodes}: NodeGroup): string {
-  return nodes.length === 1 ? escapeText(nodes[0] ?? '') : plural(nodes.length, 'node');
+const wholeNode = '(the node itself)';
+
+interface Column {
+  readonly title: string;
+  /** In the order of the rows. */
+  readonly cells: readonly Cell[];
+  /** What the title stands for. */
+  readonly legend: readonly string[];
+}
+
+function apiColumn(lines: readonly (string | null)[], cells: MatrixCells): Column {
+  return {title: 'API', cells: lines.map(service => (service === null ? {text: '', severity: 'ok'} : cells.ofApi(service))), legend: []};
+}
+
+function nodeColumns(groups: readonly NodeGroup[], lines: readonly (string | null)[], cells: MatrixCells): readonly Column[] {
+  const titles = nodeTitles(groups);
+  return groups.map((group, index) => ({
+    title: titles[index]?.title ?? '',
+    cells: lines.map(service => (service === null ? cells.ofNode(group) : cells.ofService(group, service))),
+    legend: titles[index]?.legend ?? [],
+  }));
 }
 
 interface Fit {
-  readonly shown: readonly NodeGroup[];
+  readonly shown: readonly Column[];
   readonly titles: readonly string[];
 }
 
 /** As many columns as there is room for, at least one. Long names of nodes are shortened when that makes room for more. */
-function fitColumns(columns: readonly NodeGroup[], room: number): Fit {
+function fitColumns(columns: readonly Column[], room: number): Fit {
   const each = Math.max(minTitleLength, Math.floor(room / columns.length) - gap.length);
-  const titles = columns.map(group => shorten(titleOf(group), each));
+  const titles = columns.map(({title}) => shorten(title, each));
   let left = room;
-  const tooMany = titles.findIndex((title, index) => {
-    left -= gap.length + Math.max(title.length, widestCell);
+  const tooMany = columns.findIndex(({cells}, index) => {
+    left -= gap.length + cells.reduce((width, {text}) => Math.max(width, text.length), titles[index]?.length ?? 0);
     return index > 0 && left < 0;
   });
   const fitting = tooMany < 0 ? columns.length : tooMany;
@@ -65,8 +90,6 @@ function fitColumns(columns: readonly NodeGroup[], room: number): Fit {
 
 const gap = '  ';
 const minTitleLength = 20;
-/** `ok ST213` */
-const widestCell = 8;
 
 /** Cut in the middle: names of nodes differ at either end. */
 function shorten(text: string, max: number): string {
@@ -74,13 +97,14 @@ function shorten(text: string, max: number): string {
   return text.length <= max ? text : `${text.slice(0, max - 1 - half)}…${text.slice(-half)}`;
 }
 
-function cell({text, severity}: Cell, style: Style): string {
+function cell(made: Cell | undefined, style: Style): string {
+  const {text, severity} = made ?? {text: '', severity: 'ok'};
   if (severity === 'unknown') return style.dim(text);
   return severity === 'ok' ? style.green(text) : bySeverity(style, severity)(text);
 }
 
 function longest(rows: readonly string[]): number {
-  return rows.reduce((max, row) => Math.max(max, escapeText(row).length), '(the node itself)'.length);
+  return rows.reduce((max, row) => Math.max(max, escapeText(row).length), wholeNode.length);
 }
 
 /** Columns side by side without lines, as kubectl prints them. */

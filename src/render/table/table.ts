@@ -9,10 +9,10 @@ import {verdictLine} from '../verdict-line.ts';
 import {waitSection} from './wait-section.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** The verdict, Services against nodes, and the findings with their evidence. Harmless findings are only counted. */
+/** The verdict, Services against nodes, and the findings with their evidence. Infos are only counted. */
 export const table: Renderer = (report, options) => sections(report, options, false);
 
-/** The same with every Service, node and finding, and the settings that kube-proxy works with. */
+/** The same with every Service, node and finding, and kube-proxy's settings. */
 export const wide: Renderer = (report, options) => sections(report, {...options, verbose: true}, true);
 
 function sections(report: Report, options: RenderOptions, all: boolean): string {
@@ -26,14 +26,15 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 20}));
   if (options.verbose) parts.push(settings(report, style));
   const hidden = report.findings.length - loud.length;
-  if (hidden > 0 && !options.quiet) parts.push(style.dim(`${plural(hidden, 'harmless finding')} not shown; -o wide shows them`));
+  if (hidden > 0 && !options.quiet)
+    parts.push(style.dim(`${plural(hidden, 'info')} not shown; -o wide shows ${hidden === 1 ? 'it' : 'them'}`));
   return parts.filter(part => part !== '').join('\n\n');
 }
 
-/** Away from a terminal there is no end to the columns that could be shown. */
+/** Away from a terminal the width is unlimited. */
 const widestMatrix = 200;
 
-/** Of Services that are none of kube-proxy's, an info is all that there is to say. */
+/** For Services without kube-proxy rules, the info is the answer. */
 function isAnswer({services}: Report): boolean {
   return services.length === 0;
 }

@@ -2,7 +2,8 @@ import {append} from '../../model/lists.ts';
 import {entryText} from '../../model/entry.ts';
 import type {CountedRule, EndpointTrace, EntryTrace, Mark, PortTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';
-import {findingTexts, nodeList} from './finding-text.ts';
+import {findingTexts} from './finding-text.ts';
+import {nodeList} from '../node-list.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/group-traces.ts';
 import type {Report} from '../../model/report.ts';
 import type {Renderer} from '../renderer.ts';
@@ -11,7 +12,7 @@ import {endText, ofFirstNode, packetsText, percent, portName, portNumber, should
 import {verdictLine} from '../verdict-line.ts';
 import {visibleLength} from '../wrap.ts';
 
-/** For every port the way of its packets, from entry to pod; nodes on which it is the same are shown once. */
+/** For every port the packet path from each entry to the pods; nodes with the same path are shown once. */
 export const tree: Renderer = (report, options) => {
   const style = styleOf(options.color);
   const loud = options.verbose ? report.findings : report.findings.filter(({severity}) => severity !== 'info' || isAnswer(report));
@@ -26,7 +27,7 @@ export const tree: Renderer = (report, options) => {
   ].join('\n\n');
 };
 
-/** Without a single trace, an info is the answer: the Service is not kube-proxy's. */
+/** Without a trace the info is the answer: the Service has no kube-proxy rules. */
 function isAnswer({traces}: Report): boolean {
   return traces.length === 0;
 }
@@ -36,7 +37,9 @@ function unread({nodes, traces}: Report, style: Style): readonly string[] {
   return nodes
     .filter(({status}) => status !== 'checked')
     .map(({name, reason}) =>
-      style.yellow(`${escapeText(name)}: ${traced.has(name) ? 'looked at in part' : 'not looked at'}: ${escapeText(reason ?? '')}`),
+      style.yellow(
+        `${escapeText(name)}: ${traced.has(name) ? 'checked in part' : 'not checked'}: ${escapeText(reason ?? 'no reason is known')}`,
+      ),
     );
 }
 
@@ -77,7 +80,7 @@ function entryTree(trace: EntryTrace, last: boolean, options: TreeOptions): read
   const head = [
     `${escapeText(entryText(entry))}${style.dim(` from ${from}`)}`,
     ...steps.map(step => ` → ${escapeText(step.to)}${lineOf(step, options)}`),
-    ...(mark === 'missing' ? [` ${style.red('✗ leads to no endpoint')}`] : []),
+    ...(mark === 'missing' ? [` ${style.red('✗ reaches no endpoint')}`] : []),
   ];
   return [
     ...hang(head, {width: width - 3, first: branch, rest: `${stem}${leaves.length > 0 ? '│  ' : '   '}   `}),
@@ -88,7 +91,7 @@ function entryTree(trace: EntryTrace, last: boolean, options: TreeOptions): read
   ];
 }
 
-/** A line in parts that stay whole, and the parts of it that do not fit any more on lines below. */
+/** A line in parts that stay whole; parts that do not fit go on the lines below. */
 type Line = readonly string[];
 
 function hang(
@@ -107,14 +110,14 @@ function hang(
   return [...lines, line];
 }
 
-/** Every endpoint with something wrong; of those that are as they should be, a few when they are many. */
+/** Every faulty endpoint; a few of the others when they are many. */
 function endpointLines({endpoints}: EntryTrace, options: TreeOptions): readonly Line[] {
   const {style, all} = options;
   const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
   const lines = shown.map(endpoint => endpointLine(endpoint, options));
   if (hidden.length === 0) return lines;
   const share = percent(shareOf(hidden)).padStart(5);
-  return [...lines, [`${sign('ok', style)} ${share} ${hidden.length} more endpoints, as they should be; -v shows them`]];
+  return [...lines, [`${sign('ok', style)} ${share} ${hidden.length} more endpoints in sync; -v shows them`]];
 }
 
 function endpointLine(endpoint: EndpointTrace, options: TreeOptions): Line {
@@ -122,7 +125,7 @@ function endpointLine(endpoint: EndpointTrace, options: TreeOptions): Line {
   const {hostPort, mark, share, masquerade, pod, nodeName, state, rewrite} = endpoint;
   const owner =
     state === null
-      ? style.red('no endpoint of the Service')
+      ? style.red('not an endpoint of the Service')
       : `${escapeText(pod ?? 'no pod')}${nodeName === null ? '' : ` on ${escapeText(nodeName)}`}, ${state}`;
   return [
     `${sign(mark, style)} ${percent(share).padStart(5)} ${escapeText(hostPort)}`,
@@ -144,7 +147,7 @@ function sign(mark: Mark, style: Style): string {
   return mark === 'ok' ? style.green('✓') : style.red('✗');
 }
 
-/** The line, and when all is asked for what was counted there. */
+/** The line, with its counters under -v. */
 function lineOf(rule: CountedRule, {style, all}: TreeOptions): string {
   const packets = all ? packetsText(rule) : '';
   return rule.line > 0 ? style.dim(`:${rule.line}${packets === '' ? '' : ` (${packets})`}`) : '';

@@ -1,9 +1,9 @@
+import {plural} from '../../model/text/plural.ts';
 import type {NodeWait, WaitReport} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import type {Style} from '../style.ts';
 import {plainTable} from './plain-table.ts';
 import {secondsText} from '../seconds-text.ts';
-import {plural} from '../../model/text/plural.ts';
 
 export interface WaitSectionOptions {
   readonly style: Style;
@@ -11,19 +11,17 @@ export interface WaitSectionOptions {
   readonly all: boolean;
 }
 
-/** How long the nodes took: those that are not there yet first, then the slowest. */
+/** How long the nodes took to converge: those that have not come first, then the slowest. */
 export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitReport, {style, all}: WaitSectionOptions): string {
-  const head = clean
-    ? style.green(`AS IT SHOULD BE after ${secondsText(seconds)}`)
-    : style.red(`NOT AS IT SHOULD BE after ${secondsText(seconds)}`);
+  const head = clean ? style.green(`CONVERGED in ${secondsText(seconds)}`) : style.red(`NOT CONVERGED after ${secondsText(seconds)}`);
   const loud = nodes.filter(({look}) => all || look !== 1).toSorted((a, b) => slowness(b) - slowness(a));
   const shown = all ? loud : loud.slice(0, maxRows);
   const rest = nodes.filter(({look}) => look === 1).length;
   return [
-    `${head} (--wait ${secondsText(limitSeconds)}, ${plural(looks, 'look')})`,
+    `${head} (--wait ${secondsText(limitSeconds)}, ${plural(looks, 'check')})`,
     ...(shown.length === 0 ? [] : [plainTable(['NODE', 'CONVERGED'], shown.map(row))]),
     ...(loud.length > shown.length ? [style.dim(`${loud.length - shown.length} more nodes; -o wide shows them`)] : []),
-    ...(all || rest === 0 ? [] : [style.dim(`${plural(rest, 'node')} from the first look on`)]),
+    ...(all || rest === 0 ? [] : [style.dim(`${plural(rest, 'node')} in sync from the first check`)]),
   ].join('\n');
 }
 
@@ -33,16 +31,16 @@ function row(wait: NodeWait): readonly string[] {
   return [escapeText(wait.name), convergedText(wait)];
 }
 
-/** `after 3.2 s`. */
+/** `in 3.2 s`. */
 export function convergedText({look, seconds, waitedFor}: NodeWait): string {
-  if (waitedFor === false) return 'not waited for: it may not be read';
+  if (waitedFor === false) return 'not waited for: a permanent error keeps it from being read';
   if (seconds === undefined) return 'not yet';
-  return look === 1 ? 'from the first look on' : `after ${secondsText(seconds)}`;
+  return look === 1 ? 'in sync from the first check' : `in ${secondsText(seconds)}`;
 }
 
-/** How long one node took, in a sentence of its own. */
+/** The same as a sentence. */
 export function waitText(wait: NodeWait): string {
-  return `as it should be: ${convergedText(wait)}`;
+  return `converged: ${convergedText(wait)}`;
 }
 
 function slowness({seconds}: NodeWait): number {

@@ -4,13 +4,13 @@ import type {RedactionSummary} from '../../redact/redaction.ts';
 import {escapeText} from '../../render/escape.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** What was written, in a few lines for people. */
+/** What was written, in a few lines. */
 export function captureSummary(path: string, {nodes, problems}: SnapshotRecord, redaction: RedactionSummary | null): string {
   const all = Object.values(nodes);
   const unread = all.filter(({status}) => status === 'unread').length;
   const lines = [
-    `${escapeText(path)}: ${plural(all.length, 'node')}${unread === 0 ? '' : `, ${unread} of them not read`}`,
-    ...(unread + problems.length === 0 ? [] : ['snapshot.json says what could not be read, and why']),
+    `${escapeText(path)}: ${plural(all.length, 'node')}${unread === 0 ? '' : `, ${unread} not read`}`,
+    ...(unread + problems.length === 0 ? [] : ['snapshot.json lists what could not be read and why']),
     ...(redaction === null ? [] : redactionLines(redaction)),
   ];
   return `${lines.join('\n')}\n`;
@@ -32,10 +32,8 @@ function redactionLines({names, addresses, hardwareAddresses, unknownChains, lef
   ];
   return [
     `replaced: ${replaced.join(', ')}`,
-    ...(unknownChains === 0
-      ? []
-      : [`${plural(unknownChains, 'chain')} of Services or endpoints that are not known got names that look alike`]),
+    ...(unknownChains === 0 ? [] : [`${plural(unknownChains, 'chain')} of unknown Services or endpoints got names of the same form`]),
     ...(leftOut.length === 0 ? [] : [`left out: ${leftOut.map(escapeText).join(', ')}`]),
-    'kept: private addresses, names of ports and interfaces, versions, times. Look through it before you give it away.',
+    'kept: private addresses, names of ports and interfaces, versions, times. Review the bundle before you share it.',
   ];
 }

@@ -50,7 +50,7 @@ export async function nodeSource(
 export function nodeTimeout(text: string): number {
   const timeout = parseTimeout(text);
   if (timeout === null || timeout === 0)
-    throw new Errors.CLIError(`--node-timeout ${text} is no duration; write it like 30s or 2m`, {exit: 2});
+    throw new Errors.CLIError(`--node-timeout: "${text}" is not a duration; write 30s or 2m`, {exit: 2});
   return timeout;
 }
 

@@ -32,12 +32,12 @@ export function asConnectionFlags(flags: ParsedConnectionFlags): ConnectionFlags
   };
 }
 
-/** The same key may be given several times. kubectl passes over what is no KEY=VALUE; whoever wrote it meant something. */
+/** The same key may be given several times. kubectl ignores what is not KEY=VALUE; here it is an error. */
 function extraOf(pairs: readonly string[]): Readonly<Record<string, readonly string[]>> {
   const extra: Record<string, string[]> = {};
   for (const pair of pairs) {
     const at = pair.indexOf('=');
-    if (at < 1) throw new Errors.CLIError(`--as-user-extra ${pair} is no KEY=VALUE`, {exit: 2});
+    if (at < 1) throw new Errors.CLIError(`--as-user-extra: "${pair}" is not KEY=VALUE`, {exit: 2});
     const key = pair.slice(0, at);
     extra[key] = [...(extra[key] ?? []), pair.slice(at + 1)];
   }

@@ -6,7 +6,7 @@ import type {FailOn} from '../exit-code.ts';
 export interface WaitLimit {
   /** From the start of the run. */
   readonly milliseconds: number;
-  /** What is not to be found any more. */
+  /** The severity that must not occur any more. */
   readonly failOn: FailOn;
 }
 
@@ -20,13 +20,10 @@ export interface WaitFlags {
 export function waitLimit({wait, from, 'fail-on': failOn}: WaitFlags): WaitLimit | undefined {
   if (wait === undefined) return undefined;
   if (from !== undefined)
-    throw new Errors.CLIError(
-      '--wait looks at a cluster again and again; the bundle that --from names does not change: leave one of them out',
-      {
-        exit: 2,
-      },
-    );
+    throw new Errors.CLIError('--wait re-checks a cluster, but the bundle of --from does not change: leave out one of the two', {
+      exit: 2,
+    });
   const milliseconds = parseTimeout(wait);
-  if (milliseconds === null) throw new Errors.CLIError(`--wait ${wait} is no duration; write it like 60s or 2m`, {exit: 2});
+  if (milliseconds === null) throw new Errors.CLIError(`--wait: "${wait}" is not a duration; write 60s or 2m`, {exit: 2});
   return {milliseconds, failOn: failOn as FailOn};
 }

@@ -25,13 +25,13 @@ export function chooseNodes(flags: NodeChoice, nodes: readonly NodeObject[]): Ch
   const wanted = new Set(flags.node ?? []);
   const unknown = [...wanted].find(name => !known.includes(name));
   if (unknown !== undefined)
-    throw new Errors.CLIError(escapeText(`there is no node ${unknown}`), {exit: 2, suggestions: closest(unknown, known).map(escapeText)});
+    throw new Errors.CLIError(escapeText(`node "${unknown}" not found`), {exit: 2, suggestions: closest(unknown, known).map(escapeText)});
   const requirements = flags['node-selector'] === undefined ? [] : parseSelector(flags['node-selector']);
   const chosen = nodes.filter(
     ({metadata}) => (wanted.size === 0 || wanted.has(metadata.name)) && matchesSelector(metadata.labels ?? {}, requirements),
   );
   if (chosen.length === 0 && requirements.length > 0 && nodes.length > 0)
-    throw new Errors.CLIError(escapeText(`no node has the labels ${flags['node-selector']}`), {exit: 2});
+    throw new Errors.CLIError(escapeText(`no node matches --node-selector ${flags['node-selector']}`), {exit: 2});
   const names = chosen.map(({metadata}) => metadata.name).sort();
   const {sample} = flags;
   return sample === undefined || sample >= names.length ? {names} : {names: sampleOf(names, sample), sample: {of: names.length}};

@@ -20,7 +20,7 @@ function parseRequirement(part: string, whole: string): Requirement {
   if (equality !== null) return {key: equality[1] ?? '', operator: equality[2] === '!=' ? 'notin' : 'in', values: [equality[3] ?? '']};
   const presence = /^(!?)\s*([\w./-]+)$/.exec(part);
   if (presence !== null) return {key: presence[2] ?? '', operator: presence[1] === '!' ? 'absent' : 'exists', values: []};
-  throw new Errors.CLIError(`"${whole}" is no label selector: "${part}" cannot be read`, {exit: 2});
+  throw new Errors.CLIError(`"${whole}" is not a label selector: cannot parse "${part}"`, {exit: 2});
 }
 
 export function matchesSelector(labels: Readonly<Record<string, string>>, requirements: readonly Requirement[]): boolean {

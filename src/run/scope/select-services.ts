@@ -12,6 +12,8 @@ export interface Selection {
   /** For a Service that the API does not have: whether it lies in what was asked for. */
   readonly concerns: (service: ServiceName) => boolean;
   readonly byName: boolean;
+  /** What was asked for, in words: `namespace shop`. */
+  readonly scope: string;
 }
 
 export interface SelectionInput {
@@ -23,10 +25,11 @@ export interface SelectionInput {
 }
 
 /**
- * The Services that the arguments and flags ask for. Throws a CLIError (exit 2) for a name that no Service has, with the
- * nearest ones that there are. In a bundle a name without a namespace is looked for in all of them.
+ * The Services that the arguments and flags ask for. Throws a CLIError (exit 2) for names together with a selector, and for a name that
+ * no Service has, with the nearest names. In a bundle a name without a namespace matches in all of them.
  */
 export function selectServices(input: SelectionInput, api: Pick<ApiObjects, 'services'>): Selection {
+  refuseNamesWithSelector(input);
   const services = api.services ?? [];
   const wanted = input.names.map(name => parseServiceName(name, input));
   const unknown = wanted.find(({namespace, name}) => !services.some(service => isNamed(service, namespace, name)));
@@ -34,12 +37,11 @@ export function selectServices(input: SelectionInput, api: Pick<ApiObjects, 'ser
   const requirements = input.selector === undefined ? [] : parseSelector(input.selector);
   const inNamespace = (service: ServiceObject): boolean =>
     input.namespace === undefined || input.allNamespaces || service.metadata.namespace === input.namespace;
-  const none =
-    wanted.length === 0 &&
-    api.services !== null &&
-    !services.some(service => inNamespace(service) && matchesSelector(service.metadata.labels ?? {}, requirements));
-  if (none && (input.namespace !== undefined || requirements.length > 0)) throw nothingSelected(input, services);
+  const matches = (service: ServiceObject): boolean => matchesSelector(service.metadata.labels ?? {}, requirements);
+  if (requirements.length > 0 && api.services !== null && !services.some(service => inNamespace(service) && matches(service)))
+    throw nothingSelected(input);
   return {
+    scope: scopeText(input, services),
     byName: wanted.length > 0,
     concerns: service =>
       wanted.length === 0 &&
@@ -47,8 +49,27 @@ export function selectServices(input: SelectionInput, api: Pick<ApiObjects, 'ser
       (input.namespace === undefined || input.allNamespaces || service.namespace === input.namespace),
     selects: service =>
       (wanted.length === 0 ? inNamespace(service) : wanted.some(({namespace, name}) => isNamed(service, namespace, name))) &&
-      matchesSelector(service.metadata.labels ?? {}, requirements),
+      matches(service),
   };
+}
+
+/** An empty namespace is no error, as for kubectl. The nearest name of one with Services helps where it was mistyped. */
+function scopeText({names, namespace, allNamespaces, selector}: SelectionInput, services: readonly ServiceObject[]): string {
+  if (names.length > 0) return names.map(escapeText).join(', ');
+  if (namespace === undefined || allNamespaces) return `all namespaces${selector === undefined ? '' : `, ${escapeText(selector)}`}`;
+  const namespaces = services.map(({metadata}) => metadata.namespace ?? 'default');
+  const [near] = namespaces.includes(namespace) ? [] : closest(namespace, namespaces);
+  const labels = selector === undefined ? '' : `, ${escapeText(selector)}`;
+  return `namespace ${escapeText(namespace)}${labels}${near === undefined ? '' : ` (did you mean ${escapeText(near)}?)`}`;
+}
+
+/** As kubectl does: throws a CLIError (exit 2). */
+export function refuseNamesWithSelector({names, selector}: Pick<SelectionInput, 'names' | 'selector'>): void {
+  const [name] = names;
+  if (name !== undefined && selector !== undefined)
+    throw new Errors.CLIError(escapeText(`a name (${name}) cannot be combined with a selector (-l ${selector}): use one of them`), {
+      exit: 2,
+    });
 }
 
 export interface WantedService {
@@ -61,7 +82,7 @@ export interface WantedService {
 export function parseServiceName(text: string, {namespace, allNamespaces}: SelectionInput): WantedService {
   const [first = '', second, ...rest] = text.split('/');
   if (rest.length > 0 || first === '' || second === '')
-    throw new Errors.CLIError(`"${text}" is no Service: write NAME, svc/NAME or NAMESPACE/NAME`, {exit: 2});
+    throw new Errors.CLIError(`"${text}" is not a Service name: write NAME, svc/NAME or NAMESPACE/NAME`, {exit: 2});
   const own = allNamespaces ? undefined : namespace;
   if (second === undefined) return {namespace: own, name: first};
   return ['svc', 'service', 'services'].includes(first) ? {namespace: own, name: second} : {namespace: first, name: second};
@@ -71,18 +92,10 @@ function isNamed({metadata}: ServiceObject, namespace: string | undefined, name:
   return metadata.name === name && (namespace === undefined || (metadata.namespace ?? 'default') === namespace);
 }
 
-/** A gate that looks at nothing must not pass. */
-function nothingSelected({namespace, selector, allNamespaces}: SelectionInput, services: readonly ServiceObject[]): Error {
+/** A selector that matches nothing is a mistake: a gate that checks nothing must not pass. */
+function nothingSelected({namespace, selector, allNamespaces}: SelectionInput): Error {
   const where = namespace === undefined || allNamespaces ? '' : ` in namespace ${namespace}`;
-  const labels = selector === undefined ? '' : ` with the labels ${selector}`;
-  const near = closest(
-    namespace ?? '',
-    services.map(({metadata}) => metadata.namespace ?? 'default'),
-  );
-  return new Errors.CLIError(escapeText(`there is no Service${where}${labels}`), {
-    exit: 2,
-    suggestions: near.map(name => escapeText(`-n ${name}`)),
-  });
+  return new Errors.CLIError(escapeText(`no Service${where} matches the selector ${selector ?? ''}`), {exit: 2});
 }
 
 function unknownService({namespace, name}: WantedService, services: readonly ServiceObject[]): Error {
@@ -95,7 +108,9 @@ function unknownService({namespace, name}: WantedService, services: readonly Ser
     .map(({metadata}) => escapeText(namespacedName(metadata)));
   const where = namespace === undefined ? 'any namespace' : `namespace ${namespace}`;
   return new Errors.CLIError(
-    `there is no Service ${name} in ${where}${services.length === 0 ? ': there is a dump and no API objects. Put api/services.json and the endpoints beside it, or ask what its rules do to one packet: svc-trace packet' : ''}`,
+    escapeText(
+      `Service "${name}" not found in ${where}${services.length === 0 ? ': the bundle has no API objects. Add api/services.json and api/endpointslices.json, or trace one packet through the rules: svc-trace packet' : ''}`,
+    ),
     {
       exit: 2,
       ...(suggestions.length === 0 ? {} : {suggestions: suggestions.slice(0, 3)}),

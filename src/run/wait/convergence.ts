@@ -17,7 +17,7 @@ interface Reading {
   readonly partlyRead: ReadonlySet<string>;
 }
 
-/** Which nodes are as they should be, and how long each took. */
+/** Which nodes are in sync, and how long each took to converge. */
 export class Convergence {
   readonly #start: ConvergenceStart;
   readonly #clean = new Map<string, {readonly at: number; readonly look: number}>();

@@ -1,7 +1,7 @@
 import type {Report} from '../../model/report.ts';
 import {changeText} from '../../render/table/change-line.ts';
 import {escapeText} from '../../render/escape.ts';
-import {nodeList} from '../../render/table/finding-text.ts';
+import {nodeList} from '../../render/node-list.ts';
 import {matrix} from '../../render/table/matrix.ts';
 import {styleOf} from '../../render/style.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
@@ -9,7 +9,7 @@ import type {FindingChange} from './finding-changes.ts';
 import {pushTo} from '../../model/lists.ts';
 
 export interface WatchState {
-  /** Null before the first look has ended. */
+  /** Null until the first check has ended. */
   readonly report: Report | null;
   /** When each node was last read, in milliseconds since 1970. */
   readonly readAt: ReadonlyMap<string, number>;
@@ -27,7 +27,7 @@ export interface ScreenSize {
   readonly color: boolean;
 }
 
-/** The lines of a screen, cut to its size: verdict, matrix, what came and went, and when nodes were read. */
+/** The lines of a screen, cut to its size: verdict, matrix, new and resolved findings, and when nodes were read. */
 export function screenText(state: WatchState, {columns, rows, color}: ScreenSize): readonly string[] {
   const style = styleOf(color);
   const {report, changes, trouble, doing, what} = state;
@@ -39,7 +39,7 @@ export function screenText(state: WatchState, {columns, rows, color}: ScreenSize
   const times = readTimes(state).map(style.dim);
   const table = matrix(report, {style, width: columns, all: false}).split('\n');
   const top = [...head, verdictLine(report, style), '', ...table.filter(line => line !== ''), ''];
-  // The newest come first, so what does not fit is what has been seen longest.
+  // The newest come first, so the oldest are cut.
   const room = Math.max(rows - times.length - 1, 3);
   const latest = changes.map(({at, kind, finding}) => `${style.dim(clockTime(at))} ${changeText(kind, finding, style)}`);
   const tooHigh = top.length > room - Math.min(latest.length, 3);

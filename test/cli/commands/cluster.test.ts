@@ -45,12 +45,12 @@ describe('where there is nothing to look at', () => {
   test.each([
     ['no such context', ['--context', 'nowhere'], 2, 'nowhere'],
     ['no such kubeconfig', ['--kubeconfig', '/nowhere'], 2, '/nowhere'],
-    ['a duration that is none', ['--request-timeout', 'soon'], 2, '--request-timeout soon is no duration'],
+    ['a duration that is none', ['--request-timeout', 'soon'], 2, '--request-timeout: "soon" is not a duration'],
     ['a token that is not accepted', ['--token', 'wrong'], 3, 'Log in again'],
     ['an API server that is not there', ['--server', 'https://127.0.0.1:1'], 3, 'nothing listens at 127.0.0.1:1'],
     ['a Service that is not there', ['-n', 'shop'], 2, 'Try this: shop/web'],
-    ['a namespace that is not there', ['-n', 'none'], 2, 'there is no Service wbe in namespace none'],
-    ['a node that is not there', ['-n', 'shop', '--node', 'node-x', '--from', bundle], 2, 'there is no'],
+    ['a namespace that is not there', ['-n', 'none'], 2, 'Service "wbe" not found in namespace none'],
+    ['a node that is not there', ['-n', 'shop', '--node', 'node-x', '--from', bundle], 2, 'not found'],
   ])('%s', async (_, flags, code, message) => {
     const {exitCode, stderr, stdout} = await svcTrace(['check', 'wbe', ...flags]);
     expect(unwrapped(stderr)).toContain(message);
@@ -87,13 +87,13 @@ describe('--wait', () => {
 
   test('a bundle is nothing to wait for', async () => {
     const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '60s', '--from', bundle]);
-    expect(unwrapped(stderr)).toContain('the bundle that --from names does not change');
+    expect(unwrapped(stderr)).toContain('the bundle of --from does not change');
     expect({exitCode, stdout}).toEqual({exitCode: 2, stdout: ''});
   });
 
   test('says on standard error how it goes, and ends with 1 when the time is up', async () => {
     const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '10ms']);
-    expect(stderr).toBe('2 of 3 nodes as they should be at the first look; not yet: node-a');
+    expect(stderr).toBe('converged: 2 of 3 nodes; waiting for node-a');
     expect(exitCode).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({wait: {limitSeconds: 0.01, clean: false}});
     expect((await svcTrace([...asked, '--wait', '10ms', '-q'])).stderr).toBe('');

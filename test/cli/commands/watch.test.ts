@@ -67,15 +67,15 @@ const interrupt = '\u0003';
 describeWith(['script'], 'on a terminal', () => {
   test('it is drawn in place, follows what changes, and leaves the terminal as it was', async () => {
     const terminal = onTerminal(['watch', '-n', 'shop', 'web', '--interval', '1s']);
-    await until(() => screen(terminal).includes('OK: 1 Service on 3 nodes, all programmed as they should be'));
+    await until(() => screen(terminal).includes('OK: 1 Service is in sync on all 3 nodes'));
     expect(terminal.text().startsWith('\u001b[?1049h\u001b[?25l')).toBe(true);
     expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^read at \d\d:\d\d:\d\d: node-a, node-b, node-c$/)]));
     rules = behind;
     await until(() => screen(terminal).some(line => line.startsWith('FAULTY: ')));
     expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^shop\/web +ST204 +ok +ok$/)]));
-    expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^\d\d:\d\d:\d\d came ST204 node-a shop\/web/)]));
+    expect(screen(terminal)).toEqual(expect.arrayContaining([expect.stringMatching(/^\d\d:\d\d:\d\d new ST204 node-a shop\/web/)]));
     rules = own;
-    await until(() => screen(terminal).some(line => / went ST204 node-a /.test(line)));
+    await until(() => screen(terminal).some(line => / resolved ST204 node-a /.test(line)));
     terminal.type(interrupt);
     expect(await terminal.exitCode).toBe(130);
     expect(terminal.text().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
@@ -96,7 +96,7 @@ describeWith(['script'], 'on a terminal', () => {
   test('wrong use is said on the screen that was there before', async () => {
     const terminal = onTerminal(['watch', '-n', 'shop', 'wbe']);
     expect(await terminal.exitCode).toBe(2);
-    expect(terminal.text().split('\u001b[?1049l').at(-1)).toContain('there is no Service wbe in namespace shop');
+    expect(terminal.text().split('\u001b[?1049l').at(-1)).toContain('Service "wbe" not found in namespace shop');
   });
 });
 
@@ -116,7 +116,7 @@ describe('elsewhere', () => {
     rules = behind;
     await until(() => text().includes('FAULTY: '));
     rules = own;
-    await until(() => text().includes(' went '));
+    await until(() => text().includes(' resolved '));
     await until(() => text().split('OK: ').length === 3);
     run.kill('SIGINT');
     const {exitCode, stderr} = await run;
@@ -126,11 +126,11 @@ describe('elsewhere', () => {
       .trim()
       .split('\n')
       .map(line => line.replace(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ /, ''));
-    expect(said[0]).toBe('OK: 1 Service on 3 nodes, all programmed as they should be');
+    expect(said[0]).toBe('OK: 1 Service is in sync on all 3 nodes');
     expect(said.slice(1, -1).map(line => line.split(' ').slice(0, 3).join(' '))).toEqual([
-      'came ST204 node-a',
+      'new ST204 node-a',
       'FAULTY: 1 error',
-      'went ST204 node-a',
+      'resolved ST204 node-a',
     ]);
     expect(said.at(-1)).toBe(said[0]);
     expect(text()).not.toContain('\u001b');
@@ -141,7 +141,7 @@ describe('elsewhere', () => {
     await until(() => text().includes('OK: '));
     rules = behind;
     touch();
-    await until(() => text().includes('came ST204'));
+    await until(() => text().includes('new ST204'));
     run.kill('SIGTERM');
     expect((await run).exitCode).toBe(130);
   });

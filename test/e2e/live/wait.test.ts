@@ -80,12 +80,12 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     const {stdout, stderr, exitCode} = await check('4s');
     expect(exitCode).toBe(1);
     expect(stdout.split('\n', 1)[0]).toMatch(
-      /^FAULTY: \d errors? on 1 of 3 nodes, 1 warning \(1 Service\); after \d+(\.\d)? s not as it should be on node-b; kube-proxy does not keep up on node-b \(ST505\)$/,
+      /^FAULTY: \d errors? on 1 of 3 nodes, 1 warning \(1 Service with findings\); after \d+(\.\d)? s not in sync: node-b; kube-proxy does not keep up on node-b \(ST505\)$/,
     );
     expect(stdout).toContain('NODE    CONVERGED\nnode-b  not yet');
     expect(stdout).toMatch(new RegExp(`ST202 error {2}missing-endpoint {2}node-b\\n.*10\\.244\\.11\\.${100 + replaced}:8080`));
     expect(stdout).toContain('its pod kube-system/kube-proxy-node-b is not ready');
-    expect(stderr).toContain('2 of 3 nodes as they should be at the first look; not yet: node-b');
+    expect(stderr).toContain('converged: 2 of 3 nodes; waiting for node-b');
   });
 
   test('started again, it is waited for', async () => {
@@ -96,8 +96,8 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     proxies.sync('node-b');
     const {stdout, stderr, exitCode} = await running;
     expect(exitCode).toBe(0);
-    expect(stdout.split('\n', 1)[0]).toMatch(/^OK: 1 Service on 3 nodes, all programmed as they should be; after \d+(\.\d)? s$/);
-    expect(stderr).toMatch(/node-b: as it should be after \d+(\.\d)? s/);
+    expect(stdout.split('\n', 1)[0]).toMatch(/^OK: 1 Service is in sync on all 3 nodes; converged in \d+(\.\d)? s$/);
+    expect(stderr).toMatch(/node-b converged in \d+(\.\d)? s/);
   });
 
   test('while the API server is away nothing is decided', async () => {
@@ -138,7 +138,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     const {stdout, exitCode} = await check('3s');
     expect(exitCode).toBe(3);
     expect(stdout.split('\n', 1)[0]).toMatch(
-      /^INCOMPLETE: 1 node could not be checked \(node-b\); .*; after \d+(\.\d)? s not as it should be on node-b$/,
+      /^INCOMPLETE: 1 of 3 nodes was not checked \(node-b\)\. .*; after \d+(\.\d)? s not in sync: node-b$/,
     );
   });
 

@@ -77,14 +77,14 @@ test('how long nodes took stands in the log', () => {
     github(reportOf({nodes: ['node-a'], services: ['shop/web'], wait}), plain)
       .split('\n')
       .slice(1),
-  ).toEqual(['as it should be: after 3.3 s on node-b', 'as it should be: not yet on ::error::c']);
+  ).toEqual(['converged: in 3.3 s on node-b', 'converged: not yet on ::error::c']);
 });
 
 test('each finding is an annotation with its code, and the same one on many nodes is one', () => {
   const findings = ['node-a', 'node-b'].map(node => findingOf(node, 'shop/web', {message: '50% of it is lost'}));
   const lines = github(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], findings}), plain).split('\n');
   expect(lines).toEqual([
-    'FAULTY: 2 errors on 2 of 2 nodes (1 Service)',
+    'FAULTY: 2 errors on 2 of 2 nodes (1 Service with findings)',
     '::error title=ST202 missing-endpoint on node-a%2C node-b::50%25 of it is lost%0ARestart kube-proxy.',
   ]);
 });

@@ -147,8 +147,8 @@ test('how long nodes took to be as they should be is the time of their test case
     nodes: [{name: 'node-a', look: 2, seconds: 3.25}, {name: 'node-b'}],
   };
   const [first, second] = suitesOf(junit(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], wait}), plain));
-  expect(first?.testcase[0]).toMatchObject({time: '3.25', 'system-out': 'as it should be: after 3.3 s'});
-  expect(second?.testcase[0]).toMatchObject({time: '0', 'system-out': 'as it should be: not yet'});
+  expect(first?.testcase[0]).toMatchObject({time: '3.25', 'system-out': 'converged: in 3.3 s'});
+  expect(second?.testcase[0]).toMatchObject({time: '0', 'system-out': 'converged: not yet'});
 });
 
 describe('text from the cluster', () => {

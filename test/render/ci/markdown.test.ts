@@ -88,8 +88,8 @@ test('a run that waited names the nodes that are not there yet, and the slow one
     nodes: [{name: 'node-a', look: 1, seconds: 0.1}, {name: 'node-b', look: 2, seconds: 3.25}, {name: 'node|c'}],
   };
   const html = rendered(reportOf({nodes: ['node-a'], services: ['shop/web'], wait}));
-  expect(textsOf(html, 'p')[1]).toBe('Not as it should be after 60 s.');
-  expect(textsOf(html, 'td')).toEqual(['node|c', 'not yet', 'node-b', 'after 3.3 s']);
+  expect(textsOf(html, 'p')[1]).toBe('Not converged after 60 s.');
+  expect(textsOf(html, 'td')).toEqual(['node|c', 'not yet', 'node-b', 'in 3.3 s']);
 });
 
 test('a port is not taken for a picture, nor a name for a link', () => {
@@ -112,7 +112,7 @@ test('a comment stays short enough to be posted, however long the rules are', ()
 test('the verdict comes first, then a table, and the evidence is folded', () => {
   const finding = findingOf('node-a', 'shop/web', {message: 'it is lost', expected: [ruleOf('-A KUBE-SVC-X -j <none>')]});
   const parts = markdown(reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [finding]}), plain).split('\n\n');
-  expect(parts[0]).toBe('**FAULTY: 1 error on 1 of 1 node \\(1 Service\\)**');
+  expect(parts[0]).toBe('**FAULTY: 1 error on 1 of 1 node \\(1 Service with findings\\)**');
   expect(parts[1]?.split('\n')[2]).toMatch(/^\| error \| \[ST202\]\(https:.*ST202\.md\) missing-endpoint \| shop\/web \| node-a \|$/);
   expect(parts.slice(2)).toEqual([
     '<details><summary>ST202 on node-a: it is lost</summary>',
@@ -123,9 +123,7 @@ test('the verdict comes first, then a table, and the evidence is folded', () => 
 });
 
 test('a healthy report is one line', () => {
-  expect(markdown(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain)).toBe(
-    '**OK: 1 Service on 1 node, all programmed as they should be**',
-  );
+  expect(markdown(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain)).toBe('**OK: 1 Service is in sync on 1 node**');
 });
 
 test('a comment stays short enough to be posted', () => {

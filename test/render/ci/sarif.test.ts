@@ -152,7 +152,7 @@ test('of more findings than GitHub takes the first are there and the rest counte
   const [run] = (JSON.parse(text) as Log).runs;
   expect(run?.results).toHaveLength(25_000);
   expect(run?.invocations?.[0]?.toolExecutionNotifications?.[0]?.message.text).toBe(
-    '5000 more findings are not in this file, which may hold 25000: 5000 of ST202.',
+    '5000 more findings do not fit in this file of at most 25000: 5000 of ST202.',
   );
   expect(gzipSync(text).length).toBeLessThan(10_000_000);
 });

@@ -93,7 +93,7 @@ describe('svg', () => {
     const text = svg(await traced('faults/missing-endpoint', 'shop/web'), plain);
     expect(XMLValidator.validate(text)).toBe(true);
     const {svg: root} = new XMLParser({ignoreAttributes: false}).parse(text);
-    expect(root.title).toBe('The way of packets to shop/web');
+    expect(root.title).toBe('Packet path to shop/web');
     expect(root['@_viewBox']).toBe(`0 0 ${root['@_width']} ${root['@_height']}`);
     for (const words of ['FAULTY: 1 error', '✗ 10.244.11.5:8080 missing', '66.7%', 'KUBE-SEP-YE46JM77HMULEYF6', 'on node-b, node-c'])
       expect(text).toContain(words);

@@ -60,8 +60,8 @@ test('an entry that leads nowhere is a fault, and so is how it ends', () => {
   const lost: EntryTrace = {...entry, mark: 'missing', endpoints: [], end: {verdict: 'passed', rule: null}};
   const [graph] = traceGraphs([{...trace, entries: [lost]}], few);
   expect(graph?.boxes.map(({lines, isFault}) => [lines.join('|'), isFault])).toEqual([
-    ['cluster IP 10.96.0.1:80|from a pod|✗ leads to no endpoint', true],
-    ['✗ not rewritten: no rule takes it|wrong', true],
+    ['cluster IP 10.96.0.1:80|from a pod|✗ reaches no endpoint', true],
+    ['✗ not rewritten: no rule matches|wrong', true],
   ]);
 });
 
@@ -100,9 +100,9 @@ test('of hundreds of endpoints a few are drawn, and the faulty ones as far as th
   const boxesOf = (endpoints: readonly EndpointTrace[], all = false) =>
     traceGraphs([{...trace, entries: [{...entry, endpoints}]}], {all})[0]?.boxes.filter(({kind}) => kind === 'endpoint') ?? [];
   expect(boxesOf(made('ok'))).toHaveLength(6);
-  expect(boxesOf(made('ok')).at(-1)?.lines).toEqual(['✓ 295 more endpoints', 'as they should be']);
+  expect(boxesOf(made('ok')).at(-1)?.lines).toEqual(['✓ 295 more endpoints', 'in sync']);
   expect(boxesOf(made('stale'))).toHaveLength(41);
-  expect(boxesOf(made('stale')).at(-1)).toMatchObject({lines: ['✗ 260 more endpoints', 'with something wrong'], isFault: true});
+  expect(boxesOf(made('stale')).at(-1)).toMatchObject({lines: ['✗ 260 more endpoints', 'faulty'], isFault: true});
   expect(boxesOf(made('stale'), true)).toHaveLength(300);
 });
 

@@ -16,7 +16,9 @@ function texts(page: string, pattern: RegExp): readonly string[] {
 test('the verdict is the title and the heading, and each Service stands against each node', () => {
   const findings = [findingOf('node-a', 'shop/web')];
   const page = html(reportOf({nodes: ['node-a', unreadNode('node-b', 'no answer')], services: ['shop/api', 'shop/web'], findings}), plain);
-  expect(texts(page, /<h1>(.*)<\/h1>/g)).toEqual(['FAULTY: 1 error on 1 of 1 node (2 Services); 1 node could not be read']);
+  expect(texts(page, /<h1>(.*)<\/h1>/g)).toEqual([
+    'FAULTY: 1 error on 1 of 1 checked node (2 Services: 1 in sync, 1 with findings); 1 of 2 nodes was not checked (node-b)',
+  ]);
   expect(texts(page, /<tr data-service="shop[^>]*>(.*)/g)).toEqual(['shop/webST202', 'shop/apiok']);
   expect(page).toContain('<td class="error"><a href="#finding-1">ST202</a></td>');
   expect(page).toContain('<td class="unknown">?</td>');
@@ -25,7 +27,7 @@ test('the verdict is the title and the heading, and each Service stands against 
 
 test('a healthy report has neither findings nor filters', () => {
   const page = html(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain);
-  expect(page).toContain('<h1>OK: 1 Service on 1 node, all programmed as they should be</h1>');
+  expect(page).toContain('<h1>OK: 1 Service is in sync on 1 node</h1>');
   expect(page).not.toContain('<form');
   expect(page).not.toContain('class="finding');
 });
@@ -54,7 +56,7 @@ test('the same on many nodes is one finding, with the nodes as ranges for the fi
   const page = html(reportOf({nodes, services: ['shop/web'], findings}), plain);
   expect(page.match(/class="finding/g)).toHaveLength(1);
   expect(page).toMatch(/class="finding error"[^>]*data-nodes="0-3 5-299"/);
-  expect(texts(page, /<th scope="col" title[^>]*>(.*?)<\/th>/g)).toEqual(['299 nodes', 'node-005']);
+  expect(texts(page, /<th scope="col" title[^>]*>(.*?)<\/th>/g)).toEqual(['node-[001-004,006-300]', 'node-005']);
 });
 
 describe('a big report', () => {
@@ -83,12 +85,12 @@ describe('a big report', () => {
 
   test('says what is left out of it', () => {
     expect(texts(page, /<p class="note">(.*?)<\/p>/gs)).toEqual([
-      '4700 more Services with findings; left out',
-      '270 more groups of nodes; left out',
-      'Left out: 4800 more of ST202. The JSON of check has them all.',
-      'Of Services with errors or warnings, on the nodes where these were found. 4976 more such Services are not drawn; trace shows them.',
+      '4700 more Services with findings not shown',
+      '270 more groups of nodes not shown',
+      'Not shown: 4800 more of ST202. check -o json has all findings.',
+      'Of Services with errors or warnings, on the nodes with these findings. 4976 more such Services are not drawn; svc-trace trace shows them.',
     ]);
-    expect(page.match(/class="way"/g)).toHaveLength(24);
+    expect(page.match(/class="path"/g)).toHaveLength(24);
     expect(page).toContain('✗ 160 more endpoints');
   });
 });

@@ -66,7 +66,9 @@ describeWith(['chromium'], 'in a browser', () => {
 
   test('a report opens from disk, asks for nothing, and nothing complains', async () => {
     const page = await open(html(report, plain));
-    expect(await page.evaluate('document.title')).toBe('Services: FAULTY: 1 error on 1 of 3 nodes, 3 warnings (34 Services)');
+    expect(await page.evaluate('document.title')).toBe(
+      'Services: FAULTY: 1 error on 1 of 3 nodes, 3 warnings (34 Services: 27 in sync, 4 with findings, 3 without rules)',
+    );
     expect(await seen(page, 'form')).toHaveLength(1);
     expect(page.requests).toEqual([]);
     expect(page.complaints).toEqual([]);
@@ -97,18 +99,18 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(await page.evaluate("document.querySelector('.finding a').href")).toMatch(/\/docs\/checks\/ST202\.md$/);
   });
 
-  test('the way of packets of the faulty Service is drawn, and a link opens it', async () => {
+  test('the packet path of the faulty Service is drawn, and a link opens it', async () => {
     const page = await open(html(report, plain));
-    expect(await seen(page, '.way svg')).toEqual([]);
-    await page.evaluate(`document.querySelector('.finding a[href^="#way"]').click()`);
-    expect(await seen(page, '.way svg')).toHaveLength(1);
-    expect(await page.evaluate("document.querySelector('.way svg').textContent")).toContain('✗ 10.244.11.5:8080 missing');
+    expect(await seen(page, '.path svg')).toEqual([]);
+    await page.evaluate(`document.querySelector('.finding a[href^="#path"]').click()`);
+    expect(await seen(page, '.path svg')).toHaveLength(1);
+    expect(await page.evaluate("document.querySelector('.path svg').textContent")).toContain('✗ 10.244.11.5:8080 missing');
   });
 
   test('filters hide findings, rows and columns, and a reset shows them again', async () => {
     const page = await open(html(await checked('faults/frozen-node'), plain));
     const reset = () => page.evaluate("document.querySelector('[type=reset]').click()");
-    expect(await seen(page, '#matrix tbody tr')).toHaveLength(10);
+    expect(await seen(page, '#matrix tbody tr')).toHaveLength(13);
     expect(await seen(page, '#shown')).toEqual(['Showing 25 of 25 findings']);
 
     await fill(page, 'service', 'SHOP/WEB');
@@ -117,14 +119,14 @@ describeWith(['chromium'], 'in a browser', () => {
       'ST202 error missing-endpoint: shop/web on node-b',
       'ST203 error stale-endpoint: shop/web on node-b',
     ]);
-    expect(await seen(page, '.way summary')).toEqual(['shop/web']);
+    expect(await seen(page, '.path summary')).toEqual(['shop/web']);
     expect(await seen(page, '#shown')).toEqual(['Showing 2 of 25 findings']);
     await reset();
-    expect(await seen(page, '#matrix tbody tr')).toHaveLength(10);
+    expect(await seen(page, '#matrix tbody tr')).toHaveLength(13);
 
     await fill(page, 'node', 'node-c');
-    expect(await seen(page, '#matrix thead th')).toEqual(['Service', 'node-c']);
-    expect(await seen(page, '#matrix tbody td')).toEqual(Array(10).fill('ok'));
+    expect(await seen(page, '#matrix thead th')).toEqual(['Service', 'API', 'node-c']);
+    expect(await seen(page, '#matrix tbody td:last-child')).toEqual([...Array(10).fill('ok'), ...Array(3).fill('refused')]);
     expect(await seen(page, '.finding')).toEqual([]);
     await reset();
 
@@ -134,7 +136,7 @@ describeWith(['chromium'], 'in a browser', () => {
     await reset();
 
     await page.evaluate("document.querySelector('[name=severity][value=error]').click()");
-    expect(await seen(page, '#matrix tbody tr')).toEqual([]);
+    expect(await seen(page, '#matrix tbody th')).toEqual(['shop/empty', 'shop/empty-lb', 'shop/sleepy']);
     expect(await seen(page, '.finding.error')).toEqual([]);
     expect(await seen(page, '.finding.warning')).toHaveLength(3);
   });
@@ -152,9 +154,9 @@ describeWith(['chromium'], 'in a browser', () => {
     }
     expect(reached).toEqual(['severity', 'severity', 'severity', 'code', 'service', 'node', 'BUTTON', 'Services and nodes']);
     expect(await page.evaluate('getComputedStyle(document.activeElement).outlineWidth')).toBe('3px');
-    await page.evaluate("document.querySelector('.way summary').focus()");
+    await page.evaluate("document.querySelector('.path summary').focus()");
     await page.press('Enter');
-    expect(await seen(page, '.way svg')).toHaveLength(1);
+    expect(await seen(page, '.path svg')).toHaveLength(1);
     await page.evaluate("document.querySelector('[name=severity]').focus()");
     await page.press('Space');
     expect(await seen(page, '.finding.error')).toEqual([]);
@@ -167,7 +169,7 @@ describeWith(['chromium'], 'in a browser', () => {
     const text = html(report, plain);
     const colours = async (scheme: 'light' | 'dark'): Promise<readonly string[]> => {
       const page = await open(text, {scheme, width: 1100, height: 700});
-      await page.evaluate("document.querySelector('.way').open = true");
+      await page.evaluate("document.querySelector('.path').open = true");
       await keep(page, `check-${scheme}.png`);
       return page.evaluate(
         "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.querySelector('.endpoint text')).fill]",
@@ -181,7 +183,7 @@ describeWith(['chromium'], 'in a browser', () => {
 
   test.each([true, false])('on paper all that is folded is open, and there are no filters (scripts: %s)', async scripts => {
     const page = await open(html(report, plain), {media: 'print', scripts});
-    expect(await seen(page, '.way svg')).toHaveLength(1);
+    expect(await seen(page, '.path svg')).toHaveLength(1);
     expect(await seen(page, 'form')).toEqual([]);
   });
 

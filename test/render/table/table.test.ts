@@ -18,11 +18,11 @@ function widest(text: string): number {
 describe('three nodes', () => {
   test('a Service that fails on one of them has a row, the others are counted', () => {
     const report = reportOf({nodes, services, findings: [findingOf('node-b', 'shop/web-007')]});
-    expect(table(report, plain)).toBe(`FAULTY: 1 error on 1 of 3 nodes (30 Services)
+    expect(table(report, plain)).toBe(`FAULTY: 1 error on 1 of 3 nodes (30 Services: 29 in sync, 1 with findings)
 
 SERVICE       node-a  node-b  node-c
 shop/web-007  ok      ST202   ok
-the other 29 Services: ok on every node
+the other 29 Services: in sync on every node
 
 ST202 error  missing-endpoint  node-b
   shop/web-007 is not as it should be
@@ -38,7 +38,7 @@ ST202 error  missing-endpoint  node-b
   });
 
   test('when all is well, one line says so', () => {
-    expect(table(reportOf({nodes, services}), plain)).toBe('OK: 30 Services on 3 nodes, all programmed as they should be');
+    expect(table(reportOf({nodes, services}), plain)).toBe('OK: 30 Services are in sync on all 3 nodes');
   });
 
   test('a node that was not read is neither well nor ill', () => {
@@ -48,7 +48,7 @@ ST202 error  missing-endpoint  node-b
       findings: [findingOf('node-b', null, {code: 'ST901', name: 'node-not-read', severity: 'warning'})],
     });
     expect(lines(table(report, plain)).slice(0, 5)).toEqual([
-      'INCOMPLETE: 1 node could not be checked (node-b); of what was read (1 Service on 1 node) nothing fails',
+      'INCOMPLETE: 1 of 2 nodes was not checked (node-b). No problems on the other 1 (1 Service in sync)',
       '',
       'SERVICE            node-a  node-b',
       '(the node itself)  ok      ST901',
@@ -56,14 +56,16 @@ ST202 error  missing-endpoint  node-b
     ]);
   });
 
-  test('where something befell all Services, none of them is called well', () => {
+  test('where an error affects all Services of a node, none is called ok there', () => {
     const flushed = findingOf('node-b', null, {code: 'ST305', name: 'no-service-rules'});
     expect(table(reportOf({nodes, services: ['shop/web'], findings: [flushed]}), plain)).toContain(`(the node itself)  ok      ST305    ok
 shop/web           ok      (ST305)  ok`);
-    expect(table(reportOf({nodes, services, findings: [flushed]}), plain)).toContain('the other 30 Services: no finding of their own');
+    expect(table(reportOf({nodes, services, findings: [flushed]}), plain)).toContain(
+      'the other 30 Services: affected by ST305 on node-b, in sync on every other node',
+    );
   });
 
-  test('the worst finding stands in the cell', () => {
+  test('a cell shows the codes of all errors and warnings, or else those of infos', () => {
     const report = reportOf({
       nodes,
       services: ['shop/web'],
@@ -74,16 +76,59 @@ shop/web           ok      (ST305)  ok`);
         findingOf('node-b', 'shop/web', {code: 'ST218', severity: 'info'}),
       ],
     });
-    expect(table(report, plain)).toContain('shop/web  ST203   ok ST218  ok');
+    expect(table(report, plain)).toContain('shop/web  ST203,ST208  ok ST218  ok');
+  });
+});
+
+describe('the counts add up', () => {
+  const withoutRules = {externalName: 1, headless: 1, otherProxy: 1};
+
+  test('Services without kube-proxy rules are counted with the reason', () => {
+    expect(table(reportOf({nodes, services, withoutRules}), plain)).toBe(
+      'OK: 30 Services are in sync on all 3 nodes (3 Services have no kube-proxy rules: 1 ExternalName, 1 headless, 1 other proxy)',
+    );
+    const text = table(reportOf({nodes, services, withoutRules, findings: [findingOf('node-b', 'shop/web-007')]}), plain);
+    expect(lines(text)[0]).toBe('FAULTY: 1 error on 1 of 3 nodes (33 Services: 29 in sync, 1 with findings, 3 without rules)');
+    expect(text).toContain(
+      'the other 29 Services: in sync on every node\n3 Services have no kube-proxy rules: 1 ExternalName, 1 headless, 1 other proxy\n',
+    );
+  });
+
+  test('a Service whose connections are refused everywhere shows that in a column of the API, and is ok nowhere', () => {
+    const {node: _node, ...empty} = findingOf('', 'shop/web-007', {code: 'ST101', name: 'no-ready-endpoint', severity: 'warning'});
+    const text = table(reportOf({nodes, services, findings: [empty]}), plain);
+    expect(text).toContain(
+      'SERVICE       API    node-a   node-b   node-c\nshop/web-007  ST101  refused  refused  refused\nthe other 29 Services',
+    );
+    expect(lines(text)[0]).toBe('OK with 1 warning: 30 Services: 29 in sync, 1 with findings on all 3 nodes');
+  });
+
+  test('where one port of several has no endpoint, the others are served', () => {
+    const port = {name: 'admin', protocol: 'TCP', port: 81};
+    const {node: _node, ...empty} = findingOf('', 'shop/web-007', {code: 'ST101', severity: 'warning', port});
+    expect(table(reportOf({nodes, services, findings: [empty]}), plain)).toContain('shop/web-007  ST101  ok      ok      ok');
+  });
+
+  test('nodes without kube-proxy are counted apart', () => {
+    const unsupported = {...checkedNode('node-d'), status: 'unsupported' as const, reason: 'Cilium serves it'};
+    expect(table(reportOf({nodes: [...nodes, unsupported], services}), plain)).toBe(
+      'OK: 30 Services are in sync on 3 of 4 nodes (1 without kube-proxy)',
+    );
+  });
+
+  test('groups of nodes without a short range have their names below the table', () => {
+    const odd = ['ams-1', 'ber-7', 'cph-3', 'dub-2', 'edi-9', 'fra-4', 'gva-5'];
+    const text = table(reportOf({nodes: odd, services: ['shop/web'], findings: [findingOf('fra-4', 'shop/web')]}), plain);
+    expect(text).toContain('SERVICE   fra-4  6 nodes (A)\nshop/web  ST202  ok\n(A) ams-1, ber-7, cph-3, dub-2, edi-9, gva-5\n');
   });
 });
 
 describe('300 nodes', () => {
   const many = numbered('node', 300);
 
-  test('those that fare alike share a column, and the ill come first', () => {
+  test('nodes with the same cells share a column, the faulty first', () => {
     const report = reportOf({nodes: many, services, findings: [findingOf('node-123', 'shop/web-007')]});
-    expect(table(report, plain)).toContain(`SERVICE       node-123  299 nodes
+    expect(table(report, plain)).toContain(`SERVICE       node-123  node-[001-122,124-300]
 shop/web-007  ST202     ok
 `);
   });
@@ -91,8 +136,8 @@ shop/web-007  ST202     ok
   test('the same finding on many of them is one block that names some', () => {
     const report = reportOf({nodes: many, services, findings: many.slice(0, 40).map(node => findingOf(node, 'shop/web-007'))});
     const text = table(report, plain);
-    expect(text).toContain('ST202 error  missing-endpoint  node-001, node-002, node-003, node-004, node-005 and 35 more nodes');
-    expect(text).toContain('SERVICE       40 nodes  260 nodes');
+    expect(text).toContain('ST202 error  missing-endpoint  node-[001-040]');
+    expect(text).toContain('SERVICE       node-[001-040]  node-[041-300]');
     expect(text.match(/^ST202/gm)).toHaveLength(1);
   });
 
@@ -100,8 +145,8 @@ shop/web-007  ST202     ok
     const findings = many.map((node, index) => findingOf(node, services[index % 30] ?? '', {code: `ST2${10 + (index % 9)}`}));
     const text = table(reportOf({nodes: many, services, findings}), {...plain, quiet: false});
     expect(widest(text.split('\n\n')[1] ?? '')).toBeLessThanOrEqual(100);
-    expect(text).toMatch(/^\d+ more groups of nodes: widen the terminal, or use -o wide$/m);
-    expect(wide(reportOf({nodes: many, services, findings}), plain)).not.toContain('more groups of nodes');
+    expect(text).toMatch(/^\d+ more columns of nodes: widen the terminal, or use -o wide$/m);
+    expect(wide(reportOf({nodes: many, services, findings}), plain)).not.toContain('more columns of nodes');
   });
 });
 
@@ -167,7 +212,7 @@ describe('how much is said', () => {
 
   test('harmless findings are counted, and shown by -v and in the wide table', () => {
     const report = reportOf({nodes, services, findings: [harmless]});
-    expect(table(report, plain)).toContain('1 harmless finding not shown; -o wide shows them');
+    expect(table(report, plain)).toContain('1 info not shown; -o wide shows it');
     for (const text of [table(report, {...plain, verbose: true}), wide(report, plain)]) {
       expect(text).toContain('ST215 info  orphan-chain  node-a');
       expect(text).toContain('mode=iptables (proxy-mode)');
@@ -177,7 +222,7 @@ describe('how much is said', () => {
   test('-q leaves the verdict and the findings', () => {
     const report = reportOf({nodes, services, findings: [findingOf('node-a', 'shop/web-001'), harmless]});
     expect(lines(table(report, {...plain, quiet: true})).slice(0, 3)).toEqual([
-      'FAULTY: 1 error on 1 of 3 nodes (30 Services)',
+      'FAULTY: 1 error on 1 of 3 nodes (30 Services: 29 in sync, 1 with findings)',
       '',
       'ST202 error  missing-endpoint  node-a',
     ]);
@@ -185,13 +230,13 @@ describe('how much is said', () => {
 
   test('of Services that are not kube-proxy’s, the info is the answer', () => {
     const notServed: Finding = {...harmless, code: 'ST107', name: 'not-served-by-kube-proxy'};
-    const report = {...reportOf({nodes, services: ['shop/headless'], findings: [notServed]}), services: []};
-    expect(table(report, plain)).toMatch(/^OK: 1 Service, none of them for kube-proxy to serve\n[\s\S]*ST107 info/);
+    const report = reportOf({nodes, services: [], withoutRules: {headless: 1}, findings: [notServed]});
+    expect(table(report, plain)).toMatch(/^OK: 1 Service has no kube-proxy rules: 1 headless\n[\s\S]*ST107 info/);
   });
 
-  test('that nothing was asked for is not that all is well', () => {
-    expect(table(reportOf({nodes, services: []}), plain)).toBe('NOTHING TO CHECK: no Service is in what was asked for');
-    expect(table(reportOf({nodes: [], services}), plain)).toBe('OK as far as the API goes: 30 Services; no node was looked at');
+  test('an empty scope and a run without nodes say so', () => {
+    expect(table(reportOf({nodes, services: []}), plain)).toBe('OK: no Services in scope');
+    expect(table(reportOf({nodes: [], services}), plain)).toBe('OK: no problems in the API objects of 30 Services; no node was checked');
   });
 });
 

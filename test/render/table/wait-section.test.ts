@@ -19,21 +19,21 @@ function shown(given: WaitReport, render = table): string {
 
 describe('the table of a run that waited', () => {
   test('names the nodes that it waited for, the slowest first', () => {
-    expect(shown(wait).split('\n\n').at(-1)).toBe(`AS IT SHOULD BE after 12.3 s (--wait 60 s, 5 looks)
+    expect(shown(wait).split('\n\n').at(-1)).toBe(`CONVERGED in 12.3 s (--wait 60 s, 5 checks)
 NODE    CONVERGED
-node-c  after 12.1 s
-node-b  after 1.3 s
-1 node from the first look on`);
+node-c  in 12.1 s
+node-b  in 1.3 s
+1 node in sync from the first check`);
   });
 
   test('says first which nodes are not there yet', () => {
     const late = {...wait, seconds: 60, clean: false, nodes: [...wait.nodes, {name: 'node-d'}]};
-    expect(shown(late)).toContain('NOT AS IT SHOULD BE after 60 s (--wait 60 s, 5 looks)\nNODE    CONVERGED\nnode-d  not yet\nnode-c ');
+    expect(shown(late)).toContain('NOT CONVERGED after 60 s (--wait 60 s, 5 checks)\nNODE    CONVERGED\nnode-d  not yet\nnode-c ');
   });
 
   test('names those that were not waited for', () => {
     const unread = {...wait, clean: false, nodes: [{name: 'node-a', waitedFor: false as const}]};
-    expect(shown(unread)).toContain('NODE    CONVERGED\nnode-a  not waited for: it may not be read');
+    expect(shown(unread)).toContain('NODE    CONVERGED\nnode-a  not waited for: a permanent error keeps it from being read');
   });
 
   test('is short with many nodes, and whole in the wide one', () => {
@@ -42,12 +42,12 @@ node-b  after 1.3 s
     expect(
       shown(many)
         .split('\n')
-        .filter(line => line.endsWith('after 1 s')),
+        .filter(line => line.endsWith('in 1 s')),
     ).toHaveLength(20);
     expect(
       shown(many, wide)
         .split('\n')
-        .filter(line => line.endsWith('after 1 s')),
+        .filter(line => line.endsWith('in 1 s')),
     ).toHaveLength(300);
   });
 
@@ -65,17 +65,17 @@ describe('the first line', () => {
     table(reportOf({nodes: given.nodes.map(({name}) => name), services: ['shop/web'], wait: given, findings}), plain).split('\n', 1)[0];
 
   test('says how long it took', () => {
-    expect(first(wait)).toBe('OK: 1 Service on 3 nodes, all programmed as they should be; after 12.3 s');
-    expect(first({...wait, looks: 1, seconds: 0.2})).toBe('OK: 1 Service on 3 nodes, all programmed as they should be');
+    expect(first(wait)).toBe('OK: 1 Service is in sync on all 3 nodes; converged in 12.3 s');
+    expect(first({...wait, looks: 1, seconds: 0.2})).toBe('OK: 1 Service is in sync on all 3 nodes');
   });
 
   test('says which nodes are not there yet, and whose kube-proxy is to blame', () => {
     const late = {...wait, seconds: 60, clean: false, nodes: [...wait.nodes, {name: 'node-d'}, {name: 'node-e'}]};
     const lost = findingOf('node-d', 'shop/web');
-    expect(first(late, [lost])).toBe('FAULTY: 1 error on 1 of 5 nodes (1 Service); after 60 s not as it should be on node-d, node-e');
+    expect(first(late, [lost])).toBe('FAULTY: 1 error on 1 of 5 nodes (1 Service with findings); after 60 s not in sync: node-d, node-e');
     const stuck = findingOf('node-d', null, {code: 'ST505', severity: 'warning'});
     expect(first(late, [lost, stuck])).toBe(
-      'FAULTY: 1 error on 1 of 5 nodes, 1 warning (1 Service); after 60 s not as it should be on node-d, node-e; kube-proxy does not keep up on node-d (ST505)',
+      'FAULTY: 1 error on 1 of 5 nodes, 1 warning (1 Service with findings); after 60 s not in sync: node-d, node-e; kube-proxy does not keep up on node-d (ST505)',
     );
   });
 
@@ -91,14 +91,16 @@ describe('the first line', () => {
         ],
       },
     });
-    expect(table(report, plain)).toMatch(/^INCOMPLETE: 1 node could not be checked \(node-b\); of what was read .* nothing fails$/m);
+    expect(table(report, plain)).toMatch(
+      /^INCOMPLETE: 1 of 2 nodes was not checked \(node-b\)\. No problems on the other 1 \(1 Service in sync\)$/m,
+    );
   });
 });
 
 test('a page has it beside the nodes', () => {
   const late = {...wait, clean: false, nodes: [...wait.nodes, {name: 'node-d'}]};
   const text = html(reportOf({nodes: late.nodes.map(({name}) => name), services: ['shop/web'], wait: late}), plain);
-  expect(text).toContain('<th scope="col">as it should be</th>');
-  expect(text).toContain('<td class="ok">after 12.1 s</td>');
+  expect(text).toContain('<th scope="col">converged</th>');
+  expect(text).toContain('<td class="ok">in 12.1 s</td>');
   expect(text).toContain('<td class="warning">not yet</td>');
 });

@@ -61,6 +61,6 @@ test('a transport is chosen by its name', async () => {
   expect(source.transport.name).toBe('ssh');
 });
 
-test('a timeout that is no duration is wrong use', async () => {
+test('a timeout that is not a duration is wrong use', async () => {
   await expect(sourceOf({'node-timeout': 'soon'})).rejects.toMatchObject({oclif: {exit: 2}});
 });

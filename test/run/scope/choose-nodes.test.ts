@@ -20,7 +20,7 @@ test('a name that no node has is wrong use, with the nearest ones', () => {
 });
 
 test('labels that no node has are wrong use', () => {
-  expect(() => chooseNodes({'node-selector': 'zone=c'}, nodes)).toThrow('no node has the labels zone=c');
+  expect(() => chooseNodes({'node-selector': 'zone=c'}, nodes)).toThrow('no node matches --node-selector zone=c');
 });
 
 test('a sample is the same each time, and says of how many', () => {

@@ -28,5 +28,5 @@ test.each([
 });
 
 test.each(['a=(', 'app in web', '=web', 'app=web,', 'a b'])('%s is no selector', selector => {
-  expect(() => parseSelector(selector)).toThrow('is no label selector');
+  expect(() => parseSelector(selector)).toThrow('is not a label selector');
 });

@@ -105,7 +105,7 @@ describe('it ends when all is well', () => {
     });
     expect(clock.sleeps).toEqual([]);
     expect(reads).toEqual({'node-a': 1, 'node-b': 1, 'node-c': 1});
-    expect(notes).toEqual(['3 of 3 nodes as they should be at the first look']);
+    expect(notes).toEqual(['converged: 3 of 3 nodes']);
   });
 
   test('when the last node has caught up; the others are not read again', async () => {
@@ -118,7 +118,7 @@ describe('it ends when all is well', () => {
     expect(report.wait).toMatchObject({clean: true, looks: 4, seconds: 6});
     expect(report.wait?.nodes[0]).toEqual({name: 'node-a', look: 4, seconds: 6});
     expect(reads).toEqual({'node-a': 4, 'node-b': 1, 'node-c': 1});
-    expect(notes).toEqual(['2 of 3 nodes as they should be at the first look; not yet: node-a', 'node-a: as it should be after 6 s']);
+    expect(notes).toEqual(['converged: 2 of 3 nodes; waiting for node-a', 'node-a converged in 6 s']);
   });
 
   test('it looks every second at first and every five in the end', async () => {
@@ -307,7 +307,7 @@ describe('it does not wait for what does not come', () => {
     expect(exitCode(report, 'error')).toBe(3);
     expect(clock.sleeps).toEqual([]);
     expect(report.wait).toMatchObject({clean: false, looks: 1, nodes: [{look: 1}, {name: 'node-b', waitedFor: false}, {look: 1}]});
-    expect(notes[1]).toMatch(/^not waited for, for time does not change it: node-b: .*not for you.*exec needs the verbs get and create/);
+    expect(notes[1]).toMatch(/^not waited for \(permanent error\): node-b: .*not for you.*exec needs the verbs get and create/);
   });
 
   test.each(['error', 'warning'])('it alone: the others are waited for, with --fail-on %s too', async failOn => {
@@ -326,7 +326,7 @@ describe('it does not wait for what does not come', () => {
     const {report, clock, notes} = await waitFor({wait: '60s', allow: ({resource}) => resource !== 'pods'});
     expect(exitCode(report, 'error')).toBe(3);
     expect(clock.sleeps).toEqual([]);
-    expect(notes[1]).toMatch(/not waited for, .*node-a, node-b, node-c: no pod to exec into on node-a: .*are you allowed to list pods/);
+    expect(notes[1]).toMatch(/not waited for .*node-a, node-b, node-c: no pod to exec into on node-a: .*are you allowed to list pods/);
   });
 
   test('findings of the baseline', async () => {
@@ -429,8 +429,8 @@ describe('wrong use', () => {
     expect(() => waitLimit({...flags, wait: '60s', from: 'bundle.tgz'})).toThrowError(/--wait .* --from/);
   });
 
-  test.each(['soon', '-1s', '', '5x'])('"%s" is no duration', wait => {
-    expect(() => waitLimit({...flags, wait})).toThrowError(/is no duration/);
+  test.each(['soon', '-1s', '', '5x'])('"%s" is not a duration', wait => {
+    expect(() => waitLimit({...flags, wait})).toThrowError(/is not a duration/);
   });
 
   test.each([

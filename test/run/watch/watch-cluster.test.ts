@@ -80,6 +80,6 @@ describe('it looks', () => {
         if (seconds === 10 && web !== undefined) store.put('services', web);
       },
     });
-    expect(shown).toEqual(['0 ok', '5 there is no Service web in namespace shop', '10 ok']);
+    expect(shown).toEqual(['0 ok', '5 Service "web" not found in namespace shop', '10 ok']);
   });
 });

@@ -27,7 +27,7 @@ describe('the screen', () => {
     const {stream, emitter, screen} = terminal();
     const view = watchScreen({color: false, what: 'context kind: namespace shop', stream});
     view.show(reportOf({nodes: ['node-a', 'node-b'], services, findings: [finding]}), [came], at);
-    expect(screen().some(line => line.endsWith('came ST202 node-a shop/web is not as it should be'))).toBe(true);
+    expect(screen().some(line => line.endsWith('new ST202 node-a shop/web is not as it should be'))).toBe(true);
     Object.assign(emitter, {columns: 30, rows: 6});
     emitter.emit('resize');
     expect(screen().length).toBeLessThanOrEqual(6);
@@ -111,8 +111,8 @@ test('away from a terminal a trouble is said once, and a verdict when it is anot
   view.show(well, [{...came, kind: 'went'}], at + 1000);
   view.trouble('no answer');
   expect(out).toEqual([
-    '2030-01-01T00:00:00Z OK: 1 Service on 2 nodes, all programmed as they should be\n',
-    '2030-01-01T00:00:01Z went ST202 node-a shop/web is not as it should be\n',
+    '2030-01-01T00:00:00Z OK: 1 Service is in sync on all 2 nodes\n',
+    '2030-01-01T00:00:01Z resolved ST202 node-a shop/web is not as it should be\n',
   ]);
   expect(error).toEqual(['no answer\n', 'no answer\n']);
 });

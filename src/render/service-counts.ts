@@ -1,0 +1,36 @@
+import {plural} from '../model/text/plural.ts';
+import {sumOf} from '../model/count-services.ts';
+import type {Summary, UnservedKind} from '../model/report.ts';
+
+/** Where every Service in scope is: `34 Services: 28 in sync, 3 with findings, 3 without rules`; `1 Service in sync`. */
+export function breakdown(summary: Summary): string {
+  const {services, servicesInSync, servicesWithFindings, servicesWithoutRules, servicesNotChecked} = summary;
+  const parts = [
+    ...part(servicesInSync, 'in sync'),
+    ...part(servicesWithFindings, 'with findings'),
+    ...part(sumOf(servicesWithoutRules), 'without rules'),
+    ...part(servicesNotChecked, 'not checked'),
+  ];
+  const [only = ''] = parts;
+  if (parts.length < 2) return `${plural(services, 'Service')}${only.replace(/^\d+/, '')}`;
+  return `${plural(services, 'Service')}: ${parts.join(', ')}`;
+}
+
+/** `3 Services have no kube-proxy rules: 1 ExternalName, 1 headless, 1 other proxy`; empty without such Services. */
+export function withoutRulesText({servicesWithoutRules}: Summary): string {
+  const number = sumOf(servicesWithoutRules);
+  if (number === 0) return '';
+  const reasons = Object.entries(servicesWithoutRules).map(([kind, each]) => `${each} ${kinds[kind as UnservedKind]}`);
+  return `${plural(number, 'Service')} ${number === 1 ? 'has' : 'have'} no kube-proxy rules: ${reasons.join(', ')}`;
+}
+
+const kinds: Readonly<Record<UnservedKind, string>> = {
+  externalName: 'ExternalName',
+  headless: 'headless',
+  otherProxy: 'other proxy',
+  noClusterIP: 'without a cluster IP',
+};
+
+function part(number: number, what: string): readonly string[] {
+  return number === 0 ? [] : [`${number} ${what}`];
+}
