@@ -7,7 +7,7 @@ import type {OnResolveArgs, Plugin} from 'esbuild';
 const unusedByOclif = ['lilconfig', 'minimatch', 'semver', 'tinyglobby', 'typescript'];
 
 /**
- * What client-node makes typed requests, proxies and logins with (docs/internals/kubernetes-client.md). Its KubeConfig imports all of it,
+ * What client-node makes typed requests, proxies and logins with (docs/architecture.md). Its KubeConfig imports all of it,
  * and src/collect/kube calls none of it: 3 MB that would be loaded before every live check.
  */
 const unusedByClient = [
@@ -36,7 +36,7 @@ export const leaveOut: Plugin = {
   },
 };
 
-/** src/collect/kube/tunnel.ts connects through SOCKS proxies with `socks`. */
+/** src/collect/kube/socks-tunnel.ts connects with `socks`. */
 function isUsed({path, importer}: OnResolveArgs): boolean {
   return unusedByClient.includes(path) && !/[\\/]@kubernetes[\\/]client-node[\\/]/.test(importer);
 }

@@ -8,6 +8,7 @@ import {afterAll, beforeAll, describe, expect, onTestFinished, test} from 'vites
 import {commandModules} from '../../src/cli/command-modules.ts';
 import {commandManifest} from '../../tools/manifest.ts';
 import {capturePath} from '../fixtures.ts';
+import {startSocksProxy} from '../collect/kube/proxies.ts';
 import type {ApiServer} from '../stand-in/api-server.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
 import {loadedBy} from './loaded-packages.ts';
@@ -63,6 +64,15 @@ describe('a command loads only the packages that it uses', () => {
     const {builtins} = await loadedBy('run.js', ['check', '-A', '--no-progress'], {KUBECONFIG: server.kubeconfig});
     expect(builtins).toContain('http');
     expect([...builtins].filter(name => name.includes('undici'))).toEqual([]);
+  });
+
+  test('what connects through a SOCKS proxy is loaded for such a proxy alone, and works as it is bundled', async () => {
+    const proxy = await startSocksProxy();
+    const {packages} = await loadedBy('run.js', ['access', '-A', '--proxy-url', `socks5://127.0.0.1:${proxy.port}`], {
+      KUBECONFIG: server.kubeconfig,
+    });
+    expect(packages).toContain('socks');
+    expect(proxy.seen).toContain('127.0.0.1');
   });
 
   test('what unpacks archives is loaded for an archive alone', async () => {

@@ -45,7 +45,9 @@ export function tunnelThrough(proxy: URL, {agent, authorities}: Tunnelled): void
 /** Resolves to a connection through the proxy, before any TLS with the destination. Rejects with a ProxyError. */
 async function openTunnel(proxy: URL, destination: Destination): Promise<Socket> {
   try {
-    return await (proxy.protocol.startsWith('socks5') ? throughSocks(proxy, destination) : throughConnect(proxy, destination));
+    if (!proxy.protocol.startsWith('socks5')) return await throughConnect(proxy, destination);
+    const {throughSocks} = await import('./socks-tunnel.ts');
+    return await throughSocks(proxy, destination, patience);
   } catch (error) {
     const reason = errorText(error);
     throw new ProxyError(
@@ -94,21 +96,4 @@ function proxyAuthorization({username, password}: URL): Record<string, string> {
   if (username === '' && password === '') return {};
   const plain = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
   return {'proxy-authorization': `Basic ${Buffer.from(plain).toString('base64')}`};
-}
-
-/** The name is left to the proxy to look up, as Go leaves it. */
-async function throughSocks(proxy: URL, destination: Destination): Promise<Socket> {
-  const {SocksClient} = await import('socks');
-  const {socket} = await SocksClient.createConnection({
-    command: 'connect',
-    destination: {host: destination.host, port: destination.port},
-    proxy: {
-      type: 5,
-      host: hostOf(proxy),
-      port: Number(proxy.port || 1080),
-      ...(proxy.username === '' ? {} : {userId: decodeURIComponent(proxy.username), password: decodeURIComponent(proxy.password)}),
-    },
-    timeout: patience,
-  });
-  return socket;
 }
