@@ -11,6 +11,7 @@ const layers = {
   preview: ['model', 'parse', 'expect', 'compare', 'trace', 'analyze'],
   checks: ['model', 'parse', 'expect', 'compare', 'trace', 'analyze'],
   diagnosis: ['model', 'parse', 'expect', 'compare', 'trace', 'analyze', 'checks'],
+  traffic: ['model', 'parse', 'expect', 'trace', 'analyze', 'checks', 'diagnosis'],
   diff: ['model', 'parse', 'expect', 'analyze'],
   redact: ['model', 'parse', 'expect'],
   render: ['model', 'trace', 'analyze', 'checks'],

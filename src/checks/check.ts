@@ -5,8 +5,9 @@ import type {ServiceObject} from '../model/api-objects.ts';
 import type {Observation, Severity} from '../model/finding.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import type {TrafficContext} from './traffic-context.ts';
 
-/** One finding code. A check that looks at the API alone runs once; one that looks at a node runs once a node. */
+/** One finding code. A check that looks at the API alone runs once; one that looks at a node runs once a node; one of traffic, once a Service port and node. */
 export interface Check<Code extends string = string> {
   readonly code: Code;
   readonly name: string;
@@ -17,6 +18,8 @@ export interface Check<Code extends string = string> {
   readonly remedy: string;
   cluster?(context: ClusterContext): Iterable<Observation>;
   node?(context: NodeContext): Iterable<Observation>;
+  /** Of what was counted of one Service port on one node, which `top` does. */
+  traffic?(context: TrafficContext): Iterable<Observation>;
 }
 
 export interface ClusterContext {

@@ -18,6 +18,9 @@ import {staleConntrack} from './st508-stale-conntrack.ts';
 import {serviceNameTooLong} from './st510-service-name-too-long.ts';
 import {localhostNodePortsStuck} from './st511-localhost-node-ports-stuck.ts';
 import {modeNotSet} from './st512-mode-not-set.ts';
+import {removedEndpointInUse} from './st513-removed-endpoint-in-use.ts';
+import {endpointGetsNothing} from './st514-endpoint-gets-nothing.ts';
+import {oneEndpointGetsAll} from './st515-one-endpoint-gets-all.ts';
 import {nodeNotRead} from './st901-node-not-read.ts';
 import {familyNotRead} from './st902-family-not-read.ts';
 import {noKubeProxy} from './st903-no-kube-proxy.ts';
@@ -44,6 +47,9 @@ const all = [
   serviceNameTooLong,
   localhostNodePortsStuck,
   modeNotSet,
+  removedEndpointInUse,
+  endpointGetsNothing,
+  oneEndpointGetsAll,
   nodeNotRead,
   familyNotRead,
   noKubeProxy,

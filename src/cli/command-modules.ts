@@ -11,6 +11,7 @@ export const commandModules: Readonly<Record<string, () => Promise<{readonly def
   explain: () => import('./commands/explain.ts'),
   packet: () => import('./commands/packet.ts'),
   rules: () => import('./commands/rules.ts'),
+  top: () => import('./commands/top.ts'),
   trace: () => import('./commands/trace.ts'),
   watch: () => import('./commands/watch.ts'),
 };

@@ -35,7 +35,7 @@ test('every page belongs to a check, or to one that is announced', () => {
   expect(written.filter(code => !codes.includes(code)).sort()).toEqual(pagesBeforeTheirCheck);
 });
 
-describe.each(all)('$code $name', ({code, name, severity, summary, remedy, cluster, node}) => {
+describe.each(all)('$code $name', ({code, name, severity, summary, remedy, cluster, node, traffic}) => {
   test('has a code, a name and a severity of the right form', () => {
     expect(code).toMatch(/^ST[1-9]\d\d$/);
     expect(name).toMatch(/^[a-z]+(?:-[a-z]+)*$/);
@@ -48,8 +48,8 @@ describe.each(all)('$code $name', ({code, name, severity, summary, remedy, clust
     expect(`${summary}${remedy}`).not.toContain('\n');
   });
 
-  test('looks at the cluster or at a node', () => {
-    expect([cluster, node].filter(look => look !== undefined)).toHaveLength(1);
+  test('looks at the cluster, at a node, or at traffic', () => {
+    expect([cluster, node, traffic].filter(look => look !== undefined)).toHaveLength(1);
   });
 
   test('has a page with its name, its severity and every section', () => {

@@ -1,0 +1,23 @@
+import type {Check} from './check.ts';
+import {ofPort} from './service-observation.ts';
+
+export const removedEndpointInUse: Check<'ST513'> = {
+  code: 'ST513',
+  name: 'removed-endpoint-in-use',
+  severity: 'info',
+  summary: 'TCP connections are still open to an address that is no usable endpoint of the Service',
+  remedy:
+    'Nothing, where the pod is draining. Where the pod is gone, its clients wait for a time-out: restart them, or give them keep-alives and a shorter time-out.',
+  *traffic({node, entry: {port, set}, cells}) {
+    if (port.protocol !== 'TCP') return;
+    for (const [hostPort, {openConnections}] of cells) {
+      const known = set.endpoints.find(endpoint => endpoint.hostPort === hostPort);
+      if (!openConnections || known?.ready || (known?.terminating && known.serving)) continue;
+      const what =
+        known === undefined ? 'is no endpoint of the Service' : known.terminating ? 'terminates and no longer serves' : 'is not ready';
+      const connections = openConnections === 1 ? '1 TCP connection is' : `${openConnections} TCP connections are`;
+      const message = `${port.servicePortName}: ${connections} still open to ${hostPort}, which ${what}`;
+      yield {...ofPort(port), node, endpoint: hostPort, message};
+    }
+  },
+};

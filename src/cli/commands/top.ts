@@ -1,0 +1,128 @@
+import process from 'node:process';
+import {Args, Errors, Flags} from '@oclif/core';
+import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
+import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
+import {escapeText} from '../../render/escape.ts';
+import {topRenderers} from '../../render/top/index.ts';
+import {systemClock} from '../../run/clock.ts';
+import {listenForKeys} from '../../run/top/top-keys.ts';
+import {topScreen} from '../../run/top/top-screen.ts';
+import type {TopRun} from '../../run/top/top-session.ts';
+import {connectionFlags} from '../options/connection-flags.ts';
+import {diagnoseOptions} from '../options/diagnose-options.ts';
+import {outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {transportFlags} from '../options/transport-flags.ts';
+import {BaseCommand, type LiveFlags} from './base-command.ts';
+
+const {from: _from, ...nodeFlags} = sourceFlags;
+const {verbose: _verbose, ...output} = outputFlags;
+
+export default class Top extends BaseCommand {
+  static override summary =
+    'Show who gets the connections of Services: new and open ones, by endpoint and node, beside the share the rules give';
+  static override description =
+    `New connections are counted by the rules in iptables mode and by IPVS in IPVS mode; open ones, and all in nftables mode, by conntrack. Nothing is reset, and no accounting is switched on.
+On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json and away from a terminal there are two reads and one report. "-" is "not measured"; the reason stands below.`;
+  static override examples = [
+    '<%= config.bin %> top shop/web',
+    '<%= config.bin %> top -n shop --once -o wide',
+    '<%= config.bin %> top shop/web --from before.tgz --from after.tgz',
+  ];
+  static override strict = false;
+  static override args = {
+    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
+  };
+  static override flags = {
+    ...scopeFlags,
+    from: Flags.string({
+      description: 'count by a bundle of "capture --counters": one gives totals, two (the older one first) give rates',
+      multiple: true,
+      multipleNonGreedy: true,
+      helpValue: 'BUNDLE',
+      helpGroup: 'NODES',
+    }),
+    ...nodeFlags,
+    ...connectionFlags,
+    ...transportFlags,
+    ...settingFlags,
+    ...output,
+    interval: Flags.string({description: 'between two reads (2s, 1m)', default: '2s', helpValue: 'DURATION', helpGroup: 'OUTPUT'}),
+    once: Flags.boolean({description: 'two reads and one report', helpGroup: 'OUTPUT'}),
+    output: Flags.string({
+      char: 'o',
+      description: 'output format',
+      options: Object.keys(topRenderers),
+      default: 'table',
+      helpGroup: 'OUTPUT',
+    }),
+  };
+
+  async run(): Promise<void> {
+    const {flags, argv} = await this.parse(Top);
+    const names = argv as string[];
+    const interval = intervalOf(flags.interval);
+    const render = {...this.renderOptions({...flags, verbose: false})};
+    const print = (report: TrafficReport): void => {
+      this.print(topRenderers[flags.output as keyof typeof topRenderers](report, render), flags['output-file']);
+      if (report.nodes.some(({status}) => status === 'unread')) process.exitCode ??= 3;
+    };
+    const {from, ...rest} = flags;
+    if (from !== undefined) return print(await this.#ofBundles(from, rest, names));
+    const isLive = !flags.once && flags.output !== 'json' && flags['output-file'] === undefined && isTerminal();
+    const top = {flags: rest, names, interval, toolVersion: this.config.version, clock: systemClock};
+    await (isLive ? this.#live(top, render.color, flags.output === 'wide') : this.#once(top, print));
+  }
+
+  async #ofBundles(
+    from: readonly string[],
+    flags: Parameters<typeof diagnoseOptions>[0],
+    names: readonly string[],
+  ): Promise<TrafficReport> {
+    const [first = '', second, ...more] = from;
+    if (more.length > 0) throw new Errors.CLIError('--from takes one bundle for totals, or two for rates', {exit: 2});
+    const {topOfBundles} = await import('../../run/top/top-bundles.ts');
+    const [before, after] =
+      second === undefined ? [null, await this.snapshot(first)] : [await this.snapshot(first), await this.snapshot(second)];
+    return topOfBundles({before, after}, {...diagnoseOptions(flags, names, after), toolVersion: this.config.version});
+  }
+
+  async #once(top: TopInput, show: (report: TrafficReport) => void): Promise<void> {
+    const {topCluster} = await import('../../run/top/top-cluster.ts');
+    const never = new AbortController().signal;
+    await this.withCluster(top.flags, live => topCluster({run: {...top, ...live}, show, once: true, ended: never}));
+  }
+
+  async #live(top: TopInput, color: boolean, wide: boolean): Promise<void> {
+    const {topCluster} = await import('../../run/top/top-cluster.ts');
+    const stop = new AbortController();
+    // What is being done is said on the screen.
+    await this.withCluster({...top.flags, quiet: true, 'no-progress': true}, async live => {
+      const what = `${live.cluster.description}  every ${top.interval / 1000} s`;
+      const screen = topScreen({color, wide, what: escapeText(what)});
+      const close = listenForKeys({end: () => stop.abort(), interrupt: () => void process.kill(process.pid, 'SIGINT')});
+      const progress = {say: (text: string) => screen.say(text), note: () => {}, close: () => {}};
+      try {
+        await topCluster({run: {...top, ...live, progress}, show: report => screen.show(report), once: false, ended: stop.signal});
+      } finally {
+        close();
+        screen.close();
+      }
+    });
+  }
+}
+
+type TopInput = Omit<TopRun, 'cluster' | 'signal' | 'progress'> & {readonly flags: LiveFlags};
+
+function isTerminal(): boolean {
+  return process.stdout.isTTY === true && process.env['TERM'] !== 'dumb';
+}
+
+/** Throws a CLIError (exit 2). */
+function intervalOf(text: string): number {
+  const interval = parseTimeout(text);
+  if (interval === null || interval < shortest)
+    throw new Errors.CLIError(`--interval ${text}: write a duration of at least 500ms, like 2s or 1m`, {exit: 2});
+  return interval;
+}
+
+const shortest = 500;

@@ -1,0 +1,66 @@
+import {canonicalAddress} from '../../model/address.ts';
+import {joinHostPort, serverKey} from '../../model/virtual-server.ts';
+import type {Protocol} from '../../model/service-port.ts';
+import {splitHostPort} from '../iptables/comparable-rule.ts';
+
+/** What IPVS counted of one real server of one virtual server. */
+export interface RealServerStats {
+  /** New connections since the real server was added; null where the listing has only open ones. */
+  readonly connections: number | null;
+  /** Connections open now: active and inactive; null where the listing has only totals. */
+  readonly open: number | null;
+  readonly closing: number | null;
+}
+
+/** By `serverKey` of the virtual server, then by `ip:port` of the real server. */
+export interface IpvsStats {
+  readonly servers: ReadonlyMap<string, ReadonlyMap<string, RealServerStats>>;
+  /** Lines that name a server and could not be read. */
+  readonly strays: number;
+}
+
+/** Reads `ipvsadm -Ln --stats --exact` and `ipvsadm -Ln`, which are told apart by their headings. Numbers that were rounded are strays. */
+export function parseIpvsadmStats(text: string): IpvsStats {
+  const servers = new Map<string, Map<string, RealServerStats>>();
+  let strays = 0;
+  let current: Map<string, RealServerStats> | null = null;
+  const hasTotals = /^Prot LocalAddress:Port\s+Conns\s/m.test(text);
+  for (const line of text.split('\n')) {
+    const words = line.trim().split(/\s+/);
+    const [first = '', second = ''] = words;
+    if (first === 'FWM') current = null;
+    else if (first in protocols) {
+      const at = hostPort(second);
+      const key = at === null ? null : serverKey({protocol: protocols[first] ?? 'TCP', ...at});
+      current = key === null ? null : (servers.get(key) ?? new Map());
+      if (key !== null && current !== null) servers.set(key, current);
+      else strays++;
+    } else if (first === '->' && second !== 'RemoteAddress:Port' && current !== null) {
+      const at = hostPort(second);
+      const stats = hasTotals ? totals(words) : connections(words);
+      if (at === null || stats === null) strays++;
+      else current.set(joinHostPort(at.address, at.port), stats);
+    }
+  }
+  return {servers, strays};
+}
+
+const protocols: Readonly<Record<string, Protocol>> = {TCP: 'TCP', UDP: 'UDP', SCTP: 'SCTP'};
+
+/** `-> 10.244.1.2:8080  12  345  300  45678  56789`: connections first. */
+function totals(words: readonly string[]): RealServerStats | null {
+  const count = words[2] ?? '';
+  return /^\d+$/.test(count) ? {connections: Number(count), open: null, closing: null} : null;
+}
+
+/** `-> 10.244.1.2:8080  Masq  1  3  2`: forwarding, weight, active and inactive connections. */
+function connections(words: readonly string[]): RealServerStats | null {
+  const [, , , , active = '', inactive = ''] = words;
+  return /^\d+$/.test(active) && /^\d+$/.test(inactive) ? {connections: null, open: Number(active), closing: Number(inactive)} : null;
+}
+
+function hostPort(text: string): {readonly address: string; readonly port: number} | null {
+  const {address, port} = splitHostPort(text);
+  const canonical = canonicalAddress(address);
+  return canonical === null || !/^\d+$/.test(port) ? null : {address: canonical, port: Number(port)};
+}

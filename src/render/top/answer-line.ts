@@ -1,0 +1,95 @@
+import type {EndpointTraffic, PortTotals, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
+import {escapeText} from '../escape.ts';
+import {percent} from '../trace-words.ts';
+import {counted, numberText, rateText} from './number-text.ts';
+
+/** The first line: who gets the connections, in a sentence. Escaped. */
+export function answerLine(report: TrafficReport): string {
+  const {ports, nodes} = report;
+  const [only] = ports;
+  if (only === undefined) return nodes.length === 0 ? 'No node is known' : 'No node serves these Services';
+  return ports.length === 1 ? `${portLabel(only)}: ${portSentence(only, report.interval)}` : manyPorts(report);
+}
+
+/** `shop/web:http`, with the family where it is not IPv4. Escaped. */
+export function portLabel({service, port, family}: PortTraffic): string {
+  const name = `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`;
+  return escapeText(`${name}${family === 'IPv6' ? ' (IPv6)' : ''}`);
+}
+
+/** What there is to say of one Service port. Escaped. */
+export function portSentence(port: PortTraffic, interval: number | null): string {
+  if (port.endpoints.length === 0) return 'it has no endpoints';
+  return [`${amount(port.totals, interval)}${spread(port)}`, ...leftOver(port), ...openText(port.totals)].join('; ');
+}
+
+function amount({newPerSecond, totalConnections, measuredNodes, nodes}: PortTotals, interval: number | null): string {
+  const where = measuredNodes === nodes ? counted(nodes, 'node') : `${measuredNodes} of ${counted(nodes, 'node')}`;
+  if (interval === null) {
+    if (totalConnections === null) return 'the connections so far were not counted';
+    return `${counted(totalConnections, 'connection')} since kube-proxy wrote the rules, on ${where}`;
+  }
+  if (newPerSecond === null) return `new connections were not measured on ${nodes === 1 ? 'the node' : `any of ${counted(nodes, 'node')}`}`;
+  if (newPerSecond === 0) return `no new connections in ${rateText(interval)} s on ${where}`;
+  return `${rateText(newPerSecond)} new connections/s on ${where}`;
+}
+
+function spread({endpoints}: PortTraffic): string {
+  const odd = endpoints.find(({totals}) => isOdd(totals.deviation));
+  if (odd !== undefined) {
+    const {share, expectedShare} = odd.totals;
+    return `, uneven: ${odd.hostPort} gets ${percent(share ?? 0)} where the rules give it ${percent(expectedShare ?? 0)}`;
+  }
+  const served = endpoints.filter(({totals}) => (totals.expectedShare ?? 0) > 0);
+  const getting = endpoints.filter(({totals}) => (totals.share ?? 0) > 0);
+  if (getting.length === 0) return '';
+  if (served.length === 1 && getting.length === 1) return ', all to its only endpoint';
+  const isDecided = served.length > 0 && served.every(({totals}) => totals.deviation !== null);
+  if (isDecided) return `, spread over ${counted(served.length, 'endpoint')} as expected`;
+  return getting.length === 1
+    ? `, all to one of ${counted(served.length, 'endpoint')}`
+    : `, spread over ${counted(getting.length, 'endpoint')}`;
+}
+
+/** From here on chance does not explain a deviation, in standard deviations. */
+export function isOdd(deviation: number | null): boolean {
+  return Math.abs(deviation ?? 0) >= 4.5;
+}
+
+function leftOver({endpoints}: PortTraffic): readonly string[] {
+  return (['stale', 'terminating'] as const).flatMap(state => {
+    const those = endpoints.filter(endpoint => endpoint.state === state);
+    const open = those.reduce((sum, {totals}) => sum + (totals.openConnections ?? 0), 0);
+    if (open === 0) return [];
+    const what = state === 'stale' ? `${counted(those.length, 'address', 'addresses')} no longer serving` : `${those.length} terminating`;
+    return [`${numberText(open)} open to ${what}`];
+  });
+}
+
+function openText({openConnections}: PortTotals): readonly string[] {
+  return openConnections === null ? [] : [`${numberText(openConnections)} open`];
+}
+
+function manyPorts({ports, nodes, interval}: TrafficReport): string {
+  const sum = (value: (totals: PortTotals) => number | null): number | null => {
+    const known = ports.map(({totals}) => value(totals)).filter(one => one !== null);
+    return known.length === 0 ? null : known.reduce((total, one) => total + one, 0);
+  };
+  const measured = nodes.filter(({status}) => status === 'measured' || status === 'partial').length;
+  const where = measured === nodes.length ? counted(nodes.length, 'node') : `${measured} of ${counted(nodes.length, 'node')}`;
+  const rate = interval === null ? sum(({totalConnections}) => totalConnections) : sum(({newPerSecond}) => newPerSecond);
+  const open = sum(({openConnections}) => openConnections);
+  const amounts = [
+    ...(rate === null ? [] : [interval === null ? `${counted(rate, 'connection')} so far` : `${rateText(rate)} new connections/s`]),
+    ...(open === null ? [] : [`${numberText(open)} open`]),
+  ];
+  const odd = ports.filter(({endpoints}) => endpoints.some(isOddEndpoint)).map(portLabel);
+  const oddText = odd.length === 0 ? '' : `; look at ${odd.slice(0, 3).join(', ')}${odd.length > 3 ? ` and ${odd.length - 3} more` : ''}`;
+  return `${counted(ports.length, 'Service port')} on ${where}: ${amounts.length === 0 ? 'nothing was measured' : amounts.join(', ')}${oddText}`;
+}
+
+/** It is gone and still gets something, or it gets another share than its rules give it. */
+export function isOddEndpoint({state, totals}: EndpointTraffic): boolean {
+  const gets = (totals.newPerSecond ?? 0) > 0 || (totals.openConnections ?? 0) > 0;
+  return (state === 'stale' && gets) || isOdd(totals.deviation);
+}

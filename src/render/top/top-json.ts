@@ -1,0 +1,46 @@
+import type {CellTraffic, EndpointTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
+import {findingObject, schemaVersion, toJson} from '../json.ts';
+
+/** The JSON of `top`, as docs/top.schema.json describes it. */
+export function topJson({tool, interval, ports, nodes, findings}: TrafficReport): string {
+  return toJson({
+    ...{schemaVersion, tool, interval: interval === null ? null : rounded(interval)},
+    services: ports.map(portObject),
+    nodes: nodes.map(({name, status, reason, proxyMode, sources}) => ({name, status, reason, proxyMode, source: sources})),
+    findings: findings.map(findingObject),
+  });
+}
+
+function portObject({service, port, family, endpoints}: PortTraffic): object {
+  return {...service, port, family, endpoints: endpoints.map(endpointObject)};
+}
+
+function endpointObject({hostPort, pod, podNode, state, nodes}: EndpointTraffic): object {
+  return {
+    endpoint: hostPort,
+    ...(pod === null ? {} : {pod}),
+    ...(podNode === null ? {} : {podNode}),
+    state,
+    nodes: nodes.map(cellObject),
+  };
+}
+
+function cellObject({
+  node,
+  newConnections,
+  seconds,
+  totalConnections,
+  openConnections,
+  closingConnections,
+  expectedShare,
+}: CellTraffic): object {
+  const perSecond = newConnections === null || seconds === null || seconds <= 0 ? null : rounded(newConnections / seconds);
+  return {
+    ...{node, newConnections: perSecond, openConnections, closingConnections, totalConnections},
+    expectedShare: expectedShare === null ? null : Number(expectedShare.toFixed(9)),
+  };
+}
+
+function rounded(value: number): number {
+  return Number(value.toFixed(3));
+}

@@ -1,0 +1,147 @@
+import type {CellTraffic, EndpointTraffic, NodeTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
+import {pushTo} from '../../model/lists.ts';
+import {escapeText} from '../escape.ts';
+import type {RenderOptions} from '../renderer.ts';
+import {type Style, styleOf} from '../style.ts';
+import {findingTexts} from '../table/finding-text.ts';
+import {plainTable} from '../table/plain-table.ts';
+import {visibleLength, wrap} from '../wrap.ts';
+import {answerLine, isOdd, isOddEndpoint, portLabel, portSentence} from './answer-line.ts';
+import {numberText, rateText, shareText} from './number-text.ts';
+
+export interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet'> {
+  /** A row for each node too. */
+  readonly wide: boolean;
+}
+
+/** The answer, a table for each Service port, the odd ones first, what was found, and what was not measured and why. */
+export function topTable(report: TrafficReport, options: TopTableOptions): string {
+  const style = styleOf(options.color);
+  const {ports, interval} = report;
+  const quiet = ports.length > 1 ? ports.filter(isIdle) : [];
+  const shown = ports.filter(port => !quiet.includes(port));
+  const blocks = shown.flatMap(port => {
+    const table = portTable(port, {...options, isRate: interval !== null, style});
+    if (ports.length === 1) return ['', table];
+    return ['', ...wrap(`${style.bold(portLabel(port))}: ${portSentence(port, interval)}`, options.width, ''), table];
+  });
+  const findings = findingTexts(report.findings, {style, width: options.width, max: options.wide ? Infinity : 3});
+  return [
+    ...wrap(answerLine(report), options.width, '').map(line => style.bold(line)),
+    ...(options.quiet ? [] : blocks),
+    ...(quiet.length === 0 || options.quiet ? [] : ['', ...idleLines(quiet, options.width)]),
+    ...findings.flatMap(text => ['', text]),
+    ...notes(report.nodes, options.width, style),
+  ].join('\n');
+}
+
+/** No connections at all: neither new nor open. A Service without endpoints cannot have any. */
+function isIdle({totals, endpoints}: PortTraffic): boolean {
+  if (endpoints.length === 0) return true;
+  const none = (value: number | null): boolean => (value ?? 0) === 0;
+  const isMeasured = totals.newPerSecond !== null || totals.totalConnections !== null || totals.openConnections !== null;
+  return (
+    isMeasured && none(totals.newPerSecond ?? totals.totalConnections) && none(totals.openConnections) && !endpoints.some(isOddEndpoint)
+  );
+}
+
+function idleLines(ports: readonly PortTraffic[], width: number): readonly string[] {
+  const names = ports.slice(0, 10).map(portLabel).join(', ');
+  return wrap(`${names}${ports.length > 10 ? ` and ${ports.length - 10} more` : ''}`, width, 'no connections: ');
+}
+
+interface PortTableOptions extends TopTableOptions {
+  readonly isRate: boolean;
+  readonly style: Style;
+}
+
+function portTable(port: PortTraffic, options: PortTableOptions): string {
+  const {wide, isRate} = options;
+  const head = [
+    ...['ENDPOINT', 'POD', 'STATE'],
+    ...(wide ? ['NODE'] : []),
+    ...['EXPECTED', 'SHARE', isRate ? 'NEW/S' : 'TOTAL', 'OPEN', ...(wide ? ['CLOSING'] : [])].map(title => ({right: title})),
+  ];
+  const rows = port.endpoints.flatMap(endpoint => endpointRows(endpoint, port, options));
+  return fitted(head, rows, options);
+}
+
+type Cell = string | {readonly right: string};
+
+function endpointRows(
+  endpoint: EndpointTraffic,
+  {service, endpoints}: PortTraffic,
+  {wide, isRate, style}: PortTableOptions,
+): readonly (readonly Cell[])[] {
+  const {hostPort, pod, state, totals, nodes} = endpoint;
+  const own = pod?.startsWith(`${service.namespace}/`) ? pod.slice(service.namespace.length + 1) : pod;
+  const name = escapeText(own ?? (state === 'stale' ? 'none' : '-'));
+  const stateText = state === 'ready' ? state : state === 'stale' ? style.red(state) : style.yellow(state);
+  const share = isOdd(totals.deviation) ? style.yellow(shareText(totals.share)) : shareText(totals.share);
+  const count = isRate ? rateText(totals.newPerSecond) : numberText(totals.totalConnections);
+  const numbers = [shareText(totals.expectedShare), share, count, numberText(totals.openConnections)];
+  const first = [
+    hostPort,
+    name,
+    stateText,
+    ...(wide ? ['all'] : []),
+    ...right([...numbers, ...(wide ? [numberText(totals.closingConnections)] : [])]),
+  ];
+  if (!wide) return [first];
+  return [first, ...nodes.map(cell => ['', '', '', escapeText(cell.node), ...right(nodeNumbers(cell, {endpoints, isRate}))])];
+}
+
+function nodeNumbers(
+  cell: CellTraffic,
+  {endpoints, isRate}: {readonly endpoints: readonly EndpointTraffic[]; readonly isRate: boolean},
+): readonly string[] {
+  const count = ({newConnections, totalConnections}: CellTraffic): number | null => (isRate ? newConnections : totalConnections);
+  const ofNode = endpoints.flatMap(({nodes}) => nodes.filter(({node}) => node === cell.node).map(count));
+  const all = ofNode.some(one => one === null) ? null : ofNode.reduce<number>((sum, one) => sum + (one ?? 0), 0);
+  const own = count(cell);
+  const perSecond = own === null || cell.seconds === null || cell.seconds <= 0 ? null : own / cell.seconds;
+  return [
+    shareText(cell.expectedShare),
+    shareText(all === null || all === 0 || own === null ? null : own / all),
+    isRate ? rateText(perSecond) : numberText(own),
+    numberText(cell.openConnections),
+    numberText(cell.closingConnections),
+  ];
+}
+
+function right(texts: readonly string[]): readonly Cell[] {
+  return texts.map(text => ({right: text}));
+}
+
+/** Numbers stand at the right of their columns; names of pods are cut where the table would be too wide. */
+function fitted(head: readonly Cell[], rows: readonly (readonly Cell[])[], {width}: PortTableOptions): string {
+  const textOf = (cell: Cell | undefined): string => (cell === undefined ? '' : typeof cell === 'string' ? cell : cell.right);
+  const all = [head, ...rows];
+  const widths = head.map((_, column) => Math.max(...all.map(cells => visibleLength(textOf(cells[column])))));
+  const excess = widths.reduce((sum, one) => sum + one + 2, -2) - width;
+  const podWidth = Math.max((widths[podColumn] ?? 0) - Math.max(excess, 0), minPodWidth);
+  const line = (cells: readonly Cell[]): readonly string[] =>
+    cells.map((cell, column) => {
+      if (typeof cell !== 'string') return ' '.repeat((widths[column] ?? 0) - visibleLength(cell.right)) + cell.right;
+      return column === podColumn && cell.length > podWidth ? `${cell.slice(0, podWidth - 1)}…` : cell;
+    });
+  return plainTable(line(head), rows.map(line));
+}
+
+const podColumn = 1;
+const minPodWidth = 6;
+
+/** What was not measured, and why: the same reason once. */
+function notes(nodes: readonly NodeTraffic[], width: number, style: Style): readonly string[] {
+  const byReason = new Map<string, string[]>();
+  for (const {name, status, reason} of nodes) {
+    if (reason === undefined) continue;
+    const text = status === 'unread' ? `not read: ${reason}` : status === 'unsupported' ? `not counted: ${reason}` : reason;
+    pushTo(byReason, text, name);
+  }
+  const lines = [...byReason].flatMap(([text, names]) => {
+    const who = `${names.slice(0, 5).join(', ')}${names.length > 5 ? ` and ${names.length - 5} more nodes` : ''}`;
+    return wrap(escapeText(`${who}: ${text}`), Math.min(width, 120), '- ');
+  });
+  return lines.length === 0 ? [] : ['', style.dim('Not measured (-):'), ...lines];
+}

@@ -1,0 +1,108 @@
+import {conntrackCommand, conntrackFile, ipvsListCommand, ipvsTotalsCommand, natCommand} from '../../collect/node/counter-commands.ts';
+import {errorText} from '../../model/text/error-text.ts';
+import {CommandFailed, type NodeShell, type TakeOutput} from '../../collect/node/transport.ts';
+import type {Family} from '../../model/family.ts';
+import {ConntrackCounter, type ConntrackCounts} from '../../parse/conntrack-counts.ts';
+import {NatCounterReader, type NatCounters} from '../../parse/iptables/nat-counters.ts';
+import {type IpvsStats, parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
+import type {NodeSample} from '../../traffic/node-sample.ts';
+import type {NodeSurvey} from '../../traffic/node-survey.ts';
+import {wantedChains, wantedConnections} from '../../traffic/wanted-counters.ts';
+import type {Clock} from '../clock.ts';
+
+export interface SampleRun {
+  readonly shell: NodeShell;
+  readonly survey: NodeSurvey;
+  /** The programs that print the node's rules, by family. */
+  readonly programs: ReadonlyMap<Family, string>;
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+}
+
+/** Reads what a node has counted so far. Rejects when the node cannot be reached; what it does not have is missing in the sample, with the reason. */
+export async function readSample(run: SampleRun): Promise<NodeSample> {
+  const {survey, clock} = run;
+  const missing: Missing = {};
+  const families = [...new Set(survey.ports.map(({port}) => port.family))];
+  const began = clock.now();
+  let at = began;
+  // New connections are what the time counts for: it is that of the read that they come from.
+  const timed = async <T>(isSource: boolean, read: Promise<T>): Promise<T> => {
+    const result = await read;
+    if (isSource) at = (began + clock.now()) / 2;
+    return result;
+  };
+  const [nat, connections, ipvs] = await Promise.all([
+    timed(survey.mode === 'iptables', readNat(run, survey.mode === 'iptables' ? families : [], missing)),
+    timed(survey.mode === 'nftables', readConnections(run, families, missing)),
+    timed(survey.mode === 'ipvs', readIpvs(run, survey.mode === 'ipvs' ? [ipvsTotalsCommand, ipvsListCommand] : [], missing)),
+  ]);
+  return {at, nat, connections, ipvs, missing};
+}
+
+type Missing = {counters?: string; conntrack?: string; ipvs?: string};
+
+async function readNat(run: SampleRun, families: readonly Family[], missing: Missing): Promise<ReadonlyMap<Family, NatCounters>> {
+  const counters = new Map<Family, NatCounters>();
+  await Promise.all(
+    families.map(async family => {
+      const program = run.programs.get(family);
+      if (program === undefined) return;
+      const reader = new NatCounterReader(wantedChains(run.survey, family));
+      try {
+        await runInto(run, natCommand(program), part => reader.add(part));
+        counters.set(family, reader.result());
+      } catch (error) {
+        missing.counters = failed(error);
+      }
+    }),
+  );
+  return counters;
+}
+
+/** By the program, and where that is missing by the kernel's own file. */
+async function readConnections(run: SampleRun, families: readonly Family[], missing: Missing): Promise<ConntrackCounts | null> {
+  const options = wantedConnections(run.survey);
+  try {
+    const counter = new ConntrackCounter(options);
+    for (const family of families) await runInto(run, conntrackCommand(family === 'IPv4' ? 'ipv4' : 'ipv6'), part => counter.add(part));
+    return counter.result();
+  } catch (error) {
+    missing.conntrack = failed(error);
+    if (!(error instanceof CommandFailed && error.notFound)) return null;
+  }
+  try {
+    const counter = new ConntrackCounter(options);
+    await runInto(run, conntrackFile, part => counter.add(part));
+    delete missing.conntrack;
+    return counter.result();
+  } catch (error) {
+    failed(error);
+    missing.conntrack = 'the node has no conntrack program, and its kernel no /proc/net/nf_conntrack';
+    return null;
+  }
+}
+
+async function readIpvs(run: SampleRun, commands: readonly (readonly string[])[], missing: Missing): Promise<readonly IpvsStats[]> {
+  const read = commands.map(async argv => {
+    try {
+      return [parseIpvsadmStats((await run.shell.run(argv, run.signal)).toString('utf8'))];
+    } catch (error) {
+      missing.ipvs = failed(error);
+      return [];
+    }
+  });
+  return (await Promise.all(read)).flat();
+}
+
+/** A shell that cannot hand its output over gives it back. */
+async function runInto({shell, signal}: SampleRun, argv: readonly string[], take: TakeOutput): Promise<void> {
+  const rest = await shell.run(argv, signal, take);
+  if (rest.length > 0) take(rest);
+}
+
+/** The reason of a command that failed by itself. Whatever else went wrong is the connection: it is thrown on. */
+function failed(error: unknown): string {
+  if (error instanceof CommandFailed && (error.notFound || error.exitCode !== null)) return errorText(error);
+  throw error;
+}

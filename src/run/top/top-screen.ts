@@ -1,0 +1,87 @@
+import process from 'node:process';
+import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
+import {styleOf} from '../../render/style.ts';
+import {topTable} from '../../render/top/top-table.ts';
+import {visibleLength} from '../../render/wrap.ts';
+
+export interface TopScreenOptions {
+  readonly color: boolean;
+  readonly wide: boolean;
+  /** What is counted, in words; escaped. */
+  readonly what: string;
+  readonly stream?: NodeJS.WriteStream;
+}
+
+export interface TopScreen {
+  show(report: TrafficReport): void;
+  say(text: string): void;
+  close(): void;
+}
+
+/** A terminal that is drawn again in place, on its alternate screen, so that what was on it comes back however the process ends. */
+export function topScreen({color, wide, what, stream = process.stdout}: TopScreenOptions): TopScreen {
+  let report: TrafficReport | null = null;
+  let doing = '';
+  let open = true;
+  const draw = (): void => {
+    const size = {columns: stream.columns || 80, rows: stream.rows || 24};
+    const lines = screenLines({report, doing, what}, {...size, color, wide});
+    stream.write(`${home}${lines.map(line => line + toLineEnd).join('\n')}${toScreenEnd}`);
+  };
+  const close = (): void => {
+    if (!open) return;
+    open = false;
+    stream.off('resize', draw);
+    process.off('exit', close);
+    stream.write(leave);
+  };
+  stream.write(enter);
+  stream.on('resize', draw);
+  process.on('exit', close);
+  return {
+    show: next => {
+      report = next;
+      doing = '';
+      if (open) draw();
+    },
+    say: text => {
+      doing = text;
+      if (open && report === null) draw();
+    },
+    close,
+  };
+}
+
+interface ScreenState {
+  readonly report: TrafficReport | null;
+  readonly doing: string;
+  readonly what: string;
+}
+
+interface ScreenSize {
+  readonly columns: number;
+  readonly rows: number;
+  readonly color: boolean;
+  readonly wide: boolean;
+}
+
+/** The lines of a screen, cut to its size; how many are left out stands in the last. */
+export function screenLines({report, doing, what}: ScreenState, {columns, rows, color, wide}: ScreenSize): readonly string[] {
+  const style = styleOf(color);
+  const head = style.dim(cut(`${what}  q ends it`, columns - 1));
+  if (report === null) return [head, cut(`${doing}…`, columns - 1)];
+  const lines = [head, ...topTable(report, {color, width: columns - 1, quiet: false, wide}).split('\n')];
+  if (lines.length <= rows) return lines;
+  return [...lines.slice(0, rows - 1), style.dim(`… ${lines.length - rows + 1} more lines: a higher terminal, or --once, shows them`)];
+}
+
+function cut(text: string, columns: number): string {
+  return visibleLength(text) <= columns ? text : `${text.slice(0, columns - 1)}…`;
+}
+
+/** The alternate screen, with the cursor hidden; and back. */
+const enter = '\u001b[?1049h\u001b[?25l';
+const leave = '\u001b[?25h\u001b[?1049l';
+const home = '\u001b[H';
+const toLineEnd = '\u001b[K';
+const toScreenEnd = '\u001b[J';

@@ -1,0 +1,47 @@
+import type {NatCounters, PortCounters} from '../parse/iptables/nat-counters.ts';
+
+/**
+ * Why the counters of a Service port cannot be compared over two reads; null when they can. kube-proxy sets counters to 0 whenever it
+ * writes a chain: the chains of a changed Service in a partial sync, all chains in a full one. A chain that was written again may have
+ * counted more by the second read than it had at the first.
+ */
+export function whyNotComparable(before: NatCounters, after: NatCounters, key: string): string | null {
+  const [old, now] = [before.ports.get(key), after.ports.get(key)];
+  if (old === undefined || now === undefined) return old === now ? null : rewritten;
+  if (hasGoneBack(old.rules, now.rules) || !sameRules(old, now)) return rewritten;
+  if (!hasGoneBack(before.base, after.base)) return hasGoneBack(before.others, after.others) ? uncertain(before, after, old, now) : null;
+  return uncertain(before, after, old, now);
+}
+
+const rewritten = 'kube-proxy rewrote its chains between the reads, which sets their counters to 0';
+const undecided = 'kube-proxy wrote rules between the reads, and whether it reset these counters is not known';
+
+/** kube-proxy has written something. Counters of others that stand where they stood show that it was not everything. */
+function uncertain(before: NatCounters, after: NatCounters, old: PortCounters, now: PortCounters): string | null {
+  const grown = sum(now.rules) - sum(old.rules);
+  if (grown === 0 && sum(old.rules) > 0) return null;
+  if (!hasStood(before.others, after.others)) return undecided;
+  // Had they been reset, as many as before would have come again since, and more, at every rule.
+  return sum(old.rules) >= grown ? null : undecided;
+}
+
+/** A rule counts less than before. */
+function hasGoneBack(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): boolean {
+  return [...before].some(([rule, packets]) => (after.get(rule) ?? packets) < packets);
+}
+
+/** Rules that had counted enough stand where they stood: chance does not bring a counter from 0 back to where it was. */
+function hasStood(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): boolean {
+  const standing = [...before].reduce((total, [rule, packets]) => total + (after.get(rule) === packets ? packets : 0), 0);
+  return standing >= enough;
+}
+
+const enough = 20;
+
+function sameRules({rules: before}: PortCounters, {rules: after}: PortCounters): boolean {
+  return before.size === after.size && [...before.keys()].every(rule => after.has(rule));
+}
+
+function sum(counts: ReadonlyMap<string, number>): number {
+  return [...counts.values()].reduce((total, packets) => total + packets, 0);
+}

@@ -1,0 +1,41 @@
+import {parseAddress} from '../model/address.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import {serverKey} from '../model/virtual-server.ts';
+import {conntrackKey} from '../parse/conntrack-counts.ts';
+import type {NodeSurvey} from './node-survey.ts';
+
+/** The Service port that a tracked connection belongs to, by its original destination as conntrack and /proc print it. */
+export function conntrackDestinations({ports, addresses}: Pick<NodeSurvey, 'ports' | 'addresses'>): ReadonlyMap<string, string> {
+  const keys = new Map<string, string>();
+  for (const {key, port} of ports) {
+    for (const {address, port: number} of destinationsOf(port, addresses)) {
+      keys.set(conntrackKey(port.protocol, address, number), key);
+      if (port.family === 'IPv6') keys.set(conntrackKey(port.protocol, fullIPv6(address), number), key);
+    }
+  }
+  return keys;
+}
+
+/** The virtual servers of a Service port on a node with these addresses, by `serverKey`. */
+export function virtualServersOf(port: ServicePort, addresses: readonly string[]): readonly string[] {
+  return destinationsOf(port, addresses).map(({address, port: number}) => serverKey({protocol: port.protocol, address, port: number}));
+}
+
+interface Destination {
+  readonly address: string;
+  readonly port: number;
+}
+
+function destinationsOf(port: ServicePort, addresses: readonly string[]): readonly Destination[] {
+  const own = [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs].map(address => ({address, port: port.port}));
+  if (port.nodePort === 0) return own;
+  const ofFamily = addresses.filter(address => address.includes(':') === (port.family === 'IPv6'));
+  return [...own, ...ofFamily.map(address => ({address, port: port.nodePort}))];
+}
+
+/** As /proc prints it: no part left out. */
+function fullIPv6(address: string): string {
+  const value = parseAddress(address)?.value;
+  if (value === undefined) return address;
+  return value.toString(16).padStart(32, '0').match(/.{4}/g)?.join(':') ?? address;
+}

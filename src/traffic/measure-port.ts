@@ -1,0 +1,164 @@
+import type {CellTraffic} from '../model/traffic/traffic-report.ts';
+import type {EndpointConnections} from '../parse/conntrack-counts.ts';
+import type {IpvsStats, RealServerStats} from '../parse/ipvs/ipvsadm-stats.ts';
+import {whyNotComparable} from './chains-rewritten.ts';
+import {virtualServersOf} from './destinations.ts';
+import type {NodeSample} from './node-sample.ts';
+import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
+
+/** The two reads of a node; the first is null where there was one. */
+export interface Reads {
+  readonly before: NodeSample | null;
+  readonly after: NodeSample;
+}
+
+/** What one node says of one Service port, by `ip:port`. */
+export interface MeasuredPort {
+  readonly cells: ReadonlyMap<string, CellTraffic>;
+  /** Why the new connections are not known. */
+  readonly reason: string | null;
+}
+
+type Counts = Pick<CellTraffic, 'newConnections' | 'totalConnections'>;
+
+/** How the new connections of a port are counted: `of` an endpoint, for all `endpoints` that it names. */
+interface Counted {
+  readonly endpoints: Iterable<string>;
+  readonly of: (hostPort: string) => Counts;
+  readonly reason: string | null;
+}
+
+export function measurePort(survey: NodeSurvey, surveyed: SurveyedPort, reads: Reads): MeasuredPort {
+  const counted = countedBy(survey, surveyed, reads);
+  const open = openConnections(survey, surveyed, reads.after);
+  const names = new Set([...surveyed.set.endpoints.map(({hostPort}) => hostPort), ...(surveyed.shares?.keys() ?? [])]);
+  for (const name of [...counted.endpoints, ...open.endpoints]) names.add(name);
+  const seconds = reads.before === null ? null : (reads.after.at - reads.before.at) / 1000;
+  const cell = (hostPort: string): CellTraffic => ({
+    ...{node: survey.name, seconds, ...counted.of(hostPort), ...open.of(hostPort)},
+    expectedShare: surveyed.shares === null ? null : (surveyed.shares.get(hostPort) ?? 0),
+  });
+  return {cells: new Map([...names].map(name => [name, cell(name)])), reason: counted.reason};
+}
+
+const nothing: Counts = {newConnections: null, totalConnections: null};
+
+function countedBy(survey: NodeSurvey, surveyed: SurveyedPort, reads: Reads): Counted {
+  if (survey.mode === 'iptables') return byRules(surveyed, reads);
+  if (survey.mode === 'ipvs') return byVirtualServers(survey, surveyed, reads);
+  if (survey.mode === 'nftables') return byConntrack(surveyed, reads);
+  return {endpoints: [], of: () => nothing, reason: `nothing counts new connections in ${survey.mode ?? 'an unknown'} mode`};
+}
+
+function byRules({key, port}: SurveyedPort, {before, after}: Reads): Counted {
+  const now = after.nat.get(port.family);
+  if (now === undefined || !now.counted)
+    return {endpoints: [], of: () => nothing, reason: after.missing.counters ?? 'the rules were read without counters (iptables-save -c)'};
+  if (!now.complete) return {endpoints: [], of: () => nothing, reason: 'the table nat was not read to its end'};
+  const total = (hostPort: string): number => now.ports.get(key)?.endpoints.get(hostPort) ?? 0;
+  const endpoints = now.ports.get(key)?.endpoints.keys() ?? [];
+  const onlyTotal = (reason: string | null): Counted => ({
+    ...{endpoints, reason},
+    of: hostPort => ({newConnections: null, totalConnections: total(hostPort)}),
+  });
+  if (before === null) return onlyTotal(null);
+  const first = before.nat.get(port.family);
+  if (first === undefined || !first.counted || !first.complete)
+    return onlyTotal(before.missing.counters ?? 'the first read has no counters');
+  const reason = whyNotComparable(first, now, key);
+  if (reason !== null) return onlyTotal(reason);
+  const old = first.ports.get(key)?.endpoints;
+  return {
+    ...{endpoints, reason: null},
+    of: hostPort => ({newConnections: total(hostPort) - (old?.get(hostPort) ?? 0), totalConnections: total(hostPort)}),
+  };
+}
+
+function byVirtualServers(survey: NodeSurvey, {port}: SurveyedPort, {before, after}: Reads): Counted {
+  const keys = virtualServersOf(port, survey.addresses);
+  const now = realServers(after.ipvs, keys);
+  if (now === null) return {endpoints: [], of: () => nothing, reason: after.missing.ipvs ?? 'ipvsadm was not read'};
+  const old = before === null ? null : realServers(before.ipvs, keys);
+  const names = new Set([...now.values(), ...(old?.values() ?? [])].flatMap(reals => [...reals.keys()]));
+  const isReset = (name: string): boolean =>
+    [...(old ?? [])].some(([key, reals]) => (now.get(key)?.get(name)?.connections ?? -1) < (reals.get(name)?.connections ?? -1));
+  const total = (side: Servers, name: string): number =>
+    [...side.values()].reduce((sum, reals) => sum + (reals.get(name)?.connections ?? 0), 0);
+  const reset = old === null ? [] : [...names].filter(isReset);
+  const firstRead = before === null ? null : (before.missing.ipvs ?? 'the first read has no totals of ipvsadm');
+  return {
+    endpoints: names,
+    reason:
+      old === null ? firstRead : reset.length === 0 ? null : `IPVS counts from 0 again: ${reset.join(', ')} was removed or added again`,
+    of: name => ({
+      totalConnections: total(now, name),
+      newConnections: old === null || reset.includes(name) ? null : total(now, name) - total(old, name),
+    }),
+  };
+}
+
+type Servers = ReadonlyMap<string, ReadonlyMap<string, RealServerStats>>;
+
+/** The real servers of these virtual servers, where their totals were read. */
+function realServers(stats: readonly IpvsStats[], keys: readonly string[]): Servers | null {
+  const totals = stats.find(({servers}) =>
+    [...servers.values()].some(reals => [...reals.values()].some(({connections}) => connections !== null)),
+  );
+  return totals === undefined ? null : new Map(keys.flatMap(key => [[key, totals.servers.get(key) ?? new Map()] as const]));
+}
+
+/** Rules of nftables count nothing. An entry of a connection that has ended stays for a while, so two reads soon after each other see all. */
+function byConntrack({key}: SurveyedPort, {before, after}: Reads): Counted {
+  const none = (reason: string): Counted => ({endpoints: [], of: () => nothing, reason});
+  if (after.connections === null) return none(after.missing.conntrack ?? 'conntrack was not read');
+  if (before === null) return none('the rules of nftables mode count nothing: new connections take two reads of conntrack');
+  if (before.connections === null) return none(before.missing.conntrack ?? 'conntrack was not read');
+  if (after.at - before.at > maxGap)
+    return none(`the rules of nftables mode count nothing, and over more than ${maxGap / 1000} s conntrack forgets connections that ended`);
+  const [old, now] = [before.connections.ports.get(key), after.connections.ports.get(key)];
+  return {
+    endpoints: [],
+    reason: null,
+    of: hostPort => ({newConnections: newEntries(old?.endpoints.get(hostPort), now?.endpoints.get(hostPort)), totalConnections: null}),
+  };
+}
+
+/** The shortest time for which the kernel keeps an entry that has ended (`nf_conntrack_tcp_timeout_close`), in milliseconds. */
+const maxGap = 10_000;
+
+function newEntries(before: EndpointConnections | undefined, after: EndpointConnections | undefined): number | null {
+  if (after === undefined) return 0;
+  if (after.identities === null || before?.identities === null) return null;
+  const old = before?.identities ?? new Float64Array();
+  let at = 0;
+  let count = 0;
+  for (const identity of after.identities) {
+    while (at < old.length && (old[at] ?? 0) < identity) at++;
+    if (old[at] !== identity) count++;
+  }
+  return count;
+}
+
+type Open = Pick<CellTraffic, 'openConnections' | 'closingConnections'>;
+
+function openConnections(
+  survey: NodeSurvey,
+  {key, port}: SurveyedPort,
+  {connections, ipvs}: NodeSample,
+): {readonly endpoints: Iterable<string>; readonly of: (hostPort: string) => Open} {
+  if (connections !== null) {
+    const endpoints = connections.ports.get(key)?.endpoints;
+    const count = (hostPort: string): EndpointConnections | undefined => endpoints?.get(hostPort);
+    const of = (name: string): Open => ({openConnections: count(name)?.open ?? 0, closingConnections: count(name)?.closing ?? 0});
+    return {endpoints: endpoints?.keys() ?? [], of};
+  }
+  const listed = ipvs.find(({servers}) => [...servers.values()].some(reals => [...reals.values()].some(({open}) => open !== null)));
+  if (listed === undefined) return {endpoints: [], of: () => ({openConnections: null, closingConnections: null})};
+  const reals = virtualServersOf(port, survey.addresses).flatMap(server => [...(listed.servers.get(server) ?? [])]);
+  const sum = (name: string, what: 'open' | 'closing'): number =>
+    reals.reduce((total, [real, stats]) => total + (real === name ? (stats[what] ?? 0) : 0), 0);
+  return {
+    endpoints: reals.map(([name]) => name),
+    of: name => ({openConnections: sum(name, 'open'), closingConnections: sum(name, 'closing')}),
+  };
+}

@@ -1,0 +1,21 @@
+import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+
+/** What is known of a node before anything is counted on it: its mode, and what its rules give to whom. */
+export interface NodeSurvey {
+  readonly name: string;
+  readonly status: 'checked' | 'unread' | 'unsupported';
+  readonly reason?: string;
+  readonly mode: string | null;
+  /** The addresses that the node answers on: node ports. */
+  readonly addresses: readonly string[];
+  readonly ports: readonly SurveyedPort[];
+}
+
+export interface SurveyedPort extends PortEntry {
+  /** Of one Service port in one family, the same on every node. */
+  readonly key: string;
+  /** The part of new connections to the cluster IP that the node's rules give an endpoint, by `ip:port`; null where that is not known. */
+  readonly shares: ReadonlyMap<string, number> | null;
+  /** Each new connection is given to an endpoint by chance alone, whatever came before. */
+  readonly isRandom: boolean;
+}

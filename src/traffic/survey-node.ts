@@ -1,0 +1,48 @@
+import {type NodeSurroundings, diagnoseNode} from '../diagnosis/diagnose-node.ts';
+import {nodeFacts} from '../expect/node-facts.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import type {PortTrace} from '../model/service-trace.ts';
+import type {NodeDump} from '../model/snapshot.ts';
+import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
+
+/** What a node's rules give to whom. `options.trace` has to be set. */
+export function surveyNode(node: NodeDump, surroundings: NodeSurroundings): NodeSurvey {
+  const {report, proxy, traces} = diagnoseNode(node, surroundings);
+  const mode = report.proxyMode ?? null;
+  const asked = new Set(surroundings.services);
+  const entries = proxy === null ? [] : report.families.flatMap(family => surroundings.view.entries(family, proxy));
+  const ports = entries
+    .filter(({port}) => asked.has(port.object))
+    .map((entry): SurveyedPort => {
+      const isRandom = (mode === 'iptables' || mode === 'nftables') && entry.port.affinitySeconds === null;
+      return {...entry, key: portKey(entry.port), shares: sharesOf(entry.port, traces), isRandom};
+    });
+  const {addresses} = nodeFacts(node, surroundings.api);
+  return {
+    ...{name: node.name, status: report.status, mode, addresses, ports},
+    ...(report.reason === undefined ? {} : {reason: report.reason}),
+  };
+}
+
+/** A node that could not be read. */
+export function unreadSurvey(name: string, reason: string): NodeSurvey {
+  return {name, status: 'unread', reason, mode: null, addresses: [], ports: []};
+}
+
+function portKey({servicePortName, protocol, family}: ServicePort): string {
+  return `${servicePortName} ${protocol} ${family}`;
+}
+
+function sharesOf(port: ServicePort, traces: readonly PortTrace[]): SurveyedPort['shares'] {
+  const trace = traces.find(
+    ({family, service, port: {name, protocol, port: number}}) =>
+      family === port.family &&
+      service.namespace === port.namespace &&
+      service.name === port.service &&
+      name === port.portName &&
+      protocol === port.protocol &&
+      number === port.port,
+  );
+  const entry = trace?.entries.find(({entry: {kind}}) => kind === 'clusterIP');
+  return entry === undefined ? null : new Map(entry.endpoints.map(({hostPort, share}) => [hostPort, share]));
+}

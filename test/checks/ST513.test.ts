@@ -1,0 +1,31 @@
+import {expect, test} from 'vitest';
+import {trafficOf, webPort} from './traffic.ts';
+
+test('reports TCP connections that are open to an address that is no endpoint any more, with their number', () => {
+  const found = trafficOf(webPort(['10.244.1.4']), {'10.244.1.4': {openConnections: 9}, '10.244.1.9': {openConnections: 3}});
+  expect(found).toEqual([
+    {
+      ...{code: 'ST513', endpoint: '10.244.1.9:8080'},
+      message: 'shop/web:http: 3 TCP connections are still open to 10.244.1.9:8080, which is no endpoint of the Service',
+    },
+  ]);
+});
+
+test('says of a pod that is there that it is not ready, or no longer serves', () => {
+  const entry = webPort([
+    {address: '10.244.1.4', ready: false, serving: false},
+    {address: '10.244.1.5', ready: false, serving: false, terminating: true},
+  ]);
+  const found = trafficOf(entry, {'10.244.1.4': {openConnections: 1}, '10.244.1.5': {openConnections: 2}});
+  expect(found.map(({code, message}) => [code, message.split(', which ')[1]])).toEqual([
+    ['ST513', 'is not ready'],
+    ['ST513', 'terminates and no longer serves'],
+  ]);
+});
+
+test('connections to a terminating pod that still serves, and UDP flows, stay silent', () => {
+  const draining = webPort([{address: '10.244.1.4', ready: false, terminating: true}]);
+  expect(trafficOf(draining, {'10.244.1.4': {openConnections: 4}})).toEqual([]);
+  const udp = webPort(['10.244.1.4'], {ports: [{name: 'http', port: 80, protocol: 'UDP'}]});
+  expect(trafficOf(udp, {'10.244.1.9': {openConnections: 4}})).toEqual([]);
+});

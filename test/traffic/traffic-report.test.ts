@@ -1,0 +1,165 @@
+import {describe, expect, test} from 'vitest';
+import {trafficReport} from '../../src/traffic/traffic-report.ts';
+import {webPort} from '../checks/traffic.ts';
+import {type GivenSample, natTable, sampleOf, surveyOf, tracked} from './reads.ts';
+import type {NodeSurvey} from '../../src/traffic/node-survey.ts';
+
+const entry = webPort(['10.244.1.4', '10.244.1.5']);
+const survey = surveyOf(entry, {'10.244.1.4': 0.5, '10.244.1.5': 0.5});
+
+function report(before: GivenSample | null, after: GivenSample, of: NodeSurvey = survey) {
+  const read = {survey: of, before: before === null ? null : sampleOf(of, before), after: sampleOf(of, after)};
+  return trafficReport([read], {toolVersion: '1.0.0', isRate: before !== null});
+}
+
+/** New, total and open connections of each endpoint. */
+function cells({ports}: ReturnType<typeof report>) {
+  return Object.fromEntries(
+    (ports[0]?.endpoints ?? []).map(({hostPort, nodes}) => {
+      const [cell] = nodes;
+      return [
+        hostPort.replace('10.244.1.', '').replace(':8080', ''),
+        [cell?.newConnections, cell?.totalConnections, cell?.openConnections],
+      ];
+    }),
+  );
+}
+
+describe('in iptables mode', () => {
+  const conntrack = '';
+
+  test('new connections are the difference of two reads, and their rate is by the time between them', () => {
+    const found = report(
+      {at: 10, nat: natTable({4: 100, 5: 200}), conntrack},
+      {at: 14, nat: natTable({4: 140, 5: 220}, {base: 1060}), conntrack},
+    );
+    expect(cells(found)).toEqual({4: [40, 140, 0], 5: [20, 220, 0]});
+    expect(found.interval).toBe(4);
+    expect(found.ports[0]?.totals).toMatchObject({newPerSecond: 15, measuredNodes: 1, nodes: 1});
+    expect(found.nodes).toEqual([{name: 'k1', status: 'measured', proxyMode: 'iptables', sources: ['counters', 'conntrack']}]);
+  });
+
+  test('one read gives totals, and no rate', () => {
+    const found = report(null, {at: 10, nat: natTable({4: 100, 5: 200}), conntrack});
+    expect(cells(found)).toEqual({4: [null, 100, 0], 5: [null, 200, 0]});
+    expect({interval: found.interval, status: found.nodes[0]?.status}).toEqual({interval: null, status: 'measured'});
+  });
+
+  test.each([
+    ['counters that went back', natTable({4: 3, 5: 2}, {base: 5})],
+    ['one counter that went back while others grew past what they were', natTable({4: 130, 5: 199}, {base: 5})],
+    ['an endpoint that came', natTable({4: 140, 5: 220, 6: 10}, {base: 5})],
+    ['an endpoint that went', natTable({4: 340}, {base: 5})],
+  ])('%s give no rate, and it is said why', (_, nat) => {
+    const found = report({at: 10, nat: natTable({4: 100, 5: 200}), conntrack}, {at: 12, nat, conntrack});
+    for (const counts of Object.values(cells(found))) expect(counts[0]).toBeNull();
+    expect(found.ports[0]?.totals.newPerSecond).toBeNull();
+    expect(found.nodes[0]).toMatchObject({
+      status: 'partial',
+      reason: expect.stringContaining('kube-proxy rewrote its chains between the reads'),
+    });
+  });
+
+  test('a full sync resets counters that grew past what they were: base rules and other endpoints tell', () => {
+    // 3 and 2 were reset and are 60 and 50 now. All that is known of the time before the reset is lost.
+    const before = {at: 10, nat: natTable({4: 3, 5: 2}), conntrack};
+    const found = report(before, {at: 12, nat: natTable({4: 60, 5: 50}, {base: 120, other: 10}), conntrack});
+    expect(cells(found)).toEqual({4: [null, 60, 0], 5: [null, 50, 0]});
+    expect(found.nodes[0]?.reason).toContain('whether it reset these counters is not known');
+  });
+
+  test('a partial sync for other Services leaves the counters of this one: endpoints that nobody touched stand where they stood', () => {
+    const before = {at: 10, nat: natTable({4: 1000, 5: 2000}), conntrack};
+    const found = report(before, {at: 12, nat: natTable({4: 1060, 5: 2050}, {base: 7}), conntrack});
+    expect(cells(found)).toEqual({4: [60, 1060, 0], 5: [50, 2050, 0]});
+  });
+
+  test('a young port may have been reset in any sync: it is not measured then', () => {
+    const before = {at: 10, nat: natTable({4: 3, 5: 2}), conntrack};
+    const found = report(before, {at: 12, nat: natTable({4: 60, 5: 50}, {base: 7}), conntrack});
+    expect(cells(found)).toMatchObject({4: [null, 60, 0], 5: [null, 50, 0]});
+  });
+
+  test('what was not read is null, never 0, with the reason', () => {
+    const missing = {counters: 'iptables-save ended with exit code 4', conntrack: 'conntrack is not there'};
+    const found = report({at: 10, missing}, {at: 12, missing});
+    expect(cells(found)).toEqual({4: [null, null, null], 5: [null, null, null]});
+    expect(found.nodes[0]).toMatchObject({
+      ...{status: 'partial', sources: []},
+      reason: 'iptables-save ended with exit code 4; open connections: conntrack is not there',
+    });
+  });
+
+  test('open connections to an address that is no endpoint any more make a row of their own, the first', () => {
+    const nat = natTable({4: 100, 5: 200});
+    const found = report(
+      {at: 10, nat, conntrack: ''},
+      {at: 12, nat, conntrack: tracked(1, '9') + tracked(2, '4') + tracked(3, '9', 'TIME_WAIT')},
+    );
+    expect(found.ports[0]?.endpoints.map(({hostPort, state, pod}) => [hostPort, state, pod])).toEqual([
+      ['10.244.1.9:8080', 'stale', null],
+      ['10.244.1.4:8080', 'ready', 'shop/web-4'],
+      ['10.244.1.5:8080', 'ready', 'shop/web-5'],
+    ]);
+    expect(found.findings.map(({code, severity, endpoint}) => [code, severity, endpoint])).toEqual([['ST513', 'info', '10.244.1.9:8080']]);
+  });
+});
+
+describe('in nftables mode', () => {
+  const nft = surveyOf(entry, {'10.244.1.4': 0.5, '10.244.1.5': 0.5}, {mode: 'nftables'});
+
+  test('new connections are entries of conntrack that were not there before, also those that have ended since', () => {
+    const before = {at: 10, conntrack: tracked(1, '4') + tracked(2, '5')};
+    const after = {at: 12, conntrack: tracked(1, '4') + tracked(3, '4', 'TIME_WAIT') + tracked(4, '5') + tracked(5, '5', 'CLOSE')};
+    const found = report(before, after, nft);
+    expect(cells(found)).toEqual({4: [1, null, 1], 5: [2, null, 1]});
+    expect(found.nodes).toEqual([{name: 'k1', status: 'measured', proxyMode: 'nftables', sources: ['conntrack']}]);
+  });
+
+  test('over a time in which conntrack forgets there is no rate, and one read gives no totals', () => {
+    const long = report({at: 10, conntrack: ''}, {at: 21, conntrack: tracked(3, '4')}, nft);
+    expect(cells(long)['4']).toEqual([null, null, 1]);
+    expect(long.nodes[0]?.reason).toContain('over more than 10 s conntrack forgets');
+    const once = report(null, {at: 10, conntrack: tracked(3, '4')}, nft);
+    expect(cells(once)['4']).toEqual([null, null, 1]);
+    expect(once.nodes[0]?.status).toBe('partial');
+  });
+});
+
+describe('in IPVS mode', () => {
+  const ipvs = surveyOf(entry, {'10.244.1.4': 0.5, '10.244.1.5': 0.5}, {mode: 'ipvs'});
+  const totals = (four: number, five: number) => `Prot LocalAddress:Port               Conns   InPkts  OutPkts  InBytes OutBytes
+TCP  10.96.1.1:80                       ${four + five}      0      0    0    0
+  -> 10.244.1.4:8080                    ${four}      0      0    0    0
+  -> 10.244.1.5:8080                    ${five}      0      0    0    0
+`;
+  const listing = `Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn
+TCP  10.96.1.1:80 rr
+  -> 10.244.1.4:8080              Masq    1      12         3
+  -> 10.244.1.5:8080              Masq    1      2          0
+`;
+
+  test('IPVS counts new connections, and open ones where conntrack was not read', () => {
+    const found = report({at: 10, ipvs: [totals(5, 6)]}, {at: 12, ipvs: [totals(9, 9), listing]}, ipvs);
+    expect(cells(found)).toEqual({4: [4, 9, 12], 5: [3, 9, 2]});
+  });
+
+  test('a real server that was removed and added again counts from 0: it has no rate', () => {
+    const found = report({at: 10, ipvs: [totals(50, 60)]}, {at: 12, ipvs: [totals(9, 70), listing]}, ipvs);
+    expect(cells(found)).toEqual({4: [null, 9, 12], 5: [10, 70, 2]});
+    expect(found.nodes[0]?.reason).toContain('10.244.1.4:8080 was removed or added again');
+  });
+});
+
+test('a node that could not be read is named with the reason, and the others are counted', () => {
+  const nat = natTable({4: 1, 5: 1});
+  const gone: NodeSurvey = {name: 'k2', status: 'unread', reason: 'no answer within 60 s', mode: null, addresses: [], ports: []};
+  const read = {survey, before: sampleOf(survey, {at: 0, nat, conntrack: ''}), after: sampleOf(survey, {at: 2, nat, conntrack: ''})};
+  const found = trafficReport([{survey: gone, before: null, after: null}, read], {toolVersion: '1.0.0', isRate: true});
+  expect(found.nodes.map(({name, status, reason}) => [name, status, reason])).toEqual([
+    ['k1', 'measured', undefined],
+    ['k2', 'unread', 'no answer within 60 s'],
+  ]);
+  expect(found.ports[0]?.totals).toMatchObject({newPerSecond: 0, measuredNodes: 1, nodes: 2});
+});
