@@ -1,6 +1,6 @@
 import {existsSync, globSync, mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
-import {dirname, join} from 'node:path';
+import {basename, dirname, join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {create} from 'tar';
@@ -43,6 +43,12 @@ function anchorsOf(page: string): readonly string[] {
       .replaceAll(' ', '-'),
   );
 }
+
+test('the table of docs/architecture.md has every folder of src', () => {
+  const folders = globSync('src/*/', {cwd: root}).map(path => basename(path));
+  const rows = [...readPage('docs/architecture.md').matchAll(/^\| `(\w+)` \| .* \| .*\|$/gm)].map(([, name = '']) => name);
+  expect(rows.toSorted()).toEqual(folders.toSorted());
+});
 
 describe('paths in the text', () => {
   // Where a page says so, paths are relative to src.
