@@ -1,12 +1,14 @@
 import {mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
-import {join} from 'node:path';
+import {basename, join} from 'node:path';
+import type {Metafile} from 'esbuild';
 import process from 'node:process';
 import {execa} from 'execa';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, onTestFinished, test} from 'vitest';
 import {commandModules} from '../../src/cli/command-modules.ts';
 import {commandManifest} from '../../tools/manifest.ts';
+import {bundledPackages} from '../../tools/release/bundled-packages.ts';
 import {capturePath} from '../fixtures.ts';
 import {startSocksProxy} from '../collect/kube/proxies.ts';
 import type {ApiServer} from '../stand-in/api-server.ts';
@@ -64,6 +66,20 @@ describe('a command loads only the packages that it uses', () => {
     const {builtins} = await loadedBy('run.js', ['check', '-A', '--no-progress'], {KUBECONFIG: server.kubeconfig});
     expect(builtins).toContain('http');
     expect([...builtins].filter(name => name.includes('undici'))).toEqual([]);
+  });
+
+  test('of client-node the bundle holds the connection and the exec stream: no model, no typed API, no proxy agent', () => {
+    const {outputs} = JSON.parse(readFileSync(join(root, 'dist/metafile.json'), 'utf8')) as Metafile;
+    const bytes = new Map<string, number>();
+    for (const {inputs} of Object.values(outputs))
+      for (const [path, {bytesInOutput}] of Object.entries(inputs))
+        if (path.includes('/client-node/') && bytesInOutput > 0)
+          bytes.set(basename(path), bytesInOutput + (bytes.get(basename(path)) ?? 0));
+    const logins = ['azure_auth.js', 'exec_auth.js', 'file_auth.js', 'gcp_auth.js', 'oidc_auth.js'];
+    expect([...bytes.keys()].sort()).toEqual([...logins, 'config.js', 'config_types.js', 'package.json', 'web-socket-handler.js'].sort());
+    expect([...bytes.values()].reduce((sum, size) => sum + size, 0)).toBeLessThan(60_000);
+    const names = bundledPackages().map(folder => folder.replace(/.*node_modules\//, ''));
+    for (const left of ['undici', 'openid-client', 'jsonpath-plus', 'hpagent', 'socks-proxy-agent']) expect(names).not.toContain(left);
   });
 
   test('what connects through a SOCKS proxy is loaded for such a proxy alone, and works as it is bundled', async () => {

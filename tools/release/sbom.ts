@@ -1,27 +1,56 @@
 import {createHash} from 'node:crypto';
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
 import packageJson from '../../package.json' with {type: 'json'};
+import {bundledPackages} from './bundled-packages.ts';
 import {bunVersion} from './platforms.ts';
 import {root, run} from './run.ts';
 
 interface Bom {
   serialNumber?: string;
   metadata: {timestamp?: string; component?: object};
-  components: {name: string}[];
+  components: Component[];
+  dependencies: {ref: string; dependsOn?: string[]}[];
 }
 
-/** What the release is made of, in CycloneDX: npm's account of the dependencies, and the Bun of the executables. */
+interface Component {
+  readonly name: string;
+  readonly version: string;
+}
+
+/**
+ * What the release is made of, in CycloneDX: of npm's account of the dependencies those that went into the bundle, and the Bun of the
+ * executables. client-node depends on much that is not part of the program. dist/ must have been built.
+ */
 export function sbom(time: Date): string {
-  const bom = JSON.parse(run('npm', ['sbom', '--sbom-format', 'cyclonedx', '--omit', 'dev', '--package-lock-only'], root)) as Bom;
+  const bom = JSON.parse(run('npm', ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only'], root)) as Bom;
   const bun = {
     ...{'bom-ref': `bun@${bunVersion}`, type: 'application', name: 'bun', version: bunVersion, scope: 'optional'},
     ...{description: 'the runtime in the executables', purl: `pkg:npm/bun@${bunVersion}`, licenses: [{license: {id: 'MIT'}}]},
   };
-  const components = [...bom.components, bun].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+  const isBundled = bundled();
+  const components = [...bom.components.filter(({name, version}) => isBundled(name, version)), bun].sort((a, b) =>
+    a.name < b.name ? -1 : a.name > b.name ? 1 : 0,
+  );
   const {name, version} = packageJson;
+  const known = new Set(components.map(({name, version}) => `${name}@${version}`)).add(`${name}@${version}`);
+  const dependencies = bom.dependencies
+    .filter(({ref}) => known.has(ref))
+    .map(({ref, dependsOn = []}) => ({ref, dependsOn: dependsOn.filter(other => known.has(other))}));
   // npm gives it the name of the folder.
   const component = {...bom.metadata.component, type: 'application', name, purl: `pkg:npm/${name}@${version}`};
   const metadata = {...bom.metadata, component, timestamp: time.toISOString()};
-  return `${JSON.stringify({...bom, serialNumber: serialNumber(components), metadata, components}, null, 2)}\n`;
+  return `${JSON.stringify({...bom, serialNumber: serialNumber(components), metadata, components, dependencies}, null, 2)}\n`;
+}
+
+function bundled(): (name: string, version: string) => boolean {
+  const packages = new Set(
+    bundledPackages().map(folder => {
+      const {name, version} = JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')) as Component;
+      return `${name}@${version}`;
+    }),
+  );
+  return (name, version) => packages.has(`${name}@${version}`);
 }
 
 /** A UUID (version 5 in form) of what is listed, where npm makes up another one each time. */

@@ -1,14 +1,12 @@
 import {existsSync, globSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
-import type {Metafile} from 'esbuild';
+import {bundledPackages} from './bundled-packages.ts';
 import {bunVersion} from './platforms.ts';
 import {root} from './run.ts';
 
 /** The licences of all packages that went into the bundle, as they ask for. dist/ must have been built. */
 export function thirdPartyLicenses(): string {
-  const {inputs} = JSON.parse(readFileSync(join(root, 'dist/metafile.json'), 'utf8')) as Metafile;
-  const folders = new Set(Object.keys(inputs).flatMap(path => /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(path) ?? []));
-  return [introduction, ...[...folders].sort().map(licenseOf)].join(`\n\n${'-'.repeat(80)}\n\n`);
+  return [introduction, ...bundledPackages().map(licenseOf)].join(`\n\n${'-'.repeat(80)}\n\n`);
 }
 
 const introduction = `svc-trace is licensed under the Apache License 2.0 (LICENSE). It contains the packages below.

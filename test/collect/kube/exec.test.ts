@@ -192,7 +192,7 @@ describe('a stream that does not open', () => {
   });
 });
 
-describe('a stream that is not as it should be', () => {
+describe('an invalid stream', () => {
   const status = (value: unknown) =>
     Buffer.concat([Buffer.from([3]), Buffer.from(typeof value === 'string' ? value : JSON.stringify(value))]);
   const success = status({metadata: {}, status: 'Success'});
