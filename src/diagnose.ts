@@ -16,9 +16,9 @@ export function diagnose(snapshot: Snapshot, options: DiagnoseOptions): Report {
 }
 
 /** Nodes of the API that the snapshot has no dump of. In a bundle that holds no node at all, none is expected. */
-function missingNodes({nodes, api}: Snapshot): readonly string[] {
+function missingNodes({nodes, api, chosenNodes}: Snapshot): readonly string[] {
   const read = new Set(nodes.map(({name}) => name));
-  if (read.size === 0) return [];
+  if (read.size === 0 || chosenNodes) return [];
   return (api.nodes ?? []).map(({metadata}) => metadata.name).filter(name => !read.has(name));
 }
 

@@ -163,7 +163,7 @@ describe('commands in the pages', () => {
       const named = [...formats.matchAll(/`(\w+)`/g)].map(([, name]) => name);
       const {stdout} = await run(`${command} --help`);
       // Help wraps the list.
-      expect(stdout.replace(/\s+/g, '')).toContain(`<options:${named.join('|')}>`);
+      expect(stdout.replace(/\s+/g, '')).toContain(`outputformat:${named.join(',')}(default`);
     }
   });
 });

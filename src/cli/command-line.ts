@@ -28,8 +28,15 @@ export function withCommand(argv: readonly string[], commands: readonly string[]
   if (at === undefined) return asksForHelp(argv) ? [...argv] : ['trace', ...argv];
   const word = argv[at] ?? '';
   const others = argv.toSpliced(at, 1);
-  if (word === 'help') return withCommand([...others, '--help'], commands, flagsWithValue);
+  if (word === 'help')
+    return namesNoCommand(others, commands, flagsWithValue) ? [...argv] : withCommand([...others, '--help'], commands, flagsWithValue);
   return commands.includes(word) ? [word, ...others] : ['trace', ...argv];
+}
+
+/** `help WORD` with a word that is no command: the caller reports it. */
+function namesNoCommand(words: readonly string[], commands: readonly string[], flagsWithValue: readonly string[]): boolean {
+  const at = firstWord(words, flagsWithValue);
+  return at !== undefined && !commands.includes(words[at] ?? '');
 }
 
 /** The word that stands where a command would, when it is none and so was taken for a Service; null when there is no such word. */

@@ -1,7 +1,10 @@
 import {fileURLToPath} from 'node:url';
-import {handle, run, settings} from '@oclif/core';
+import {Errors, handle, run, settings} from '@oclif/core';
 import {valueFlags, withCommand, wordForCommand} from './command-line.ts';
-import {meantCommand, shortError} from './short-error.ts';
+import {shortError} from './short-error.ts';
+import {showHelp} from './help/show-help.ts';
+import {closest} from '../run/scope/closest.ts';
+import {escapeText} from '../render/escape.ts';
 import {commandModules} from './command-modules.ts';
 import {oclifOptions} from './oclif-options.ts';
 
@@ -17,16 +20,32 @@ export async function main(argv: readonly string[], url: string): Promise<void> 
     // Node.js runs the sources as they are; oclif must not look for something that compiles them.
     settings.enableAutoTranspile = false;
     const args = withCommand(argv, commands, valueFlags);
+    const root = fileURLToPath(new URL('..', url));
+    if (await showHelp(args, {root, bin})) return;
+    if (argv[0] === 'help' && argv.length > 1) throw unknownCommand(argv[1] ?? '', commands);
     // oclif looks here for the command at hand.
     process.argv.splice(2, Infinity, ...args);
-    await run(args, await oclifOptions(fileURLToPath(new URL('..', url))));
+    await run(args, await oclifOptions(root));
     await flush();
   } catch (error) {
     // oclif ends the process, and what a pipe has not taken yet would be lost.
     await flush();
+    if (!isWrongUse(error)) return handle(withExitCode(error));
     const word = wordForCommand(argv, commands, valueFlags);
-    await handle(meantCommand(shortError(withExitCode(error)), {word, commands}));
+    process.stderr.write(`${shortError(error, {word, commands, bin})}\n`);
+    process.exit(error.oclif.exit);
   }
+}
+
+const bin = 'kubectl svc-trace';
+
+/** An error with a message for the user; the end of a command with an exit code is none. */
+function isWrongUse(error: unknown): error is Error & {readonly oclif: {readonly exit: number}} {
+  return error instanceof Errors.CLIError && !(error instanceof Errors.ExitError) && error.oclif.exit !== undefined;
+}
+
+function unknownCommand(word: string, commands: readonly string[]): Error {
+  return new Errors.CLIError(`unknown command "${escapeText(word)}"`, {exit: 2, suggestions: [...closest(word, commands)]});
 }
 
 /** Resolves when stdout has taken everything written so far, or is gone: a reader that has seen enough (`| head`) is no error. */

@@ -2,28 +2,71 @@ import {closest} from '../run/scope/closest.ts';
 
 /** What oclif's parser adds to an error about a flag or an argument. */
 interface ParseError extends Error {
-  /** Set, oclif prints the whole help after the error, which pushes the error off the screen. */
-  showHelp?: boolean;
-  suggestions?: readonly string[];
+  readonly suggestions?: readonly string[];
   /** Flags that do not exist. */
   readonly flags?: readonly string[];
   readonly oclif?: {readonly exit?: number};
   readonly parse?: {readonly input?: {readonly flags?: Readonly<Record<string, unknown>>}};
 }
 
-/** An error about flags without the whole help behind it, and with the flags that may have been meant. */
-export function shortError(error: ParseError): Error {
-  if (error.showHelp === undefined) return error;
-  error.showHelp = false;
-  const known = Object.keys(error.parse?.input?.flags ?? {}).map(name => `--${name}`);
-  const meant = (error.flags ?? []).flatMap(flag => closest(flag.replace(/=.*/s, ''), known));
-  if (meant.length > 0) error.suggestions = meant;
-  return error;
+/** The words of the command line that help to say what was meant. */
+export interface GivenWords {
+  /** The word that stands where a command would and was taken for a Service; null when a command was given. */
+  readonly word: string | null;
+  readonly commands: readonly string[];
+  readonly bin: string;
 }
 
-/** Wrong use that begins with a word taken for a Service: it may be a command that was mistyped. `word` is null when a command was given. */
-export function meantCommand(error: Error, {word, commands}: {readonly word: string | null; readonly commands: readonly string[]}): Error {
-  const {oclif, suggestions = []} = error as ParseError;
-  const meant = word === null || oclif?.exit !== 2 ? [] : closest(word, commands).map(name => `the command "${name}"`);
-  return meant.length === 0 ? error : Object.assign(error, {suggestions: [...suggestions, ...meant.slice(0, 1)]});
+/** An error of wrong use in one or two lines: what is wrong, and what may have been meant. */
+export function shortError(error: ParseError, given: GivenWords): string {
+  const command = meantCommand(error, given);
+  if (command !== null && given.word !== null)
+    return `Error: unknown command or Service "${given.word}". Did you mean \`${given.bin} ${command}\`?`;
+  const known = Object.keys(error.parse?.input?.flags ?? {}).map(name => `--${name}`);
+  const meant = (error.flags ?? []).flatMap(flag => closest(flag.replace(/=.*/s, ''), known));
+  const suggestions = meant.length > 0 ? meant : (error.suggestions ?? []);
+  const hint = suggestions.length === 0 ? '' : `${/[.?]$/.test(error.message) ? '' : '.'} Did you mean ${suggestions.join(', ')}?`;
+  return `Error: ${plainMessage(error.message)}${hint}`;
+}
+
+/** The command that a mistyped first word may have been; null where nothing is near. */
+export function meantCommand(error: Error, {word, commands}: Pick<GivenWords, 'word' | 'commands'>): string | null {
+  const {oclif} = error as ParseError;
+  return word === null || oclif?.exit !== 2 ? null : (closest(word, commands)[0] ?? null);
+}
+
+/** The parser's messages in plain words. */
+function plainMessage(message: string): string {
+  const text = message
+    .replace(/\n?See more help with --help\s*$/, '')
+    .replace(/\n\nNote: [\s\S]*$/, '')
+    .replace(/^The following errors? occurred:\s*/, '')
+    .trim();
+  for (const [pattern, plain] of rephrased) if (pattern.test(text)) return text.replace(pattern, plain);
+  return text;
+}
+
+const rephrased: readonly (readonly [pattern: RegExp, plain: (...parts: string[]) => string])[] = [
+  [/^Nonexistent flags?: ([\s\S]*)$/, (_, flags = '') => `unknown flag ${flags.trim()}`],
+  [/^Parsing (--\S+)\s+Expected an? (.*?) but received: ?([\s\S]*)$/, (_, flag, kind, value) => `${flag}: "${value}" is not an ${kind}`],
+  [/^Parsing (--\S+)\s+([\s\S]*)$/, (_, flag, reason) => `${flag}: ${reason}`],
+  [/^Expected (--[\w-]+)=([\s\S]*) to be one of: ([\s\S]*)$/, (_, flag, value, options) => `${flag}: "${value}" must be one of ${options}`],
+  [/^Expected ([\s\S]*) to be one of: ([\s\S]*)$/, (_, value, options) => `"${value}" must be one of ${options}`],
+  [/^Flag (--\S+) expects[\s\S]*$/, (_, flag) => `${flag} needs a value`],
+  [/^Flag (--\S+) can only be specified once$/, (_, flag) => `${flag} can be given only once`],
+  [/^Missing \d+ required args?:\s*\n?([\s\S]*)$/, (_, list = '') => `missing argument: ${firstWords(list)}`],
+  [/^Unexpected arguments?: ([\s\S]*)$/, (_, list = '') => `unexpected argument: ${list.trim().replace(/\s+/g, ', ')}`],
+  [
+    /^(?:Missing required flag \S+\s*)+$/,
+    (all = '') => `missing flag: ${[...all.matchAll(/flag (\S+)/g)].map(([, name]) => `--${name}`).join(', ')}`,
+  ],
+];
+
+/** The names of a list of arguments with their descriptions. */
+function firstWords(list: string): string {
+  return list
+    .split('\n')
+    .map(line => line.trim().split(/\s/, 1)[0]?.toUpperCase() ?? '')
+    .filter(name => name !== '')
+    .join(', ');
 }

@@ -11,6 +11,8 @@ export interface Snapshot {
   readonly problems: readonly Problem[];
   /** Nodes that were to be read and could not be, as far as that is known. */
   readonly unread?: readonly UnreadNode[];
+  /** Only the nodes that are here or unread were asked for: the others of the cluster are not missing. */
+  readonly chosenNodes?: boolean;
   /** When it was taken (RFC 3339), where that is known. */
   readonly takenAt?: string;
 }

@@ -18,9 +18,10 @@ export function shouldBe({mark, share, expectedShare}: EndpointTrace): string {
 }
 
 /** How a path ends that reaches no endpoint. Not escaped. */
-export function endText({verdict, reason}: NonNullable<EntryTrace['end']>): string {
+export function endText({verdict, reason}: NonNullable<EntryTrace['end']>, mark: EntryTrace['mark']): string {
   const words = {
-    rejected: 'refused (REJECT)',
+    // kube-proxy itself rejects only where a Service has no endpoints.
+    rejected: mark === 'ok' ? 'refused (no endpoints)' : 'refused (REJECT)',
     dropped: 'dropped (DROP)',
     undecided: `undetermined: ${reason ?? ''}`,
     passed: 'not rewritten: no rule matches',

@@ -43,9 +43,9 @@ describe('help', () => {
   test.each([
     ['help', '--help'],
     ['help check', 'check --help'],
-    ['help web', 'trace web --help'],
+    ['help web', 'help web'],
     ['-n shop help check', 'check -n shop --help'],
-    ['help help', '--help --help'],
+    ['help help', 'help help'],
   ])('as a word asks for --help: %s', (line, expected) => expect(rewrite(line)).toBe(expected));
 
   test.each(['--help', '-h', '-n shop --help'])('without a command is that of the whole: %s', line => expect(rewrite(line)).toBe(line));

@@ -1,6 +1,6 @@
-import {Args, Command, Errors} from '@oclif/core';
+import {Args, Command} from '@oclif/core';
 import {checks} from '../../checks/index.ts';
-import {closest} from '../../run/scope/closest.ts';
+import {findingCode} from '../../run/options/evaluation-options.ts';
 import {packageFile} from '../package-file.ts';
 
 export default class Explain extends Command {
@@ -18,10 +18,7 @@ export default class Explain extends Command {
         process.stdout.write(`${code}  ${name.padEnd(width)}  ${severity.padEnd(7)}  ${summary}\n`);
       return;
     }
-    const code = args.code.toUpperCase();
-    const known = checks.map(check => check.code as string);
-    if (!known.includes(code))
-      throw new Errors.CLIError(`there is no finding code ${args.code}`, {exit: 2, suggestions: [...closest(code, known)]});
+    const code = findingCode(args.code);
     process.stdout.write(packageFile(`docs/checks/${code}.md`));
   }
 }

@@ -1,4 +1,4 @@
-import {Args, Flags} from '@oclif/core';
+import {Args, Errors, Flags} from '@oclif/core';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {exitCode, type FailOn} from '../../run/exit-code.ts';
 import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
@@ -17,7 +17,7 @@ export default class Trace extends BaseCommand {
   ];
   static override strict = false;
   static override args = {
-    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: true, ignoreStdin: true}),
+    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
   };
   static override flags = {
     ...scopeFlags,
@@ -38,6 +38,8 @@ export default class Trace extends BaseCommand {
 
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(Trace);
+    if (argv.length === 0 && flags.selector === undefined)
+      throw new Errors.CLIError('name a Service (svc-trace trace NAME) or a selector (-l app=web)', {exit: 2});
     const known = this.baseline(flags.baseline);
     const options = {toolVersion: this.config.version, known, trace: true};
     const report = await this.report(flags, argv as string[], options);

@@ -24,6 +24,7 @@ export const sourceFlags = {
     helpValue: 'NODE',
     multiple: true,
     multipleNonGreedy: true,
+    delimiter: ',',
     helpGroup: 'NODES',
   }),
   'node-selector': Flags.string({description: 'check nodes with these labels only', helpValue: 'SELECTOR', helpGroup: 'NODES'}),

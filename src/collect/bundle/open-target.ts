@@ -22,9 +22,13 @@ export async function openTarget(path: string): Promise<BundleTarget> {
   }
 }
 
+const otherArchive = /\.(?:zip|tar|gz|bz2|xz|zst|7z|rar|tbz2?|txz|json)$/i;
+
 function refuseExisting(path: string, isArchive: boolean): void {
   if (path === '-')
     throw new UnwritableTarget('a bundle cannot be written to standard output: name a directory, or a file that ends in .tgz');
+  if (!isArchive && otherArchive.test(path))
+    throw new UnwritableTarget(`${path}: a bundle is a directory or a .tgz archive. Name a file that ends in .tgz`);
   if (!existsSync(path)) return;
   if (isArchive || !statSync(path).isDirectory()) throw new UnwritableTarget(`${path} is there already: remove it or choose another name`);
   if (readdirSync(path).length > 0) throw new UnwritableTarget(`the directory ${path} is not empty: remove it or choose another name`);

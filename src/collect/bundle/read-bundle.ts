@@ -81,6 +81,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     nodes: nodes.filter(({name}) => !unread.some(node => node.name === name)),
     ...(unread.length === 0 ? {} : {unread}),
     ...(takenAt === undefined ? {} : {takenAt}),
+    ...(record.chosenNodes ? {chosenNodes: true as const} : {}),
   };
 }
 

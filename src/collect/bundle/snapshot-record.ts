@@ -8,8 +8,14 @@ export interface SnapshotRecord {
   /** The context and the server, or the bundle that it was made of; null when that was redacted. */
   readonly origin: string | null;
   readonly redacted: boolean;
-  /** What of the API was read only in part: see `ApiObjects`. Left out when nothing was. */
-  readonly scope?: {readonly namespaces?: readonly string[]; readonly podsOf?: readonly string[]; readonly unsure?: readonly string[]};
+  /** What was read only in part, of the API as in `ApiObjects`. Left out when all was. */
+  readonly scope?: {
+    readonly namespaces?: readonly string[];
+    readonly podsOf?: readonly string[];
+    readonly unsure?: readonly string[];
+    /** Only the nodes listed below were asked for: the others are not missing. */
+    readonly chosenNodes?: true;
+  };
   /** All nodes that were to be read, by name. */
   readonly nodes: Readonly<Record<string, NodeRecord>>;
   readonly problems: readonly Problem[];
@@ -37,6 +43,8 @@ export interface ReadRecord {
   readonly unread: readonly UnreadNode[];
   readonly problems: readonly Problem[];
   readonly scope: Pick<ApiObjects, 'namespaces' | 'podsOf' | 'unsure'>;
+  /** See `SnapshotRecord`. */
+  readonly chosenNodes: boolean;
 }
 
 /** Reads `snapshot.json`. Bundles that were made by hand have none, or an incomplete one: what is not there is nothing. */
@@ -50,11 +58,12 @@ export function readSnapshotRecord(content: Buffer | null): ReadRecord {
     ...(typeof takenAt === 'string' ? {takenAt} : {}),
     ...readNodes(nodes),
     scope: readScope(scope),
+    chosenNodes: asObject(scope)['chosenNodes'] === true,
     problems: Array.isArray(problems) ? problems.flatMap(toProblem) : [],
   };
 }
 
-const nothing: ReadRecord = {read: [], missing: new Map(), unread: [], problems: [], scope: {}};
+const nothing: ReadRecord = {read: [], missing: new Map(), unread: [], problems: [], scope: {}, chosenNodes: false};
 
 function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'missing' | 'unread'> {
   const nodes = Object.entries(asObject(value)).map(

@@ -13,6 +13,8 @@ export interface BundleContent {
   readonly api: ApiObjects;
   /** Each is written and dropped before the next one is asked for. */
   readonly nodes: AsyncIterable<BundledNode> | Iterable<BundledNode>;
+  /** Only some nodes of the cluster were asked for. */
+  readonly chosenNodes?: boolean;
   /** Those of the API; those of nodes come with them. */
   readonly problems: readonly Problem[];
 }
@@ -54,7 +56,7 @@ async function writeAll(target: BundleTarget, path: string, content: BundleConte
     else problems.push({message: refusal});
     if (refusal === null) nodes.set(node.name, recordOf(node));
   }
-  const record: SnapshotRecord = {...content.record, ...scopeOf(content.api), nodes: sorted(nodes), problems};
+  const record: SnapshotRecord = {...content.record, ...scopeOf(content), nodes: sorted(nodes), problems};
   await write('snapshot.json', Buffer.from(`${JSON.stringify(record, null, 2)}\n`));
   return record;
 }
@@ -72,11 +74,12 @@ function whyNoFolder(name: string): string | null {
   return isSafe ? null : `a node is left out: its name cannot be that of a folder: ${JSON.stringify(name)}`;
 }
 
-function scopeOf({namespaces, podsOf, unsure}: ApiObjects): Pick<SnapshotRecord, 'scope'> {
+function scopeOf({api: {namespaces, podsOf, unsure}, chosenNodes}: BundleContent): Pick<SnapshotRecord, 'scope'> {
   const scope = {
     ...(namespaces === undefined ? {} : {namespaces}),
     ...(podsOf === undefined ? {} : {podsOf: [...podsOf].sort()}),
     ...(unsure === undefined ? {} : {unsure: [...unsure].sort()}),
+    ...(chosenNodes === true ? {chosenNodes: true as const} : {}),
   };
   return Object.keys(scope).length === 0 ? {} : {scope};
 }

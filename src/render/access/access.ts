@@ -3,10 +3,10 @@ import {bindCommands, roleManifest} from './access-roles.ts';
 import {escapeText} from '../escape.ts';
 import {plainTable} from '../table/plain-table.ts';
 import {schemaVersion, toJson} from '../json.ts';
+import {plural} from '../../model/text/plural.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {type Style, styleOf} from '../style.ts';
 import {toYaml} from '../yaml.ts';
-import {plural} from '../../model/text/plural.ts';
 
 export type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color'>) => string;
 
@@ -31,31 +31,44 @@ function accessObject(report: AccessReport): object {
 
 function accessTable(report: AccessReport, style: Style): string {
   const {permissions} = report;
-  const rows = permissions.map(permission => [
-    permission.verb,
-    resourceText(permission),
-    permission.namespace ?? '(all)',
-    permission.allowed ? style.green('yes') : permission.needed ? style.red('no') : style.yellow('no'),
-    permission.allowed ? permission.purpose : `${permission.purpose}; without it ${permission.without}`,
-  ]);
-  const parts = [answer(report, style), plainTable(['VERB', 'RESOURCE', 'NAMESPACE', 'ALLOWED', 'FOR'], rows)];
-  if (permissions.some(({allowed}) => !allowed)) parts.push(howToGrant(permissions));
-  return parts.join('\n\n');
+  const required = permissions.filter(({needed}) => needed);
+  const optional = permissions.filter(({needed}) => !needed);
+  return [
+    answer(report, style),
+    section('REQUIRED', required, style.red),
+    ...(optional.length === 0 ? [] : [section('OPTIONAL', optional, style.yellow)]),
+    ...(permissions.some(({allowed}) => !allowed) ? [howToGrant(permissions)] : []),
+  ].join('\n\n');
+
+  function section(title: string, rows: readonly ReviewedPermission[], no: (text: string) => string): string {
+    return plainTable(
+      [title, 'RESOURCE', 'NAMESPACE', 'ALLOWED', 'FOR'],
+      rows.map(permission => [
+        permission.verb,
+        resourceText(permission),
+        permission.namespace ?? '(all)',
+        permission.allowed ? style.green('yes') : no('no'),
+        permission.allowed ? permission.purpose : `${permission.purpose}; without it ${permission.without}`,
+      ]),
+    );
+  }
 }
 
+/** The numbers are those of the two tables below. */
 function answer(report: AccessReport, style: Style): string {
   const {cluster, transport, permissions} = report;
   const what = escapeText(`${transport === 'agents' ? '--agents' : `--transport ${transport}`} (${cluster})`);
+  const required = permissions.filter(({needed}) => needed).length;
+  const lost = permissions.filter(({needed, allowed}) => !needed && !allowed).length;
+  const optional =
+    lost === 0
+      ? ''
+      : style.yellow(` ${lost} of ${permissions.length - required} optional permissions ${lost === 1 ? 'is' : 'are'} missing.`);
   const needed = missing(report);
-  if (needed.length > 0) {
-    const names = needed.map(({verb, ...rest}) => `${verb} ${resourceText(rest)}`).join(', ');
-    const are = needed.length === 1 ? 'is' : 'are';
-    return style.red(`${needed.length} of ${permissions.length} permissions ${are} missing for ${what}: ${names}.`);
-  }
-  const others = permissions.filter(({allowed}) => !allowed).length;
-  const less =
-    others === 0 ? '' : style.yellow(` ${plural(others, 'permission')} that would tell more ${others === 1 ? 'is' : 'are'} missing.`);
-  return style.green(`You may do everything that is needed for ${what}.`) + less;
+  if (needed.length === 0) return style.green(`Allowed: ${plural(required, 'required permission')} for ${what}.`) + optional;
+  const names = needed.map(({verb, ...rest}) => `${verb} ${resourceText(rest)}`).join(', ');
+  const are = needed.length === 1 ? 'is' : 'are';
+  return style.red(`${needed.length} of ${required} required permissions ${are} missing for ${what}: ${names}.`) + optional;
 }
 
 /** All of it, not only what is missing: a Role that is applied again must not take away what the first one gave. */

@@ -130,6 +130,7 @@ function endLeaves({end, mark}: EntryTrace): readonly Leaf[] {
   const line = rule !== null && rule.line > 0 ? ` line ${rule.line}` : '';
   const packets = rule === null ? '' : packetsText(rule);
   const where = rule === null ? [] : [escapeText(`${rule.table}/${rule.chain}${line}${packets === '' ? '' : `, ${packets}`}`)];
-  const lines = [`${mark === 'ok' ? '✓' : '✗'} ${escapeText(endText(end))}`, ...where, ...(mark === 'ok' ? [] : ['wrong'])];
+  const sign = mark !== 'ok' ? '✗' : end.verdict === 'undecided' ? '✓' : '○';
+  const lines = [`${sign} ${escapeText(endText(end, mark))}`, ...where, ...(mark === 'ok' ? [] : ['wrong'])];
   return [{kind: 'end', lines, isFault: mark !== 'ok', label: '', chain: null}];
 }

@@ -140,7 +140,8 @@ function endLine({end, mark}: EntryTrace, options: TreeOptions): readonly Line[]
   const {rule} = end;
   const {style} = options;
   const where = rule === null ? [] : [`  ${style.dim(escapeText(`${rule.table}/${rule.chain}`))}${lineOf(rule, options)}`];
-  return [[`${sign(mark, style)} ${escapeText(endText(end))}`, ...(mark === 'ok' ? [] : [`  ${style.red('wrong')}`]), ...where]];
+  const refused = mark === 'ok' && end.verdict !== 'undecided' ? style.yellow('○') : sign(mark, style);
+  return [[`${refused} ${escapeText(endText(end, mark))}`, ...(mark === 'ok' ? [] : [`  ${style.red('wrong')}`]), ...where]];
 }
 
 function sign(mark: Mark, style: Style): string {

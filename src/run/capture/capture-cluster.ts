@@ -40,6 +40,7 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   return {
     origin: cluster.description,
     takenAt: new Date().toISOString(),
+    chosenNodes: source.nodes.length < (reading.api.nodes ?? []).length,
     api: {...reading.api, ...known},
     nodes: readNodes(source, without, run),
     problems: [...reading.problems, ...source.problems, ...problems, ...leftovers],

@@ -8,13 +8,21 @@ export interface Capture {
   /** RFC 3339; null when it is not known. */
   readonly takenAt: string | null;
   readonly api: ApiObjects;
+  /** Only some nodes of the cluster were asked for. */
+  readonly chosenNodes: boolean;
   /** As they come. */
   readonly nodes: AsyncIterable<BundledNode> | Iterable<BundledNode>;
   readonly problems: readonly Problem[];
 }
 
 /** A bundle that is written again, with the nodes that are wanted. */
-export function captureOf({origin, takenAt, api, nodes, unread = [], problems}: Snapshot, wantsNode: (name: string) => boolean): Capture {
+export function captureOf(
+  {origin, takenAt, api, nodes, unread = [], problems, chosenNodes = false}: Snapshot,
+  wantsNode: (name: string) => boolean,
+): Capture {
   const lost = unread.map(node => ({...node, files: [], read: () => null, status: 'unread' as const}));
-  return {origin, takenAt: takenAt ?? null, api, problems, nodes: [...nodes, ...lost].filter(({name}) => wantsNode(name))};
+  const all = [...nodes, ...lost];
+  const wanted = all.filter(({name}) => wantsNode(name));
+  const isPart = chosenNodes || wanted.length < all.length;
+  return {origin, takenAt: takenAt ?? null, api, problems, chosenNodes: isPart, nodes: wanted};
 }

@@ -7,6 +7,7 @@ export function redactCapture(capture: Capture, redaction: Redaction): Capture {
   return {
     origin: 'redacted',
     takenAt: capture.takenAt,
+    chosenNodes: capture.chosenNodes,
     api: redaction.objects(capture.api),
     nodes: redactNodes(capture.nodes, redaction),
     problems: capture.problems.map(problem => redaction.problem(problem)),

@@ -38,5 +38,5 @@ export function progressLine(wanted: boolean, stream: NodeJS.WriteStream = proce
 }
 
 export function progressText({total, done, failed, inProgress}: CollectProgress): string {
-  return `nodes: ${done} of ${total} read${failed > 0 ? `, ${failed} not or not wholly` : ''}, ${inProgress} in progress`;
+  return `nodes: ${done - failed} of ${total} read${failed > 0 ? `, ${failed} failed or incomplete` : ''}, ${inProgress} in progress`;
 }

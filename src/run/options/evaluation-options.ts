@@ -1,8 +1,9 @@
 import {Errors} from '@oclif/core';
 import {checks} from '../../checks/index.ts';
 import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
-import {parseVersion} from '../../expect/kube-proxy-version.ts';
+import {refuseInvalidSettings} from './setting-values.ts';
 import type {ConfigOverrides} from '../../expect/proxy-config.ts';
+import {escapeText} from '../../render/escape.ts';
 import {closest} from '../scope/closest.ts';
 
 /** What oclif makes of the flags that say how to judge. */
@@ -29,21 +30,25 @@ export function evaluationOptions(flags: ParsedEvaluationFlags): Pick<DiagnoseOp
 }
 
 function codes(given: readonly string[]): ReadonlySet<string> {
-  const known = checks.map(({code}) => code as string);
-  const wanted = given.map(code => code.trim().toUpperCase());
-  const unknown = wanted.find(code => !known.includes(code));
-  if (unknown !== undefined)
-    throw new Errors.CLIError(`there is no finding code ${unknown}; "explain" lists them`, {
-      exit: 2,
-      suggestions: [...closest(unknown, known)],
-    });
-  return new Set(wanted);
+  return new Set(given.map(findingCode));
+}
+
+/** The code of a finding by its code or name, in any case. Throws a CLIError (exit 2). */
+export function findingCode(text: string): string {
+  const wanted = text.trim().toLowerCase();
+  const found = checks.find(({code, name}) => code.toLowerCase() === wanted || name === wanted);
+  if (found !== undefined) return found.code;
+  const known = checks.flatMap(({code, name}) => [code as string, name]);
+  const near = /^st\d/.test(wanted) ? closest(wanted.toUpperCase(), known) : closest(wanted, known);
+  throw new Errors.CLIError(escapeText(`unknown finding "${text.trim()}"; "svc-trace explain" lists all`), {
+    exit: 2,
+    suggestions: [...near],
+  });
 }
 
 function overridesOf(flags: ParsedEvaluationFlags): ConfigOverrides {
+  refuseInvalidSettings(flags);
   const version = flags['kube-proxy-version'];
-  if (version !== undefined && parseVersion(version) === null)
-    throw new Errors.CLIError(`"${version}" is no version of kube-proxy; write it like v1.30.5`, {exit: 2});
   const given = {
     mode: flags['proxy-mode'],
     clusterCIDRs: flags['cluster-cidr']?.split(','),

@@ -48,7 +48,7 @@ describe('where there is nothing to look at', () => {
     ['a duration that is none', ['--request-timeout', 'soon'], 2, '--request-timeout: "soon" is not a duration'],
     ['a token that is not accepted', ['--token', 'wrong'], 3, 'Log in again'],
     ['an API server that is not there', ['--server', 'https://127.0.0.1:1'], 3, 'nothing listens at 127.0.0.1:1'],
-    ['a Service that is not there', ['-n', 'shop'], 2, 'Try this: shop/web'],
+    ['a Service that is not there', ['-n', 'shop'], 2, 'Did you mean shop/web?'],
     ['a namespace that is not there', ['-n', 'none'], 2, 'Service "wbe" not found in namespace none'],
     ['a node that is not there', ['-n', 'shop', '--node', 'node-x', '--from', bundle], 2, 'not found'],
   ])('%s', async (_, flags, code, message) => {

@@ -165,7 +165,7 @@ describe('elsewhere', () => {
   test.each([
     [['--interval', 'soon'], '--interval soon'],
     [['--interval', '10ms'], '--interval 10ms'],
-    [['--from', healthy], 'Nonexistent flag: --from'],
+    [['--from', healthy], 'unknown flag --from'],
   ])('wrong use: %j', async (args, message) => {
     const {exitCode, stderr} = await lines(args).run;
     expect(stderr.replaceAll(/\s*›\s*/g, ' ')).toContain(message);

@@ -48,6 +48,16 @@ describe('what is written is read as it was', () => {
     expect(filesOf(join(unpacked, 'bundle'))).toEqual(filesOf(directory));
   });
 
+  test('of chosen nodes only, the others of the cluster are not missing', async () => {
+    const before = await snapshotOf('faults/missing-endpoint');
+    const nodes = before.nodes.slice(1);
+    const [whole, chosen] = [target('whole'), target('chosen')];
+    await writeBundle(whole, contentOf({...before, nodes}));
+    await writeBundle(chosen, {...contentOf({...before, nodes}), chosenNodes: true});
+    expect(report(await readBundle(whole)).summary).toMatchObject({verdict: 'incomplete', nodesChecked: 2, nodesUnread: 1});
+    expect(report(await readBundle(chosen)).summary).toMatchObject({verdict: 'findings', nodesChecked: 2, nodesUnread: 0});
+  });
+
   test('dumps are written byte for byte', async () => {
     const path = target('bundle');
     await writeBundle(path, contentOf(await snapshotOf('healthy/1.36-iptables')));

@@ -18,10 +18,10 @@ const linesOf = (permissions: readonly ReviewedPermission[]) => accessRenderers.
 describe('the table', () => {
   test('answers in its first line, and prints no Role that nobody needs', () => {
     expect(linesOf([{...permission({}), allowed: true}])).toEqual([
-      'You may do everything that is needed for --transport exec (context "kind").',
+      'Allowed: 1 required permission for --transport exec (context "kind").',
       '',
-      'VERB  RESOURCE  NAMESPACE  ALLOWED  FOR',
-      'list  pods      (all)      yes      this',
+      'REQUIRED  RESOURCE  NAMESPACE  ALLOWED  FOR',
+      'list      pods      (all)      yes      this',
     ]);
   });
 
@@ -31,20 +31,26 @@ describe('the table', () => {
       {...permission({}), allowed: true},
       {...exec, allowed: false},
     ]);
-    expect(lines[0]).toBe('1 of 2 permissions is missing for --transport exec (context "kind"): create pods/exec.');
-    expect(lines[4]).toBe('create  pods/exec  kube-system  no       this; without it no node is read');
+    expect(lines[0]).toBe('1 of 2 required permissions is missing for --transport exec (context "kind"): create pods/exec.');
+    expect(lines[4]).toBe('create    pods/exec  kube-system  no       this; without it no node is read');
     expect(lines).toContain('kind: ClusterRole');
     expect(lines.at(-1)).toBe('  kubectl create rolebinding svc-trace --namespace=kube-system --role=svc-trace --user=NAME');
   });
 
-  test('tells what is needed from what would tell more', () => {
-    const [answer] = linesOf([
+  test('required and optional permissions are two tables, and the counts are those of each', () => {
+    const lines = linesOf([
       {...permission({}), allowed: true},
       {...permission({resource: 'nodes', needed: false}), allowed: false},
     ]);
-    expect(answer).toBe(
-      'You may do everything that is needed for --transport exec (context "kind"). 1 permission that would tell more is missing.',
-    );
+    expect(lines.slice(0, 7)).toEqual([
+      'Allowed: 1 required permission for --transport exec (context "kind"). 1 of 1 optional permissions is missing.',
+      '',
+      'REQUIRED  RESOURCE  NAMESPACE  ALLOWED  FOR',
+      'list      pods      (all)      yes      this',
+      '',
+      'OPTIONAL  RESOURCE  NAMESPACE  ALLOWED  FOR',
+      'list      nodes     (all)      no       this; without it that',
+    ]);
   });
 
   test('lets nothing of the kubeconfig reach the terminal as it is', () => {

@@ -24,7 +24,7 @@ test('the tree has them when all is asked for, and is as it was otherwise', asyn
 
 test('a way that ends has those of the rule that ends it', async () => {
   const report = await bothOf('shop/empty', 'node-b');
-  expect(traceRenderers.tree(report.with, verbose)).toMatch(/refused \(REJECT\) {2}filter\/KUBE-SERVICES:(\d+) \(\1 packets\)/);
+  expect(traceRenderers.tree(report.with, verbose)).toMatch(/refused \(no endpoints\) {2}filter\/KUBE-SERVICES:(\d+) \(\1 packets\)/);
   expect(traceRenderers.dot(report.with, plain)).toMatch(/filter\/KUBE-SERVICES line (\d+), \1 packets/);
 });
 

@@ -47,10 +47,10 @@ test('what does not fit stands below, and the branches go on beside it', async (
 
 test('what is refused or dropped by design is right', async () => {
   expect(tree(await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-b'), plain)).toMatch(
-    /└─ ✓ dropped \(DROP\) {2}filter\/KUBE-EXTERNAL-SERVICES:\d+/,
+    /└─ ○ dropped \(DROP\) {2}filter\/KUBE-EXTERNAL-SERVICES:\d+/,
   );
   expect(tree(await traced('healthy/1.36-iptables', 'shop/empty', 'node-b'), plain)).toMatch(
-    /└─ ✓ refused \(REJECT\) {2}filter\/KUBE-SERVICES:\d+/,
+    /└─ ○ refused \(no endpoints\) {2}filter\/KUBE-SERVICES:\d+/,
   );
 });
 

@@ -47,5 +47,5 @@ test('it leaves signals to those who clean up', () => {
 
 test('nodes that could not be read are counted', () => {
   expect(progressText({total: 9, done: 3, failed: 0, inProgress: 2})).toBe('nodes: 3 of 9 read, 2 in progress');
-  expect(progressText({total: 9, done: 3, failed: 1, inProgress: 2})).toBe('nodes: 3 of 9 read, 1 not or not wholly, 2 in progress');
+  expect(progressText({total: 9, done: 3, failed: 1, inProgress: 2})).toBe('nodes: 2 of 9 read, 1 failed or incomplete, 2 in progress');
 });

@@ -1,0 +1,136 @@
+import {wrap} from '../../render/wrap.ts';
+
+/** What help shows of a command: a part of what oclif knows of it. */
+export interface HelpSpec {
+  readonly id: string;
+  readonly summary?: string | undefined;
+  readonly description?: string | undefined;
+  readonly examples?: readonly unknown[] | undefined;
+  readonly flags: Readonly<Record<string, HelpFlag>>;
+  readonly args?: Readonly<Record<string, HelpArgument>> | undefined;
+  readonly strict?: boolean | undefined;
+}
+
+export interface HelpFlag {
+  readonly name: string;
+  readonly char?: string | undefined;
+  readonly type: 'option' | 'boolean';
+  readonly description?: string | undefined;
+  readonly options?: readonly string[] | undefined;
+  readonly default?: unknown;
+  readonly allowNo?: boolean | undefined;
+  readonly required?: boolean | undefined;
+  readonly helpGroup?: string | undefined;
+  readonly helpValue?: string | readonly string[] | undefined;
+  readonly hidden?: boolean | undefined;
+}
+
+export interface HelpArgument {
+  readonly name: string;
+  readonly description?: string | undefined;
+  readonly options?: readonly string[] | undefined;
+  readonly required?: boolean | undefined;
+}
+
+export interface HelpLayout {
+  readonly bin: string;
+  /** Columns of the terminal. */
+  readonly width: number;
+}
+
+/** The help of one command: usage in one line, examples, what it does, its own flags, and last those of the connection. */
+export function commandHelp(spec: HelpSpec, layout: HelpLayout): string {
+  const {summary = '', description = '', flags} = spec;
+  const width = Math.min(layout.width, maxWidth);
+  const shown = Object.values(flags).filter(({hidden}) => hidden !== true);
+  const groups = Map.groupBy(shown, ({helpGroup = 'OTHER'}) => helpGroup);
+  const order = [...groups.keys()].toSorted((a, b) => Number(a === connection) - Number(b === connection));
+  return [
+    wrap(summary, width, '').join('\n'),
+    `Usage: ${layout.bin} ${spec.id}${argumentsText(spec)} [flags]`,
+    ...examplesText(spec, layout.bin),
+    description
+      .split('\n')
+      .flatMap(line => wrap(line, width, ''))
+      .join('\n'),
+    ...argumentLines(spec, width),
+    ...order.map(group => groupText(group, groups.get(group) ?? [], width)),
+  ]
+    .filter(part => part !== '')
+    .join('\n\n');
+}
+
+/** Longer lines are hard to read. */
+const maxWidth = 100;
+const connection = 'CLUSTER';
+
+function argumentsText({args = {}, strict}: HelpSpec): string {
+  return Object.values(args)
+    .map(({name, required}) => {
+      const text = name.toUpperCase() + (strict === false ? '...' : '');
+      return required === true ? ` ${text}` : ` [${text}]`;
+    })
+    .join('');
+}
+
+function examplesText({examples = []}: HelpSpec, bin: string): readonly string[] {
+  const lines = examples.filter(example => typeof example === 'string').map(example => `  ${example.replaceAll('<%= config.bin %>', bin)}`);
+  return lines.length === 0 ? [] : [['Examples:', ...lines].join('\n')];
+}
+
+function argumentLines({args = {}}: HelpSpec, width: number): readonly string[] {
+  const rows = Object.values(args).map(({name, description = '', options}) => ({
+    head: `  ${name.toUpperCase()}`,
+    text: [description, ...oneOf(options)].join(': '),
+  }));
+  return rows.length === 0 ? [] : [['Arguments:', ...rowLines(rows, width)].join('\n')];
+}
+
+function groupText(group: string, flags: readonly HelpFlag[], width: number): string {
+  const title = group === connection ? 'Connection, as for kubectl:' : `${group.charAt(0)}${group.slice(1).toLowerCase()}:`;
+  const rows = flags
+    .toSorted((a, b) => Number(a.char === undefined) - Number(b.char === undefined) || (a.name < b.name ? -1 : 1))
+    .map(flag => ({head: headOf(flag), text: textOf(flag)}));
+  return [title, ...rowLines(rows, width)].join('\n');
+}
+
+function headOf({name, char, type, allowNo, helpValue, options}: HelpFlag): string {
+  const value = typeof helpValue === 'string' ? helpValue : options === undefined ? 'VALUE' : (valueNames[name] ?? 'VALUE');
+  return `  ${char === undefined ? '   ' : `-${char},`} --${allowNo === true ? '[no-]' : ''}${name}${type === 'option' ? ` ${value}` : ''}`;
+}
+
+/** What stands for a value that is one of a list. */
+const valueNames: Readonly<Record<string, string>> = {
+  output: 'FORMAT',
+  transport: 'NAME',
+  color: 'WHEN',
+  'fail-on': 'SEVERITY',
+  'ssh-address': 'TYPE',
+  'detect-local-mode': 'MODE',
+  'proxy-mode': 'MODE',
+  protocol: 'PROTOCOL',
+};
+
+function textOf({description = '', options, default: given, required, type}: HelpFlag): string {
+  const isShown = type === 'option' && (typeof given === 'string' || typeof given === 'number');
+  return [
+    [description, ...oneOf(options)].join(': '),
+    ...(isShown ? [`(default ${String(given)})`] : []),
+    ...(required === true ? ['(required)'] : []),
+  ].join(' ');
+}
+
+function oneOf(options: readonly string[] | undefined): readonly string[] {
+  return options === undefined ? [] : [options.join(', ')];
+}
+
+/** Two columns; a head that is too long for the first has its text on the next line. */
+function rowLines(rows: readonly {readonly head: string; readonly text: string}[], width: number): readonly string[] {
+  const column = Math.min(Math.max(...rows.map(({head}) => head.length)) + 2, maxHead);
+  return rows.flatMap(({head, text}) => {
+    if (head.length + 2 <= column) return wrap(text, width, head.padEnd(column));
+    return [head, ...wrap(text, width, ' '.repeat(column))];
+  });
+}
+
+const maxHead = 34;
