@@ -13,7 +13,7 @@ export function prometheusRuleText(): string {
   return `${heading}\n${groups.map(line => `  ${line}`).join('\n')}\n`;
 }
 
-const heading = `# Made of monitoring/svc-trace.rules.yaml by "npm run rules". The operator must be told to look here: see ruleSelector and
+const heading = `# Made from monitoring/svc-trace.rules.yaml by "npm run rules". The operator must select it: see ruleSelector and
 # ruleNamespaceSelector of your Prometheus.
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
