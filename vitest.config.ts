@@ -8,6 +8,7 @@ export const long = [
   'test/mutants/**/*.test.ts',
   'test/fuzz/**/*.test.ts',
   'test/pasted/all-forms.test.ts',
+  'test/churn/**/*.test.ts',
 ];
 
 // Where CI wants the results as JSON.

@@ -7,15 +7,14 @@ import type {ClusterWatch} from '../collect/watch/cluster-watch.ts';
 import type {Clock} from '../run/clock.ts';
 import {DumpEvaluator} from '../run/nodes/dump-evaluator.ts';
 import {recheck, retract} from '../run/recheck.ts';
-import {printOf} from '../run/service-history.ts';
+import {ServiceHistory} from '../run/service-history.ts';
 import type {DiagnoseOptions} from '../diagnose.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
 import {identityOf} from '../model/findings/finding-identity.ts';
-import type {Finding} from '../model/finding.ts';
+import type {Finding, ServiceName} from '../model/finding.ts';
 import type {AgentResult, SeenVersions} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
-import {namespacedName} from '../model/text/namespaced-name.ts';
 
 export interface SelfCheckOptions {
   readonly api: KubeApi;
@@ -38,11 +37,12 @@ export type CheckResult =
   /** Nothing can be said now. */
   | {readonly kind: 'trouble'; readonly message: string};
 
-/** Judges the node it runs on by what the watches hold, and looks again before it says that something is wrong. */
+/** Checks the node it runs on by all states that the watches have shown, and makes sure before it reports something. */
 export class SelfCheck {
   readonly #options: SelfCheckOptions;
+  #history: ServiceHistory | null = null;
   #objects: (NodeObjects & {readonly readAt: number}) | null = null;
-  /** What is held to be wrong already. */
+  /** What was reported before. */
   #standing: ReadonlySet<string> = new Set();
 
   constructor(options: SelfCheckOptions) {
@@ -55,32 +55,32 @@ export class SelfCheck {
     const trouble = this.#whyNot();
     if (trouble !== null) return {kind: 'trouble', message: trouble};
     const begun = clock.now();
+    const history = this.#follow();
     await this.#readObjects(maxObjectAge);
     let view = this.#view();
     let {seen, apiCurrentAt} = view;
     const diagnosis = new Diagnosis(view.api, {...options, nodesOnly: true});
-    const nodes = this.#evaluation(diagnosis, signal);
+    const nodes = this.#evaluation(diagnosis, history, signal);
     await nodes.evaluate([node]);
+    let unverified: string | null = null;
     const doubtful = await recheck({
-      ...{diagnosis, signal, clock, gracePeriodMs, readAt: begun, nodeReadAt: nodes.readAt},
-      seenToChange: service => watch.changedAt(service),
+      ...{diagnosis, signal, clock, gracePeriodMs, history, nodeReadAt: nodes.readAt},
       readAgain: async () => {
-        await this.#verify(diagnosis);
+        unverified = await this.#verify(diagnosis, history);
         view = this.#view();
         return view.api;
       },
+      // The watches have told it by now.
+      take: async () => {},
+      evaluateAgain: names => nodes.evaluateAgain(names),
       readNodes: names => {
         ({seen, apiCurrentAt} = view);
         return nodes.evaluate(names);
       },
       say: () => {},
     });
-    const verification = await this.#verify(diagnosis);
-    if (verification.kind === 'not verified') return {kind: 'trouble', message: verification.why};
-    const outdated = this.#newOn(diagnosis).filter(
-      ({service}) => service !== undefined && verification.changed.has(namespacedName(service)),
-    );
-    retract([...doubtful, ...outdated], diagnosis);
+    if (unverified !== null && this.#newOn(diagnosis).length > 0) return {kind: 'trouble', message: unverified};
+    retract(doubtful, diagnosis);
     // Objects that cannot be used are the same for all nodes, and said by whoever gathers.
     const problems = [...nodes.problems, ...(this.#objects?.problems ?? []).map(problem => ({...problem, node}))];
     const report = diagnosis.report([...problems, ...watch.problems]);
@@ -104,12 +104,30 @@ export class SelfCheck {
     return {api: {...watch.objects(), nodes, pods, configMaps}, seen: watch.seen, apiCurrentAt: watch.currentAt};
   }
 
-  #evaluation(diagnosis: Diagnosis, signal: AbortSignal): DumpEvaluator {
+  /** From the first check on every change is kept, for as long as a kube-proxy may be behind. */
+  #follow(): ServiceHistory {
+    const {watch, clock} = this.#options;
+    if (this.#history === null) {
+      const history = new ServiceHistory({...watch.objects(), nodes: null, pods: null, configMaps: null}, clock.now());
+      this.#history = history;
+      let heardAt = clock.now();
+      watch.onSeen = ({isListed, ...seen}) => {
+        const now = clock.now();
+        history.note(seen, now, isListed ? heardAt : undefined);
+        if (!isListed) heardAt = now;
+      };
+    }
+    this.#history.forgetBefore(clock.now() - remembered);
+    return this.#history;
+  }
+
+  #evaluation(diagnosis: Diagnosis, history: ServiceHistory, signal: AbortSignal): DumpEvaluator {
     const {node, transport, timeoutMs, clock} = this.#options;
     const {nodes, pods} = diagnosis.api;
     const source = {transport, nodes: nodeInfos([node], nodes ?? [], {pods, problems: []}), concurrency: 1, timeoutMs, pods, problems: []};
     const find = async () => source;
-    return new DumpEvaluator(source, diagnosis, {signal, clock, find, progress: {say: () => {}, note: () => {}, close: () => {}}});
+    const progress = {say: () => {}, note: () => {}, close: () => {}};
+    return new DumpEvaluator(source, diagnosis, {signal, clock, find, progress, states: () => history.states});
   }
 
   /** What was read before stays where it cannot be read now. */
@@ -133,30 +151,24 @@ export class SelfCheck {
   }
 
   /**
-   * Something that is found wrong for the first time may be only what a watch kept back: the API server is asked in another way.
+   * A finding that is new may be only what a watch kept back: the API server is asked in another way. Null where the watches know all of
+   * it, else why the finding is not verified.
    */
-  async #verify(diagnosis: Diagnosis): Promise<Verification> {
+  async #verify(diagnosis: Diagnosis, history: ServiceHistory): Promise<string | null> {
     const {api, watch} = this.#options;
     const found = this.#newOn(diagnosis);
-    if (found.length === 0) return {kind: 'verified', changed: new Set()};
+    if (found.length === 0) return null;
     await this.#readObjects(maxObjectAgeInDoubt);
-    const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[namespacedName(service), service] as const])));
-    const changed = new Set<string>();
-    for (const metadata of [...names.values()].slice(0, maxVerified)) {
+    const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[keyOf(service), service] as const])));
+    for (const [key, metadata] of [...names].slice(0, maxVerified)) {
       const objects = await lookUpService(api, metadata);
-      if (typeof objects === 'string') return {kind: 'not verified', why: `what was found cannot be verified: ${objects}`};
-      const print = printOf([{metadata}], objects);
-      if (print === printOf([{metadata}], diagnosis.api)) continue;
-      if (print === printOf([{metadata}], watch.objects())) changed.add(namespacedName(metadata));
-      else {
-        watch.doubt(namespacedName(metadata));
-        return {
-          kind: 'not verified',
-          why: `the API server says otherwise of ${namespacedName(metadata)} than its watch, which is begun anew`,
-        };
-      }
+      if (typeof objects === 'string') return `what was found cannot be verified: ${objects}`;
+      for (let waited = 0; waited < maxWatchDelay && !history.hasSeen(key, objects); waited += step) await pause(step);
+      if (history.hasSeen(key, objects)) continue;
+      watch.doubt();
+      return `the API server has another state of ${key} than its watch, which is opened anew`;
     }
-    return {kind: 'verified', changed};
+    return null;
   }
 
   #newOn(diagnosis: Diagnosis): readonly Finding[] {
@@ -172,14 +184,19 @@ export class SelfCheck {
   }
 }
 
-/** What the API server says of what was found for the first time. */
-type Verification =
-  | {
-      readonly kind: 'verified';
-      /** Services that are others by now than those that the node was judged by. */
-      readonly changed: ReadonlySet<string>;
-    }
-  | {readonly kind: 'not verified'; readonly why: string};
+function keyOf({namespace, name}: ServiceName): string {
+  return `${namespace}/${name}`;
+}
+
+/** A kube-proxy that is further behind than this is not followed any more. In milliseconds. */
+const remembered = 180_000;
+
+/** A watch is behind a list by no more than this. In milliseconds. */
+const [step, maxWatchDelay] = [50, 2000];
+
+function pause(milliseconds: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, milliseconds));
+}
 
 /** Of the Services for which something new was found so many are looked up: a watch that keeps one back keeps all back. */
 const maxVerified = 5;

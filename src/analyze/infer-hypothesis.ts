@@ -26,6 +26,8 @@ export interface HypothesisCase<Expected extends Expectation<Item>, Item extends
   otherDetector(expected: Expected): {readonly hypothesis: Hypothesis; readonly symptom: Symptom<never>} | null;
   /** False where the Node was not read: then its zone is one more thing that the node has to show. */
   readonly knowsZone: boolean;
+  /** Each Service is analyzed by itself: no finding stands for many of them. */
+  readonly eachService: boolean;
 }
 
 export interface Inferred<Expected> {
@@ -51,14 +53,14 @@ export function inferHypothesis<Expected extends Expectation<Item>, Item extends
     expected = given.expect(hypothesis);
     if (symptom !== null) symptoms.push(symptom);
   };
-  const detector = given.otherDetector(expected);
+  const detector = given.eachService ? null : given.otherDetector(expected);
   if (detector !== null) infer(detector.hypothesis, detector.symptom);
   const picks = fittingPicks(given, expected, picked => under({picks: picked}));
   if (picks.size > 0) infer({picks}, null);
-  const deadEnds = fitting(given, expected, {alternative: () => under({nodeName: ''}), mayChange: hasLocal});
+  const deadEnds = given.eachService ? [] : fitting(given, expected, {alternative: () => under({nodeName: ''}), mayChange: hasLocal});
   if (deadEnds.length >= 2) infer({nodeName: ''}, nodeNameMismatch(expected.context, deadEnds));
   if (given.knowsZone) {
-    const hinted = fitting(given, expected, {alternative: () => under({zone: null}), mayChange: isHinted});
+    const hinted = given.eachService ? [] : fitting(given, expected, {alternative: () => under({zone: null}), mayChange: isHinted});
     if (hinted.length >= 1) infer({zone: null}, zoneUnknown(expected.context, hinted));
   } else {
     const zone = guessedZone(given, expected, name => under({zone: name}));

@@ -30,6 +30,8 @@ export interface NodeInput {
   readonly dumps: Dumps;
   /** The node's nftables, parsed when they are first asked for; null when they were not read. */
   readonly nft: () => NftRuleset | null;
+  /** Analyze each Service by itself: no finding is to stand for many of them, for that depends on the states of all. */
+  readonly eachService?: boolean;
   /** For which Service ports to trace the way of packets, by what was found of their family. */
   readonly traces: (port: ServicePort, found: readonly Symptom[]) => boolean;
 }
@@ -41,6 +43,8 @@ export interface ModeAnalysis {
   readonly unread: readonly UnreadFamily[];
   readonly symptoms: readonly Symptom[];
   readonly traces: readonly PortTrace[];
+  /** How many objects of each Service differ, by family and `namespace/name` (`IPv4 shop/web`). */
+  readonly differing?: ReadonlyMap<string, number>;
   /** The settings that the rules were judged by. */
   readonly config: ProxyConfig;
   /** How many rules and chains the mode's own dumps hold. */

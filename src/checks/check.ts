@@ -6,6 +6,7 @@ import type {Observation, Severity} from '../model/finding.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import type {TrafficContext} from './traffic-context.ts';
+import type {NodeLag} from '../model/state-history.ts';
 
 /** One finding code. A check that looks at the API alone runs once; one that looks at a node runs once a node; one of traffic, once a Service port and node. */
 export interface Check<Code extends string = string> {
@@ -38,4 +39,7 @@ export interface NodeContext extends NodeAnalysis {
   readonly view: ClusterView;
   readonly node: NodeDump;
   readonly facts: NodeFacts;
+  /** The Services were followed while the node was read: `view` holds the states that the node fits best. */
+  readonly isFollowed?: boolean;
+  readonly lag?: NodeLag;
 }

@@ -2,6 +2,7 @@ import type {Observation} from '../model/finding.ts';
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeContext} from './check.ts';
 import {kubeProxyHealthReasons} from './kube-proxy-health.ts';
+import {gracePeriod} from './st904-changed-while-looking.ts';
 
 export const kubeProxyNotSyncing: Check<'ST505'> = {
   code: 'ST505',
@@ -11,12 +12,18 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
   remedy:
     "See whether this node's kube-proxy runs, look in its log for iptables-restore errors and for a watch that hangs, and restart it.",
   *node(context) {
-    const reasons = [...healthReasons(context), ...syncReasons(context), ...kubeProxyHealthReasons(context)];
+    const reasons = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...kubeProxyHealthReasons(context)];
     const {node} = context;
     if (reasons.length > 0)
       yield {node: node.name, message: `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`} satisfies Observation;
   },
 };
+
+/** Later than kube-proxy may be: the rules are those of a state that the API left long before. */
+function* lagReasons({lag}: NodeContext): Iterable<string> {
+  if (lag?.service === undefined || lag.seconds <= gracePeriod) return;
+  yield `its rules for ${lag.service} are those of ${Math.round(lag.seconds)} s before the node was read`;
+}
 
 function* healthReasons({node}: NodeContext): Iterable<string> {
   const healthz = parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '');

@@ -1,10 +1,11 @@
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {canonicalAddress} from '../model/address.ts';
+import type {Endpoint} from '../model/endpoint.ts';
 import {families} from '../model/family.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {type Connection, parseConntrack} from '../parse/conntrack.ts';
 import type {Check, NodeContext} from './check.ts';
-import {nodePortAddresses} from './node-port-addresses.ts';
+import {nodePortAddresses} from '../expect/node-port-addresses.ts';
 import {ofPort, someOf} from './service-observation.ts';
 
 export const staleConntrack: Check<'ST508'> = {
@@ -78,11 +79,15 @@ function flowKey({original, reply}: Connection): string {
 
 /** The reply is expected from an address that is no endpoint: a former one, or the Service's own where the packet was never translated. */
 function isStale(connection: Connection, entry: UdpEntry, context: NodeContext): boolean {
-  const {endpoints} = entry.served.set;
+  const {port: servicePort, set} = entry.served;
   const {reply} = connection;
   const source = canonicalAddress(reply.source) ?? reply.source;
   if (`${source} ${reply.sourcePort}` === destinationKey(connection)) return isUntranslated(source, entry, context);
-  return endpoints.length > 0 && !endpoints.some(({address, port}) => address === source && port === reply.sourcePort);
+  const {version, featureGates} = context.config;
+  // kube-proxy deletes the flows to an endpoint when it follows its leaving.
+  const former = context.view.formerEndpoints(servicePort, {version: version.value, gates: featureGates.value});
+  const leadsTo = ({address, port}: Pick<Endpoint, 'address' | 'port'>) => address === source && port === reply.sourcePort;
+  return set.endpoints.length > 0 && !set.endpoints.some(leadsTo) && !former.some(leadsTo);
 }
 
 /** Without an endpoint to go to, nothing is translated. A flow to the node itself may never have been for the Service. */

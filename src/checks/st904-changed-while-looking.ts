@@ -9,14 +9,16 @@ export const changedWhileLooking: Check<'ST904'> = {
   name: 'changed-while-looking',
   severity: 'info',
   summary: 'A Service or its slices changed so shortly before the node was read that kube-proxy may not have followed yet',
-  remedy: 'Check again: what is still found then is no matter of timing.',
+  remedy: 'Check again: what is still found then is not a matter of timing.',
   *node(context) {
     const now = readAt(context);
-    if (now === null) return;
-    const said = new Set<string>();
-    for (const {port} of context.symptoms) {
-      if (port === null || said.has(serviceKey(port))) continue;
-      said.add(serviceKey(port));
+    // Who followed the Services knows the states that the node can have, and needs no warning.
+    if (now === null || context.isFollowed) return;
+    const reported = new Set<string>();
+    const ports = context.symptoms.flatMap(({port}) => port ?? []);
+    for (const port of ports) {
+      if (reported.has(serviceKey(port))) continue;
+      reported.add(serviceKey(port));
       const age = Math.round((now - lastChange({port}, context)) / 1000);
       if (age >= gracePeriod || age < -gracePeriod) continue;
       yield {

@@ -9,8 +9,10 @@ import {readNft} from '../analyze/nftables/read-nft.ts';
 import {seenConfig} from '../analyze/seen-config.ts';
 import {analyzeNode} from '../analyze/analyze-node.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
+import type {Family} from '../model/family.ts';
 import type {Finding} from '../model/finding.ts';
 import type {NodeReport} from '../model/report.ts';
+import type {NodeLag} from '../model/state-history.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {countTraces} from './count-traces.ts';
@@ -38,28 +40,56 @@ export interface NodeSurroundings {
   readonly options: DiagnoseOptions;
 }
 
-/** Every stage that a node goes through: its dumps are parsed, held against what is expected, and what differs is judged. */
-export function diagnoseNode(node: NodeDump, {api, view, services, options}: NodeSurroundings): NodeResult {
+/** What a node is held against in one of several analyses of the same dumps. */
+export interface StateToTest {
+  readonly view: ClusterView;
+  /** No finding is to stand for many Services. */
+  readonly eachService?: boolean;
+  /** How far the node is behind the API, once that is known. */
+  readonly lag?: NodeLag;
+}
+
+export interface TestedState {
+  readonly result: NodeResult;
+  /** Chains of Services that nothing reaches. */
+  readonly unreached: readonly {readonly family: Family; readonly chain: string}[];
+  /** See `ModeAnalysis`. */
+  readonly differing: ReadonlyMap<string, number>;
+}
+
+/** Every stage that a node goes through: its dumps are parsed, compared with what is expected, and the differences analyzed. */
+export function diagnoseNode(node: NodeDump, surroundings: NodeSurroundings): NodeResult {
+  return prepareNode(node, surroundings)({view: surroundings.view}).result;
+}
+
+/** Parses the dumps of a node once; what is returned analyzes them by any state of the Services. */
+export function prepareNode(node: NodeDump, {api, view: latest, services, options}: NodeSurroundings): (state: StateToTest) => TestedState {
   const dumps = readDumps(node);
   const nft = onceAsked(() => readNft(node));
   const seen = onceAsked(() => seenConfig(dumps.current, nft));
   const {config, problems} = resolveProxyConfig(node, api, options.overrides ?? {}, seen);
   const facts = nodeFacts(node, api);
-  const evaluated = analyzeNode({node, api, view, config, facts, dumps, nft, traces: tracedPorts(services, options.trace ?? false)});
-  const analysis = {...evaluated, symptoms: withinWhatWasRead(evaluated.symptoms, api)};
-  const context: NodeContext = {node, facts, api, view, ...analysis};
-  const findings = checks.flatMap(check =>
-    check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
-  );
+  const traces = tracedPorts(services, options.trace ?? false);
   const unreadable = addressesProblem(node);
-  const said = [...problems, ...(unreadable === null ? [] : [unreadable])].map(({message}) =>
+  const told = [...problems, ...(unreadable === null ? [] : [unreadable])].map(({message}) =>
     problemFinding({node: node.name, message, remedy: 'Correct or remove the file; the settings were taken from elsewhere.'}),
   );
-  return {
-    report: nodeReport(node.name, analysis),
-    findings: [...findings, ...said].map(detached),
-    proxy: {version: analysis.config.version.value, gates: config.featureGates.value},
-    traces: analysis.traces.length === 0 ? [] : structuredClone(countTraces(analysis.traces, node)),
+  return ({view, lag, eachService = false}) => {
+    const evaluated = analyzeNode({node, api, view, config, facts, dumps, nft, traces, eachService});
+    const analysis = {...evaluated, symptoms: withinWhatWasRead(evaluated.symptoms, api)};
+    const isFollowed = view !== latest;
+    const context: NodeContext = {node, facts, api, view, ...analysis, isFollowed, ...(lag === undefined ? {} : {lag})};
+    const findings = checks.flatMap(check =>
+      check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
+    );
+    const result = {
+      report: {...nodeReport(node.name, analysis), ...(lag === undefined ? {} : {lag})},
+      findings: [...findings, ...told].map(detached),
+      proxy: {version: analysis.config.version.value, gates: config.featureGates.value},
+      traces: analysis.traces.length === 0 ? [] : structuredClone(countTraces(analysis.traces, node)),
+    };
+    const unreached = analysis.symptoms.flatMap(({family, chains = []}) => chains.map(chain => ({family, chain})));
+    return {result, unreached, differing: analysis.differing ?? new Map<string, number>()};
   };
 }
 

@@ -8,9 +8,11 @@ import {isNoWorse, pairFindings} from '../model/findings/pair-findings.ts';
 import {newestKnownMinor} from '../model/proxy-config.ts';
 import type {Report, Summary} from '../model/report.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
+import type {NodeReading} from '../model/state-history.ts';
 import {clusterFindings} from './cluster-findings.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {diagnoseNode, type NodeResult} from './diagnose-node.ts';
+import {diagnoseStates} from './diagnose-states.ts';
 import {problemFinding} from './problem-finding.ts';
 import {byName, sortFindings} from './sort-findings.ts';
 import {summarise} from './summarize.ts';
@@ -18,7 +20,7 @@ import {unreadNode} from './unread-node.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /**
- * A diagnosis in the making: nodes are judged one by one, in any order, and only what was found of each is kept. The same API
+ * A diagnosis in the making: nodes are diagnosed one by one, in any order, and only what was found of each is kept. The same API
  * objects and nodes give the same Report.
  */
 export class Diagnosis {
@@ -36,22 +38,24 @@ export class Diagnosis {
     return this.#cluster.services;
   }
 
-  /** The API objects by which nodes are judged now. */
+  /** The API objects that nodes are compared with now. */
   get api(): ApiObjects {
     return this.#cluster.api;
   }
 
-  /** From now on nodes are judged by these API objects; what was found by the former ones stays. */
+  /** From now on nodes are compared with these API objects; earlier results stay. */
   renew(api: ApiObjects): void {
     this.#cluster = clusterOf(api, this.#options);
   }
 
-  /** Judges a node and drops its dumps. What was found of it before is forgotten. */
-  add(node: NodeDump): void {
-    this.#results.set(node.name, diagnoseNode(node, {...this.#cluster, options: this.#options}));
+  /** Diagnoses a node and drops its dumps; by all states of the Services where they were followed. Replaces what was found before. */
+  add(node: NodeDump, reading?: NodeReading): void {
+    const surroundings = {...this.#cluster, options: this.#options};
+    const result = reading === undefined ? diagnoseNode(node, surroundings) : diagnoseStates(node, surroundings, reading);
+    this.#results.set(node.name, result);
   }
 
-  /** A node that was judged elsewhere. What was found of it before is forgotten. */
+  /** A node that was diagnosed elsewhere. Replaces what was found before. */
   addResult(result: NodeResult): void {
     this.#results.set(result.report.name, result);
   }

@@ -1,14 +1,16 @@
 import type {NodeInput} from '../analyze/proxy-mode.ts';
 import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
+import type {ServicePort} from '../model/service-port.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 
 /** Which Service ports of a node are traced. Of faulty Services no more than a report has room for: traces take memory on every node. */
 export function tracedPorts(services: readonly ServiceObject[], trace: NonNullable<DiagnoseOptions['trace']>): NodeInput['traces'] {
-  const asked = new Set(trace === false ? [] : services);
-  if (trace !== 'faulty') return port => asked.has(port.object);
+  const asked = new Set(trace === false ? [] : services.map(({metadata}) => `${metadata.namespace ?? 'default'}/${metadata.name}`));
+  const isAsked = ({namespace, service}: ServicePort): boolean => asked.has(`${namespace}/${service}`);
+  if (trace !== 'faulty') return isAsked;
   const faulty = oncePerFamily(found => new Set(faultyServices(found).slice(0, maxServices)));
-  return (port, found) => asked.has(port.object) && faulty(found).has(`${port.namespace}/${port.service}`);
+  return (port, found) => isAsked(port) && faulty(found).has(`${port.namespace}/${port.service}`);
 }
 
 const maxServices = 24;

@@ -2,6 +2,7 @@ import type {Family} from './family.ts';
 import type {Finding, ServiceName} from './finding.ts';
 import type {Setting} from './proxy-config.ts';
 import type {PortTrace} from './service-trace.ts';
+import type {NodeLag} from './state-history.ts';
 
 /** What a run found out: the data behind every output format. */
 export interface Report {
@@ -79,4 +80,6 @@ export interface NodeReport {
   readonly chains: number;
   /** The settings of kube-proxy that the expectation rests on, each with its source. */
   readonly settings: Readonly<Record<string, Setting<string>>>;
+  /** How far its rules are behind the API; left out when no Service changed shortly before it was read, or nobody followed them. */
+  readonly lag?: NodeLag;
 }

@@ -7,6 +7,8 @@ import {askedInput, askedScope} from './scope/requested-scope.ts';
 import {Interrupted, unlessInterrupted} from './interruption.ts';
 import {evaluationOptions} from './options/evaluation-options.ts';
 import {readAsked} from './read-requested.ts';
+import {FollowedServices} from './follow-services.ts';
+import type {Finding} from '../model/finding.ts';
 import {readAllAgain, readAsBefore} from './reread.ts';
 import {recheck, retract} from './recheck.ts';
 import {podsWithoutEndpoints} from './service-pods.ts';
@@ -14,7 +16,7 @@ import {WaitUntilClean} from './wait/wait-until-clean.ts';
 import {type NodeAccess, chooseEvaluator} from './nodes/choose-evaluator.ts';
 
 /**
- * The pipeline for a cluster: reads the API, then the nodes, and judges each node when it is there. When the signal is aborted
+ * The pipeline for a cluster: reads the API, then the nodes while it follows the Services, and diagnoses each node as it arrives. When the signal is aborted
  * while nodes are read, the report tells of those that were. Throws a CLIError, a KubeconfigError or an ApiError, and an
  * Interrupted before there is anything to report.
  */
@@ -31,34 +33,45 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
   const objects = {...asked.api, pods: [...(ways.pods ?? []), ...pods], podsOf};
   const diagnosis = new Diagnosis(objects, {...asked.selection, ...evaluationOptions(flags), ...run.options, ...sampleOf(ways)});
-  const nodes = ways.looks(diagnosis);
   const leftovers = await ways.clear();
+  const followed = flags.agents ? null : new FollowedServices({api, scope, objects, versions: asked.versions, clock});
+  const nodes = ways.looks(diagnosis, followed === null ? undefined : () => followed.history.states);
   const problems = [...asked.problems, ...ways.problems, ...leftovers];
-  const report = (more: readonly Problem[]): Report => diagnosis.report(distinct([...problems, ...nodes.problems, ...more]));
+  const report = (more: readonly Problem[]): Report =>
+    diagnosis.report(distinct([...problems, ...nodes.problems, ...(followed?.problems ?? []), ...more]));
   const readAgain = () => {
     progress.say('reading the API again');
-    // Agents judge by all Services anyway.
+    // Agents compare with all Services anyway.
     return (flags.agents ? readAsBefore : readAllAgain)({api, scope, before: diagnosis.api, signal});
+  };
+  const confirm = async (gracePeriodMs?: number): Promise<readonly Finding[]> => {
+    // An agent follows the Services itself, and says what it is sure of.
+    if (followed === null) return [];
+    return recheck({
+      ...{diagnosis, readAgain, signal, clock, history: followed.history, nodeReadAt: nodes.readAt},
+      ...(gracePeriodMs === undefined ? {} : {gracePeriodMs}),
+      take: now => followed.take(now),
+      evaluateAgain: names => nodes.evaluateAgain(names),
+      readNodes: names => nodes.evaluate(names),
+      say: text => progress.say(text),
+    });
   };
   const wait =
     run.wait === undefined
       ? null
-      : new WaitUntilClean({...{run, diagnosis, nodes, scope, input, readAgain, problems, report}, limit: run.wait, startedAt: readAt});
+      : new WaitUntilClean({
+          ...{run, diagnosis, nodes, scope, input, confirm, problems, report},
+          ...{limit: run.wait, startedAt: readAt, followed: now => followed?.take(now)},
+        });
   try {
     await nodes.evaluate(ways.names);
-    if (wait === null)
-      retract(
-        await recheck({
-          ...{diagnosis, readAt, readAgain, signal, clock, nodeReadAt: nodes.readAt},
-          readNodes: names => nodes.evaluate(names),
-          say: text => progress.say(text),
-        }),
-        diagnosis,
-      );
+    if (wait === null) retract(await confirm(), diagnosis);
     else await wait.run();
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error;
     nodes.giveUp(error.message);
+  } finally {
+    followed?.close();
   }
   return wait?.report() ?? report([]);
 }

@@ -41,7 +41,7 @@ describe('access', () => {
     const runs = await Promise.all(['table', 'json', 'yaml', 'role'].map(format => access('--token', 'weak', '-n', 'shop', '-o', format)));
     expect(runs.map(({exitCode}) => exitCode)).toEqual([1, 1, 1, 1]);
     expect(runs[0]?.stdout).toMatch(
-      /^4 of 11 permissions are missing for .*: list nodes, list pods, get pods\/exec, create pods\/exec\.$/m,
+      /^4 of 13 permissions are missing for .*: list nodes, list pods, get pods\/exec, create pods\/exec\.$/m,
     );
     expect(loadAll(runs[3]?.stdout ?? '')).toHaveLength(3);
   });

@@ -8,6 +8,7 @@ import type {Report} from '../../src/model/report.ts';
 import {capturePath} from '../fixtures.ts';
 import type {ApiServer, ApiServerOptions} from '../stand-in/api-server.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import type {ExecCommand} from '../stand-in/exec.ts';
 
 const healthy = capturePath('healthy/1.36-iptables');
 const faulty = capturePath('faults/missing-endpoint');
@@ -77,11 +78,13 @@ describe('a run', () => {
   test('for one Service reads that Service and its slices, and no others', async () => {
     const server = await start({});
     await diagnose(server, {names: ['web']});
-    expect(
-      apiPaths(server)
-        .filter(path => /services|slices/.test(path))
-        .sort(),
-    ).toEqual(['/api/v1/namespaces/shop/services/web', '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices']);
+    const asked = server.requests.filter(({path}) => /services|slices/.test(path));
+    const selected = asked.map(({path, query}) => `${path} ${query.get('fieldSelector') ?? query.get('labelSelector') ?? ''}`.trim());
+    expect([...new Set(selected)].sort()).toEqual([
+      '/api/v1/namespaces/shop/services metadata.name=web',
+      '/api/v1/namespaces/shop/services/web',
+      '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices kubernetes.io/service-name=web',
+    ]);
   });
 
   test('reads all Services before it calls something a finding', async () => {
@@ -201,30 +204,44 @@ describe('what may be a matter of timing', () => {
     expect(handClock.time - started).toBe(15_000);
   });
 
-  test('rules of a Service that was deleted just now are looked at twice', async () => {
+  test('rules of a Service that the API does not have are read until the grace period is over', async () => {
     const server = await start({});
     server.store.remove('services', 'shop', 'web');
     const {findings} = await diagnose(server, {flags: {namespace: 'shop'}});
     expect(findings.filter(({code}) => code === 'ST205').map(({node}) => node)).toEqual(['node-a', 'node-b', 'node-c']);
     const dumps = server.requests.filter(({argv}) => argv.join(' ') === 'iptables-save');
-    expect(dumps).toHaveLength(6);
+    expect(dumps).toHaveLength(3 * 4);
   });
 
-  test('what comes and goes is said to be unclear', async () => {
-    const own = readFileSync(`${healthy}/nodes/node-a/iptables-save`, 'utf8');
+  /** Each time node-a is read another endpoint is missing, and the Service has changed. */
+  const restless = (own: string, server: () => ApiServer) => {
     let reads = 0;
-    const server = await start({
-      exec: ({node, argv}) => {
-        if (node !== 'node-a' || argv.join(' ') !== 'iptables-save') return null;
-        reads++;
-        // Each time another endpoint is missing, and the Service changes.
-        server.store.put('services', {...ghost('web'), ...(server.store.find('services', 'shop', 'web') ?? {})});
-        return {stdout: withoutEndpoint(own, reads % 2)};
-      },
+    return ({node, argv}: ExecCommand) => {
+      if (node !== 'node-a' || argv.join(' ') !== 'iptables-save') return null;
+      reads++;
+      const web = server().store.find('services', 'shop', 'web');
+      server().store.put('services', {...web, ...ghost('web'), spec: {...ghost('web').spec, healthCheckNodePort: reads}});
+      return {stdout: withoutEndpoint(own, reads % 2)};
+    };
+  };
+  const own = readFileSync(`${healthy}/nodes/node-a/iptables-save`, 'utf8');
+
+  test('rules that fit no state of a Service that keeps changing are a finding, without ST904 beside it', async () => {
+    const server: ApiServer = await start({exec: command => restless(own, () => server)(command)});
+    const {findings} = await diagnose(server, {names: ['web']});
+    expect(findings.filter(({node, severity}) => node === 'node-a' && severity === 'error')).not.toEqual([]);
+    expect(findings.filter(({code}) => code === 'ST904')).toEqual([]);
+  });
+
+  test('where Services may not be watched, what keeps changing is ST904 alone, and the report says that states are not known', async () => {
+    const server: ApiServer = await start({
+      exec: command => restless(own, () => server)(command),
+      allow: ({verb}) => verb !== 'watch',
     });
     const {findings, summary} = await diagnose(server, {names: ['web']});
-    expect(findings.filter(({code, severity}) => code !== 'ST904' && severity === 'error')).toEqual([]);
+    expect(findings.filter(({node, severity}) => node === 'node-a' && severity === 'error')).toEqual([]);
     expect(findings).toContainEqual(expect.objectContaining({code: 'ST904', node: 'node-a', service: {namespace: 'shop', name: 'web'}}));
+    expect(findings).toContainEqual(expect.objectContaining({code: 'ST901', message: expect.stringContaining('polled, not watched')}));
     expect(summary.errors).toBe(0);
   });
 });

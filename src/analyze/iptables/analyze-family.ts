@@ -25,6 +25,7 @@ export interface FamilyAnalysis {
   readonly symptoms: readonly Symptom[];
   /** What the rules were held against in the end. */
   readonly expected: ExpectedRuleset;
+  readonly byPort: ReadonlyMap<PortOnNode, readonly unknown[]>;
 }
 
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
@@ -32,9 +33,9 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const {expect, actual, sets} = given;
   const plain = expect({});
   const first = compareRulesets(asExpectation(plain), actual);
-  if (holdsNoServiceRules(plain, actual)) {
+  if (!given.eachService && holdsNoServiceRules(plain, actual)) {
     const canaries = analyzeBaseRules({expected: plain, actual, differences: []}).filter(({kind}) => kind === 'canary-missing');
-    return {expected: plain, symptoms: [noServiceRules(plain), ...canaries]};
+    return {expected: plain, symptoms: [noServiceRules(plain), ...canaries], byPort: new Map()};
   }
   const differs = first.differences.some(({owner}) => owner !== null);
   const {expected, symptoms} = differs ? inferIptablesSettings(plain, given) : {expected: plain, symptoms: []};
@@ -53,6 +54,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   );
   return {
     expected,
+    byPort: owned.byPort,
     symptoms: withMisnamed(misnamed, [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),

@@ -15,4 +15,6 @@ export interface FamilyCase {
   readonly sets: ReadonlyMap<string, IpSet>;
   /** False where the Node was not read: then its zone is one more thing that the rules have to show. */
   readonly knowsZone: boolean;
+  /** Each Service is analyzed by itself: no finding stands for many of them. */
+  readonly eachService: boolean;
 }

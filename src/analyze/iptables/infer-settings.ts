@@ -13,10 +13,13 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import type {FamilyCase} from './family-case.ts';
 
 /** Where the node's iptables shows that one thing explains many differences, that is the finding. */
-export function inferIptablesSettings(plain: ExpectedRuleset, {expect, actual, knowsZone}: FamilyCase): Inferred<ExpectedRuleset> {
+export function inferIptablesSettings(
+  plain: ExpectedRuleset,
+  {expect, actual, knowsZone, eachService}: FamilyCase,
+): Inferred<ExpectedRuleset> {
   const shared = new SharedLines(actual);
   return inferHypothesis<ExpectedRuleset, PortOnNode>({
-    ...{expect, plain, knowsZone, textOf},
+    ...{expect, plain, knowsZone, eachService, textOf},
     counterpart: (other, {port}) => other.portOfHash(port.hash),
     fits: (expected, item) => fits(expected, item, {actual, shared}),
     otherDetector: expected => otherDetector(expected, actual),

@@ -6,6 +6,7 @@ import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
+import {Differing} from '../differing.ts';
 import {cutReason, whyDoubtful} from '../truncated-settings.ts';
 import {ipsetsOf, knowsZone} from '../node-input.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
@@ -41,6 +42,7 @@ function analyzeFamilies(input: NodeInput): ModeAnalysis {
   const unread: UnreadFamily[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
+  const differing = new Differing();
   const sets = ipsetsOf(input.node);
   const cut = [...dumps.current.values()].find(ruleset => ruleset.cut !== null)?.cut ?? null;
   for (const family of servedFamilies(input, dumps.current)) {
@@ -53,7 +55,18 @@ function analyzeFamilies(input: NodeInput): ModeAnalysis {
     }
     const excerpt = isExcerpt(ruleset);
     const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
-    const {symptoms: found, expected} = analyzeFamily({expect, actual, sets, knowsZone: knowsZone(input)});
+    const {
+      symptoms: found,
+      expected,
+      byPort,
+    } = analyzeFamily({
+      expect,
+      actual,
+      sets,
+      knowsZone: knowsZone(input),
+      eachService: input.eachService ?? false,
+    });
+    for (const [{port}, own] of byPort) differing.add(port, own.length);
     const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
     if (doubt !== null) {
       unread.push({family, reason: doubt});
@@ -70,7 +83,7 @@ function analyzeFamilies(input: NodeInput): ModeAnalysis {
     else if (ruleset.cut === null) evaluated.push(family);
     else unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
   }
-  return {families: evaluated, unread, symptoms, traces, config: input.config, counts: countRules(dumps)};
+  return {families: evaluated, unread, symptoms, traces, differing: differing.counts, config: input.config, counts: countRules(dumps)};
 }
 
 /** That nothing leads to a chain, or that a rule without effect is not there, may only be that it was not shown. */

@@ -25,7 +25,8 @@ export function leftoverChains(
   if (orphans.length === 0) return [];
   const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
   const detail = `${plural(orphans.length, 'chain')} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
-  return [{kind: 'orphan-chain', family: expected.family, port: null, detail, expected: [], actual: rules}];
+  const chains = orphans.map(({name}) => name);
+  return [{kind: 'orphan-chain', family: expected.family, port: null, detail, expected: [], actual: rules, chains}];
 }
 
 /** KUBE-XLB chains that this kube-proxy does not remove are ST502. */

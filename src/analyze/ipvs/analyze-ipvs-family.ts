@@ -21,6 +21,8 @@ export interface IpvsFamilyCase {
   readonly ruleset: Ruleset | null;
   readonly nodeName: string;
   readonly knowsZone: boolean;
+  /** Each Service is analyzed by itself: no finding stands for many of them. */
+  readonly eachService: boolean;
 }
 
 export interface IpvsFamilyAnalysis {
@@ -28,23 +30,31 @@ export interface IpvsFamilyAnalysis {
   /** What the node was held against in the end, and the two worlds to walk packets through. */
   readonly expected: ExpectedIpvs;
   readonly sides: IpvsSides;
+  readonly byPort: IpvsDifferences['byPort'];
 }
 
 /** Everything that is wrong with one family of a node in IPVS mode. A healthy node costs one comparison and few walks. */
-export function analyzeIpvsFamily({expect, state, ruleset, nodeName: configured, knowsZone}: IpvsFamilyCase): IpvsFamilyAnalysis {
+export function analyzeIpvsFamily({
+  expect,
+  state,
+  ruleset,
+  nodeName: configured,
+  knowsZone,
+  eachService,
+}: IpvsFamilyCase): IpvsFamilyAnalysis {
   const plain = expect({});
   const servers = (state.servers ?? []).filter(({family}) => family === plain.context.family);
   const first = compareIpvs(plain, state);
   const differs = [...first.byPort.values()].some(own => own.servers.length + own.members.length > 0);
   const {expected, hypothesis, symptoms} = differs
-    ? inferIpvsSettings({expect, plain, servers, knowsZone})
+    ? inferIpvsSettings({expect, plain, servers, knowsZone, eachService})
     : {expected: plain, hypothesis: {}, symptoms: []};
   const {nodeName = configured} = hypothesis;
   const differences = expected === plain ? first : compareIpvs(expected, state);
   const device = deviceGone(expected, differences);
   const sides = sidesOf({expected, differences, state, ruleset, deviceGone: device !== null});
-  const result = (found: readonly Symptom<Rule>[]): IpvsFamilyAnalysis => ({expected, sides, symptoms: found});
-  if (servers.length === 0 && [...differences.resolved.values()].some(({server}) => server.realServers.length > 0))
+  const result = (found: readonly Symptom<Rule>[]): IpvsFamilyAnalysis => ({expected, sides, symptoms: found, byPort: differences.byPort});
+  if (!eachService && servers.length === 0 && [...differences.resolved.values()].some(({server}) => server.realServers.length > 0))
     return result([noServiceRules(expected, differences)]);
   const ports = [...differences.byPort].flatMap(([item, own]) => {
     const known = device === null ? own : {...own, missingAddresses: []};

@@ -16,13 +16,14 @@ export interface InferIpvsCase {
   readonly plain: ExpectedIpvs;
   readonly servers: readonly VirtualServer[];
   readonly knowsZone: boolean;
+  readonly eachService: boolean;
 }
 
 /** Where the node's virtual servers show that one thing explains many differences, that is the finding. */
-export function inferIpvsSettings({expect, plain, servers, knowsZone}: InferIpvsCase): Inferred<ExpectedIpvs> {
+export function inferIpvsSettings({expect, plain, servers, knowsZone, eachService}: InferIpvsCase): Inferred<ExpectedIpvs> {
   const actual = new Map(servers.map(server => [serverKey(server), server]));
   return inferHypothesis<ExpectedIpvs, ServedPort>({
-    ...{expect, plain, knowsZone, textOf},
+    ...{expect, plain, knowsZone, eachService, textOf},
     counterpart: (other, {port}) => itemsByPort(other.ports).get(port),
     fits: (expected, item) => fits(expected, item, actual),
     // Who is a pod is told by sets and one rule of the frame, which is judged by itself.

@@ -5,6 +5,7 @@ import {families, type Family} from '../../model/family.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {knowsZone} from '../node-input.ts';
+import {Differing} from '../differing.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
@@ -33,6 +34,7 @@ function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
   const ports = families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
   const facts = hostFacts(input.facts, state, ports, config.version.value);
+  const differing = new Differing();
   const evaluated: Family[] = [];
   const unread: UnreadFamily[] = [];
   const symptoms: Symptom[] = [];
@@ -43,8 +45,12 @@ function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
     const reasons = [...whyUnreadable(family, ruleset), ...state.problems];
     if (reasons.length > 0 && (ruleset !== null || ports.some(port => port.family === family)))
       unread.push({family, reason: reasons.join('; ')});
-    const given = {expect, state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: config.nodeName.value, knowsZone: knowsZone(input)};
+    const given = {
+      ...{expect, state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: config.nodeName.value},
+      ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false},
+    };
     const analysis = analyzeIpvsFamily(given);
+    for (const [{port}, own] of analysis.byPort) differing.add(port, Object.values(own).flat().length);
     append(symptoms, analysis.symptoms);
     if (reasons.length === 0) evaluated.push(family);
     const {expected, sides} = analysis;
@@ -54,7 +60,7 @@ function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
       wanted.map(item => traceIpvsPort({item, context: expected.context, sides})),
     );
   }
-  return {families: evaluated, unread, symptoms, traces, config, counts: countsOf(input, state)};
+  return {families: evaluated, unread, symptoms, traces, differing: differing.counts, config, counts: countsOf(input, state)};
 }
 
 /** What was not read of the frame is said, and the rest judged all the same. */

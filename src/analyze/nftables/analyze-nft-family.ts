@@ -1,4 +1,5 @@
 import {compareNftTable} from '../../compare/compare-nft-table.ts';
+import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -24,27 +25,33 @@ export interface NftFamilyCase {
   readonly actual: NftTable | null;
   /** False when the Node object was not read: then its zone is one more thing that the rules have to show. */
   readonly knowsZone: boolean;
+  /** Each Service is analyzed by itself: no finding stands for many of them. */
+  readonly eachService: boolean;
 }
 
 export interface NftFamilyAnalysis {
   readonly symptoms: readonly Symptom[];
   /** What the table was held against in the end. */
   readonly expected: ExpectedTable;
+  readonly byPort: ReadonlyMap<NftPort, readonly unknown[]>;
 }
 
 /** Everything that is wrong with one family's table on one node. A healthy node costs one comparison and no walk. */
-export function analyzeNftFamily({expect, ruleset, beside, actual, knowsZone}: NftFamilyCase): NftFamilyAnalysis {
+export function analyzeNftFamily({expect, ruleset, beside, actual, knowsZone, eachService}: NftFamilyCase): NftFamilyAnalysis {
   const plain = expect({});
-  if (actual === null || holdsNoServices(plain, actual))
-    return {expected: plain, symptoms: servesAny(plain) ? [noServiceRules(plain, actual)] : []};
+  if (actual === null || (!eachService && holdsNoServices(plain, actual)))
+    return {expected: plain, symptoms: servesAny(plain) ? [noServiceRules(plain, actual)] : [], byPort: new Map()};
   const first = compareNftTable(asNftExpectation(plain), actual);
   const differs = first.differences.length > 0;
-  const {expected, symptoms} = differs ? inferNftSettings({expect, plain, actual, knowsZone}) : {expected: plain, symptoms: []};
+  const {expected, symptoms} = differs
+    ? inferNftSettings({expect, plain, actual, knowsZone, eachService})
+    : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareNftTable(asNftExpectation(expected), actual);
   const owned = attribute(compared.differences, expected);
   const given = {expected, actual, view: new ServiceView(expected, actual)};
   return {
     expected,
+    byPort: owned.byPort,
     symptoms: [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),

@@ -17,12 +17,13 @@ export interface InferNftCase {
   readonly plain: ExpectedTable;
   readonly actual: NftTable;
   readonly knowsZone: boolean;
+  readonly eachService: boolean;
 }
 
 /** Where the node's table shows that one thing explains many differences, that is the finding. */
-export function inferNftSettings({expect, plain, actual, knowsZone}: InferNftCase): Inferred<ExpectedTable> {
+export function inferNftSettings({expect, plain, actual, knowsZone, eachService}: InferNftCase): Inferred<ExpectedTable> {
   return inferHypothesis<ExpectedTable, NftPort>({
-    ...{expect, plain, knowsZone, textOf},
+    ...{expect, plain, knowsZone, eachService, textOf},
     counterpart: (other, {names}) => other.portOfBase(names.base),
     fits: (expected, item) => fits(expected, item, actual),
     otherDetector: expected => otherDetector(expected, actual),

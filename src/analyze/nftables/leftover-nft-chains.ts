@@ -24,7 +24,8 @@ export function leftoverNftChains({expected, actual}: NftCase, unexpectedChains:
   if (orphans.length === 0) return [];
   const detail = `${plural(orphans.length, 'chain')} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
   const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
-  return [{kind: 'orphan-chain', family: expected.context.family, port: null, detail, expected: [], actual: rules}];
+  const chains = orphans.map(({name}) => name);
+  return [{kind: 'orphan-chain', family: expected.context.family, port: null, detail, expected: [], actual: rules, chains}];
 }
 
 function targetsOfChain(chain: NftChain): readonly string[] {

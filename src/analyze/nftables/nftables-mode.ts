@@ -8,6 +8,7 @@ import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {cutReason, whyDoubtful} from '../truncated-settings.ts';
 import {ipsetsOf, knowsZone} from '../node-input.ts';
+import {Differing} from '../differing.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {ExpectNft} from './infer-nft-settings.ts';
@@ -41,6 +42,7 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
   const unread: UnreadFamily[] = [];
   const symptoms: Symptom[] = [];
   const traces: PortTrace[] = [];
+  const differing = new Differing();
   const sets = ipsetsOf(input.node);
   for (const family of families) {
     const iptables = allOf(input.dumps, family);
@@ -50,7 +52,15 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
       if (expect({}).ports.length > 0) unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
       continue;
     }
-    const {symptoms: found, expected} = analyzeNftFamily({expect, ruleset, beside: {iptables, sets}, actual, knowsZone: knowsZone(input)});
+    const {
+      symptoms: found,
+      expected,
+      byPort,
+    } = analyzeNftFamily({
+      ...{expect, ruleset, actual, beside: {iptables, sets}},
+      ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false},
+    });
+    for (const [{port}, own] of byPort) differing.add(port, own.length);
     const doubt = found.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
     if (doubt !== null) {
       unread.push({family, reason: doubt});
@@ -68,7 +78,7 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
   const counts = {rules: ruleset.ruleCount, chains: ruleset.chainCount};
   const first = evaluated[0] ?? unread[0]?.family;
   if (first !== undefined) append(symptoms, unwalkedChains(ruleset, first));
-  return {families: evaluated, unread, symptoms, traces, config: input.config, counts};
+  return {families: evaluated, unread, symptoms, traces, differing: differing.counts, config: input.config, counts};
 }
 
 /** Where kube-proxy's own tables end too early; null when they are whole, or there are none. */

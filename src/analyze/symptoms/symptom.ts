@@ -56,4 +56,6 @@ export interface Symptom<R extends RuleText = RuleText> {
   readonly detail: string;
   readonly expected: readonly R[];
   readonly actual: readonly R[];
+  /** All chains that a symptom of unreached chains is about. */
+  readonly chains?: readonly string[];
 }

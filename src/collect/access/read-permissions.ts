@@ -8,6 +8,7 @@ import {systemConfigMaps} from '../../model/config-map-places.ts';
 export function readPermissions(namespace: string | null, podsNeeded: boolean): readonly Permission[] {
   return [
     ...objectPermissions(namespace),
+    ...watchPermissions(namespace),
     {
       ...{verb: 'list', group: '', resource: 'pods', namespace: 'kube-system', needed: podsNeeded},
       ...(podsNeeded
@@ -34,6 +35,21 @@ export function objectPermissions(namespace: string | null): readonly Permission
       ...{verb: 'list', group: '', resource: 'nodes', namespace: null, needed: true},
       ...{purpose: 'which nodes there are, their addresses and zones', without: 'only nodes that are named (--node) are looked at'},
     },
+  ];
+}
+
+/** To know every state that Services had while nodes were read. */
+function watchPermissions(namespace: string | null): readonly Permission[] {
+  const watched = {
+    verb: 'watch',
+    namespace,
+    needed: false,
+    purpose: 'changes while nodes are read',
+    without: 'Services are polled, and ST904 is reported for those that keep changing',
+  } as const;
+  return [
+    {...watched, group: '', resource: 'services'},
+    {...watched, group: 'discovery.k8s.io', resource: 'endpointslices'},
   ];
 }
 

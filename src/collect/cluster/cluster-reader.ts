@@ -7,6 +7,8 @@ import {usableItems} from '../objects/usable-items.ts';
 /** Reads kinds of objects, and keeps what could not be read as problems. An API server that cannot be talked to at all is an ApiError. */
 export class ClusterReader {
   readonly problems: Problem[] = [];
+  /** The resourceVersion of each list that was read whole, by its path. */
+  readonly versions = new Map<string, string>();
   readonly #api: KubeApi;
   readonly #anyFailure: boolean;
 
@@ -19,7 +21,8 @@ export class ClusterReader {
   /** Null where the list may not be read, or the API server has no such resource. */
   async list<T>({path, query, shape, remedy, isMinor, onNotServed}: Listed): Promise<readonly T[] | null> {
     try {
-      const {items} = await this.#api.list<unknown>(path, query);
+      const {items, resourceVersion} = await this.#api.list<unknown>(path, query);
+      if (query === undefined && resourceVersion !== '') this.versions.set(path, resourceVersion);
       const usable = usableItems<T>(path, items, shape);
       append(
         this.problems,

@@ -13,6 +13,8 @@ export interface ClusterReading {
   readonly api: ApiObjects;
   /** What could not be read, with the verb and the resource. */
   readonly problems: readonly Problem[];
+  /** The resourceVersion of each list, by its path: a watch can go on from there. */
+  readonly versions: ReadonlyMap<string, string>;
 }
 
 export interface ReadClusterOptions {
@@ -38,6 +40,7 @@ export async function readCluster(
   return {
     api: {services, ...endpoints, nodes, pods: null, configMaps, ...partOf(scope)},
     problems: reader.problems,
+    versions: reader.versions,
   };
 }
 

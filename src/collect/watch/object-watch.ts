@@ -22,8 +22,17 @@ export interface ObjectWatchOptions<T extends Watched> {
   readonly path: string;
   readonly shape: Shape;
   readonly strings: StringPool;
-  /** Called with an object that came, is another now, or is gone; and as it was before. */
-  readonly onChange: (now: T | undefined, before: T | undefined) => void;
+  /** What of the list to watch, such as a `fieldSelector`; all of it when it is left out. */
+  readonly query?: Readonly<Record<string, string>>;
+  /** Objects that were read before. With their resourceVersion no list is needed. */
+  readonly start?: {readonly objects: readonly T[]; readonly resourceVersion?: string | undefined};
+  /**
+   * Called with an object that was added, changed or deleted, and as it was before. `isListed`: seen by reading the list again; there may
+   * have been other changes before it.
+   */
+  readonly onChange: (now: T | undefined, before: T | undefined, isListed: boolean) => void;
+  /** Called when a list or a watch fails; it is tried again. */
+  readonly onFailure?: (error: unknown) => void;
   /** The first pause after a failure, in milliseconds; it doubles up to half a minute. */
   readonly backoffMs?: number | undefined;
   /** For how long a watch may be silent: bookmarks come about once a minute. In milliseconds. */
@@ -63,6 +72,14 @@ export class ObjectWatch<T extends Watched> {
     this.kind = options.kind;
     this.#api = api;
     this.#options = options;
+    const {objects, resourceVersion} = options.start ?? {};
+    if (objects === undefined) return;
+    this.#objects = new Map(objects.map(object => [keyOf(object), object]));
+    // What was read before must not be followed by anything older.
+    this.#listFrom = resourceVersion ?? '';
+    if (resourceVersion === undefined) return;
+    this.resourceVersion = resourceVersion;
+    this.#mustList = false;
   }
 
   get isListed(): boolean {
@@ -106,6 +123,7 @@ export class ObjectWatch<T extends Watched> {
       return 'ended';
     } catch (error) {
       this.trouble = errorText(error);
+      if (!signal.aborted) this.#options.onFailure?.(error);
       if (!(error instanceof ApiError && (error.status === 410 || error.status === 504))) return 'broken';
       // The API server that is asked now may be behind the one that was asked before: then etcd is to be asked.
       this.#listFrom = this.#mustList ? '' : this.resourceVersion;
@@ -121,7 +139,7 @@ export class ObjectWatch<T extends Watched> {
 
   async #list(signal: AbortSignal): Promise<void> {
     const {path} = this.#options;
-    const query = this.#listFrom === '' ? {} : {resourceVersion: this.#listFrom};
+    const query = {...this.#options.query, ...(this.#listFrom === '' ? {} : {resourceVersion: this.#listFrom})};
     const found = new Map<string, T>();
     this.#malformed.clear();
     const parts = await this.#api.stream(path, query, {signal, silenceMs: maxSilence});
@@ -136,15 +154,21 @@ export class ObjectWatch<T extends Watched> {
     this.#listFrom = this.resourceVersion;
     this.#mustList = false;
     this.#isWell();
-    for (const [key, object] of found) if (object !== before.get(key)) this.#options.onChange(object, before.get(key));
-    for (const [key, object] of before) if (!found.has(key)) this.#options.onChange(undefined, object);
+    for (const [key, object] of found) if (object !== before.get(key)) this.#options.onChange(object, before.get(key), true);
+    for (const [key, object] of before) if (!found.has(key)) this.#options.onChange(undefined, object, true);
     this.lists++;
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
     const {path, silenceMs = 150_000} = this.#options;
     const seconds = 300 + Math.floor(Math.random() * 300);
-    const query = {watch: '1', allowWatchBookmarks: 'true', resourceVersion: this.resourceVersion, timeoutSeconds: String(seconds)};
+    const query = {
+      ...this.#options.query,
+      watch: '1',
+      allowWatchBookmarks: 'true',
+      resourceVersion: this.resourceVersion,
+      timeoutSeconds: String(seconds),
+    };
     const begun = Date.now();
     let events = 0;
     const parts = await this.#api.stream(path, query, {signal, silenceMs});
@@ -171,7 +195,7 @@ export class ObjectWatch<T extends Watched> {
     if (type === 'DELETED') this.#malformed.delete(key);
     if (now === null) this.#objects.delete(key);
     else this.#objects.set(key, now);
-    if (now !== null || before !== undefined) this.#options.onChange(now ?? undefined, before);
+    if (now !== null || before !== undefined) this.#options.onChange(now ?? undefined, before, false);
   }
 
   /** Null for one that has not the shape, which is kept in mind. One that is known already is not kept twice. */

@@ -52,6 +52,16 @@ export class ClusterView {
     return !old && endpointSlices === null && endpoints !== null ? {used: 'Endpoints', read: 'EndpointSlices'} : null;
   }
 
+  /** Endpoints that a Service port had within the time that kube-proxy may take; none where nobody followed it. */
+  formerEndpoints(_port: ServicePort, _proxy: ProxyVersion): readonly Pick<Endpoint, 'address' | 'port'>[] {
+    return [];
+  }
+
+  /** The endpoints that these slices give a Service port. */
+  protected endpointsIn(port: ServicePort, slices: readonly EndpointSliceObject[], {version}: ProxyVersion): readonly Endpoint[] {
+    return slices.flatMap(slice => endpointSet(port, [slice], version).endpoints);
+  }
+
   #build(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
     const endpointsOf = this.#source(proxy);
     return (this.#api.services ?? []).flatMap(service =>

@@ -74,6 +74,9 @@ export class AgentEvaluator implements NodeEvaluator {
     }
   }
 
+  /** An agent evaluates its node by all states that it knows of before it answers. */
+  async evaluateAgain(): Promise<void> {}
+
   giveUp(reason: string): void {
     this.#evaluated.giveUp(this.#source.names, reason);
   }

@@ -1,6 +1,7 @@
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
+import type {StateHistory} from '../../model/state-history.ts';
 import {AgentEvaluator} from './agent-evaluator.ts';
 import {agentSource} from './agent-source.ts';
 import type {ChosenNodes} from '../scope/choose-nodes.ts';
@@ -18,7 +19,8 @@ export interface NodeAccess {
   /** Set when only a sample of the nodes was chosen. */
   readonly sample?: ChosenNodes['sample'];
   readonly problems: readonly Problem[];
-  looks(diagnosis: Diagnosis): NodeEvaluator;
+  /** `states` are those of the Services as far as they are known. */
+  looks(diagnosis: Diagnosis, states?: () => StateHistory): NodeEvaluator;
   /** Removes what a killed run left on the cluster. */
   clear(): Promise<readonly Problem[]>;
 }
@@ -36,7 +38,7 @@ async function byReading(run: ClusterRun, objects: readonly NodeObject[] | null)
   return {
     ...source,
     names: source.nodes.map(({name}) => name),
-    looks: diagnosis => new DumpEvaluator(source, diagnosis, {signal, progress, clock, find}),
+    looks: (diagnosis, states) => new DumpEvaluator(source, diagnosis, {signal, progress, clock, find, states}),
     clear: () => clearLeftovers(source.transport, run),
   };
 }

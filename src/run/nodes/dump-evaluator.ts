@@ -4,6 +4,7 @@ import type {NodeInfo, Transport} from '../../collect/node/transport.ts';
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
+import type {ReadTime, StateHistory} from '../../model/state-history.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {EvaluatedNodes} from './evaluated-nodes.ts';
 import {asUnread, takeNode} from './node-intake.ts';
@@ -12,16 +13,20 @@ import {progressText} from './node-progress.ts';
 import type {NodeSource} from './node-source.ts';
 
 export interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
-  /** The nodes by the ways there are now; `objects` are the Nodes, null where they could not be read. */
+  /** The nodes by the transports there are now; `objects` are the Nodes, null where they could not be read. */
   readonly find: (objects: readonly NodeObject[] | null) => Promise<NodeSource>;
+  /** The states of the Services as far as they are known, where somebody follows them. */
+  readonly states?: (() => StateHistory) | undefined;
 }
 
-/** Reads nodes and judges each when it is there; keeps when each was read and what could not be. */
+/** Reads nodes and diagnoses each as it arrives; keeps when each was read and what could not be. */
 export class DumpEvaluator implements NodeEvaluator {
   #source: NodeSource;
   readonly #diagnosis: Diagnosis;
   readonly #run: EvaluationRun;
   readonly #evaluated: EvaluatedNodes;
+  /** Nodes of which something was found, with their dumps, and when they were read: the states that they may have are not all known yet. */
+  readonly #kept = new Map<string, {readonly node: CollectedNode; readonly time: ReadTime}>();
 
   constructor(source: NodeSource, diagnosis: Diagnosis, run: EvaluationRun) {
     this.#source = source;
@@ -62,10 +67,36 @@ export class DumpEvaluator implements NodeEvaluator {
     const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#evaluated.isNamedOnly(name));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
     for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress, wants: this.#wants})) {
-      this.#evaluated.problemsOf.set(node.name, takeNode(node, this.#diagnosis));
+      const to = this.#run.clock.now();
+      const time = {from: this.#evaluated.readAt.get(node.name) ?? to, to};
+      this.#evaluated.problemsOf.set(node.name, this.#take(node, time));
       this.#evaluated.note(node.name);
       this.#notePermanent(node);
+      this.#keep(node, time);
     }
+  }
+
+  async evaluateAgain(names: readonly string[]): Promise<void> {
+    const dropped = names.filter(name => !this.#kept.has(name));
+    for (const name of names) {
+      const kept = this.#kept.get(name);
+      if (kept === undefined) continue;
+      this.#take(kept.node, kept.time);
+      this.#keep(kept.node, kept.time);
+    }
+    if (dropped.length > 0) await this.evaluate(dropped);
+  }
+
+  #take(node: CollectedNode, time: ReadTime): readonly Problem[] {
+    const {states} = this.#run;
+    return takeNode(node, this.#diagnosis, states === undefined ? undefined : {...time, history: states()});
+  }
+
+  /** Dumps take memory: those of some nodes are kept, others are read again where that is needed. */
+  #keep(node: CollectedNode, time: ReadTime): void {
+    this.#kept.delete(node.name);
+    if (this.#diagnosis.findingsOn(node.name).some(({severity}) => severity !== 'info') && this.#kept.size < maxKept)
+      this.#kept.set(node.name, {node, time});
   }
 
   #notePermanent(node: CollectedNode): void {
@@ -94,6 +125,9 @@ export class DumpEvaluator implements NodeEvaluator {
     return {name: transport.name, open};
   }
 }
+
+/** A dump of a large cluster can take a hundred megabytes. */
+const maxKept = 16;
 
 function hasUdp({services}: ApiObjects): boolean {
   return services?.some(({spec}) => spec?.ports?.some(({protocol}) => protocol === 'UDP') ?? false) ?? true;

@@ -15,6 +15,8 @@ export interface NodeEvaluator {
   readonly pods: readonly PodObject[] | null;
   /** Has these nodes judged. Rejects with an Interrupted when the run is; what was judged until then stays. */
   evaluate(names: readonly string[]): Promise<void>;
+  /** Evaluates what was read of these nodes once more, by the API objects and states that are known now. */
+  evaluateAgain(names: readonly string[]): Promise<void>;
   /**
    * Looks anew for the nodes and the ways to them: both come and go. `objects` are the Nodes as they are now; null where they could not
    * be read, and then none is gone. Nodes that are gone are forgotten. Resolves to those that were not judged yet.

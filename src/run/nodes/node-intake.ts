@@ -1,11 +1,12 @@
 import type {CollectedNode} from '../../collect/node/collected-node.ts';
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {Problem, UnreadNode} from '../../model/snapshot.ts';
+import type {NodeReading} from '../../model/state-history.ts';
 
-/** Gives a node that was read, or could not be, to the diagnosis. Returns what is to be said of a node that was read in part. */
-export function takeNode(node: CollectedNode, diagnosis: Diagnosis): readonly Problem[] {
+/** Gives a node that was read, or could not be, to the diagnosis. Returns what to report of a node that was read in part. */
+export function takeNode(node: CollectedNode, diagnosis: Diagnosis, reading?: NodeReading): readonly Problem[] {
   const unread = asUnread(node);
-  if (unread === null) diagnosis.add(node);
+  if (unread === null) diagnosis.add(node, reading);
   else diagnosis.addUnread(unread);
   return nodeProblems(node);
 }

@@ -16,7 +16,7 @@ import {exitCode, reaches} from '../exit-code.ts';
 import {unlessInterrupted} from '../interruption.ts';
 import type {NodeEvaluator} from '../nodes/node-evaluator.ts';
 import {isThere} from '../reread.ts';
-import {recheck, retract} from '../recheck.ts';
+import {retract} from '../recheck.ts';
 import {type SelectionInput, selectServices} from '../scope/select-services.ts';
 import {printOf} from '../service-history.ts';
 import {podsWithoutEndpoints} from '../service-pods.ts';
@@ -32,8 +32,10 @@ export interface Waiting {
   readonly nodes: NodeEvaluator;
   readonly scope: ClusterScope;
   readonly input: SelectionInput;
-  /** For the second look. */
-  readonly readAgain: () => Promise<ApiObjects>;
+  /** Makes sure of what was found, within this time in milliseconds; resolves to what cannot be told. */
+  readonly confirm: (gracePeriodMs: number) => Promise<readonly Finding[]>;
+  /** Takes what was read of the API again into the history of the Services. */
+  readonly followed: (objects: ApiObjects) => Promise<void> | undefined;
   /** When the run began and read the API, in milliseconds since 1970. */
   readonly startedAt: number;
   /** What of the API could not be read at the start. */
@@ -148,18 +150,12 @@ export class WaitUntilClean {
   /** What is to be said is looked at as a run that does not wait does it, within the time there is. */
   async #confirm(): Promise<void> {
     const {diagnosis, nodes, run, limit} = this.#waiting;
-    const {clock, signal, progress} = run;
+    const {signal} = run;
     // It would be asked once more, and for long.
     if (this.#isAway) return;
     // Others may have come that nobody has looked at.
     if (this.#looks > 1) await nodes.evaluate(await unlessInterrupted(this.#findNodes(), signal));
-    const doubtful = await recheck({
-      ...{diagnosis, signal, clock, readAt: this.#readAt, nodeReadAt: nodes.readAt},
-      readAgain: this.#waiting.readAgain,
-      gracePeriodMs: Math.max(1, Math.min(this.#left(), gracePeriod * 1000)),
-      readNodes: names => nodes.evaluate(names),
-      say: text => progress.say(text),
-    });
+    const doubtful = await this.#waiting.confirm(Math.max(1, Math.min(this.#left(), gracePeriod * 1000)));
     // What keeps changing has not converged: it stands where it fails.
     retract(
       doubtful.filter(finding => !reaches(finding, limit.failOn)),
@@ -202,6 +198,7 @@ export class WaitUntilClean {
     this.#problems = reader.problems;
     this.#isAway = !isThere(objects);
     if (this.#isAway) return false;
+    await this.#waiting.followed({...diagnosis.api, ...objects});
     if (input.names.length > 0) refuseGone(diagnosis.services, objects.services ?? []);
     const {selects} = selectServices(input, objects);
     const {namespaces: _, ...rest} = diagnosis.api;

@@ -19,6 +19,8 @@ test.each(['ssh', 'docker', 'local'] as const)('%s needs the API for reading onl
     'get services (all)',
     'list endpointslices.discovery.k8s.io (all)',
     'list nodes (all)',
+    'watch services (all)',
+    'watch endpointslices.discovery.k8s.io (all)',
     'list pods kube-system',
     'list pods (all)',
     'get pods (all)',

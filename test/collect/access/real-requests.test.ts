@@ -2,9 +2,12 @@ import {describe, expect, onTestFinished, test} from 'vitest';
 import {permissionsFor} from '../../../src/collect/access/permissions.ts';
 import {nodeInfos} from '../../../src/collect/cluster/node-infos.ts';
 import {readAgentPods} from '../../../src/collect/cluster/read-agent-pods.ts';
-import {readCluster} from '../../../src/collect/cluster/read-cluster.ts';
+import {type ClusterReading, readCluster} from '../../../src/collect/cluster/read-cluster.ts';
 import {readServicePods} from '../../../src/collect/cluster/read-service-pods.ts';
 import {collectNode} from '../../../src/collect/node/collect-node.ts';
+import {watchServices} from '../../../src/collect/watch/service-watches.ts';
+import type {ClusterScope} from '../../../src/collect/cluster/cluster-scope.ts';
+import type {ApiError, KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {removeLeftovers} from '../../../src/collect/transports/debug-leftovers.ts';
@@ -58,6 +61,7 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
   const agents = await readAgentPods(api, ['node-a']);
   const {podsOf} = await readServicePods(api, cluster.api.services ?? []);
   const problems = [...cluster.problems, ...named.problems, ...agents.problems].map(({message}) => message);
+  problems.push(...(await watched(api, scope, cluster)));
   if (podsOf.size === 0) problems.push('no pods of Services');
   await api.get('/api/v1/namespaces/shop/pods/web-1').catch((error: unknown) => problems.push(String(error)));
   const files = transport === 'exec' || transport === 'debug' ? await collected() : [];
@@ -76,6 +80,15 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
     problems.push(...read.problems.map(({message}) => message));
     return read.files;
   }
+}
+
+/** What is refused while Services are followed, as long as nodes are read. */
+async function watched(api: KubeApi, scope: ClusterScope, {api: objects, versions}: ClusterReading): Promise<readonly string[]> {
+  const refusals: string[] = [];
+  const signal = AbortSignal.timeout(500);
+  const onRefused = ({message}: ApiError) => void refusals.push(message);
+  await watchServices(api, {scope, objects, versions, onChange: () => {}, onRefused}, signal);
+  return refusals;
 }
 
 function asked({requests}: ApiServer): ReadonlySet<string> {

@@ -1,13 +1,17 @@
-import {nodeContext} from '../expect/iptables/iptables-context.ts';
-import {ipvsContext} from '../expect/ipvs/ipvs-context.ts';
-import {nftContext} from '../expect/nftables/nft-context.ts';
-import {nodePortDestinations} from '../expect/node-context.ts';
+import {nodeContext} from './iptables/iptables-context.ts';
+import {ipvsContext} from './ipvs/ipvs-context.ts';
+import {nftContext} from './nftables/nft-context.ts';
+import {nodePortDestinations} from './node-context.ts';
 import {familyOf} from '../model/address.ts';
 import type {Family} from '../model/family.ts';
-import type {NodeContext} from './check.ts';
+import type {NodeFacts} from '../model/node-facts.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
 
 /** The node's addresses of one family that serve node ports in the mode of its kube-proxy. */
-export function nodePortAddresses({config, facts}: Pick<NodeContext, 'config' | 'facts'>, family: Family): readonly string[] {
+export function nodePortAddresses(
+  {config, facts}: {readonly config: ProxyConfig; readonly facts: NodeFacts},
+  family: Family,
+): readonly string[] {
   switch (config.mode.value) {
     case 'ipvs':
       return ipvsContext(family, config, facts, []).nodeAddresses;

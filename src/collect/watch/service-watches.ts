@@ -1,0 +1,111 @@
+import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
+import type {ServiceName} from '../../model/finding.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import type {ClusterScope} from '../cluster/cluster-scope.ts';
+import {ApiError, type KubeApi} from '../kube/kube-api.ts';
+import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
+import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
+import {StringPool} from './trim-object.ts';
+
+/** An object as a watch shows it; null where it is not there (any more). Its key is `namespace/name`. */
+export type WatchedObject = {readonly key: string; readonly isListed: boolean} & (
+  | {readonly kind: 'Service'; readonly object: ServiceObject | null}
+  | {readonly kind: 'EndpointSlice'; readonly object: EndpointSliceObject | null}
+);
+
+export interface ServiceWatchesOptions {
+  readonly scope: ClusterScope;
+  /** What was read before, and the resourceVersions of these lists by their paths. */
+  readonly objects: Pick<ApiObjects, 'services' | 'endpointSlices'>;
+  readonly versions: ReadonlyMap<string, string>;
+  readonly onChange: (seen: WatchedObject) => void;
+  /** Called once where a watch is not allowed. */
+  readonly onRefused: (error: ApiError) => void;
+  readonly backoffMs?: number;
+}
+
+/**
+ * Watches the Services of a scope and their slices from where they were read, until the signal is aborted. Where one of the watches is
+ * refused, all are given up.
+ */
+export async function watchServices(api: KubeApi, options: ServiceWatchesOptions, signal: AbortSignal): Promise<void> {
+  const given = new AbortController();
+  const either = AbortSignal.any([signal, given.signal]);
+  const onFailure = (error: unknown): void => {
+    if (!(error instanceof ApiError) || !refusals.has(error.status ?? 0) || given.signal.aborted) return;
+    given.abort();
+    options.onRefused(error);
+  };
+  await Promise.all(watchesOf(api, {...options, onFailure}).map(watch => watch.run(either)));
+}
+
+/** Not allowed, or not served. */
+const refusals: ReadonlySet<number> = new Set([401, 403, 404, 405]);
+
+/** Scopes with more places than these are polled: each watch is a connection. */
+export const maxWatchedPlaces = 4;
+
+/** One place in which to watch Services and slices. */
+interface Place {
+  readonly path: string;
+  readonly services: Readonly<Record<string, string>>;
+  readonly slices: Readonly<Record<string, string>>;
+  /** Whether an object that was read before is one of those. */
+  readonly holds: (object: ServiceObject | EndpointSliceObject, service: string | undefined) => boolean;
+}
+
+type WatchOptions = ServiceWatchesOptions & {readonly onFailure: (error: unknown) => void};
+
+function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: AbortSignal): Promise<void>}[] {
+  const strings = new StringPool();
+  return placesOf(options.scope).flatMap(place => {
+    const shared = <T>(path: string, query: Readonly<Record<string, string>>, objects: readonly T[]) => ({
+      ...{strings, path, query, onFailure: options.onFailure},
+      start: {objects, resourceVersion: Object.keys(query).length === 0 ? options.versions.get(path) : undefined},
+      ...(options.backoffMs === undefined ? {} : {backoffMs: options.backoffMs}),
+    });
+    const services = (options.objects.services ?? []).filter(object => place.holds(object, object.metadata.name));
+    const slices = (options.objects.endpointSlices ?? []).filter(slice =>
+      place.holds(slice, slice.metadata.labels?.['kubernetes.io/service-name']),
+    );
+    const own: ObjectWatchOptions<ServiceObject> = {
+      ...shared(`/api/v1${place.path}/services`, place.services, services),
+      ...{kind: 'services', shape: serviceShape},
+      onChange: (now, before, isListed) => options.onChange({kind: 'Service', key: keyOf(now ?? before), object: now ?? null, isListed}),
+    };
+    const ofSlices: ObjectWatchOptions<EndpointSliceObject> = {
+      ...shared(`/apis/discovery.k8s.io/v1${place.path}/endpointslices`, place.slices, slices),
+      ...{kind: 'endpointslices', shape: endpointSliceShape},
+      onChange: (now, before, isListed) =>
+        options.onChange({kind: 'EndpointSlice', key: keyOf(now ?? before), object: now ?? null, isListed}),
+    };
+    return [new ObjectWatch(api, own), new ObjectWatch(api, ofSlices)];
+  });
+}
+
+function placesOf(scope: ClusterScope): readonly Place[] {
+  switch (scope.kind) {
+    case 'cluster':
+      return [{path: '', services: {}, slices: {}, holds: () => true}];
+    case 'namespaces':
+      return scope.namespaces.map(namespace => ({
+        ...{path: `/namespaces/${encodeURIComponent(namespace)}`, services: {}, slices: {}},
+        holds: ({metadata}) => metadata.namespace === namespace,
+      }));
+    case 'services':
+      return scope.services.map(placeOfService);
+  }
+}
+
+function placeOfService({namespace, name}: ServiceName): Place {
+  return {
+    path: `/namespaces/${encodeURIComponent(namespace)}`,
+    services: {fieldSelector: `metadata.name=${name}`},
+    slices: {labelSelector: `kubernetes.io/service-name=${name}`},
+    holds: ({metadata}, service) => metadata.namespace === namespace && service === name,
+  };
+}
+
+function keyOf(object: ServiceObject | EndpointSliceObject | undefined): string {
+  return `${object?.metadata.namespace ?? 'default'}/${object?.metadata.name ?? ''}`;
+}

@@ -1,0 +1,220 @@
+import {differingKey} from '../analyze/differing.ts';
+import {gracePeriod} from '../checks/st904-changed-while-looking.ts';
+import {type ChosenState, ChosenStates} from '../expect/cluster/chosen-states.ts';
+import {serviceKey} from '../expect/cluster/cluster-view.ts';
+import {changesByService, type ServiceState, type ServiceStates, serviceStates} from '../expect/cluster/service-states.ts';
+import {parseChainName, servicePortHash} from '../expect/iptables/chain-names.ts';
+import type {ServiceObject} from '../model/api-objects.ts';
+import {families, type Family} from '../model/family.ts';
+import type {Finding} from '../model/finding.ts';
+import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import type {NodeLag, NodeReading} from '../model/state-history.ts';
+import {type NodeResult, type NodeSurroundings, prepareNode, type StateToTest, type TestedState} from './diagnose-node.ts';
+
+/**
+ * Diagnoses a node by every state that the Services had within the time that kube-proxy may take to follow: a Service is in sync when
+ * the node fits one of them, and what is reported of one that fits none is compared with the state that it is nearest to. Without a
+ * change it is one analysis; with changes, one more for each further state of the Services that do not fit yet, all of them at a time.
+ */
+export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, reading: NodeReading): NodeResult {
+  const evaluate = prepareNode(node, surroundings);
+  const {api, view} = surroundings;
+  const changes = changesByService(reading.history);
+  if (changes.size === 0 || api.endpointSlices === null || api.services === null) return evaluate({view}).result;
+  const isLarge = keepsOldChains(api);
+  const searches = [...changes].flatMap(([service, own]) =>
+    families.map(family => new StateSearch(serviceStates(service, family, {api, changes: own, reading}), isLarge)),
+  );
+  const recent = recentSlices(searches);
+  const evaluateChosen: Evaluate = lastReused(searches, how => {
+    const chosen = new ChosenStates(api, view, {chosen: chosenBy(searches), recent: port => recent.get(serviceKey(port)) ?? []});
+    return evaluate({view: chosen, ...how});
+  });
+  search(searches, evaluateChosen);
+  const {result} = evaluateChosen({lag: lagOf(searches, changes.size)});
+  if (!result.findings.some(isOfNode)) return result;
+  // One late Service can look like a setting that differs on the whole node, or like a node without any rules.
+  search(searches, () => evaluateChosen({eachService: true}));
+  const other = evaluateChosen({lag: lagOf(searches, changes.size)}).result;
+  return other.findings.some(isOfNode) ? result : other;
+}
+
+type Evaluate = (how?: Omit<StateToTest, 'view'>) => TestedState;
+
+/** The latest result again where it was by the same states: a lag within the grace period changes no finding. */
+function lastReused(searches: readonly StateSearch[], evaluate: Evaluate): Evaluate {
+  let last: {readonly states: readonly (ServiceState | undefined)[]; readonly eachService: boolean; readonly tested: TestedState} | null =
+    null;
+  return (how = {}) => {
+    const {lag, eachService = false} = how;
+    const states = searches.map(({chosen}) => chosen);
+    const isSame = last !== null && last.eachService === eachService && last.states.every((state, index) => state === states[index]);
+    if (last !== null && isSame && lag !== undefined && lag.seconds <= gracePeriod)
+      return {...last.tested, result: {...last.tested.result, report: {...last.tested.result.report, lag}}};
+    last = {states, eachService, tested: evaluate(how)};
+    return last.tested;
+  };
+}
+
+/** Tests the states of all Services that do not fit yet, each of them one state older at a time. */
+function search(searches: readonly StateSearch[], evaluate: Evaluate): void {
+  for (const one of searches) one.start();
+  for (;;) {
+    const {result, unreached, differing} = evaluate();
+    for (const one of searches) {
+      const findings = result.findings.filter(finding => isOfService(finding, one));
+      const left = unreached.filter(({family, chain}) => family === one.family && one.owns(chain)).length;
+      one.note(findings, {left, differing: differing.get(differingKey(one.family, one.service)) ?? 0});
+    }
+    // Every one of them has to go on.
+    if (searches.filter(one => one.advance()).length === 0) break;
+  }
+  for (const one of searches) one.settle();
+}
+
+/** What is programmed for the Service, in the family of the search. */
+function isOfService({code, service, family}: Finding, one: StateSearch): boolean {
+  if (service === undefined || !code.startsWith('ST2')) return false;
+  return `${service.namespace}/${service.name}` === one.service && (family === undefined || family === one.family);
+}
+
+/** One finding in place of many about Services. */
+function isOfNode({code, severity, service}: Finding): boolean {
+  return service === undefined && (nodeWide.has(code) || (code.startsWith('ST2') && severity !== 'info'));
+}
+
+/** Looks for the state of one Service in one family that a node fits, from the newest on. */
+class StateSearch {
+  readonly family: Family;
+  readonly service: string;
+  readonly states: readonly ServiceState[];
+  #index = 0;
+  #best: TestedDistance | null = null;
+  #isDone = false;
+
+  readonly #hashes: ReadonlySet<string>;
+  readonly #keepsOldChains: boolean;
+
+  constructor({family, service, states}: ServiceStates, keepsOldChains: boolean) {
+    this.family = family;
+    this.service = service;
+    this.states = states.slice(0, maxStates);
+    this.#hashes = new Set(states.flatMap(({service: object}) => (object === null ? [] : chainHashes(object))));
+    this.#keepsOldChains = keepsOldChains;
+  }
+
+  /** Whether a chain is one of the Service, other than those of its endpoints. */
+  owns(chain: string): boolean {
+    const parsed = parseChainName(chain);
+    if (parsed !== null) return parsed.role !== 'SEP' && this.#hashes.has(parsed.hash);
+    return /^(?:service|local|external|firewall)-/.test(chain) && chain.includes(`-${this.service}/`);
+  }
+
+  get chosen(): ServiceState | undefined {
+    return this.states[this.#index];
+  }
+
+  /** Null where the node fits none. */
+  get lagSeconds(): number | null {
+    return this.#best?.rules === 0 ? (this.states[this.#best.index]?.age ?? 0) / 1000 : null;
+  }
+
+  start(): void {
+    this.#index = 0;
+    this.#best = null;
+    this.#isDone = false;
+  }
+
+  /**
+   * What was found of it by the state that is chosen now, and how many of its chains nothing reaches: by a state in which the Service is
+   * not there, an entry that somebody removed would not be missed, but its chains would be left.
+   */
+  note(findings: readonly Finding[], {left, differing}: {readonly left: number; readonly differing: number}): void {
+    if (this.#isDone) return;
+    const shown = findings.reduce((sum, finding) => sum + countRules(finding), 0);
+    const rules = (differing === 0 || shown === 0 ? shown : differing) + (this.#keepsOldChains ? 0 : left);
+    const severity = findings.reduce((sum, finding) => sum + weights[finding.severity], 0);
+    const best = this.#best;
+    if (best === null || rules < best.rules || (rules === best.rules && severity > best.severity))
+      this.#best = {index: this.#index, rules, severity};
+  }
+
+  /** Chooses the next state where none fits yet; false when there is nothing more to test. */
+  advance(): boolean {
+    if (this.#isDone) return false;
+    this.#isDone = this.#best?.rules === 0 || this.#index + 1 >= this.states.length;
+    this.#index = this.#isDone ? (this.#best?.index ?? 0) : this.#index + 1;
+    return !this.#isDone;
+  }
+
+  /** Chooses what to report by: the state that the node is nearest to, or the latest where that one is too old. */
+  settle(): void {
+    const best = this.#best?.index ?? 0;
+    this.#index = (this.states[best]?.age ?? 0) > gracePeriod * 1000 ? 0 : best;
+  }
+}
+
+/** By the newest names and by those of up to 1.19. */
+function chainHashes({metadata, spec}: ServiceObject): readonly string[] {
+  return (spec?.ports ?? []).flatMap(({name = '', protocol = 'TCP'}) => {
+    const base = `${metadata.namespace ?? 'default'}/${metadata.name}`;
+    if (protocol !== 'TCP' && protocol !== 'UDP' && protocol !== 'SCTP') return [];
+    return (name === '' ? [base, `${base}:`] : [`${base}:${name}`]).map(text => servicePortHash(text, protocol));
+  });
+}
+
+/** In a large cluster kube-proxy deletes chains later. Follows the use of `largeClusterEndpointsThreshold`, counted here by slices. */
+function keepsOldChains({endpointSlices}: ApiObjects): boolean {
+  let endpoints = 0;
+  for (const slice of endpointSlices ?? []) endpoints += (slice.endpoints ?? []).length * Math.max(1, (slice.ports ?? []).length);
+  return endpoints > 1000;
+}
+
+/** How far the node is from a state. */
+interface TestedDistance {
+  readonly index: number;
+  /** Rules or other objects that differ. */
+  readonly rules: number;
+  /** Of two states that are equally far, the one by which more is wrong: by the other a removed rule would not be missed. */
+  readonly severity: number;
+}
+
+function countRules({expected = [], actual = []}: Finding): number {
+  return Math.max(1, expected.length + actual.length);
+}
+
+const weights = {error: 1_000_000, warning: 1000, info: 1};
+
+/** Findings in place of one for each Service: a node that is late can look like one of these. */
+const nodeWide: ReadonlySet<string> = new Set(['ST305', 'ST504', 'ST507', 'ST509']);
+
+/** So many states of a Service are tested; it has no more than these within the grace period unless something is wrong with it. */
+const maxStates = 400;
+
+function chosenBy(searches: readonly StateSearch[]): ChosenState {
+  const chosen = new Map<Family, Map<string, ServiceState>>();
+  for (const {family, service, chosen: state} of searches) {
+    const states = chosen.get(family) ?? new Map<string, ServiceState>();
+    chosen.set(family, states);
+    if (state !== undefined) states.set(service, state);
+  }
+  return chosen;
+}
+
+/** By Service, the slices that it had within the grace period. */
+function recentSlices(searches: readonly StateSearch[]): ReadonlyMap<string, readonly ServiceState['slices'][number][]> {
+  const recent = new Map<string, Set<ServiceState['slices'][number]>>();
+  for (const {service, states} of searches) {
+    const slices = recent.get(service) ?? new Set();
+    recent.set(service, slices);
+    for (const state of states) if (state.age <= gracePeriod * 1000) for (const slice of state.slices) slices.add(slice);
+  }
+  return new Map([...recent].map(([service, slices]) => [service, [...slices]]));
+}
+
+function lagOf(searches: readonly StateSearch[], changedServices: number): NodeLag {
+  let behind: {readonly seconds: number; readonly service: string} | null = null;
+  for (const {lagSeconds, service} of searches)
+    if (lagSeconds !== null && lagSeconds > (behind?.seconds ?? 0)) behind = {seconds: Math.round(lagSeconds * 10) / 10, service};
+  return {...(behind ?? {seconds: 0}), changedServices};
+}

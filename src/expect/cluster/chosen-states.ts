@@ -1,0 +1,53 @@
+import type {Endpoint} from '../../model/endpoint.ts';
+import type {EndpointSliceObject} from '../../model/api-objects.ts';
+import type {Family} from '../../model/family.ts';
+import type {ServicePort} from '../../model/service-port.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {ClusterView, type PortEntry, serviceKey} from './cluster-view.ts';
+import type {ProxyVersion} from './service-ports.ts';
+import type {ServiceState} from './service-states.ts';
+
+/** For a family, the state in which each Service is taken to be, by `namespace/name`; every other Service is as it is now. */
+export type ChosenState = ReadonlyMap<Family, ReadonlyMap<string, ServiceState>>;
+
+/** The API objects with some Services in a state that they had before. The others are worked out once, with `latest`. */
+export class ChosenStates extends ClusterView {
+  readonly #latest: ClusterView;
+  readonly #chosen: ChosenState;
+  readonly #views: ReadonlyMap<Family, ClusterView>;
+  readonly #recent: (port: ServicePort) => readonly EndpointSliceObject[];
+
+  constructor(
+    api: ApiObjects,
+    latest: ClusterView,
+    {chosen, recent}: {readonly chosen: ChosenState; readonly recent: (port: ServicePort) => readonly EndpointSliceObject[]},
+  ) {
+    super(api);
+    this.#latest = latest;
+    this.#chosen = chosen;
+    this.#recent = recent;
+    this.#views = new Map([...chosen].map(([family, states]) => [family, new ClusterView(objectsOf(api, states))]));
+  }
+
+  override entries(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
+    const states = this.#chosen.get(family);
+    const others = this.#latest.entries(family, proxy);
+    if (states === undefined) return others;
+    return [...others.filter(({port}) => !states.has(serviceKey(port))), ...(this.#views.get(family)?.entries(family, proxy) ?? [])];
+  }
+
+  override slicesOf(service: string, proxy: ProxyVersion): readonly EndpointSliceObject[] {
+    const views = [...this.#chosen].flatMap(([family, states]) => (states.has(service) ? (this.#views.get(family) ?? []) : []));
+    if (views.length === 0) return this.#latest.slicesOf(service, proxy);
+    return views.flatMap(view => view.slicesOf(service, proxy));
+  }
+
+  override formerEndpoints(port: ServicePort, proxy: ProxyVersion): readonly Pick<Endpoint, 'address' | 'port'>[] {
+    return this.endpointsIn(port, this.#recent(port), proxy);
+  }
+}
+
+function objectsOf(api: ApiObjects, states: ReadonlyMap<string, ServiceState>): ApiObjects {
+  const all = [...states.values()];
+  return {...api, services: all.flatMap(({service}) => service ?? []), endpointSlices: all.flatMap(({slices}) => slices)};
+}

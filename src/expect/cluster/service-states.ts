@@ -1,0 +1,136 @@
+import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
+import type {Family} from '../../model/family.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {type NodeReading, servicesOf, sliceService, type StateChange, type StateHistory} from '../../model/state-history.ts';
+
+/** What a Service was at one time in one family: the object, and its slices. */
+export interface ServiceState {
+  /** Null where there was no such Service. */
+  readonly service: ServiceObject | null;
+  readonly slices: readonly EndpointSliceObject[];
+  /** When the node was read, for how long it had been replaced by another state; 0 for the latest. In milliseconds. */
+  readonly age: number;
+}
+
+/** The states of one Service in one family, from the newest to the oldest. */
+export interface ServiceStates {
+  /** `namespace/name`. */
+  readonly service: string;
+  readonly family: Family;
+  /** The first is the latest. States that read the same are one, with the age of the newest. */
+  readonly states: readonly ServiceState[];
+  /** There may have been states that nobody saw. */
+  readonly isPartlyKnown: boolean;
+}
+
+/** The Services, `namespace/name`, that changed while they were followed, with their changes in the order in which they happened. */
+export function changesByService({changes: all}: StateHistory): ReadonlyMap<string, readonly StateChange[]> {
+  const changes = new Map<string, StateChange[]>();
+  for (const change of all) {
+    for (const service of servicesOf(change)) {
+      const list = changes.get(service);
+      if (list === undefined) changes.set(service, [change]);
+      else list.push(change);
+    }
+  }
+  return changes;
+}
+
+/**
+ * All states that a Service had until the node was read. kube-proxy follows Services and slices by two watches, each in the order of
+ * events, and neither waits for the other: every state of the Service may be met with every state of its slices.
+ */
+export function serviceStates(
+  service: string,
+  family: Family,
+  {api, changes, reading}: {readonly api: ApiObjects; readonly changes: readonly StateChange[]; readonly reading: NodeReading},
+): ServiceStates {
+  const services = serviceVersions(service, api, {changes, reading});
+  const slices = sliceVersions(service, family, {api, changes, reading});
+  const pairs = services.flatMap(one =>
+    slices.map(other => ({service: one.value, slices: other.value, age: Math.max(one.age, other.age)})),
+  );
+  const sorted = pairs.toSorted((a, b) => a.age - b.age);
+  const states = new Map<string, ServiceState>();
+  for (const state of sorted) {
+    const text = stateText(state);
+    if (!states.has(text)) states.set(text, state);
+  }
+  return {service, family, states: [...states.values()], isPartlyKnown: changes.some(({after}) => after !== undefined)};
+}
+
+/** An event reaches this machine later than the kube-proxy of a node: by no more than this, in milliseconds. */
+export const transmission = 2000;
+
+interface Version<T> {
+  readonly value: T;
+  readonly age: number;
+}
+
+interface Followed {
+  readonly changes: readonly StateChange[];
+  readonly reading: NodeReading;
+}
+
+/** From the newest to the oldest. */
+function serviceVersions(service: string, api: ApiObjects, {changes, reading}: Followed): readonly Version<ServiceObject | null>[] {
+  const all = changes.filter(change => change.kind === 'Service');
+  if (all.length === 0) return [{value: (api.services ?? []).find(object => namespacedName(object.metadata) === service) ?? null, age: 0}];
+  const own = all.filter(change => !isLater(change, reading));
+  const versions: Version<ServiceObject | null>[] = [{value: (own.length === 0 ? all[0]?.before : own.at(-1)?.now) ?? null, age: 0}];
+  for (const {before, at} of own.toReversed()) versions.push({value: before, age: ageOf(at, reading)});
+  return versions;
+}
+
+/** From the newest to the oldest: each change undone gives the set before it. */
+function sliceVersions(
+  service: string,
+  family: Family,
+  {api, changes, reading}: Followed & {readonly api: ApiObjects},
+): readonly Version<readonly EndpointSliceObject[]>[] {
+  const isOwn = (slice: EndpointSliceObject | null): slice is EndpointSliceObject =>
+    slice !== null && sliceService(slice) === service && (slice.addressType ?? family) === family;
+  const all = changes.flatMap(change => (change.kind === 'EndpointSlice' && (isOwn(change.before) || isOwn(change.now)) ? [change] : []));
+  // Of a slice that changed the changes tell; every other one is as it is now.
+  const set = new Map((api.endpointSlices ?? []).filter(isOwn).map(slice => [namespacedName(slice.metadata), slice]));
+  const put = (gone: EndpointSliceObject | null, there: EndpointSliceObject | null): void => {
+    if (gone !== null) set.delete(namespacedName(gone.metadata));
+    if (isOwn(there)) set.set(namespacedName(there.metadata), there);
+  };
+  for (const {before, now} of all) put(before, now);
+  for (const {before, now} of all.toReversed().filter(change => isLater(change, reading))) put(now, before);
+  const versions: Version<readonly EndpointSliceObject[]>[] = [{value: [...set.values()], age: 0}];
+  for (const {before, now, at} of all.toReversed().filter(change => !isLater(change, reading))) {
+    put(now, before);
+    versions.push({value: [...set.values()], age: ageOf(at, reading)});
+  }
+  return versions;
+}
+
+/** No kube-proxy can have followed it when the node was read. */
+function isLater({at, after}: Pick<StateChange, 'at' | 'after'>, {to}: NodeReading): boolean {
+  return (after ?? at) > to + transmission;
+}
+
+/** What replaced a state after the reading was begun, or is still on its way, makes it no older. */
+function ageOf(replacedAt: number, {from}: NodeReading): number {
+  return Math.max(1, from - replacedAt);
+}
+
+/** All that kube-proxy reads of it. */
+function stateText({service, slices}: ServiceState): string {
+  const sorted = slices.map(slice => JSON.stringify([slice.metadata.name, withoutVersion(slice)])).sort();
+  return JSON.stringify([service === null ? null : withoutVersion(service), sorted]);
+}
+
+/** Controllers write times of their own, which changes nothing. */
+function withoutVersion<T extends ServiceObject | EndpointSliceObject>({metadata, ...object}: T): object {
+  const {labels = {}, annotations = {}} = metadata;
+  const {'endpoints.kubernetes.io/last-change-trigger-time': _, ...rest} = annotations;
+  return {...object, labels: ofKubernetes(labels), annotations: ofKubernetes(rest)};
+}
+
+function ofKubernetes(map: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
+  return Object.entries(map).filter(([key]) => key.includes('kubernetes.io/') && !key.startsWith('kubectl.kubernetes.io/'));
+}

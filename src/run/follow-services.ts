@@ -1,0 +1,117 @@
+import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
+import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
+import {readServices, type ServiceObjects} from '../collect/cluster/read-cluster.ts';
+import type {ApiError, KubeApi} from '../collect/kube/kube-api.ts';
+import {maxWatchedPlaces, watchServices} from '../collect/watch/service-watches.ts';
+import type {ApiObjects, Problem} from '../model/snapshot.ts';
+import type {Clock} from './clock.ts';
+import {ServiceHistory} from './service-history.ts';
+
+export interface FollowInput {
+  readonly api: KubeApi;
+  readonly scope: ClusterScope;
+  /** What was read by now, and the resourceVersions of these lists by their paths. */
+  readonly objects: ApiObjects;
+  readonly versions: ReadonlyMap<string, string>;
+  readonly clock: Clock;
+}
+
+/** Follows Services and their slices while nodes are read: by watches, or by reading them again and again where those are refused. */
+export class FollowedServices {
+  readonly history: ServiceHistory;
+  readonly #input: FollowInput;
+  readonly #end = new AbortController();
+  #problem: Problem | null = null;
+  #isPolled = false;
+  /** When a watch last told something: what a list shows after that was missed since. */
+  #heardAt: number;
+
+  constructor(input: FollowInput) {
+    this.#input = input;
+    this.#heardAt = input.clock.now();
+    this.history = new ServiceHistory(input.objects, this.#heardAt);
+    const {services, endpointSlices} = input.objects;
+    if (services !== null && endpointSlices !== null) void this.#follow();
+  }
+
+  /** That Services could not be watched. */
+  get problems(): readonly Problem[] {
+    return this.#problem === null ? [] : [this.#problem];
+  }
+
+  /** Takes what was read of the API just now into the history; gives the watches the time to tell the same in their own order. */
+  async take(objects: ApiObjects): Promise<void> {
+    if (!this.#isPolled) await this.#untilHeardOf(objects);
+    this.history.update(objects, this.#input.clock.now());
+  }
+
+  close(): void {
+    this.#end.abort(new Error('the run is over'));
+  }
+
+  async #follow(): Promise<void> {
+    const {api, scope, objects, versions, clock} = this.#input;
+    if (countPlaces(scope) > maxWatchedPlaces) return this.#poll(null);
+    await watchServices(
+      api,
+      {
+        ...{scope, objects, versions},
+        onChange: ({isListed, ...seen}) => {
+          const now = clock.now();
+          this.history.note(seen, now, isListed ? this.#heardAt : undefined);
+          if (!isListed) this.#heardAt = now;
+        },
+        onRefused: error => void this.#poll(error),
+      },
+      this.#end.signal,
+    );
+  }
+
+  /** A watch is behind a list by less than this, or is broken. */
+  async #untilHeardOf(objects: ServiceObjects): Promise<void> {
+    for (let waited = 0; waited < maxWatchDelay && !this.history.has(objects) && !this.#isPolled; waited += step) await pause(step);
+  }
+
+  async #poll(refusal: ApiError | null): Promise<void> {
+    this.#isPolled = true;
+    if (refusal !== null) this.#problem = notWatched(refusal);
+    const {api, scope, clock} = this.#input;
+    while (!this.#end.signal.aborted) {
+      await pause(betweenPolls, this.#end.signal);
+      if (this.#end.signal.aborted) return;
+      const read = await readServices(scope, new ClusterReader(api, {anyFailure: true})).catch(() => null);
+      if (read?.services && read.endpointSlices && !this.#end.signal.aborted) this.history.update({...this.#part, ...read}, clock.now());
+    }
+  }
+
+  get #part(): Pick<ApiObjects, 'namespaces'> {
+    const {namespaces} = this.#input.objects;
+    return namespaces === undefined ? {} : {namespaces};
+  }
+}
+
+function notWatched(refusal: ApiError): Problem {
+  return {
+    message: `Services are polled, not watched: states between two polls are not known (${refusal.message})`,
+    remedy: 'Get the right to watch services and endpointslices.discovery.k8s.io: "kubectl svc-trace access" prints the Role for it.',
+    isMinor: true,
+  };
+}
+
+function countPlaces(scope: ClusterScope): number {
+  return scope.kind === 'cluster' ? 1 : scope.kind === 'namespaces' ? scope.namespaces.length : scope.services.length;
+}
+
+/** By the time of the machine, whatever clock the run has: watches do not wait for that either. In milliseconds. */
+function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    const timer = setTimeout(resolve, milliseconds);
+    const stop = (): void => {
+      clearTimeout(timer);
+      resolve();
+    };
+    signal?.addEventListener('abort', stop, {once: true});
+  });
+}
+
+const [step, maxWatchDelay, betweenPolls] = [50, 1500, 2000];

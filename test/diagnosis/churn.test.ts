@@ -1,0 +1,13 @@
+import {expect, test} from 'vitest';
+import {checkUnderChurn} from '../churn/churn-checks.ts';
+
+const seeds = Array.from({length: 60}, (_, index) => index + 1);
+
+test('finds nothing on nodes that follow late by up to 10 s, each stream and family by another time, and every removed rule', () => {
+  for (const seed of seeds) {
+    const {findings, lag, late, broken} = checkUnderChurn(seed, 10_000);
+    expect({seed, found: findings.map(({code, message}) => `${code} ${message}`)}).toEqual({seed, found: []});
+    expect(lag?.seconds).toBeLessThanOrEqual(late + 0.1);
+    if (broken !== null) expect({seed, removed: broken.removed, found: broken.findings.length > 0}).toMatchObject({seed, found: true});
+  }
+});
