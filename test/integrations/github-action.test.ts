@@ -1,5 +1,5 @@
 import {createHash} from 'node:crypto';
-import {chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
@@ -7,19 +7,13 @@ import {execa} from 'execa';
 import {load} from 'js-yaml';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import packageJson from '../package.json' with {type: 'json'};
-import {codeBlocksOf, readPage} from './doc-pages.ts';
-import {capturePath} from './fixtures.ts';
-import {parseCommandLine} from './parse-command-line.ts';
-import type {ApiServer} from './stand-in/api-server.ts';
-import {startBundleCluster} from './stand-in/bundle-cluster.ts';
-
-const root = join(import.meta.dirname, '..');
-const program = join(root, 'bin/run.js');
-const page = 'docs/integrations.md';
-const yamlBlocks = codeBlocksOf(page)
-  .filter(({language}) => language === 'yaml')
-  .map(({text}) => load(text) as Readonly<Record<string, unknown>>);
+import packageJson from '../../package.json' with {type: 'json'};
+import {readPage} from '../doc-pages.ts';
+import {capturePath} from '../fixtures.ts';
+import {parseCommandLine} from '../parse-command-line.ts';
+import type {ApiServer} from '../stand-in/api-server.ts';
+import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {page, root, script, thisBuild} from './integration-page.ts';
 
 let folder: string;
 let server: ApiServer;
@@ -30,92 +24,6 @@ beforeAll(async () => {
 afterAll(async () => {
   rmSync(folder, {recursive: true});
   await server.close();
-});
-
-function blockWith<Block>(key: string): Block {
-  const found = yamlBlocks.find(block => key in block);
-  if (found === undefined) throw new Error(`${page} shows no YAML with ${key}`);
-  return found as Block;
-}
-
-/** A folder for PATH with a program of this name, and a pager that does not wait. */
-function script(name: string, text: string): string {
-  const bin = mkdtempSync(join(folder, 'bin-'));
-  for (const [file, content] of [
-    [name, text],
-    ['less', '#!/bin/sh\nexec cat\n'],
-  ] as const) {
-    writeFileSync(join(bin, file), content);
-    chmodSync(join(bin, file), 0o755);
-  }
-  return bin;
-}
-
-describe('the k9s plugin', () => {
-  interface Plugin {
-    readonly shortCut: string;
-    readonly scopes: readonly string[];
-    readonly command: string;
-    readonly args: readonly string[];
-  }
-  const {plugins} = blockWith<{readonly plugins: Readonly<Record<string, Plugin>>}>('plugins');
-  const each = Object.entries(plugins);
-
-  // internal/config/json/schemas/plugins.json of k9s.
-  const keys = [
-    'shortCut',
-    'override',
-    'description',
-    'confirm',
-    'dangerous',
-    'scopes',
-    'command',
-    'background',
-    'overwriteOutput',
-    'args',
-  ];
-
-  test.each(each)('%s has the fields that k9s requires, and no others', (_, plugin) => {
-    expect(keys).toEqual(expect.arrayContaining(Object.keys(plugin)));
-    expect(plugin).toMatchObject({shortCut: expect.stringMatching(/^Shift-[A-Z]$/), description: expect.any(String), scopes: ['services']});
-    expect(plugin.args.every(argument => typeof argument === 'string')).toBe(true);
-  });
-
-  test('each has a key of its own, and none that the Services view uses', () => {
-    const shortCuts = each.map(([, {shortCut}]) => shortCut);
-    expect(new Set(shortCuts).size).toBe(each.length);
-    expect(shortCuts).not.toContain('Shift-T');
-  });
-
-  /** As k9s does it: `$NAME` and `${NAME}`; one that it does not know is an error. */
-  function substituted(argument: string, values: Readonly<Record<string, string>>): string {
-    return argument.replaceAll(/\$!?([\w|-]+)|\$\{!?([\w\-%/: ]+)\}/g, (_, plain?: string, braced?: string) => {
-      const value = values[(plain ?? braced ?? '').toUpperCase()];
-      if (value === undefined) throw new Error(`k9s knows no variable ${plain ?? braced}`);
-      return value;
-    });
-  }
-
-  test.each(each)('%s runs on the selected Service', async (_, {command, args}) => {
-    const context = (load(readFileSync(server.kubeconfig, 'utf8')) as {readonly 'current-context': string})['current-context'];
-    const words = args.map(argument => substituted(argument, {NAMESPACE: 'shop', NAME: 'web', CONTEXT: context}));
-    const bin = script('kubectl', `#!/bin/sh\nshift\nexec '${process.execPath}' '${program}' "$@"\n`);
-    const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: server.kubeconfig, TERM: 'xterm'};
-    const {stdout} = await execa(command, words, {env, stdin: 'ignore', reject: false});
-    expect(stdout).toContain('shop/web');
-    expect(stdout).toContain('ST202');
-    expect(stdout).toContain('\u001b[');
-  });
-
-  test('a context with characters of the shell stays one argument', async () => {
-    const context = '$(touch pwned); "x';
-    const {args} = plugins['svc-trace'] ?? {args: []};
-    const words = args.map(argument => substituted(argument, {NAMESPACE: 'shop', NAME: 'web', CONTEXT: context}));
-    const bin = script('kubectl', '#!/bin/sh\nprintf "%s\\n" "$@"\n');
-    const {stdout} = await execa('bash', words, {cwd: folder, env: {PATH: `${bin}:${process.env['PATH']}`}, stdin: 'ignore'});
-    expect(stdout.split('\n')).toEqual(['svc-trace', 'trace', 'shop/web', '--context', context, '--color', 'always']);
-    expect(existsSync(join(folder, 'pwned'))).toBe(false);
-  });
 });
 
 describe('the GitHub Action', () => {
@@ -170,7 +78,7 @@ describe('the GitHub Action', () => {
     const releases = mkdtempSync(join(folder, 'releases-'));
     const version = `v${packageJson.version}`;
     mkdirSync(join(releases, version));
-    const bin = script('kubectl-svc_trace', `#!/bin/sh\nexec '${process.execPath}' '${program}' "$@"\n`);
+    const bin = script(folder, 'kubectl-svc_trace', thisBuild);
     const name = `svc-trace_${version}_linux_amd64.tar.gz`;
     await create({cwd: bin, file: join(releases, version, name), gzip: true}, ['kubectl-svc_trace']);
     const sum = createHash('sha256')
@@ -228,33 +136,5 @@ describe('the GitHub Action', () => {
   test('a release that does not exist fails the step', async () => {
     const {exitCode} = await runSteps({releases: await releaseFolder(), version: 'v99.0.0'});
     expect(exitCode).not.toBe(0);
-  });
-});
-
-describe('the pre-push hooks', () => {
-  interface Hook {
-    readonly id: string;
-    readonly entry: string;
-    readonly language: string;
-    readonly stages: readonly string[];
-  }
-  const {repos} = blockWith<{readonly repos: readonly {readonly repo: string; readonly hooks: readonly Hook[]}[]}>('repos');
-
-  test('pre-commit gets a local hook with the fields that it requires, and a command that check accepts', async () => {
-    expect(repos).toMatchObject([
-      {repo: 'local', hooks: [{id: 'svc-trace', name: expect.any(String), language: 'system', stages: ['pre-push']}]},
-    ]);
-    const entry = repos[0]?.hooks[0]?.entry ?? '';
-    expect(entry).toMatch(/^kubectl svc-trace /);
-    await parseCommandLine(entry.split(' ').slice(2));
-  });
-
-  test('the script refuses a push when something fails', async () => {
-    const text = codeBlocksOf(page).find(block => block.text.startsWith('#!/bin/sh'))?.text ?? '';
-    const bin = script('kubectl', `#!/bin/sh\nshift\nexec '${process.execPath}' '${program}' "$@"\n`);
-    const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: server.kubeconfig};
-    const {stdout, stderr, exitCode} = await execa('sh', ['-c', text], {env, stdin: 'ignore', reject: false});
-    expect(stdout).toContain('ST202');
-    expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 1});
   });
 });

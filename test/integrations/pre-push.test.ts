@@ -1,0 +1,51 @@
+import {mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import process from 'node:process';
+import {execa} from 'execa';
+import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {codeBlocksOf} from '../doc-pages.ts';
+import {capturePath} from '../fixtures.ts';
+import {parseCommandLine} from '../parse-command-line.ts';
+import type {ApiServer} from '../stand-in/api-server.ts';
+import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {blockWith, page, script, thisBuild} from './integration-page.ts';
+
+let folder: string;
+let server: ApiServer;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'svc-trace-integrations-'));
+  server = await startBundleCluster(capturePath('faults/missing-endpoint'));
+});
+afterAll(async () => {
+  rmSync(folder, {recursive: true});
+  await server.close();
+});
+
+describe('the pre-push hooks', () => {
+  interface Hook {
+    readonly id: string;
+    readonly entry: string;
+    readonly language: string;
+    readonly stages: readonly string[];
+  }
+  const {repos} = blockWith<{readonly repos: readonly {readonly repo: string; readonly hooks: readonly Hook[]}[]}>('repos');
+
+  test('pre-commit gets a local hook with the fields that it requires, and a command that check accepts', async () => {
+    expect(repos).toMatchObject([
+      {repo: 'local', hooks: [{id: 'svc-trace', name: expect.any(String), language: 'system', stages: ['pre-push']}]},
+    ]);
+    const entry = repos[0]?.hooks[0]?.entry ?? '';
+    expect(entry).toMatch(/^kubectl svc-trace /);
+    await parseCommandLine(entry.split(' ').slice(2));
+  });
+
+  test('the script refuses a push when something fails', async () => {
+    const text = codeBlocksOf(page).find(block => block.text.startsWith('#!/bin/sh'))?.text ?? '';
+    const bin = script(folder, 'kubectl', `shift\n${thisBuild}`);
+    const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: server.kubeconfig};
+    const {stdout, stderr, exitCode} = await execa('sh', ['-c', text], {env, stdin: 'ignore', reject: false});
+    expect(stdout).toContain('ST202');
+    expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 1});
+  });
+});
