@@ -12,7 +12,7 @@ export const valueFlags: readonly string[] = `
   -o --output --output-file --color
   --fail-on --only --skip --baseline --wait --interval --settle --listen --agents-namespace --agents-selector
   --source --destination --port --protocol --in-interface --local-address
-  --for-node -f --filename --endpoint --family
+  --for-node -f --filename --endpoint --family --config
 `
   .trim()
   .split(/\s+/);

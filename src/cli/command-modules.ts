@@ -10,6 +10,7 @@ export const commandModules: Readonly<Record<string, () => Promise<{readonly def
   diff: () => import('./commands/diff.ts'),
   explain: () => import('./commands/explain.ts'),
   packet: () => import('./commands/packet.ts'),
+  preview: () => import('./commands/preview.ts'),
   rules: () => import('./commands/rules.ts'),
   top: () => import('./commands/top.ts'),
   trace: () => import('./commands/trace.ts'),

@@ -1,5 +1,7 @@
 import {readDumps, type Dumps} from '../analyze/iptables/read-dumps.ts';
 import {hostFacts, type IpvsState, readIpvsState} from '../analyze/ipvs/ipvs-state.ts';
+import {ipsetsOf} from '../analyze/node-input.ts';
+import type {IpSet} from '../parse/ipvs/ipset-save.ts';
 import {readNft} from '../analyze/nftables/read-nft.ts';
 import {resolveNftVersion} from '../analyze/nftables/resolve-nft-version.ts';
 import {resolveVersion} from '../analyze/iptables/resolve-version.ts';
@@ -22,6 +24,8 @@ export interface NodeSetup {
   readonly facts: NodeFacts;
   readonly dumps: Dumps;
   readonly nft: () => NftRuleset | null;
+  /** All ipsets of the node. */
+  readonly sets: () => ReadonlyMap<string, IpSet>;
   readonly ipvs: () => IpvsState;
   /** The addresses of kube-ipvs0. */
   readonly bound: () => readonly string[];
@@ -43,7 +47,7 @@ export function nodeSetup({node, api, view, overrides}: NodeSetupInput): NodeSet
   const ipvs = onceAsked(() => readIpvsState(node));
   const {config: given} = resolveProxyConfig(node, api, overrides, () => seenConfig(dumps.current, nft));
   const facts = nodeFacts(node, api);
-  const base = {node, api, view, facts, dumps, nft, ipvs, bound: () => ipvs().bound ?? []};
+  const base = {node, api, view, facts, dumps, nft, ipvs, sets: onceAsked(() => ipsetsOf(node)), bound: () => ipvs().bound ?? []};
   const config = resolvedConfig({...base, config: given});
   const ports = (): readonly Parameters<typeof hostFacts>[2][number][] => {
     const proxy = {version: config.version.value, gates: config.featureGates.value};
@@ -52,7 +56,15 @@ export function nodeSetup({node, api, view, overrides}: NodeSetupInput): NodeSet
   return {...base, config, hostFacts: onceAsked(() => hostFacts(facts, ipvs(), ports(), config.version.value))};
 }
 
-function resolvedConfig({node, api, view, config, facts, dumps, nft}: Omit<NodeSetup, 'hostFacts' | 'ipvs' | 'bound'>): ProxyConfig {
+function resolvedConfig({
+  node,
+  api,
+  view,
+  config,
+  facts,
+  dumps,
+  nft,
+}: Omit<NodeSetup, 'hostFacts' | 'ipvs' | 'bound' | 'sets'>): ProxyConfig {
   if (api.services === null) return config;
   const input = {node, api, view, config, facts, dumps, nft, traces: () => false};
   if (config.mode.value === 'iptables' && dumps.current.size > 0) return resolveVersion(input, dumps.current).config;

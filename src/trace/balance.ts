@@ -1,5 +1,5 @@
 import {parseAddress} from '../model/address.ts';
-import type {Rule} from '../model/ruleset.ts';
+import type {Rule, RuleText} from '../model/ruleset.ts';
 import {joinHostPort, type RealServer, type VirtualServer} from '../model/virtual-server.ts';
 import type {ChainResult} from './branch.ts';
 
@@ -29,7 +29,7 @@ function heaviest(usable: readonly RealServer[]): readonly RealServer[] {
 }
 
 /** Addresses the packet of a branch to a real server. Forwarded in another way than by masquerading, it still bears the virtual address: a pod drops it. */
-export function sendTo(real: RealServer, end: ChainResult): ChainResult {
+export function sendTo<R extends RuleText>(real: RealServer, end: ChainResult<R>): ChainResult<R> {
   const destination = parseAddress(real.address);
   if (destination === null) return {...end, verdict: 'undecided', reason: `${real.hostPort} is no address`};
   if (real.forwarding !== 'masquerade') return {...end, verdict: 'drop'};

@@ -15,7 +15,7 @@ import {limitsFor, noteWalk} from '../walk-limits.ts';
 export function walkPacket(rules: ChainSource, packet: Packet, environment: Environment): readonly Outcome[] {
   const context: WalkContext = {rules, environment, ...limitsFor(rules)};
   const chains = inOrder(iptablesChains<Rule>(context));
-  const ends = routePacket({chains, environment, balance: end => balance(environment, end)}, startBranch(packet));
+  const ends = routePacket({chains, environment, balance: balanceByIpvs<Rule>(environment)}, startBranch(packet));
   noteWalk(rules, context);
   return summarise(ends);
 }
@@ -64,14 +64,18 @@ function passBaseChain<R extends RuleText>(
   );
 }
 
-/** What IPVS makes of a packet; null when it is for no virtual server. */
-function balance(environment: Environment, end: ChainResult): readonly ChainResult[] | null {
-  const server = environment.virtualServer?.(end.packet);
-  if (server === undefined) return null;
-  const picks = sharesOf(server);
-  const path = {rule: serverRule(server), before: end.path};
-  if (picks.length === 0) return [{...end, path, verdict: 'reject'}];
-  return picks.map(({real, share}) =>
-    sendTo(real, {...end, probability: end.probability * share, path: {rule: realServerRule(server, real), before: path}}),
-  );
+/** What IPVS makes of a packet, on a path with rules of other kinds too (`R`); null when it is for no virtual server. */
+export function balanceByIpvs<R extends RuleText>(
+  environment: Environment,
+): (end: ChainResult<R | Rule>) => readonly ChainResult<R | Rule>[] | null {
+  return end => {
+    const server = environment.virtualServer?.(end.packet);
+    if (server === undefined) return null;
+    const picks = sharesOf(server);
+    const path = {rule: serverRule(server), before: end.path};
+    if (picks.length === 0) return [{...end, path, verdict: 'reject'}];
+    return picks.map(({real, share}) =>
+      sendTo<R | Rule>(real, {...end, probability: end.probability * share, path: {rule: realServerRule(server, real), before: path}}),
+    );
+  };
 }

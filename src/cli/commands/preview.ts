@@ -1,0 +1,144 @@
+import {readFileSync} from 'node:fs';
+import {Args, Errors, Flags} from '@oclif/core';
+import {parseConfigFile} from '../../parse/kube-proxy/kube-proxy-config.ts';
+import type {Preview as PreviewReport} from '../../model/preview.ts';
+import type {Snapshot} from '../../model/snapshot.ts';
+import {preview, type PreviewRunInput} from '../../preview/preview.ts';
+import {writableModes} from '../../preview/rules/expected-rules.ts';
+import {escapeText} from '../../render/escape.ts';
+import {previewRenderers} from '../../render/preview/index.ts';
+import {evaluationOptions} from '../../run/options/evaluation-options.ts';
+import {previewExitCode} from '../../run/preview/exit-code.ts';
+import {unreadNode} from '../../run/rules/choose-rules-node.ts';
+import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
+import {selectServices} from '../../run/scope/select-services.ts';
+import {connectionFlags} from '../options/connection-flags.ts';
+import {selectNodes} from '../options/diagnose-options.ts';
+import {outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {manifestFlags} from '../options/manifest-flags.ts';
+import {transportFlags} from '../options/transport-flags.ts';
+import {BaseCommand} from './base-command.ts';
+
+export default class Preview extends BaseCommand {
+  static override summary = 'Show which packets are treated differently after a change of kube-proxy, before it is made';
+  static override description =
+    `Compares the rules on each node with those that kube-proxy would write after the change: another proxy mode, another version, other settings, or objects that are not applied yet.
+Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the other way round, 2 wrong use, 3 a node was not checked and nothing is lost.`;
+  static override examples = [
+    '<%= config.bin %> preview -A --proxy-mode nftables',
+    '<%= config.bin %> preview -A --kube-proxy-version v1.37.0 --from bundle.tgz',
+    '<%= config.bin %> preview -A -f service.yaml --from bundle.tgz',
+  ];
+  static override strict = false;
+  static override args = {
+    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
+  };
+  static override flags = {
+    ...settingFlags,
+    config: Flags.string({
+      description: 'a KubeProxyConfiguration in place of the settings of today',
+      helpValue: 'FILE',
+      helpGroup: 'KUBE-PROXY',
+    }),
+    ...manifestFlags,
+    ...scopeFlags,
+    ...sourceFlags,
+    'expected-only': Flags.boolean({description: 'compute both sides; read no node', helpGroup: 'NODES'}),
+    ...connectionFlags,
+    ...transportFlags,
+    ...outputFlags,
+    'fail-on': Flags.string({
+      description: 'exit with 1 when something is lost or gained, for any change, or never',
+      options: ['lost', 'any', 'never'],
+      default: 'lost',
+      helpGroup: 'JUDGING',
+    }),
+    output: Flags.string({
+      char: 'o',
+      description: 'output format',
+      options: Object.keys(previewRenderers),
+      default: 'table',
+      helpGroup: 'OUTPUT',
+    }),
+  };
+
+  async run(): Promise<void> {
+    const {flags, argv} = await this.parse(Preview);
+    const plan = planOf(flags);
+    const input = (snapshot: Snapshot): PreviewRunInput => {
+      const {snapshot: after, notes} = withPlannedObjects(snapshot, flags);
+      const asked = {
+        names: argv as string[],
+        namespace: flags.namespace,
+        allNamespaces: flags['all-namespaces'] ?? false,
+        selector: flags.selector,
+      };
+      const {selects} = selectServices(asked, after.api);
+      const services = (after.api.services ?? []).filter(selects).length;
+      return {
+        api: snapshot.api,
+        apiAfter: after.api,
+        plan,
+        notes,
+        services,
+        selects: ({object}) => selects(object),
+        expectedOnly: flags['expected-only'] ?? false,
+      };
+    };
+    const report = await this.#preview(flags, input);
+    const render = previewRenderers[flags.output as keyof typeof previewRenderers];
+    this.print(render(report, this.renderOptions({...flags, 'fail-on': undefined})), flags['output-file']);
+    process.exitCode ??= previewExitCode(report, flags['fail-on']);
+  }
+
+  async #preview(flags: PreviewFlags, input: (snapshot: Snapshot) => PreviewRunInput): Promise<PreviewReport> {
+    if (flags.from === undefined) {
+      const {previewCluster} = await import('../../run/preview/preview-cluster.ts');
+      return this.withCluster(flags, live => previewCluster({flags, input, chooses: snapshot => selectNodes(flags, snapshot), ...live}));
+    }
+    const snapshot = await this.snapshot(flags.from);
+    const isChosen = selectNodes(flags, snapshot);
+    const dumped = new Set(snapshot.nodes.map(({name}) => name));
+    const others = (snapshot.api.nodes ?? [])
+      .filter(({metadata}) => !dumped.has(metadata.name))
+      .map(({metadata}) => unreadNode(metadata.name));
+    const nodes = [...snapshot.nodes, ...others].filter(({name}) => isChosen(name));
+    return preview({snapshot, nodes, ...input(snapshot)});
+  }
+}
+
+type PreviewFlags = Parameters<BaseCommand['withCluster']>[0] &
+  Parameters<typeof selectNodes>[0] & {readonly from?: string | undefined} & Parameters<
+    typeof import('../../run/nodes/node-source.ts').nodeSource
+  >[0];
+
+function planOf(
+  flags: Parameters<typeof evaluationOptions>[0] & {
+    readonly config?: string | undefined;
+    readonly filename?: readonly string[] | undefined;
+  },
+): PreviewRunInput['plan'] {
+  const {overrides = {}} = evaluationOptions(flags);
+  const {mode} = overrides;
+  if (mode !== undefined && !writableModes.includes(mode))
+    throw new Errors.CLIError(escapeText(`--proxy-mode ${mode}: must be one of ${writableModes.join(', ')}`), {exit: 2});
+  const configFile = flags.config === undefined ? null : configText(flags.config);
+  if (Object.keys(overrides).length === 0 && configFile === null && flags.filename === undefined)
+    throw new Errors.CLIError('say what changes: --proxy-mode, --kube-proxy-version, --config FILE, another setting, or -f FILE', {
+      exit: 2,
+    });
+  return {overrides, configFile};
+}
+
+function configText(file: string): string {
+  try {
+    const text = readFileSync(file, 'utf8');
+    parseConfigFile(text);
+    return text;
+  } catch (error) {
+    throw new Errors.CLIError(
+      escapeText(`cannot read ${file}: ${error instanceof Error ? error.message.split('\n', 1)[0] : String(error)}`),
+      {exit: 2},
+    );
+  }
+}

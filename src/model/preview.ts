@@ -1,0 +1,85 @@
+import type {Entry} from './entry.ts';
+import type {Family} from './family.ts';
+import type {ServiceName} from './finding.ts';
+
+/** The settings of one side. */
+export interface PreviewSide {
+  readonly proxyMode: string;
+  readonly kubeProxyVersion: string;
+}
+
+/** What a change of kube-proxy changes for packets. */
+export interface Preview {
+  readonly origin: string;
+  readonly before: PreviewSide;
+  readonly after: PreviewSide;
+  readonly services: number;
+  readonly nodes: readonly PreviewNode[];
+  readonly requirements: readonly Requirement[];
+  readonly changes: readonly PreviewChange[];
+  /** What no packet shows: once a cluster. */
+  readonly advice: readonly Advice[];
+  /** What was made up or left out, in words. */
+  readonly notes: readonly string[];
+}
+
+export interface PreviewNode {
+  readonly name: string;
+  /** `actual`: its rules were read; `expected`: both sides are computed; `unread`: nothing can be said of it. */
+  readonly basis: 'actual' | 'expected' | 'unread';
+  readonly reason?: string;
+}
+
+export interface Requirement {
+  readonly node: string;
+  readonly name: 'kernel' | 'nft' | 'mode-supported' | 'service-names' | 'leftovers' | 'network-plugin';
+  readonly status: 'met' | 'unmet' | 'unknown';
+  readonly detail: string;
+}
+
+export type PreviewEffect = 'lost' | 'gained' | 'refused' | 'unanswered' | 'source-address' | 'shares' | 'affinity' | 'undetermined';
+
+/** A packet whose outcome changes. */
+export interface PreviewChange {
+  readonly node: string;
+  readonly service: ServiceName;
+  readonly port: {readonly name: string; readonly protocol: string; readonly port: number};
+  readonly entry: Entry;
+  readonly source: {readonly kind: PreviewSource; readonly address: string};
+  readonly packet: {
+    readonly family: Family;
+    readonly source: string;
+    readonly destination: string;
+    readonly port: number;
+    readonly protocol: string;
+  };
+  readonly before: readonly PreviewOutcome[];
+  readonly after: readonly PreviewOutcome[];
+  readonly effect: PreviewEffect;
+  readonly cause: Cause;
+}
+
+export type PreviewSource = 'pod' | 'remotePod' | 'node' | 'external' | 'endpoint';
+
+export interface PreviewOutcome {
+  readonly verdict: 'accept' | 'reject' | 'drop' | 'undecided';
+  readonly destination: string | null;
+  readonly probability: number;
+  readonly masquerade: boolean;
+}
+
+/** Why something changes, and what to do. */
+export interface Cause {
+  /** The anchor of its section in docs/migrating.md. */
+  readonly id: string;
+  readonly reason: string;
+  readonly remedy: string;
+}
+
+export interface Advice extends Cause {
+  /** `change`: it changes in operation; `switch`: at the moment of the switch; `by-hand`: nothing that is read shows it. */
+  readonly topic: 'change' | 'switch' | 'by-hand';
+  readonly effect?: PreviewEffect;
+  /** The nodes that it is about; empty for all. */
+  readonly nodes: readonly string[];
+}

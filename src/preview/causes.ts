@@ -1,0 +1,152 @@
+import type {NodeContext} from '../expect/node-context.ts';
+import {nodePortDestinations} from '../expect/node-context.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
+import type {Cause, PreviewEffect} from '../model/preview.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {ProbeOutcome} from './effect.ts';
+import type {PreviewProbe} from './preview-probes.ts';
+
+/** A packet whose outcome changes, and the settings on both sides. */
+export interface CauseCase {
+  readonly item: ServedPort;
+  readonly probe: PreviewProbe;
+  readonly was: ProbeOutcome;
+  readonly is: ProbeOutcome;
+  readonly effect: PreviewEffect;
+  readonly config: ProxyConfig;
+  readonly configAfter: ProxyConfig;
+  readonly before: NodeContext;
+  readonly after: NodeContext;
+}
+
+/** Why the outcome changes: the first cause that fits. */
+export function causeOf(given: CauseCase): Cause {
+  const [id] = Object.entries(fits).find(([, applies]) => applies(given)) ?? ['other-rules'];
+  return causes[id] ?? {id: 'other-rules', ...otherRules(given)};
+}
+
+type Fit = (given: CauseCase) => boolean;
+
+const lastRuleOf = ({path}: ProbeOutcome) => path.outcomes.find(({verdict}) => verdict === 'drop' || verdict === 'reject');
+
+/** In order: the first that fits is the cause. */
+const fits: Readonly<Record<string, Fit>> = {
+  undetermined: ({effect}) => effect === 'undetermined',
+  'session-affinity': ({effect}) => effect === 'affinity',
+  'localhost-node-ports': ({probe}) => probe.kind === 'localhost',
+  'unused-ports': ({probe}) => probe.kind === 'unused-port',
+  'health-check-ports': ({probe}) => probe.kind === 'health-check',
+  'third-party-firewalls': ({is, was}) => isByOthers(is) || isByOthers(was),
+  'source-ranges': ({is, was, item}) => item.port.sourceRanges.length > 0 && (isByRanges(is) || isByRanges(was)),
+  'unallocated-addresses': ({is}) => lastRuleOf(is)?.path.at(-1)?.chain === 'cluster-ips-check',
+  'missing-detector': ({probe, after, item}) =>
+    after.detector.kind === 'none' && item.port.externalPolicyLocal && probe.source.kind === 'pod' && probe.entry.kind !== 'clusterIP',
+  'local-policies': ({item, config, configAfter}) =>
+    config.mode.value !== configAfter.mode.value &&
+    [config, configAfter].some(({mode}) => mode.value === 'ipvs') &&
+    (item.port.externalPolicyLocal || item.port.internalPolicyLocal),
+  'external-refusals': ({probe, item}) =>
+    !item.endpoints.hasAny && probe.source.kind === 'node' && (probe.entry.kind === 'loadBalancerIP' || probe.entry.kind === 'externalIP'),
+  'node-port-addresses': ({probe, before, after}) => probe.entry.kind === 'nodePort' && answers(before, probe) !== answers(after, probe),
+  'ipvs-scheduler': ({effect, config}) =>
+    effect === 'shares' && config.mode.value === 'ipvs' && !['', 'rr'].includes(config.ipvsScheduler.value),
+  'masquerade-all': ({effect, before, after}) => effect === 'source-address' && before.masqueradeAll !== after.masqueradeAll,
+  'local-detector': ({effect, before, after}) =>
+    effect === 'source-address' && JSON.stringify(before.detector) !== JSON.stringify(after.detector),
+  hairpin: ({effect, probe}) => effect === 'source-address' && probe.kind === 'hairpin',
+};
+
+/** A rule or a policy outside of kube-proxy's chains ends the packet. */
+function isByOthers(outcome: ProbeOutcome): boolean {
+  const ended = lastRuleOf(outcome);
+  if (ended === undefined) return false;
+  if (ended.policy !== undefined) return true;
+  const rule = ended.path.at(-1);
+  return rule !== undefined && !rule.table.endsWith(' kube-proxy') && !rule.chain.startsWith('KUBE-') && rule.table !== 'ipvs';
+}
+
+function isByRanges(outcome: ProbeOutcome): boolean {
+  const chain = lastRuleOf(outcome)?.path.at(-1)?.chain ?? '';
+  return /^(?:firewall-|KUBE-FW-|KUBE-PROXY-FIREWALL|KUBE-SOURCE-RANGES-FIREWALL)/.test(chain);
+}
+
+function answers(context: NodeContext, {packet}: PreviewProbe): boolean {
+  return nodePortDestinations(context)?.includes(packet.destination.text) ?? true;
+}
+
+function otherRules({config, configAfter}: CauseCase): Omit<Cause, 'id'> {
+  const side = ({mode, version}: ProxyConfig): string => `kube-proxy ${version.value.text} in ${mode.value} mode`;
+  if (config.mode.value === configAfter.mode.value && config.version.value.minor === configAfter.version.value.minor)
+    return {reason: "today's rules, settings or objects lead this packet elsewhere", remedy: 'Compare with: kubectl svc-trace check.'};
+  return {
+    reason: `${side(config)} and ${side(configAfter)} treat this packet differently`,
+    remedy: 'Trace the Service before the change, and test it on the first node that is changed.',
+  };
+}
+
+/** What is said of each cause, whatever the Service. */
+export const causes: Readonly<Record<string, Cause>> = Object.fromEntries(
+  Object.entries({
+    undetermined: [
+      'on one side the outcome is undetermined: a rule cannot be interpreted',
+      'Run kubectl svc-trace packet for it, and look at the rule it names.',
+    ],
+    'session-affinity': ['session affinity or its timeout changes', 'Expect clients to be sent to another endpoint once.'],
+    'localhost-node-ports': [
+      'node ports on loopback addresses work in iptables mode (IPv4), not in IPVS mode, and in nftables mode only from 1.37 on for TCP, with a feature gate',
+      'Use the address of the node or a hostPort; or set the gate KubeProxyNFTablesLocalhostNodePorts and nodePortAddresses primary,localhost.',
+    ],
+    'unused-ports': [
+      'a port that no Service has at a cluster IP is refused in nftables mode and in IPVS mode from 1.26 on, and times out in iptables mode',
+      'Adapt checks that rely on the timeout.',
+    ],
+    'health-check-ports': [
+      'a firewall drops what load balancers send to the health check node port: iptables and IPVS mode accept it first, nftables mode does not',
+      'Open the healthCheckNodePort of the Service in that firewall.',
+    ],
+    'third-party-firewalls': [
+      "a rule or policy that is not kube-proxy's ends the packet, and kube-proxy's own accept rules are not before it on both sides",
+      'Allow the pod network and the translated ports in that firewall: in nftables mode kube-proxy accepts nothing that another table drops.',
+    ],
+    'source-ranges': [
+      'loadBalancerSourceRanges are enforced at another place: nftables mode drops before translation, also for pods, for Services without endpoints and for an external IP that is a load-balancer IP too',
+      'Review the ranges; add the networks of pods and nodes that use the load-balancer address.',
+    ],
+    'unallocated-addresses': [
+      'nftables mode rejects or drops packets to addresses of Services that were not translated',
+      'Move what lives at an address of the Service range to another network.',
+    ],
+    'missing-detector': [
+      'without clusterCIDR or detectLocalMode kube-proxy cannot tell pods, and a Local policy applies to them too',
+      'Set detectLocalMode or clusterCIDR.',
+    ],
+    'local-policies': [
+      'IPVS mode applies Local policies in another way: without an endpoint on the node it falls back on those of other nodes, and what pods and the node itself send is treated as if it came from outside',
+      'Let the load balancer use the health check node port, run an endpoint on each node that gets traffic, or use the Cluster policy.',
+    ],
+    'external-refusals': [
+      'iptables mode does not refuse what the node itself sends to an external or load-balancer IP of a Service without endpoints; other modes do',
+      'Nothing: the Service has no endpoint.',
+    ],
+    'node-port-addresses': [
+      'node ports answer on other addresses of the node: in nftables mode from 1.31 on only on its primary addresses, unless nodePortAddresses says otherwise',
+      'List the networks in nodePortAddresses, or 0.0.0.0/0 and ::/0 for all.',
+    ],
+    'ipvs-scheduler': [
+      'the IPVS scheduler is not rr; other modes choose endpoints at random',
+      'Use sessionAffinity where the scheduler kept clients at an endpoint.',
+    ],
+    'masquerade-all': [
+      'masqueradeAll differs: each of iptables and nftables mode has its own setting',
+      'Copy iptables.masqueradeAll to nftables.masqueradeAll.',
+    ],
+    'local-detector': [
+      'kube-proxy distinguishes pods from other clients in another way',
+      'Compare clusterCIDR and detectLocalMode on both sides.',
+    ],
+    hairpin: [
+      'the connection of an endpoint to its own Service is masqueraded under other conditions',
+      'Nothing, unless the endpoint evaluates source addresses.',
+    ],
+  }).map(([id, [reason = '', remedy = '']]) => [id, {id, reason, remedy}]),
+);

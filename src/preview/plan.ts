@@ -1,0 +1,57 @@
+import {type ConfigOverrides, resolveProxyConfig} from '../expect/proxy-config.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {NodeDump} from '../model/snapshot.ts';
+import type {NodeSetup} from './node-setup.ts';
+
+/** The change that is planned: settings of kube-proxy. Objects that are not applied yet are in the API objects of the side after. */
+export interface Plan {
+  readonly overrides: ConfigOverrides;
+  /** The text of a KubeProxyConfiguration that takes the place of all settings there are. */
+  readonly configFile: string | null;
+}
+
+/** The settings of a node's kube-proxy after the change. Its version stays unless the plan says another one. */
+export function plannedConfig({node, api, config}: NodeSetup, {overrides, configFile}: Plan): ProxyConfig {
+  const {config: planned} =
+    configFile === null
+      ? resolveProxyConfig(node, api, overrides, () => inferred(config))
+      : resolveProxyConfig(withConfigFile(node, configFile), {...api, configMaps: null, pods: null}, overrides);
+  return {
+    ...planned,
+    mode: overrides.mode === undefined && configFile === null ? config.mode : planned.mode,
+    version: overrides.version === undefined ? config.version : planned.version,
+    zone: config.zone,
+    tcpBeLiberal: config.tcpBeLiberal.source === 'sysctls' ? config.tcpBeLiberal : planned.tcpBeLiberal,
+  };
+}
+
+/** What the rules showed of settings that no mode has a name of its own for. */
+function inferred(config: ProxyConfig) {
+  return {
+    clusterCIDRs: config.clusterCIDRs.value,
+    detectLocalMode: config.detectLocalMode.value,
+    bridgeInterface: config.bridgeInterface.value,
+    interfaceNamePrefix: config.interfaceNamePrefix.value,
+    ...(config.mode.value === 'nftables' ? {nftMasqueradeAll: config.masqueradeAll.value} : {masqueradeAll: config.masqueradeAll.value}),
+    localhostNodePorts: config.localhostNodePorts.value,
+  };
+}
+
+function withConfigFile({name}: NodeDump, text: string): NodeDump {
+  const file = 'kube-proxy-config.yaml';
+  return {name, files: [file], read: wanted => (wanted === file ? Buffer.from(text) : null)};
+}
+
+/** Whether two sets of settings write the same rules, wherever the settings come from. */
+export function isSameConfig(a: ProxyConfig, b: ProxyConfig): boolean {
+  return valuesOf(a) === valuesOf(b);
+}
+
+function valuesOf(config: ProxyConfig): string {
+  return JSON.stringify(
+    Object.entries(config).map(([name, {value}]) => [
+      name,
+      name === 'version' ? [(value as {minor: number}).minor, (value as {patch: number}).patch] : value,
+    ]),
+  );
+}

@@ -1,0 +1,56 @@
+import type {ServedPort} from '../expect/cluster/served-port.ts';
+import {type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
+import type {NftTableSource} from '../model/nft-ruleset.ts';
+import type {Ruleset, RuleText} from '../model/ruleset.ts';
+
+/** The constants by which the rules of others distinguish Service ports. */
+export interface RuleConstants {
+  readonly networks: readonly Cidr[];
+  readonly ports: readonly (readonly [low: number, high: number])[];
+  /** They ask sets, whose members are not among the constants. */
+  readonly usesSets: boolean;
+}
+
+/** All addresses and port numbers that stand in rules. */
+export function constantsIn(texts: readonly string[]): RuleConstants {
+  const networks = new Map<string, Cidr>();
+  const ports = new Map<string, readonly [number, number]>();
+  let usesSets = false;
+  for (const text of texts) {
+    if (/--match-set|@[\w-]|-m recent/.test(text)) usesSets = true;
+    for (const [found] of text.matchAll(/[0-9a-fA-F]*[.:][0-9a-fA-F.:]*(?:\/\d+)?/g)) {
+      const cidr = parseCidr(found) ?? parseCidr(`${found.replace(/:\d+$/, '')}/32`) ?? parseCidr(`${found}/128`);
+      if (cidr !== null) networks.set(cidr.text, cidr);
+    }
+    for (const [, low = '', high = low] of text.matchAll(/\b(\d{1,5})(?:[:-](\d{1,5}))?\b/g))
+      ports.set(`${low}-${high}`, [Number(low), Number(high)]);
+  }
+  return {networks: [...networks.values()], ports: [...ports.values()], usesSets};
+}
+
+/** Service ports with the same signature meet rules of others in the same way. */
+export function signatureOf({port, all}: ServedPort, {networks, ports}: RuleConstants): string {
+  const addresses = [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs, ...new Set(all.map(({address}) => address))];
+  const numbers = [port.port, port.nodePort, ...new Set(all.map(one => one.port))];
+  const inside = networks.map(network => addresses.map(text => (isInside(network, text) ? '1' : '0')).join(''));
+  const within = ports.map(([low, high]) => numbers.map(number => (low <= number && number <= high ? '1' : '0')).join(''));
+  return networks.length + ports.length === 0 ? '' : [...inside, ...within].join();
+}
+
+function isInside(network: Cidr, text: string): boolean {
+  const address = parseAddress(text);
+  return address !== null && contains(network, address);
+}
+
+/** The texts of all rules that are not in kube-proxy's own chains and tables. */
+export function thirdPartyTexts(iptables: readonly Ruleset[], tables: readonly NftTableSource[]): readonly string[] {
+  const rules: RuleText[] = [];
+  for (const ruleset of iptables)
+    for (const table of ruleset.tables.values())
+      for (const chain of table.chains.values())
+        if (!chain.name.startsWith('KUBE-')) rules.push(...chain.rules().filter(({text}) => !/ -j KUBE-/.test(text)));
+  const nft = tables.flatMap(table =>
+    [...('chains' in table ? (table.chains as ReadonlyMap<string, {text(): string}>).values() : [])].map(chain => chain.text()),
+  );
+  return [...rules.map(({text}) => text), ...nft];
+}

@@ -1,0 +1,156 @@
+import {pushTo} from '../model/push-to.ts';
+import {shapeOf} from '../analyze/outcomes/port-shape.ts';
+import {allOf} from '../analyze/iptables/read-dumps.ts';
+import type {ClusterView} from '../expect/cluster/cluster-view.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
+import {families, type Family} from '../model/family.ts';
+import type {PreviewChange} from '../model/preview.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import {type ChangeCase, previewChange} from './preview-change.ts';
+import {causeOf} from './causes.ts';
+import {effectOf, probeOutcome, type ProbeOutcome} from './effect.ts';
+import {deviationsOf} from './deviating-ports.ts';
+import type {NodeSetup} from './node-setup.ts';
+import {constantsIn, signatureOf, thirdPartyTexts} from './port-groups.ts';
+import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
+import {actualSide, expectedSide} from './sides.ts';
+import {otherTables} from './third-party-rules.ts';
+import type {Side} from './walk-side.ts';
+
+export interface PreviewNodeInput {
+  readonly setup: NodeSetup;
+  /** The API objects as they will be. */
+  readonly viewAfter: ClusterView;
+  readonly configAfter: ProxyConfig;
+  /** Both sides are computed, whatever was read of the node. */
+  readonly expectedOnly: boolean;
+  readonly selects: (port: ServicePort) => boolean;
+}
+
+/** One packet whose outcome changes, with both of them. */
+export interface FoundChange {
+  readonly change: PreviewChange;
+  readonly isUnusedPort: boolean;
+}
+
+/** Every packet whose outcome on one node changes. */
+export function previewNode(input: PreviewNodeInput): readonly FoundChange[] {
+  return families.flatMap(family => previewFamily(input, family));
+}
+
+function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundChange[] {
+  const {setup, viewAfter, configAfter, expectedOnly, selects} = input;
+  const before = expectedOnly
+    ? expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: false})
+    : actualSide(setup, setup.view, family);
+  const after = expectedSide({setup, view: viewAfter, config: configAfter, family, besideOthers: !expectedOnly});
+  const sides: Sides = {setup, before, after, configAfter};
+  const changes: FoundChange[] = [];
+  for (const [lead, ...others] of groupsOf(input, sides)) {
+    if (lead === undefined) continue;
+    const wanted = [lead, ...others].filter(pair => selects(pair.known.port));
+    if (wanted.length === 0) continue;
+    const probes = previewProbes(lead.known, [before.context, after.context]);
+    const changed = probes.map(probe => compareProbe(sides, lead, probe) !== null);
+    if (!changed.includes(true)) continue;
+    for (const pair of wanted) {
+      const own = pair === lead ? probes : previewProbes(pair.known, [before.context, after.context]);
+      for (const [index, probe] of own.entries()) {
+        const found = changed[index] === true || own.length !== probes.length ? compareProbe(sides, pair, probe) : null;
+        if (found !== null) changes.push({change: previewChange(found), isUnusedPort: false});
+      }
+    }
+  }
+  return [...changes, ...unusedPorts(sides, selects)];
+}
+
+interface Sides {
+  readonly setup: NodeSetup;
+  readonly before: Side;
+  readonly after: Side;
+  readonly configAfter: ProxyConfig;
+}
+
+/** A Service port on both sides; null where one does not have it. */
+interface PortPair {
+  /** On either side. */
+  readonly known: ServedPort;
+  readonly before: ServedPort | null;
+  readonly after: ServedPort | null;
+}
+
+/** Service ports that no rule distinguishes: one of them is walked for all. */
+function groupsOf({expectedOnly}: PreviewNodeInput, {setup, before, after}: Sides): readonly (readonly PortPair[])[] {
+  const family = before.context.family;
+  const iptables = expectedOnly ? [] : allOf(setup.dumps, family);
+  const tables = expectedOnly ? [] : otherTables(setup.nft(), iptables);
+  const deviations = expectedOnly ? {ports: new Set<ServedPort>(), texts: []} : deviationsOf(before, setup);
+  const constants = constantsIn([...thirdPartyTexts(iptables, tables), ...(deviations?.texts ?? [])]);
+  const hosts = before.local.addresses;
+  const groups = new Map<string, PortPair[]>();
+  for (const [index, pair] of pairsOf(before.ports, after.ports).entries()) {
+    const isAlone =
+      deviations === null || constants.usesSets || pair.before === null || pair.after === null || deviations.ports.has(pair.before);
+    const sideShape = (item: ServedPort | null): string => (item === null ? '' : portShape(item, hosts));
+    const key = isAlone ? `alone ${index}` : `${sideShape(pair.before)} ${sideShape(pair.after)} ${signatureOf(pair.known, constants)}`;
+    pushTo(groups, key, pair);
+  }
+  return [...groups.values()];
+}
+
+/** All fields by which kube-proxy's own rules distinguish Service ports. */
+function portShape(item: ServedPort, hosts: readonly string[]): string {
+  const {port, endpoints, all} = item;
+  return [
+    shapeOf(item, hosts),
+    ...[port.externalIPs.length, port.loadBalancerVIPs.length, port.sourceRanges.length, port.affinitySeconds, port.nodePort !== 0],
+    ...[endpoints.cluster.length, endpoints.local.length, endpoints.reachable.length, all.length],
+    endpoints.reachable.findIndex(({nodeName, address}) => nodeName !== null && !hosts.includes(address)),
+    [...port.externalIPs, ...port.loadBalancerVIPs].some(address => hosts.includes(address)),
+    port.externalIPs.some(address => port.loadBalancerVIPs.includes(address)),
+    port.sourceRanges.some(range => range.endsWith('/0')),
+  ].join();
+}
+
+function pairsOf(before: readonly ServedPort[], after: readonly ServedPort[]): readonly PortPair[] {
+  const later = new Map(after.map(item => [keyOf(item), item]));
+  const known = new Set(before.map(keyOf));
+  return [
+    ...before.map(item => ({known: item, before: item, after: later.get(keyOf(item)) ?? null})),
+    ...after.filter(item => !known.has(keyOf(item))).map(item => ({known: item, before: null, after: item})),
+  ];
+}
+
+function keyOf({port: {namespace, service, portName, protocol, port}}: ServedPort): string {
+  return `${namespace}/${service}:${portName}:${protocol}:${port}`;
+}
+
+/** Null when nothing changes for the packet. */
+function compareProbe({setup, before, after, configAfter}: Sides, pair: PortPair, probe: PreviewProbe): ChangeCase | null {
+  const was: ProbeOutcome = probeOutcome(before, probe, pair.before);
+  const is: ProbeOutcome = probeOutcome(after, probe, pair.after);
+  const effect = affinityChanges(pair) && probe.kind === 'entry' ? (effectOf(was, is) ?? 'affinity') : effectOf(was, is);
+  if (effect === null) return null;
+  const change = {node: setup.node.name, item: pair.known, probe, was, is, effect};
+  return {...change, cause: causeOf({...change, config: setup.config, configAfter, before: before.context, after: after.context})};
+}
+
+function affinityChanges({before, after}: PortPair): boolean {
+  return before !== null && after !== null && before.port.affinitySeconds !== after.port.affinitySeconds;
+}
+
+/** The answer at ports that a cluster IP does not have is the same for all Services: one stands for them. */
+function unusedPorts(sides: Sides, selects: (port: ServicePort) => boolean): readonly FoundChange[] {
+  const later = new Set(sides.after.ports.map(keyOf));
+  const item = sides.before.ports.find(one => selects(one.port) && later.has(keyOf(one)));
+  if (item === undefined) return [];
+  const used = new Set(sides.before.ports.filter(({port}) => port.clusterIP === item.port.clusterIP).map(({port}) => port.port));
+  let unused = 9;
+  while (used.has(unused)) unused++;
+  const pair = {known: item, before: item, after: item};
+  return unusedPortProbes(item, sides.before.context, unused).flatMap(probe => {
+    const found = compareProbe(sides, pair, probe);
+    return found === null ? [] : [{change: previewChange(found), isUnusedPort: true}];
+  });
+}

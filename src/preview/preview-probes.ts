@@ -1,0 +1,94 @@
+import {entriesOf} from '../analyze/outcomes/entries.ts';
+import {packetOf} from '../analyze/outcomes/probes.ts';
+import {podInterface, type Source, sourcesFor} from '../analyze/outcomes/sources.ts';
+import type {ServedPort} from '../expect/cluster/served-port.ts';
+import {isLoopback, type NodeContext} from '../expect/node-context.ts';
+import {familyOf} from '../model/address.ts';
+import type {Entry} from '../model/entry.ts';
+import type {Packet} from '../trace/packet.ts';
+
+/** One packet to send through both sides. */
+export interface PreviewProbe {
+  readonly kind: 'entry' | 'localhost' | 'hairpin' | 'unused-port' | 'health-check';
+  readonly entry: Entry;
+  readonly source: Source;
+  readonly packet: Packet;
+}
+
+/** Packets that show what differs between two sides for one Service port: every entry, at every address of the node, from every source. */
+export function previewProbes(item: ServedPort, contexts: readonly [NodeContext, NodeContext]): readonly PreviewProbe[] {
+  const [before, after] = contexts;
+  const {port} = item;
+  const sources = sourcesFor(port, before.detector.kind === 'none' ? {...before, detector: after.detector} : before, addressesOf(item));
+  const entries = new Map([before, after].flatMap(context => entriesOf(port, context)).map(entry => [JSON.stringify(entry), entry]));
+  const probes = [...entries.values()].flatMap(entry => [
+    ...destinationsOf(entry, before).flatMap(destination =>
+      sources.filter(source => makesSense(entry, source)).flatMap(source => probe('entry', {item, entry, source, destination})),
+    ),
+    ...(entry.kind === 'nodePort' ? localhostProbe(item, entry) : []),
+    ...hairpins(item, entry, before),
+  ]);
+  return [...probes, ...healthCheck(item, before, sources)];
+}
+
+/** What a load balancer asks kube-proxy on the node. */
+function healthCheck(item: ServedPort, context: NodeContext, sources: readonly Source[]): readonly PreviewProbe[] {
+  const {healthCheckNodePort} = item.port;
+  const entry: Entry = {kind: 'nodePort', address: null, port: healthCheckNodePort};
+  const [destination] = destinationsOf(entry, context);
+  const source = sources.find(({kind}) => kind === 'outside');
+  if (healthCheckNodePort === 0 || destination === undefined || source === undefined) return [];
+  const tcp = {...item, port: {...item.port, protocol: 'TCP' as const}};
+  return probe('health-check', {item: tcp, entry, source, destination});
+}
+
+/** A packet to a port that no Service has at this cluster IP. */
+export function unusedPortProbes(item: ServedPort, context: NodeContext, unusedPort: number): readonly PreviewProbe[] {
+  const entry: Entry = {kind: 'clusterIP', address: item.port.clusterIP, port: unusedPort};
+  const sources = sourcesFor(item.port, context, addressesOf(item)).filter(({kind}) => kind === 'pod' || kind === 'node');
+  return sources.flatMap(source => probe('unused-port', {item, entry, source, destination: item.port.clusterIP}));
+}
+
+function addressesOf({all}: ServedPort): ReadonlySet<string> {
+  return new Set(all.map(({address}) => address));
+}
+
+/** A node port on every address of the node that others can reach. */
+function destinationsOf(entry: Entry, {facts, family}: NodeContext): readonly string[] {
+  if (entry.address !== null) return [entry.address];
+  const own = facts.addresses.filter(address => familyOf(address) === family && !isLoopback(address) && !address.startsWith('fe80:'));
+  return own.length > 0 ? own : facts.hostIPs.filter(address => familyOf(address) === family);
+}
+
+function makesSense(entry: Entry, {kind}: Source): boolean {
+  if (kind === 'allowed' || kind === 'own-address') return entry.kind === 'loadBalancerIP';
+  return entry.kind !== 'clusterIP' || kind !== 'remote-pod';
+}
+
+function localhostProbe(item: ServedPort, entry: Entry): readonly PreviewProbe[] {
+  const address = item.port.family === 'IPv4' ? '127.0.0.1' : '::1';
+  return probe('localhost', {item, entry, source: {kind: 'node', address, interface: null}, destination: address});
+}
+
+/** One endpoint of this node that connects to its own Service. */
+function hairpins(item: ServedPort, entry: Entry, context: NodeContext): readonly PreviewProbe[] {
+  const own = item.endpoints.reachable.find(
+    ({address, nodeName}) => nodeName === context.facts.name && !context.facts.addresses.includes(address),
+  );
+  const [destination] = destinationsOf(entry, context);
+  if (own === undefined || destination === undefined) return [];
+  const source: Source = {kind: 'endpoint', address: own.address, interface: podInterface(context)};
+  return probe('hairpin', {item, entry, source, destination});
+}
+
+interface ProbeParts {
+  readonly item: ServedPort;
+  readonly entry: Entry;
+  readonly source: Source;
+  readonly destination: string;
+}
+
+function probe(kind: PreviewProbe['kind'], {item, entry, source, destination}: ProbeParts): readonly PreviewProbe[] {
+  const packet = packetOf(item.port, {source: source.address, destination, port: entry.port, from: source});
+  return packet === null ? [] : [{kind, entry, source, packet}];
+}

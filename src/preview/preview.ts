@@ -1,0 +1,142 @@
+import {ClusterView} from '../expect/cluster/cluster-view.ts';
+import type {Advice, Preview, PreviewChange, PreviewNode, PreviewSide, Requirement} from '../model/preview.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {ServicePort} from '../model/service-port.ts';
+import type {ApiObjects, NodeDump, Snapshot} from '../model/snapshot.ts';
+import {adviceOf, type NodeAdvice} from './advice.ts';
+import {nodeSetup, type NodeSetup} from './node-setup.ts';
+import {isSameConfig, type Plan, plannedConfig} from './plan.ts';
+import {previewNode} from './preview-node.ts';
+import {requirementsOf} from './requirements.ts';
+import {writableModes} from './rules/expected-rules.ts';
+
+export interface PreviewInput {
+  readonly snapshot: Snapshot;
+  readonly nodes: readonly NodeDump[];
+  readonly plan: Plan;
+  /** The API objects after the change; the same where none is planned. */
+  readonly apiAfter: ApiObjects;
+  readonly selects: (port: ServicePort) => boolean;
+  readonly services: number;
+  readonly expectedOnly: boolean;
+  readonly notes: readonly string[];
+}
+
+/** What a change changes for packets, node by node. */
+export function preview({nodes, snapshot, ...input}: PreviewInput): Preview {
+  const run = new PreviewRun({api: snapshot.api, ...input});
+  for (const node of nodes) run.add(node);
+  return run.result(snapshot.origin);
+}
+
+export interface PreviewRunInput extends Omit<PreviewInput, 'snapshot' | 'nodes'> {
+  readonly api: ApiObjects;
+}
+
+/** A preview while nodes are added to it; the dumps of a node are dropped when it is done. */
+export class PreviewRun {
+  readonly #input: PreviewRunInput;
+  readonly #view: ClusterView;
+  readonly #viewAfter: ClusterView;
+  readonly #nodes: PreviewNode[] = [];
+  readonly #requirements: Requirement[] = [];
+  readonly #changes: PreviewChange[] = [];
+  readonly #advice = new Map<string, {readonly said: NodeAdvice; readonly nodes: string[]}>();
+  readonly #before = new Set<string>();
+  readonly #after = new Set<string>();
+  /** Shown only where no node was checked. */
+  readonly #unread = {before: new Set<string>(), after: new Set<string>()};
+
+  constructor(input: PreviewRunInput) {
+    this.#input = input;
+    this.#view = new ClusterView(input.api);
+    this.#viewAfter = input.apiAfter === input.api ? this.#view : new ClusterView(input.apiAfter);
+  }
+
+  /** A node that could not be read. */
+  addUnread(name: string, reason: string): void {
+    this.#nodes.push({name, basis: 'unread', reason});
+  }
+
+  add(node: NodeDump): void {
+    const {api, plan, expectedOnly, selects} = this.#input;
+    const viewAfter = this.#viewAfter;
+    const setup = nodeSetup({node, api, view: this.#view, overrides: {}});
+    const configAfter = plannedConfig(setup, plan);
+    const basis = basisOf(setup, configAfter, expectedOnly);
+    this.#nodes.push(basis);
+    const isUnread = basis.basis === 'unread';
+    (isUnread ? this.#unread.before : this.#before).add(JSON.stringify(sideOf(setup.config)));
+    (isUnread ? this.#unread.after : this.#after).add(JSON.stringify(sideOf(configAfter)));
+    if (isUnread) return;
+    for (const requirement of requirementsOf({setup, configAfter, viewAfter})) this.#requirements.push(requirement);
+    for (const said of adviceOf({setup, configAfter})) this.#advise(said, node.name);
+    if (isSameConfig(setup.config, configAfter) && viewAfter === setup.view) return;
+    for (const {change, isUnusedPort} of previewNode({setup, viewAfter, configAfter, expectedOnly, selects})) {
+      const {cause, effect} = change;
+      if (isUnusedPort)
+        this.#advise({topic: 'change', ...cause, effect, reason: `${cause.reason}: ${answerText(change)}`, ofCluster: true}, node.name);
+      else this.#changes.push(change);
+    }
+  }
+
+  result(origin: string): Preview {
+    const {services, notes} = this.#input;
+    return {
+      ...{origin, services, notes},
+      before: joined(this.#before.size > 0 ? this.#before : this.#unread.before),
+      after: joined(this.#after.size > 0 ? this.#after : this.#unread.after),
+      nodes: this.#nodes,
+      requirements: this.#requirements,
+      changes: this.#changes,
+      advice: [...this.#advice.values()].map(
+        ({said: {ofCluster, ...said}, nodes}): Advice => ({...said, nodes: ofCluster === true ? [] : nodes}),
+      ),
+    };
+  }
+
+  #advise(said: NodeAdvice, node: string): void {
+    const key = `${said.topic} ${said.reason}`;
+    const known = this.#advice.get(key) ?? {said, nodes: []};
+    this.#advice.set(key, known);
+    if (!known.nodes.includes(node)) known.nodes.push(node);
+  }
+}
+
+function answerText({effect}: PreviewChange): string {
+  return effect === 'refused'
+    ? 'such connections time out today and will be refused'
+    : effect === 'unanswered'
+      ? 'such connections are refused today and will time out'
+      : effect;
+}
+
+function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after: ProxyConfig, expectedOnly: boolean): PreviewNode {
+  const {name} = node;
+  const unsupported = [config, after].find(({mode}) => !writableModes.includes(mode.value));
+  if (unsupported !== undefined) return {name, basis: 'unread', reason: `the rules of ${unsupported.mode.value} mode are not known`};
+  if (api.services === null) return {name, basis: 'unread', reason: 'the Services were not read'};
+  if (after.mode.value === 'nftables' && after.version.value.minor < 29)
+    return {name, basis: 'unread', reason: `kube-proxy ${after.version.value.text} has no nftables mode`};
+  if (expectedOnly) return {name, basis: 'expected'};
+  const mode = config.mode.value;
+  const isRead =
+    mode === 'nftables' ? nft() !== null : mode === 'ipvs' ? ipvs().servers !== null && dumps.current.size > 0 : dumps.current.size > 0;
+  return isRead
+    ? {name, basis: 'actual'}
+    : {name, basis: 'unread', reason: `its rules of ${mode} mode were not read; --expected-only computes both sides`};
+}
+
+function sideOf({mode, version}: ProxyConfig): PreviewSide {
+  return {proxyMode: mode.value, kubeProxyVersion: version.value.text};
+}
+
+/** Nodes may differ: then all that they have is named. */
+function joined(sides: ReadonlySet<string>): PreviewSide {
+  const all = [...sides].map(text => JSON.parse(text) as PreviewSide);
+  const distinct = (values: readonly string[]): string => [...new Set(values)].sort().join(', ');
+  return {
+    proxyMode: distinct(all.map(({proxyMode}) => proxyMode)),
+    kubeProxyVersion: distinct(all.map(({kubeProxyVersion}) => kubeProxyVersion)),
+  };
+}

@@ -1,0 +1,113 @@
+import {overlongNames} from '../expect/nftables/overlong-names.ts';
+import {nodeObject} from '../expect/api-index.ts';
+import {modesInRules} from '../analyze/modes-in-rules.ts';
+import {isGateOn} from '../expect/cluster/proxy-versions.ts';
+import type {ClusterView} from '../expect/cluster/cluster-view.ts';
+import {isKernelTooOldForNftables} from '../model/kernel-version.ts';
+import type {Requirement} from '../model/preview.ts';
+import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {NodeSetup} from './node-setup.ts';
+
+export interface RequirementsInput {
+  readonly setup: NodeSetup;
+  readonly configAfter: ProxyConfig;
+  readonly viewAfter: ClusterView;
+}
+
+/** What a node needs for the change, as met, unmet or unknown. Empty where the mode stays and needs nothing new. */
+export function requirementsOf(input: RequirementsInput): readonly Requirement[] {
+  const {setup, configAfter} = input;
+  const mode = configAfter.mode.value;
+  if (mode === setup.config.mode.value && configAfter.version.value.minor === setup.config.version.value.minor) return [];
+  const node = setup.node.name;
+  const found: Omit<Requirement, 'node'>[] = [modeSupported(configAfter)];
+  const isSwitch = mode !== setup.config.mode.value;
+  if (mode === 'nftables') found.push(...(isSwitch ? [kernel(input), nft(input)] : []), ...serviceNames(input));
+  if (mode === 'ipvs' && isSwitch)
+    found.push({name: 'kernel', status: 'unknown', detail: 'the modules ip_vs and ip_vs_rr must be there; no dump shows it'});
+  if (isSwitch) found.push(leftovers(input), ...plugin(input));
+  return found.map(requirement => ({node, ...requirement}));
+}
+
+function modeSupported({mode, version, featureGates}: ProxyConfig): Omit<Requirement, 'node'> {
+  const {minor} = version.value;
+  const gates = featureGates.value;
+  const name = 'mode-supported';
+  const by = `kube-proxy ${version.value.text}`;
+  if (mode.value === 'nftables') {
+    if (minor < 29) return {name, status: 'unmet', detail: `${by} has no nftables mode: 1.29 is the first that has`};
+    if (minor < 33 && !isGateOn(gates, 'NFTablesProxyMode', minor >= 31))
+      return {name, status: 'unmet', detail: `${by} needs the feature gate NFTablesProxyMode for nftables mode`};
+    return {name, status: 'met', detail: `${by} has nftables mode${minor < 33 ? ' (beta)' : ''}`};
+  }
+  if (mode.value === 'ipvs' && minor >= 37 && !isGateOn(gates, 'KubeProxyIPVS', minor < 40))
+    return {name, status: 'unmet', detail: `${by} refuses ipvs mode without the feature gate KubeProxyIPVS`};
+  const remark = mode.value === 'ipvs' && minor >= 35 ? '; the mode is deprecated since 1.35' : '';
+  return {name, status: 'met', detail: `${by} has ${mode.value} mode${remark}`};
+}
+
+function kernel({setup}: RequirementsInput): Omit<Requirement, 'node'> {
+  const version = nodeObject(setup.api, setup.node.name)?.status?.nodeInfo?.kernelVersion ?? '';
+  const isOld = isKernelTooOldForNftables(version);
+  if (isOld === null)
+    return {name: 'kernel', status: 'unknown', detail: 'nftables mode needs kernel 5.13 or newer; the Node does not show its kernel'};
+  return isOld
+    ? {
+        name: 'kernel',
+        status: 'unmet',
+        detail: `nftables mode needs kernel 5.13 or newer, and the node runs ${version}: kube-proxy does not start`,
+      }
+    : {name: 'kernel', status: 'met', detail: `kernel ${version}`};
+}
+
+/** The nft that counts is the one in kube-proxy's image, which only a node in nftables mode shows. */
+function nft({setup}: RequirementsInput): Omit<Requirement, 'node'> {
+  const version = setup.nft()?.toolVersion ?? null;
+  const detail = "nftables mode needs nft 1.0.1 or newer in kube-proxy's image; the official images have it";
+  return {name: 'nft', status: 'unknown', detail: version === null ? detail : `${detail}. The dump was made by nft ${version}`};
+}
+
+function serviceNames({setup, configAfter, viewAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
+  const names = overlongNames({view: viewAfter, config: configAfter, facts: setup.facts});
+  const [first] = names.filter(({blocksSync}) => blocksSync).concat(names);
+  if (first === undefined) return [];
+  const detail = `nft refuses the name ${first.port.servicePortName} (${first.port.servicePortName.length} bytes) as a comment: ${first.blocksSync ? `kube-proxy cannot write ${first.family} at all` : 'kube-proxy cannot sync once the Service has no endpoint'}. Use kube-proxy 1.37 or a shorter name`;
+  return [{name: 'service-names', status: 'unmet', detail}];
+}
+
+/** kube-proxy cleans up the other modes when it starts in nftables mode, and nftables when it starts in another; nothing of IPVS for iptables. */
+function leftovers({setup, configAfter}: RequirementsInput): Omit<Requirement, 'node'> {
+  const from = setup.config.mode.value;
+  const name = 'leftovers';
+  if (from === 'ipvs' && configAfter.mode.value === 'iptables')
+    return {
+      name,
+      status: 'unmet',
+      detail: 'kube-proxy in iptables mode removes nothing of IPVS mode: run kube-proxy --cleanup between the two, or reboot the node',
+    };
+  const others = modesInRules(setup.node, setup.dumps.current).filter(({mode}) => mode !== from && mode !== configAfter.mode.value);
+  if (others.length > 0)
+    return {
+      name,
+      status: 'unmet',
+      detail: `the node also holds rules of ${others.map(({mode, sign}) => `${mode} mode (${sign()})`).join(' and ')}`,
+    };
+  const [pair] = setup.dumps.both;
+  const both =
+    pair !== undefined && pair.legacy.chain('nat', 'KUBE-SERVICES') !== undefined && pair.nft.chain('nat', 'KUBE-SERVICES') !== undefined;
+  if (both) return {name, status: 'unmet', detail: 'both backends of iptables hold rules of kube-proxy; it cleans up only the one it uses'};
+  return {name, status: 'met', detail: `kube-proxy removes the rules of ${from} mode when it starts`};
+}
+
+function plugin({setup, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
+  const chains = [...setup.dumps.current.values()].flatMap(({tables}) => [...tables.values()].flatMap(table => [...table.chains.keys()]));
+  const isCalico = chains.some(name => name.startsWith('cali-'));
+  if (!isCalico || configAfter.mode.value !== 'nftables') return [];
+  return [
+    {
+      name: 'network-plugin',
+      status: 'unknown',
+      detail: 'Calico writes iptables rules on this node: its NFTablesMode must fit kube-proxy in nftables mode',
+    },
+  ];
+}

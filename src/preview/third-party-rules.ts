@@ -1,0 +1,73 @@
+import type {Family} from '../model/family.ts';
+import type {NftRuleset, NftTableSource} from '../model/nft-ruleset.ts';
+import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
+
+/**
+ * The iptables rules of a node after kube-proxy cleaned up its own and wrote those of `written`: built-in chains hold kube-proxy's
+ * jumps where they were, or first of all, and all that others wrote. Without `written` only the latter are left.
+ */
+export class RulesAfter implements ChainSource {
+  readonly family: Family;
+  readonly #actual: Ruleset;
+  readonly #written: ChainSource | null;
+  readonly #chains = new Map<string, Chain | undefined>();
+
+  constructor(actual: Ruleset, written: ChainSource | null) {
+    this.family = actual.family;
+    this.#actual = actual;
+    this.#written = written;
+  }
+
+  hasTable(table: string): boolean {
+    return this.#actual.hasTable(table) || (this.#written?.hasTable(table) ?? false);
+  }
+
+  chain(table: string, name: string): Chain | undefined {
+    const key = `${table}/${name}`;
+    if (!this.#chains.has(key)) this.#chains.set(key, this.#make(table, name));
+    return this.#chains.get(key);
+  }
+
+  #make(table: string, name: string): Chain | undefined {
+    const actual = this.#actual.chain(table, name);
+    const written = this.#written?.chain(table, name);
+    if (!builtIn.has(name)) return written ?? actual;
+    const rules = actual?.rules() ?? [];
+    const jumps = written?.rules() ?? [];
+    const place = Math.max(0, rules.findIndex(isProxyJump));
+    const others = rules.filter(rule => !isProxyJump(rule));
+    const before = rules.slice(0, place).filter(rule => !isProxyJump(rule)).length;
+    return chainOf({table, name, policy: actual?.policy ?? 'ACCEPT'}, others.toSpliced(before, 0, ...jumps));
+  }
+}
+
+const builtIn: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
+
+/** kube-proxy deletes its jumps, but not those to KUBE-FIREWALL, which the kubelet had as well. */
+export function isProxyJump({target}: Rule): boolean {
+  return target !== null && /^KUBE-(?!FIREWALL$|KUBELET|IPTABLES-HINT)/.test(target.name);
+}
+
+function chainOf(
+  {table, name, policy}: {readonly table: string; readonly name: string; readonly policy: string},
+  rules: readonly Rule[],
+): Chain {
+  return {
+    ...{table, name, policy},
+    complete: true,
+    ruleCount: rules.length,
+    rules: () => rules,
+    text: () => rules.map(({text}) => text).join('\n'),
+  };
+}
+
+/** The tables of nftables that are neither kube-proxy's nor those that the dump of iptables shows too. */
+export function otherTables(nft: NftRuleset | null, iptables: readonly Ruleset[]): readonly NftTableSource[] {
+  return (nft?.tableSources ?? []).filter(table => !table.id.endsWith(' kube-proxy') && !isShownByIptables(table, iptables));
+}
+
+function isShownByIptables({id, baseChains}: NftTableSource, iptables: readonly Ruleset[]): boolean {
+  const name = /^ip6? (raw|mangle|nat|filter|security)$/.exec(id)?.[1];
+  if (name === undefined || !baseChains.every(chain => /^[A-Z]+$/.test(chain.name))) return false;
+  return iptables.some(({backend, tables}) => backend !== 'legacy' && tables.has(name));
+}

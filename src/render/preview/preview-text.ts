@@ -1,0 +1,184 @@
+import {entryText} from '../../model/entry.ts';
+import {namespacedName} from '../../model/namespaced-name.ts';
+import {plural} from '../../model/plural.ts';
+import type {Advice, Preview, PreviewChange, PreviewEffect, PreviewOutcome, Requirement} from '../../model/preview.ts';
+import {pushTo} from '../../model/push-to.ts';
+import {type PreviewSummary, summarizePreview} from './summary.ts';
+
+/** A preview as titles with paragraphs, for every format that people read. */
+export interface PreviewText {
+  readonly verdict: string;
+  readonly isBad: boolean;
+  readonly sections: readonly {readonly title: string; readonly items: readonly PreviewItem[]}[];
+}
+
+export interface PreviewItem {
+  readonly head: string;
+  readonly lines: readonly (readonly [label: string, text: string])[];
+}
+
+/** With `verbose`, requirements that are met and all Services and nodes are named. */
+export function previewText(preview: Preview, verbose: boolean): PreviewText {
+  const summary = summarizePreview(preview);
+  const {requirements, advice, nodes, notes} = preview;
+  const unread = nodes.filter(({basis}) => basis === 'unread');
+  const computed = nodes.filter(({basis}) => basis === 'expected');
+  const open = requirements.filter(({status}) => verbose || status !== 'met');
+  const sections = [
+    {title: 'WHAT CHANGES', items: [...changeItems(preview.changes, verbose), ...adviceItems(advice, 'change')]},
+    {title: 'REQUIREMENTS', items: requirementItems(open)},
+    {title: 'AT THE MOMENT OF THE SWITCH', items: adviceItems(advice, 'switch')},
+    {title: 'CHECK BY HAND', items: adviceItems(advice, 'by-hand')},
+    {
+      title: 'NOTES',
+      items: [
+        ...unread.map(({name, reason = ''}) => ({head: `node ${name} was not checked: ${reason}`, lines: []})),
+        ...(computed.length === 0
+          ? []
+          : [
+              {
+                head: `on ${listed(
+                  computed.map(({name}) => name),
+                  verbose,
+                )} both sides are computed: rules of others and faults of today are not seen`,
+                lines: [],
+              },
+            ]),
+        ...notes.map(note => ({head: note, lines: []})),
+      ],
+    },
+  ];
+  return {
+    verdict: verdictText(preview, summary),
+    isBad: summary.lost > 0 || requirements.some(isBlocking),
+    sections: sections.filter(({items}) => items.length > 0),
+  };
+}
+
+/** With it unmet, kube-proxy does not run. */
+export function isBlocking({name, status}: Requirement): boolean {
+  return status === 'unmet' && (name === 'kernel' || name === 'mode-supported' || name === 'service-names');
+}
+
+function verdictText({before, after, nodes}: Preview, summary: PreviewSummary): string {
+  const {verdict, services, affectedServices, lost, gained, other, nodesChecked, nodesUnread} = summary;
+  const change = `kube-proxy ${before.kubeProxyVersion} in ${before.proxyMode} mode to ${after.kubeProxyVersion} in ${after.proxyMode} mode`;
+  const on = `${plural(nodesChecked, 'node')}`;
+  const unread = nodesUnread === 0 ? '' : `; ${nodesUnread} of ${plural(nodes.length, 'node')} not checked`;
+  if (verdict === 'same') return `SAME: no packet to ${plural(services, 'Service')} on ${on} is treated differently (${change})`;
+  if (affectedServices === 0 && verdict === 'changes')
+    return `CHANGES: no Service is affected on ${on}; see below what changes beside them${unread} (${change})`;
+  if (verdict === 'incomplete') return `INCOMPLETE: no changes on ${on}${unread} (${change})`;
+  const kinds = [
+    [lost, 'lost'],
+    [gained, 'gained'],
+    [other, 'other'],
+  ] as const;
+  const counts = kinds.filter(([count]) => count > 0).map(([count, name]) => `${count} ${name}`);
+  return `CHANGES: ${affectedServices} of ${plural(services, 'Service')} affected on ${on} (${counts.join(', ')})${unread}: ${change}`;
+}
+
+const order: readonly PreviewEffect[] = ['lost', 'gained', 'refused', 'unanswered', 'source-address', 'shares', 'affinity', 'undetermined'];
+
+const titles: Readonly<Record<PreviewEffect, string>> = {
+  lost: 'LOST: served today, not after the change',
+  gained: 'GAINED: served after the change, not today',
+  refused: 'REFUSED: no answer today, refused at once after the change',
+  unanswered: 'UNANSWERED: refused at once today, no answer after the change',
+  'source-address': 'SOURCE ADDRESS: the endpoint sees another source address',
+  shares: 'SHARES: connections are spread over other endpoints, or in other shares',
+  affinity: 'AFFINITY: clients stay with an endpoint for another time',
+  undetermined: 'UNDETERMINED: one side cannot be told',
+};
+
+function changeItems(changes: readonly PreviewChange[], verbose: boolean): readonly PreviewItem[] {
+  const groups = new Map<string, PreviewChange[]>();
+  for (const change of changes) pushTo(groups, `${order.indexOf(change.effect)} ${change.cause.id}`, change);
+  return [...groups].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, group]) => changeItem(group, verbose));
+}
+
+function changeItem(group: readonly PreviewChange[], verbose: boolean): readonly PreviewItem[] {
+  const [first] = group;
+  if (first === undefined) return [];
+  const {packet, source, cause, entry, service} = first;
+  const services = [...new Set(group.map(change => namespacedName(change.service)))].sort();
+  const nodes = [...new Set(group.map(({node}) => node))].sort();
+  const destination = packet.destination.includes(':') ? `[${packet.destination}]` : packet.destination;
+  return [
+    {
+      head: titles[first.effect],
+      lines: [
+        ['why', cause.reason],
+        [
+          plural(services.length, 'Service').replace(/^\d+ /, services.length === 1 ? '' : `${services.length} `),
+          listed(services, verbose),
+        ],
+        [nodes.length === 1 ? 'node' : `${nodes.length} nodes`, listed(nodes, verbose)],
+        [
+          'example',
+          `${first.node}: ${sourceNames[source.kind]} ${packet.source} to ${destination}:${packet.port}/${packet.protocol}, the ${entryText(entry)} of ${namespacedName(service)}`,
+        ],
+        ['before', outcomesText(first.before)],
+        ['after', outcomesText(first.after)],
+        ['do', cause.remedy],
+      ],
+    },
+  ];
+}
+
+const sourceNames: Readonly<Record<PreviewChange['source']['kind'], string>> = {
+  pod: 'a pod of the node,',
+  remotePod: 'a pod of another node,',
+  node: 'the node itself,',
+  external: 'an external client,',
+  endpoint: 'the endpoint itself,',
+};
+
+function outcomesText(outcomes: readonly PreviewOutcome[]): string {
+  const served = outcomes.filter(({destination}) => destination !== null);
+  const masquerade = served.some(one => one.masquerade) ? ', masqueraded' : '';
+  const shown = served.slice(0, 3).map(({destination}) => destination ?? '');
+  const ends = served.length === 0 ? [] : [`${shown.join(', ')}${served.length > 3 ? ` and ${served.length - 3} more` : ''}${masquerade}`];
+  const others = outcomes.filter(({destination}) => destination === null).map(({verdict}) => verdictNames[verdict]);
+  return [...ends, ...others].join('; ');
+}
+
+const verdictNames: Readonly<Record<PreviewOutcome['verdict'], string>> = {
+  accept: 'not translated: no endpoint',
+  reject: 'refused',
+  drop: 'dropped',
+  undecided: 'undetermined',
+};
+
+function adviceItems(advice: readonly Advice[], topic: Advice['topic']): readonly PreviewItem[] {
+  return advice
+    .filter(one => one.topic === topic)
+    .map(({reason, remedy, nodes}) => ({
+      head: reason,
+      lines: [...(nodes.length === 0 ? [] : [['nodes', listed(nodes, false)] as const]), ['do', remedy]],
+    }));
+}
+
+function requirementItems(requirements: readonly Requirement[]): readonly PreviewItem[] {
+  const groups = new Map<string, string[]>();
+  for (const {node, name, status, detail} of requirements) pushTo(groups, JSON.stringify([status, name, detail]), node);
+  const ranks = ['unmet', 'unknown', 'met'];
+  return [...groups]
+    .map(([key, nodes]) => {
+      const [status = '', name = '', detail = ''] = JSON.parse(key) as string[];
+      return {
+        status,
+        head: `${status}: ${name}`,
+        lines: [
+          ['what', detail],
+          ['nodes', listed(nodes, false)],
+        ] as const,
+      };
+    })
+    .toSorted((a, b) => ranks.indexOf(a.status) - ranks.indexOf(b.status))
+    .map(({head, lines}) => ({head, lines}));
+}
+
+function listed(names: readonly string[], all: boolean): string {
+  return all || names.length <= 5 ? names.join(', ') : `${names.slice(0, 5).join(', ')} and ${names.length - 5} more`;
+}

@@ -1,0 +1,57 @@
+import {Errors} from '@oclif/core';
+import {readCluster} from '../../collect/cluster/read-cluster.ts';
+import {collectNodes} from '../../collect/node/collect-nodes.ts';
+import type {Preview} from '../../model/preview.ts';
+import type {Snapshot} from '../../model/snapshot.ts';
+import {PreviewRun, type PreviewRunInput} from '../../preview/preview.ts';
+import {escapeText} from '../../render/escape.ts';
+import type {ClusterRun} from '../cluster-run.ts';
+import {unlessInterrupted} from '../interruption.ts';
+import {clearLeftovers} from '../nodes/clear-leftovers.ts';
+import {progressText} from '../nodes/node-progress.ts';
+import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
+import {unreadNode} from '../rules/choose-rules-node.ts';
+
+export interface PreviewClusterRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
+  readonly flags: NodeSourceFlags;
+  /** What is planned, once the API objects are known. */
+  readonly input: (snapshot: Snapshot) => PreviewRunInput;
+  readonly chooses: (snapshot: Snapshot) => (name: string) => boolean;
+}
+
+/** Reads the API and the nodes of a cluster and previews each when it is there. */
+export async function previewCluster({flags, cluster, signal, progress, input, chooses}: PreviewClusterRun): Promise<Preview> {
+  progress.say('reading the API');
+  const {api, problems} = await unlessInterrupted(readCluster(cluster.api, {kind: 'cluster'}), signal);
+  const [problem] = problems;
+  if (api.services === null) throw new Errors.CLIError(escapeText(problem?.message ?? 'the Services could not be read'), {exit: 3});
+  const snapshot: Snapshot = {origin: cluster.description, api, nodes: [], problems};
+  const plan = input(snapshot);
+  if (plan.expectedOnly) {
+    const run = new PreviewRun(plan);
+    for (const {metadata} of api.nodes ?? []) if (chooses(snapshot)(metadata.name)) run.add(unreadNode(metadata.name));
+    return run.result(snapshot.origin);
+  }
+  const {nodes, transport, concurrency, timeoutMs, pods} = await unlessInterrupted(
+    nodeSource(flags, {api: cluster.api, objects: api.nodes}),
+    signal,
+  );
+  await clearLeftovers(transport, {cluster, flags});
+  const run = new PreviewRun({
+    ...plan,
+    api: {...plan.api, pods},
+    apiAfter: plan.apiAfter === plan.api ? {...plan.api, pods} : {...plan.apiAfter, pods},
+  });
+  const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
+  for await (const node of collectNodes(nodes, transport, {
+    signal,
+    concurrency,
+    timeoutMs,
+    onProgress,
+    wants: file => file !== 'conntrack',
+  })) {
+    if (node.status === 'unread') run.addUnread(node.name, node.problems.map(({message}) => message).join('; '));
+    else run.add(node);
+  }
+  return run.result(snapshot.origin);
+}

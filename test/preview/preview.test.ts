@@ -1,0 +1,292 @@
+/** What a change of kube-proxy changes for packets: found where it applies, and silent where it does not. */
+import {describe, expect, test} from 'vitest';
+import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {Preview} from '../../src/model/preview.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {preview} from '../../src/preview/preview.ts';
+import {previewRenderers} from '../../src/render/preview/index.ts';
+import {captureNames, snapshotOf} from '../fixtures.ts';
+import {type Scenario, scenario} from '../scenario.ts';
+
+describe('the settings a node already has change nothing', () => {
+  test.each(captureNames('healthy', 'settings', 'eras', 'faults', 'ipvs', 'nftables'))('%s', async name => {
+    const found = previewOf(await snapshotOf(name), {});
+    expect(found.changes).toEqual([]);
+    expect(found.advice).toEqual([]);
+    expect(found.requirements).toEqual([]);
+  });
+});
+
+describe('what kube-proxy would write does what a healthy node does', () => {
+  test.each(captureNames('healthy', 'settings', 'eras', 'ipvs', 'nftables'))('%s', async name => {
+    const snapshot = await snapshotOf(name);
+    // Other objects, though equal ones, are walked.
+    const found = previewOf(snapshot, {}, {...snapshot.api});
+    expect(found.changes.map(({node, effect, service, packet}) => [node, effect, service.name, packet])).toEqual([]);
+  });
+});
+
+describe('iptables to nftables', () => {
+  test('node ports on 127.0.0.1 are lost, at the Services that have one', async () => {
+    const found = await toNftables();
+    const lost = found.changes.filter(({effect}) => effect === 'lost');
+    expect(new Set(lost.map(({cause}) => cause.id))).toEqual(new Set(['localhost-node-ports']));
+    expect(new Set(lost.map(({packet}) => packet.destination))).toEqual(new Set(['127.0.0.1']));
+  });
+
+  test('they are kept for TCP with the gate and the keyword of 1.37', async () => {
+    const gates = {
+      featureGates: {KubeProxyNFTablesLocalhostNodePorts: true},
+      nodePortAddresses: ['primary', 'localhost'],
+      version: 'v1.37.0',
+    };
+    const found = await toNftables(() => {}, gates);
+    const lost = found.changes.filter(({effect, packet}) => effect === 'lost' && packet.protocol === 'tcp');
+    // kube-proxy listens for endpoints of the node alone where the policy is Local.
+    const {api} = await snapshotOf('healthy/1.36-iptables');
+    const policies = lost.map(
+      ({service}) => api.services?.find(({metadata}) => metadata.name === service.name)?.spec?.externalTrafficPolicy,
+    );
+    expect(new Set(policies)).toEqual(new Set(['Local']));
+    expect(idsOf(found, 'udp')).toContain('localhost-node-ports');
+  });
+
+  test('they are not missed where iptables mode does not have them', async () => {
+    const found = previewOf(await snapshotOf('settings/no-localhost-nodeports'), {mode: 'nftables'});
+    expect(found.changes.filter(({effect}) => effect === 'lost')).toEqual([]);
+  });
+
+  test('a second address of the node loses its node ports, unless nodePortAddresses has it', async () => {
+    const second = (given: Scenario): void => given.file('node-a', 'addresses.json', interfaces('172.18.0.11', '10.9.0.11'));
+    const lost = (await toNftables(second)).changes.filter(({cause}) => cause.id === 'node-port-addresses');
+    expect(new Set(lost.map(({effect, packet}) => `${effect} ${packet.destination}`))).toEqual(new Set(['lost 10.9.0.11']));
+    expect(idsOf(await toNftables(second, {nodePortAddresses: ['0.0.0.0/0']}))).not.toContain('node-port-addresses');
+  });
+
+  test('a FORWARD policy DROP that KUBE-FORWARD accepted is seen, and one that drops nothing is not', async () => {
+    const drop = (given: Scenario): void => given.rules('node-a').policy('filter', 'FORWARD', 'DROP');
+    const lost = (await toNftables(drop)).changes.filter(({cause}) => cause.id === 'third-party-firewalls');
+    expect(lost.map(({effect}) => effect)).toContain('lost');
+    expect(new Set(lost.map(({node}) => node))).toEqual(new Set(['node-a']));
+    expect(idsOf(await toNftables())).not.toContain('third-party-firewalls');
+  });
+
+  test('the health check port behind an INPUT policy DROP is lost, and without one it is not', async () => {
+    const drop = (given: Scenario): void => given.rules('node-a').policy('filter', 'INPUT', 'DROP');
+    const lost = (await toNftables(drop)).changes.filter(({cause}) => cause.id === 'health-check-ports');
+    expect(new Set(lost.map(({effect, service}) => `${effect} ${service.name}`))).toEqual(new Set(['lost lb-local']));
+    expect(idsOf(await toNftables())).not.toContain('health-check-ports');
+  });
+
+  test('INVALID packets are named on a kernel before 6.1, not on a newer one, and not when connection tracking is liberal', async () => {
+    const kernel = (version: string) => withKernel(version);
+    expect(adviceOf(await toNftables(kernel('5.15.0-100')))).toContain('invalid-packets');
+    expect(adviceOf(await toNftables(kernel('6.8.0')))).not.toContain('invalid-packets');
+    const liberal = (given: Scenario): void => {
+      kernel('5.15.0')(given);
+      for (const node of nodes) given.file(node, 'sysctls', 'net.netfilter.nf_conntrack_tcp_be_liberal = 1\n');
+    };
+    expect(adviceOf(await toNftables(liberal))).not.toContain('invalid-packets');
+  });
+
+  test('unused ports of cluster IPs are refused from then on, said once', async () => {
+    const said = (await toNftables()).advice.filter(({id}) => id === 'unused-ports');
+    expect(said.map(({effect}) => effect)).toEqual(['refused']);
+  });
+
+  test('a jump of others to KUBE-MARK-MASQ is named, and only then', async () => {
+    const jump = (given: Scenario): void => {
+      given.rules('node-a').declare('nat', 'CNI-HOSTPORT-SETMARK');
+      given.rules('node-a').append('nat', '-A CNI-HOSTPORT-SETMARK -j KUBE-MARK-MASQ');
+    };
+    expect(adviceOf(await toNftables(jump))).toContain('mark-chain');
+    expect(adviceOf(await toNftables())).not.toContain('mark-chain');
+  });
+
+  test('masqueradeAll of iptables mode alone changes source addresses, and set for both it does not', async () => {
+    const snapshot = await snapshotOf('settings/masquerade-all');
+    const without = previewOf(snapshot, {mode: 'nftables'});
+    expect(adviceOf(without)).toContain('masquerade-all');
+    expect(without.changes.some(({effect, cause}) => effect === 'source-address' && cause.id === 'masquerade-all')).toBe(true);
+    const both = previewOf(snapshot, {mode: 'nftables', nftMasqueradeAll: true, masqueradeAll: true});
+    expect(adviceOf(both)).not.toContain('masquerade-all');
+    expect(idsOf(both)).not.toContain('masquerade-all');
+  });
+
+  test('a name that nft refuses blocks kube-proxy up to 1.36, not 1.37', async () => {
+    const long = (given: Scenario): void =>
+      given.service('shop/empty', object => ({...object, metadata: {...object.metadata, name: 'w'.repeat(125)}}));
+    const unmet = (found: Preview) => found.requirements.filter(({status}) => status === 'unmet').map(({name}) => name);
+    expect(unmet(await toNftables(long))).toContain('service-names');
+    expect(unmet(await toNftables(long, {version: 'v1.37.0'}))).toEqual([]);
+  });
+
+  test.each([
+    ['5.4.0-150-generic', 'unmet'],
+    ['5.13.0', 'met'],
+    ['', 'unknown'],
+  ])('kernel "%s" is %s', async (version, status) => {
+    const found = await toNftables(withKernel(version));
+    expect(new Set(found.requirements.filter(({name}) => name === 'kernel').map(one => one.status))).toEqual(new Set([status]));
+  });
+
+  test('a kube-proxy without the mode is a node that was not checked', async () => {
+    const found = previewOf(await snapshotOf('healthy/1.28-iptables'), {mode: 'nftables'});
+    expect(found.nodes.map(({basis}) => basis)).toEqual(['unread', 'unread', 'unread']);
+  });
+
+  test('without Services that keep clients nothing is said of affinity', async () => {
+    const plain = (given: Scenario): void => {
+      for (const name of ['shop/sticky', 'shop/sticky-short']) given.deleteService(name);
+    };
+    expect(adviceOf(await toNftables())).toContain('session-affinity');
+    expect(adviceOf(await toNftables(plain))).not.toContain('session-affinity');
+  });
+});
+
+describe('IPVS to other modes', () => {
+  test('Local policies that fell back on other nodes are honored', async () => {
+    const found = previewOf(await snapshotOf('ipvs/1.36'), {mode: 'nftables'});
+    expect(idsOf(found)).toContain('local-policies');
+  });
+
+  test('a scheduler other than rr is named, and rr is not', async () => {
+    const using = (scheduler: string) =>
+      previewFrom('ipvs/1.36', {mode: 'iptables'}, given => {
+        given.file('node-a', 'configz.json', null);
+        given.file('node-a', 'kube-proxy-config.yaml', `mode: ipvs\nclusterCIDR: 10.244.0.0/16\nipvs: {scheduler: ${scheduler}}\n`);
+      });
+    expect(adviceOf(await using('sh'))).toContain('ipvs-scheduler');
+    expect(adviceOf(await using('rr'))).not.toContain('ipvs-scheduler');
+  });
+
+  test('ARP for external addresses is named without strictARP, and not with it', async () => {
+    const without = previewOf(await snapshotOf('ipvs/1.36'), {mode: 'iptables'});
+    const strict = previewOf(await snapshotOf('ipvs/1.36-strictarp'), {mode: 'iptables'});
+    const arp = (found: Preview) => found.advice.filter(({reason}) => reason.includes('answer ARP')).length;
+    expect([arp(without), arp(strict)]).toEqual([1, 0]);
+  });
+
+  test('what IPVS leaves behind in iptables mode is an unmet requirement, and nftables mode cleans up', async () => {
+    const status = (mode: string) =>
+      snapshotOf('ipvs/1.36').then(snapshot => previewOf(snapshot, {mode}).requirements.find(({name}) => name === 'leftovers')?.status);
+    expect([await status('iptables'), await status('nftables')]).toEqual(['unmet', 'met']);
+  });
+
+  test('INVALID packets are dropped in iptables mode, and established connections break', async () => {
+    const found = previewOf(await snapshotOf('ipvs/1.36'), {mode: 'iptables'});
+    expect(adviceOf(found)).toContain('invalid-packets');
+    expect(found.advice.find(({id}) => id === 'established-connections')?.reason).toContain('break');
+  });
+});
+
+describe('versions in one mode', () => {
+  test('nftables mode of 1.36 and 1.37 do the same', async () => {
+    expect(previewOf(await snapshotOf('nftables/1.36'), {version: 'v1.37.0'})).toMatchObject({changes: [], advice: []});
+  });
+
+  test('1.33 serves the node itself where 1.32 dropped before translation', async () => {
+    const found = previewOf(await snapshotOf('nftables/1.31'), {version: 'v1.33.0'});
+    expect(new Set(found.changes.map(({effect, service, source}) => `${effect} ${service.name} ${source.kind}`))).toEqual(
+      new Set(['gained lb-local node']),
+    );
+  });
+});
+
+describe('objects that are not applied yet', () => {
+  test('another policy shows at the Service alone', async () => {
+    const snapshot = await snapshotOf('healthy/1.36-iptables');
+    const given = await scenario();
+    given.service('shop/nodeport', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Local'}}));
+    const found = previewOf(snapshot, {}, given.snapshot().api);
+    expect(new Set(found.changes.map(({service}) => service.name))).toEqual(new Set(['nodeport']));
+  });
+});
+
+describe('what is printed', () => {
+  const options = {color: false, width: 120, quiet: false, verbose: false, failOn: 'error'} as const;
+
+  test('the first line answers, and counts add up', async () => {
+    const found = {...(await toNftables()), services: 34};
+    const text = previewRenderers.table(found, options);
+    const [, affected, lost, other] = /^CHANGES: (\d+) of 34 Services affected on 3 nodes \((\d+) lost, (\d+) other\)/.exec(text) ?? [];
+    expect(Number(affected)).toBeGreaterThan(0);
+    expect(Number(lost) + Number(other)).toBe(Number(affected));
+  });
+
+  test('JSON has every field of the contract for a change', async () => {
+    const {changes, summary} = JSON.parse(previewRenderers.json(await toNftables()));
+    expect(Object.keys(changes[0])).toEqual(
+      expect.arrayContaining([
+        'node',
+        'service',
+        'port',
+        'entry',
+        'source',
+        'packet',
+        'before',
+        'after',
+        'effect',
+        'reason',
+        'remedy',
+        'docs',
+      ]),
+    );
+    expect(Object.keys(summary).sort()).toEqual([
+      'affectedServices',
+      'gained',
+      'lost',
+      'nodesChecked',
+      'nodesUnread',
+      'other',
+      'services',
+      'verdict',
+    ]);
+  });
+
+  test('no name reaches the page as markup', async () => {
+    const found = await toNftables();
+    const nasty = {...found, changes: found.changes.map(change => ({...change, service: {namespace: 'x', name: '<script>'}}))};
+    expect(previewRenderers.html(nasty, options)).not.toContain('<script>');
+    expect(previewRenderers.markdown(nasty, options)).not.toContain('<script>');
+  });
+});
+
+const nodes = ['node-a', 'node-b', 'node-c'];
+
+function withKernel(kernelVersion: string): (given: Scenario) => void {
+  return given => {
+    for (const name of nodes)
+      given.nodeObject(name, node => ({...node, status: {...node.status, nodeInfo: {...node.status?.nodeInfo, kernelVersion}}}));
+  };
+}
+
+function toNftables(change: (given: Scenario) => void = () => {}, overrides: ConfigOverrides = {}): Promise<Preview> {
+  return previewFrom('healthy/1.36-iptables', {mode: 'nftables', ...overrides}, change);
+}
+
+async function previewFrom(capture: string, overrides: ConfigOverrides, change: (given: Scenario) => void): Promise<Preview> {
+  const given = await scenario(capture);
+  change(given);
+  return previewOf(given.snapshot(), overrides);
+}
+
+function previewOf(snapshot: Snapshot, overrides: ConfigOverrides, apiAfter: Snapshot['api'] = snapshot.api): Preview {
+  const plan = {overrides, configFile: null};
+  return preview({snapshot, nodes: snapshot.nodes, plan, apiAfter, selects: () => true, services: 0, expectedOnly: false, notes: []});
+}
+
+function idsOf({changes}: Preview, protocol?: string): readonly string[] {
+  return [...new Set(changes.filter(({packet}) => protocol === undefined || packet.protocol === protocol).map(({cause}) => cause.id))];
+}
+
+function adviceOf({advice}: Preview): readonly string[] {
+  return advice.map(({id}) => id);
+}
+
+function interfaces(...addresses: readonly string[]): string {
+  return JSON.stringify([
+    {ifname: 'lo', addr_info: [{local: '127.0.0.1'}, {local: '::1'}]},
+    ...addresses.map((local, index) => ({ifname: `eth${index}`, addr_info: [{local}]})),
+  ]);
+}
