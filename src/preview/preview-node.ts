@@ -1,4 +1,4 @@
-import {pushTo} from '../model/push-to.ts';
+import {pushTo} from '../model/lists.ts';
 import {shapeOf} from '../analyze/outcomes/port-shape.ts';
 import {allOf} from '../analyze/iptables/read-dumps.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';

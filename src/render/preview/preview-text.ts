@@ -1,8 +1,8 @@
 import {entryText} from '../../model/entry.ts';
-import {namespacedName} from '../../model/namespaced-name.ts';
-import {plural} from '../../model/plural.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {plural} from '../../model/text/plural.ts';
 import type {Advice, Preview, PreviewChange, PreviewEffect, PreviewOutcome, Requirement} from '../../model/preview.ts';
-import {pushTo} from '../../model/push-to.ts';
+import {pushTo} from '../../model/lists.ts';
 import {type PreviewSummary, summarizePreview} from './summary.ts';
 
 /** A preview as titles with paragraphs, for every format that people read. */

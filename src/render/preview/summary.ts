@@ -1,4 +1,4 @@
-import {namespacedName} from '../../model/namespaced-name.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 import type {Preview, PreviewEffect} from '../../model/preview.ts';
 
 /** The counts of a preview. Every affected Service is counted once: as lost, else as gained, else as other. */
