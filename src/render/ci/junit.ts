@@ -145,7 +145,7 @@ function timeOf(cases: readonly EvaluatedCase[]): string {
 function caseLines(suite: string, made: EvaluatedCase): readonly string[] {
   const {name, findings, failing, error = '', skipped = '', wait} = made;
   const open = `    <testcase classname="${xml(suite)}" name="${xml(name)}" time="${timeOf([made])}"`;
-  const text = findingTexts(findings, {style: styleOf(false), width: Infinity, max: 20}).join('\n\n');
+  const text = findingTexts(findings, {style: styleOf(false), width: Infinity, max: 20, spread: true}).join('\n\n');
   const told = [...(wait === undefined ? [] : [waitText(wait)]), ...(text === '' ? [] : [text])].join('\n\n');
   const codes = [...new Set(failing.map(({code}) => code))].join(' ');
   const outcome = {

@@ -1,7 +1,10 @@
 import type {RuleText} from '../../model/ruleset.ts';
 import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
-import {type FindingGroup, groupFindings} from '../group-findings.ts';
+import type {FindingGroup} from '../group-findings.ts';
+import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {plural} from '../../model/text/plural.ts';
 import type {Finding} from '../../model/finding.ts';
 import {bySeverity, type Style} from '../style.ts';
 import {wrap} from '../wrap.ts';
@@ -9,30 +12,69 @@ import {wrap} from '../wrap.ts';
 export interface FindingTextOptions {
   readonly style: Style;
   readonly width: number;
-  /** How many findings of one code are shown; the rest are counted. */
+  /** How many blocks of one code are shown; the rest are counted. */
   readonly max: number;
+  /** A block for each finding, without grouping by cause. */
+  readonly spread: boolean;
 }
 
-/** Findings for people, a block each. The remedy stands once, under the last finding it applies to. */
-export function findingTexts(findings: readonly Finding[], {style, width, max}: FindingTextOptions): readonly string[] {
-  const groups = groupFindings(findings);
+/** Findings for people, in blocks. The remedy stands once, under the last block it applies to. */
+export function findingTexts(findings: readonly Finding[], {style, width, max, spread}: FindingTextOptions): readonly string[] {
+  const blocks = spread ? spreadBlocks(findings) : causeBlocks(findings);
   const seen = new Map<string, number>();
-  const shown = groups.filter(({finding}) => {
+  const shown = blocks.filter(({finding}) => {
     const nth = (seen.get(finding.code) ?? 0) + 1;
     seen.set(finding.code, nth);
     return nth <= max;
   });
-  return shown.map((group, index) => {
-    const {code, remedy} = group.finding;
+  return shown.map((block, index) => {
+    const {code, remedy} = block.finding;
     const next = shown[index + 1]?.finding;
     const hidden = next?.code === code ? 0 : (seen.get(code) ?? 0) - max;
     return [
-      ...findingLines(group, style, width),
+      ...findingLines(block, style, width),
+      ...othersLines(block, style, width),
+      ...effectLines(block, style, width),
       ...(hidden > 0 ? [style.dim(`  and ${hidden} more of ${code}; -o wide shows them`)] : []),
-      ...(next?.code === code && next.remedy === remedy ? [] : adviceLines(group, style, width)),
+      ...(next?.code === code && next.remedy === remedy ? [] : adviceLines(block, style, width)),
     ].join('\n');
   });
 }
+
+/** The other places with the same fault: endpoints where all are of one Service port, else Service ports. */
+function othersLines({finding, others}: FindingBlock, style: Style, width: number): readonly string[] {
+  if (others.length === 0) return [];
+  const ports = [...new Set(others.map(portText))];
+  const isOnePort = ports.length === 1 && ports[0] === portText(finding);
+  const endpoints = new Set([finding, ...others].flatMap(({endpoint}) => endpoint ?? []));
+  const places = isOnePort
+    ? [...new Set(others.flatMap(({endpoint}) => endpoint ?? []))]
+    : ports.filter(port => port !== portText(finding));
+  const head = isOnePort
+    ? `${plural(endpoints.size, 'endpoint')} of ${ports[0]}`
+    : `${plural(others.length + 1, 'finding')} on ${plural(places.length + 1, 'Service port')}`;
+  return wrap(escapeText(`${head}: also ${listText(places)}`), proseWidth(width), `  ${style.dim('in all  ')}  `);
+}
+
+function portText({service, port}: Finding): string {
+  if (service === undefined) return '';
+  return `${namespacedName(service)}${port === undefined || port.name === '' ? '' : `:${port.name}`}`;
+}
+
+function effectLines({effects}: FindingBlock, style: Style, width: number): readonly string[] {
+  if (effects.length === 0) return [];
+  const services = [...new Set(effects.map(({service}) => (service === undefined ? '' : namespacedName(service))))];
+  const codes = [...Map.groupBy(effects, ({code, name}) => `${code} ${name}`)].map(([code, all]) => `${all.length} × ${code}`);
+  const text = `${plural(effects.length, 'finding')} on ${plural(services.length, 'Service')}, likely from this cause: ${codes.join(', ')} (${listText(services)})`;
+  return wrap(escapeText(text), proseWidth(width), `  ${style.red('effects ')}  `);
+}
+
+function listText(names: readonly string[]): string {
+  const shown = names.slice(0, maxListed).join(', ');
+  return names.length <= maxListed ? `${shown}; -o wide shows each` : `${shown} and ${names.length - maxListed} more; -o wide shows each`;
+}
+
+const maxListed = 8;
 
 /** What, where, and the rules expected and found. */
 function findingLines({finding, nodes}: FindingGroup, style: Style, width: number): readonly string[] {

@@ -23,7 +23,7 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   if (!options.quiet && report.nodes.length > 0)
     parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all}));
   if (report.wait !== undefined) parts.push(waitSection(report.wait, {style, all}));
-  append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 20}));
+  append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 10, spread: all}));
   if (options.verbose) parts.push(settings(report, style));
   const hidden = report.findings.length - loud.length;
   if (hidden > 0 && !options.quiet)

@@ -23,7 +23,7 @@ export const tree: Renderer = (report, options) => {
     verdictLine(report, style),
     ...trees,
     ...unread(report, style),
-    ...findingTexts(loud, {style, width: options.width, max: Infinity}),
+    ...findingTexts(loud, {style, width: options.width, max: Infinity, spread: options.verbose}),
   ].join('\n\n');
 };
 

@@ -25,7 +25,7 @@ export function topTable(report: TrafficReport, options: TopTableOptions): strin
     if (ports.length === 1) return ['', table];
     return ['', ...wrap(`${style.bold(portLabel(port))}: ${portSentence(port, interval)}`, options.width, ''), table];
   });
-  const findings = findingTexts(report.findings, {style, width: options.width, max: options.wide ? Infinity : 3});
+  const findings = findingTexts(report.findings, {style, width: options.width, max: options.wide ? Infinity : 3, spread: options.wide});
   return [
     ...wrap(answerLine(report), options.width, '').map(line => style.bold(line)),
     ...(options.quiet ? [] : blocks),

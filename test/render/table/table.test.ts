@@ -154,10 +154,11 @@ describe('many findings', () => {
   const ill = numbered('shop/web', 100);
   const report = reportOf({nodes, services: ill, findings: ill.map(service => findingOf('node-a', service))});
 
-  test('of one code some are shown and the rest is counted; the wide table has them all', () => {
+  test('of one code on the same nodes are one block; the wide table has them all', () => {
     const text = table(report, plain);
-    expect(text.match(/^ST202/gm)).toHaveLength(20);
-    expect(text).toContain('  and 80 more of ST202; -o wide shows them\n  do        Restart kube-proxy.');
+    expect(text.match(/^ST202/gm)).toHaveLength(1);
+    expect(text).toContain('  in all    100 findings on 100 Service ports: also shop/web-002, shop/web-003,');
+    expect(text).toMatch(/shop\/web-009\s+and 91 more; -o wide shows each\n {2}do {8}Restart kube-proxy\./);
     expect(text).toContain('60 more Services with findings; -o wide shows them');
     expect(wide(report, plain).match(/^ST202/gm)).toHaveLength(100);
   });
@@ -166,6 +167,38 @@ describe('many findings', () => {
     expect(table(report, plain).match(/Restart kube-proxy/g)).toHaveLength(1);
     const findings = [findingOf('node-a', 'shop/a', {remedy: 'One.'}), findingOf('node-a', 'shop/b', {remedy: 'Two.'})];
     expect(table(reportOf({nodes, services: ['shop/a', 'shop/b'], findings}), plain)).toMatch(/One\.[\s\S]*Two\./);
+  });
+});
+
+describe('one cause is one block', () => {
+  const port = {name: 'http', protocol: 'TCP', port: 80};
+  const endpoints = numbered('10.0.0', 5).map(endpoint =>
+    findingOf('node-b', 'shop/web', {port, endpoint, message: `${endpoint} gets no traffic`}),
+  );
+
+  test('endpoints of one Service port', () => {
+    const text = table(reportOf({nodes, services: ['shop/web'], findings: endpoints}), plain);
+    expect(text.match(/^ST202/gm)).toHaveLength(1);
+    expect(text).toContain('  in all    5 endpoints of shop/web:http: also 10.0.0-002, 10.0.0-003, 10.0.0-004, 10.0.0-005; -o\n');
+    expect(wide(reportOf({nodes, services: ['shop/web'], findings: endpoints}), plain).match(/^ST202/gm)).toHaveLength(5);
+  });
+
+  test('a kube-proxy that stopped and the findings on its node', () => {
+    const stopped = findingOf('node-b', null, {code: 'ST505', name: 'kube-proxy-not-syncing', severity: 'warning'});
+    const text = table(reportOf({nodes, services: ['shop/web'], findings: [...endpoints, stopped]}), plain);
+    expect(text).not.toMatch(/^ST202/m);
+    expect(text).toMatch(
+      /^ST505 warning {2}kube-proxy-not-syncing {2}node-b\n.*\n {2}effects {3}5 findings on 1 Service, likely from this cause: 5 ×\s+ST202 missing-endpoint/m,
+    );
+  });
+
+  test('findings of another node, and of a kind that no missed update leads to, have blocks of their own', () => {
+    const stopped = findingOf('node-b', null, {code: 'ST505', name: 'kube-proxy-not-syncing', severity: 'warning'});
+    const others = [findingOf('node-c', 'shop/web'), findingOf('node-b', 'shop/web', {code: 'ST211', name: 'masquerade-mismatch'})];
+    const text = table(reportOf({nodes, services: ['shop/web'], findings: [...endpoints, ...others, stopped]}), plain);
+    expect(text).toMatch(/^ST202 error {2}missing-endpoint {2}node-c$/m);
+    expect(text).toMatch(/^ST211 error/m);
+    expect(text).toContain('5 findings on 1 Service');
   });
 });
 

@@ -1,0 +1,74 @@
+import type {Finding} from '../model/finding.ts';
+import {pushTo} from '../model/lists.ts';
+import {type FindingGroup, groupFindings} from './group-findings.ts';
+
+/** What one block of text tells: a finding, others of the same code on the same nodes, and what it is the likely cause of. */
+export interface FindingBlock extends FindingGroup {
+  /** Not the first. */
+  readonly others: readonly Finding[];
+  /** Findings of Services on the same nodes that follow from it. */
+  readonly effects: readonly Finding[];
+}
+
+/** One block for each finding; the same finding on many nodes is one. */
+export function spreadBlocks(findings: readonly Finding[]): readonly FindingBlock[] {
+  return groupFindings(findings).map(group => ({...group, others: [], effects: []}));
+}
+
+/**
+ * One block for a cause: the findings of Services on a node whose kube-proxy stopped stand under that finding, and three or more of
+ * one code on the same nodes are one block. Blocks keep the order of their first findings; a cause comes where its first effect would.
+ */
+export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock[] {
+  const groups = groupFindings(findings);
+  const effects = effectsOf(groups);
+  const causeOf = new Map([...effects].flatMap(([cause, all]) => all.map(group => [group, cause] as const)));
+  const alike = new Map<string, FindingGroup[]>();
+  for (const group of groups) if (!causeOf.has(group)) pushTo(alike, likeness(group), group);
+  const blocks: FindingBlock[] = [];
+  const done = new Set<FindingGroup>();
+  for (const group of groups) {
+    const first = causeOf.get(group) ?? group;
+    if (done.has(first)) continue;
+    const own = alike.get(likeness(first)) ?? [first];
+    const merged = own.length >= minAlike && isOfService(first) ? own : [first];
+    for (const each of merged) done.add(each);
+    blocks.push({
+      ...first,
+      others: merged.slice(1).map(({finding}) => finding),
+      effects: (effects.get(first) ?? []).map(({finding}) => finding),
+    });
+  }
+  return blocks;
+}
+
+const minAlike = 3;
+
+/** Each cause with three or more effects. A group of findings counts for the first cause on all of its nodes. */
+function effectsOf(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, readonly FindingGroup[]> {
+  const causes = groups.filter(({finding}) => isCause(finding));
+  const effects = new Map<FindingGroup, FindingGroup[]>();
+  for (const group of groups) {
+    if (!isOfService(group) || !effectCodes.has(group.finding.code)) continue;
+    const cause = causes.find(({nodes}) => group.nodes.every(node => nodes.includes(node)));
+    if (cause !== undefined) pushTo(effects, cause, group);
+  }
+  return new Map([...effects].filter(([, all]) => all.length >= minAlike));
+}
+
+/** kube-proxy does not sync, its rules are gone, or it writes to another backend or under another node name. */
+function isCause({code, severity, service, node}: Finding): boolean {
+  if (service !== undefined || node === undefined) return false;
+  return code === 'ST505' || (severity === 'error' && ['ST305', 'ST501', 'ST507'].includes(code));
+}
+
+/** What missed updates lead to: Services, endpoints and entries that are missing or stale. */
+const effectCodes: ReadonlySet<string> = new Set(['ST201', 'ST202', 'ST203', 'ST204', 'ST205', 'ST206', 'ST212', 'ST213']);
+
+function isOfService({finding, nodes}: FindingGroup): boolean {
+  return finding.service !== undefined && nodes.length > 0;
+}
+
+function likeness({finding: {code, severity, known, family, remedy}, nodes}: FindingGroup): string {
+  return JSON.stringify([code, severity, known ?? null, family ?? null, remedy, nodes]);
+}
