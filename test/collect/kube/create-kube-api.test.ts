@@ -87,7 +87,7 @@ describe('reading', () => {
     expect(server.requests.map(({path}) => path)).toEqual(['/k8s/clusters/c-1/version']);
   });
 
-  test('the user agent says who asks', async () => {
+  test('sends its name and version as the user agent', async () => {
     const server = await start({});
     await open(server, {userAgent: 'svc-trace/1.2.3'}).get('/version');
     expect(server.requests[0]?.headers['user-agent']).toBe('svc-trace/1.2.3');
@@ -192,7 +192,7 @@ describe('creating and deleting', () => {
   });
 });
 
-describe('what goes wrong on the way', () => {
+describe('failures on the way', () => {
   test.each([
     ['an API server that is too busy', {kind: 'status', status: 429, retryAfter: 0, times: 3}],
     ['an API server that starts', {kind: 'status', status: 503, times: 3}],
@@ -249,19 +249,19 @@ describe('what goes wrong on the way', () => {
     await expect(asked).rejects.toThrow(/stopped/);
   });
 
-  test('an API server that is down says where it was looked for', async () => {
+  test('names the address and the context where no API server listens', async () => {
     const server = await start();
     const api = open(server);
     await server.close();
     await expect(api.list(services)).rejects.toThrow(/nothing listens at 127\.0\.0\.1:\d+ \(ECONNREFUSED\).*context "stand-in"/);
   });
 
-  test('a name that cannot be looked up is said', async () => {
+  test('names a host that cannot be looked up', async () => {
     const api = open(await start({}), {flags: {server: 'https://nowhere.invalid:6443'}});
     await expect(api.get('/version')).rejects.toThrow(/the name nowhere\.invalid cannot be looked up/);
   });
 
-  test('something that is no API server is said', async () => {
+  test('says where a server is not an API server', async () => {
     const port = await listen(http.createServer((_, response) => response.end('<html>hello</html>')));
     const api = createKubeApi(loadConnection({server: `http://127.0.0.1:${port}`}, {environment: {HOME: '/nonexistent'}}));
     await expect(api.get('/version')).rejects.toThrow(/no JSON. Is it an API server\?/);
@@ -282,7 +282,7 @@ describe('certificates', () => {
     );
   });
 
-  test('without an authority the ones of the system count', async () => {
+  test('trusts the authorities of the system where the kubeconfig names none', async () => {
     const server = await start({});
     const folder = folderWith({config: kubeconfig('a', {cluster: {server: server.url}})});
     await expect(open(server, {flags: {kubeconfig: join(folder, 'config')}}).get('/version')).rejects.toThrow(/does not trust/);
@@ -305,12 +305,12 @@ describe('certificates', () => {
     expect(await open(server, {flags: {tlsServerName: 'elsewhere.example'}}).get('/version')).toMatchObject({major: '1'});
   });
 
-  test('--insecure-skip-tls-verify takes any', async () => {
+  test('--insecure-skip-tls-verify accepts any certificate', async () => {
     const server = await start({certificate: 'elsewhere'});
     expect(await open(server, {flags: {insecureSkipTlsVerify: true}}).get('/version')).toMatchObject({major: '1'});
   });
 
-  test('an authority that no certificate can be read from is told as what failed', async () => {
+  test('reports the request that fails where the authority holds no certificate', async () => {
     const server = await start({});
     const invalid = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n';
     const folder = folderWith({
@@ -322,7 +322,7 @@ describe('certificates', () => {
     expect(server.connections()).toBeLessThan(2);
   });
 
-  test('a client certificate says who asks', async () => {
+  test('authenticates with a client certificate', async () => {
     const server = await start({});
     const user = {token: '', 'client-certificate': certificateFile('client.crt'), 'client-key': certificateFile('client.key')};
     const cluster = {server: server.url, 'certificate-authority': server.ca};
@@ -332,8 +332,8 @@ describe('certificates', () => {
   });
 });
 
-describe('who may', () => {
-  test('a token that has expired is said to have', async () => {
+describe('authentication and authorization', () => {
+  test('says that a token has expired', async () => {
     const server = await start({tokens: {old: {user: 'ann', expired: true}}});
     const error = await open(server, {flags: {token: 'old'}})
       .list('/api/v1/nodes')
@@ -368,7 +368,7 @@ describe('who may', () => {
     const folder = folderWith({
       config: kubeconfig('a', {cluster, user: {token: '', exec}}),
       plugin: '#!/bin/sh\ncat "$(dirname "$0")/answer"',
-      answer: answer({...pair('stranger'), expirationTimestamp: '2020-01-01T00:00:00Z'}),
+      answer: answer({...pair('untrusted-client'), expirationTimestamp: '2020-01-01T00:00:00Z'}),
     });
     const api = open(server, {flags: {kubeconfig: join(folder, 'config')}, environment: {PATH: process.env['PATH']}});
     await api.get('/version').catch(() => {});
@@ -379,7 +379,7 @@ describe('who may', () => {
     expect(server.connections()).toBe(2);
   });
 
-  test('what is not allowed is named, with where to see what is needed', async () => {
+  test('names what is not allowed, and the command that shows what is needed', async () => {
     const server = await start({tokens: {weak: {user: 'ann'}}, allow: ({resource}) => resource !== 'nodes'});
     const api = open(server, {flags: {token: 'weak'}});
     await expect(api.list('/api/v1/nodes')).rejects.toThrow(
@@ -451,7 +451,7 @@ describe('through a proxy', () => {
     );
   });
 
-  test('a proxy that refuses is told from an API server that refuses', async () => {
+  test('names the proxy where the proxy refuses, not the API server', async () => {
     const proxy = await startProxy(407);
     const api = open(await start({}), {flags: {proxyUrl: `http://127.0.0.1:${proxy.port}`}});
     await expect(api.get('/version')).rejects.toThrow(
@@ -459,7 +459,7 @@ describe('through a proxy', () => {
     );
   });
 
-  test('a SOCKS proxy is connected through', async () => {
+  test('connects through a SOCKS proxy', async () => {
     const server = await start({});
     const port = await startSocks();
     expect(await open(server, {flags: {proxyUrl: `socks5://127.0.0.1:${port}`}}).get('/version')).toMatchObject({major: '1'});

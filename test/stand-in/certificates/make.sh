@@ -19,5 +19,5 @@ authority other-ca 'another test authority'
 signed server ca /CN=kube-apiserver 'subjectAltName=DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:::1' extendedKeyUsage=serverAuth
 signed elsewhere ca /CN=kube-apiserver 'subjectAltName=DNS:elsewhere.example' extendedKeyUsage=serverAuth
 signed client ca '/O=testers/CN=carla' extendedKeyUsage=clientAuth
-signed stranger other-ca '/O=testers/CN=stranger' extendedKeyUsage=clientAuth
+signed untrusted-client other-ca '/O=testers/CN=untrusted' extendedKeyUsage=clientAuth
 rm -f ca.key other-ca.key
