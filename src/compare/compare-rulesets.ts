@@ -172,7 +172,7 @@ function compareShared<Owner>({table, name, rules, open}: SharedPlace<Owner>, ac
   for (const [index, line] of (text === '' ? [] : text.split('\n')).entries()) {
     const rule = waiting.get(line)?.shift();
     if (rule === undefined) {
-      if (!open || known.has(line) || line.includes('KUBE-')) differing.push(index);
+      if (!open || known.has(line) || namesChainOfProxy(line)) differing.push(index);
     } else if (!open) order.saw(rule, index);
   }
   const left = [...waiting.values()].flat();
@@ -194,6 +194,11 @@ function compareShared<Owner>({table, name, rules, open}: SharedPlace<Owner>, ac
       actualRules[index] === undefined ? [] : [{...place, kind: 'reordered' as const, rule: actualRules[index], owner}],
     ),
   ];
+}
+
+/** A comment of a third party may name a chain of kube-proxy's, as Weave's does. */
+function namesChainOfProxy(line: string): boolean {
+  return line.includes('KUBE-') && line.replace(/"(?:[^"\\]|\\.)*"/g, '""').includes('KUBE-');
 }
 
 /** Between owners the order does not count; among the rules of one owner it does, and the rules of the frame come last. */

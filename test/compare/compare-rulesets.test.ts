@@ -181,6 +181,7 @@ describe('a base chain', () => {
 
   test('may hold rules of others, before and after', () => {
     expect(at('-j DOCKER', '-j KUBE-SERVICES', '-j cali-PREROUTING')).toEqual([]);
+    expect(at(`-m comment --comment "NOTE: this must go before '-j KUBE-FORWARD'" -j WEAVE-NPC`, '-j KUBE-SERVICES')).toEqual([]);
   });
 
   test('lacks the jump that it lacks', () => {

@@ -1,8 +1,9 @@
 import {compareRulesets} from '../../compare/compare-rulesets.ts';
 import {type ExpectInput, expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
+import {usesLocalChains} from '../../expect/iptables/infer-config.ts';
 import {neighboursOf} from '../../expect/iptables/iptables-versions.ts';
 import type {Family} from '../../model/family.ts';
-import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
+import {type KubeProxyVersion, type ProxyConfig, seenInRules} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {asExpectation} from './expectation.ts';
 import {isExcerpt} from './excerpt.ts';
@@ -31,7 +32,9 @@ export function resolveVersion(input: Input, rulesets: ReadonlyMap<Family, Rules
   const neighbours = neighboursOf(value);
   if (!value.guessed && neighbours !== null) return resolveToNeighbor(input, rulesets, neighbours);
   if (!value.guessed || (value.minor >= 24 && value.minor < 27)) return {config: input.config, misfit: null};
-  const all = [...rulesets.values()].some(isExcerpt) ? [...lookalikes, ...old] : value.minor < 24 ? old : lookalikes;
+  const isOld = value.minor < 24 || usesLocalChains([...rulesets.values()]);
+  const isPart = [...rulesets.values()].some(isExcerpt) && !usesLocalChains([...rulesets.values()]);
+  const all = isPart ? [...lookalikes, ...old] : isOld ? old : lookalikes;
   const {best} = bestFit(input, rulesets, [value.minor, ...all]);
   return {config: best, misfit: null};
 }
@@ -72,7 +75,8 @@ function expectedBy(config: ProxyConfig, minor: number): ProxyConfig {
   if (minor === value.minor) return config;
   const said = value.guessed === undefined;
   const version: KubeProxyVersion = said ? {...value, minor} : {text: `about v1.${minor}`, minor, patch: 0, guessed: true};
-  return {...config, version: {value: version, source: said ? `${source}; judged by the rules of 1.${minor}, which fit best` : source}};
+  const basis = source === seenInRules ? source : `${seenInRules}, which fit it better than ${value.text} (${source})`;
+  return {...config, version: {value: version, source: said ? `${source}; judged by the rules of 1.${minor}, which fit best` : basis}};
 }
 
 function countDifferences(input: Input, rulesets: ReadonlyMap<Family, Ruleset>): number {

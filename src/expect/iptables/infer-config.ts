@@ -19,12 +19,13 @@ export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredCon
   const detectors = all.map(ruleset => usualDetector(ruleset));
   const pods = all.map((ruleset, index) => podDetector(ruleset, detectors[index] ?? null));
   const cidrs = pods.flatMap(detector => (detector?.kind === 'cidr' ? [detector.value] : []));
+  const bit = masqueradeBit(all);
   const link = pods.find(detector => detector?.kind === 'interface')?.value;
   return {
     clusterCIDRs: cidrs,
     ...(link === undefined ? {} : interfaceFields(link)),
     masqueradeAll: detectors.some(detector => detector?.kind === 'all'),
-    masqueradeBit: masqueradeBit(all),
+    ...(bit === undefined ? {} : {masqueradeBit: bit}),
     nodePortAddresses: nodePortAddressesOf(all),
     localhostNodePorts: !all.some(ruleset => tail(ruleset).some(rule => negatesLoopback(rule))),
     tcpBeLiberal: !all.some(ruleset => (ruleset.chain('filter', 'KUBE-FORWARD')?.text() ?? '').includes('--ctstate INVALID')),
@@ -76,13 +77,13 @@ function interfaceFields(link: string): KubeProxyFields {
     : {detectLocalMode: 'BridgeInterface', bridgeInterface: link};
 }
 
-function masqueradeBit(rulesets: readonly Ruleset[]): number {
-  for (const ruleset of rulesets) {
-    const mark = /--(?:set-xmark|or-mark|set-mark) (0x[0-9a-f]+)/.exec(ruleset.chain('nat', 'KUBE-MARK-MASQ')?.text() ?? '');
-    const bit = mark === null ? Number.NaN : Math.log2(Number(mark[1]));
-    if (Number.isInteger(bit)) return bit;
-  }
-  return 14;
+/** Undefined for a mark of several bits, such as the four letters `MASQ` of kube-proxy 1.1: that is no setting of later ones. */
+function masqueradeBit(rulesets: readonly Ruleset[]): number | undefined {
+  const marks = rulesets.flatMap(
+    ruleset => /--(?:set-xmark|or-mark|set-mark) (0x[0-9a-f]+)/.exec(ruleset.chain('nat', 'KUBE-MARK-MASQ')?.text() ?? '')?.[1] ?? [],
+  );
+  const bit = marks.map(mark => Math.log2(Number(mark))).find(Number.isInteger);
+  return bit ?? (marks.length === 0 ? 14 : undefined);
 }
 
 function tail(ruleset: Ruleset): readonly Rule[] {
@@ -108,7 +109,7 @@ function negatesLoopback({options}: Rule): boolean {
 function fingerprint(rulesets: ReadonlyMap<Family, Ruleset>): KubeProxyVersion {
   const all = [...rulesets.values()];
   const six = rulesets.get('IPv6');
-  if (!all.some(ruleset => ruleset.hasTable('filter'))) return guess(minorOfNat(all));
+  if (!all.some(showsFilter)) return guess(minorOfNat(all));
   if (!has(all, 'filter', 'KUBE-PROXY-FIREWALL')) return guess(minorBefore125(all));
   const writesFirewall =
     six === undefined
@@ -116,6 +117,15 @@ function fingerprint(rulesets: ReadonlyMap<Family, Ruleset>): KubeProxyVersion {
       : six.chain('filter', 'KUBE-FIREWALL') !== undefined;
   if (writesFirewall || says(all, 'filter', 'KUBE-FORWARD', 'nfacct')) return guess(36);
   return guess(six !== undefined && (six.chain('nat', 'KUBE-SERVICES')?.text() ?? '').includes('! -d ::1/128') ? 26 : 25);
+}
+
+/** Some rules of table filter, in pasted text, tell nothing by what they lack. */
+function showsFilter({tables, cut}: Ruleset): boolean {
+  const filter = tables.get('filter');
+  return (
+    filter !== undefined &&
+    (filter.complete || cut !== null || ['KUBE-FORWARD', 'KUBE-PROXY-FIREWALL'].some(name => filter.chains.has(name)))
+  );
 }
 
 function holdsPortals(ruleset: Ruleset): boolean {
@@ -135,11 +145,25 @@ function minorOfNat(all: readonly Ruleset[]): number {
   const chains = all.flatMap(ruleset => [...(ruleset.tables.get('nat')?.chains.values() ?? [])]);
   const holds = (role: string, pattern: RegExp): boolean =>
     chains.some(chain => parseChainName(chain.name)?.role === role && pattern.test(chain.text()));
+  if (usesLocalChains(all)) {
+    if (all.some(endsNamesWithColon)) return 18;
+    if (holds('SVC', /-j KUBE-MARK-MASQ/)) return holds('XLB', /"Balancing rule /) ? 22 : 23;
+    return says(all, 'nat', 'KUBE-SERVICES', '-j KUBE-MARK-MASQ') || says(all, 'nat', 'KUBE-NODEPORTS', '-j KUBE-MARK-MASQ') ? 21 : 23;
+  }
   if (holds('SVC', / -> \S+"/)) return 36;
   if (chains.some(({name}) => ['EXT', 'SVL'].includes(parseChainName(name)?.role ?? ''))) return 36;
   if (all.some(endsNamesWithColon)) return 18;
   if (holds('SVC', /-j KUBE-MARK-MASQ/)) return 23;
   return says(all, 'nat', 'KUBE-SERVICES', '-j KUBE-MARK-MASQ') || says(all, 'nat', 'KUBE-NODEPORTS', '-j KUBE-MARK-MASQ') ? 21 : 36;
+}
+
+/** Up to 1.23 rules of other chains jump to KUBE-XLB; what 1.24 and later left of it nothing jumps to. */
+export function usesLocalChains(all: readonly Ruleset[]): boolean {
+  return all.some(({tables}) =>
+    [...(tables.get('nat')?.chains.startingWith('KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-FW-') ?? [])].some(chain =>
+      / -j KUBE-XLB-/.test(chain.text()),
+    ),
+  );
 }
 
 function minorBefore125(all: readonly Ruleset[]): number {

@@ -44,6 +44,43 @@ describe('the rules of a node show', () => {
     expect(minor).toBe(actual >= 27 ? 36 : actual);
   });
 
+  test.each([
+    [
+      'a named port, masqueraded in its own chain',
+      ['-A KUBE-SVC-AAAAAAAAAAAAAAAA -m comment --comment "shop/web:http cluster IP" -j KUBE-MARK-MASQ'],
+      23,
+    ],
+    [
+      'a named port, masqueraded in KUBE-SERVICES',
+      ['-A KUBE-SERVICES -d 10.96.0.1/32 -m comment --comment "shop/web:http cluster IP" -j KUBE-MARK-MASQ'],
+      21,
+    ],
+    [
+      'a port without a name',
+      ['-A KUBE-SERVICES -d 10.96.0.1/32 -m comment --comment "shop/web: cluster IP" -j KUBE-SVC-AAAAAAAAAAAAAAAA'],
+      18,
+    ],
+    [
+      'a rule of table filter',
+      [
+        '-A KUBE-SERVICES -d 10.96.0.9/32 -p tcp -m comment --comment "shop/api:http has no endpoints" -j REJECT',
+        '-A KUBE-SVC-AAAAAAAAAAAAAAAA -m comment --comment "shop/web:http" -j KUBE-SEP-BBBBBBBBBBBBBBBB',
+      ],
+      23,
+    ],
+  ])('an excerpt that uses KUBE-XLB is of 1.23 or older: %s', (_, lines, minor) => {
+    const jump = '-A KUBE-NODEPORTS -p tcp -m comment --comment "shop/web:http" -m tcp --dport 30080 -j KUBE-XLB-AAAAAAAAAAAAAAAA';
+    const [ruleset] = parseDumps([jump, ...lines, ''].join('\n'));
+    expect(ruleset === undefined ? null : inferConfig(new Map([['IPv4', ruleset]])).version?.minor).toBe(minor);
+  });
+
+  test('no bit of a mark that has several, as that of kube-proxy 1.1', () => {
+    const [ruleset] = parseDumps(
+      '-A KUBE-SERVICES -d 10.0.0.1/32 -j KUBE-SVC-AAAAAAAAAAAAAAAA\n-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4d415351/0xffffffff\n',
+    );
+    expect(ruleset === undefined ? {} : inferConfig(new Map([['IPv4', ruleset]]))).not.toHaveProperty('masqueradeBit');
+  });
+
   test('nothing where there are none', () => {
     expect(inferConfig(new Map())).toEqual({});
     expect(inferConfig(new Map(parseDumps('*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n').map(ruleset => ['IPv4', ruleset])))).toEqual({});
