@@ -7,8 +7,7 @@ import type {Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {countRules, type Dumps} from './iptables/read-dumps.ts';
 import {describeRules} from './iptables/excerpt.ts';
-import {misnamedChains} from './iptables/misnamed-chains.ts';
-import type {Symptom} from './symptoms/symptom.ts';
+import {rulesAloneSymptoms} from './iptables/rules-alone.ts';
 import type {ModeAnalysis, NodeInput, UnreadFamily} from './proxy-mode.ts';
 import {proxyModes} from './proxy-modes.ts';
 
@@ -40,7 +39,7 @@ export function analyzeNode(given: NodeInput): NodeAnalysis {
   if ('whyUnread' in ready) {
     const {whyUnread: reason} = ready;
     if (given.api.services !== null) return {...base, status: {kind: 'unread', reason}};
-    return {...base, symptoms: misnamedIn(dumps), status: {kind: 'unread', reason, remedy: evaluationSettings}};
+    return {...base, symptoms: rulesAloneSymptoms(dumps), status: {kind: 'unread', reason, remedy: whatToGive(given)}};
   }
   const analysis = ready.analyze();
   return {...held, ...analysis, status: statusOf(analysis.unread)};
@@ -59,12 +58,10 @@ function unseenObjects({services, endpointSlices, endpoints}: ApiObjects, {curre
   return `${unseen} were not read, and without them nothing can be expected of its rules${held === '' ? '' : `: ${held}`}`;
 }
 
-const evaluationSettings =
-  'Put the API objects beside the dump (a directory with api/services.json, api/endpointslices.json or api/endpoints.json, and nodes/NAME/iptables-save), or ask what these rules do to one packet: svc-trace packet --from FILE --source IP --destination IP --port PORT --local-address IP.';
-
-/** What the rules alone show to be wrong. */
-function misnamedIn({current}: Dumps): readonly Symptom[] {
-  return [...current].flatMap(([family, ruleset]) => misnamedChains(ruleset.tables.get('nat')?.chains.values() ?? [], family));
+/** What can be asked of rules alone, and what to give with them. */
+function whatToGive({node}: NodeInput): string {
+  const dump = ['iptables-save', 'ip6tables-save', 'nft.json', 'ipvsadm-save'].find(file => node.files.includes(file)) ?? 'iptables-save';
+  return `See what these rules do: svc-trace trace --from FILE lists the Services that they serve, svc-trace trace NAME --from FILE draws one, and svc-trace packet --from FILE --source IP --destination IP --port PORT --local-address IP follows one packet. To compare the rules with the cluster put the API objects beside them: a directory with api/services.json, api/endpointslices.json (or api/endpoints.json) and nodes/NAME/${dump}.`;
 }
 
 /** A node on which nothing of kube-proxy is to be expected; null when kube-proxy serves it. */

@@ -27,9 +27,10 @@ export function unseenChains(shown: Ruleset, visited: ReadonlySet<string>): read
     const [table = '', name = ''] = place.split('/');
     const own = shown.tables.get(table);
     if (own === undefined) return (table === 'nat' || table === 'filter') && isBaseChain(name);
-    if (own.complete) return false;
     const chain = own.chains.get(name);
-    return chain === undefined ? isBaseChain(name) || !isTarget(name) : !chain.complete;
+    // No kernel holds a jump to a chain that is not there: somebody left the chain out.
+    if (chain === undefined) return isBaseChain(name) ? !own.complete : !isTarget(name);
+    return !own.complete && !chain.complete;
   });
 }
 

@@ -8,7 +8,9 @@ export interface Entry {
   readonly port: number;
 }
 
+/** Port 0 stands for an entry that the rules at hand do not show. */
 export function entryText({kind, address, port}: Entry): string {
+  if (port === 0) return 'an entry that is not in this text';
   if (address === null) return `node port ${port}`;
   return `${entryNames[kind]} ${address.includes(':') ? `[${address}]` : address}:${port}`;
 }

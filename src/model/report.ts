@@ -16,6 +16,8 @@ export interface Report {
   readonly scope?: string;
   /** The packet paths to each port, where they were asked for. */
   readonly traces: readonly PortTrace[];
+  /** Set when there were rules and no API objects: nothing was compared. */
+  readonly basis?: 'rules';
   /** Set when the run waited for the nodes, by `--wait`. */
   readonly wait?: WaitReport;
 }

@@ -3,8 +3,13 @@ import type {Family} from './family.ts';
 import type {ServiceName} from './finding.ts';
 import type {RuleText} from './ruleset.ts';
 
-/** Whether a step is as it should be. */
-export type Mark = 'ok' | 'missing' | 'stale' | 'wrong';
+/** Whether a step is as it should be. `shown` is what rules alone show: there is nothing to compare it with. */
+export type Mark = 'ok' | 'missing' | 'stale' | 'wrong' | 'shown';
+
+/** Whether a step is known to be wrong. */
+export function isFaulty(mark: Mark): boolean {
+  return mark !== 'ok' && mark !== 'shown';
+}
 
 /** The way of packets to one Service port on one node, entry by entry. */
 export interface PortTrace {

@@ -8,7 +8,7 @@ export function portName({service, port}: PortTrace): string {
 }
 
 export function portNumber({port}: PortTrace): string {
-  return `port ${port.port}/${port.protocol}`;
+  return port.port === 0 ? port.protocol : `port ${port.port}/${port.protocol}`;
 }
 
 /** The word for what is wrong with an endpoint, or the share that should be. */

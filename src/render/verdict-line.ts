@@ -20,12 +20,18 @@ function isClean({summary: {errors, warnings, verdict}}: Report): boolean {
 function verdictOf(report: Report, style: Style, known: number): string {
   const {summary} = report;
   const {errors, warnings, verdict, services} = summary;
+  if (report.basis === 'rules') return style.yellow(`from rules alone: nothing to compare with${rulesAloneFaults(summary)}`);
   if (errors > 0) return style.red(`FAULTY: ${faults(report)}`);
   if (verdict === 'incomplete') return style.yellow(`INCOMPLETE: ${whatIsMissing(report)}`);
   if (services === 0) return style.yellow(`OK: no Services in ${report.scope ?? 'scope'}`);
   if (warnings > 0) return style.yellow(`OK with ${plural(warnings, 'warning')}: ${breakdown(summary)}${onNodes(report)}`);
   if (known > 0) return style.green(`OK: no new findings (${known} suppressed by the baseline); ${breakdown(summary)}${onNodes(report)}`);
   return style.green(`OK: ${inSync(report)}`);
+}
+
+function rulesAloneFaults({errors, warnings}: Report['summary']): string {
+  const found = [errors > 0 ? plural(errors, 'error') : '', warnings > 0 ? plural(warnings, 'warning') : ''].filter(text => text !== '');
+  return found.length === 0 ? '' : `; ${found.join(' and ')} in the rules themselves`;
 }
 
 function inSync(report: Report): string {

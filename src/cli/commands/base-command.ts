@@ -26,6 +26,9 @@ type Live = Pick<ClusterRun, 'cluster' | 'progress' | 'signal'>;
 
 /** What all commands share: reading, writing, and error messages. */
 export abstract class BaseCommand extends Command {
+  /** What `--from` names is read once: standard input can be read no second time. */
+  #read: {readonly from: string; readonly snapshot: Promise<Snapshot>} | null = null;
+
   /** Flags without a usable connection are wrong use (exit 2); an API server that does not answer was not checked (exit 3). */
   protected override async catch(error: Error): Promise<unknown> {
     if (error instanceof KubeconfigError) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
@@ -66,7 +69,8 @@ export abstract class BaseCommand extends Command {
   /** Reads what `--from` names. Throws a CLIError (exit 2) when it cannot be used. */
   protected async snapshot(from: string): Promise<Snapshot> {
     try {
-      return await readBundle(from);
+      if (this.#read?.from !== from) this.#read = {from, snapshot: readBundle(from)};
+      return await this.#read.snapshot;
     } catch (error) {
       if (error instanceof UnreadableBundle) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
       throw error;

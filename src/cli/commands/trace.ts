@@ -4,6 +4,11 @@ import {exitCode, type FailOn} from '../../run/exit-code.ts';
 import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {traceRenderers} from '../../render/trace-index.ts';
+import {isRulesAlone, reportRulesAlone} from '../../diagnosis/report-rules-alone.ts';
+import type {Report} from '../../model/report.ts';
+import {serviceList} from '../../render/table/service-list.ts';
+import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
+import {selectInRules} from '../../run/scope/select-in-rules.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class Trace extends BaseCommand {
@@ -14,10 +19,15 @@ export default class Trace extends BaseCommand {
     '<%= config.bin %> web -n shop',
     '<%= config.bin %> trace shop/web --node node-a -o svg --output-file web.svg',
     '<%= config.bin %> trace shop/web --from bundle.tgz',
+    '<%= config.bin %> trace default/nginx --from pasted-rules.txt',
   ];
   static override strict = false;
   static override args = {
-    service: Args.string({description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given', required: false, ignoreStdin: true}),
+    service: Args.string({
+      description: 'NAME, svc/NAME or NAMESPACE/NAME; several may be given. Rules alone are listed without a name',
+      required: false,
+      ignoreStdin: true,
+    }),
   };
   static override flags = {
     ...scopeFlags,
@@ -38,13 +48,24 @@ export default class Trace extends BaseCommand {
 
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(Trace);
-    if (argv.length === 0 && flags.selector === undefined)
-      throw new Errors.CLIError('name a Service (svc-trace trace NAME) or a selector (-l app=web)', {exit: 2});
     const known = this.baseline(flags.baseline);
     const options = {toolVersion: this.config.version, known, trace: true};
-    const report = await this.report(flags, argv as string[], options);
-    const render = traceRenderers[flags.output as keyof typeof traceRenderers];
+    const names = argv as string[];
+    const alone = flags.from === undefined ? null : await this.rulesAlone(flags.from, flags, names);
+    if (alone === null && names.length === 0 && flags.selector === undefined)
+      throw new Errors.CLIError('name a Service (svc-trace trace NAME) or a selector (-l app=web)', {exit: 2});
+    const report = alone ?? (await this.report(flags, names, options));
+    const isList = alone !== null && names.length === 0 && flags.output === 'tree';
+    const render = isList ? serviceList : traceRenderers[flags.output as keyof typeof traceRenderers];
     this.print(render(report, this.renderOptions(flags)), flags['output-file']);
     process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn);
+  }
+
+  /** What rules without API objects show; null when `--from` names more than rules. */
+  private async rulesAlone(from: string, flags: ScopeFlags, names: readonly string[]): Promise<Report | null> {
+    const snapshot = await this.snapshot(from);
+    if (!isRulesAlone(snapshot)) return null;
+    const selection = {names, namespace: flags.namespace, allNamespaces: flags['all-namespaces'] ?? false};
+    return reportRulesAlone(snapshot, {toolVersion: this.config.version}, traces => selectInRules(traces, selection));
   }
 }

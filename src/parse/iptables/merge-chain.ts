@@ -90,7 +90,10 @@ function placeFor(rule: PastedRule, after: readonly PastedRule[], rules: readonl
   return rest >= 0 ? rest : rules.length;
 }
 
-/** Counters aside. */
+/** Without counters, and without the comment, which people leave out where they show a rule again. */
 function textOf({text}: PastedRule): string {
-  return text.replace(/^\[\d+:\d+\] /, '').replace(/ -c \d+ \d+(?= |$)/, '');
+  return text
+    .replace(/^\[\d+:\d+\] /, '')
+    .replace(/ -c \d+ \d+(?= |$)/, '')
+    .replace(/ -m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+)/, '');
 }

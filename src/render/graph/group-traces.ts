@@ -1,4 +1,4 @@
-import type {EndpointTrace, PortTrace} from '../../model/service-trace.ts';
+import {type EndpointTrace, isFaulty, type PortTrace} from '../../model/service-trace.ts';
 import {pushTo} from '../../model/lists.ts';
 
 /** The traces of each Service port, in the order in which the ports come. */
@@ -23,7 +23,7 @@ export interface ChosenEndpoints {
 
 /** Every faulty endpoint; a few of the others when they are many. */
 export function chooseEndpoints(endpoints: readonly EndpointTrace[]): ChosenEndpoints {
-  const fine = endpoints.filter(({mark}) => mark === 'ok');
+  const fine = endpoints.filter(({mark}) => !isFaulty(mark));
   const hidden = fine.length <= manyEndpoints ? [] : fine.slice(fewEndpoints);
   const isHidden = new Set(hidden);
   return {shown: endpoints.filter(endpoint => !isHidden.has(endpoint)), hidden};

@@ -10,7 +10,7 @@ import {verdictLine} from '../verdict-line.ts';
  * can still lose all of its packets. Control characters are spelled out.
  */
 export function pictureHeading(report: Report): readonly string[] {
-  const unread = report.nodes.filter(({status}) => status !== 'checked');
+  const unread = report.basis === 'rules' ? [] : report.nodes.filter(({status}) => status !== 'checked');
   const found = groupFindings(report.findings.filter(({severity}) => severity !== 'info' || report.traces.length === 0));
   return [
     verdictLine(report, styleOf(false)),

@@ -1,5 +1,5 @@
 import {entryText} from '../../model/entry.ts';
-import type {EndpointTrace, EntryTrace} from '../../model/service-trace.ts';
+import {type EndpointTrace, type EntryTrace, isFaulty, type Mark} from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';
 import {chooseEndpoints, shareOf} from './group-traces.ts';
 import {endText, packetsText, percent, shouldBe} from '../trace-words.ts';
@@ -77,8 +77,8 @@ function isMasqueraded(trace: EntryTrace): boolean {
 
 function entryOf(trace: EntryTrace): PathEntry {
   const {entry, from, mark, steps, endpoints, end} = trace;
-  const isSaidElsewhere = mark !== 'missing' && (end !== null || endpoints.some(endpoint => endpoint.mark !== 'ok'));
-  const isFault = mark !== 'ok' && !isSaidElsewhere;
+  const isSaidElsewhere = mark !== 'missing' && (end !== null || endpoints.some(endpoint => isFaulty(endpoint.mark)));
+  const isFault = isFaulty(mark) && !isSaidElsewhere;
   const fault = mark === 'missing' ? '✗ reaches no endpoint' : '✗ wrong';
   return {
     lines: [escapeText(entryText(entry)), `from ${escapeText(from)}`, ...(isFault ? [fault] : [])],
@@ -113,10 +113,10 @@ function endpointLeaf(endpoint: EndpointTrace, pick: string | undefined, isSaidB
   return {
     kind: 'endpoint',
     lines: [
-      `${mark === 'ok' ? '✓' : '✗'} ${escapeText(hostPort)}${mark === 'ok' ? '' : ` ${shouldBe(endpoint)}`}`,
-      ...(state === null ? ['not an endpoint of the Service'] : [owner, state]),
+      `${signs[mark]}${escapeText(hostPort)}${isFaulty(mark) ? ` ${shouldBe(endpoint)}` : ''}`,
+      ...(state !== null ? [owner, state] : isFaulty(mark) ? ['not an endpoint of the Service'] : []),
     ],
-    isFault: mark !== 'ok',
+    isFault: isFaulty(mark),
     label: [percent(share), packetsText(endpoint.pick ?? {}), masquerade && !isSaidBefore ? 'masqueraded' : '']
       .filter(part => part !== '')
       .join(', '),
@@ -124,13 +124,15 @@ function endpointLeaf(endpoint: EndpointTrace, pick: string | undefined, isSaidB
   };
 }
 
+const signs = {ok: '✓ ', shown: '', missing: '✗ ', stale: '✗ ', wrong: '✗ '} as const satisfies Record<Mark, string>;
+
 function endLeaves({end, mark}: EntryTrace): readonly Leaf[] {
-  if (end === null || (end.verdict === 'passed' && mark === 'ok')) return [];
+  if (end === null || (end.verdict === 'passed' && !isFaulty(mark))) return [];
   const {rule} = end;
   const line = rule !== null && rule.line > 0 ? ` line ${rule.line}` : '';
   const packets = rule === null ? '' : packetsText(rule);
   const where = rule === null ? [] : [escapeText(`${rule.table}/${rule.chain}${line}${packets === '' ? '' : `, ${packets}`}`)];
-  const sign = mark !== 'ok' ? '✗' : end.verdict === 'undecided' ? '✓' : '○';
-  const lines = [`${sign} ${escapeText(endText(end, mark))}`, ...where, ...(mark === 'ok' ? [] : ['wrong'])];
-  return [{kind: 'end', lines, isFault: mark !== 'ok', label: '', chain: null}];
+  const sign = isFaulty(mark) || end.verdict === 'undecided' ? signs[mark] : '○ ';
+  const lines = [`${sign}${escapeText(endText(end, mark))}`, ...where, ...(isFaulty(mark) ? ['wrong'] : [])];
+  return [{kind: 'end', lines, isFault: isFaulty(mark), label: '', chain: null}];
 }

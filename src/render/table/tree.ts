@@ -1,6 +1,6 @@
 import {append} from '../../model/lists.ts';
 import {entryText} from '../../model/entry.ts';
-import type {CountedRule, EndpointTrace, EntryTrace, Mark, PortTrace} from '../../model/service-trace.ts';
+import {type CountedRule, type EndpointTrace, type EntryTrace, isFaulty, type Mark, type PortTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';
 import {findingTexts} from './finding-text.ts';
 import {nodeList} from '../node-list.ts';
@@ -32,10 +32,10 @@ function isAnswer({traces}: Report): boolean {
   return traces.length === 0;
 }
 
-function unread({nodes, traces}: Report, style: Style): readonly string[] {
+function unread({nodes, traces, basis}: Report, style: Style): readonly string[] {
   const traced = new Set(traces.map(({node}) => node));
   return nodes
-    .filter(({status}) => status !== 'checked')
+    .filter(({status}) => status !== 'checked' && basis !== 'rules')
     .map(({name, reason}) =>
       style.yellow(
         `${escapeText(name)}: ${traced.has(name) ? 'checked in part' : 'not checked'}: ${escapeText(reason ?? 'no reason is known')}`,
@@ -125,27 +125,31 @@ function endpointLine(endpoint: EndpointTrace, options: TreeOptions): Line {
   const {hostPort, mark, share, masquerade, pod, nodeName, state, rewrite} = endpoint;
   const owner =
     state === null
-      ? style.red('not an endpoint of the Service')
+      ? isFaulty(mark)
+        ? style.red('not an endpoint of the Service')
+        : ''
       : `${escapeText(pod ?? 'no pod')}${nodeName === null ? '' : ` on ${escapeText(nodeName)}`}, ${state}`;
   return [
     `${sign(mark, style)} ${percent(share).padStart(5)} ${escapeText(hostPort)}`,
-    `  ${owner}${masquerade ? ', masqueraded' : ''}`,
-    ...(mark === 'ok' ? [] : [`  ${style.red(shouldBe(endpoint))}`]),
+    ...[[owner, masquerade ? 'masqueraded' : ''].filter(part => part !== '').join(', ')].flatMap(text =>
+      text === '' ? [] : [`  ${text}`],
+    ),
+    ...(isFaulty(mark) ? [`  ${style.red(shouldBe(endpoint))}`] : []),
     ...(rewrite === null ? [] : [`  ${style.dim(escapeText(rewrite.chain))}${lineOf(rewrite, options)}`]),
   ];
 }
 
 function endLine({end, mark}: EntryTrace, options: TreeOptions): readonly Line[] {
-  if (end === null || (end.verdict === 'passed' && mark === 'ok')) return [];
+  if (end === null || (end.verdict === 'passed' && !isFaulty(mark))) return [];
   const {rule} = end;
   const {style} = options;
   const where = rule === null ? [] : [`  ${style.dim(escapeText(`${rule.table}/${rule.chain}`))}${lineOf(rule, options)}`];
-  const refused = mark === 'ok' && end.verdict !== 'undecided' ? style.yellow('○') : sign(mark, style);
-  return [[`${refused} ${escapeText(endText(end, mark))}`, ...(mark === 'ok' ? [] : [`  ${style.red('wrong')}`]), ...where]];
+  const refused = !isFaulty(mark) && end.verdict !== 'undecided' ? style.yellow('○') : sign(mark, style);
+  return [[`${refused} ${escapeText(endText(end, mark))}`, ...(isFaulty(mark) ? [`  ${style.red('wrong')}`] : []), ...where]];
 }
 
 function sign(mark: Mark, style: Style): string {
-  return mark === 'ok' ? style.green('✓') : style.red('✗');
+  return mark === 'shown' ? ' ' : mark === 'ok' ? style.green('✓') : style.red('✗');
 }
 
 /** The line, with its counters under -v. */

@@ -1,0 +1,143 @@
+import {parseChainName} from '../../expect/iptables/chain-names.ts';
+import type {Entry} from '../../model/entry.ts';
+import {pushTo} from '../../model/lists.ts';
+import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {EntryTrace, PortTrace} from '../../model/service-trace.ts';
+import {pathFrom} from './iptables-path.ts';
+import {type CommentedPort, commentedPort, portsByHash} from './service-port-names.ts';
+import {entryTrace, type ShownPath, stepOf, unseenEntry} from './shown-port.ts';
+
+/** A rule that takes packets to one entry of a Service port. */
+interface EntryRule {
+  readonly rule: Rule;
+  readonly entry: Entry;
+  readonly protocol: string;
+  readonly port: CommentedPort;
+  /** The Service's own port, where the entry tells it. */
+  readonly path: ShownPath;
+}
+
+/** The Service ports that rules of iptables serve, or refuse, with the way from each entry to the endpoints. */
+export function iptablesServices(node: string, ruleset: Ruleset): readonly PortTrace[] {
+  const names = portsByHash(ruleset);
+  const entries = [...serviceEntries(ruleset, names), ...refusedEntries(ruleset), ...portalEntries(ruleset)];
+  const all = [...entries, ...chainsWithoutEntry(ruleset, names, entries)];
+  const byPort = new Map<string, EntryRule[]>();
+  for (const item of all) pushTo(byPort, `${item.port.namespace}/${item.port.name}:${item.port.portName}/${item.protocol}`, item);
+  return [...byPort.values()].flatMap(items => portTrace(node, ruleset, items));
+}
+
+function portTrace(node: string, {family}: Ruleset, items: readonly EntryRule[]): readonly PortTrace[] {
+  const [first] = items;
+  if (first === undefined) return [];
+  const {port, protocol} = first;
+  const entries: EntryTrace[] = [];
+  const seen = new Set<string>();
+  for (const {entry, path} of items) {
+    const key = `${entry.kind} ${entry.address} ${entry.port}`;
+    if (!seen.has(key)) entries.push(entryTrace(entry, path));
+    seen.add(key);
+  }
+  const own = items.find(({entry}) => entry.kind !== 'nodePort' && entry.port !== 0)?.entry.port ?? 0;
+  return [{node, family, service: {namespace: port.namespace, name: port.name}, port: {name: port.portName, protocol, port: own}, entries}];
+}
+
+function serviceEntries(ruleset: Ruleset, names: ReadonlyMap<string, CommentedPort>): readonly EntryRule[] {
+  return ['KUBE-SERVICES', 'KUBE-NODEPORTS'].flatMap(chain =>
+    (ruleset.chain('nat', chain)?.rules() ?? []).flatMap((rule): readonly EntryRule[] => {
+      const target = parseChainName(rule.target?.name ?? '');
+      if (target === null || target.role === 'SEP' || rule.target === null) return [];
+      const port = commentedPort(rule) ?? names.get(target.hash) ?? unnamed(rule.target.name);
+      const entry = entryOf(rule, port);
+      if (entry === null) return [];
+      const path = pathFrom(ruleset, rule.target.name, [stepOf(rule, rule.target.name)]);
+      const marked = path.masquerade || isMasqueradedBefore(ruleset, rule);
+      return [{rule, entry, protocol: protocolOf(rule), port, path: {...path, masquerade: marked && entry.kind !== 'clusterIP'}}];
+    }),
+  );
+}
+
+/** Up to 1.21 the rule before it in the same chain marks packets to the same entry. */
+function isMasqueradedBefore(ruleset: Ruleset, rule: Rule): boolean {
+  const rest = rule.text.replace(/ -j .*$/, '');
+  return (ruleset.chain('nat', rule.chain)?.rules() ?? []).some(({text}) => text === `${rest} -j KUBE-MARK-MASQ`);
+}
+
+/** Services without endpoints are refused in table filter. */
+function refusedEntries(ruleset: Ruleset): readonly EntryRule[] {
+  return ['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES'].flatMap(chain =>
+    (ruleset.chain('filter', chain)?.rules() ?? []).flatMap((rule): readonly EntryRule[] => {
+      const port = commentedPort(rule);
+      const verdict = rule.target?.name === 'REJECT' ? 'rejected' : rule.target?.name === 'DROP' ? 'dropped' : null;
+      const entry = port === null || verdict === null ? null : entryOf(rule, port);
+      if (port === null || verdict === null || entry === null) return [];
+      return [{rule, entry, protocol: protocolOf(rule), port, path: {steps: [], picks: [], masquerade: false, end: {verdict, rule}}}];
+    }),
+  );
+}
+
+/** In userspace mode rules lead to a port of kube-proxy itself, which picks the endpoint. */
+function portalEntries(ruleset: Ruleset): readonly EntryRule[] {
+  const chains = ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST', 'KUBE-NODEPORT-CONTAINER', 'KUBE-NODEPORT-HOST'];
+  return chains.flatMap(chain =>
+    (ruleset.chain('nat', chain)?.rules() ?? []).flatMap((rule): readonly EntryRule[] => {
+      const port = commentedPort(rule);
+      const entry = port === null ? null : entryOf(rule, port);
+      const to = rule.target?.options.find(({flag}) => flag === '--to-ports' || flag === '--to-destination')?.values[0];
+      if (port === null || entry === null || to === undefined) return [];
+      const hostPort = `kube-proxy itself, at ${to.includes(':') ? to : `port ${to} of the node`}`;
+      const path: ShownPath = {steps: [], picks: [{hostPort, share: 1, pick: rule, rewrite: rule}], masquerade: false, end: null};
+      return [{rule, entry, protocol: protocolOf(rule), port, path}];
+    }),
+  );
+}
+
+/** Chains of Services that no rule of the text leads to. */
+function chainsWithoutEntry(
+  ruleset: Ruleset,
+  names: ReadonlyMap<string, CommentedPort>,
+  entries: readonly EntryRule[],
+): readonly EntryRule[] {
+  const reached = new Set(entries.flatMap(({path}) => path.steps.map(({to}) => to)));
+  const chains = [...(ruleset.tables.get('nat')?.chains.startingWith('KUBE-SVC-', 'KUBE-SVL-', 'KUBE-XLB-') ?? [])];
+  return chains.flatMap((chain): readonly EntryRule[] => {
+    const [rule] = chain.rules();
+    const hash = parseChainName(chain.name)?.hash;
+    if (rule === undefined || hash === undefined || reached.has(chain.name)) return [];
+    const port = names.get(hash) ?? unnamed(chain.name);
+    if (entries.some(other => samePort(other.port, port))) return [];
+    const path = pathFrom(ruleset, chain.name, []);
+    const protocol = path.picks
+      .map(({rewrite}) => (rewrite === null ? null : / -p (tcp|udp|sctp)\b/.exec(rewrite.text)?.[1]))
+      .find(Boolean);
+    return [{rule, entry: unseenEntry, protocol: (protocol ?? 'tcp').toUpperCase(), port, path}];
+  });
+}
+
+function samePort(a: CommentedPort, b: CommentedPort): boolean {
+  return a.namespace === b.namespace && a.name === b.name && a.portName === b.portName;
+}
+
+/** A chain of which no comment tells the Service: its name is a hash. */
+function unnamed(chain: string): CommentedPort {
+  return {namespace: 'unnamed', name: chain, portName: '', rest: ''};
+}
+
+function entryOf({options, matches, chain}: Rule, {rest}: CommentedPort): Entry | null {
+  const dport = matches.flatMap(({options: own}) => own).find(({flag}) => flag === '--dport')?.values[0];
+  const address = options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0]?.replace(/\/(?:32|128)$/, '') ?? null;
+  if (dport === undefined) return null;
+  const isNodePort = chain.includes('NODEPORT') || address === null || address.includes('/');
+  const kind = isNodePort
+    ? 'nodePort'
+    : /external IP/.test(rest) || chain === 'KUBE-EXTERNAL-SERVICES'
+      ? 'externalIP'
+      : /loadbalancer IP/.test(rest)
+        ? 'loadBalancerIP'
+        : 'clusterIP';
+  return {kind, address: isNodePort ? null : address, port: Number(dport)};
+}
+
+function protocolOf({options}: Rule): string {
+  return (options.find(({flag}) => flag === '-p')?.values[0] ?? 'tcp').toUpperCase();
+}

@@ -1,0 +1,142 @@
+import {type ParsedName, parseNftName} from '../../expect/nftables/nft-names.ts';
+import type {Entry} from '../../model/entry.ts';
+import {pushTo} from '../../model/lists.ts';
+import type {NftRule, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import {joinHostPort} from '../../model/virtual-server.ts';
+import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
+import {entryTrace, notInText, type ShownPath, type ShownPick, unseenEntry} from './shown-port.ts';
+
+interface NftEntry {
+  readonly entry: Entry;
+  readonly name: Pick<ParsedName, 'base' | 'namespace' | 'service' | 'servicePortName'>;
+  readonly protocol: string;
+  readonly path: ShownPath;
+}
+
+/** The Service ports that kube-proxy's tables of nftables serve, with the way from each entry to the endpoints. */
+export function nftServices(node: string, ruleset: NftRuleset): readonly PortTrace[] {
+  return [...ruleset.tables.values()].filter(({name}) => name === 'kube-proxy').flatMap(table => servicesOfTable(node, table));
+}
+
+function servicesOfTable(node: string, table: NftTable): readonly PortTrace[] {
+  const entries = ['service-ips', 'service-nodeports'].flatMap(map => mapEntries(table, map));
+  const refused = ['no-endpoint-services', 'no-endpoint-nodeports'].flatMap(map => refusedEntries(table, map));
+  const reached = new Set(entries.map(({name}) => name.base));
+  const byPort = new Map<string, NftEntry[]>();
+  for (const item of [...entries, ...refused, ...chainsWithoutEntry(table, reached)])
+    pushTo(byPort, `${item.name.servicePortName}/${item.protocol}`, item);
+  return [...byPort.values()].flatMap(items => portTrace(node, table, items));
+}
+
+function portTrace(node: string, table: NftTable, items: readonly NftEntry[]): readonly PortTrace[] {
+  const [first] = items;
+  if (first === undefined) return [];
+  const {namespace, service, servicePortName} = first.name;
+  const own = items.find(({entry}) => entry.kind !== 'nodePort')?.entry.port ?? 0;
+  return [
+    {
+      ...{node, family: table.family === 'ip6' ? 'IPv6' : 'IPv4', service: {namespace, name: service}},
+      port: {name: servicePortName.split(':')[1] ?? '', protocol: first.protocol, port: own},
+      entries: items.map(({entry, path}) => entryTrace(entry, path)),
+    },
+  ];
+}
+
+/** `10.96.0.1 . tcp . 443 : goto service-…`, `tcp . 30080 : goto external-…`. */
+function mapEntries(table: NftTable, map: string): readonly NftEntry[] {
+  return [...(table.sets.get(map)?.elements.values() ?? [])].flatMap(({key, value}): readonly NftEntry[] => {
+    const chain = /^(?:goto|jump) (\S+)$/.exec(value ?? '')?.[1] ?? '';
+    const name = parseNftName(chain);
+    const parts = key.split(' . ');
+    const address = map === 'service-nodeports' ? null : (parts[0] ?? null);
+    const [protocol = '', port = ''] = parts.slice(-2);
+    if (name === null || !/^\d+$/.test(port)) return [];
+    const kind = address === null ? 'nodePort' : name.role === 'service' || name.role === 'local' ? 'clusterIP' : 'externalIP';
+    const step = {table: table.id, chain: map, line: 0, text: `${key} : ${value}`, to: chain};
+    return [{entry: {kind, address, port: Number(port)}, name, protocol: protocol.toUpperCase(), path: pathFrom(table, chain, [step])}];
+  });
+}
+
+/** `10.96.0.9 . tcp . 80 comment "shop/empty:http" : goto reject-chain`: a Service port without endpoints. */
+function refusedEntries(table: NftTable, map: string): readonly NftEntry[] {
+  return [...(table.sets.get(map)?.elements.values() ?? [])].flatMap(({key, value, comment}): readonly NftEntry[] => {
+    const [, namespace, service] = /^([^/ ]+)\/([^: ]+)/.exec(comment ?? '') ?? [];
+    const parts = key.split(' . ');
+    const [protocol = '', port = ''] = parts.slice(-2);
+    if (namespace === undefined || service === undefined || !/^\d+$/.test(port)) return [];
+    const address = parts.length === 3 ? (parts[0] ?? null) : null;
+    const rule = {table: table.id, chain: map, line: 0, text: `${key} : ${value}`};
+    const end = {verdict: value === 'drop' ? ('dropped' as const) : ('rejected' as const), rule};
+    const entry: Entry = {kind: address === null ? 'nodePort' : 'clusterIP', address, port: Number(port)};
+    const name = {base: comment ?? '', namespace, service, servicePortName: (comment ?? '').split(' ')[0] ?? ''};
+    return [{entry, name, protocol: protocol.toUpperCase(), path: {steps: [], picks: [], masquerade: false, end}}];
+  });
+}
+
+function chainsWithoutEntry(table: NftTable, reached: ReadonlySet<string>): readonly NftEntry[] {
+  return [...table.chains.values()].flatMap((chain): readonly NftEntry[] => {
+    const name = parseNftName(chain.name);
+    if (name === null || (name.role !== 'service' && name.role !== 'local') || reached.has(name.base)) return [];
+    const protocol = /\/(tcp|udp|sctp)(?:\/|$)/.exec(name.base)?.[1] ?? 'tcp';
+    return [{entry: unseenEntry, name, protocol: protocol.toUpperCase(), path: pathFrom(table, chain.name, [])}];
+  });
+}
+
+function pathFrom(table: NftTable, first: string, start: readonly TraceStep[]): ShownPath {
+  const steps = [...start];
+  let masquerade = false;
+  for (let name = first; ; ) {
+    const chain = table.chain(name);
+    if (chain === undefined) return {steps, picks: [], masquerade, end: notInText(`chain ${name}`)};
+    const rules = chain.rules();
+    const picks = picksOf(table, rules);
+    if (picks.length > 0) return {steps, picks, masquerade, end: null};
+    masquerade ||= rules.some(({body}) => /^(?:jump mark-for-masquerade|meta mark set )/.test(body));
+    const next = rules.findLast(({body}) => /^(?:goto|jump) (?:service|local)-/.test(body));
+    const drop = rules.find(({body}) => /(?:^|\s)(?:drop|reject)\b/.test(body));
+    if (next === undefined || steps.length > 8)
+      return {
+        steps,
+        picks: [],
+        masquerade,
+        end: drop === undefined ? notInText(`what chain ${name} leads to`) : {verdict: 'dropped', rule: drop},
+      };
+    name = /^(?:goto|jump) (\S+)/.exec(next.body)?.[1] ?? '';
+    steps.push({table: table.id, chain: next.chain, line: next.line, text: next.text, to: name});
+  }
+}
+
+/** The rule of a chain that picks an endpoint: a map of addresses, a map of chains, or the one endpoint. */
+function picksOf(table: NftTable, rules: readonly NftRule[]): readonly ShownPick[] {
+  const own = rules.find(({body}) => /\bdnat (?:ip6? )?to /.test(body));
+  return own === undefined ? chainPicks(table, rules) : addressPicks(own);
+}
+
+/** `dnat ip to numgen random mod 2 map { 0 : 10.244.1.4 . 8080, 1 : 10.244.1.5 . 8080 }`, `dnat to 10.244.1.4:8080`. */
+function addressPicks(rule: NftRule): readonly ShownPick[] {
+  const places = [...rule.body.matchAll(/\d+ : ([\da-f.:]+) \. (\d+)/g)].map(([, address = '', port]) =>
+    joinHostPort(address, Number(port)),
+  );
+  const single = /\bdnat (?:ip6? )?to (\S+:\d+)/.exec(rule.body)?.[1];
+  const all = places.length > 0 ? places : single === undefined ? [] : [single];
+  return all.map(hostPort => ({hostPort, share: 1 / all.length, pick: rule, rewrite: rule}));
+}
+
+/** `numgen random mod 2 vmap { 0 : goto endpoint-…, 1 : goto endpoint-… }`, `goto endpoint-…`. */
+function chainPicks(table: NftTable, rules: readonly NftRule[]): readonly ShownPick[] {
+  const rule = rules.find(({body}) => /^(?:numgen random mod \d+ vmap|goto endpoint-)/.test(body));
+  if (rule === undefined) return [];
+  const targets = [...rule.body.matchAll(/goto (endpoint-[^\s,}]+)/g)].map(([, target = '']) => target);
+  return targets.map(target => ({...endpointOf(table, target), share: 1 / targets.length, pick: rule}));
+}
+
+function endpointOf(table: NftTable, target: string): Pick<ShownPick, 'hostPort' | 'rewrite'> {
+  const rewrite =
+    table
+      .chain(target)
+      ?.rules()
+      .find(({body}) => / dnat /.test(` ${body}`)) ?? null;
+  const to = /dnat to (\S+)/.exec(rewrite?.body ?? '')?.[1];
+  const [, address, port] = /__(.+)\/(\d+)$/.exec(target) ?? [];
+  return {hostPort: to ?? (address === undefined ? target : `${address}:${port}`), rewrite};
+}

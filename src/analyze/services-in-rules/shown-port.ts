@@ -1,0 +1,46 @@
+import type {Entry} from '../../model/entry.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {EndpointTrace, EntryTrace, TraceStep} from '../../model/service-trace.ts';
+import {sourceNames} from '../outcomes/sources.ts';
+
+/** The way from one entry to the endpoints, as the rules show it. */
+export interface ShownPath {
+  readonly steps: readonly TraceStep[];
+  readonly picks: readonly ShownPick[];
+  readonly masquerade: boolean;
+  /** Why packets may not come to an endpoint. */
+  readonly end: EntryTrace['end'];
+}
+
+/** An endpoint with its part of the packets. */
+export interface ShownPick {
+  readonly hostPort: string;
+  readonly share: number;
+  readonly pick: RuleText;
+  /** Null where the chain of the endpoint is not in the text. */
+  readonly rewrite: RuleText | null;
+}
+
+export function entryTrace(entry: Entry, {steps, picks, masquerade, end}: ShownPath): EntryTrace {
+  return {
+    ...{entry, from: entry.kind === 'clusterIP' ? sourceNames.pod : sourceNames.outside, mark: 'shown', steps, end},
+    endpoints: picks.map(
+      ({hostPort, share, pick, rewrite}): EndpointTrace => ({
+        ...{hostPort, share, pick, rewrite, masquerade, mark: 'shown'},
+        ...{expectedShare: null, pod: null, nodeName: null, state: null},
+      }),
+    ),
+  };
+}
+
+export function stepOf({table, chain, line, text}: RuleText, to: string): TraceStep {
+  return {table, chain, line, text, to};
+}
+
+/** An entry of which the text shows nothing: only the chain that it leads to is there. */
+export const unseenEntry: Entry = {kind: 'clusterIP', address: null, port: 0};
+
+/** Something that the path leads to and the text does not show. */
+export function notInText(what: string): EntryTrace['end'] {
+  return {verdict: 'undecided', rule: null, reason: `${what} is not in this text`};
+}

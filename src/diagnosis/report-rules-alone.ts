@@ -1,0 +1,52 @@
+import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
+import type {Report} from '../model/report.ts';
+import type {PortTrace} from '../model/service-trace.ts';
+import type {Snapshot} from '../model/snapshot.ts';
+import {countTraces} from './count-traces.ts';
+import type {DiagnoseOptions} from './diagnosis-options.ts';
+import {Diagnosis} from './diagnosis.ts';
+
+/** Whether a snapshot is nothing but rules, as a file with pasted text is. */
+export function isRulesAlone({api}: Snapshot): boolean {
+  return api.services === null && api.endpointSlices === null && api.endpoints === null && api.nodes === null;
+}
+
+/** What rules without API objects tell of the Services that are asked for: their way through the rules, and what is wrong with the rules themselves. */
+export function reportRulesAlone(
+  snapshot: Snapshot,
+  options: DiagnoseOptions,
+  select: (traces: readonly PortTrace[]) => readonly PortTrace[],
+): Report {
+  const diagnosis = new Diagnosis(snapshot.api, options);
+  for (const node of snapshot.nodes) diagnosis.add(node);
+  const report = diagnosis.report([]);
+  const traces = snapshot.nodes.flatMap(node => countTraces(select(servicesInRules(node)), node));
+  const chains = new Set(traces.flatMap(chainsOf));
+  const findings = report.findings.filter(
+    ({name, actual}) => ofRulesAlone.has(name) && (actual ?? []).some(({chain}) => chains.has(chain)),
+  );
+  const count = (severity: string): number => findings.filter(finding => finding.severity === severity).length;
+  const names = new Set(traces.map(({service}) => `${service.namespace}/${service.name}`));
+  return {
+    ...report,
+    ...{basis: 'rules', traces, findings},
+    services: [...new Map(traces.map(({service}) => [`${service.namespace}/${service.name}`, service])).values()],
+    summary: {
+      ...report.summary,
+      verdict: count('error') > 0 ? 'findings' : 'incomplete',
+      ...{errors: count('error'), warnings: count('warning'), infos: count('info')},
+      ...{services: names.size, servicePorts: traces.length},
+    },
+    nodes: report.nodes.map(node => ({...node, reason: 'from rules alone: nothing to compare with'})),
+  };
+}
+
+/** Findings that need no API object, whatever else the text holds. */
+const ofRulesAlone: ReadonlySet<string> = new Set(['unexpected-rule', 'broken-jump', 'uneven-balance', 'orphan-chain']);
+
+function chainsOf({entries}: PortTrace): readonly string[] {
+  return entries.flatMap(({steps, endpoints}) => [
+    ...steps.flatMap(({chain, to}) => [chain, to]),
+    ...endpoints.flatMap(({pick, rewrite}) => [pick?.chain ?? '', rewrite?.chain ?? '']),
+  ]);
+}

@@ -1,0 +1,43 @@
+import {entryText} from '../../model/entry.ts';
+import type {Report} from '../../model/report.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
+import {plural} from '../../model/text/plural.ts';
+import {escapeText} from '../escape.ts';
+import type {Renderer} from '../renderer.ts';
+import {styleOf} from '../style.ts';
+import {portName} from '../trace-words.ts';
+import {verdictLine} from '../verdict-line.ts';
+import {plainTable} from './plain-table.ts';
+
+/** The Services that rules serve, one line a port. */
+export const serviceList: Renderer = (report, options) => {
+  const style = styleOf(options.color);
+  if (report.traces.length === 0) return [verdictLine(report, style), 'These rules hold no Service of kube-proxy.'].join('\n\n');
+  return [
+    verdictLine(report, style),
+    table(report),
+    `${plural(report.summary.services, 'Service')}; svc-trace trace NAME --from FILE draws one`,
+  ].join('\n\n');
+};
+
+function table({traces}: Report): string {
+  const rows = traces.map(trace => [nameOf(trace), trace.port.protocol, entriesOf(trace), endpointsOf(trace)]);
+  return plainTable(['SERVICE', 'PROTOCOL', 'ENTRIES', 'ENDPOINTS'], rows);
+}
+
+function nameOf(trace: PortTrace): string {
+  return `${escapeText(portName(trace))}${trace.family === 'IPv6' ? ' (IPv6)' : ''}`;
+}
+
+function entriesOf({entries}: PortTrace): string {
+  return entries.map(({entry}) => escapeText(entryText(entry))).join(', ');
+}
+
+function endpointsOf({entries}: PortTrace): string {
+  const endpoints = new Set(entries.flatMap(entry => entry.endpoints.map(({hostPort}) => hostPort)));
+  if (endpoints.size > 0) return String(endpoints.size);
+  const [end] = entries.flatMap(entry => entry.end ?? []);
+  if (end?.verdict === 'rejected') return 'none: refused';
+  if (end?.verdict === 'dropped') return 'none: dropped';
+  return end === undefined ? '0' : 'not in this text';
+}

@@ -1,0 +1,85 @@
+import {Errors} from '@oclif/core';
+import {chainName, servicePortHash} from '../../expect/iptables/chain-names.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
+import {escapeText} from '../../render/escape.ts';
+import {closest} from './closest.ts';
+import {parseServiceName, type WantedService} from './select-services.ts';
+
+export interface RulesSelection {
+  /** `name`, `svc/name` or `namespace/name`; also an address or the name of a chain, where rules tell no more. */
+  readonly names: readonly string[];
+  readonly namespace: string | undefined;
+  readonly allNamespaces: boolean;
+}
+
+/** Of the Services that rules serve, those that are asked for. Throws a CLIError (exit 2) for a name that the rules do not hold. */
+export function selectInRules(traces: readonly PortTrace[], selection: RulesSelection): readonly PortTrace[] {
+  const {names, namespace, allNamespaces} = selection;
+  if (names.length === 0) return traces.filter(({service}) => namespace === undefined || allNamespaces || service.namespace === namespace);
+  return names.flatMap(text => {
+    const found = tracesNamed(text, traces, selection);
+    if (found.length === 0) throw notInRules(text, traces);
+    return found;
+  });
+}
+
+function tracesNamed(text: string, traces: readonly PortTrace[], {namespace, allNamespaces}: RulesSelection): readonly PortTrace[] {
+  const direct = traces.filter(trace => isPlace(trace, text));
+  if (direct.length > 0) return direct;
+  const wanted = parseServiceName(text, {names: [], namespace, allNamespaces, selector: undefined});
+  const named = traces.filter(
+    ({service}) => service.name === wanted.name && (wanted.namespace === undefined || service.namespace === wanted.namespace),
+  );
+  return named.length > 0 ? named : unnamedTraces(wanted, traces);
+}
+
+/** An address of the Service, with or without its port, or one of its chains. */
+function isPlace({service, entries}: PortTrace, text: string): boolean {
+  if (service.namespace === 'unnamed' && service.name === text) return true;
+  return entries.some(
+    ({entry, steps}) => entry.address === text || `${entry.address}:${entry.port}` === text || steps.some(({to}) => to === text),
+  );
+}
+
+/** The name of a chain is a hash of the Service port: where no comment names it, the name that is asked for may fit. */
+function unnamedTraces({namespace = 'default', name}: WantedService, traces: readonly PortTrace[]): readonly PortTrace[] {
+  return traces.flatMap(trace => {
+    if (trace.service.namespace !== 'unnamed') return [];
+    const portName = usualPortNames.find(port => {
+      const servicePortName = `${namespace}/${name}${port === '' ? '' : `:${port}`}`;
+      const hashes = [servicePortName, `${namespace}/${name}:${port}`].map(text => servicePortHash(text, trace.port.protocol));
+      return hashes.some(hash => ['SVC', 'SVL', 'XLB'].some(role => chainName(role as 'SVC', hash) === trace.service.name));
+    });
+    return portName === undefined ? [] : [{...trace, service: {namespace, name}, port: {...trace.port, name: portName}}];
+  });
+}
+
+const usualPortNames = [
+  '',
+  'http',
+  'https',
+  'web',
+  'tcp',
+  'api',
+  'grpc',
+  'metrics',
+  'dns',
+  'dns-tcp',
+  'http-web',
+  'port',
+  'main',
+  'server',
+];
+
+function notInRules(text: string, traces: readonly PortTrace[]): Error {
+  const all = [...new Set(traces.map(({service}) => namespacedName(service)))];
+  const near = closest(text.includes('/') ? text : `default/${text}`, all);
+  const hint =
+    near.length > 0
+      ? `; did you mean ${near.join(' or ')}?`
+      : all.length === 0
+        ? ''
+        : `; they serve ${all.slice(0, 6).join(', ')}${all.length > 6 ? `, and ${all.length - 6} more: svc-trace trace --from FILE lists them` : ''}`;
+  return new Errors.CLIError(escapeText(`Service "${text}" is not in these rules${hint}`), {exit: 2});
+}

@@ -1,0 +1,111 @@
+/** The smallest text for each way in which pasted rules were once read wrongly. */
+import {describe, expect, test} from 'vitest';
+import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
+import {answerText, askText, type Question} from './ask.ts';
+
+const head = 'target     prot opt source               destination';
+const web: Question = {source: '10.244.11.4', destination: '10.96.0.1', port: '80'};
+
+const nat = [
+  '*nat',
+  ':PREROUTING ACCEPT [0:0]',
+  ':OUTPUT ACCEPT [0:0]',
+  ':POSTROUTING ACCEPT [0:0]',
+  ':KUBE-SERVICES - [0:0]',
+  '-A PREROUTING -j KUBE-SERVICES',
+  '-A KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.244.1.5:8080',
+  'COMMIT',
+  '',
+].join('\n');
+
+const filter = ['*filter', ':INPUT ACCEPT [0:0]', ':FORWARD ACCEPT [0:0]', ':OUTPUT ACCEPT [0:0]', 'COMMIT', ''].join('\n');
+
+async function answer(text: string, question: Question = web): Promise<string> {
+  return (await askText(text, [question])).map(answerText).join();
+}
+
+const tablesOf = (text: string) =>
+  parseDumps(text).flatMap(({tables}) =>
+    [...tables.values()].flatMap(table => [...table.chains.values()].map(({name}) => `${table.name}/${name}`)),
+  );
+
+describe('what a text does not show is undetermined', () => {
+  test('both tables decide', async () => {
+    expect(await answer(nat + filter)).toBe('100.0% accept 10.244.1.5:8080');
+  });
+
+  test.each([
+    ['table nat', filter],
+    ['table filter', nat],
+    ['rules that stand for dots', `${nat.replace('-A KUBE-SERVICES', '...\n-A KUBE-SERVICES')}${filter}`],
+    ['what grep left out', `$ iptables-save | grep KUBE\n${nat}${filter}`],
+    ['a chain that a rule jumps to', `${nat.replace('-j DNAT --to-destination 10.244.1.5:8080', '-j KUBE-SVC-AAAAAAAAAAAAAAAA')}${filter}`],
+  ])('without %s', async (_, text) => {
+    expect(await answer(text)).toBe('100.0% undecided');
+  });
+});
+
+describe('a listing keeps', () => {
+  test('every base chain, whatever comes after it', async () => {
+    const listing = [
+      ...['Chain INPUT (policy ACCEPT)', head, 'ACCEPT     all  --  0.0.0.0/0            0.0.0.0/0', ''],
+      ...['Chain FORWARD (policy DROP)', head, ''],
+      ...['Chain OUTPUT (policy ACCEPT)', head, ''],
+    ].join('\n');
+    expect(tablesOf(listing)).toEqual(['filter/INPUT', 'filter/FORWARD', 'filter/OUTPUT']);
+    expect(await answer(`${nat}${listing}`)).toBe('100.0% drop 10.244.1.5:8080');
+  });
+
+  test('rules whose destination is anywhere, or a host name, or has the name of a port', async () => {
+    const listing = (destination: string, port: string) =>
+      [
+        ...['Chain INPUT (policy ACCEPT)', head, '', 'Chain FORWARD (policy ACCEPT)', head],
+        ...[`KUBE-FORWARD  all  --  anywhere             anywhere`, '', 'Chain OUTPUT (policy ACCEPT)', head, ''],
+        ...['Chain KUBE-FORWARD (1 references)', head, `DROP       tcp  --  anywhere             ${destination}  tcp dpt:${port}`, ''],
+      ].join('\n');
+    expect(await answer(nat + listing('anywhere', 'http-alt'))).toBe('100.0% drop 10.244.1.5:8080');
+    expect(await answer(nat + listing('anywhere', 'https'))).toBe('100.0% accept 10.244.1.5:8080');
+    expect(await answer(nat + listing('web-0.shop.svc', 'http-alt'))).toBe('100.0% undecided');
+    expect(await answer(nat + listing('anywhere', 'kitchen'))).toBe('100.0% undecided');
+  });
+});
+
+describe('a text', () => {
+  test('of several commands is one excerpt', () => {
+    const text = [
+      '$ iptables -t nat -S KUBE-SVC-AAAAAAAAAAAAAAAA',
+      ...['-N KUBE-SVC-AAAAAAAAAAAAAAAA', '-A KUBE-SVC-AAAAAAAAAAAAAAAA -j KUBE-SEP-BBBBBBBBBBBBBBBB'],
+      'root@node:~# iptables -t nat -S KUBE-SEP-BBBBBBBBBBBBBBBB',
+      ...['-N KUBE-SEP-BBBBBBBBBBBBBBBB', '-A KUBE-SEP-BBBBBBBBBBBBBBBB -p tcp -m tcp -j DNAT --to-destination 10.244.1.5:8080', ''],
+    ].join('\n');
+    expect(tablesOf(text)).toEqual(['nat/KUBE-SVC-AAAAAAAAAAAAAAAA', 'nat/KUBE-SEP-BBBBBBBBBBBBBBBB']);
+    expect(parseDumps(text)).toHaveLength(1);
+  });
+
+  test('opens a table by an asterisk and its name alone', () => {
+    expect(tablesOf(`* this is what I see\n*and this*\n${nat}`)).toContain('nat/KUBE-SERVICES');
+    expect(parseDumps(`* this is what I see\n${nat}`)[0]?.strays).toEqual([{line: 1, text: '* this is what I see'}]);
+  });
+
+  test('without tables has REJECT rules in table filter', () => {
+    const rules = ['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES'].map(
+      chain => `-A ${chain} -d 10.96.0.9/32 -p tcp -m comment --comment "shop/empty:http has no endpoints" -m tcp --dport 80 -j REJECT`,
+    );
+    expect(tablesOf(`${rules.join('\n')}\n-A KUBE-SERVICES -d 10.96.0.1/32 -j KUBE-SVC-AAAAAAAAAAAAAAAA\n`).toSorted()).toEqual([
+      'filter/KUBE-EXTERNAL-SERVICES',
+      'filter/KUBE-SERVICES',
+      'nat/KUBE-SERVICES',
+    ]);
+  });
+
+  test('is of IPv6 where its addresses are, also without a prefix', async () => {
+    const six = (nat + filter).replace('10.96.0.1/32', 'fd00:10::41').replace('10.244.1.5:8080', '[fd00:244::5]:8080');
+    expect(parseDumps(six)[0]?.family).toBe('IPv6');
+    expect(await answer(six, {source: 'fd00:244::9', destination: 'fd00:10::41', port: '80'})).toBe('100.0% accept [fd00:244::5]:8080');
+  });
+
+  test('keeps the second half of a rule that is broken inside its comment', () => {
+    const text = '-A KUBE-SERVICES -d 10.96.0.1/32 -m comment --comment "shop/web:http\ncluster IP" -j KUBE-SVC-AAAAAAAAAAAAAAAA\n';
+    expect(parseDumps(text)[0]?.chain('nat', 'KUBE-SERVICES')?.text()).toContain('"shop/web:http cluster IP" -j KUBE-SVC-AAAAAAAAAAAAAAAA');
+  });
+});
