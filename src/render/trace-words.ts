@@ -1,4 +1,5 @@
 import {namespacedName} from '../model/text/namespaced-name.ts';
+import {dumpLine} from './dump-line.ts';
 import {plural} from '../model/text/plural.ts';
 import type {CountedRule, EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
 
@@ -42,8 +43,12 @@ export function packetsText({packets}: Pick<CountedRule, 'packets'>): string {
 export function ofFirstNode(group: readonly PortTrace[]): string {
   const [first] = group;
   if (first === undefined || group.length < 2) return '';
-  const isCounted = first.entries.some(({steps, endpoints, end}) =>
-    [...steps, ...endpoints.flatMap(({pick, rewrite}) => [pick, rewrite]), end?.rule].some(rule => rule?.packets !== undefined),
-  );
-  return `line numbers${isCounted ? ' and counters' : ''} of ${first.node}`;
+  const rules = first.entries
+    .flatMap(({steps, endpoints, end}) => [...steps, ...endpoints.flatMap(({pick, rewrite}) => [pick, rewrite]), end?.rule])
+    .filter(rule => rule !== null && rule !== undefined);
+  const shown = [
+    ...(rules.some(rule => dumpLine(rule) > 0) ? ['line numbers'] : []),
+    ...(rules.some(({packets}) => packets !== undefined) ? ['counters'] : []),
+  ];
+  return shown.length === 0 ? '' : `${shown.join(' and ')} of ${first.node}`;
 }

@@ -1,6 +1,7 @@
 import {entryText} from '../../model/entry.ts';
 import {type EndpointTrace, type EntryTrace, isFaulty, type Mark} from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';
+import {dumpLine} from '../dump-line.ts';
 import {chooseEndpoints, shareOf} from './group-traces.ts';
 import {endText, packetsText, percent, shouldBe} from '../trace-words.ts';
 import {pushTo} from '../../model/lists.ts';
@@ -83,7 +84,7 @@ function entryOf(trace: EntryTrace): PathEntry {
   return {
     lines: [escapeText(entryText(entry)), `from ${escapeText(from)}`, ...(isFault ? [fault] : [])],
     isFault,
-    steps: steps.map(step => ({to: escapeText(step.to), line: step.line, packets: packetsText(step)})),
+    steps: steps.map(step => ({to: escapeText(step.to), line: dumpLine(step), packets: packetsText(step)})),
   };
 }
 
@@ -120,7 +121,7 @@ function endpointLeaf(endpoint: EndpointTrace, pick: string | undefined, isSaidB
     label: [percent(share), packetsText(endpoint.pick ?? {}), masquerade && !isSaidBefore ? 'masqueraded' : '']
       .filter(part => part !== '')
       .join(', '),
-    chain: isOwnChain ? {name: escapeText(rewrite.chain), line: rewrite.line, packets: packetsText(rewrite)} : null,
+    chain: isOwnChain ? {name: escapeText(rewrite.chain), line: dumpLine(rewrite), packets: packetsText(rewrite)} : null,
   };
 }
 
@@ -129,7 +130,7 @@ const signs = {ok: '✓ ', shown: '', missing: '✗ ', stale: '✗ ', wrong: '�
 function endLeaves({end, mark}: EntryTrace): readonly Leaf[] {
   if (end === null || (end.verdict === 'passed' && !isFaulty(mark))) return [];
   const {rule} = end;
-  const line = rule !== null && rule.line > 0 ? ` line ${rule.line}` : '';
+  const line = rule !== null && dumpLine(rule) > 0 ? ` line ${rule.line}` : '';
   const packets = rule === null ? '' : packetsText(rule);
   const where = rule === null ? [] : [escapeText(`${rule.table}/${rule.chain}${line}${packets === '' ? '' : `, ${packets}`}`)];
   const sign = isFaulty(mark) || end.verdict === 'undecided' ? signs[mark] : '○ ';

@@ -6,6 +6,7 @@ import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 import type {Finding} from '../../model/finding.ts';
+import {dumpLine} from '../dump-line.ts';
 import {bySeverity, type Style} from '../style.ts';
 import {wrap} from '../wrap.ts';
 
@@ -102,7 +103,8 @@ function proseWidth(width: number): number {
 }
 
 /** On many nodes, line numbers are those of the first. */
-function lineText({line}: RuleText, node: string): string {
+function lineText(rule: RuleText, node: string): string {
+  const line = dumpLine(rule);
   return line > 0 ? `${node}line ${line}: ` : '';
 }
 

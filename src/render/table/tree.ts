@@ -7,6 +7,7 @@ import {nodeList} from '../node-list.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/group-traces.ts';
 import type {Report} from '../../model/report.ts';
 import type {Renderer} from '../renderer.ts';
+import {dumpLine} from '../dump-line.ts';
 import {type Style, styleOf} from '../style.ts';
 import {endText, ofFirstNode, packetsText, percent, portName, portNumber, shouldBe} from '../trace-words.ts';
 import {verdictLine} from '../verdict-line.ts';
@@ -155,5 +156,6 @@ function sign(mark: Mark, style: Style): string {
 /** The line, with its counters under -v. */
 function lineOf(rule: CountedRule, {style, all}: TreeOptions): string {
   const packets = all ? packetsText(rule) : '';
-  return rule.line > 0 ? style.dim(`:${rule.line}${packets === '' ? '' : ` (${packets})`}`) : '';
+  const line = dumpLine(rule);
+  return style.dim(`${line > 0 ? `:${line}` : ''}${packets === '' ? '' : ` (${packets})`}`);
 }
