@@ -1,4 +1,4 @@
-import {assertBroken, assertClean, assertDiff, assertPacket, assertTrace} from './right-report.ts';
+import {assertBroken, assertClean, assertDiff, assertPacket, assertPreview, assertTrace} from './right-report.ts';
 import type {WrittenBundles} from './written-bundles.ts';
 
 /** A command on the bundles of one cluster, and the test that it came to what it should: a figure for a wrong answer means nothing. */
@@ -39,6 +39,11 @@ export const benchedCommands: readonly BenchedCommand[] = [
       ...['--destination', clusterIP, '--port', String(port), ...json],
     ],
     assert: (result, {target}) => assertPacket(result, target),
+  },
+  {
+    name: 'preview -A',
+    args: bundles => ['preview', '-A', '--proxy-mode', 'nftables', ...only(bundles), '--from', bundles.before, ...json],
+    assert: (result, {nodes}) => assertPreview(result, nodes.length),
   },
   {
     name: 'diff',

@@ -52,6 +52,22 @@ export function assertClean(outcome: Outcome, nodes: number): void {
   ]);
 }
 
+/** Throws unless a move to nftables mode changes nothing but node ports on loopback addresses. */
+export function assertPreview({exitCode, stdout}: Outcome, nodes: number): void {
+  const {summary, changes} = JSON.parse(stdout) as {
+    summary: {nodesChecked: number};
+    changes: readonly {docs: string; effect: string; node?: string}[];
+  };
+  const unexpected = changes.filter(
+    ({node, effect, docs}) => node !== undefined && effect === 'lost' && !docs.endsWith('#localhost-node-ports'),
+  );
+  assertNothing('preview does not foretell the move to nftables mode', [
+    exitCode !== 0 && exitCode !== 1 && `exit code ${exitCode}`,
+    summary.nodesChecked !== nodes && `${summary.nodesChecked} of ${nodes} nodes were checked`,
+    unexpected.length > 0 && `${unexpected.length} changes, such as ${JSON.stringify(unexpected.slice(0, 2))}`,
+  ]);
+}
+
 /** Throws unless each endpoint whose rule was taken away is an error, and nothing else is. */
 export function assertBroken(outcome: Outcome, {broken, nodes}: Pick<WrittenBundles, 'broken' | 'nodes'>): void {
   const report = reportOf<Report>(outcome, 1);

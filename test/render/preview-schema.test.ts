@@ -1,0 +1,38 @@
+import {readFileSync} from 'node:fs';
+import {join} from 'node:path';
+import {Ajv2020} from 'ajv/dist/2020.js';
+import {expect, test} from 'vitest';
+import {preview} from '../../src/preview/preview.ts';
+import {previewRenderers} from '../../src/render/preview/index.ts';
+import {snapshotOf} from '../fixtures.ts';
+
+const validate = new Ajv2020({allErrors: true}).compile(
+  JSON.parse(readFileSync(join(import.meta.dirname, '../../docs/preview.schema.json'), 'utf8')),
+);
+
+test.each([
+  ['healthy/1.36-iptables', 'nftables'],
+  ['ipvs/1.36', 'iptables'],
+  ['nftables/1.36', 'iptables'],
+  ['healthy/1.28-iptables', 'nftables'],
+  ['nftables/1.36', 'nftables'],
+])('the preview of %s in %s mode is what the schema says', async (capture, mode) => {
+  const snapshot = await snapshotOf(capture);
+  const plan = {overrides: {mode}, configFile: null};
+  const report = preview({
+    snapshot,
+    nodes: snapshot.nodes,
+    plan,
+    apiAfter: snapshot.api,
+    selects: () => true,
+    services: 34,
+    expectedOnly: false,
+    notes: [],
+  });
+  validate(JSON.parse(previewRenderers.json(report)));
+  expect(validate.errors).toBeNull();
+});
+
+test('a change without its packet is not what the schema says', () => {
+  expect(validate({schemaVersion: 1, changes: [{node: 'node-a', effect: 'lost'}]})).toBe(false);
+});
