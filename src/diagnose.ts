@@ -2,6 +2,7 @@ import type {DiagnoseOptions} from './diagnosis/diagnosis-options.ts';
 import {Diagnosis} from './diagnosis/diagnosis.ts';
 import type {Report} from './model/report.ts';
 import type {Snapshot} from './model/snapshot.ts';
+import type {NodeReading} from './model/state-history.ts';
 
 export type {DiagnoseOptions} from './diagnosis/diagnosis-options.ts';
 
@@ -11,8 +12,13 @@ export function diagnose(snapshot: Snapshot, options: DiagnoseOptions): Report {
   const wantsNode = options.nodes ?? (() => true);
   for (const name of missingNodes(snapshot).filter(wantsNode)) diagnosis.addUnread({name, ...notInBundle});
   for (const node of snapshot.unread ?? []) if (wantsNode(node.name)) diagnosis.addUnread(node);
-  for (const node of snapshot.nodes) if (wantsNode(node.name)) diagnosis.add(node);
+  for (const node of snapshot.nodes) if (wantsNode(node.name)) diagnosis.add(node, readingOf(node.name, snapshot));
   return diagnosis.report(snapshot.problems);
+}
+
+function readingOf(name: string, {history}: Snapshot): NodeReading | undefined {
+  const time = history?.nodes[name];
+  return history === undefined || time === undefined ? undefined : {...time, history};
 }
 
 /** Nodes of the API that the snapshot has no dump of. In a bundle that holds no node at all, none is expected. */

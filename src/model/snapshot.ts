@@ -1,3 +1,4 @@
+import type {RecordedHistory} from './state-history.ts';
 import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, PodObject, ServiceObject} from './api-objects.ts';
 
 /** All that was collected: API objects and raw node dumps. Everything after it is a pure function of it. */
@@ -15,6 +16,8 @@ export interface Snapshot {
   readonly chosenNodes?: boolean;
   /** When it was taken (RFC 3339), where that is known. */
   readonly takenAt?: string;
+  /** The states of the Services while the nodes were read, where they were followed. */
+  readonly history?: RecordedHistory;
 }
 
 /** Null means "not seen", which is not the same as an empty list. */

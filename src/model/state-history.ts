@@ -30,6 +30,11 @@ export interface ReadTime {
   readonly to: number;
 }
 
+/** What a bundle holds of it: also when each node was read. */
+export interface RecordedHistory extends StateHistory {
+  readonly nodes: Readonly<Record<string, ReadTime>>;
+}
+
 /** What a node is analyzed by, beside the API objects as they are. */
 export interface NodeReading extends ReadTime {
   readonly history: StateHistory;

@@ -52,7 +52,14 @@ export async function recheck(input: RecheckInput): Promise<readonly Finding[]> 
     const findings = doubts.map(({finding}) => finding);
     if (rounds === maxRounds) return doubts.flatMap(({finding, isUnknown}) => (isUnknown ? [finding] : []));
     const settledAt = Math.max(...doubts.map(doubt => doubt.settledAt));
-    await wait(Math.min(Math.max(settledAt - clock.now(), minPause), minPause * 4 ** rounds, gracePeriodMs), input);
+    await wait(
+      Math.min(
+        Math.max(settledAt - clock.now(), minPause),
+        minPause * (doubts.some(({isMoving}) => isMoving) ? 2 : 4) ** rounds,
+        gracePeriodMs,
+      ),
+      input,
+    );
     for (const name of namesOf(findings)) reads.set(name, (reads.get(name) ?? 0) + 1);
     await input.readNodes(namesOf(findings));
   }
@@ -67,6 +74,8 @@ interface Doubt {
   readonly settledAt: number;
   /** Not all of them are known now. */
   readonly isUnknown: boolean;
+  /** It changes now: soon the node will have a state that is known. */
+  readonly isMoving: boolean;
 }
 
 interface DoubtInput {
@@ -81,10 +90,10 @@ function doubtOf(finding: NodeFinding, {input: {history, nodeReadAt}, gracePerio
   const start = (nodeReadAt.get(finding.node) ?? 0) - gracePeriodMs;
   const services = finding.service === undefined ? history.partlyKnown : [keyOf(finding)];
   const knownSince = Math.max(0, ...services.map(service => history.knownSince(service)));
-  if (knownSince > start) return {settledAt: knownSince + gracePeriodMs, isUnknown: true};
-  // A dump can show one table before kube-proxy's change and another one after it.
   const isMoving = services.some(service => history.hasChanged(service, start));
-  return isMoving && reads === 0 ? {settledAt: 0, isUnknown: false} : null;
+  if (knownSince > start) return {settledAt: knownSince + gracePeriodMs, isUnknown: true, isMoving};
+  // A dump can show one table before kube-proxy's change and another one after it.
+  return isMoving && reads === 0 ? {settledAt: 0, isUnknown: false, isMoving} : null;
 }
 
 type NodeFinding = Finding & Required<Pick<Finding, 'node'>>;

@@ -1,6 +1,6 @@
-import {Diagnosis} from '../../src/diagnosis/diagnosis.ts';
+import {diagnose as diagnoseSnapshot} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
-import type {NodeDump} from '../../src/model/snapshot.ts';
+import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import type {NodeLag} from '../../src/model/state-history.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
 import {Churn} from './churn.ts';
@@ -30,12 +30,12 @@ export function checkUnderChurn(seed: number, maxDelay: number): ChurnCheck {
     'iptables-save': dumps[0]?.read('iptables-save')?.toString() ?? '',
     'ip6tables-save': dumps[1]?.read('ip6tables-save')?.toString() ?? '',
   };
-  const {lag, findings} = diagnose(churn, texts, readAt);
+  const {lag, findings} = diagnose(snapshotOf(churn, texts, readAt));
   const removed = entryOf(texts['iptables-save'], random);
   const without = removed === null ? null : {...texts, 'iptables-save': texts['iptables-save'].replace(`${removed}\n`, '')};
   return {
     ...{findings, lag, late: Math.max(...Object.values(delays)) / 1000},
-    broken: removed === null || without === null ? null : {removed, findings: diagnose(churn, without, readAt).findings},
+    broken: removed === null || without === null ? null : {removed, findings: diagnose(snapshotOf(churn, without, readAt)).findings},
   };
 }
 
@@ -46,13 +46,30 @@ const files = {
 };
 const node: NodeDump = nodeDump('node-a', files);
 
-function diagnose(churn: Churn, texts: Readonly<Record<string, string>>, readAt: number) {
+/** What a capture of the node would hold. */
+function snapshotOf(churn: Churn, texts: Readonly<Record<string, string>>, readAt: number): Snapshot {
   // The API as it is when the dump is evaluated, half a second after it was read.
   const now = readAt + 800;
-  const diagnosis = new Diagnosis(churn.stateAt({services: now, slices: now}), {toolVersion: '0.0.0', nodesOnly: true});
-  const history = {since: 10_000, changes: churn.changes({from: 10_000, to: now})};
-  diagnosis.add(nodeDump('node-a', {...files, ...texts}), {from: readAt, to: readAt + 300, history});
-  const report = diagnosis.report([]);
+  const changes = churn.changes({from: 10_000, to: now});
+  return {
+    ...{origin: 'churn', api: churn.stateAt({services: now, slices: now}), problems: []},
+    nodes: [nodeDump('node-a', {...files, ...texts})],
+    history: {since: 10_000, changes, nodes: {'node-a': {from: readAt, to: readAt + 300}}},
+  };
+}
+
+/** A snapshot under churn, and the findings of it. */
+export function snapshotUnderChurn(seed: number): Snapshot {
+  const random = seededRandom(seed);
+  const churn = new Churn(random, {seconds: 60, services: 6});
+  const api = churn.stateAt({services: 37_000, slices: 35_000});
+  const dump = withRules({origin: '', api, problems: [], nodes: [node]}, random).nodes[0];
+  const textOf = (file: string) => dump?.read(file)?.toString() ?? '';
+  return snapshotOf(churn, {'iptables-save': textOf('iptables-save'), 'ip6tables-save': textOf('ip6tables-save')}, 40_000);
+}
+
+function diagnose(snapshot: Snapshot) {
+  const report = diagnoseSnapshot(snapshot, {toolVersion: '0.0.0', nodesOnly: true, nodes: name => name === 'node-a'});
   return {lag: report.nodes[0]?.lag, findings: report.findings.filter(({severity}) => severity !== 'info')};
 }
 

@@ -6,6 +6,7 @@ import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, podShape,
 import {splitText} from '../../parse/pasted/split-text.ts';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 import {archiveFiles, type BundleFiles, directoryFiles, isDirectory} from './bundle-files.ts';
+import {historyFile, readHistory} from './history-file.ts';
 import type {Shape} from '../objects/object-shape.ts';
 import {acrossGaps} from '../objects/gaps.ts';
 import {type ApiList, readApiList} from '../objects/read-api-list.ts';
@@ -75,12 +76,15 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     );
   }
   const {takenAt} = record;
+  const {history, problems: ofHistory} = readHistory(files.read(historyFile));
+  append(problems, ofHistory);
   const unread = record.unread.filter(({name}) => !nodes.some(node => node.name === name && node.files.some(isRuleDump)));
   return {
     ...{origin, api, problems: [...record.problems, ...problems]},
     nodes: nodes.filter(({name}) => !unread.some(node => node.name === name)),
     ...(unread.length === 0 ? {} : {unread}),
     ...(takenAt === undefined ? {} : {takenAt}),
+    ...(history === undefined ? {} : {history}),
     ...(record.chosenNodes ? {chosenNodes: true as const} : {}),
   };
 }

@@ -1,6 +1,8 @@
 import {append} from '../../model/lists.ts';
 import type {ApiObjects, NodeDump, Problem} from '../../model/snapshot.ts';
 import {apiFiles, apiListText} from '../objects/api-list-text.ts';
+import type {RecordedHistory} from '../../model/state-history.ts';
+import {historyFile, historyText} from './history-file.ts';
 import type {BundleTarget} from './bundle-target.ts';
 import {openTarget, UnwritableTarget} from './open-target.ts';
 import type {NodeRecord, SnapshotRecord} from './snapshot-record.ts';
@@ -17,6 +19,8 @@ export interface BundleContent {
   readonly chosenNodes?: boolean;
   /** Those of the API; those of nodes come with them. */
   readonly problems: readonly Problem[];
+  /** The states that Services had until now, asked for when all nodes are there; null where none changed. */
+  readonly history?: () => RecordedHistory | null;
 }
 
 /** A node, and how it was read. */
@@ -56,6 +60,8 @@ async function writeAll(target: BundleTarget, path: string, content: BundleConte
     else problems.push({message: refusal});
     if (refusal === null) nodes.set(node.name, recordOf(node));
   }
+  const history = content.history?.() ?? null;
+  if (history !== null) await write(historyFile, historyText(history));
   const record: SnapshotRecord = {...content.record, ...scopeOf(content), nodes: sorted(nodes), problems};
   await write('snapshot.json', Buffer.from(`${JSON.stringify(record, null, 2)}\n`));
   return record;

@@ -7,6 +7,10 @@ import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
 import {whyNoRules} from '../../model/node-without-rules.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
+import type {Transport} from '../../collect/node/transport.ts';
+import type {ReadTime, RecordedHistory} from '../../model/state-history.ts';
+import {systemClock} from '../clock.ts';
+import {FollowedServices} from '../follow-services.ts';
 import type {Capture} from './capture.ts';
 import {clearLeftovers} from '../nodes/clear-leftovers.ts';
 import {unlessInterrupted} from '../interruption.ts';
@@ -37,12 +41,17 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   // Of no Service the pods are known then, but those of kube-proxy are.
   const known = pods === null ? {pods: source.pods, podsOf: new Set<string>()} : {pods};
   const without = new Set((reading.api.nodes ?? []).filter(object => whyNoRules(object) !== null).map(({metadata}) => metadata.name));
+  const objects = reading.api;
+  const scope = {kind: 'cluster'} as const;
+  const followed = new FollowedServices({api, scope, objects, versions: reading.versions, clock: systemClock});
+  const readTimes = new Map<string, ReadTime>();
   return {
     origin: cluster.description,
     takenAt: new Date().toISOString(),
     chosenNodes: source.nodes.length < (reading.api.nodes ?? []).length,
     api: {...reading.api, ...known},
-    nodes: readNodes(source, without, run),
+    nodes: closing(readNodes({source, without, readTimes}, run), followed),
+    history: () => recorded(followed, readTimes),
     problems: [...reading.problems, ...source.problems, ...problems, ...leftovers],
   };
 }
@@ -54,14 +63,44 @@ async function readPods(api: KubeApi): Promise<{readonly pods: readonly PodObjec
   return {pods, problems: reader.problems};
 }
 
-async function* readNodes(source: NodeSource, without: ReadonlySet<string>, {signal, progress}: CaptureRun): AsyncIterable<BundledNode> {
+/** Null where nothing changed while nodes were read. */
+function recorded({history: {states}}: FollowedServices, readTimes: ReadonlyMap<string, ReadTime>): RecordedHistory | null {
+  return states.changes.length === 0 ? null : {...states, nodes: Object.fromEntries([...readTimes].sort(([a], [b]) => (a < b ? -1 : 1)))};
+}
+
+/** Services are followed until the last node is there. */
+async function* closing(nodes: AsyncIterable<BundledNode>, followed: FollowedServices): AsyncIterable<BundledNode> {
+  try {
+    yield* nodes;
+  } finally {
+    followed.close();
+  }
+}
+
+interface NodeReads {
+  readonly source: NodeSource;
+  readonly without: ReadonlySet<string>;
+  /** When each node was read: filled as they come. */
+  readonly readTimes: Map<string, ReadTime>;
+}
+
+async function* readNodes({source, without, readTimes}: NodeReads, {signal, progress}: CaptureRun): AsyncIterable<BundledNode> {
   const {transport, concurrency, timeoutMs} = source;
   const readable = source.nodes.filter(({name}) => !without.has(name));
   // Nothing of what is looked for is there, and that is known of them.
   for (const {name} of source.nodes) if (without.has(name)) yield {name, files: [], read: () => null, status: 'read'};
   const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
-  for await (const node of collectNodes(readable, transport, {signal, concurrency, timeoutMs, onProgress})) {
+  const timed: Transport = {
+    name: transport.name,
+    open: (node, end) => {
+      readTimes.set(node.name, {from: Date.now(), to: Date.now()});
+      return transport.open(node, end);
+    },
+  };
+  for await (const node of collectNodes(readable, timed, {signal, concurrency, timeoutMs, onProgress})) {
     const {via, ...read} = node;
+    const to = Date.now();
+    readTimes.set(node.name, {from: readTimes.get(node.name)?.from ?? to, to});
     yield {...read, ...asUnread(node), ...(via === null ? {} : {via}), problems: nodeProblems(node)};
   }
 }

@@ -1,21 +1,26 @@
 import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
 import type {Redaction} from '../../redact/redaction.ts';
 import type {Capture} from './capture.ts';
+import {redactHistory} from './redact-history.ts';
 
 /** The same without names and public addresses. The API objects are redacted at once, nodes as they come. */
 export function redactCapture(capture: Capture, redaction: Redaction): Capture {
+  const {history} = capture;
   return {
     origin: 'redacted',
     takenAt: capture.takenAt,
     chosenNodes: capture.chosenNodes,
     api: redaction.objects(capture.api),
-    nodes: redactNodes(capture.nodes, redaction),
+    nodes: redactNodes(capture, redaction),
     problems: capture.problems.map(problem => redaction.problem(problem)),
+    ...(history === undefined ? {} : {history: () => redactHistory(history(), redaction)}),
   };
 }
 
-async function* redactNodes(nodes: Capture['nodes'], redaction: Redaction): AsyncIterable<BundledNode> {
+async function* redactNodes({nodes, history}: Capture, redaction: Redaction): AsyncIterable<BundledNode> {
   for await (const node of nodes) {
+    // The node may have chains of endpoints that are there no more.
+    redactHistory(history?.() ?? null, redaction);
     const {status, reason, remedy, problems = [], missing = []} = node;
     yield {
       ...redaction.node(node),

@@ -38,6 +38,7 @@ export interface CheckReport {
   readonly nodes: readonly {readonly name: string; readonly status: string; readonly reason?: string}[];
   readonly findings: readonly {
     readonly code: string;
+    readonly severity?: string;
     readonly node?: string;
     readonly service?: {readonly namespace: string; readonly name: string};
     readonly endpoint?: string;

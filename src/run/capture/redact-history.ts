@@ -1,0 +1,24 @@
+import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
+import type {RecordedHistory, StateChange} from '../../model/state-history.ts';
+import type {Redaction} from '../../redact/redaction.ts';
+
+/** The objects of each change are redacted as those of the lists are. What chains are named after is learned by it, too. */
+export function redactHistory(history: RecordedHistory | null, redaction: Redaction): RecordedHistory | null {
+  if (history === null) return null;
+  const changes = history.changes.map((change): StateChange => {
+    if (change.kind === 'Service') return {...change, before: service(change.before), now: service(change.now)};
+    return {...change, before: slice(change.before), now: slice(change.now)};
+  });
+  const nodes = Object.entries(history.nodes).map(([name, time]) => [redaction.node({name, files: [], read: () => null}).name, time]);
+  return {...history, changes, nodes: Object.fromEntries(nodes)};
+
+  function service(object: ServiceObject | null): ServiceObject | null {
+    return object === null ? null : (redaction.objects({...nothing, services: [object]}).services?.[0] ?? null);
+  }
+
+  function slice(object: EndpointSliceObject | null): EndpointSliceObject | null {
+    return object === null ? null : (redaction.objects({...nothing, endpointSlices: [object]}).endpointSlices?.[0] ?? null);
+  }
+}
+
+const nothing = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};
