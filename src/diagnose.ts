@@ -29,6 +29,6 @@ function missingNodes({nodes, api, chosenNodes}: Snapshot): readonly string[] {
 }
 
 const notInBundle = {
-  reason: 'the bundle holds nothing of it',
-  remedy: 'Collect it, or name the nodes to be looked at with --node.',
+  reason: 'the bundle has no files of this node',
+  remedy: 'Collect it, or select nodes with --node.',
 };

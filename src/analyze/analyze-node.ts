@@ -55,7 +55,7 @@ function unseenObjects({services, endpointSlices, endpoints}: ApiObjects, {curre
   const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
   if (unseen === null) return null;
   const held = services === null ? [...current.values()].map(describeRules).join(', ') : '';
-  return `${unseen} were not read, and without them nothing can be expected of its rules${held === '' ? '' : `: ${held}`}`;
+  return `${unseen} were not read, and without them the expected rules are unknown${held === '' ? '' : `: ${held}`}`;
 }
 
 /** What can be asked of rules alone, and what to give with them. */
@@ -74,11 +74,12 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
   const nat = rulesets.get('IPv4')?.tables.get('nat');
   const chains = [...(nat?.chains.keys() ?? [])];
   if (chains.some(name => name.startsWith('KUBE-SVC-') || name === 'KUBE-SERVICES')) return null;
-  if (chains.some(name => name.startsWith('CILIUM_'))) return 'no rules of kube-proxy, and those of Cilium: Cilium serves its Services';
+  if (chains.some(name => name.startsWith('CILIUM_')))
+    return 'the node has rules of Cilium and none of kube-proxy: Cilium serves its Services';
   if (chains.some(name => name.startsWith('OVN-KUBE-')))
-    return 'no rules of kube-proxy, and those of OVN-Kubernetes, which serves its Services';
+    return 'the node has rules of OVN-Kubernetes and none of kube-proxy: OVN-Kubernetes serves its Services';
   return inK3s === false
-    ? 'no rules of kube-proxy, which is switched off (--disable-kube-proxy): something else serves its Services'
+    ? 'the node has no rules of kube-proxy, which is disabled (--disable-kube-proxy): another program serves its Services'
     : null;
 }
 

@@ -41,10 +41,10 @@ export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEf
   const [first] = wrong.length > 0 ? wrong : caught;
   if (first === undefined) return null;
   const count = `${plural(caught.length, 'Service port')}`;
-  const astray = wrong.length > 0 ? `, those of ${wrong.length} to no endpoint of theirs` : '';
+  const astray = wrong.length > 0 ? `, and sends those of ${wrong.length} to an address that is no endpoint of theirs` : '';
   return {
     severity: wrong.length > 0 ? 'error' : 'warning',
-    text: `it still takes packets of ${count}${astray} (such as ${first.port.servicePortName})`,
+    text: `it still intercepts packets of ${count}${astray} (such as ${first.port.servicePortName})`,
   };
 }
 

@@ -28,7 +28,7 @@ export function leftoverPortals(ruleset: Ruleset): Leftover | null {
   const effect =
     first.length > 0
       ? `${first.map(({name}) => name).join(' and ')} come before KUBE-SERVICES: their packets go to ports on which kube-proxy no longer listens`
-      : 'packets that KUBE-SERVICES does not take still go to ports on which kube-proxy no longer listens';
+      : 'packets that KUBE-SERVICES does not match still go to ports on which kube-proxy no longer listens';
   return {family: ruleset.family, message: `${held}; ${effect}`, catches: first.length > 0, rules: rules.slice(0, 6).map(({rule}) => rule)};
 }
 

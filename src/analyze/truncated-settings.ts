@@ -8,7 +8,7 @@ export interface Cut {
 
 /** What stands behind `the dump`. One in JSON is all one line. */
 export function cutReason({table, line}: Cut): string {
-  return `ends too early, ${line > 1 ? `at line ${line} ` : ''}in table ${table}`;
+  return `is truncated ${line > 1 ? `at line ${line} ` : ''}in table ${table}`;
 }
 
 /**
@@ -18,5 +18,5 @@ export function cutReason({table, line}: Cut): string {
 export function whyDoubtful({version, clusterCIDRs, masqueradeAll, masqueradeBit}: ProxyConfig, cut: Cut | null): string | null {
   const isGuess = version.value.guessed === true || [clusterCIDRs, masqueradeAll, masqueradeBit].some(({source}) => source === seenInRules);
   if (cut === null || !isGuess) return null;
-  return `a dump ${cutReason(cut)}, and kube-proxy's settings are not known but from the rules: what is there is not judged`;
+  return `a dump ${cutReason(cut)}, and kube-proxy's settings are known from the rules alone: the rules were not checked`;
 }

@@ -5,15 +5,15 @@ export const modeMismatch: Check<'ST503'> = {
   code: 'ST503',
   name: 'mode-mismatch',
   severity: 'warning',
-  summary: 'kube-proxy says one mode, the kernel holds another',
+  summary: 'kube-proxy reports one mode, the kernel holds another',
   remedy:
-    'Restart kube-proxy on this node and look in its log for the mode that it chose; flush what the other mode left (kube-proxy --cleanup, or a reboot).',
+    'Restart kube-proxy on this node and check its log for the mode that it chose. Remove the rules of the other mode (kube-proxy --cleanup, or a reboot).',
   // Silent when the kernel holds the mode that kube-proxy says, whatever else it holds: that is ST502.
   *node({node, config, rulesets}) {
     const held = modesInRules(node, rulesets);
     const said = config.mode.value;
     if (held.length === 0 || held.some(({mode}) => mode === said)) return;
     const found = held.map(({mode, sign}) => `${mode} (${sign()})`).join(' and ');
-    yield {node: node.name, message: `kube-proxy says ${said} mode (${config.mode.source}), and the kernel holds the rules of ${found}`};
+    yield {node: node.name, message: `kube-proxy reports ${said} mode (${config.mode.source}), and the kernel holds the rules of ${found}`};
   },
 };

@@ -5,18 +5,21 @@ export const dumpUnreliable: Check<'ST506'> = {
   code: 'ST506',
   name: 'dump-unreliable',
   severity: 'warning',
-  summary: 'The dump shows signs of a reader older than its writer, or is cut short',
+  summary: 'The dump shows signs of a reader older than its writer, or is truncated',
   remedy: 'Read the node again, with the tools that belong to its kube-proxy (run iptables-save or nft inside the kube-proxy container).',
   *node({node, rulesets, config, nft, status, symptoms}) {
     const cut = config.mode.value === 'nftables' ? (nft()?.cut ?? null) : null;
     if (cut !== null) {
       // A dump in JSON is all one line.
-      const where = cut.line > 1 ? `at line ${cut.line}, ` : '';
-      yield {node: node.name, message: `the dump of nftables ends ${where}inside table ${cut.table}: what should follow is not judged`};
+      const where = cut.line > 1 ? `at line ${cut.line} ` : '';
+      yield {
+        node: node.name,
+        message: `the dump of nftables is truncated ${where}inside table ${cut.table}: rules after that were not checked`,
+      };
     }
     for (const [family, ruleset] of rulesets) {
       if (ruleset.cut !== null) {
-        const message = `the ${family} dump ends at line ${ruleset.cut.line}, inside table ${ruleset.cut.table}: what should follow is not judged`;
+        const message = `the ${family} dump is truncated at line ${ruleset.cut.line} inside table ${ruleset.cut.table}: rules after that were not checked`;
         yield {node: node.name, family, message};
       }
       // Rules that read as expected are not garbled.

@@ -6,7 +6,7 @@ export const nodeNotRead: Check<'ST901'> = {
   name: 'node-not-read',
   severity: 'warning',
   summary: 'A node could not be read',
-  remedy: 'Read the node in another way, or name the nodes to be looked at with --node.',
+  remedy: 'Read the node with another --transport, or select nodes with --node.',
   // Silent where a part of the node was read: what is missing is ST902, and a dump that ends too early is ST506.
   *node({node, status, unread, view, config}) {
     if ((status.kind === 'unread' || status.kind === 'unsupported') && unread.length === 0)
@@ -21,7 +21,7 @@ export const nodeNotRead: Check<'ST901'> = {
 };
 
 function messageOf(node: string, {version}: ProxyConfig, {used, read}: {readonly used: string; readonly read: string}): string {
-  return `${node}: kube-proxy ${version.value.text} goes by ${read}, which were not read: it was judged by ${used}, which need not say the same`;
+  return `${node}: kube-proxy ${version.value.text} uses ${read}, which were not read: the node was checked by ${used} instead, which may differ`;
 }
 
 function remedyOf(kind: string): string {

@@ -21,7 +21,7 @@ export const familyNotRead: Check<'ST902'> = {
     }
     const unseen = isNft && status.kind === 'checked' ? unseenIptables(node) : [];
     if (unseen.length > 0) {
-      const message = `there is no ${unseen.join(' and no ')} of ${node.name}: whether rules of others in iptables drop or take packets of Services was not looked at`;
+      const message = `there is no ${unseen.join(' and no ')} of ${node.name}: whether third-party rules in iptables affect Services was not checked`;
       yield {node: node.name, severity: 'info', message};
     }
   },

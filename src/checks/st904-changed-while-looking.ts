@@ -9,7 +9,7 @@ export const changedWhileLooking: Check<'ST904'> = {
   name: 'changed-while-looking',
   severity: 'info',
   summary: 'A Service or its slices changed so shortly before the node was read that kube-proxy may not have followed yet',
-  remedy: 'Check again: what is still found then is not a matter of timing.',
+  remedy: 'Check again: findings that remain are not caused by timing.',
   *node(context) {
     const now = readAt(context);
     // Who followed the Services knows the states that the node can have, and needs no warning.
@@ -24,7 +24,7 @@ export const changedWhileLooking: Check<'ST904'> = {
       yield {
         ...ofPort(port),
         node: context.node.name,
-        message: `${serviceKey(port)} changed ${Math.max(age, 0)} s before ${context.node.name} was read: its other findings there may be only that`,
+        message: `${serviceKey(port)} changed ${Math.max(age, 0)} s before ${context.node.name} was read: its other findings there may be caused by this change`,
       };
     }
   },

@@ -16,5 +16,5 @@ const notRead = {
   code: 'ST901',
   name: 'node-not-read',
   severity: 'warning',
-  remedy: 'Write the file again; what could be read was judged.',
+  remedy: 'Write the file again. The readable part of it was checked.',
 } as const;

@@ -54,7 +54,7 @@ export function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): 
   return [...merged.values()];
 }
 
-/** More ways than this that rest on a rule that cannot be told are not followed one by one. */
+/** More ways than this that rest on a rule that cannot be evaluated are not followed one by one. */
 const maxSuppositions = 256;
 
 export function limitSuppositions<R extends RuleText>(branches: readonly Branch<R>[], done: ChainResult<R>[]): readonly Branch<R>[] {

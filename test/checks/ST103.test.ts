@@ -8,8 +8,8 @@ test('an address that one slice calls ready and another does not is reported wit
       ...{code: 'ST103', severity: 'warning', family: 'IPv4', subject: 'shop/web:http', endpoint: '10.244.11.4:8080'},
       message: saying(
         '10.244.11.4:8080 is given 2 times',
-        'says 10.244.11.4:8080 ready on node-a',
-        'slice web-2 says 10.244.11.4:8080 not ready on node-a',
+        'slice web-khxfr: 10.244.11.4:8080 ready on node-a',
+        'slice web-2: 10.244.11.4:8080 not ready on node-a',
       ),
     },
   ]);

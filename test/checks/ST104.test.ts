@@ -5,7 +5,7 @@ import {type Said, saying, type Scenario, scenario} from '../scenario.ts';
 test('one ready endpoint without a hint makes kube-proxy ignore all hints, and is named', async () => {
   const given = await cluster();
   changeEndpoint(given, '10.244.12.4', ({hints: _, ...rest}) => rest);
-  expect(given.news()).toEqual([finding('shop/web-3 has none, and it is all or nothing')]);
+  expect(given.news()).toEqual([finding('shop/web-3 has none, and kube-proxy uses hints only if all endpoints have them')]);
 });
 
 test('nodes without a zone label are named', async () => {
@@ -27,7 +27,7 @@ test('hints for zones that the cluster does not have are said to be so', async (
 
 test('kube-proxy 1.30 asks for an annotation that the Services do not have', async () => {
   const given = await scenario('healthy/1.30-iptables');
-  const reason = saying('asks for an annotation');
+  const reason = saying('requires an annotation');
   expect(given.said().filter(({code}) => code === 'ST104')).toEqual([
     {code: 'ST104', severity: 'info', family: 'IPv4', subject: 'shop/nodal:http', message: reason},
     {code: 'ST104', severity: 'info', family: 'IPv4', subject: 'shop/zonal:http', message: reason},

@@ -9,7 +9,7 @@ test('a Service of which a node has no rule at all is reported with the rules th
   expect(given.news()).toEqual([
     {
       ...{code: 'ST201', severity: 'error', node: 'node-b', family: 'IPv4', subject: 'shop/manual:db'},
-      message: saying('shop/manual:db: the node knows nothing of it'),
+      message: saying('shop/manual:db: not programmed on this node'),
       expected: expect.arrayContaining([gone.find(rule => rule.includes('-A KUBE-SERVICES'))]),
     },
   ]);
@@ -21,7 +21,7 @@ test('a Service with three ports is one finding that names them all', async () =
   expect(given.news()).toEqual([
     {
       ...{code: 'ST201', severity: 'error', node: 'node-b', family: 'IPv4', subject: 'infra/dns'},
-      message: saying('infra/dns (ports dns, dns-tcp, metrics): the node knows nothing of it'),
+      message: saying('infra/dns (ports dns, dns-tcp, metrics): not programmed on this node'),
       expected: expect.anything(),
     },
   ]);
@@ -46,7 +46,7 @@ test('a node that stopped following the API does not know a new Service', async 
   expect(findings.map(said)).toEqual([
     {
       ...{code: 'ST201', severity: 'error', node: 'node-b', family: 'IPv4', subject: 'shop/newborn:http'},
-      message: saying('the node knows nothing of it'),
+      message: saying('not programmed on this node'),
       expected: expect.anything(),
     },
   ]);

@@ -29,7 +29,7 @@ test('an endpoint that is there and not ready any more is said to be not ready',
     ),
   }));
   expect(given.news().map(({code, message}) => [code, message])).toEqual(
-    ['node-a', 'node-b', 'node-c'].map(() => ['ST203', saying('is an endpoint that is not to be used (not ready)')]),
+    ['node-a', 'node-b', 'node-c'].map(() => ['ST203', saying('is an endpoint that must not be used (not ready)')]),
   );
 });
 

@@ -49,7 +49,7 @@ test('the old number of a node port that was changed still answers', async () =>
   expect(found.filter(({code}) => code === 'ST205')).toEqual([
     {
       ...{code: 'ST205', ...place, subject: 'shop/nodeport:http'},
-      message: saying('still answers at node port 30080, which the API does not give it'),
+      message: saying('still answers at node port 30080, which is none of its entries in the API'),
       actual: [expect.stringContaining('--dport 30080')],
     },
   ]);

@@ -52,7 +52,7 @@ test('entries that are lost behind the same chain are one finding, with the jump
       ...{...place, subject: 'shop/lb-ranges:http'},
       message: saying(
         'load-balancer IP 203.0.113.13:80',
-        'are sent to KUBE-EXT-6SAXVMST6ZA36NLM, and come back from there without an endpoint',
+        'are sent to KUBE-EXT-6SAXVMST6ZA36NLM, which returns them without an endpoint',
       ),
       expected: [gone],
       actual: expect.anything(),

@@ -34,7 +34,7 @@ test('a Service that became Cluster while the node did not follow loses the traf
   expect(onNode(given, 'node-b')).toEqual([
     {
       ...{...place, node: 'node-b', subject: 'shop/nodeport-local:http', entry: 'node port 30081'},
-      message: saying('packets from outside the cluster to its node port 30081 are dropped for want of a local endpoint'),
+      message: saying('packets from outside the cluster to its node port 30081 are dropped because the node has no local endpoint'),
       expected: expect.anything(),
       actual: expect.anything(),
     },
@@ -50,7 +50,7 @@ test.each([
   expect(given.news()).toEqual([
     {
       ...{...place, node: 'node-a', subject: 'shop/sticky-short:http', entry: 'node port 30087'},
-      message: saying(`packets from ${source} to its node port 30087 are spread as for Local policy, and should be as for Cluster`),
+      message: saying(`packets from ${source} to its node port 30087 are balanced by the Local policy, and should be by the Cluster policy`),
       expected: expect.arrayContaining([gone]),
       actual: expect.anything(),
     },

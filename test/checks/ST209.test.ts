@@ -23,7 +23,7 @@ test('a client of an endpoint whose rule is gone is not led back', async () => {
   expect(given.news()).toEqual([
     {
       ...{...place, subject: 'shop/sticky:http'},
-      message: saying('a client that came before is not led back to its endpoint'),
+      message: saying('a returning client is not sent back to its endpoint'),
       expected: [gone],
     },
   ]);
@@ -48,7 +48,7 @@ test('affinity that was configured after the node stopped following is missing',
   const given = await scenario();
   given.service('shop/web', object => ({...object, spec: {...object.spec, sessionAffinity: 'ClientIP'}}));
   expect(onB(given).map(({code, subject, message}) => ({code, subject, message}))).toEqual([
-    {code: 'ST209', subject: 'shop/web:http', message: saying('is not led back')},
+    {code: 'ST209', subject: 'shop/web:http', message: saying('is not sent back')},
   ]);
 });
 

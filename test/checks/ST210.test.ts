@@ -24,7 +24,7 @@ test('a range without its rule keeps out what it should let in', async () => {
   expect(given.news()).toEqual([
     {
       ...{...place, entry},
-      message: saying('packets from an allowed source range', 'are dropped though loadBalancerSourceRanges let them in'),
+      message: saying('packets from an allowed source range', 'are dropped though loadBalancerSourceRanges allow them'),
       expected: expect.anything(),
       actual: [dump.evidence('-A KUBE-PROXY-FIREWALL', '203.0.113.13/32')],
     },
@@ -60,7 +60,7 @@ test('the older form, in which what is in no range is marked for dropping, is ju
   const given = await scenario('healthy/1.23-iptables');
   given.rules('node-b').delete('-A KUBE-FW-', '-s 198.51.100.0/24');
   expect(given.news().map(({code, entry: at, message}) => ({code, at, message}))).toEqual([
-    {code: 'ST210', at: entry, message: saying('are dropped though loadBalancerSourceRanges let them in')},
+    {code: 'ST210', at: entry, message: saying('are dropped though loadBalancerSourceRanges allow them')},
   ]);
 });
 

@@ -4,7 +4,7 @@ import {findingsOf, said, saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST211', node: 'node-b', family: 'IPv4'};
 
-test('an endpoint whose own connections are not masqueraded never sees an answer: an error with the endpoint', async () => {
+test('an endpoint whose own connections are not masqueraded never gets a reply: an error with the endpoint', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-SEP-', '-s 10.244.12.4/32', '"shop/web:http"', '-j KUBE-MARK-MASQ');
   expect(given.news()).toEqual([

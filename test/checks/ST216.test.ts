@@ -10,7 +10,7 @@ test('a rule of somebody else’s in a Service’s chain that changes nothing is
   expect(given.news()).toEqual([
     {
       ...{code: 'ST216', severity: 'info', ...place, subject: 'shop/web:http'},
-      message: saying('a rule that kube-proxy would not have written in nat/KUBE-SVC-67NZLRHBNDSAWJRO: no packet fares differently for it'),
+      message: saying('a rule that kube-proxy would not have written in nat/KUBE-SVC-67NZLRHBNDSAWJRO: no traffic is affected'),
       actual: [dump.evidence('"count me"')],
     },
   ]);
@@ -24,7 +24,7 @@ test('a rule that takes all packets out of a Service’s chain is an error, and 
     {
       ...{code: 'ST216', severity: 'error', ...place, subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
       message: saying(
-        'a rule in nat/KUBE-SVC-67NZLRHBNDSAWJRO that kube-proxy would not have written takes packets',
+        'a rule in nat/KUBE-SVC-67NZLRHBNDSAWJRO that kube-proxy would not have written intercepts packets',
         'they end in no endpoint at all',
       ),
       actual: [dump.evidence('-A KUBE-SVC-67NZLRHBNDSAWJRO -j ACCEPT')],
@@ -48,7 +48,7 @@ test.each([
     '-A KUBE-SERVICES -d 10.96.1.1/32 -j RETURN',
     'the cluster IP 10.96.1.1:80 of shop/web:http end in no endpoint at all',
   ],
-  ['takes every packet', '-A KUBE-SERVICES -j ACCEPT', 'more Service ports are concerned'],
+  ['takes every packet', '-A KUBE-SERVICES -j ACCEPT', 'more Service ports are affected'],
 ])('a rule that says of no Service what it is for and %s is one error', async (_, rule, effect) => {
   const given = await scenario();
   const dump = given.rules('node-b');
@@ -75,7 +75,7 @@ test.each(['-A KUBE-SERVICES -d 10.200.0.0/16 -j RETURN', '-A KUBE-SERVICES -j L
   const given = await scenario();
   given.rules('node-b').insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], rule);
   expect(given.news()).toEqual([
-    {...{code: 'ST216', severity: 'info', ...place}, message: saying('no packet fares differently for it'), actual: [saying(rule)]},
+    {...{code: 'ST216', severity: 'info', ...place}, message: saying('no traffic is affected'), actual: [saying(rule)]},
   ]);
 });
 

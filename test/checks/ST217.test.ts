@@ -9,7 +9,7 @@ test('a rule that only counts is missed without harm', async () => {
   expect(given.news()).toEqual([
     {
       ...{...place, severity: 'info', subject: 'shop/nodeport:http'},
-      message: saying("a rule of kube-proxy's missing in nat/KUBE-NODEPORTS: no packet fares differently for it"),
+      message: saying("a rule of kube-proxy's missing in nat/KUBE-NODEPORTS: no traffic is affected"),
       expected: [gone],
     },
   ]);

@@ -5,7 +5,7 @@ test('a rule of a Service that stands twice without harm is an info with the Ser
   expect(await doubled('-A KUBE-SERVICES', '"shop/web:http cluster IP"')).toEqual([
     {
       ...{code: 'ST218', severity: 'info', node: 'node-b', family: 'IPv4', subject: 'shop/web:http'},
-      message: saying('a rule twice in nat/KUBE-SERVICES: no packet fares differently for it'),
+      message: saying('a rule twice in nat/KUBE-SERVICES: no traffic is affected'),
       actual: [saying('"shop/web:http cluster IP"')],
     },
   ]);

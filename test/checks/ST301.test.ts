@@ -5,8 +5,8 @@ import {findingsOf, isLoud, said, saying, scenario} from '../scenario.ts';
 const place = {code: 'ST301', node: 'node-b', family: 'IPv4'};
 
 test.each([
-  ['PREROUTING', 'every Service is dead for pods and for traffic that enters the node'],
-  ['OUTPUT', 'every Service is dead for the node itself'],
+  ['PREROUTING', 'no Service works for pods and for traffic that enters the node'],
+  ['OUTPUT', 'no Service works for the node itself'],
 ])('without the jump from nat/%s no Service works there: one error, not one for each Service', async (chain, loss) => {
   const given = await scenario();
   const gone = given
@@ -36,7 +36,7 @@ test('a jump that asks for more than it should is shown beside the right one', a
 });
 
 test.each([
-  ['the refusals of Services without endpoints', ['-A FORWARD', '-j KUBE-SERVICES'], 'hang instead of refusing'],
+  ['the refusals of Services without endpoints', ['-A FORWARD', '-j KUBE-SERVICES'], 'hang instead of being refused'],
   ['source ranges', ['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], 'loadBalancerSourceRanges are not enforced'],
   ['the drops at external addresses', ['-A INPUT', '-j KUBE-EXTERNAL-SERVICES'], 'are not refused or dropped'],
 ])('without its jump in table filter %s are never reached, which is an error', async (_, words, loss) => {

@@ -14,7 +14,7 @@ test('a node without any Service rule is one error with the number of Service po
 
 test('the capture of a flushed table has this finding and no other of the node', async () => {
   const found = findingsOf(await snapshotOf('faults/nat-flushed')).filter(({node}) => node !== undefined);
-  expect(found.map(said)).toEqual([{...place, node: 'node-a', message: saying('every Service is dead on this node')}]);
+  expect(found.map(said)).toEqual([{...place, node: 'node-a', message: saying('no Service works on this node')}]);
 });
 
 test('when one family was flushed the other is still judged', async () => {

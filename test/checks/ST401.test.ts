@@ -9,7 +9,7 @@ test('the capture of a pod whose host port is a node port has this finding with 
   expect(found.map(said)).toEqual([
     {
       ...{...place, node: 'node-c', subject: 'shop/nodeport:http', entry: 'node port 30080'},
-      message: saying('are taken to 10.244.13.200:80', 'stands before its own'),
+      message: saying('are sent to 10.244.13.200:80', 'by a third-party rule that comes before'),
       actual: [saying('--dport 30080', '-j DNAT --to-destination 10.244.13.200:80')],
     },
   ]);

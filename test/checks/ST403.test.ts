@@ -23,7 +23,7 @@ test('a target that nobody knows is as good as such a match', async () => {
       ...place,
       subject: 'shop/web:http',
       entry: 'cluster IP 10.96.1.1:80',
-      message: saying('cannot be told', 'NFQUEUE'),
+      message: saying('is undetermined', 'NFQUEUE'),
       actual: expect.anything(),
     },
   ]);

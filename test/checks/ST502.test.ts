@@ -54,7 +54,7 @@ test('portals of the userspace mode behind KUBE-SERVICES are a warning that says
         'userspace mode left 2 rules',
         'KUBE-PORTALS-CONTAINER, KUBE-PORTALS-HOST',
         'of shop/web:http',
-        'packets that KUBE-SERVICES does not take',
+        'packets that KUBE-SERVICES does not match',
       ),
     }),
   ]);
@@ -127,11 +127,11 @@ test('what is left of iptables mode on a node of nftables mode is told with what
       ?.toString() ?? '';
   nft.file('node-b', 'iptables-save', rules);
   expect(nft.news({only: new Set(['ST502'])})).toEqual([
-    {...place, message: saying('runs in nftables mode, and iptables mode left something behind', 'it still takes packets of', 'such as')},
+    {...place, message: saying('runs in nftables mode, and iptables mode left something behind', 'it still intercepts packets of', 'such as')},
   ]);
   nft.file('node-b', 'iptables-save', rules.replaceAll('--to-destination 10.244.11.4:8080', '--to-destination 10.244.99.9:8080'));
   expect(nft.news({only: new Set(['ST502'])})).toEqual([
-    {...place, severity: 'error', message: saying('it still takes packets of', 'to no endpoint of theirs')},
+    {...place, severity: 'error', message: saying('it still intercepts packets of', 'to an address that is no endpoint of theirs')},
   ]);
 });
 
@@ -146,6 +146,6 @@ test('what is left of nftables mode on a node of iptables mode is told with what
       ?.toString() ?? '',
   );
   expect(given.news({only: new Set(['ST502'])})).toEqual([
-    {...place, message: saying('runs in iptables mode, and nftables mode left something behind', 'it still takes packets of')},
+    {...place, message: saying('runs in iptables mode, and nftables mode left something behind', 'it still intercepts packets of')},
   ]);
 });

@@ -6,7 +6,7 @@ test('a kube-proxy that says IPVS on a node that holds iptables rules is reporte
   given.file('node-b', 'proxy-mode', 'ipvs');
   expect(given.news()).toContainEqual({
     ...{code: 'ST503', severity: 'warning', node: 'node-b'},
-    message: saying('kube-proxy says ipvs mode (proxy-mode), and the kernel holds the rules of iptables'),
+    message: saying('kube-proxy reports ipvs mode (proxy-mode), and the kernel holds the rules of iptables'),
   });
 });
 
@@ -33,6 +33,6 @@ test('a kube-proxy that says iptables over a table of nftables mode is reported'
   const given = await scenario('nftables/1.36');
   given.file('node-b', 'proxy-mode', 'iptables');
   expect(given.news({only: new Set(['ST503'])})).toEqual([
-    expect.objectContaining({code: 'ST503', node: 'node-b', message: saying('says iptables mode', 'nftables')}),
+    expect.objectContaining({code: 'ST503', node: 'node-b', message: saying('reports iptables mode', 'nftables')}),
   ]);
 });

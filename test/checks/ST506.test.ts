@@ -4,14 +4,14 @@ import {isLoud, saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST506', severity: 'warning', node: 'node-b', family: 'IPv4'};
 
-test('a dump that ends too early is reported with the line and table, and nothing that may follow is missed', async () => {
+test('reports a truncated dump with its line and table, and no rule after that as missing', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.cutAfter('-A KUBE-SEP-', '"shop/external-ips:http"', 'DNAT --to-destination 10.244.12.4:8080');
   const line = dump.toString().split('\n').length - 1;
   const found = given.news();
   expect(found).toEqual([
-    {...place, message: saying(`the IPv4 dump ends at line ${line}, inside table nat: what should follow is not judged`)},
+    {...place, message: saying(`the IPv4 dump is truncated at line ${line} inside table nat: rules after that were not checked`)},
   ]);
 });
 
@@ -33,7 +33,7 @@ test('a node whose dump is cut counts as not read, which is no second finding', 
   const given = await scenario();
   given.rules('node-b').cutAfter('-A KUBE-POSTROUTING', 'MASQUERADE');
   const {nodes, summary} = diagnose(given.snapshot(), {toolVersion: '0.0.0'});
-  expect(nodes.find(({name}) => name === 'node-b')).toMatchObject({status: 'unread', reason: saying('ends too early')});
+  expect(nodes.find(({name}) => name === 'node-b')).toMatchObject({status: 'unread', reason: saying('is truncated')});
   expect(summary).toMatchObject({nodesChecked: 2, nodesUnread: 1, verdict: 'incomplete'});
   expect(given.news().map(({code}) => code)).toEqual(['ST506']);
 });

@@ -9,7 +9,7 @@ test('a node of the API of which the bundle holds nothing is reported, and the o
   given.rules('node-c').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
   expect(given.news().map(({code, node, message}) => ({code, node, message}))).toEqual([
     {code: 'ST201', node: 'node-c', message: expect.anything()},
-    {code: 'ST901', node: 'node-b', message: saying('node-b was not checked: the bundle holds nothing of it')},
+    {code: 'ST901', node: 'node-b', message: saying('node-b was not checked: the bundle has no files of this node')},
   ]);
 });
 

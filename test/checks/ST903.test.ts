@@ -8,7 +8,7 @@ test.each([
   ['OVN-Kubernetes', ':OVN-KUBE-NODEPORT - [0:0]'],
 ])('a node that %s serves is an info, and no Service is missed there', async (name, chain) => {
   const given = await without(chain);
-  expect(given.news()).toEqual([{...place, message: saying('no rules of kube-proxy', name)}]);
+  expect(given.news()).toEqual([{...place, message: saying('none of kube-proxy', name)}]);
 });
 
 test.each([
@@ -70,7 +70,7 @@ describe('a node of k3s', () => {
   test('whose servers switched kube-proxy off is an info, whatever serves its Services', async () => {
     const given = await args(['--disable-kube-proxy'], ':NOBODYS - [0:0]');
     expect(given.news().filter(({node}) => node === 'node-b')).toEqual([
-      {...place, message: saying('switched off', '--disable-kube-proxy')},
+      {...place, message: saying('disabled', '--disable-kube-proxy')},
     ]);
   });
 

@@ -113,7 +113,7 @@ function noServiceRules(expected: ExpectedRuleset): Symptom {
     kind: 'no-service-rules',
     family,
     port: null,
-    detail: `table nat holds none of the rules of ${plural(count, 'Service port')}: every Service is dead on this node`,
+    detail: `table nat holds none of the rules of ${plural(count, 'Service port')}: no Service works on this node`,
     expected: [],
     actual: [],
   };

@@ -93,7 +93,7 @@ function isSeen({kind, severity}: Symptom): boolean {
 
 function partly(ruleset: Ruleset, expected: ExpectedRuleset): string {
   const unknownChains = describeUnknownChains(ruleset, expected);
-  return `the dump is an excerpt, ${describeRules(ruleset)}: it was judged by what it holds, and all else was taken to be as it should be${unknownChains}`;
+  return `the dump is an excerpt, ${describeRules(ruleset)}: only the rules that it shows were checked, and all others were assumed to be as expected${unknownChains}`;
 }
 
 /** Null when the ruleset holds the tables that Services live in. */

@@ -24,7 +24,7 @@ export function leftoverChains(
   const orphans = leftovers.filter(chain => !reached.has(chain.name));
   if (orphans.length === 0) return [];
   const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
-  const detail = `${plural(orphans.length, 'chain')} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
+  const detail = `${plural(orphans.length, 'chain')} of kube-proxy that no rule jumps to (such as ${orphans[0]?.name}): no traffic is affected, and the next full sync removes them`;
   const chains = orphans.map(({name}) => name);
   return [{kind: 'orphan-chain', family: expected.family, port: null, detail, expected: [], actual: rules, chains}];
 }

@@ -16,7 +16,7 @@ export function misnamedChains(chains: Iterable<Chain>, family: Family): readonl
     const rule = chain.rules().find(({target}) => target?.name === 'DNAT');
     const right = rule === undefined ? null : rightName(rule);
     if (rule === undefined || right === null || right === chain.name) return [];
-    const detail = `${chain.name} leads to ${destinationOf(rule)}, and kube-proxy would have named that endpoint's chain ${right}: the rules were not written by kube-proxy, or were changed since`;
+    const detail = `${chain.name} leads to ${destinationOf(rule)}, but kube-proxy names that endpoint's chain ${right}: the rules were not written by kube-proxy, or were changed since`;
     return [{kind: 'unexpected-rule' as const, family, severity: 'warning' as const, port: null, detail, expected: [], actual: [rule]}];
   });
 }

@@ -50,7 +50,7 @@ function resolveToNeighbor(
   const text = input.config.version.value.text;
   return {
     config: input.config,
-    misfit: `the rules of kube-proxy ${text} are not known, and those of ${names} do not fit; judge by one of them all the same with --kube-proxy-version`,
+    misfit: `the rules of kube-proxy ${text} are not known, and those of ${names} do not fit; check with one of them by --kube-proxy-version`,
   };
 }
 

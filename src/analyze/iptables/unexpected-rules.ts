@@ -30,7 +30,7 @@ export function analyzeUnexpectedRules({expected, view, rules, except = new Set(
   const what =
     rules.length === 1
       ? `a rule in ${first?.table}/${first?.chain} is not one that kube-proxy would have written`
-      : `${rules.length} rules in kube-proxy's chains are not of its making`;
+      : `${rules.length} rules in kube-proxy's chains were not written by kube-proxy`;
   return {
     kind: 'unexpected-rule',
     severity: effect.severity,
@@ -63,13 +63,13 @@ function effectOf(
     if (change !== null) changed.push(change);
   }
   const worst = changed.find(({lost}) => lost) ?? changed[0];
-  if (worst === undefined) return {severity: 'info', text: 'no packet fares differently for it'};
+  if (worst === undefined) return {severity: 'info', text: 'no traffic is affected'};
   const {item, probe, pathOutcome, other} = worst;
-  const more = changed.length > 1 ? `, and ${changed.length - 1} more Service ports are concerned` : '';
+  const more = changed.length > 1 ? `, and ${changed.length - 1} more Service ports are affected` : '';
   const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
   const text = worst.lost
     ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(other)}${more}`
-    : `${where} are masqueraded in another way for it${more}`;
+    : `${where} are masqueraded differently because of it${more}`;
   return {severity: worst.lost ? 'error' : 'warning', text};
 }
 

@@ -71,7 +71,7 @@ class BaseRuleAnalysis {
   #tableGone(table: string): void {
     const detail =
       table === 'nat'
-        ? "table nat holds none of kube-proxy's rules: nothing is masqueraded, so what comes from outside the node to pods elsewhere never sees an answer"
+        ? "table nat holds none of kube-proxy's rules: nothing is masqueraded, so connections from outside the node to pods on other nodes never get a reply"
         : "table filter holds none of kube-proxy's rules: loadBalancerSourceRanges are not enforced, and ports of the node answer on the addresses of Services";
     this.#say({kind: 'no-service-rules', detail, expected: [], actual: [], ...(table === 'nat' ? {} : {severity: 'warning'})});
   }
@@ -82,7 +82,7 @@ class BaseRuleAnalysis {
     const missing = own.find(({kind}) => kind === 'missing')?.rule;
     const extra = own.find(({kind}) => kind === 'extra')?.rule;
     if (missing === undefined || extra === undefined) return differences;
-    const detail = `the rules take for pods ${podsOf(extra)}, and kube-proxy's settings say ${podsOf(missing)}: it runs with other settings than were read`;
+    const detail = `the rules treat ${podsOf(extra)} as pods, but kube-proxy's settings say ${podsOf(missing)}: kube-proxy runs with other settings than the ones that were read`;
     this.#say({kind: 'cluster-cidr-mismatch', detail, expected: [missing], actual: [extra]});
     return differences.filter(difference => !own.includes(difference));
   }
@@ -128,7 +128,7 @@ class BaseRuleAnalysis {
       return this.#say({kind: 'forward-blocked', detail, ...evidence});
     }
     if (key === 'filter/KUBE-NODE-PORT' && this.#blocksHealthChecks(differences)) {
-      const detail = 'the rule that accepts health checks is missing: a load balancer may take the node for dead';
+      const detail = 'the rule that accepts health checks is missing: a load balancer may consider the node unhealthy';
       return this.#say({kind: 'health-check-port-blocked', detail, ...evidence});
     }
     if (harm === 'none') return this.#harmless(differences, where);
@@ -140,7 +140,7 @@ class BaseRuleAnalysis {
     for (const [kind, symptom, words] of harmlessKinds) {
       const rules = differences.filter(difference => difference.kind === kind).map(({rule}) => rule);
       if (rules.length === 0) continue;
-      const detail = `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${where} ${words}: no packet fares differently for it`;
+      const detail = `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${where} ${words}: no traffic is affected`;
       const [expected, actual] = kind === 'missing' ? [rules.slice(0, 6), []] : [[], rules.slice(0, 6)];
       this.#say({kind: symptom, severity: 'info', detail, expected, actual});
     }
@@ -220,10 +220,10 @@ const harmlessKinds = [
 const consequences: Readonly<Record<BaseRuleHarm, string>> = {
   refuses: 'packets that should reach an endpoint are refused or lost',
   admits: 'loadBalancerSourceRanges are not enforced',
-  'keeps-source': 'packets that have to be masqueraded keep their source address, and their connections never see an answer',
-  masquerades: 'packets are masqueraded otherwise than kube-proxy is set to',
+  'keeps-source': 'packets that must be masqueraded keep their source address, and their connections never get a reply',
+  masquerades: "packets are masqueraded differently from kube-proxy's settings",
   exposes: 'ports of the node itself can be reached at the addresses of Services',
-  none: 'no packet fares differently for it',
+  none: 'no traffic is affected',
 };
 
 function severityOf(harm: BaseRuleHarm, harmless: Severity): Severity {
@@ -260,7 +260,7 @@ function podsOf(rule: Rule): string {
   const option = rule.options.find(({flag, negated}) => negated && (flag === '-s' || flag === '-i'));
   if (option !== undefined) return `clients ${option.flag === '-s' ? 'in' : 'behind'} ${option.values[0]}`;
   const directions = rule.matches.find(({name}) => name === 'set')?.options[0]?.values[1];
-  return directions?.startsWith('src') ? 'everybody (no way to tell pods)' : 'nobody (masqueradeAll)';
+  return directions?.startsWith('src') ? 'all clients (no detector for pods)' : 'no clients (masqueradeAll)';
 }
 
 /** The table was read to its end, and none of kube-proxy's chains in it holds a rule. */

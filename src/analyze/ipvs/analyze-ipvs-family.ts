@@ -74,14 +74,14 @@ export function analyzeIpvsFamily({
 
 function noServiceRules({context: {family}, ports}: ExpectedIpvs, {resolved}: IpvsDifferences): Symptom<Rule> {
   const count = ports.length;
-  const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${plural(count, 'Service port')}: every Service is dead on this node`;
+  const detail = `IPVS holds none of the ${resolved.size} virtual servers of ${plural(count, 'Service port')}: no Service works on this node`;
   return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
 }
 
 /** kube-ipvs0 bears none of the addresses: it is gone, or lost them all at once. */
 function deviceGone({context: {family}, bound}: ExpectedIpvs, {missingAddresses}: IpvsDifferences): Symptom<Rule> | null {
   if (missingAddresses.length < 2 || missingAddresses.length !== bound.size) return null;
-  const detail = `kube-ipvs0 is not there or bears none of the ${bound.size} addresses of Services: what arrives for them is not taken in, and Services are dead for all but the node itself`;
+  const detail = `kube-ipvs0 is missing or has none of the ${bound.size} addresses of Services: packets that arrive for them are not accepted, and no Service works except for the node itself`;
   const expected = missingAddresses.slice(0, 4).map(address => addressEvidence(address, 0));
   return {kind: 'services-chain-not-hooked', family, port: null, detail, expected, actual: []};
 }

@@ -54,7 +54,7 @@ function analyzeSettings({port}: ServedPort, {servers}: PortDifferences, symptom
     }
     if (scheduling) {
       const spelled = ({scheduler, flags}: typeof actual): string => [scheduler, ...flags].join(' ');
-      const detail = `connections are spread by ${spelled(actual)}, and kube-proxy is set to ${spelled(expected)}`;
+      const detail = `connections are scheduled by ${spelled(actual)}, and kube-proxy is set to ${spelled(expected)}`;
       symptoms.say({kind: 'uneven-balance', detail, ...evidence}, 'scheduler');
     }
     analyzeWeights(actual.scheduler, servers, symptoms);
@@ -66,12 +66,12 @@ function analyzeWeights(scheduler: string, servers: PortDifferences['servers'], 
     for (const pair of changed) {
       const evidence = {expected: [realServerRule(expected, pair.expected)], actual: [realServerRule(actual, pair.actual)]};
       if (pair.actual.upperThreshold > 0) {
-        const detail = `${pair.actual.hostPort} is passed over from ${pair.actual.upperThreshold} connections on: kube-proxy sets no such limit`;
+        const detail = `${pair.actual.hostPort} gets no new connections above ${pair.actual.upperThreshold}: kube-proxy sets no such limit`;
         symptoms.say({kind: 'unexpected-rule', severity: 'warning', detail, ...evidence}, `limit ${pair.actual.hostPort}`);
       }
       const heeded = !blindToWeight.has(scheduler) || pair.actual.weight === 0;
       if (pair.actual.weight === pair.expected.weight || heeded) continue;
-      const detail = `${pair.actual.hostPort} has weight ${pair.actual.weight}: the scheduler ${scheduler} does not heed it, so no packet fares differently`;
+      const detail = `${pair.actual.hostPort} has weight ${pair.actual.weight}: the scheduler ${scheduler} ignores it, so no traffic is affected`;
       symptoms.say({kind: 'uneven-balance', severity: 'info', detail, ...evidence}, 'uneven');
     }
   }
@@ -80,7 +80,7 @@ function analyzeWeights(scheduler: string, servers: PortDifferences['servers'], 
 function analyzeHealthCheck({port}: ServedPort, {members}: PortDifferences, symptoms: SymptomList<Rule>): void {
   const missing = members.filter(({role, kind}) => role === 'KUBE-HEALTH-CHECK-NODE-PORT' && kind === 'missing');
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
-  const detail = `the set that lets health checks on port ${port.healthCheckNodePort} through lacks it: a load balancer may take the node for dead`;
+  const detail = `the set that lets health checks on port ${port.healthCheckNodePort} through lacks the port: a load balancer may consider the node unhealthy`;
   symptoms.say({kind: 'health-check-port-blocked', detail, expected: evidenceOf(missing), actual: []});
 }
 
@@ -89,14 +89,14 @@ function analyzeOwnPorts({members, missingServers}: PortDifferences, symptoms: S
   const missing = members.filter(({role, kind}) => role === 'KUBE-IPVS-IPS' && kind === 'missing');
   if (missing.length === 0 || missingServers.length > 0 || symptoms.has('missing-entry')) return;
   const addresses = missing.map(({member}) => member).join(', ');
-  const detail = `ports of the node itself can be reached at ${addresses}: the set that keeps them off lacks the address`;
+  const detail = `ports of the node itself can be reached at ${addresses}: the set that blocks them lacks the address`;
   symptoms.say({kind: 'missing-rule', severity: 'warning', detail, expected: evidenceOf(missing), actual: []}, 'own ports');
 }
 
 /** What nothing said so far explains, and no packet shows. */
 function sayRest({members, missingServers, servers}: PortDifferences, symptoms: SymptomList<Rule>): void {
   if (symptoms.all.length > 0) return;
-  const harmless = 'no packet fares differently for it';
+  const harmless = 'no traffic is affected';
   const missing = members.filter(({kind}) => kind === 'missing');
   const extra = members.filter(({kind}) => kind === 'extra');
   const gone = [...missingServers.flatMap(({server}) => serverEvidence(server).slice(0, 1)), ...evidenceOf(missing)];

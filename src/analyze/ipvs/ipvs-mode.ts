@@ -66,7 +66,7 @@ function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
 /** What was not read of the frame is said, and the rest judged all the same. */
 function whyUnreadable(family: Family, ruleset: Ruleset | null): readonly string[] {
   if (ruleset === null) return [`there is no ${family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'} of it`];
-  if (ruleset.cut !== null) return [`the dump ends too early, at line ${ruleset.cut.line} in table ${ruleset.cut.table}`];
+  if (ruleset.cut !== null) return [`the dump is truncated at line ${ruleset.cut.line} in table ${ruleset.cut.table}`];
   const missing = ['nat', 'filter'].filter(table => !ruleset.hasTable(table));
   if (missing.length === 0) return [];
   return [`the dump holds no table ${missing.join(' and no table ')}: it is of other tables only, or everything was flushed`];

@@ -91,7 +91,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
       const rule = dropped.find(({table, line}) => table === 'ipvs' && line === real.line);
       if (rule === undefined) return [];
       const how = real.forwarding === 'route' ? 'by routing (-g)' : 'through a tunnel (-i)';
-      const detail = `packets for endpoint ${real.hostPort} are forwarded ${how} and not masqueraded (-m): they still bear the address of the Service, and the pod drops them`;
+      const detail = `packets for endpoint ${real.hostPort} are forwarded ${how} and not masqueraded (-m): they still have the address of the Service as destination, and the pod drops them`;
       const evidence = {expected: [realServerRule(server, expected)], actual: [rule]};
       return [{symptom: {kind: 'wrong-endpoint-address', endpoint: real.hostPort, detail, ...evidence}, key: `wrong ${real.hostPort}`}];
     });
@@ -117,7 +117,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     const address = packet.destination.text;
     if (packet.origin === 'node' || !this.#given.differences.missingAddresses.includes(address)) return [];
     if (this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) return [];
-    const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are not taken in by the node: kube-ipvs0 does not bear the address`;
+    const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are not accepted by the node: kube-ipvs0 does not have the address`;
     const evidence = {expected: [addressEvidence(address, 0)], actual: []};
     return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence}, key: `entry ${entryText(entry)}`}];
   }

@@ -41,7 +41,7 @@ function readServers(node: NodeDump): Read<readonly VirtualServer[]> {
   const text = node.read('ipvsadm-save')?.toString('utf8');
   if (text === undefined) return {problem: 'its virtual servers were not read (no ipvsadm-save)'};
   const {servers, strays, cut} = parseIpvsadm(text);
-  if (cut !== null) return {problem: `its ipvsadm-save ends too early, at line ${cut}`};
+  if (cut !== null) return {problem: `its ipvsadm-save is truncated at line ${cut}`};
   const [stray] = strays;
   if (stray !== undefined)
     return {
@@ -56,7 +56,7 @@ function readSets(node: NodeDump): Read<ReadonlyMap<string, IpSet>> {
   const text = node.read('ipset-save')?.toString('utf8');
   if (text === undefined) return {problem: 'its ipsets were not read (no ipset-save)'};
   const cut = truncatedLine(text);
-  if (cut !== null) return {problem: `its ipset-save ends too early, at line ${cut}`};
+  if (cut !== null) return {problem: `its ipset-save is truncated at line ${cut}`};
   const sets = parseIpsetSave(text);
   return sets.size === 0 && text.trim() !== '' ? {problem: 'its ipset-save is not what ipset prints'} : {value: sets};
 }

@@ -15,7 +15,7 @@ export interface NodeWide {
 /** What befell many Services for one cause is one finding: a set that was emptied, another scheduler. */
 export function mergeByNode(symptoms: readonly Symptom<Rule>[], given: NodeWide): readonly Symptom<Rule>[] {
   const isScheduler = ({kind, detail}: Symptom<Rule>): boolean =>
-    kind === 'uneven-balance' && detail.startsWith('connections are spread by ');
+    kind === 'uneven-balance' && detail.startsWith('connections are scheduled by ');
   return emptiedSets(given).reduce<readonly Symptom<Rule>[]>(mergeOfSet, mergeAlike(symptoms, {of: isScheduler, words: ''}));
 }
 

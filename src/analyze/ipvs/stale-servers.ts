@@ -80,7 +80,7 @@ function serviceOf({address, port, protocol}: VirtualServer, {ports, bound}: Exp
 
 /** The node takes packets for the address in and answers them itself, whoever else has it. */
 function analyzeAddress(address: string, {expected: {context}}: StaleCase): readonly Symptom<Rule>[] {
-  const detail = `kube-ipvs0 still bears ${address}, which no Service has: the node keeps all packets to it to itself`;
+  const detail = `kube-ipvs0 still has the address ${address}, which no Service has: the node accepts all packets to it`;
   const actual = [addressEvidence(address, 1)];
   return [{kind: 'stale-service', severity: 'warning', family: context.family, port: null, detail, expected: [], actual}];
 }
@@ -109,7 +109,7 @@ function analyzeMembers({expected, differences}: StaleCase, said: ReadonlySet<st
       : [
           {
             ...{...base, kind: 'unexpected-rule' as const, severity: 'info' as const, actual: rules(harmless)},
-            detail: `${harmless.length === 1 ? 'an element' : `${harmless.length} elements`} of ${sets} belong${harmless.length === 1 ? 's' : ''} to no Service: no packet of a Service fares differently for it`,
+            detail: `${harmless.length === 1 ? 'an element' : `${harmless.length} elements`} of ${sets} belong${harmless.length === 1 ? 's' : ''} to no Service: no traffic of Services is affected`,
           },
         ]),
   ];

@@ -22,7 +22,7 @@ export function leftoverNftChains({expected, actual}: NftCase, unexpectedChains:
   for (const chain of actual.chains.values()) if (!names.has(chain.name)) targetsOfChain(chain).forEach(reach);
   const orphans = leftovers.filter(({name}) => !reached.has(name));
   if (orphans.length === 0) return [];
-  const detail = `${plural(orphans.length, 'chain')} of kube-proxy's that nothing reaches (such as ${orphans[0]?.name}); they linger until its next full sync`;
+  const detail = `${plural(orphans.length, 'chain')} of kube-proxy that no rule jumps to (such as ${orphans[0]?.name}): no traffic is affected, and the next full sync removes them`;
   const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
   const chains = orphans.map(({name}) => name);
   return [{kind: 'orphan-chain', family: expected.context.family, port: null, detail, expected: [], actual: rules, chains}];

@@ -50,7 +50,7 @@ function serviceOf(name: string): ServiceName | null {
 function unexpectedElements({expected}: NftCase, elements: readonly NftPortDifference[]): Symptom {
   const takes = elements.some(({name}) => leadsIn(name));
   const count = elements.length === 1 ? 'an element' : `${elements.length} elements`;
-  const detail = `${count} of ${elements[0]?.name} that kube-proxy would not have written: ${takes ? "they take packets to addresses that are no Service's" : 'no packet of a Service meets them'}`;
+  const detail = `${count} of ${elements[0]?.name} that kube-proxy would not have written: ${takes ? 'they intercept packets to addresses of no Service' : 'no packet of a Service matches them'}`;
   return {
     kind: 'unexpected-rule',
     severity: takes ? 'warning' : 'info',

@@ -14,7 +14,7 @@ export function unwalkedChains({tables}: NftRuleset, family: Family): readonly S
     if (stopping.length === 0 && policies.length === 0) return [];
     const names = chains.map(({name, base}) => `${name} (hook ${base?.hook})`).join(', ');
     const what = policies.length > 0 ? 'a policy that drops' : 'rules that drop or take packets';
-    const detail = `table ${table.id} has ${what}, and what comes to ${names} is not followed: whether packets of Services are among it was not looked at`;
+    const detail = `table ${table.id} has ${what} at ${names}, where svc-trace does not walk: whether they affect packets of Services was not checked`;
     return [
       {...{kind: 'undecided-path', severity: 'info'}, family, port: null, detail, expected: [], actual: stopping.slice(0, 3)} as const,
     ];

@@ -109,7 +109,7 @@ class OutcomeComparison<R extends RuleText> {
     }
     if (whole.size === 0) return new Set();
     if (whole.size === this.#servedEntries().size && this.#semantics.hasNoEntry()) {
-      const detail = 'the node knows nothing of it: no entry leads to an endpoint';
+      const detail = 'not programmed on this node: no entry reaches an endpoint';
       this.#symptoms.say({kind: 'service-not-programmed', detail, ...this.#semantics.evidence({kind: 'service'})});
     } else {
       for (const comparison of whole.values()) if (!this.#saySpecial(comparison)) this.#missingEntry(comparison);
@@ -159,7 +159,7 @@ class OutcomeComparison<R extends RuleText> {
     const outcome = actual.outcomes.find(({verdict}) => verdict === 'undecided');
     // That the dump ends too early is said of the node, as ST506.
     if (/the dump was (?:cut|truncated)/.test(outcome?.reason ?? '')) return;
-    const detail = `what becomes of ${whose(probe)} cannot be told: ${outcome?.reason ?? 'unknown'}`;
+    const detail = `the outcome for ${whose(probe)} is undetermined: ${outcome?.reason ?? 'unknown'}`;
     this.#symptoms.say(
       {kind: 'undecided-path', entry: probe.entry, detail, expected: [], actual: outcome?.path.slice(-1) ?? []},
       'undecided',
@@ -184,7 +184,7 @@ class OutcomeComparison<R extends RuleText> {
     }
     if (actual.destinations.size > 0) return this.#compareEndpoints(comparison);
     if (expected.rejected === 0) return;
-    const detail = `it has no endpoints, so ${whose(probe)} must be refused; they end in ${describePathOutcome(actual)}: connections hang or leak out of the node`;
+    const detail = `it has no endpoints, so ${whose(probe)} must be refused; they end in ${describePathOutcome(actual)}: connections hang or leave the node`;
     this.#symptoms.say({kind: 'missing-reject', entry: probe.entry, detail, ...evidence}, `reject ${entry}`);
   }
 
@@ -196,8 +196,8 @@ class OutcomeComparison<R extends RuleText> {
     const dropped = actual.outcomes.some(outcome => outcome.verdict === 'drop' && this.#semantics.refusedFor(outcome) === 'policy');
     if ((should === does || does === null || should === null) && !dropped) return false;
     const detail = dropped
-      ? `${whose(probe)} are dropped for want of a local endpoint, and should go to ${describePathOutcome(expected)}`
-      : `${whose(probe)} are spread as for ${does} policy, and should be as for ${should}`;
+      ? `${whose(probe)} are dropped because the node has no local endpoint, and should reach ${describePathOutcome(expected)}`
+      : `${whose(probe)} are balanced by the ${does} policy, and should be by the ${should} policy`;
     const evidence = this.#semantics.evidence({kind: 'policy', comparison});
     this.#symptoms.say({kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, `policy ${entryText(probe.entry)}`);
     return true;
@@ -210,7 +210,7 @@ class OutcomeComparison<R extends RuleText> {
     const evidence = {expected: [...expected.destinations.values()][0]?.path.slice(0, 3) ?? [], actual: rule === undefined ? [] : [rule]};
     if (outcome !== undefined && this.#semantics.refusedFor(outcome) === 'ranges') {
       const ranges = this.#item.port.sourceRanges.length > 0;
-      const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges let them in' : 'there are no loadBalancerSourceRanges'}`;
+      const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges allow them' : 'there are no loadBalancerSourceRanges'}`;
       return this.#symptoms.say(
         {kind: 'source-ranges-mismatch', entry: probe.entry, detail, ...evidence},
         `ranges ${entryText(probe.entry)}`,
@@ -262,7 +262,7 @@ class OutcomeComparison<R extends RuleText> {
     const known = this.#item.all.find(({hostPort}) => hostPort === endpoint);
     if (known === undefined) return 'is no endpoint of the Service (any more)';
     if (known.ready) return 'should get none on this node';
-    return `is an endpoint that is not to be used (${known.terminating ? 'terminating' : 'not ready'})`;
+    return `is an endpoint that must not be used (${known.terminating ? 'terminating' : 'not ready'})`;
   }
 
   #compareShares(comparison: ProbeComparison<R>): void {
@@ -289,7 +289,7 @@ class OutcomeComparison<R extends RuleText> {
     const who = probe.endpoint === undefined ? sourceNames[probe.source.kind] : `endpoint ${probe.endpoint.hostPort}`;
     const entry = entryText(probe.entry);
     const detail = should
-      ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} are not masqueraded${isHairpin ? ': a pod that is given its own connection never sees an answer' : ', and should be'}`
+      ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} are not masqueraded${isHairpin ? ': a pod that reaches itself through the Service never gets a reply' : ', and should be'}`
       : `packets from ${who} through its ${entry} are masqueraded, and should keep their source address`;
     const mustReturn = should && (isHairpin || (probe.entry.kind !== 'clusterIP' && !this.#item.port.externalPolicyLocal));
     const evidence = this.#semantics.evidence({kind: 'masquerade', comparison});
@@ -309,7 +309,7 @@ class OutcomeComparison<R extends RuleText> {
 
   #lostAffinity(comparison: ProbeComparison<R>): void {
     if (hasSameEnds(comparison.expected, comparison.actual)) return this.#compareMasquerade(comparison);
-    const detail = `a client that came before is not led back to its endpoint through its ${entryText(comparison.probe.entry)}`;
+    const detail = `a returning client is not sent back to its endpoint through its ${entryText(comparison.probe.entry)}`;
     this.#symptoms.say({kind: 'session-affinity-mismatch', detail, ...this.#semantics.evidence({kind: 'affinity'})}, 'affinity');
   }
 

@@ -86,7 +86,7 @@ export function describePathOutcome(pathOutcome: PathOutcome<RuleText>): string 
     );
   if (pathOutcome.rejected > 0) parts.push('a REJECT');
   if (pathOutcome.dropped > 0) parts.push('a DROP');
-  if (pathOutcome.undecided > 0) parts.push('a rule that cannot be told');
+  if (pathOutcome.undecided > 0) parts.push('a rule that cannot be evaluated');
   if (pathOutcome.passed > 0) parts.push('no endpoint at all');
   return parts.join(' and ');
 }

@@ -9,12 +9,12 @@ export function otherDetectorSymptom(
   family: Family,
   {found, configured}: {readonly found: string; readonly configured: string},
 ): Symptom<never> {
-  const detail = `the rules of most Services take for pods ${found}, and kube-proxy's settings say ${configured}: it runs with other settings than were read`;
+  const detail = `the rules of most Services treat ${found} as pods, but kube-proxy's settings say ${configured}: kube-proxy runs with other settings than the ones that were read`;
   return {kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []};
 }
 
 export function describeDetector(detector: LocalDetector | 'all'): string {
-  if (detector === 'all') return 'nobody (masqueradeAll)';
+  if (detector === 'all') return 'no clients (masqueradeAll)';
   switch (detector.kind) {
     case 'cidr':
       return `clients in ${detector.cidr}`;
@@ -23,7 +23,7 @@ export function describeDetector(detector: LocalDetector | 'all'): string {
     case 'prefix':
       return `clients behind ${detector.name}+`;
     case 'none':
-      return 'everybody (no masquerade rule)';
+      return 'all clients (no masquerade rule)';
   }
 }
 

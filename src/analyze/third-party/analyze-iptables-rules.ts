@@ -125,15 +125,14 @@ function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, 
     const decisive = outcome.policy === undefined ? (outcome.path.at(-1) ?? null) : null;
     if (decisive !== null && isPolicyChain(decisive.chain)) return refusedByPolicy(decisive, refused, probe, who);
     if (rewritten && (outcome.policy?.endsWith('/FORWARD') || (decisive !== null && isForwardPath(outcome.path)))) {
-      const by =
-        decisive === null ? 'because no rule accepts them and the policy of FORWARD is DROP' : "by a rule that is not kube-proxy's";
+      const by = decisive === null ? 'because no rule accepts them and the policy of FORWARD is DROP' : 'by a third-party rule';
       return {kind: 'forward-blocked', probe, rule: decisive, detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
     }
     return {
       kind: 'dropped-by-other-rule',
       probe,
       rule: decisive,
-      detail: `${who} are ${refused} ${decisive === null ? `by the policy of ${outcome.policy}` : "by a rule that is not kube-proxy's"}`,
+      detail: `${who} are ${refused} ${decisive === null ? `by the policy of ${outcome.policy}` : 'by a third-party rule'}`,
     };
   }
   if (rule === null) return null;
@@ -142,7 +141,7 @@ function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, 
       kind: 'entry-taken-by-other-rule',
       probe,
       rule: outcome.path.findLast(isRewriting) ?? rule,
-      detail: `${who} are taken to ${outcome.destination} by a rule that is not kube-proxy's and stands before its own`,
+      detail: `${who} are sent to ${outcome.destination} by a third-party rule that comes before kube-proxy's rules`,
     };
   }
   if (outcome.destination === null && alone.destinations.size > 0) {
@@ -153,7 +152,7 @@ function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, 
       kind: 'entry-taken-by-other-rule',
       probe,
       rule: taker,
-      detail: `${who} never reach kube-proxy's rules, because a rule of somebody else's stands before them; they should go to ${describePathOutcome(alone)}`,
+      detail: `${who} never reach kube-proxy's rules, because a third-party rule intercepts them; they should reach ${describePathOutcome(alone)}`,
     };
   }
   if (outcome.destination === null && alone.rejected > 0 && rule.target?.name === 'ACCEPT' && rule.table === 'filter') {
@@ -161,7 +160,7 @@ function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, 
       kind: 'missing-reject',
       probe,
       rule,
-      detail: `it has no endpoints, so ${who} must be refused; a rule of somebody else's accepts them before kube-proxy's refuses them: connections hang or leak out of the node`,
+      detail: `it has no endpoints, so ${who} must be refused; a third-party rule accepts them before kube-proxy's rule refuses them: connections hang or leave the node`,
     };
   }
   const share = outcome.destination === null ? undefined : alone.destinations.get(outcome.destination);
@@ -173,7 +172,7 @@ function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, 
       kind: 'postrouting-broken',
       probe,
       rule: taker,
-      detail: `${who} should be masqueraded, and a rule of somebody else's takes them before KUBE-POSTROUTING`,
+      detail: `${who} should be masqueraded, but a third-party rule intercepts them before KUBE-POSTROUTING`,
     };
   }
   return null;
@@ -185,7 +184,7 @@ function analyzeUndecided(outcome: Outcome, alone: PathOutcome, probe: Probe, wh
   const rule = outcome.doubt ?? outcome.path.at(-1) ?? null;
   if (rule === null || isKubeProxyChain(rule.chain) || isPolicyChain(rule.chain) || isPolicyChain(rule.target?.name ?? '')) return null;
   if (outcome.doubt?.options.some(({flag}) => flag === '-i' || flag === '-o')) return null;
-  const detail = `what becomes of ${who} cannot be told: ${outcome.reason ?? ''}`;
+  const detail = `the outcome for ${who} is undetermined: ${outcome.reason ?? ''}`;
   // Wherever the packet goes, at most its source address is another one.
   const masquerades = rule.target?.name === 'MASQUERADE' || rule.target?.name === 'SNAT';
   return {kind: 'undecided-path', probe, rule, detail, ...(masquerades ? {severity: 'info'} : {})};
@@ -202,7 +201,7 @@ function isServedByCache(rule: Rule, {packet}: Probe, local: boolean | null): bo
 }
 
 function servedByCache(rule: Rule, probe: Probe, who: string): Found {
-  const detail = `${who} are answered by the node itself, past kube-proxy's rules: NodeLocal DNSCache has bound the address`;
+  const detail = `${who} are answered by the node itself, without kube-proxy's rules: NodeLocal DNSCache has bound the address`;
   return {kind: 'entry-taken-by-other-rule', severity: 'info', probe, rule, detail};
 }
 

@@ -110,17 +110,13 @@ function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutco
   const say = (kind: SymptomKind, detail: string, rule: Rule | null): readonly Found[] => [
     {kind, detail, rule, probe, key: `${kind} ${rule === null ? policy : `${rule.table}/${rule.chain} ${rule.line}`}`},
   ];
-  if (verdict === 'undecided') return say('undecided-path', `what becomes of ${who} cannot be told: ${reason ?? ''}`, doubt ?? last);
+  if (verdict === 'undecided') return say('undecided-path', `the outcome for ${who} is undetermined: ${reason ?? ''}`, doubt ?? last);
   if (verdict === 'accept') {
     if (destination !== null && own.destinations.has(destination)) return [];
     const taker = path.find(({table, chain, target}) => table === 'nat' && !chain.startsWith('KUBE-') && takes.has(target?.name ?? ''));
     if (taker === undefined || own.destinations.size === 0) return [];
     const where = destination === null ? 'are kept from their virtual server' : `are taken to ${destination}`;
-    return say(
-      'entry-taken-by-other-rule',
-      `${who} ${where} by a rule that is not kube-proxy's; they should go to ${describePathOutcome(own)}`,
-      taker,
-    );
+    return say('entry-taken-by-other-rule', `${who} ${where} by a third-party rule; they should go to ${describePathOutcome(own)}`, taker);
   }
   if (own.destinations.size === 0) return [];
   const refused = verdict === 'reject' ? 'refused' : 'dropped';
@@ -128,8 +124,7 @@ function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutco
     const detail = `${who} are ${refused} by a rule that iptables mode left behind in ${last.table}/${last.chain}`;
     return say('unexpected-reject', detail, last);
   }
-  const by =
-    last === null ? `because no rule accepts them and the policy of ${policy ?? 'a chain'} is DROP` : "by a rule that is not kube-proxy's";
+  const by = last === null ? `because no rule accepts them and the policy of ${policy ?? 'a chain'} is DROP` : 'by a third-party rule';
   return say('dropped-by-other-rule', `${who} are ${refused} ${by}`, last);
 }
 

@@ -58,7 +58,7 @@ function analyzeUndecided({doubt, path, reason}: Outcome<NodeRule>, {probe, alon
   // That a dump was cut is said by itself.
   if (alone.undecided > 0 || rule === undefined || (doubt === undefined && isCut)) return null;
   if (isKubeProxys(rule, own) || isOfPolicy(rule) || (doubt !== undefined && asksForInterface(doubt))) return null;
-  const detail = `what becomes of ${whose(probe)} cannot be told: ${reason ?? ''}`;
+  const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
   return {kind: 'undecided-path', probe, rule, detail, ...(masquerades(rule) ? {severity: 'info'} : {})};
 }
 
@@ -70,7 +70,7 @@ function refusal(outcome: Outcome<NodeRule>, {alone, probe, own, ruleset}: Walke
   const refused = verdict === 'reject' ? 'refused' : 'dropped';
   if (rule !== null && isOfPolicy(rule))
     return {kind: 'dropped-by-other-rule', severity: 'info', probe, rule, detail: `${who} are ${refused} by a network policy`};
-  const by = policy === undefined ? "by a rule that is not kube-proxy's" : `by the policy of ${policy}`;
+  const by = policy === undefined ? 'by a third-party rule' : `by the policy of ${policy}`;
   const hook = decidedAt(outcome, ruleset);
   const isSentOn = destination !== null && hook !== 'input' && hook !== 'output';
   const base = {probe, rule, ...(policy === undefined ? {} : {policy}), ...(isUnusual(probe) ? {severity: 'info' as const} : {})};
@@ -93,14 +93,14 @@ function analyzeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedP
   if (destination !== null && !alone.destinations.has(destination)) {
     const rule = thirdParty.findLast(rewrites) ?? thirdParty.findLast(takesPackets);
     if (rule === undefined) return null;
-    const detail = `${who} are taken to ${destination} by a rule that is not kube-proxy's and stands before its own`;
+    const detail = `${who} are sent to ${destination} by a third-party rule that comes before kube-proxy's rules`;
     return {kind: 'entry-taken-by-other-rule', probe, rule, detail};
   }
   if (destination === null && alone.destinations.size > 0) {
     const rule = thirdParty.find(untracks) ?? thirdParty.find(takesPackets);
     if (rule === undefined) return null;
     if (isServedByCache(rule, walked)) return servedByCache(rule, probe);
-    const detail = `${who} never reach kube-proxy's rules, because a rule of somebody else's stands before them; they should go to ${describePathOutcome(alone)}`;
+    const detail = `${who} never reach kube-proxy's rules, because a third-party rule intercepts them; they should reach ${describePathOutcome(alone)}`;
     return {kind: 'entry-taken-by-other-rule', probe, rule, detail};
   }
   if (
@@ -110,7 +110,7 @@ function analyzeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedP
     return null;
   const rule = thirdParty.findLast(one => takesPackets(one) || setsMark(one));
   if (rule === undefined) return null;
-  const detail = `${who} should be masqueraded, and a rule of somebody else's takes them before kube-proxy's, or their mark`;
+  const detail = `${who} should be masqueraded, but a third-party rule intercepts them before kube-proxy's rules, or changes their mark`;
   return {kind: 'postrouting-broken', probe, rule, detail};
 }
 
@@ -120,6 +120,6 @@ function isServedByCache(rule: NodeRule, {probe, isLocal}: WalkedProbe): boolean
 }
 
 function servedByCache(rule: NodeRule, probe: Probe): Found {
-  const detail = `${whose(probe)} are answered by the node itself, past kube-proxy's rules: NodeLocal DNSCache has bound the address`;
+  const detail = `${whose(probe)} are answered by the node itself, without kube-proxy's rules: NodeLocal DNSCache has bound the address`;
   return {kind: 'entry-taken-by-other-rule', severity: 'info', probe, rule, detail};
 }

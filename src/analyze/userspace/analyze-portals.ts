@@ -30,7 +30,7 @@ function analyzePortal(portal: Portal, given: PortalCase): readonly Symptom[] {
   const missing = portal.entries.flatMap(entry => chainsWithout(entry, portal, given).map(chain => ({entry, chain})));
   const all = portal.entries.flatMap(entry => chainsFor(entry));
   if (missing.length > 0 && missing.length === all.length)
-    return [{...plain('service-not-programmed'), port: portal.port, detail: 'the node knows nothing of it: no entry leads to kube-proxy'}];
+    return [{...plain('service-not-programmed'), port: portal.port, detail: 'not programmed on this node: no entry reaches kube-proxy'}];
   return [...missing.map(({entry, chain}) => missingEntry(portal, entry, chain)), ...disagreeing(portal)];
 }
 
@@ -48,7 +48,7 @@ function chainsWithout(entry: Entry, {port, rules}: Portal, {ruleset}: PortalCas
 
 function missingEntry({port}: Portal, entry: Entry, {name, hook}: PortalChain): Symptom {
   const whose = hook === 'OUTPUT' ? 'the node itself' : 'pods and other hosts';
-  const detail = `its ${entryText(entry)} is not in ${name}: packets of ${whose} do not get to kube-proxy`;
+  const detail = `its ${entryText(entry)} is not in ${name}: packets of ${whose} do not reach kube-proxy`;
   return {...plain('missing-entry'), port, entry, detail};
 }
 
@@ -68,7 +68,7 @@ function leftovers({portals, rules}: PortalCase): readonly Symptom[] {
   return [...groups].map(([name, group]) => {
     const [namespace = '', service = ''] = (name.split(':')[0] ?? '').split('/');
     const places = [...new Set(group.map(({address, port}) => (address === null ? `node port ${port}` : `${address}:${port}`)))].join(', ');
-    const detail = `packets to ${places} are still led to kube-proxy for ${name === '' ? 'a Service without a name' : name}: the API has no such entry (any more)`;
+    const detail = `packets to ${places} are still sent to kube-proxy for ${name === '' ? 'a Service without a name' : name}: the API has no such entry (any more)`;
     const known = service === '' ? {} : {service: {namespace, name: service}};
     return {...plain('stale-service'), ...known, detail, actual: group.map(({rule}) => rule)};
   });

@@ -37,6 +37,6 @@ function analyze(input: NodeInput, ruleset: Ruleset): ModeAnalysis {
 }
 
 function whatIsNotSeen(rules: readonly PortalRule[], ruleset: Ruleset): string {
-  const part = ruleset.tables.get('nat')?.complete === true ? '' : ' The dump is an excerpt besides.';
-  return `in userspace mode kube-proxy itself picks the endpoints, and no rule tells which: ${rules.length} rules that lead to its ports were checked, and nothing behind them.${part}`;
+  const part = ruleset.tables.get('nat')?.complete === true ? '' : ' The dump is also an excerpt.';
+  return `in userspace mode kube-proxy itself picks the endpoints, and no rule shows which: only the ${rules.length} rules that send packets to its ports were checked.${part}`;
 }

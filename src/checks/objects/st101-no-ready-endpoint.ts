@@ -16,7 +16,7 @@ export const noReadyEndpoint: Check<'ST101'> = {
   name: 'no-ready-endpoint',
   severity: 'warning',
   summary: 'A Service that kube-proxy serves has no endpoint that it would use',
-  remedy: 'Bring up pods that match the selector and get ready, or delete the Service; kube-proxy does what it should.',
+  remedy: 'Start ready pods that match the selector, or delete the Service. kube-proxy is behaving correctly.',
   // Silent for a port whose name no slice has although the Service has endpoints: that is ST102.
   *cluster(context) {
     // Slices that were not read are not slices that are not there.

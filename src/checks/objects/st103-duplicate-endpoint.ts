@@ -21,5 +21,5 @@ export const duplicateEndpoint: Check<'ST103'> = {
 };
 
 function describe({slice, ready, terminating, nodeName, hostPort}: Endpoint): string {
-  return `slice ${slice} says ${hostPort} ${ready ? 'ready' : 'not ready'}${terminating ? ', terminating' : ''} on ${nodeName ?? 'no node'}`;
+  return `slice ${slice}: ${hostPort} ${ready ? 'ready' : 'not ready'}${terminating ? ', terminating' : ''} on ${nodeName ?? 'no node'}`;
 }

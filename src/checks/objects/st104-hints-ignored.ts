@@ -39,10 +39,10 @@ function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): strin
   if (used || nodes.length === 0) return null;
   const without = ready.filter(endpoint => !hasHint(endpoint));
   if (without.length > 0)
-    return `${someOf(without.map(({pod, hostPort}) => pod ?? hostPort))} ${without.length === 1 ? 'has' : 'have'} none, and it is all or nothing`;
+    return `${someOf(without.map(({pod, hostPort}) => pod ?? hostPort))} ${without.length === 1 ? 'has' : 'have'} none, and kube-proxy uses hints only if all endpoints have them`;
   const annotations = port.object.metadata.annotations ?? {};
   if (!honoursZoneHints(proxy.version, proxy.gates, annotations) && !honoursNodeHints(proxy.version, proxy.gates))
-    return `kube-proxy ${proxy.version.text} asks for an annotation (service.kubernetes.io/topology-mode) or a feature gate`;
+    return `kube-proxy ${proxy.version.text} requires an annotation (service.kubernetes.io/topology-mode) or a feature gate`;
   const unlabelled = nodes.filter(node => zoneOf(node) === null).map(({metadata}) => metadata.name);
   if (unlabelled.length > 0) return `no zone label (topology.kubernetes.io/zone) on ${someOf(unlabelled)}`;
   return 'they name no zone and no node of this cluster';

@@ -7,8 +7,7 @@ export const nodeAddressAsExternalIP: Check<'ST106'> = {
   name: 'node-address-as-external-ip',
   severity: 'warning',
   summary: "externalIPs holds a node's own address",
-  remedy:
-    'Take an address that no node has: the Service takes this port of the node away from whatever listens there, and in IPVS mode binds the address on every node.',
+  remedy: 'Use an address that no node has. The Service intercepts this port of the node, and in IPVS mode every node binds the address.',
   *cluster({services, api}) {
     const owners = new Map<string, string>();
     for (const node of api.nodes ?? []) {

@@ -7,7 +7,7 @@ export const notServedByKubeProxy: Check<'ST107'> = {
   name: 'not-served-by-kube-proxy',
   severity: 'info',
   summary: 'The Service is headless, ExternalName or given to another proxy: no rules are expected',
-  remedy: 'Nothing to do when this is meant. Look at DNS, or at the other proxy, when clients cannot reach it.',
+  remedy: 'No action is needed if this is intended. If clients cannot reach it, check DNS or the other proxy.',
   // Only for Services that were asked for by name: in a whole cluster there are many, and all is well with them.
   *cluster({services, proxy, byName}) {
     if (!byName) return;

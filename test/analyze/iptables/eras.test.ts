@@ -66,13 +66,13 @@ describe('a node of an old version', () => {
 });
 
 describe('a version whose rules are not known', () => {
-  test('is judged by its neighbour where that fits', async () => {
+  test('is checked by the rules of a neighboring version if they fit', async () => {
     const {nodes} = evaluated(await oldNodes('1.11', versionFile('1.8')));
     expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
-    expect(nodes[0]?.settings['version']?.source).toContain('judged by the rules of 1.11, which fit best');
+    expect(nodes[0]?.settings['version']?.source).toContain('evaluated with the rules of 1.11, which fit best');
   });
 
-  test('is not judged where none does, and says how it can be', async () => {
+  test('is not checked if none fits, and the message says which flag helps', async () => {
     const old = new Scenario(await oldNodes('1.11', versionFile('1.8')));
     old.rules('node-a').delete('KUBE-SERVICES', '"shop/web:http cluster IP"', '-j KUBE-SVC');
     const found = old.news();
@@ -87,7 +87,7 @@ describe('a version whose rules are not known', () => {
     expect(told).toEqual([expect.objectContaining({code: 'ST201', subject: 'shop/web:http'})]);
   });
 
-  test('is not judged when it is older than all that are known', async () => {
+  test('is not checked if it is older than all known versions', async () => {
     const snapshot = await oldNodes('1.5', versionFile('1.4'));
     expect(loud(snapshot).map(({code, message}) => [code, message])).toEqual(
       ['node-a', 'node-b', 'node-c'].map(node => ['ST901', saying(node, 'v1.4.3 is older than 1.5')]),
@@ -101,7 +101,7 @@ describe('what kube-proxy reads and the bundle does not hold', () => {
     old.api(() => ({endpoints: null}));
     const said = old.news({only: new Set(['ST901'])});
     expect(said.map(({node, message}) => [node, message])).toEqual(
-      ['node-a', 'node-b', 'node-c'].map(node => [node, saying('1.18.3 goes by Endpoints', 'judged by EndpointSlices')]),
+      ['node-a', 'node-b', 'node-c'].map(node => [node, saying('1.18.3 uses Endpoints', 'checked by EndpointSlices')]),
     );
   });
 });

@@ -36,7 +36,7 @@ describe('a virtual server', () => {
     const found = await broken(given => servers(given).deleteAll('10.96.1.1:80 '));
     expect(found).toEqual([
       {
-        ...{...at, code: 'ST201', severity: 'error', subject: 'shop/web:http', message: saying('shop/web:http', 'knows nothing of it')},
+        ...{...at, code: 'ST201', severity: 'error', subject: 'shop/web:http', message: saying('shop/web:http', 'not programmed on this node')},
         expected: [
           '-A -t 10.96.1.1:80 -s rr',
           '-a -t 10.96.1.1:80 -r 10.244.11.4:8080 -m -w 1',
@@ -95,8 +95,8 @@ describe('a virtual server', () => {
   test('that are all scheduled in another way are one finding', async () => {
     const found = await broken(given => servers(given).replaceAll(' -s rr', ' -s sh'));
     expect(found.map(({code, severity, family, message}) => [code, severity, family, message])).toEqual([
-      ['ST208', 'warning', 'IPv4', saying('connections are spread by sh, and kube-proxy is set to rr (', 'Service ports')],
-      ['ST208', 'warning', 'IPv6', saying('connections are spread by sh, and kube-proxy is set to rr')],
+      ['ST208', 'warning', 'IPv4', saying('connections are scheduled by sh, and kube-proxy is set to rr (', 'Service ports')],
+      ['ST208', 'warning', 'IPv6', saying('connections are scheduled by sh, and kube-proxy is set to rr')],
     ]);
   });
 
@@ -166,7 +166,7 @@ describe('a real server', () => {
       servers(given).insertAfter(['-A -t 172.18.0.11:30087 '], '-a -t 172.18.0.11:30087 -r 10.244.12.4:8080 -m -w 1'),
     );
     expect(found.map(({code, subject, message}) => [code, subject, message])).toEqual([
-      ['ST207', 'shop/sticky-short:http', saying('to its node port 30087 are spread as for Cluster policy, and should be as for Local')],
+      ['ST207', 'shop/sticky-short:http', saying('to its node port 30087 are balanced by the Cluster policy, and should be by the Local policy')],
     ]);
   });
 });
@@ -177,7 +177,7 @@ describe('kube-ipvs0', () => {
     expect(found).toEqual([
       {
         ...{...at, code: 'ST206', severity: 'error', subject: 'shop/web:http', entry: 'cluster IP 10.96.1.1:80'},
-        message: saying('are not taken in by the node: kube-ipvs0 does not bear the address'),
+        message: saying('are not accepted by the node: kube-ipvs0 does not have the address'),
         expected: ['10.96.1.1/32'],
       },
     ]);
@@ -194,7 +194,7 @@ describe('kube-ipvs0', () => {
   test('with an address that no Service has keeps its packets', async () => {
     const found = await broken(given => device(given, addresses => [...addresses, '10.96.77.77']));
     expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
-      ['ST205', 'warning', saying('still bears 10.96.77.77')],
+      ['ST205', 'warning', saying('still has the address 10.96.77.77')],
     ]);
   });
 });
@@ -312,10 +312,10 @@ describe('what was not read', () => {
     expect(found.map(({message}) => message).join()).toContain(reason);
   });
 
-  test.each(['ipvsadm-save', 'ipset-save'])('a %s that ends in half a line is said to', async file => {
+  test.each(['ipvsadm-save', 'ipset-save'])('a truncated %s is reported', async file => {
     const found = await broken(given => given.file(node, file, given.rules(node, file).toString().slice(0, -30)));
     expect(found.filter(({code}) => !code.startsWith('ST9'))).toEqual([]);
-    expect(found.map(({message}) => message).join()).toContain(`its ${file} ends too early`);
+    expect(found.map(({message}) => message).join()).toContain(`its ${file} is truncated`);
   });
 });
 

@@ -78,7 +78,7 @@ describe('a node in userspace mode', () => {
   test('knows nothing of a Service', () => {
     const other = service('default/web', {clusterIP: '10.254.7.7', ports: [{name: 'http', port: 80}]});
     expect(found(snapshot([...hooks, ...ssh], [...services, other]))).toEqual([
-      expect.objectContaining({code: 'ST201', message: saying('default/web:http: the node knows nothing of it')}),
+      expect.objectContaining({code: 'ST201', message: saying('default/web:http: not programmed on this node')}),
       unseen,
     ]);
   });

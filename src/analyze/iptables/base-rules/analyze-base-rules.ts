@@ -87,7 +87,7 @@ function analyzeHooks({actual}: BaseRulesCase, differences: readonly PortDiffere
       {
         kind: 'services-chain-not-hooked',
         severity,
-        detail: `${state}: ${severity === 'info' ? 'no packet fares differently for it' : lossOf(hook, actual)}`,
+        detail: `${state}: ${severity === 'info' ? 'no traffic is affected' : lossOf(hook, actual)}`,
         expected: [rule],
         actual: closest.slice(0, 3),
       },
@@ -103,11 +103,11 @@ function severityOfLoss(table: string, target: string): Severity {
 
 function lossOf({table, chain, rule}: PortDifference, actual: Ruleset): string {
   const target = rule.target?.name ?? '';
-  if (table === 'nat' && chain === 'PREROUTING') return 'every Service is dead for pods and for traffic that enters the node';
-  if (table === 'nat') return 'every Service is dead for the node itself';
+  if (table === 'nat' && chain === 'PREROUTING') return 'no Service works for pods and for traffic that enters the node';
+  if (table === 'nat') return 'no Service works for the node itself';
   if ((actual.chain(table, target)?.ruleCount ?? 0) === 0) return 'nothing is lost as long as it holds no rules';
   const losses: Readonly<Record<string, string>> = {
-    'KUBE-SERVICES': 'Services without endpoints hang instead of refusing',
+    'KUBE-SERVICES': 'connections to Services without endpoints hang instead of being refused',
     'KUBE-EXTERNAL-SERVICES': 'external addresses and node ports of Services without endpoints are not refused or dropped',
     'KUBE-PROXY-FIREWALL': 'loadBalancerSourceRanges are not enforced',
     'KUBE-NODEPORTS': 'the health-check ports of load balancers are not accepted',
@@ -236,7 +236,7 @@ function analyzeNodePortJump(
       ? 'nothing jumps to KUBE-NODEPORTS from nat/KUBE-SERVICES: no node port answers'
       : lost
         ? 'the jump to KUBE-NODEPORTS is restricted to other addresses than it should be'
-        : 'the jump to KUBE-NODEPORTS is written in another way: no packet fares differently for it';
+        : 'the jump to KUBE-NODEPORTS is written in another way: no traffic is affected';
   const severity: Severity = lost ? 'error' : found.length === 0 ? 'warning' : 'info';
   say({kind: 'node-ports-unreachable', severity, detail: state, expected: missing, actual: found}, tail);
 }
@@ -269,7 +269,8 @@ function analyzeForward({expected, actual}: BaseRulesCase, differences: readonly
         {
           kind: 'missing-rule',
           severity: 'warning',
-          detail: 'packets to 127.0.0.0/8 from other hosts are not dropped: services on the loopback address can be reached by neighbours',
+          detail:
+            'packets to 127.0.0.0/8 from other hosts are not dropped: services on the loopback address can be reached by hosts on the same network',
           expected: [rule],
           actual: [],
         },
@@ -333,7 +334,7 @@ function changesChain({expected, actual}: Pick<BaseRulesCase, 'expected' | 'actu
   return chain === undefined || effect.ofRules(chain, [...right, ...chain.rules().filter(isKubeletsOwn)]);
 }
 
-/** What is left of KUBE-FORWARD and KUBE-FIREWALL, where packets fare differently for it. */
+/** What is left of KUBE-FORWARD and KUBE-FIREWALL, where traffic is affected. */
 function analyzeFilterChains(
   {expected, actual}: BaseRulesCase,
   differences: readonly PortDifference[],
@@ -345,7 +346,7 @@ function analyzeFilterChains(
     if (own.length === 0 || actual.chain('filter', name) === undefined || !changesChain({expected, actual}, name, effect)) continue;
     const rules = (wanted: boolean): readonly Rule[] => own.filter(({kind}) => (kind === 'missing') === wanted).map(({rule}) => rule);
     const kind = name === 'KUBE-FORWARD' ? ('forward-blocked' as const) : ('unexpected-rule' as const);
-    const detail = `the rules of ${name} are not those that kube-proxy writes, and packets fare differently for it`;
+    const detail = `the rules of ${name} are not those that kube-proxy writes, and traffic is affected`;
     say({kind, severity: 'error', detail, expected: rules(true), actual: rules(false)}, own);
   }
 }
@@ -361,7 +362,7 @@ function sayRest(differences: readonly PortDifference[], say: Say): void {
     const group = differences.filter(difference => difference.kind === kind);
     if (group.length === 0) continue;
     const rules = group.map(({rule}) => rule).slice(0, 6);
-    const what = group.length === 1 ? `a rule of ${group[0]?.table}/${group[0]?.chain}` : `${group.length} rules of the frame`;
+    const what = group.length === 1 ? `a rule of ${group[0]?.table}/${group[0]?.chain}` : `${group.length} base rules`;
     say({
       kind: symptom,
       severity: 'info',

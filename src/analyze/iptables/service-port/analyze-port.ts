@@ -53,6 +53,6 @@ function hairpins({item: {endpoints, endpointChain}, differences, actual}: PortC
 function analyzeHealthCheck({port}: PortOnNode, own: PortDifferences, symptoms: SymptomList<Rule>): void {
   const missing = own.of('missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
-  const detail = `the rule that accepts health checks on port ${port.healthCheckNodePort} is missing: a load balancer may take the node for dead`;
+  const detail = `the rule that accepts health checks on port ${port.healthCheckNodePort} is missing: a load balancer may consider the node unhealthy`;
   symptoms.say({kind: 'health-check-port-blocked', detail, expected: missing.map(({rule}) => rule), actual: []});
 }

@@ -33,7 +33,7 @@ function isReject({kind, table, rule}: PortDifference): boolean {
 function explainResidualReject({item: {port, endpoints}, expected, symptoms, changesOutcome}: LeftCase, rule: Rule): void {
   if (!entriesOf(port, expected.context).some(entry => isEntryRule(rule, entry))) {
     const where = entryOfRule(rule);
-    const detail = `still refuses packets to ${where}, which the API does not give it (any more)`;
+    const detail = `still refuses packets to ${where}, which is none of its entries in the API (any more)`;
     return symptoms.say({kind: 'stale-service', severity: 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
   }
   const reach = changesOutcome ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place';
@@ -54,12 +54,10 @@ interface Group {
 function sayGroup({symptoms, changesOutcome}: LeftCase, {kind, group, loud}: Group): void {
   const rules = group.map(({rule}) => rule).slice(0, 6);
   const places = [...new Set(group.map(({table, chain}) => `${table}/${chain}`))].slice(0, 3).join(', ');
-  const harmless = changesOutcome
-    ? 'what packets make of it is said in the other findings of this port'
-    : 'no packet fares differently for it';
+  const harmless = changesOutcome ? 'the other findings of this port show the effect on traffic' : 'no traffic is affected';
   const count = group.length === 1 ? 'a rule' : `${group.length} rules`;
   const {symptom, what} = wording[kind];
-  const detail = `${count} ${what} in ${places}: ${loud ? 'packets fare differently for it' : harmless}`;
+  const detail = `${count} ${what} in ${places}: ${loud ? 'traffic is affected' : harmless}`;
   const evidence = kind === 'missing' ? {expected: rules, actual: []} : {expected: [], actual: rules};
   symptoms.say({kind: symptom, severity: loud ? 'error' : 'info', detail, ...evidence}, `left ${kind}`);
 }

@@ -49,7 +49,7 @@ export function intercepted({own, isPassedBy}: SpecialCase, {actual, probe}: Pro
   });
   const [rule] = takers;
   if (rule === undefined || takers.includes(undefined)) return [];
-  const detail = `a rule in nat/${rule.chain} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
+  const detail = `a rule in nat/${rule.chain} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
   return [
     {
       symptom: {kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]},
@@ -78,10 +78,10 @@ export function isDeadEnd({item, own, isPassedBy}: SpecialCase, {expected, actua
   const evidence = {expected: own.missingRules().filter(rule => rule.chain === chain), actual: [jump]};
   const entry = entryText(probe.entry);
   if (item.port.externalPolicyLocal && balancingRole(expected) === 'SVC') {
-    const detail = `${whose(probe)} lack the short cut to all endpoints, and come back from ${chain} without one`;
+    const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without one`;
     return [{symptom: {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, ...evidence}, key: `policy ${entry}`}];
   }
-  const detail = `packets to its ${entry} are sent to ${chain}, and come back from there without an endpoint`;
+  const detail = `packets to its ${entry} are sent to ${chain}, which returns them without an endpoint`;
   return [{symptom: {kind: 'missing-entry', entry: probe.entry, detail, ...evidence}, key: `entry ${entry}`}];
 }
 

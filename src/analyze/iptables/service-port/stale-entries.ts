@@ -20,7 +20,7 @@ function findStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: 
   const owner = otherClaimant(rule, item, expected);
   const answers = owner === undefined && changesOutcomes(rule, {expected, actual: view});
   const detail = answers
-    ? `still answers at ${where}, which the API does not give it (any more)`
-    : `a rule leads to it from ${where}, which ${owner === undefined ? 'the API does not give it (any more): no packet fares differently for it' : `is ${owner.port.servicePortName}'s`}`;
+    ? `still answers at ${where}, which is none of its entries in the API (any more)`
+    : `a rule leads to it from ${where}, which ${owner === undefined ? 'is none of its entries in the API (any more): no traffic is affected' : `is ${owner.port.servicePortName}'s`}`;
   symptoms.say({kind: 'stale-service', severity: answers ? 'error' : 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
 }

@@ -54,7 +54,7 @@ function analyzeChain(given: NftBaseRulesCase, name: string, differences: readon
       severity,
       family: expected.context.family,
       port: null,
-      detail: `${loss.what}: ${severity === 'info' ? 'no packet fares differently for it' : loss.loss}`,
+      detail: `${loss.what}: ${severity === 'info' ? 'no traffic is affected' : loss.loss}`,
       expected: missing.map(({rule}) => rule).slice(0, 6),
       actual: found.map(({rule}) => rule).slice(0, 6),
     });

@@ -45,12 +45,12 @@ function meaningOf(name: string, targets: readonly string[]): Meaning {
   if (name === 'services') return ofServices(targets);
   const known = targets.flatMap(target => ofTarget[target] ?? []);
   const [first] = known;
-  if (first === undefined) return {kind: 'missing-rule', severity: 'error', loss: 'packets fare differently for it'};
+  if (first === undefined) return {kind: 'missing-rule', severity: 'error', loss: 'traffic is affected'};
   return {...first, loss: [...new Set(known.map(({loss}) => loss))].join('; ')};
 }
 
 function ofServices(targets: readonly string[]): Meaning {
-  if (targets.includes('service-ips')) return {...notHooked, loss: 'every Service is dead at all its addresses'};
+  if (targets.includes('service-ips')) return {...notHooked, loss: 'no Service works at any of its addresses'};
   if (targets.includes('service-nodeports') || targets.includes('nodeport-ips'))
     return {kind: 'node-ports-unreachable', severity: 'error', loss: 'node ports do not answer where they should'};
   return {kind: 'postrouting-broken', severity: 'warning', loss: 'traffic to cluster IPs is not marked for masquerading'};
@@ -64,7 +64,7 @@ const postrouting: Meaning = {
   loss: 'packets are masqueraded where they should not be, or not where they should',
 };
 
-const noRefusal: Meaning = {...notHooked, loss: 'Services without endpoints hang instead of refusing'};
+const noRefusal: Meaning = {...notHooked, loss: 'connections to Services without endpoints hang instead of being refused'};
 
 const noLocalhostRefusal: Meaning = {
   kind: 'missing-rule',
@@ -79,12 +79,16 @@ const noPortCheck: Meaning = {
 };
 
 const ofChain: Readonly<Record<string, Meaning>> = {
-  'nat-prerouting': {...notHooked, loss: 'every Service is dead for pods and for traffic that enters the node'},
-  'nat-output': {...notHooked, loss: 'every Service is dead for the node itself'},
+  'nat-prerouting': {...notHooked, loss: 'no Service works for pods and for traffic that enters the node'},
+  'nat-output': {...notHooked, loss: 'no Service works for the node itself'},
   'nat-postrouting': postrouting,
   masquerading: postrouting,
   'mark-for-masquerade': postrouting,
-  'reject-chain': {kind: 'missing-reject', severity: 'error', loss: 'Services without endpoints hang instead of refusing'},
+  'reject-chain': {
+    kind: 'missing-reject',
+    severity: 'error',
+    loss: 'connections to Services without endpoints hang instead of being refused',
+  },
   'localhost-nodeport-reject-tcp': noLocalhostRefusal,
   'localhost-nodeport-reject-udp': noLocalhostRefusal,
   'localhost-nodeport-reject-sctp': noLocalhostRefusal,

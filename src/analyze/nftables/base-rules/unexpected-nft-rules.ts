@@ -40,7 +40,7 @@ export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly 
   const count = rules.length === 1 ? describe(first) : `${rules.length} rules in ${first.name}`;
   const what = duplicate
     ? `${count} ${rules.length === 1 ? 'is' : 'are'} there twice`
-    : `${count} ${rules.length === 1 ? 'is' : 'are'} not of kube-proxy's making`;
+    : `${count} ${rules.length === 1 ? 'was' : 'were'} not written by kube-proxy`;
   const [worst] = lost.length > 0 ? lost : changes;
   if (worst === undefined)
     return [
@@ -49,7 +49,7 @@ export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly 
         kind: duplicate ? 'duplicate-rule' : 'unexpected-rule',
         severity: 'info',
         port: null,
-        detail: `${what}: no packet fares differently for it`,
+        detail: `${what}: no traffic is affected`,
       },
     ];
   const more = new Set(changes.map(({item}) => item)).size - 1;
@@ -59,7 +59,7 @@ export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly 
       kind: 'unexpected-rule',
       severity: worst.lost ? 'error' : 'warning',
       port: null,
-      detail: `${what}: ${effectText(worst)}${more > 0 ? `, and ${more} more Service ports are concerned` : ''}`,
+      detail: `${what}: ${effectText(worst)}${more > 0 ? `, and ${more} more Service ports are affected` : ''}`,
     },
   ];
 }
@@ -89,7 +89,7 @@ function ofPort(changes: readonly TableChange[], {name, base}: OfPort): Symptom 
     const detail = `${whose(probe)} end in ${describePathOutcome(pathOutcome)}, and should reach ${describePathOutcome(other)}`;
     return {...base, kind: 'unexpected-reject', severity: 'error', port, entry, detail};
   }
-  const detail = `a rule in ${name} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describePathOutcome(pathOutcome)}`;
+  const detail = `a rule in ${name} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(pathOutcome)}`;
   return {...base, kind: 'unexpected-rule', severity: 'error', port, entry, detail};
 }
 
@@ -97,5 +97,5 @@ function effectText({item, probe, pathOutcome, other, lost}: TableChange): strin
   const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
   return lost
     ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(other)}`
-    : `${where} are masqueraded in another way for it`;
+    : `${where} are masqueraded differently because of it`;
 }

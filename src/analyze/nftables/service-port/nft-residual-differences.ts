@@ -50,7 +50,7 @@ function leftGroup(kind: NftPortDifference['kind'], group: readonly NftPortDiffe
   if (group.length === 0) return;
   const rules = group.map(({rule}) => rule).slice(0, 6);
   const places = [...new Set(group.map(({name}) => name))].slice(0, 3).join(', ');
-  const pathOutcome = changesOutcome ? 'packets fare differently for it' : 'no packet fares differently for it';
+  const pathOutcome = changesOutcome ? 'traffic is affected' : 'no traffic is affected';
   const severity = changesOutcome ? ('error' as const) : ('info' as const);
   const count = countText(group);
   const [symptom, words] = wordsOf(kind);

@@ -129,7 +129,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     );
     const [rule] = takers;
     if (rule === undefined || takers.includes(undefined)) return null;
-    const detail = `a rule in ${rule.chain} that kube-proxy would not have written takes ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
+    const detail = `a rule in ${rule.chain} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
     const symptom = {kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]} as const;
     return [{key: `taken ${rule.chain} ${rule.line}`, symptom}];
   }
@@ -158,11 +158,11 @@ export class NftSemantics implements ModeSemantics<RuleText> {
       return this.#withoutPick(comparison);
     const {port} = this.#case.item;
     if (port.externalPolicyLocal && this.policyOf(expected) === 'Cluster') {
-      const detail = `${whose(probe)} lack the short cut to all endpoints, and come back from ${chain} without one`;
+      const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without one`;
       const symptom = {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, expected: rules, actual: [lead]} as const;
       return [{key: `policy ${entryText(probe.entry)}`, symptom}];
     }
-    const detail = `packets to its ${entryText(probe.entry)} are sent to ${chain}, and come back from there without an endpoint`;
+    const detail = `packets to its ${entryText(probe.entry)} are sent to ${chain}, which returns them without an endpoint`;
     const symptom = {kind: 'missing-entry', entry: probe.entry, detail, expected: rules, actual: [lead]} as const;
     return [{key: `entry ${entryText(probe.entry)}`, symptom}];
   }

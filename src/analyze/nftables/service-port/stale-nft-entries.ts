@@ -16,8 +16,8 @@ export function findStaleEntries({item, differences, expected, view}: NftPortCas
       leadsIn(name) && isOwnTarget(difference, item.names.base) && targetsOf(rule).some(chain => (view.chain(chain)?.ruleCount ?? 0) > 0);
     const where = key.replaceAll(' . ', ' ');
     const detail = answers
-      ? `still answers at ${where}, which the API does not give it (any more)`
-      : `still refuses packets to ${where}, which the API does not give it (any more)`;
+      ? `still answers at ${where}, which is none of its entries in the API (any more)`
+      : `still refuses packets to ${where}, which is none of its entries in the API (any more)`;
     const severity = answers ? ('error' as const) : ('info' as const);
     symptoms.say({kind: 'stale-service', severity, detail, expected: [], actual: [rule]}, `stale entry ${where}`);
   }
