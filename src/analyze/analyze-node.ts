@@ -23,7 +23,7 @@ export type AnalyzedStatus =
   | {readonly kind: 'checked'}
   | {readonly kind: 'unread' | 'unsupported' | 'not-served'; readonly reason: string; readonly remedy?: string};
 
-/** Judges all families of one node, in the mode that its kube-proxy runs in. */
+/** Evaluates all families of one node, in the mode that its kube-proxy runs in. */
 export function analyzeNode(given: NodeInput): NodeAnalysis {
   const {dumps, config} = given;
   const held = {rulesets: dumps.current, backends: dumps.both, nft: given.nft};
@@ -50,7 +50,7 @@ function statusOf(unread: readonly UnreadFamily[]): AnalyzedStatus {
   return {kind: 'unread', reason: unread.map(({family, reason}) => `${family}: ${reason}`).join('; ')};
 }
 
-/** What is not seen is not the same as what is not there: no rule may be called left over or missing for it. */
+/** Objects that were not read may exist: no rule may be reported as stale or missing because of them. */
 function unseenObjects({services, endpointSlices, endpoints}: ApiObjects, {current}: Dumps): string | null {
   const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
   if (unseen === null) return null;
@@ -64,7 +64,7 @@ function whatToGive({node}: NodeInput): string {
   return `See what these rules do: svc-trace trace --from FILE lists the Services that they serve, svc-trace trace NAME --from FILE draws one, and svc-trace packet --from FILE --source IP --destination IP --port PORT --local-address IP follows one packet. To compare the rules with the cluster put the API objects beside them: a directory with api/services.json, api/endpointslices.json (or api/endpoints.json) and nodes/NAME/${dump}.`;
 }
 
-/** A node on which nothing of kube-proxy is to be expected; null when kube-proxy serves it. */
+/** Why no rules of kube-proxy are expected on a node; null if kube-proxy serves it. */
 function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Family, Ruleset>): string | null {
   const object = nodeObject(api, node.name);
   const never = object === undefined ? null : whyNoRules(object);
@@ -83,7 +83,7 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
     : null;
 }
 
-/** A running kube-proxy was asked on the node. */
+/** A kube-proxy that runs on the node answered. */
 function saysItself({node, config}: Pick<NodeInput, 'node' | 'config'>): boolean {
   return config.mode.source === 'proxy-mode' || node.files.includes('kube-proxy-version');
 }

@@ -5,7 +5,7 @@ import type {ServicePort} from '../model/service-port.ts';
 import {nodeNameMismatch, zoneUnknown} from './symptoms/hypothesis-symptoms.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 
-/** What is expected of one node under an assumption. */
+/** The expectation for one node under a hypothesis. */
 export interface Expectation<Item extends ServedPort> {
   readonly context: Pick<NodeContext, 'family' | 'facts'>;
   readonly ports: readonly Item[];
@@ -14,7 +14,7 @@ export interface Expectation<Item extends ServedPort> {
 /** What a proxy mode knows of its expectations. `Expected` is one, `Item` a Service port of it. */
 export interface HypothesisCase<Expected extends Expectation<Item>, Item extends ServedPort> {
   expect(hypothesis: Hypothesis): Expected;
-  /** What is expected without any assumption; where none is needed it is the answer. */
+  /** The expectation without a hypothesis; it is the answer if none is needed. */
   readonly plain: Expected;
   /** The same Service port in another expectation. */
   counterpart(other: Expected, item: Item): Item | undefined;
@@ -22,9 +22,9 @@ export interface HypothesisCase<Expected extends Expectation<Item>, Item extends
   textOf(expected: Expected, item: Item): string;
   /** Whether what the node holds of a Service port is what is expected. */
   fits(expected: Expected, item: Item): boolean;
-  /** The node tells pods from others in another way than configured; null when it does not, or the mode has no such rules. */
+  /** The node identifies pods differently than configured; null if it does not, or the mode has no such rules. */
   otherDetector(expected: Expected): {readonly hypothesis: Hypothesis; readonly symptom: Symptom<never>} | null;
-  /** False where the Node was not read: then its zone is one more thing that the node has to show. */
+  /** False if the Node was not read: then its zone is inferred from the rules. */
   readonly knowsZone: boolean;
   /** Each Service is analyzed by itself: no finding stands for many of them. */
   readonly eachService: boolean;
@@ -33,13 +33,13 @@ export interface HypothesisCase<Expected extends Expectation<Item>, Item extends
 export interface Inferred<Expected> {
   readonly expected: Expected;
   readonly hypothesis: Hypothesis;
-  /** What had to be assumed, each of it one finding in place of one for every Service. */
+  /** One finding for each assumption, in place of one for every Service. */
   readonly symptoms: readonly Symptom<never>[];
 }
 
 /**
- * Where many Services differ for one reason, that reason is the finding: a kube-proxy that tells pods apart in another way than
- * configured, does not know its node's zone, or runs under another node name. What the reason does not explain is judged as ever.
+ * If one reason explains the differences of many Services, it is the finding: a kube-proxy that identifies pods differently than
+ * configured, does not know its node's zone, or runs under another node name. Other differences are evaluated as usual.
  */
 export function inferHypothesis<Expected extends Expectation<Item>, Item extends ServedPort>(
   given: HypothesisCase<Expected, Item>,
@@ -79,7 +79,7 @@ function isHinted({all}: ServedPort): boolean {
 
 type Fits<Expected, Item extends ServedPort> = Pick<HypothesisCase<Expected & Expectation<Item>, Item>, 'counterpart' | 'textOf' | 'fits'>;
 
-/** The zone named by hints that the node agrees with. */
+/** The zone for which the node's rules fit the hints. */
 function guessedZone<Expected extends Expectation<Item>, Item extends ServedPort>(
   given: Fits<Expected, Item>,
   expected: Expected,
@@ -95,7 +95,7 @@ interface Alternative<Expected> {
   readonly mayChange: (item: ServedPort) => boolean;
 }
 
-/** The Service ports that an assumption changes, if the node agrees with it, and not with what is expected, for all of them. */
+/** The Service ports that an assumption changes, if the node fits the assumption, and not the expectation, for all of them. */
 function fitting<Expected extends Expectation<Item>, Item extends ServedPort>(
   {counterpart, textOf, fits}: Fits<Expected, Item>,
   expected: Expected,
@@ -108,11 +108,11 @@ function fitting<Expected extends Expectation<Item>, Item extends ServedPort>(
     const found = counterpart(other, item);
     return found === undefined || textOf(expected, item) === textOf(other, found) ? [] : [{item, found}];
   });
-  // Of a Service port that would have fewer rules the node holds all those as well: the usual ones must be out of the question.
+  // A node with the usual rules also holds every subset of them, so the usual expectation must not fit.
   return changed.every(({item, found}) => fits(other, found) && !fits(expected, item)) ? changed.map(({found}) => found) : [];
 }
 
-/** For Service ports with endpoints given twice: the list that the node fits, where the likeliest does not. */
+/** For Service ports with duplicate endpoints: the list that the node fits, if the most likely one does not fit. */
 function fittingPicks<Expected extends Expectation<Item>, Item extends ServedPort>(
   {counterpart, fits}: Fits<Expected, Item>,
   expected: Expected,

@@ -9,7 +9,7 @@ import {environmentOf} from './outcomes/environment.ts';
 import {packetOf} from './outcomes/probes.ts';
 import {plural} from '../model/text/plural.ts';
 
-/** What rules of a proxy mode that does not run any more still do to packets. */
+/** What rules of a proxy mode that no longer runs still do to packets. */
 export interface LeftoverEffect {
   readonly severity: Severity;
   readonly text: string;
@@ -21,10 +21,10 @@ export interface LeftoverCase {
   readonly walk: (packet: Packet, environment: Environment) => readonly Outcome<RuleText>[];
 }
 
-/** More Service ports than this are not tried. */
+/** Above this number, Service ports are not probed. */
 const maxPorts = 300;
 
-/** Packets of pods to cluster IPs, walked through the leftovers alone: what these catch may never come to the rules in use. Null when nothing is caught. */
+/** Walks packets of pods to cluster IPs through the leftovers alone: packets that these match may never reach the rules in use. Null if none match. */
 export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEffect | null {
   const environment = environmentOf(facts);
   const caught: PortEntry[] = [];

@@ -6,16 +6,16 @@ import {deletesLocalChains} from '../expect/iptables/iptables-versions.ts';
 import {portalChains, portalRules} from './userspace/portal-rules.ts';
 import {plural} from '../model/text/plural.ts';
 
-/** Something that a kube-proxy of years ago left, and what it still does. */
+/** Rules that an old kube-proxy left behind, and what they still do. */
 export interface Leftover {
   readonly family: Family;
   readonly message: string;
-  /** Packets are caught by it. */
+  /** They intercept packets. */
   readonly catches: boolean;
   readonly rules: readonly Rule[];
 }
 
-/** Portals of the userspace mode beside another mode: their ports are closed, so what gets to them is refused. */
+/** Portals of the userspace mode beside another mode: kube-proxy no longer listens on their ports, so connections to them are refused. */
 export function leftoverPortals(ruleset: Ruleset): Leftover | null {
   const rules = portalRules(ruleset);
   if (rules.length === 0) return null;
@@ -39,7 +39,7 @@ function comesFirst(ruleset: Ruleset, chain: string, hook: string): boolean {
   return at >= 0 && (services < 0 || at < services);
 }
 
-/** From 1.28 on kube-proxy does not know KUBE-XLB any more: chains that it left hold on to others, which then cannot be deleted. */
+/** kube-proxy from 1.28 on does not remove KUBE-XLB chains. Chains that they jump to cannot be deleted. */
 export function leftoverLocalChains(ruleset: Ruleset, version: KubeProxyVersion): Leftover | null {
   if (deletesLocalChains(version)) return null;
   const chains = [...chainsOfRoles(ruleset, ['XLB'])];

@@ -3,7 +3,7 @@ import type {Chain, Ruleset} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {portalChains} from './userspace/portal-rules.ts';
 
-/** A proxy mode of which the kernel holds something, and by what it shows. */
+/** A proxy mode whose rules or servers the kernel holds, and the evidence for it. */
 export interface ModeInRules {
   readonly mode: 'iptables' | 'ipvs' | 'nftables' | 'userspace';
   readonly sign: () => string;
@@ -13,7 +13,7 @@ export interface ModeInRules {
 export function modesInRules(node: NodeDump, rulesets: ReadonlyMap<Family, Ruleset>): readonly ModeInRules[] {
   const held: ModeInRules[] = [];
   const all = [...rulesets.values()];
-  // One is enough to tell; they are counted only where somebody wants to know.
+  // One is enough; they are counted only for a message.
   if (chainsOfServices(all).next().done !== true)
     held.push({mode: 'iptables', sign: () => `${[...chainsOfServices(all)].length} chains of Services in iptables`});
   const portals = all.flatMap(ruleset => portalChains.filter(({name}) => (ruleset.chain('nat', name)?.ruleCount ?? 0) > 0)).length;

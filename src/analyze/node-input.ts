@@ -3,7 +3,7 @@ import type {NodeDump} from '../model/snapshot.ts';
 import {type IpSet, parseIpsetSave} from '../parse/ipvs/ipset-save.ts';
 import type {NodeInput} from './proxy-mode.ts';
 
-/** False where the Node was not read: then its zone is one more thing that the rules have to show. */
+/** False if the Node was not read: then its zone is inferred from the rules. */
 export function knowsZone({config, api, node}: Pick<NodeInput, 'config' | 'api' | 'node'>): boolean {
   return config.zone.source === 'flag' || nodeObject(api, node.name) !== undefined;
 }

@@ -9,15 +9,15 @@ import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import type {Dumps} from './iptables/read-dumps.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 
-/** A mode of kube-proxy: how a node that runs in it is judged. */
+/** A mode of kube-proxy: how a node that runs in it is evaluated. */
 export interface ProxyMode {
   /** As in kube-proxy's `--proxy-mode`. */
   readonly name: string;
-  /** Reads what the judgement of a node rests on, once. */
+  /** Reads the dumps that the evaluation of a node needs, once. */
   prepare(input: NodeInput): PreparedNode;
 }
 
-/** Why a node cannot be judged (no dump of it, or a version that is not known), or how it is. */
+/** Why a node cannot be evaluated (no dump, or an unknown version), or the function that evaluates it. */
 export type PreparedNode = {readonly whyUnread: string} | {analyze(): ModeAnalysis};
 
 export interface NodeInput {
@@ -32,20 +32,20 @@ export interface NodeInput {
   readonly nft: () => NftRuleset | null;
   /** Analyze each Service by itself: no finding is to stand for many of them, for that depends on the states of all. */
   readonly eachService?: boolean;
-  /** For which Service ports to trace the way of packets, by what was found of their family. */
+  /** The Service ports for which to trace packet paths, given the symptoms of their family. */
   readonly traces: (port: ServicePort, found: readonly Symptom[]) => boolean;
 }
 
 export interface ModeAnalysis {
-  /** The families that were judged. */
+  /** The families that were evaluated. */
   readonly families: readonly Family[];
-  /** Families that could not be judged and hold Services. */
+  /** Families that have Services and could not be evaluated. */
   readonly unread: readonly UnreadFamily[];
   readonly symptoms: readonly Symptom[];
   readonly traces: readonly PortTrace[];
   /** How many objects of each Service differ, by family and `namespace/name` (`IPv4 shop/web`). */
   readonly differing?: ReadonlyMap<string, number>;
-  /** The settings that the rules were judged by. */
+  /** The settings that the rules were evaluated with. */
   readonly config: ProxyConfig;
   /** How many rules and chains the mode's own dumps hold. */
   readonly counts: {readonly rules: number; readonly chains: number};

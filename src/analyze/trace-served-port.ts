@@ -7,20 +7,20 @@ import {type PathOutcome, isSameOutcome, type Share} from './outcomes/path-outco
 import {type Probe, probesFor} from './outcomes/probes.ts';
 import {sourceNames} from './outcomes/sources.ts';
 
-/** How a proxy mode tells the way of a packet. */
+/** How a proxy mode traces the path of a packet. */
 export interface TraceCase<R extends RuleText> {
   readonly item: ServedPort;
   readonly context: NodeContext;
-  /** The fate of a packet as it should be, and as it is. */
+  /** The outcome of a packet in the expected and in the actual rules. */
   walk(packet: Packet): {readonly should: PathOutcome<R>; readonly does: PathOutcome<R>};
-  /** Of a way, what leads from the entry to the choice of an endpoint. */
+  /** The steps of a path from the entry to the choice of an endpoint. */
   stepsOf(path: readonly R[]): readonly TraceStep[];
-  /** Of a way to an endpoint, what picks it and what rewrites the packet. */
+  /** The rule of a path that picks the endpoint, and the rule that rewrites the packet. */
   pickOf(path: readonly R[]): R | null;
   rewriteOf(path: readonly R[]): R | null;
 }
 
-/** The way of a packet through what a node really holds, by every entry of a Service port, beside the way it should take. */
+/** The actual packet path for every entry of a Service port, compared with the expected one. */
 export function traceServedPort<R extends RuleText>(given: TraceCase<R>): PortTrace {
   const {item, context} = given;
   const {port} = item;

@@ -1,6 +1,6 @@
 import {type ProxyConfig, seenInRules} from '../model/proxy-config.ts';
 
-/** Where a dump ends too early. */
+/** Where a dump is truncated. */
 export interface Cut {
   readonly table: string;
   readonly line: number;
@@ -12,8 +12,8 @@ export function cutReason({table, line}: Cut): string {
 }
 
 /**
- * Settings that were read off a dump of which a part is missing may be others: what does not fit them is no finding. Null when
- * something else tells them, or nothing is missing.
+ * Settings that were inferred from a truncated dump may be wrong, so differences from them are no findings. Null if another source
+ * has the settings, or the dump is complete.
  */
 export function whyDoubtful({version, clusterCIDRs, masqueradeAll, masqueradeBit}: ProxyConfig, cut: Cut | null): string | null {
   const isGuess = version.value.guessed === true || [clusterCIDRs, masqueradeAll, masqueradeBit].some(({source}) => source === seenInRules);

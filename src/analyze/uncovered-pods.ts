@@ -2,7 +2,7 @@ import type {NodeContext} from '../expect/node-context.ts';
 import {contains, parseCidr} from '../model/address.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 
-/** The network by which pods are told apart holds none of the node's own pods. */
+/** The network that identifies pods holds none of the node's own pods. */
 export function uncoveredPods({detector, facts, family, masqueradeAll}: NodeContext): readonly Symptom[] {
   const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
   const own = facts.podCIDRs.map(text => parseCidr(text)).filter(cidr => cidr !== null && cidr.family === family);

@@ -26,7 +26,7 @@ export interface Check<Code extends string = string> {
 export interface ClusterContext {
   readonly api: ApiObjects;
   readonly view: ClusterView;
-  /** The version by which Services are judged where no node is at hand: the newest one found. */
+  /** The version by which Services are checked without a node: the newest one found. */
   readonly proxy: ProxyVersion;
   /** The Services that were asked for. */
   readonly services: readonly ServiceObject[];

@@ -35,7 +35,7 @@ export const otherModeLeftovers: Check<'ST502'> = {
         yield {node: node.name, message, ...effectOfServers(message, catchingServers(context))};
         continue;
       }
-      // Under IPVS mode the walks of packets tell what such rules refuse.
+      // In IPVS mode the walks of packets show what such rules refuse.
       const effect = said === 'ipvs' ? null : effectOf(context, mode);
       yield effect === null
         ? {node: node.name, message}
@@ -44,7 +44,7 @@ export const otherModeLeftovers: Check<'ST502'> = {
   },
 };
 
-/** As long as another mode translates packets first, what IPVS holds does nothing; it answers where no Service is any more. */
+/** While another mode translates packets first, IPVS has no effect, except at addresses that no Service has any more. */
 function effectOfServers(message: string, catching: readonly VirtualServer[]): Partial<Observation> {
   const [first] = catching;
   if (first === undefined) return {};
@@ -57,7 +57,7 @@ function effectOfServers(message: string, catching: readonly VirtualServer[]): P
   };
 }
 
-/** What rules that were left in iptables or nftables do to packets of Services; null when nothing, or when it was not looked at. */
+/** What leftover rules in iptables or nftables do to packets of Services; null if nothing, or if it was not checked. */
 function effectOf({rulesets, nft, view, facts, config}: NodeContext, mode: ModeInRules['mode']): LeftoverEffect | null {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
   for (const family of families) {

@@ -22,7 +22,7 @@ export const dumpUnreliable: Check<'ST506'> = {
         const message = `the ${family} dump is truncated at line ${ruleset.cut.line} inside table ${ruleset.cut.table}: rules after that were not checked`;
         yield {node: node.name, family, message};
       }
-      // Rules that read as expected are not garbled.
+      // Rules that are as expected are not invalid.
       const invalid = status.kind === 'checked' && symptoms.length === 0 ? [] : invalidRules(ruleset);
       if (invalid.length > 0) {
         const message = `${family}: the destination of DNAT rules reads as ":0 --persistent" or 0.0.0.0:0: the iptables that read these rules is older than the one that wrote them`;

@@ -7,7 +7,7 @@ export const nodeNotRead: Check<'ST901'> = {
   severity: 'warning',
   summary: 'A node could not be read',
   remedy: 'Read the node with another --transport, or select nodes with --node.',
-  // Silent where a part of the node was read: what is missing is ST902, and a dump that ends too early is ST506.
+  // Silent if a part of the node was read: missing parts are ST902, and a truncated dump is ST506.
   *node({node, status, unread, view, config}) {
     if ((status.kind === 'unread' || status.kind === 'unsupported') && unread.length === 0)
       yield {

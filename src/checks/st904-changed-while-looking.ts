@@ -33,7 +33,7 @@ export const changedWhileLooking: Check<'ST904'> = {
 /** Seconds that kube-proxy may take for a change: its minSyncPeriod, a sync of a big node, and the watch before it. */
 export const gracePeriod = 15;
 
-/** When the node was read, in milliseconds since 1970, by its own clock; null when it does not say. */
+/** When the node was read, in milliseconds since 1970, by its own clock; null if it is unknown. */
 function readAt({node}: NodeContext): number | null {
   return parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
 }

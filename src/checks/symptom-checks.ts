@@ -246,7 +246,7 @@ const table = [
   },
 ] as const satisfies readonly SymptomCheck[];
 
-/** The checks that report one kind of symptom each: what comparing and walking a node's rules brought to light. */
+/** The checks that report one kind of symptom each: the result of comparing and walking a node's rules. */
 export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => ({
   ...row,
   node: ({node, symptoms}) =>

@@ -2,7 +2,7 @@ import type {ConfigOverrides} from '../expect/proxy-config.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
 
-/** What to look at, and what the user knows better. */
+/** What to check, and settings that the user overrides. */
 export interface DiagnoseOptions {
   readonly toolVersion: string;
   /** Which Services; all of them when it is left out. */
@@ -18,13 +18,13 @@ export interface DiagnoseOptions {
   readonly nodes?: (name: string) => boolean;
   /** Set when the nodes are a sample of this many. */
   readonly sample?: {readonly of: number};
-  /** Trace the way of packets to the selected Services; `faulty`: on each node only to those of which something was found there. */
+  /** Trace packet paths to the selected Services; `faulty`: on each node only to those with findings there. */
   readonly trace?: boolean | 'faulty';
-  /** What the API objects alone show is said elsewhere. */
+  /** Leaves out the checks of the API objects. */
   readonly nodesOnly?: boolean;
   /** Only these codes, when there are any. */
   readonly only?: ReadonlySet<string>;
   readonly skip?: ReadonlySet<string>;
-  /** What was found before: where it is found again, and no worse, it is marked and not counted. */
+  /** The findings of the baseline: a finding that recurs, and is no worse, is marked and not counted. */
   readonly known?: readonly Finding[];
 }

@@ -75,7 +75,7 @@ export class Diagnosis {
     this.#results.delete(node);
   }
 
-  /** What was found on a node so far and would be reported. */
+  /** The findings of a node so far that would be reported. */
   findingsOn(node: string): readonly Finding[] {
     return (this.#results.get(node)?.findings ?? []).filter(finding => this.#isWanted(finding) && this.#isAsked(finding));
   }

@@ -1,7 +1,7 @@
 import type {ServicePort} from '../model/service-port.ts';
 import type {LocalDetector} from './node-context.ts';
 
-/** What a kube-proxy may take for granted that the API says otherwise of. */
+/** Assumptions of a kube-proxy that contradict the API. */
 export interface Hypothesis {
   readonly nodeName?: string;
   readonly zone?: string | null;

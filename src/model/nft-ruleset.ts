@@ -128,6 +128,6 @@ export interface NftRuleset extends NftSource {
   readonly strays: readonly NftStray[];
   readonly ruleCount: number;
   readonly chainCount: number;
-  /** Where the dump ends too early: the table (`ip kube-proxy`), and the last line that was read; in JSON always line 1. */
+  /** Where the dump is truncated: the table (`ip kube-proxy`), and the last line that was read; in JSON always line 1. */
   readonly cut: {readonly table: string; readonly line: number} | null;
 }

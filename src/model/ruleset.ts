@@ -108,7 +108,7 @@ export interface Ruleset extends ChainSource {
   readonly strays: readonly StrayLine[];
   readonly ruleCount: number;
   readonly chainCount: number;
-  /** Where the dump ends too early: the table and the last line that was read. */
+  /** Where the dump is truncated: the table and the last line that was read. */
   readonly cut: {readonly table: string; readonly line: number} | null;
   /**
    * Does the work, and then forgets the rules that were parsed for it, of chains that may be forgotten. Asked for again they are

@@ -43,11 +43,11 @@ export interface NodeDump {
   readonly files: readonly string[];
   /** Files that are not there, and why, as far as that is known. */
   readonly missing?: readonly {readonly file: string; readonly reason: string}[];
-  /** Reads one file; null when it is not there. A dump is read when it is needed and dropped when the node was judged. */
+  /** Reads one file; null when it is not there. A dump is read when it is needed and dropped when the node was evaluated. */
   read(file: string): Buffer | null;
 }
 
-/** A node of which nothing is known that a judgement could rest on. */
+/** A node without the data that an evaluation needs. */
 export interface UnreadNode {
   readonly name: string;
   readonly reason: string;

@@ -37,7 +37,7 @@ export function sendTo<R extends RuleText>(real: RealServer, end: ChainResult<R>
   return {...end, packet: {...end.packet, destination, port: real.port, rewritten: true, virtual}};
 }
 
-/** A virtual server as a step on the way of a packet. */
+/** A virtual server as a step on the path of a packet. */
 export function serverRule({address, port, line, text}: VirtualServer): Rule {
   return {table: 'ipvs', chain: joinHostPort(address, port), line, text, options: [], matches: [], target: null};
 }

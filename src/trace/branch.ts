@@ -1,7 +1,7 @@
 import type {Rule, RuleText} from '../model/ruleset.ts';
 import type {Packet, Path} from './packet.ts';
 
-/** One of the ways that a packet may take, with how likely it is. */
+/** One of the paths that a packet may take, with its probability. */
 export interface Branch<R extends RuleText = Rule> {
   readonly packet: Packet;
   readonly probability: number;
@@ -22,7 +22,7 @@ export interface ChainResult<R extends RuleText = Rule> extends Branch<R> {
   readonly policy?: string;
 }
 
-/** Where the ways lead that come out of one rule. */
+/** The paths that continue after one rule. */
 export interface Outlets<R extends RuleText = Rule> {
   /** Branches that leave the chain here. */
   readonly done: ChainResult<R>[];

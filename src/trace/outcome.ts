@@ -1,6 +1,6 @@
 import type {Rule, RuleText} from '../model/ruleset.ts';
 
-/** What becomes of a packet: the end of one way through the rules. `R` is what a rule is in the proxy mode at hand. */
+/** The outcome of a packet: the end of one path through the rules. `R` is what a rule is in the proxy mode at hand. */
 export interface Outcome<R extends RuleText = Rule> {
   readonly verdict: 'accept' | 'reject' | 'drop' | 'undecided';
   /** `ip:port` that the packet was rewritten to; null when it was not. */

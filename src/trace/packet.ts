@@ -3,7 +3,7 @@ import type {Family} from '../model/family.ts';
 import type {Rule, RuleText} from '../model/ruleset.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
 
-/** The first packet of a new connection, as it is at one point of its way through the rules. */
+/** The first packet of a new connection, at one point of its path through the rules. */
 export interface Packet {
   readonly family: Family;
   /** `tcp`, `udp` or `sctp`. */

@@ -20,7 +20,7 @@ export interface HookedChain<R extends RuleText = Rule> extends HookPlace {
   walk(branch: Branch<R>): readonly ChainResult<R>[];
 }
 
-/** The way through a node: its base chains, and what else takes packets. */
+/** The path through a node: its base chains, and IPVS. */
 export interface Route<R extends RuleText = Rule> {
   readonly chains: HookedChains<R>;
   readonly environment: Environment;

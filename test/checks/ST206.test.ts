@@ -50,10 +50,7 @@ test('entries that are lost behind the same chain are one finding, with the jump
   expect(given.news()).toEqual([
     {
       ...{...place, subject: 'shop/lb-ranges:http'},
-      message: saying(
-        'load-balancer IP 203.0.113.13:80',
-        'are sent to KUBE-EXT-6SAXVMST6ZA36NLM, which returns them without an endpoint',
-      ),
+      message: saying('load-balancer IP 203.0.113.13:80', 'are sent to KUBE-EXT-6SAXVMST6ZA36NLM, which returns them without an endpoint'),
       expected: [gone],
       actual: expect.anything(),
     },

@@ -50,7 +50,9 @@ test.each([
   expect(given.news()).toEqual([
     {
       ...{...place, node: 'node-a', subject: 'shop/sticky-short:http', entry: 'node port 30087'},
-      message: saying(`packets from ${source} to its node port 30087 are balanced by the Local policy, and should be by the Cluster policy`),
+      message: saying(
+        `packets from ${source} to its node port 30087 are balanced by the Local policy, and should be by the Cluster policy`,
+      ),
       expected: expect.arrayContaining([gone]),
       actual: expect.anything(),
     },

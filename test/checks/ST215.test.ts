@@ -14,7 +14,7 @@ test('chains that nothing reaches are one info a node and family, with their num
   expect(given.news()).toEqual([
     {
       ...{code: 'ST215', severity: 'info', node: 'node-b', family: 'IPv4'},
-      message: saying("2 chains of kube-proxy that no rule jumps to"),
+      message: saying('2 chains of kube-proxy that no rule jumps to'),
       actual: expect.arrayContaining([dump.evidence('"shop/old:http -> ')]),
     },
   ]);

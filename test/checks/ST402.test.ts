@@ -11,7 +11,7 @@ test('a firewall that drops a node port before anybody rewrites it is reported w
   expect(given.news()).toEqual([
     {
       ...{...place, subject: 'shop/nodeport:http', entry: 'node port 30080'},
-      message: saying("are dropped by a third-party rule"),
+      message: saying('are dropped by a third-party rule'),
       actual: [dump.evidence('-A PREROUTING -p tcp -m tcp --dport 30080 -j DROP')],
     },
   ]);

@@ -127,7 +127,10 @@ test('what is left of iptables mode on a node of nftables mode is told with what
       ?.toString() ?? '';
   nft.file('node-b', 'iptables-save', rules);
   expect(nft.news({only: new Set(['ST502'])})).toEqual([
-    {...place, message: saying('runs in nftables mode, and iptables mode left something behind', 'it still intercepts packets of', 'such as')},
+    {
+      ...place,
+      message: saying('runs in nftables mode, and iptables mode left something behind', 'it still intercepts packets of', 'such as'),
+    },
   ]);
   nft.file('node-b', 'iptables-save', rules.replaceAll('--to-destination 10.244.11.4:8080', '--to-destination 10.244.99.9:8080'));
   expect(nft.news({only: new Set(['ST502'])})).toEqual([

@@ -69,9 +69,7 @@ describe('a node of k3s', () => {
 
   test('whose servers switched kube-proxy off is an info, whatever serves its Services', async () => {
     const given = await args(['--disable-kube-proxy'], ':NOBODYS - [0:0]');
-    expect(given.news().filter(({node}) => node === 'node-b')).toEqual([
-      {...place, message: saying('disabled', '--disable-kube-proxy')},
-    ]);
+    expect(given.news().filter(({node}) => node === 'node-b')).toEqual([{...place, message: saying('disabled', '--disable-kube-proxy')}]);
   });
 
   test('whose servers did not is broken without the rules of its kube-proxy', async () => {

@@ -23,7 +23,7 @@ import {plural} from '../../model/text/plural.ts';
 
 export interface FamilyAnalysis {
   readonly symptoms: readonly Symptom[];
-  /** What the rules were held against in the end. */
+  /** The expectation that the rules were compared with in the end. */
   readonly expected: ExpectedRuleset;
   readonly byPort: ReadonlyMap<PortOnNode, readonly unknown[]>;
 }
@@ -60,7 +60,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
       ...analyzeBaseRules({expected, actual, differences: owned.rest}),
       ...ports,
-      // Without one of the tables nobody can tell where a packet would have gone.
+      // Without one of the tables the outcome of a packet is unknown.
       ...(actual.hasTable('nat') && actual.hasTable('filter') ? analyzeThirdPartyRules({expected, actual, view, sets}) : []),
       ...staleServices({expected, actual, view, rules: owned.unexpected}),
       ...broadRules({expected, view, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
@@ -74,18 +74,18 @@ function isOfOnePort(chain: string): boolean {
   return parseChainName(chain) !== null;
 }
 
-/** All that is said of a rule is its text; parsed, the evidence of a large cluster would fill the memory. */
+/** Evidence keeps only texts: parsed rules of a large cluster would not fit in memory. */
 function withTextsOnly(symptom: Symptom): Symptom {
   const textOf = ({table, chain, line, text}: RuleText): RuleText => ({table, chain, line, text});
   return {...symptom, expected: symptom.expected.map(textOf), actual: symptom.actual.map(textOf)};
 }
 
-/** What they do to their own Service port is said of it; here it is about all others, where there are any. */
+/** Their effect on their own Service port is reported there; here it is about all others. */
 function broadRules(given: UnexpectedRulesCase): readonly Symptom[] {
   return given.rules.length === 0 ? [] : [analyzeUnexpectedRules(given)].filter(({severity}) => severity !== 'info');
 }
 
-/** What a cut dump does not show may still be on the node: it is not reported as missing. */
+/** Rules that a truncated dump does not show may be on the node: they are not reported as missing. */
 function isBeyondTheCut({kind, table, chain}: PortDifference, actual: Ruleset): boolean {
   if (kind !== 'missing' || actual.cut === null) return false;
   const read = actual.tables.get(table);
@@ -123,7 +123,7 @@ interface Attributed {
   readonly byPort: ReadonlyMap<PortOnNode, readonly PortDifference[]>;
   /** Rules in Service chains that belong to no Service port that is expected. */
   readonly unexpected: readonly Rule[];
-  /** Rules that belong to Service ports and take others' packets as well. */
+  /** Rules that belong to Service ports and also match packets of others. */
   readonly broad: ReadonlyMap<Rule, readonly PortOnNode[]>;
   readonly rest: readonly PortDifference[];
 }

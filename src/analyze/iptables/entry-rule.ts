@@ -1,7 +1,7 @@
 import type {Entry} from '../../model/entry.ts';
 import type {Rule} from '../../model/ruleset.ts';
 
-/** Whether a rule lets packets in by this entry. */
+/** Whether a rule matches the packets of this entry. */
 export function isEntryRule(rule: Rule, entry: Entry): boolean {
   if (destinationPort(rule) !== String(entry.port)) return false;
   return entry.address === null
@@ -9,7 +9,7 @@ export function isEntryRule(rule: Rule, entry: Entry): boolean {
     : destinationHost(rule) === entry.address;
 }
 
-/** In words: the address and port, or the node port, that a rule of a shared chain takes packets for. */
+/** The address and port, or the node port, that a rule of a shared chain matches, for a message. */
 export function entryOfRule(rule: Rule): string {
   const port = destinationPort(rule) ?? 'any port';
   if (rule.chain === 'KUBE-NODEPORTS') return `node port ${port}`;

@@ -26,7 +26,7 @@ export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ru
 }
 
 /**
- * The same where no Service is known: only the frame that the rules hang in is added. A packet that gets to the end of a chain of
+ * The same where no Service is known: only the base rules are added. A packet that gets to the end of a chain of
  * kube-proxy's that is shown, or of one that leads to Services, may find more rules there on the node.
  */
 export function addBaseRules(excerpt: Ruleset, baseRules: ExpectedRuleset): Ruleset {

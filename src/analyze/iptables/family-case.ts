@@ -3,17 +3,17 @@ import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 
-/** Builds the expectation anew under an assumption. */
+/** Builds the expectation under a hypothesis. */
 export type Expect = (hypothesis: Hypothesis) => ExpectedRuleset;
 
 /** One family's rules on one node. */
 export interface FamilyCase {
-  /** Builds what is expected, under assumptions where the rules call for them. */
+  /** Builds the expectation, under a hypothesis if the rules call for one. */
   readonly expect: Expect;
   readonly actual: Ruleset;
   /** The node's ipsets, where they were read. */
   readonly sets: ReadonlyMap<string, IpSet>;
-  /** False where the Node was not read: then its zone is one more thing that the rules have to show. */
+  /** False if the Node was not read: then its zone is inferred from the rules. */
   readonly knowsZone: boolean;
   /** Each Service is analyzed by itself: no finding stands for many of them. */
   readonly eachService: boolean;

@@ -12,7 +12,7 @@ import {describeDetector, otherDetectorSymptom} from '../symptoms/hypothesis-sym
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {FamilyCase} from './family-case.ts';
 
-/** Where the node's iptables shows that one thing explains many differences, that is the finding. */
+/** If one hypothesis explains many differences in the node's iptables, it is the finding. */
 export function inferIptablesSettings(
   plain: ExpectedRuleset,
   {expect, actual, knowsZone, eachService}: FamilyCase,
@@ -74,10 +74,10 @@ interface DetectorFinding {
   readonly symptom: Symptom<never>;
 }
 
-/** The node tells pods from others in another way than configured; null when it does not, or too few Services show it. */
+/** The node identifies pods differently than configured; null if it does not, or too few Services show it. */
 function otherDetector(expected: ExpectedRuleset, actual: Ruleset): DetectorFinding | null {
   const {context, family} = expected;
-  // What a cut dump does not show may still be on the node.
+  // Rules that a truncated dump does not show may be on the node.
   if (actual.tables.get('nat')?.complete !== true) return null;
   if (!holdsThree(tellingPorts(expected)) && !holdsThree(tellingChains(actual))) return null;
   const seen = usualDetector(actual);
@@ -95,7 +95,7 @@ function holdsThree(items: Iterable<unknown>): boolean {
   return false;
 }
 
-/** Service ports that are masqueraded at their cluster IPs by rules that tell pods from others. */
+/** Service ports that are masqueraded at their cluster IPs by rules that identify pods. */
 function* tellingPorts(expected: ExpectedRuleset): Iterable<PortOnNode> {
   for (const item of expected.ports) {
     const {own, shared} = expected.rulesOf(item);

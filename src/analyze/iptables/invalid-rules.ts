@@ -1,7 +1,7 @@
 import {append} from '../../model/lists.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 
-/** Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as nonsense (kubernetes#112477). */
+/** Rules that show a reader older than the writer: iptables 1.8.8 and later write a DNAT that earlier ones print as an invalid rule (kubernetes#112477). */
 export function invalidRules(ruleset: Ruleset): readonly Rule[] {
   const invalid: Rule[] = [];
   for (const chain of ruleset.tables.get('nat')?.chains.startingWith('KUBE-SEP-') ?? []) {

@@ -29,7 +29,7 @@ export const iptablesMode: ProxyMode = {
     if (version.value.minor < oldestKnownMinor)
       return {whyUnread: `kube-proxy ${version.value.text} is older than 1.${oldestKnownMinor}, the oldest whose rules are known`};
     if (dumps.current.size === 0) return {whyUnread: whyEmpty(node)};
-    // Without Services no version can be told from another.
+    // Without Services, versions cannot be told apart.
     const resolved = api.services === null ? {config, misfit: null} : resolveVersion(input, dumps.current);
     if (resolved.misfit !== null) return {whyUnread: resolved.misfit};
     return {analyze: () => analyzeFamilies({...input, config: resolved.config})};
@@ -86,7 +86,7 @@ function analyzeFamilies(input: NodeInput): ModeAnalysis {
   return {families: evaluated, unread, symptoms, traces, differing: differing.counts, config: input.config, counts: countRules(dumps)};
 }
 
-/** That nothing leads to a chain, or that a rule without effect is not there, may only be that it was not shown. */
+/** A jump to the chain, or a rule without effect, may be missing from the excerpt and not from the node. */
 function isSeen({kind, severity}: Symptom): boolean {
   return kind !== 'orphan-chain' && !(kind === 'missing-rule' && severity === 'info');
 }

@@ -3,7 +3,7 @@ import type {Rule} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import {type PathOutcome, collectPathOutcome} from '../outcomes/path-outcome.ts';
 
-/** The fate of a packet that was walked through iptables. */
+/** The outcome of a packet that was walked through iptables. */
 export function pathOutcomeOf(outcomes: readonly Outcome[]): PathOutcome {
   return collectPathOutcome(outcomes, rememberedIn);
 }

@@ -3,8 +3,8 @@ import type {Family} from '../../model/family.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 
 /**
- * The actual rules of Services in a frame that is as it should be: what kube-proxy's Service rules do, whatever is wrong with
- * the hooks around them. The frame is judged by itself, so that one broken hook is one finding and not one for every Service.
+ * The actual per-Service rules inside the expected base rules. The base rules are evaluated separately, so that one broken hook is one
+ * finding and not one for every Service.
  */
 export class ServiceView implements ChainSource {
   readonly family: Family;
@@ -24,7 +24,7 @@ export class ServiceView implements ChainSource {
 
   chain(table: string, name: string): Chain | undefined {
     if (table === 'raw' || table === 'mangle' || table === 'security') return undefined;
-    // A table that a cut dump does not come to is taken to be as it should be.
+    // A table that a truncated dump does not show is assumed to be as expected.
     if (!this.#actual.hasTable(table)) return this.#expected.chain(table, name);
     if (!isServiceChain(name)) return this.#expected.chain(table, name) ?? this.#actual.chain(table, name);
     if (table !== 'nat' || name !== 'KUBE-SERVICES') return this.#actual.chain(table, name);

@@ -6,7 +6,7 @@ import type {Chain, Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** Chains of Service ports and endpoints that are not expected: one symptom for those that nothing reaches, with their number. */
+/** Chains of Service ports and endpoints that are not expected: one symptom for those that no rule jumps to, with their number. */
 export function leftoverChains(
   expected: ExpectedRuleset,
   actual: Ruleset,
@@ -56,7 +56,7 @@ function reachable(actual: Ruleset, found: Comparison<unknown>['nat'], leftovers
   return reached;
 }
 
-/** Nothing more is asked of thousands of chains, so their rules are not parsed. */
+/** There may be thousands of chains, so their rules are not parsed. */
 function jumpsOf(text: string): readonly string[] {
   return [...text.matchAll(/ -[jg] (\S+)/g)].flatMap(([, target]) => target ?? []);
 }

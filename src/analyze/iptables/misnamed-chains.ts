@@ -6,9 +6,9 @@ import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 
 /**
- * Chains of endpoints whose name is not that of where they lead: the name is a hash of the Service port, the protocol and the
- * endpoint, so kube-proxy did not write the chain as it stands. Silent for chains without comments, whose Service port nothing
- * tells, and for IPv6, of whose spellings up to 1.30 hashed any.
+ * Chains of endpoints whose name does not match their DNAT target: the name is a hash of the Service port, the protocol and the
+ * endpoint, so kube-proxy did not write the chain in this form. Silent for chains without comments, whose Service port is
+ * unknown, and for IPv6, whose addresses kube-proxy up to 1.30 hashed in any spelling.
  */
 export function misnamedChains(chains: Iterable<Chain>, family: Family): readonly Symptom<Rule>[] {
   return [...chains].flatMap(chain => {
@@ -21,7 +21,7 @@ export function misnamedChains(chains: Iterable<Chain>, family: Family): readonl
   });
 }
 
-/** Adds what is said of misnamed chains, in place of what their names alone brought to light; not where something louder is said of them. */
+/** Adds the symptoms of misnamed chains in place of those that their names alone caused, unless a more severe symptom names them. */
 export function withMisnamed(misnamed: readonly Symptom<Rule>[], others: readonly Symptom[]): readonly Symptom[] {
   let result = others;
   for (const symptom of misnamed) {

@@ -17,7 +17,7 @@ export class PortIndex {
     this.#expected = expected;
   }
 
-  /** By the chain it jumps to or else by its comment, and by the address and port that it takes packets for. */
+  /** By the chain it jumps to or else by its comment, and by the address and port that it matches. */
   concerned(rule: Rule): readonly PortOnNode[] {
     const hash = this.#hashOf(rule);
     const named = hash === null ? this.#ofComment(rule) : this.#expected.portOfHash(hash);
@@ -33,7 +33,7 @@ export class PortIndex {
     return hash === null ? this.concerned(rule).length === 0 : this.#expected.portOfHash(hash) === undefined;
   }
 
-  /** A rule in a shared chain that takes more than the packets for one address and port: others' as well. */
+  /** A rule in a shared chain that matches packets to more than one address and port. */
   isBroad(rule: Rule): boolean {
     if (!sharedServiceChains.has(rule.chain) || rule.target === null || rule.target.name === 'KUBE-NODEPORTS') return false;
     const key = this.#entryKey(rule);

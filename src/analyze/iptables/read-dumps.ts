@@ -9,7 +9,7 @@ export interface Dumps {
   readonly both: readonly {readonly family: Family; readonly nft: Ruleset; readonly legacy: Ruleset}[];
 }
 
-/** What the tools in use print goes before what either backend was asked for by name. */
+/** The output of the node's default tools has precedence over that of a backend asked for by name. */
 export function readDumps(node: NodeDump): Dumps {
   const current = new Map<Family, Ruleset>();
   const named = new Map<string, Ruleset>();

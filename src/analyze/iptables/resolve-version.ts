@@ -17,7 +17,7 @@ const old: readonly number[] = [23, 22, 21, 20, 19, 18, 17, 16, 14, 13, 11, 5];
 
 export interface ResolvedVersion {
   readonly config: ProxyConfig;
-  /** Why the node cannot be judged by any version that is known; null when it can. */
+  /** Why the rules fit no known version; null if they fit one. */
   readonly misfit: string | null;
 }
 

@@ -11,7 +11,7 @@ export function servedFamilies(
   rulesets: ReadonlyMap<Family, Ruleset>,
 ): readonly Family[] {
   if (servesBothFamilies(config.version.value, config.featureGates.value)) return families;
-  // The gate may be set where it was not seen, so a family in which kube-proxy wrote is served.
+  // The gate may be set in a source that was not read, so a family in which kube-proxy wrote rules is served.
   const written = families.filter(family => rulesets.get(family)?.chain('nat', 'KUBE-SERVICES') !== undefined);
   return written.length > 0 ? written : [ownFamily(config, facts)];
 }

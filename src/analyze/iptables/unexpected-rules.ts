@@ -16,13 +16,13 @@ import {pathOutcomeOf} from './iptables-outcome.ts';
 export interface UnexpectedRulesCase {
   readonly expected: ExpectedRuleset;
   readonly view: ServiceView;
-  /** Rules in chains that Services share which do not say what Service they are for. */
+  /** Unattributed rules in chains that Services share. */
   readonly rules: readonly Rule[];
-  /** Service ports that are judged elsewhere. */
+  /** Service ports that are evaluated elsewhere. */
   readonly except?: ReadonlySet<PortOnNode>;
 }
 
-/** Rules that do not even say whose they are: as bad as what they do to packets, which are walked with and without them. */
+/** Unattributed rules: their severity is their effect on packets, which are walked with and without them. */
 export function analyzeUnexpectedRules({expected, view, rules, except = new Set()}: UnexpectedRulesCase): Symptom {
   const ports = expected.ports.filter(item => !except.has(item));
   const effect = effectOf(expected, view, {rules, ports});
@@ -47,7 +47,7 @@ interface Effect {
   readonly text: string;
 }
 
-/** More Service ports than this are not tried one by one. */
+/** Above this number, Service ports are not probed one by one. */
 const maxPorts = 300;
 
 function effectOf(
@@ -78,7 +78,7 @@ interface Change {
   readonly probe: Probe;
   readonly pathOutcome: PathOutcome;
   readonly other: PathOutcome;
-  /** They end elsewhere, and are not only masqueraded in another way. */
+  /** They end elsewhere, and are not only masqueraded differently. */
   readonly lost: boolean;
 }
 
@@ -98,7 +98,7 @@ function changeOf(item: PortOnNode, {context}: ExpectedRuleset, {view, cleaned, 
   return null;
 }
 
-/** The rules as they are but for these. */
+/** The actual rules without these. */
 function without(view: ServiceView, rules: readonly Rule[]): ChainSource {
   const left = new Set(rules);
   const touched = new Set(rules.map(({table, chain}) => `${table}/${chain}`));

@@ -27,7 +27,7 @@ export interface IpvsFamilyCase {
 
 export interface IpvsFamilyAnalysis {
   readonly symptoms: readonly Symptom<Rule>[];
-  /** What the node was held against in the end, and the two worlds to walk packets through. */
+  /** The expectation that the node was compared with in the end, and the two sides to walk packets through. */
   readonly expected: ExpectedIpvs;
   readonly sides: IpvsSides;
   readonly byPort: IpvsDifferences['byPort'];
@@ -78,7 +78,7 @@ function noServiceRules({context: {family}, ports}: ExpectedIpvs, {resolved}: Ip
   return {kind: 'no-service-rules', family, port: null, detail, expected: [], actual: []};
 }
 
-/** kube-ipvs0 bears none of the addresses: it is gone, or lost them all at once. */
+/** kube-ipvs0 has none of the addresses: it is missing, or lost all of them. */
 function deviceGone({context: {family}, bound}: ExpectedIpvs, {missingAddresses}: IpvsDifferences): Symptom<Rule> | null {
   if (missingAddresses.length < 2 || missingAddresses.length !== bound.size) return null;
   const detail = `kube-ipvs0 is missing or has none of the ${bound.size} addresses of Services: packets that arrive for them are not accepted, and no Service works except for the node itself`;
@@ -104,7 +104,7 @@ function wrongSets({context: {family}}: ExpectedIpvs, {wrongSets: sets}: IpvsDif
   });
 }
 
-/** The network by which pods are told apart holds none of the node's own pods. */
+/** The network that identifies pods holds none of the node's own pods. */
 function uncoveredPods({context: {detector, facts, family, masqueradeAll}}: ExpectedIpvs): readonly Symptom<Rule>[] {
   const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
   const own = facts.podCIDRs.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);

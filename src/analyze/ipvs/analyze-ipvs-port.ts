@@ -19,7 +19,7 @@ export interface IpvsPortCase {
   readonly nodeName: string;
 }
 
-/** What the differences of one Service port do to packets, each said once; what does nothing comes out as harmless. */
+/** What the differences of one Service port do to packets. A difference that changes no outcome is reported as harmless. */
 export function analyzeIpvsPort({item, differences, expected, sides, nodeName}: IpvsPortCase): readonly Symptom<Rule>[] {
   const symptoms = new SymptomList<Rule>(item.port);
   const comparisons = ipvsProbes(item, expected.context, differences).map(probe => ({
@@ -84,7 +84,7 @@ function analyzeHealthCheck({port}: ServedPort, {members}: PortDifferences, symp
   symptoms.say({kind: 'health-check-port-blocked', detail, expected: evidenceOf(missing), actual: []});
 }
 
-/** Ports of the node itself must not be reached through the addresses of Services. */
+/** Ports of the node itself must not be reachable at the addresses of Services. */
 function analyzeOwnPorts({members, missingServers}: PortDifferences, symptoms: SymptomList<Rule>): void {
   const missing = members.filter(({role, kind}) => role === 'KUBE-IPVS-IPS' && kind === 'missing');
   if (missing.length === 0 || missingServers.length > 0 || symptoms.has('missing-entry')) return;
@@ -93,7 +93,7 @@ function analyzeOwnPorts({members, missingServers}: PortDifferences, symptoms: S
   symptoms.say({kind: 'missing-rule', severity: 'warning', detail, expected: evidenceOf(missing), actual: []}, 'own ports');
 }
 
-/** What nothing said so far explains, and no packet shows. */
+/** Differences that no symptom explains and that change no outcome. */
 function sayRest({members, missingServers, servers}: PortDifferences, symptoms: SymptomList<Rule>): void {
   if (symptoms.all.length > 0) return;
   const harmless = 'no traffic is affected';

@@ -81,7 +81,7 @@ function otherPorts({ports, context, servers}: ExpectedIpvs): readonly Packet[] 
   return [packetOf({protocol: 'TCP', family: context.family}, {source, destination: first.port.clusterIP, port, from}) ?? []].flat();
 }
 
-/** All that decides which rules of the frame a Service port's packets meet. */
+/** All properties of a Service port that decide which base rules its packets match. */
 function shapeOf({port, endpoints, all}: ServedPort): string {
   return [
     port.protocol,

@@ -6,7 +6,7 @@ import {parseRule} from '../../parse/iptables/rule.ts';
 export function baseRuleSource({baseRules, ports, outFilter, context: {family}}: ExpectedIpvs): ChainSource {
   const out = ports.flatMap(owner => [...outFilter(owner)]);
   const texts = new Map([...baseRules, ...(out.length === 0 ? [] : [[outFilterChain, out] as const])]);
-  // Up to 1.23 the mark is the kubelet's to honour. A walk takes what is marked for dropping as dropped.
+  // Up to 1.23 a rule of the kubelet drops marked packets. A walk treats packets marked for dropping as dropped.
   if (baseRules.has('nat/KUBE-FIREWALL')) texts.set('nat/KUBE-MARK-DROP', ['-j DROP']);
   const chains = new Map<string, Chain>();
   return {

@@ -12,7 +12,7 @@ export type ExpectIpvs = (hypothesis: Hypothesis) => ExpectedIpvs;
 
 export interface InferIpvsCase {
   readonly expect: ExpectIpvs;
-  /** What is expected without any assumption. */
+  /** The expectation without a hypothesis. */
   readonly plain: ExpectedIpvs;
   readonly servers: readonly VirtualServer[];
   readonly knowsZone: boolean;

@@ -12,7 +12,7 @@ import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
 import {analyzeIpvsFamily} from './analyze-ipvs-family.ts';
 import {traceIpvsPort} from './trace-ipvs-port.ts';
 
-/** kube-proxy with the kernel's IPVS: a virtual server for each address and port of a Service, ipsets, and a fixed frame of iptables rules. */
+/** kube-proxy with the kernel's IPVS: a virtual server for each address and port of a Service, ipsets, and fixed base rules in iptables. */
 export const ipvsMode: ProxyMode = {
   name: 'ipvs',
   prepare(input) {
@@ -63,7 +63,7 @@ function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
   return {families: evaluated, unread, symptoms, traces, differing: differing.counts, config, counts: countsOf(input, state)};
 }
 
-/** What was not read of the frame is said, and the rest judged all the same. */
+/** Base rules that were not read are reported, and the rest is evaluated. */
 function whyUnreadable(family: Family, ruleset: Ruleset | null): readonly string[] {
   if (ruleset === null) return [`there is no ${family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'} of it`];
   if (ruleset.cut !== null) return [`the dump is truncated at line ${ruleset.cut.line} in table ${ruleset.cut.table}`];
@@ -76,7 +76,7 @@ function isWhole(ruleset: Ruleset | null): boolean {
   return ruleset !== null && ['nat', 'filter'].every(table => ruleset.hasTable(table) || ruleset.cut !== null);
 }
 
-/** The mode's rules are those of the frame and the virtual servers; its chains those of the frame. */
+/** The rules of the mode are the base rules and the virtual servers; its chains are the base chains. */
 function countsOf({dumps}: NodeInput, {servers}: IpvsState): ModeAnalysis['counts'] {
   const all = [...dumps.current.values()];
   return {

@@ -21,7 +21,7 @@ export interface SemanticsInput {
   readonly nodeName: string;
 }
 
-/** What IPVS mode knows of a Service port beside the fates of its packets. */
+/** What the IPVS state of one Service port shows beside the outcomes of packets. */
 export class IpvsSemantics implements ModeSemantics<Rule> {
   readonly #given: SemanticsInput;
   readonly #local: ReadonlySet<string>;

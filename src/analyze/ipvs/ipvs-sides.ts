@@ -10,7 +10,7 @@ import {baseRuleSource, outFilterChain, withChains} from './base-rule-source.ts'
 import type {IpvsDifferences} from './ipvs-differences.ts';
 import type {IpvsState} from './ipvs-state.ts';
 
-/** One of the two worlds that a packet is walked through. */
+/** One of the two sides that a packet is walked through. */
 export interface IpvsSide {
   readonly rules: ChainSource;
   readonly environment: Environment;
@@ -18,9 +18,9 @@ export interface IpvsSide {
 
 export interface IpvsSides {
   readonly expected: IpvsSide;
-  /** What the node holds, in a frame that is as it should be: the frame is judged by itself. */
+  /** The actual state inside the expected base rules, which are evaluated separately. */
   readonly actual: IpvsSide;
-  /** The node as it is, frame and all. */
+  /** The actual state with the actual base rules. */
   readonly whole: IpvsSide;
 }
 
@@ -29,11 +29,11 @@ export interface SidesInput {
   readonly differences: IpvsDifferences;
   readonly state: IpvsState;
   readonly ruleset: Ruleset | null;
-  /** kube-ipvs0 is said to be gone as a whole: what that does is not said once more of each Service. */
+  /** kube-ipvs0 is reported as missing: its effect is not reported again for each Service. */
   readonly deviceGone: boolean;
 }
 
-/** What was not read is taken to be as it should be. */
+/** What was not read is assumed to be as expected. */
 export function sidesOf({expected, differences, state, ruleset, deviceGone}: SidesInput): IpvsSides {
   const {facts, family} = expected.context;
   const wanted = {sets: expectedSets(expected), servers: [...differences.resolved.values()].map(({server}) => server)};
@@ -51,7 +51,7 @@ export function sidesOf({expected, differences, state, ruleset, deviceGone}: Sid
   };
 }
 
-/** The fate of a packet on one side. Clients stay with a real server by its virtual server's timeout, which is compared by itself. */
+/** The outcome of a packet on one side. The timeout of a virtual server decides how long clients stay with a real server; it is compared separately. */
 export function pathOutcomeOn({rules, environment}: IpvsSide, packet: Packet): PathOutcome {
   return collectPathOutcome<Rule>(walkPacket(rules, packet, environment), () => null);
 }

@@ -89,7 +89,7 @@ export function hostFacts(facts: NodeFacts, state: IpvsState, ports: readonly Se
   const primary = families.flatMap(family => facts.hostIPs.find(address => familyOf(address) === family) ?? []);
   const rest = facts.addresses.filter(address => !facts.hostIPs.includes(address));
   const spared = sparesOtherInterfaces(version) ? sparedAddresses(state, ports) : [];
-  // What else the Node object names, such as an external address, may be on no interface.
+  // Other addresses of the Node object, such as an external address, may be on no interface.
   return {...facts, addresses: [...new Set([...primary, ...seen, ...spared, ...rest])]};
 }
 

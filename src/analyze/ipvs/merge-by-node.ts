@@ -12,14 +12,14 @@ export interface NodeWide {
   readonly state: IpvsState;
 }
 
-/** What befell many Services for one cause is one finding: a set that was emptied, another scheduler. */
+/** One cause that affects many Services is one finding: an emptied set, another scheduler. */
 export function mergeByNode(symptoms: readonly Symptom<Rule>[], given: NodeWide): readonly Symptom<Rule>[] {
   const isScheduler = ({kind, detail}: Symptom<Rule>): boolean =>
     kind === 'uneven-balance' && detail.startsWith('connections are scheduled by ');
   return emptiedSets(given).reduce<readonly Symptom<Rule>[]>(mergeOfSet, mergeAlike(symptoms, {of: isScheduler, words: ''}));
 }
 
-/** Where some Services suffer, that it does nothing to others is not said. */
+/** If some Services are affected, those that are not affected are not reported. */
 function mergeOfSet(symptoms: readonly Symptom<Rule>[], set: string): readonly Symptom<Rule>[] {
   const loud = symptoms.some(symptom => isOfSet(symptom, set) && symptom.severity !== 'info');
   const kept = loud ? symptoms.filter(symptom => !isOfSet(symptom, set) || symptom.severity !== 'info') : symptoms;
@@ -40,7 +40,7 @@ function isOfSet({expected}: Symptom<Rule>, set: string): boolean {
 
 interface Cause {
   readonly of: (symptom: Symptom<Rule>) => boolean;
-  /** What is put before what the first Service port suffers. */
+  /** Put before the detail of the first Service port. */
   readonly words: string;
 }
 

@@ -30,7 +30,7 @@ export function staleServers(given: StaleCase): readonly Symptom<Rule>[] {
   ];
 }
 
-/** Inside excludeCIDRs a virtual server may be anybody's: kube-proxy looks at none of them. */
+/** kube-proxy ignores virtual servers inside excludeCIDRs. */
 function analyzeServer(server: VirtualServer, given: StaleCase): readonly Symptom<Rule>[] {
   const {context} = given.expected;
   const address = parseAddress(server.address);
@@ -78,14 +78,14 @@ function serviceOf({address, port, protocol}: VirtualServer, {ports, bound}: Exp
   return owner === undefined ? null : {namespace: owner.namespace, name: owner.service};
 }
 
-/** The node takes packets for the address in and answers them itself, whoever else has it. */
+/** The node accepts packets for the address and answers them itself, even if another host has it. */
 function analyzeAddress(address: string, {expected: {context}}: StaleCase): readonly Symptom<Rule>[] {
   const detail = `kube-ipvs0 still has the address ${address}, which no Service has: the node accepts all packets to it`;
   const actual = [addressEvidence(address, 1)];
   return [{kind: 'stale-service', severity: 'warning', family: context.family, port: null, detail, expected: [], actual}];
 }
 
-/** Elements that no Service port has. Of a virtual server that is said to be stale they say nothing new. */
+/** Elements that belong to no Service port. Those of a stale virtual server, which is reported, are left out. */
 function analyzeMembers({expected, differences}: StaleCase, said: ReadonlySet<string>): readonly Symptom<Rule>[] {
   const {context} = expected;
   const stalePorts = new Set(differences.extraServers.map(({port}) => String(port)));

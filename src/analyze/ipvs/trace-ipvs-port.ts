@@ -11,7 +11,7 @@ export interface IpvsTraceInput {
   readonly sides: IpvsSides;
 }
 
-/** The way of a packet to its virtual server, and on to its real servers. */
+/** The path of a packet to its virtual server, and on to its real servers. */
 export function traceIpvsPort({item, context, sides}: IpvsTraceInput): PortTrace {
   return traceServedPort<Rule>({
     ...{item, context},

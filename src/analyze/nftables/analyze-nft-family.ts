@@ -23,7 +23,7 @@ export interface NftFamilyCase {
   readonly beside: Pick<NftThirdPartyCase, 'iptables' | 'sets'>;
   /** Null when the node has no table of kube-proxy in this family. */
   readonly actual: NftTable | null;
-  /** False when the Node object was not read: then its zone is one more thing that the rules have to show. */
+  /** False if the Node was not read: then its zone is inferred from the rules. */
   readonly knowsZone: boolean;
   /** Each Service is analyzed by itself: no finding stands for many of them. */
   readonly eachService: boolean;
@@ -31,7 +31,7 @@ export interface NftFamilyCase {
 
 export interface NftFamilyAnalysis {
   readonly symptoms: readonly Symptom[];
-  /** What the table was held against in the end. */
+  /** The expectation that the table was compared with in the end. */
   readonly expected: ExpectedTable;
   readonly byPort: ReadonlyMap<NftPort, readonly unknown[]>;
 }

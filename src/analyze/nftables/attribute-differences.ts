@@ -11,7 +11,7 @@ export interface AttributedNft {
   /** Elements that belong to no Service port that is expected. */
   readonly unexpected: readonly NftPortDifference[];
   readonly baseRules: readonly NftPortDifference[];
-  /** The other side of what is said of Services: the address of a stale one, the hairpins of stale endpoints. */
+  /** Differences that belong to findings of Services: the address of a stale one, the hairpins of stale endpoints. */
   readonly isExplained: (difference: NftPortDifference) => boolean;
 }
 
@@ -23,7 +23,7 @@ export function attribute(differences: readonly NftPortDifference[], expected: E
   let index: EntryIndex | null = null;
   const listed = new Set<string>();
   for (const difference of differences) {
-    // All ports of a Service have its cluster IP, and it is said of one.
+    // All ports of a Service have its cluster IP; it is reported for one.
     const {name, kind, key = ''} = difference;
     if (name === 'cluster-ips' && listed.has(`${kind} ${key}`)) continue;
     if (name === 'cluster-ips') listed.add(`${kind} ${key}`);

@@ -8,19 +8,19 @@ import {inferHypothesis, type Inferred} from '../infer-hypothesis.ts';
 import {describeDetector, otherDetectorSymptom} from '../symptoms/hypothesis-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 
-/** Builds the expectation anew under an assumption. */
+/** Builds the expectation under a hypothesis. */
 export type ExpectNft = (hypothesis: Hypothesis) => ExpectedTable;
 
 export interface InferNftCase {
   readonly expect: ExpectNft;
-  /** What is expected without any assumption. */
+  /** The expectation without a hypothesis. */
   readonly plain: ExpectedTable;
   readonly actual: NftTable;
   readonly knowsZone: boolean;
   readonly eachService: boolean;
 }
 
-/** Where the node's table shows that one thing explains many differences, that is the finding. */
+/** If one hypothesis explains many differences in the node's table, it is the finding. */
 export function inferNftSettings({expect, plain, actual, knowsZone, eachService}: InferNftCase): Inferred<ExpectedTable> {
   return inferHypothesis<ExpectedTable, NftPort>({
     ...{expect, plain, knowsZone, eachService, textOf},
@@ -53,12 +53,12 @@ function bodiesOf(texts: readonly string[]): string {
   return bodies(texts.map(text => nftRule({table: '', chain: '', line: 0, text})));
 }
 
-/** The node tells pods from others in another way than configured; null when it does not, or too few Services show it. */
+/** The node identifies pods differently than configured; null if it does not, or too few Services show it. */
 function otherDetector(
   {context, family, ports}: ExpectedTable,
   actual: NftTable,
 ): {readonly hypothesis: Hypothesis; readonly symptom: Symptom<never>} | null {
-  // What a cut dump does not show may still be on the node.
+  // Rules that a truncated dump does not show may be on the node.
   if (!actual.complete || ports.length < 3) return null;
   const seen = seenDetector(actual);
   if (seen === null) return null;

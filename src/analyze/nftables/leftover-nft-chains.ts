@@ -5,7 +5,7 @@ import type {NftCase} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** Chains of Service ports and endpoints that are not expected and hold rules: one symptom for those that nothing reaches. */
+/** Chains of Service ports and endpoints that are not expected and hold rules: one symptom for those that no rule jumps to. */
 export function leftoverNftChains({expected, actual}: NftCase, unexpectedChains: readonly NftChain[]): readonly Symptom[] {
   const leftovers = unexpectedChains.filter(({name}) => parseNftName(name) !== null);
   if (leftovers.length === 0) return [];

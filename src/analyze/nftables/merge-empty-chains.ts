@@ -3,12 +3,12 @@ import {mayKeepEmptyChains} from '../../expect/nftables/nft-versions.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 
-/** So many Services do not lose the chains of their endpoints one by one. */
+/** From this number of Services on, the cause is one and not many. */
 const fewest = 5;
 
 /**
- * Where many Services lead to empty chains of endpoints, the cause is one: a kube-proxy that took the chains over, already
- * flushed, from the one that ran before it.
+ * If many Services lead to empty chains of endpoints, there is one cause: a kube-proxy that took over the chains, already flushed,
+ * from its predecessor.
  */
 export function mergeEmptyChains({context, ports}: ExpectedTable, symptoms: readonly Symptom<RuleText>[]): readonly Symptom<RuleText>[] {
   const broken = symptoms.filter(({kind, endpoint}) => kind === 'broken-jump' && endpoint !== undefined);

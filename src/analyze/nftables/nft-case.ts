@@ -22,7 +22,7 @@ export interface NftBaseRulesCase extends NftCase {
   /** Differences that belong to no Service port. */
   readonly differences: readonly NftPortDifference[];
   readonly unexpectedChains: readonly NftChain[];
-  /** What hangs together with Services that differ is said with them. */
+  /** Differences that the findings of Services explain. */
   readonly isExplained: (difference: NftPortDifference) => boolean;
 }
 

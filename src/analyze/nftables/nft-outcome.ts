@@ -9,7 +9,7 @@ import {environmentOf} from '../outcomes/environment.ts';
 import {type PathOutcome, collectPathOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Probe} from '../outcomes/probes.ts';
 
-/** The fate of a packet in one table alone. */
+/** The outcome of a packet in one table alone. */
 export function nftPathOutcome(table: NftTableSource, packet: Packet, environment: Environment): PathOutcome<RuleText> {
   let source = sources.get(table);
   if (source === undefined) {
@@ -19,7 +19,7 @@ export function nftPathOutcome(table: NftTableSource, packet: Packet, environmen
   return pathOutcomeOfOutcomes(walkNftPacket(source, packet, environment));
 }
 
-/** A walk remembers of each ruleset how long its ways may get. */
+/** A walk caches how long the paths of each ruleset may get. */
 const sources = new WeakMap<NftTableSource, NftSource>();
 
 export function pathOutcomeOfOutcomes(outcomes: readonly Outcome<NftRule>[]): PathOutcome<RuleText> {

@@ -2,15 +2,14 @@ import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {NftChain, NftFamily, NftSet, NftTable, NftTableSource} from '../../model/nft-ruleset.ts';
 
 /**
- * The actual chains and elements of Services in a frame that is as it should be: what kube-proxy's Service rules do, whatever is
- * wrong with the hooks around them. The frame is judged by itself, so that one broken hook is one finding and not one for every
- * Service.
+ * The actual chains and elements of Services inside the expected base rules. The base rules are evaluated separately, so that one
+ * broken hook is one finding and not one for every Service.
  */
 export class ServiceView implements NftTableSource {
   readonly id: string;
   readonly family: NftFamily;
   readonly baseChains: readonly NftChain[];
-  /** All base chains are there: they are those of the frame. */
+  /** All base chains are present: they are the expected ones. */
   readonly declared = true;
   readonly #expected: ExpectedTable;
   readonly #actual: NftTable;
@@ -39,12 +38,12 @@ export class ServiceView implements NftTableSource {
   }
 }
 
-/** A chain that may stand behind the end of a dump that was cut. */
+/** A chain that may follow after the end of a truncated dump. */
 function unread(table: string, name: string): NftChain {
   return {table, name, base: null, comment: null, ruleCount: 0, complete: false, text: () => '', rules: () => []};
 }
 
-/** A table with some of its chains in another form; undefined takes a chain away. */
+/** A table with some of its chains replaced; undefined removes a chain. */
 export function withChains(table: NftTableSource, chains: ReadonlyMap<string, NftChain | undefined>): NftTableSource {
   const added = [...chains].flatMap(([name, chain]) =>
     chain !== undefined && chain.base !== null && !table.baseChains.some(base => base.name === name) ? [chain] : [],

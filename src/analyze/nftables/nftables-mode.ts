@@ -81,13 +81,13 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
   return {families: evaluated, unread, symptoms, traces, differing: differing.counts, config: input.config, counts};
 }
 
-/** Where kube-proxy's own tables end too early; null when they are whole, or there are none. */
+/** Where kube-proxy's own tables are truncated; null if they are complete, or there are none. */
 function cutWithin(ruleset: NftRuleset): NftRuleset['cut'] {
   const own = kubeProxyTables(ruleset);
   return own.length === families.length && own.every(({complete}) => complete) ? null : ruleset.cut;
 }
 
-/** What stands before the end of a dump that was cut is judged; what should follow may drop or take packets of either family. */
+/** The part before the end of a truncated dump is evaluated; rules after it may drop or intercept packets of either family. */
 function whyPartly({cut}: NftRuleset, iptables: readonly Ruleset[]): string | null {
   if (cut !== null) return `the dump ${cutReason(cut)}`;
   const beside = iptables.find(ruleset => ruleset.cut !== null)?.cut ?? null;

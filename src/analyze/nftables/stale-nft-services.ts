@@ -46,7 +46,7 @@ function serviceOf(name: string): ServiceName | null {
   return found === null ? null : {namespace: found[1] ?? '', name: found[2] ?? ''};
 }
 
-/** Elements that do not even say whose they are, at addresses that are no Service's. */
+/** Unattributed elements, at addresses of no Service. */
 function unexpectedElements({expected}: NftCase, elements: readonly NftPortDifference[]): Symptom {
   const takes = elements.some(({name}) => leadsIn(name));
   const count = elements.length === 1 ? 'an element' : `${elements.length} elements`;

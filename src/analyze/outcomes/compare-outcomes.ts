@@ -8,21 +8,21 @@ import {sourceNames} from './sources.ts';
 import type {SymptomKind} from '../symptoms/symptom.ts';
 import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
 
-/** What a proxy mode knows of its rules that the fates of packets do not tell. */
+/** What a proxy mode knows about its own rules that the outcomes of packets do not show. */
 export interface ModeSemantics<R extends RuleText> {
-  /** The packet ended as it would if the node knew nothing of the Service at this entry. */
+  /** The packet ended as if this entry of the Service were not programmed. */
   isUnentered(outcome: Outcome<R>): boolean;
-  /** Nothing on the node leads to the Service port any more, from whatever entry. */
+  /** No entry of the Service port is programmed on the node. */
   hasNoEntry(): boolean;
-  /** Why a packet is dropped or rejected: the source is in no range, the policy is Local and no endpoint here, or anything else. */
+  /** Why a packet is dropped or rejected: its source is in no range, the policy is Local and the node has no endpoint, or another reason. */
   refusedFor(outcome: Outcome<R>): 'ranges' | 'policy' | 'other';
-  /** By which traffic policy the endpoints were picked; null when no rule tells. */
+  /** The traffic policy by which the endpoints were picked; null if the rules do not show it. */
   policyOf(pathOutcome: PathOutcome<R>): 'Cluster' | 'Local' | null;
   /** Endpoints, by `ip:port`, whose own rules send packets elsewhere. */
   misdirected(pathOutcome: PathOutcome<R>): ReadonlyMap<string, Misdirected<R>>;
-  /** What the mode says in place of all else about a trial: a broken jump, a stranger's rule. Empty when there is no such thing. */
+  /** Symptoms that replace all others of a comparison: a broken jump, a third-party rule. Empty if there are none. */
   special(comparison: ProbeComparison<R>): readonly KeyedSymptom<R>[];
-  /** The rules that are missing, and those that are there and should not be. */
+  /** The missing rules, and the unexpected ones. */
   evidence(subject: Subject<R>): Evidence<R>;
 }
 
@@ -36,7 +36,7 @@ export interface KeyedSymptom<R extends RuleText> {
   readonly key: string;
 }
 
-/** What rules are asked for. */
+/** The subject for which rules are wanted as evidence. */
 export type Subject<R extends RuleText> =
   | {readonly kind: 'service' | 'shares' | 'affinity'}
   | {readonly kind: 'entry'; readonly entry: Entry}
@@ -53,13 +53,13 @@ export interface OutcomeCase<R extends RuleText> {
   readonly comparisons: readonly ProbeComparison<R>[];
   readonly semantics: ModeSemantics<R>;
   readonly symptoms: SymptomList<R>;
-  /** What the rules of session affinity show by themselves; asked when endpoints have been judged. Null for nothing. */
+  /** What the rules of session affinity show by themselves, computed after the endpoints were compared. Null if they show nothing. */
   readonly affinity?: (changesOutcome: boolean) => PortSymptom<R> | null;
 }
 
 /**
- * Says what the trials of one Service port show, in any proxy mode: wherever a packet fares otherwise than it should there is
- * one symptom that names the cause. Gives back whether any packet does.
+ * Reports what the probe comparisons of one Service port show, in any proxy mode: each diverging probe gets one symptom that names
+ * the cause. Returns whether any probe diverges.
  */
 export function comparePathOutcomes<R extends RuleText>(given: OutcomeCase<R>): boolean {
   return new OutcomeComparison(given).analyze();
@@ -85,7 +85,7 @@ class OutcomeComparison<R extends RuleText> {
     const unreached = this.#unreachedEntries(diverging);
     const reached = diverging.filter(({probe}) => !unreached.has(entryText(probe.entry)));
     for (const comparison of reached) if (isNewConnection(comparison)) this.#explainComparison(comparison);
-    // A client can only be led back to an endpoint that is there, by an entry that leads where it should.
+    // Affinity is only compared if the endpoints and the entry are right.
     if (!this.#symptoms.has(...endpointKinds)) {
       for (const comparison of reached)
         if (isLedBack(comparison) && !this.#symptoms.tellsOf(entryText(comparison.probe.entry))) this.#lostAffinity(comparison);
@@ -93,12 +93,12 @@ class OutcomeComparison<R extends RuleText> {
     const affinity = this.#affinity(diverging.length > 0);
     if (affinity !== null) this.#symptoms.say(affinity, 'affinity');
     if (!this.#symptoms.has(...endpointKinds)) for (const comparison of reached) this.#compareMemory(comparison);
-    // Who is masqueraded follows from the policy; with the wrong policy it is no finding of its own.
+    // The policy decides who is masqueraded; with the wrong policy that is no finding of its own.
     if (this.#symptoms.has('traffic-policy-mismatch')) this.#symptoms.drop('masquerade-mismatch');
     return diverging.length > 0;
   }
 
-  /** Entries that no packet enters any more; when they are all, it is the Service port that is missing. */
+  /** Unreached entries. If all entries are unreached, the Service port is not programmed. */
   #unreachedEntries(diverging: readonly ProbeComparison<R>[]): ReadonlySet<string> {
     const fresh = diverging.filter(isNewConnection);
     const entered = new Set(fresh.filter(comparison => !this.#isUnentered(comparison)).map(({probe}) => entryText(probe.entry)));
@@ -117,7 +117,7 @@ class OutcomeComparison<R extends RuleText> {
     return new Set(whole.keys());
   }
 
-  /** Names of the entries that lead somewhere when all is well. */
+  /** Names of the entries that lead to an endpoint in the expected rules. */
   #servedEntries(): ReadonlySet<string> {
     const served = this.#comparisons.filter(({expected, probe}) => expected.destinations.size > 0 && probe.endpoint === undefined);
     return new Set(served.map(({probe}) => entryText(probe.entry)));
@@ -157,7 +157,7 @@ class OutcomeComparison<R extends RuleText> {
 
   #undecided({actual, probe}: ProbeComparison<R>): void {
     const outcome = actual.outcomes.find(({verdict}) => verdict === 'undecided');
-    // That the dump ends too early is said of the node, as ST506.
+    // A truncated dump is reported for the node, as ST506.
     if (/the dump was (?:cut|truncated)/.test(outcome?.reason ?? '')) return;
     const detail = `the outcome for ${whose(probe)} is undetermined: ${outcome?.reason ?? 'unknown'}`;
     this.#symptoms.say(
@@ -166,7 +166,7 @@ class OutcomeComparison<R extends RuleText> {
     );
   }
 
-  /** No endpoint should be reached: the Service has none, none here, or the source may not. */
+  /** No endpoint should be reached: the Service has none, the node has none, or the source is not allowed. */
   #shouldBeRefused(comparison: ProbeComparison<R>): void {
     const {expected, actual, probe} = comparison;
     const [outcome] = expected.outcomes;
@@ -188,7 +188,7 @@ class OutcomeComparison<R extends RuleText> {
     this.#symptoms.say({kind: 'missing-reject', entry: probe.entry, detail, ...evidence}, `reject ${entry}`);
   }
 
-  /** The endpoints are picked by the other policy, or packets are dropped as the other policy would have it. */
+  /** The endpoints are picked by the other policy, or packets are dropped as under the other policy. */
   #otherPolicy(comparison: ProbeComparison<R>): boolean {
     const {expected, actual, probe} = comparison;
     const should = this.#semantics.policyOf(expected);
@@ -313,7 +313,7 @@ class OutcomeComparison<R extends RuleText> {
     this.#symptoms.say({kind: 'session-affinity-mismatch', detail, ...this.#semantics.evidence({kind: 'affinity'})}, 'affinity');
   }
 
-  /** Packets go where they should, by a rule that does not remember the client, or remembers it for somebody else. */
+  /** Packets reach the right endpoint, but the rule does not record the client, or records it in another list. */
   #compareMemory({expected, actual, probe}: ProbeComparison<R>): void {
     for (const [destination, {remembered}] of expected.destinations) {
       const found = actual.destinations.get(destination);
@@ -325,7 +325,7 @@ class OutcomeComparison<R extends RuleText> {
   }
 }
 
-/** What is said of single endpoints. */
+/** Symptoms of single endpoints. */
 export const endpointKinds: readonly SymptomKind[] = ['missing-endpoint', 'stale-endpoint', 'wrong-endpoint-address', 'broken-jump'];
 
 /** The client is known to no endpoint. */
@@ -333,7 +333,7 @@ function isNewConnection({probe}: ProbeComparison<RuleText>): boolean {
   return probe.knownTo.size === 0;
 }
 
-/** The client of the trial is known to one endpoint, and that one it should reach. */
+/** The client is known to one endpoint, which it should reach. */
 function isLedBack({probe, expected}: ProbeComparison<RuleText>): boolean {
   return probe.knownTo.size > 0 && expected.destinations.size === 1;
 }

@@ -5,7 +5,7 @@ import type {Entry} from '../../model/entry.ts';
 import {familyOf} from '../../model/address.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
-/** All ways into a Service port that kube-proxy serves on a node. */
+/** All entries of a Service port that kube-proxy serves on a node. */
 export function entriesOf(port: ServicePort, context: NodeContext): readonly Entry[] {
   const external = writesExternalIPs(context.version, context.gates) ? port.externalIPs : [];
   return [

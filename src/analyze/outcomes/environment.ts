@@ -8,15 +8,15 @@ import type {Environment, Packet} from '../../trace/packet.ts';
 export interface EnvironmentOptions {
   /** The `recent` lists that hold the packet's source. */
   readonly knownTo?: ReadonlySet<string>;
-  /** The node's ipsets; without them a match by set cannot be told. */
+  /** The node's ipsets; without them a match by set is undetermined. */
   readonly sets?: ReadonlyMap<string, IpSet>;
   /** The node's virtual servers of IPVS. */
   readonly servers?: readonly VirtualServer[];
-  /** Take an address for unknown, not for somebody else's, when the node's interfaces were not read. */
+  /** Treat an address as unknown, not as external, if the node's interfaces were not read. */
   readonly strict?: boolean;
 }
 
-/** What the matches of a node's rules are asked against. */
+/** The facts of a node that its rules are matched against. */
 export function environmentOf(
   facts: NodeFacts,
   {knownTo = new Set(), sets, servers = [], strict = false}: EnvironmentOptions = {},

@@ -9,12 +9,12 @@ export interface ProbeComparison<R extends RuleText = Rule> {
   readonly actual: PathOutcome<R>;
 }
 
-/** All outcomes of one walk, put together by where they end. */
+/** All outcomes of one walk, grouped by where they end. */
 export interface PathOutcome<R extends RuleText = Rule> {
   readonly outcomes: readonly Outcome<R>[];
   /** Endpoints by `ip:port`. */
   readonly destinations: ReadonlyMap<string, Share<R>>;
-  /** Probabilities of the ends that are no endpoint. */
+  /** Probabilities of the outcomes that reach no endpoint. */
   readonly passed: number;
   readonly rejected: number;
   readonly dropped: number;
@@ -24,12 +24,12 @@ export interface PathOutcome<R extends RuleText = Rule> {
 export interface Share<R extends RuleText = Rule> {
   readonly probability: number;
   readonly masquerade: boolean;
-  /** The list (of `recent`, or an affinity set) that the client is entered into, so that it is led back here; null when there is none. */
+  /** The list (of `recent`, or an affinity set) that records the client, so that it returns to this endpoint; null if there is none. */
   readonly remembered: string | null;
   readonly path: readonly R[];
 }
 
-/** `rememberedIn` tells from a way which list it enters the client into. */
+/** `rememberedIn` gives the list that a path enters the client into. */
 export function collectPathOutcome<R extends RuleText>(
   outcomes: readonly Outcome<R>[],
   rememberedIn: (path: readonly R[]) => string | null,
@@ -55,7 +55,7 @@ const verdictNames = {accept: 'passed', reject: 'rejected', drop: 'dropped', und
 /** Probabilities are printed by iptables in units of 2^-31, and by kube-proxy up to 1.16 with five decimals. */
 const tolerance = 2e-5;
 
-/** Whether two walks end in the same outcomes, shares and masquerading, and remember the client alike. */
+/** Whether two walks end in the same outcomes, shares and masquerading, and record the client alike. */
 export function isSameOutcome<R extends RuleText>(a: PathOutcome<R>, b: PathOutcome<R>): boolean {
   if (!hasSameEnds(a, b)) return false;
   for (const [destination, share] of a.destinations) {

@@ -1,6 +1,6 @@
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 
-/** All that decides which rules of the frame a Service port's packets meet, in a mode whose frame knows no Service by itself. */
+/** All properties of a Service port that decide which base rules its packets match, in a mode whose base rules name no Service. */
 export function shapeOf({port, endpoints}: ServedPort, hostIPs: readonly string[]): string {
   return [
     port.protocol,

@@ -26,7 +26,7 @@ export interface ProbeInput {
   readonly hairpins: readonly Endpoint[];
 }
 
-/** Packets that together show what a Service port's rules do on a node: every entry from every kind of source. */
+/** Packets that cover a Service port's rules on a node: every entry from every kind of source. */
 export function probesFor({item, context, hairpins}: ProbeInput): readonly Probe[] {
   const {port} = item;
   const taken = new Set(item.all.map(({address}) => address));
@@ -102,7 +102,7 @@ function localhostProbe(item: ServedPort, context: NodeContext): readonly Probe[
   return probe({item, entry, source: {kind: 'node', address: '127.0.0.1', interface: null}, address: '127.0.0.1'});
 }
 
-/** An endpoint that is given its own connection must see it masqueraded, or its answers go nowhere. */
+/** A connection of an endpoint to itself must be masqueraded, or it gets no reply. */
 function hairpin(item: ServedPort, endpoint: Endpoint, context: NodeContext): readonly Probe[] {
   const onNode = endpoint.address === hostIP(context.facts, context.family);
   const source: Source = {kind: onNode ? 'node' : 'endpoint', address: endpoint.address, interface: onNode ? null : podInterface(context)};
@@ -114,7 +114,7 @@ function hairpin(item: ServedPort, endpoint: Endpoint, context: NodeContext): re
   );
 }
 
-/** With session affinity: a client that an endpoint already knows comes back to it. */
+/** With session affinity: a returning client, which is sent back to its endpoint. */
 function affinityProbes(item: ServedPort, probes: readonly Probe[]): readonly Probe[] {
   if (item.port.affinitySeconds === null) return [];
   const usual = new Map([...probes].reverse().map(made => [`${made.entry.kind} ${made.source.kind}`, made]));

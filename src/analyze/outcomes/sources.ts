@@ -3,7 +3,7 @@ import {addressInside, type Cidr, contains, familyOf, parseAddress, parseCidr} f
 import {hostIP} from '../../model/node-facts.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
-/** Who sends a packet: kube-proxy treats each of them differently. */
+/** The kind of sender of a packet: kube-proxy treats each of them differently. */
 export type SourceKind = 'pod' | 'remote-pod' | 'node' | 'outside' | 'allowed' | 'own-address' | 'endpoint';
 
 export interface Source {
@@ -22,7 +22,7 @@ export const sourceNames: Readonly<Record<SourceKind, string>> = {
   endpoint: 'the endpoint itself',
 };
 
-/** Sources from which to try the entries of a Service port on a node. `taken` are addresses that mean something, such as endpoints. */
+/** Sources from which to try the entries of a Service port on a node. `taken` are addresses that are in use, such as those of endpoints. */
 export function sourcesFor(
   port: Pick<ServicePort, 'sourceRanges' | 'loadBalancerVIPs'>,
   context: NodeContext,
@@ -56,7 +56,7 @@ function localNetwork({detector}: NodeContext): Cidr | null {
   return detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
 }
 
-/** With a detector by interface, pods are known by theirs. */
+/** With a detector by interface, the interface identifies pods. */
 export function podInterface({detector}: NodeContext): string | null {
   if (detector.kind === 'bridge') return detector.name;
   return detector.kind === 'prefix' ? `${detector.name}0` : null;

@@ -3,7 +3,7 @@ import type {LocalDetector, NodeContext} from '../../expect/node-context.ts';
 import type {Family} from '../../model/family.ts';
 import type {Symptom} from './symptom.ts';
 
-/** What is said when one thing that a kube-proxy takes for granted, and the API or its settings say otherwise of, explains many differences. */
+/** Symptoms for a hypothesis: one wrong assumption of a kube-proxy that explains many differences. */
 
 export function otherDetectorSymptom(
   family: Family,

@@ -21,7 +21,7 @@ export function bothOf<R extends RuleText>(a: Symptom<R>, b: Symptom<R>): Sympto
   };
 }
 
-/** Each missing entry is a finding of its own, unless they are lost in the same place. */
+/** Each missing entry is a finding of its own, unless one rule loses them all. */
 function isMergeable({kind, actual}: Symptom): boolean {
   return mergedKinds.has(kind) || (kind === 'missing-entry' && actual.length > 0);
 }

@@ -4,10 +4,10 @@ import type {ServicePort} from '../../model/service-port.ts';
 import {bothOf, isSameBut} from './merge-symptoms.ts';
 import type {Symptom, SymptomKind} from './symptom.ts';
 
-/** A symptom of one Service port, of which it is known whose it is. */
+/** A symptom without its Service port, which the list adds. */
 export type PortSymptom<R extends RuleText> = Omit<Symptom<R>, 'family' | 'port'>;
 
-/** The symptoms of one Service port, each said once. What is the same for several entries is said once for all of them. */
+/** The symptoms of one Service port, without duplicates. Symptoms that differ in the entry alone are merged. */
 export class SymptomList<R extends RuleText> {
   readonly #port: ServicePort;
   readonly #symptoms: Symptom<R>[] = [];
@@ -22,7 +22,7 @@ export class SymptomList<R extends RuleText> {
     return this.#symptoms;
   }
 
-  /** `key` tells apart symptoms of one kind. Rules that are not on the node are no evidence of what is there. */
+  /** `key` tells apart symptoms of one kind. Rules that are not on the node are no actual evidence. */
   say(symptom: PortSymptom<R>, key: string = symptom.kind): void {
     if (symptom.entry !== undefined) this.#entries.add(entryText(symptom.entry));
     if (this.#said.has(key)) return;
@@ -38,7 +38,7 @@ export class SymptomList<R extends RuleText> {
     return this.#symptoms.some(({kind}) => kinds.includes(kind));
   }
 
-  /** Whether something was said of an entry, named as by `entryText`. */
+  /** Whether there is a symptom of an entry, named as by `entryText`. */
   tellsOf(entry: string): boolean {
     return this.#entries.has(entry);
   }

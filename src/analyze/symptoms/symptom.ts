@@ -38,7 +38,7 @@ export type SymptomKind =
   | 'node-name-mismatch'
   | 'zone-unknown-to-kube-proxy';
 
-/** `R` is what the evidence is in the proxy mode at hand: most who read it need no more than its text. */
+/** `R` is the type of evidence in a proxy mode; most readers need only its text. */
 export interface Symptom<R extends RuleText = RuleText> {
   readonly kind: SymptomKind;
   readonly family: Family;

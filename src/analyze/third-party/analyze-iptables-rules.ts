@@ -29,8 +29,8 @@ export interface ThirdPartyCase {
 }
 
 /**
- * What somebody else's rules do to Services' packets. Service ports that the same foreign rules could concern fare alike, so
- * one of each group is walked through all the rules of the node and through kube-proxy's alone.
+ * What third-party rules do to Services' packets. Service ports that the same third-party rules may match have the same outcomes, so
+ * one of each group is walked through all the rules of the node and through kube-proxy's rules alone.
  */
 export function analyzeThirdPartyRules({expected, actual, view, sets}: ThirdPartyCase): readonly Symptom[] {
   const rules = thirdPartyRules(actual);
@@ -58,7 +58,7 @@ function note(ofAll: Map<string, {found: Found; ports: PortOnNode[]}>, found: Fo
   else append(known.ports, ports);
 }
 
-/** One rule, one finding: it is said once, with the first entry and source that it was seen with. */
+/** One rule is one finding, with the first entry and source that showed it. */
 function mergeAlike(all: readonly Found[]): readonly Found[] {
   return [...new Map([...all].reverse().map(found => [keyOf(found), found])).values()].reverse();
 }
@@ -102,7 +102,7 @@ function analyzeGroup(item: PortOnNode, {expected, actual, view}: ThirdPartyCase
 
 interface Walked {
   readonly probe: Probe;
-  /** The fate by kube-proxy's rules alone. */
+  /** The outcome in kube-proxy's rules alone. */
   readonly alone: PathOutcome;
   readonly pathOutcome: PathOutcome;
   /** Whether the packet is for one of the node's own addresses; null when the node's interfaces were not read. */
@@ -113,7 +113,7 @@ function isKnownLocal({packet}: Probe, {allAddresses}: NodeFacts, environment: E
   return environment.isLocal(packet.destination) === true ? true : allAddresses ? false : null;
 }
 
-/** Null when the outcome is the one of kube-proxy's rules alone, or is not somebody else's doing. */
+/** Null when the outcome is the one of kube-proxy's rules alone, or is not caused by a third-party rule. */
 function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, local}: Walked): Found | null {
   const rule = outcome.path.findLast(({chain, target}) => !isKubeProxyChain(chain) && !isHookedChain(target?.name ?? '')) ?? null;
   const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
@@ -178,19 +178,19 @@ function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, 
   return null;
 }
 
-/** An interface that is not known is no riddle of the rules, and network policies are for their own tools to judge. */
+/** Unknown interfaces are not reported, and network policies are evaluated by their own tools. */
 function analyzeUndecided(outcome: Outcome, alone: PathOutcome, probe: Probe, who: string): Found | null {
   if (alone.undecided > 0) return null;
   const rule = outcome.doubt ?? outcome.path.at(-1) ?? null;
   if (rule === null || isKubeProxyChain(rule.chain) || isPolicyChain(rule.chain) || isPolicyChain(rule.target?.name ?? '')) return null;
   if (outcome.doubt?.options.some(({flag}) => flag === '-i' || flag === '-o')) return null;
   const detail = `the outcome for ${who} is undetermined: ${outcome.reason ?? ''}`;
-  // Wherever the packet goes, at most its source address is another one.
+  // The rule changes at most the source address.
   const masquerades = rule.target?.name === 'MASQUERADE' || rule.target?.name === 'SNAT';
   return {kind: 'undecided-path', probe, rule, detail, ...(masquerades ? {severity: 'info'} : {})};
 }
 
-/** Who is let in by a network policy and who is not is for the policy to say. */
+/** A network policy decides by design which clients it admits. */
 function refusedByPolicy(rule: Rule, refused: string, probe: Probe, who: string): Found {
   return {kind: 'dropped-by-other-rule', severity: 'info', probe, rule, detail: `${who} are ${refused} by a network policy`};
 }
@@ -210,7 +210,7 @@ function isForwardPath(path: readonly Rule[]): boolean {
   return hook?.chain === 'FORWARD' || hook?.chain === 'POSTROUTING';
 }
 
-/** The rule of somebody else's that keeps a packet from kube-proxy's rules of table nat; null when none does. */
+/** The third-party rule that keeps a packet from kube-proxy's rules in table nat; null if there is none. */
 function takerOf(path: readonly Rule[]): Rule | null {
   const after = path.findIndex(
     ({table, chain}) => table === 'filter' || chain === 'INPUT' || chain === 'FORWARD' || chain === 'POSTROUTING',
@@ -227,7 +227,7 @@ function isUntracking({target}: Rule): boolean {
   return target?.name === 'NOTRACK' || (target?.name === 'CT' && target.options.some(({flag}) => flag === '--notrack'));
 }
 
-/** A rule that ends the way through its table. */
+/** A rule that ends the path through its table. */
 function takesPackets({target}: Rule): boolean {
   return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NOTRACK', 'CT', 'MASQUERADE', 'SNAT'].includes(target?.name ?? '');
 }

@@ -17,8 +17,8 @@ export interface IpvsThirdPartyCase {
 }
 
 /**
- * What rules that are not of IPVS mode do to the packets of Services: a firewall's, a network plugin's, and what iptables mode
- * left behind. The frame itself is taken to be as it should be.
+ * What rules that are not of IPVS mode do to the packets of Services: those of a firewall, a network plugin, and what iptables mode
+ * left behind. The base rules are assumed to be as expected.
  */
 export function analyzeIpvsThirdPartyRules({expected, ruleset, sides}: IpvsThirdPartyCase): readonly Symptom<Rule>[] {
   const baseRules = baseRuleSource(expected);
@@ -39,7 +39,7 @@ export function analyzeIpvsThirdPartyRules({expected, ruleset, sides}: IpvsThird
   return [...found.values()].map(one => asSymptom(one, expected));
 }
 
-/** More Service ports than these are not all tried, but some of every shape. */
+/** Above this number, only some Service ports of every shape are probed. */
 const maxPorts = 200;
 
 function tried(ports: readonly ServedPort[]): readonly ServedPort[] {
@@ -61,7 +61,7 @@ const hooks = {
   filter: ['INPUT', 'FORWARD', 'OUTPUT'],
 } as const;
 
-/** Some base chain holds more than kube-proxy's jumps, or drops by its policy. Without one of the jumps, the frame is to blame. */
+/** Some base chain holds more than kube-proxy's jumps, or drops by its policy. If one of the jumps is missing, that is a fault of the base rules. */
 function holdsOthers(ruleset: Ruleset, baseRules: ChainSource): boolean {
   let others = false;
   for (const [table, chains] of Object.entries(hooks)) {
@@ -130,7 +130,7 @@ function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutco
 
 const takes = new Set(['DNAT', 'REDIRECT', 'ACCEPT', 'RETURN']);
 
-/** What befalls one Service port is its own; what befalls more is said of the node. */
+/** A rule that affects one Service port is reported for it; a rule that affects more is reported for the node. */
 function asSymptom({found, ports}: {readonly found: Found; readonly ports: readonly ServedPort[]}, {context}: ExpectedIpvs): Symptom<Rule> {
   const {kind, rule, detail, probe} = found;
   const [only] = ports;

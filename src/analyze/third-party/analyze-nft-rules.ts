@@ -22,15 +22,15 @@ import {plural} from '../../model/text/plural.ts';
 
 export interface NftThirdPartyCase extends NftCase {
   readonly ruleset: NftRuleset;
-  /** What the node holds of iptables in this family; of both backends where both are in use. */
+  /** The node's iptables rules in this family; of both backends if both are in use. */
   readonly iptables: readonly Ruleset[];
   /** The node's ipsets, where they were read. */
   readonly sets: ReadonlyMap<string, IpSet>;
 }
 
 /**
- * What rules that are not kube-proxy's do to Services' packets, in other tables and in iptables. Packets are walked through all of
- * them and through kube-proxy's table alone.
+ * What third-party rules in other tables and in iptables do to Services' packets. Packets are walked through all rules and through
+ * kube-proxy's table alone.
  */
 export function analyzeNftThirdPartyRules(given: NftThirdPartyCase): readonly Symptom[] {
   const {expected} = given;
@@ -57,7 +57,7 @@ interface Noted {
   readonly items: Set<NftPort>;
 }
 
-/** One rule, one finding: it is said with the first entry and source that it was seen with, and does real harm to if there is such a one. */
+/** One rule is one finding, with the first entry and source that showed it; one that it harms comes first. */
 function note(all: Map<string, Noted>, found: Found, item: NftPort): void {
   const known = all.get(keyOf(found));
   if (known === undefined || isLess(known.found, found)) all.set(keyOf(found), {found, items: new Set([item])});
@@ -84,7 +84,7 @@ function namedPorts({expected}: NftThirdPartyCase, isNamed: (item: NftPort) => b
   return expected.ports.filter(isNamed).slice(0, maxTried);
 }
 
-/** More Service ports than this that tables of others name are not tried one by one. */
+/** Above this number, Service ports that third-party tables name are not probed one by one. */
 const maxTried = 200;
 
 /** All Service ports of the shapes that were tried. */
@@ -107,7 +107,7 @@ function walkAll({ruleset: nft, iptables}: NftThirdPartyCase, packet: Packet, en
   return iptables.length === 0 ? walkNftPacket(nft, packet, environment) : walkNode({iptables, nft}, packet, environment);
 }
 
-/** Who translates addresses first no dump tells: the kernel asks the table first that was made last. */
+/** No dump shows which table translates first: the kernel calls the newest table first. */
 function onlyIfYounger(found: Found): Found {
   const detail = `${found.detail}, if table nat of iptables was made after kube-proxy's, which no dump tells`;
   return {...found, severity: found.severity ?? 'warning', detail};
@@ -131,7 +131,7 @@ function compareWalks(item: NftPort, given: NftThirdPartyCase, environment: Envi
   });
 }
 
-/** A rule that names the Service ports it concerns is said of each of them, all others of the node. */
+/** A rule that names Service ports is reported for each of them, all others for the node. */
 function isSpecific(rule: NodeRule | null, items: ReadonlySet<NftPort>, {specific, ports}: Specific): boolean {
   if (rule === null) return false;
   return 'target' in rule ? specific.has(rule) : items.size <= mostNamed(ports) && namesDestination(rule);

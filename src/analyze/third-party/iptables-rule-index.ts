@@ -8,10 +8,10 @@ import {concerns, type ThirdPartyRule} from './iptables-rules.ts';
 import {addressesOf} from '../outcomes/probes.ts';
 import {pushTo} from '../../model/lists.ts';
 
-/** Finds the foreign rules that name an address or port of a Service port, without holding each rule against each endpoint. */
+/** Finds the third-party rules that name an address or port of a Service port, without comparing each rule with each endpoint. */
 export class ThirdPartyRuleIndex {
   readonly #narrow: readonly ThirdPartyRule[];
-  /** Rules after routing that ask for one host, by its address: most of those that are about pods. */
+  /** Rules after routing that match one host, by its address: most rules about pods. */
   readonly #byHost = new Map<string, ThirdPartyRule[]>();
   readonly #wide: readonly ThirdPartyRule[];
 

@@ -1,7 +1,7 @@
 import {type Address, type Cidr, contains, parseCidr} from '../../model/address.ts';
 import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
 
-/** A rule of somebody else's that ends or changes the way of packets, with what all rules that lead to it ask for. */
+/** A third-party rule that ends or changes the path of packets, with the conditions of all rules that lead to it. */
 export interface ThirdPartyRule {
   readonly rule: Rule;
   /** Before routing, when the packet is still addressed to the Service; after it, when it is addressed to an endpoint. */
@@ -9,7 +9,7 @@ export interface ThirdPartyRule {
   readonly conditions: Conditions;
 }
 
-/** What the rules on the way ask of destination and port. A condition that is not here holds for every packet. */
+/** The conditions on destination and port along the path. Other conditions are assumed to hold for every packet. */
 export interface Conditions {
   readonly destinations: readonly Cidr[];
   readonly local: boolean | null;
@@ -17,7 +17,7 @@ export interface Conditions {
   readonly ports: readonly (readonly [number, number])[];
 }
 
-/** Somebody else's rules in the way of Services' packets. Empty on a node where only kube-proxy and the kubelet write. */
+/** Third-party rules on the path of Services' packets. Empty on a node where only kube-proxy and the kubelet write rules. */
 export function thirdPartyRules(ruleset: Ruleset): readonly ThirdPartyRule[] {
   const found: ThirdPartyRule[] = [];
   const effort = {left: maxChecks};
@@ -71,13 +71,13 @@ interface Collecting {
   readonly conditions: Conditions;
   readonly depth: number;
   readonly found: ThirdPartyRule[];
-  /** Counts down over all chains; rules that fork and meet again are looked at once for each way. */
+  /** Counts down over all chains: a chain is visited once for each path that leads to it. */
   readonly effort: {left: number};
 }
 
 const maxChecks = 500_000;
 
-/** More rules than this are not told apart: what they have in common is looked at all the same. */
+/** Above this number, rules are not told apart. */
 const maxRules = 20_000;
 
 function collect(ruleset: Ruleset, chain: Chain, at: Collecting): void {
@@ -149,7 +149,7 @@ export function concerns(
   return conditions.ports.length === 0 || conditions.ports.some(([low, high]) => low <= target.port && target.port <= high);
 }
 
-/** Rules that carry out network policies: by design they tell one client from another. */
+/** Rules of network policies: by design they treat clients differently. */
 export function isPolicyChain(name: string): boolean {
   return /^(?:cali-|KUBE-NWPLCY-|KUBE-POD-FW-|KUBE-ROUTER-|ANTREA-|WEAVE-NPC|CILIUM_|OVN-KUBE-)/.test(name);
 }

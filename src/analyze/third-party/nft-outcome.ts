@@ -34,19 +34,19 @@ export interface Found {
 /** A probe that was walked through all rules of a node. */
 export interface WalkedProbe {
   readonly probe: Probe;
-  /** The fate by kube-proxy's table alone. */
+  /** The outcome in kube-proxy's table alone. */
   readonly alone: PathOutcome<RuleText>;
   readonly pathOutcome: PathOutcome<RuleText>;
   /** The table that is kube-proxy's. */
   readonly own: string;
   readonly ruleset: NftRuleset;
-  /** What of the node's rules was read ends too early. */
+  /** A dump of the node's rules is truncated. */
   readonly isCut: boolean;
   /** Whether the packet is for one of the node's own addresses; null when the node's interfaces were not read. */
   readonly isLocal: boolean | null;
 }
 
-/** Null when the outcome is the one of kube-proxy's table alone, or is not somebody else's doing. */
+/** Null when the outcome is the one of kube-proxy's table alone, or is not caused by a third-party rule. */
 export function compareThirdPartyOutcome(outcome: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
   if (outcome.verdict === 'undecided') return analyzeUndecided(outcome, walked);
   if (outcome.verdict === 'accept') return analyzeAccepted(outcome, walked);
@@ -55,7 +55,7 @@ export function compareThirdPartyOutcome(outcome: Outcome<NodeRule>, walked: Wal
 
 function analyzeUndecided({doubt, path, reason}: Outcome<NodeRule>, {probe, alone, own, isCut}: WalkedProbe): Found | null {
   const rule = doubt ?? path.at(-1);
-  // That a dump was cut is said by itself.
+  // A truncated dump is a finding of its own.
   if (alone.undecided > 0 || rule === undefined || (doubt === undefined && isCut)) return null;
   if (isKubeProxys(rule, own) || isOfPolicy(rule) || (doubt !== undefined && asksForInterface(doubt))) return null;
   const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
@@ -79,8 +79,8 @@ function refusal(outcome: Outcome<NodeRule>, {alone, probe, own, ruleset}: Walke
 }
 
 /**
- * In iptables mode kube-proxy itself lets through what it masquerades, whatever a firewall thinks of it; in nftables mode it leaves
- * that to the firewall, which need not expect that anybody outside sends packets to cluster IPs.
+ * In iptables mode kube-proxy itself accepts what it masquerades, before any firewall rule. In nftables mode it leaves that to the
+ * firewall, which need not expect packets from external clients to cluster IPs.
  */
 function isUnusual({entry, source}: Probe): boolean {
   return entry.kind === 'clusterIP' && source.kind === 'outside';

@@ -10,7 +10,7 @@ export interface ThirdPartyText {
   readonly networks: readonly Cidr[];
 }
 
-/** Null when no other table of the family lies on the way of packets. */
+/** Null when no other table of the family is on the path of packets. */
 export function thirdPartyText(ruleset: NftRuleset, own: NftTable): ThirdPartyText | null {
   const tables = [...ruleset.tables.values()].filter(
     ({id, family, baseChains, dormant}) =>

@@ -3,10 +3,10 @@ import type {Rule} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import {isKubeProxyChain, isPolicyChain} from './iptables-rules.ts';
 
-/** A rule on the way through a node in nftables mode: of nftables, or of iptables. */
+/** A rule on the path through a node in nftables mode: of nftables, or of iptables. */
 export type NodeRule = Rule | NftRule;
 
-/** Whether kube-proxy wrote it: in its own table, or in iptables in earlier days. */
+/** Whether kube-proxy wrote it: in its own table, or earlier in iptables. */
 export function isKubeProxys({table, chain}: NodeRule, own: string): boolean {
   return table === own || (!isOfNft(table) && isKubeProxyChain(chain));
 }
@@ -16,7 +16,7 @@ function isOfNft(table: string): boolean {
   return table.includes(' ');
 }
 
-/** A rule that ends the way through its base chain, or rewrites the packet. */
+/** A rule that ends the path through its base chain, or rewrites the packet. */
 export function takesPackets(rule: NodeRule): boolean {
   return 'target' in rule
     ? ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NETMAP', 'NOTRACK', 'CT', 'MASQUERADE', 'SNAT'].includes(rule.target?.name ?? '')
@@ -38,12 +38,12 @@ export function setsMark(rule: NodeRule): boolean {
   return 'target' in rule ? ['MARK', 'CONNMARK'].includes(rule.target?.name ?? '') : rule.body.includes('meta mark set ');
 }
 
-/** At most the source address is another one for it. */
+/** It changes at most the source address. */
 export function masquerades(rule: NodeRule): boolean {
   return 'target' in rule ? ['MASQUERADE', 'SNAT'].includes(rule.target?.name ?? '') : /(?:^| )(?:masquerade|snat)(?: |$)/.test(rule.body);
 }
 
-/** Which interface a packet passes is often not known, and no riddle of the rules. */
+/** The interface of a packet is often unknown, which is no fault of the rules. */
 export function asksForInterface(rule: NodeRule): boolean {
   return 'target' in rule
     ? rule.options.some(({flag}) => flag === '-i' || flag === '-o')

@@ -12,7 +12,7 @@ export interface PortsOnNode<Port extends ServedPort> {
   readonly context: NodeContext;
 }
 
-/** Service ports that the same foreign rules may concern and that have entries of the same kinds. */
+/** Service ports that the same third-party rules may match and that have entries of the same kinds. */
 export interface Group<Port extends ServedPort> {
   readonly ports: Port[];
   /** The rules that name an address or port of theirs. */
@@ -21,11 +21,11 @@ export interface Group<Port extends ServedPort> {
 
 export interface Grouped<Port extends ServedPort> {
   readonly groups: readonly Group<Port>[];
-  /** Rules that are about particular Services: they are said of each of them, all others of the node. */
+  /** Rules about particular Services are reported for each of them, all others for the node. */
   readonly specific: ReadonlySet<Rule>;
 }
 
-/** Service ports of one group fare alike, whatever the foreign rules do. */
+/** Service ports of one group have the same outcomes, whatever the third-party rules do. */
 export function groupPorts<Port extends ServedPort>(
   {ports, context}: PortsOnNode<Port>,
   rules: readonly ThirdPartyRule[],
@@ -67,7 +67,7 @@ function shapeOf({port, endpoints}: ServedPort, {facts}: NodeContext): string {
     externalIPs.length > 0,
     endpoints.hasAny,
     endpoints.local.length > 0,
-    // What is sent to the node's own addresses passes INPUT, and FORWARD may let through what is sent to pods alone.
+    // Packets to the node's own addresses pass INPUT, and FORWARD may accept only packets to pods.
     ...new Set(
       endpoints.reachable
         .map(({address}) => (facts.hostIPs.includes(address) ? 'own' : isPod(address, facts.podCIDRs) ? 'pod' : ''))

@@ -2,7 +2,7 @@ import type {Entry} from '../../model/entry.ts';
 import type {EntryTrace, PortTrace} from '../../model/service-trace.ts';
 import {leadsIn, type Portal} from './portal.ts';
 
-/** The way to kube-proxy by every entry of a Service port, as far as rules tell it. */
+/** The path to kube-proxy for every entry of a Service port, as far as the rules show it. */
 export function tracePortals({port, entries, rules}: Portal, node: string): PortTrace {
   const trace = (entry: Entry): EntryTrace => {
     const found =

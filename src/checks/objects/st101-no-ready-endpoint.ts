@@ -19,7 +19,7 @@ export const noReadyEndpoint: Check<'ST101'> = {
   remedy: 'Start ready pods that match the selector, or delete the Service. kube-proxy is behaving correctly.',
   // Silent for a port whose name no slice has although the Service has endpoints: that is ST102.
   *cluster(context) {
-    // Slices that were not read are not slices that are not there.
+    // Slices that were not read may exist.
     if (context.api.endpointSlices === null && context.api.endpoints === null) return;
     const named = askedEntries(context).filter(entry => isNamedInSlices(entry, context));
     for (const family of families)

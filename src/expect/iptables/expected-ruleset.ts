@@ -97,7 +97,7 @@ export class ExpectedRuleset implements ChainSource {
       this.materialise(item);
       return this.#chains.get(table)?.get(name);
     }
-    // The mark is the kubelet's to honour. A walk takes what is marked for dropping as dropped.
+    // The kubelet writes the rule that acts on the mark. A walk treats packets marked for dropping as dropped.
     if (key === 'nat/KUBE-MARK-DROP') return this.#keep(table, name, `-A ${name} -j DROP`);
     const rules = this.#sharedRules().get(key);
     if (rules === undefined) return isBaseChain(name) ? this.#keep(table, name, '') : undefined;

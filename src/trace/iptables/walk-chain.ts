@@ -13,8 +13,8 @@ export interface WalkContext extends WalkLimits {
 }
 
 /**
- * Walks a packet through one chain of one table, into the chains that it calls. A base chain ends in its policy. On its way the packet
- * may have met rules of other kinds (`R`).
+ * Walks a packet through one chain of one table, into the chains that it calls. A base chain ends in its policy. On its path the packet
+ * may have matched rules of other kinds (`R`).
  */
 export function walkChain<R extends RuleText>(
   context: WalkContext,
@@ -129,7 +129,7 @@ function effectOf(rule: Rule, packet: Packet, environment: Environment): Effect 
   }
 }
 
-/** Targets that let a packet pass on as it is, as far as its way is concerned. */
+/** Targets that do not change the path of a packet. */
 const withoutEffect = new Set([
   'LOG',
   'NFLOG',

@@ -20,7 +20,7 @@ export function walkPacket(rules: ChainSource, packet: Packet, environment: Envi
   return summarise(ends);
 }
 
-/** All base chains of iptables, as parts of a way on which there may be rules of other kinds (`R`). */
+/** All base chains of iptables, as parts of a path that may hold rules of other kinds (`R`). */
 export function iptablesChains<R extends RuleText>(context: WalkContext): readonly HookedChain<R | Rule>[] {
   return hooks.map(place => hookedChain<R>(context, place));
 }

@@ -36,7 +36,13 @@ describe('a virtual server', () => {
     const found = await broken(given => servers(given).deleteAll('10.96.1.1:80 '));
     expect(found).toEqual([
       {
-        ...{...at, code: 'ST201', severity: 'error', subject: 'shop/web:http', message: saying('shop/web:http', 'not programmed on this node')},
+        ...{
+          ...at,
+          code: 'ST201',
+          severity: 'error',
+          subject: 'shop/web:http',
+          message: saying('shop/web:http', 'not programmed on this node'),
+        },
         expected: [
           '-A -t 10.96.1.1:80 -s rr',
           '-a -t 10.96.1.1:80 -r 10.244.11.4:8080 -m -w 1',
@@ -166,7 +172,11 @@ describe('a real server', () => {
       servers(given).insertAfter(['-A -t 172.18.0.11:30087 '], '-a -t 172.18.0.11:30087 -r 10.244.12.4:8080 -m -w 1'),
     );
     expect(found.map(({code, subject, message}) => [code, subject, message])).toEqual([
-      ['ST207', 'shop/sticky-short:http', saying('to its node port 30087 are balanced by the Cluster policy, and should be by the Local policy')],
+      [
+        'ST207',
+        'shop/sticky-short:http',
+        saying('to its node port 30087 are balanced by the Cluster policy, and should be by the Local policy'),
+      ],
     ]);
   });
 });

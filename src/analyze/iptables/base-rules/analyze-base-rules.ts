@@ -20,7 +20,7 @@ export interface BaseRulesCase {
   readonly differences: readonly PortDifference[];
 }
 
-/** What is wrong with the rules that all Services hang in: hooks, masquerade, forwarding, the node-port jump, canaries. */
+/** What is wrong with the base rules: hooks, masquerade, forwarding, the node-port jump, canaries. */
 export function analyzeBaseRules(given: BaseRulesCase): readonly Symptom[] {
   const symptoms: Symptom[] = [];
   const left = new Set(given.differences.filter(isOfBaseRules));
@@ -52,11 +52,11 @@ type Say = (symptom: Omit<Symptom, 'family' | 'port'>, explained?: readonly Port
 const baseRuleChainNames = new Set(['KUBE-POSTROUTING', 'KUBE-MARK-MASQ', 'KUBE-FORWARD', 'KUBE-FIREWALL']);
 const baseChainNames = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
 
-/** Extra rules of base chains are somebody else's, and judged where packets are walked through them. */
+/** Extra rules of base chains are third-party rules, which are evaluated by walking packets through them. */
 function isOfBaseRules({kind, chain, rule}: PortDifference): boolean {
   if (kind === 'extra' && baseChainNames.has(chain)) return false;
   if (isKubeletsOwn(rule)) return false;
-  // Whoever the second of two equal rules belongs to, it adds nothing: it is said here when no Service port claims it.
+  // The second of two equal rules has no effect. It is reported here if no Service port owns it.
   if (kind === 'duplicate') return true;
   return baseRuleChainNames.has(chain) || baseChainNames.has(chain) || rule.target?.name === 'KUBE-NODEPORTS';
 }
@@ -96,7 +96,7 @@ function analyzeHooks({actual}: BaseRulesCase, differences: readonly PortDiffere
   }
 }
 
-/** What accepts health checks, and what keeps neighbours off the loopback address, loses no packet of a Service. */
+/** Without the rules that accept health checks or protect the loopback address, no packet of a Service is lost. */
 function severityOfLoss(table: string, target: string): Severity {
   return table === 'filter' && (target === 'KUBE-NODEPORTS' || target === 'KUBE-FIREWALL') ? 'warning' : 'error';
 }
@@ -117,7 +117,7 @@ function lossOf({table, chain, rule}: PortDifference, actual: Ruleset): string {
   return losses[target] ?? 'its rules are never reached';
 }
 
-/** The mark must be set by KUBE-MARK-MASQ, honoured by KUBE-POSTROUTING, and by it alone. */
+/** KUBE-MARK-MASQ must set the mark, and KUBE-POSTROUTING must masquerade marked packets, and no others. */
 function analyzeMasquerade(given: BaseRulesCase, differences: readonly PortDifference[], effect: BaseRuleEffect, say: Say): void {
   const {expected, actual} = given;
   const own = differences.filter(
@@ -128,7 +128,7 @@ function analyzeMasquerade(given: BaseRulesCase, differences: readonly PortDiffe
   const hook = own.find(({kind, rule}) => kind === 'missing' && rule.target?.name === 'KUBE-POSTROUTING')?.rule;
   if (hook !== undefined && (effect.ofMissing(hook) || !jumpsTo(actual, hook)))
     broken.push('nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING');
-  // Any mark does, as long as what is set is what is honoured.
+  // Any mark works if both chains use the same one.
   const set = passChain(given, 'nat', 'KUBE-MARK-MASQ', 0);
   const mark = set?.mark || Number(expected.context.mark);
   if (set?.mark === 0) broken.push(`KUBE-MARK-MASQ does not set the mark ${expected.context.mark}`);
@@ -172,7 +172,7 @@ interface Passed {
   readonly dropped: boolean;
 }
 
-/** What a chain makes of a packet with this mark; null when it cannot be told. A missing chain does nothing. */
+/** The effect of a chain on a packet with this mark; null if it is undetermined. A missing chain has no effect. */
 function passChain({actual, expected}: BaseRulesCase, table: string, name: string, mark: number): Passed | null {
   const chain = actual.chain(table, name);
   if (chain === undefined) return {mark, masquerade: false, dropped: false};
@@ -213,7 +213,7 @@ function analyzeNodePortJump(
   const found = (actual.chain('nat', 'KUBE-SERVICES')?.rules() ?? []).filter(isTail);
   if (missing.length === 0) {
     const extra = tail.filter(({kind}) => kind === 'extra').map(({rule}) => rule);
-    // Which local addresses there are is only known for certain when the node's interfaces were read.
+    // The local addresses are only certain if the node's interfaces were read.
     const severity: Severity = expected.context.facts.allAddresses ? 'warning' : 'info';
     if (extra.length > 0)
       say(
@@ -245,7 +245,7 @@ function isTail({target}: Rule): boolean {
   return target?.name === 'KUBE-NODEPORTS';
 }
 
-/** Rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence lets through or holds back. */
+/** Missing rules of KUBE-FORWARD and KUBE-FIREWALL: what their absence accepts or blocks. */
 function analyzeForward({expected, actual}: BaseRulesCase, differences: readonly PortDifference[], effect: BaseRuleEffect, say: Say): void {
   for (const difference of differences.filter(
     ({kind, chain}) => kind === 'missing' && (chain === 'KUBE-FORWARD' || chain === 'KUBE-FIREWALL'),
@@ -291,14 +291,14 @@ function analyzeForward({expected, actual}: BaseRulesCase, differences: readonly
   }
 }
 
-/** Up to 1.24, kube-proxy only marks what must not pass; rules of the kubelet's drop it. */
+/** Up to 1.24, kube-proxy only marks packets to drop; rules of the kubelet drop them. */
 function analyzeMarkDrop(given: BaseRulesCase, say: Say): void {
   const {expected, actual} = given;
   if (!ensuresMarkDrop(expected.context.version) || !expected.ports.some(isMarkedForDropping)) return;
   if (actual.tables.get('nat')?.complete !== true || actual.tables.get('filter')?.complete !== true) return;
   const broken: string[] = [];
   const mark = passChain(given, 'nat', 'KUBE-MARK-DROP', 0)?.mark ?? 0;
-  // Where no kubelet writes its part at all, that is how the node is set up.
+  // If no kubelet writes its rules at all, the node is set up that way.
   if (mark === 0 && actual.chain('filter', 'KUBE-FIREWALL') === undefined) return;
   if (mark === 0) broken.push('KUBE-MARK-DROP sets no mark');
   else if (passChain(given, 'filter', 'KUBE-FIREWALL', mark)?.dropped === false) broken.push('KUBE-FIREWALL does not drop what is marked');
@@ -327,14 +327,14 @@ function leadsTo(actual: Ruleset, chain: string, target: string): boolean {
   );
 }
 
-/** Whether packets fare differently for how a chain of table filter differs. */
+/** Whether the differences of a chain of table filter change the outcome of packets. */
 function changesChain({expected, actual}: Pick<BaseRulesCase, 'expected' | 'actual'>, name: string, effect: BaseRuleEffect): boolean {
   const chain = actual.chain('filter', name);
   const right = expected.chain('filter', name)?.rules() ?? [];
   return chain === undefined || effect.ofRules(chain, [...right, ...chain.rules().filter(isKubeletsOwn)]);
 }
 
-/** What is left of KUBE-FORWARD and KUBE-FIREWALL, where traffic is affected. */
+/** Other differences of KUBE-FORWARD and KUBE-FIREWALL, if they change the outcome of packets. */
 function analyzeFilterChains(
   {expected, actual}: BaseRulesCase,
   differences: readonly PortDifference[],
@@ -373,7 +373,7 @@ function sayRest(differences: readonly PortDifference[], say: Say): void {
   }
 }
 
-/** Tables that are in the dump and lack the canary. A table that was not dumped tells nothing. */
+/** Tables that are in the dump and lack the canary. A table that was not dumped is left out. */
 function missingCanaries(actual: Ruleset): readonly string[] {
   return canaryTables.filter(name => {
     const table = actual.tables.get(name);

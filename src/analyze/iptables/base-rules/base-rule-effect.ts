@@ -10,8 +10,8 @@ import {type PathOutcome, isSameOutcome} from '../../outcomes/path-outcome.ts';
 import {pathOutcomeOf} from '../iptables-outcome.ts';
 
 /**
- * Whether a rule of the frame, as it is found or missing, changes what becomes of packets: they are walked through the rules
- * as they are, and once more with the rule as it should be.
+ * Whether a base rule that is missing or differs changes the outcome of packets: they are walked through the actual rules,
+ * and through the same rules with the expected one.
  */
 export class BaseRuleEffect {
   readonly #expected: ExpectedRuleset;
@@ -25,7 +25,7 @@ export class BaseRuleEffect {
     this.#environment = environmentOf(expected.context.facts);
   }
 
-  /** Of a jump that a base chain lacks, or holds in another form. */
+  /** For a jump that is missing from a base chain, or differs. */
   ofMissing(rule: Rule): boolean {
     const chain = this.#actual.chain(rule.table, rule.chain);
     if (chain === undefined) return true;
@@ -37,7 +37,7 @@ export class BaseRuleEffect {
     return this.ofRules(chain, others.toSpliced(place, 0, rule));
   }
 
-  /** Of a chain that holds other rules than these. */
+  /** For a chain whose rules should be these. */
   ofRules({table, name, policy, complete}: Chain, rules: readonly Rule[]): boolean {
     const actual = this.#actual;
     const text = (): string => rules.map(rule => rule.text).join('\n');
@@ -55,7 +55,7 @@ export class BaseRuleEffect {
     return pathOutcomeOf(walkPacket(rules, packet, this.#environment));
   }
 
-  /** Those of one Service port of each shape, and some that are for no Service. */
+  /** Packets to one Service port of each shape, and some to no Service. */
   #packets(): readonly Packet[] {
     const {context, ports} = this.#expected;
     const byShape = new Map(ports.map(item => [shapeOf(item, context.facts.hostIPs), item]));
@@ -63,7 +63,7 @@ export class BaseRuleEffect {
     return [...probes.filter(({knownTo}) => knownTo.size === 0).map(({packet}) => packet), ...this.#otherPackets()];
   }
 
-  /** What neighbours send to the loopback address, what leaves for the world, and node ports at the loopback address. */
+  /** Packets of other hosts to the loopback address, packets to the outside, and node ports at the loopback address. */
   #otherPackets(): readonly Packet[] {
     const {context, family} = this.#expected;
     const destinations = family === 'IPv4' ? ['127.0.0.1', '9.9.9.9'] : ['2620:fe::fe'];

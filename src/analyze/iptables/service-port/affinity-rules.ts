@@ -45,7 +45,7 @@ function unexplainedRules({item, own, symptoms, changesOutcome}: AffinityCase): 
       !chains.has(rule.chain) &&
       !isThirdPartyRule(rule.target?.name ?? ''),
   );
-  // A rule that asks for the same clients in another way is harmless when no packet fares differently.
+  // A rule that matches the same clients differently is harmless if no probe diverges.
   return differing.filter(one => changesOutcome || !differing.some(other => other.kind !== one.kind && asksAlike(one.rule, other.rule)));
 }
 

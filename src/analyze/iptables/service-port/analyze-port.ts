@@ -15,8 +15,8 @@ import {type PortCase, PortDifferences} from './port-differences.ts';
 import {findStaleEntries} from './stale-entries.ts';
 
 /**
- * What the differences of one Service port do to packets, each said once. Packets of every kind are walked through the
- * expected and the actual rules; a difference that changes no packet's fate comes out as harmless.
+ * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
+ * rules; a difference that changes no outcome is reported as harmless.
  */
 export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   const {item, expected} = given;

@@ -5,14 +5,14 @@ import type {Rule} from '../../../model/ruleset.ts';
 import {isEntryRule} from '../entry-rule.ts';
 import type {Symptom, SymptomKind} from '../../symptoms/symptom.ts';
 
-/** Which differences of a Service port are the cause or the other side of what has been said of it already. */
+/** The differences of a Service port that its symptoms already explain. */
 export class Explained {
   readonly #item: PortOnNode;
   readonly #symptoms: readonly Symptom<Rule>[];
   readonly #kinds: ReadonlySet<SymptomKind>;
   readonly #endpoints: ReadonlySet<string>;
   readonly #rules: ReadonlySet<Rule>;
-  /** Chains that are said to be empty. */
+  /** Chains that are reported as empty. */
   readonly #emptyChains: ReadonlySet<string>;
 
   constructor(item: PortOnNode, symptoms: readonly Symptom<Rule>[]) {
@@ -30,9 +30,9 @@ export class Explained {
     const {rule} = difference;
     if (this.#kinds.has('service-not-programmed') || this.#rules.has(rule)) return true;
     if (this.#isOfEndpoint(rule) || this.#emptyChains.has(rule.chain)) return true;
-    // A Service that is refused where it should be served has no rules to serve it by.
+    // A Service that is refused although it has endpoints has none of its other rules.
     if (difference.kind === 'missing' && rule.table === 'nat' && this.#kinds.has('unexpected-reject')) return true;
-    // All that is left of a Service that lost its last endpoint hangs together.
+    // All remaining rules of a Service that lost its last endpoint have one cause.
     if (!this.#item.endpoints.hasAny && this.#kinds.has('stale-endpoint') && rule.table === 'nat') return true;
     const role = parseChainName(rule.chain)?.role;
     const target = parseChainName(rule.target?.name ?? '')?.role;
@@ -75,7 +75,7 @@ export class Explained {
 
   #coversFilter(rule: Rule): boolean {
     if (['missing-reject', 'traffic-policy-mismatch', 'unexpected-reject'].some(kind => this.#kinds.has(kind as SymptomKind))) return true;
-    // A Service whose endpoints all came or went on the API alone: the refusal is the other side of it.
+    // All endpoints of the Service appeared or disappeared in the API: the refusal has the same cause.
     const refusal = rule.target?.name === 'REJECT' || rule.target?.name === 'DROP';
     return this.#atMissingEntry(rule) || (refusal && this.#kinds.has('stale-endpoint'));
   }

@@ -9,7 +9,7 @@ import type {PortCase, PortDifferences} from './port-differences.ts';
 import {isOfAffinity, isPick, isShared, hasMatch} from './rule-roles.ts';
 import {brokenJumps, isDeadEnd, fallsThrough, type SpecialCase, intercepted} from './special-probes.ts';
 
-/** What the rules of iptables tell beside the fates of packets, for one Service port. */
+/** What the iptables rules of one Service port show beside the outcomes of packets. */
 export class IptablesSemantics implements ModeSemantics<Rule> {
   readonly #case: PortCase;
   readonly #own: PortDifferences;
@@ -31,7 +31,7 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
     return this.#isPassedBy(outcome) && !outcome.path.some(rule => this.#own.isOwn(rule.target?.name ?? ''));
   }
 
-  /** The packet passes without an endpoint, or meets a rule of the filter table that kube-proxy wrote behind the Service's own. */
+  /** The packet passes without an endpoint, or a later rule of kube-proxy in table filter drops it. */
   #isPassedBy({verdict, path, destination}: Outcome): boolean {
     const last = path.at(-1);
     if (verdict === 'accept') return destination === null;
@@ -112,7 +112,7 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
     return {expected: [...rules.filter(isShared), ...rules.filter(rule => !isShared(rule))].slice(0, 6), actual: []};
   }
 
-  /** The rules by which a packet's way parts from the other one; the whole way between entry and endpoint when none stands out. */
+  /** The rules at which the two paths of a packet diverge; the whole path between entry and endpoint if there are none. */
   #turns({outcomes}: PathOutcome, kind: 'missing' | 'extra'): readonly Rule[] {
     const differing = new Set(this.#own.of(kind).map(({rule}) => rule.text));
     const way = outcomes.flatMap(({path}) => path);
@@ -131,7 +131,7 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
     return this.#own.evidence(({rule}) => rule.target?.name === 'KUBE-MARK-MASQ' && rule.chain === cause?.chain);
   }
 
-  /** Of an endpoint that packets come to, the rules that lead there; of one that they miss, those that should. */
+  /** For an endpoint that packets reach, the rules that lead there; for a missed one, the rules that should. */
   #endpointEvidence(endpoint: string, {expected, actual}: ProbeComparison): Evidence<Rule> {
     const found = actual.destinations.get(endpoint);
     if (found !== undefined) return {expected: [], actual: found.path.filter(rule => parseChainName(rule.chain) !== null).slice(-2)};

@@ -16,7 +16,7 @@ export interface PortCase {
   readonly view: ServiceView;
 }
 
-/** The differences of one Service port, asked in the ways that judging them asks. */
+/** The differences of one Service port, with the queries that its analysis needs. */
 export class PortDifferences {
   readonly all: readonly PortDifference[];
   readonly #hash: string;
@@ -43,7 +43,7 @@ export class PortDifferences {
     return parseChainName(chain)?.hash === this.#hash;
   }
 
-  /** Differences as evidence: a few of what is missing, and of what is there and should not be. */
+  /** Differences as evidence: some missing rules, and some unexpected ones. */
   evidence(concerns: (difference: PortDifference) => boolean): Evidence<Rule> {
     const concerned = this.all.filter(concerns);
     const rules = (missing: boolean): readonly Rule[] =>

@@ -8,11 +8,11 @@ import type {PortCase, PortDifference} from './port-differences.ts';
 
 export interface LeftCase extends PortCase {
   readonly symptoms: SymptomList<Rule>;
-  /** Some packet fares otherwise than it should. */
+  /** Some probe diverges. */
   readonly changesOutcome: boolean;
 }
 
-/** Differences that nothing said so far explains. When packets fare as they should, they are harmless. */
+/** Differences that no symptom so far explains. If no probe diverges, they are harmless. */
 export function explainResidualDifferences(given: LeftCase): void {
   const {item, differences, symptoms, changesOutcome} = given;
   const explained = new Explained(item, symptoms.all);
@@ -47,7 +47,7 @@ function explainResidualReject({item: {port, endpoints}, expected, symptoms, cha
 interface Group {
   readonly kind: PortDifference['kind'];
   readonly group: readonly PortDifference[];
-  /** Nothing said so far explains that packets fare differently. */
+  /** Some probe diverges, and no symptom so far explains it. */
   readonly loud: boolean;
 }
 

@@ -13,7 +13,7 @@ import {sourcesFor} from '../../outcomes/sources.ts';
 import {isSameOutcome} from '../../outcomes/path-outcome.ts';
 import {pathOutcomeOf} from '../iptables-outcome.ts';
 
-/** Whether packets to the address and port that a rule takes fare otherwise than they should. */
+/** Whether the outcome of packets to the address and port that a rule matches is not the expected one. */
 export function changesOutcomes(
   rule: Rule,
   {expected, actual}: {readonly expected: ExpectedRuleset; readonly actual: ChainSource},
@@ -27,7 +27,7 @@ export function changesOutcomes(
 
 const indexes = new WeakMap<ExpectedRuleset, PortIndex>();
 
-/** A Service port other than this one that has the address and port of a rule for its own: it says what becomes of its packets. */
+/** Another Service port that has the address and port of a rule, and so determines the outcome of their packets. */
 export function otherClaimant(rule: Rule, item: PortOnNode, expected: ExpectedRuleset): PortOnNode | undefined {
   let index = indexes.get(expected);
   if (index === undefined) {

@@ -21,7 +21,7 @@ export function isShared({chain}: Rule): boolean {
   return parseChainName(chain) === null;
 }
 
-/** The chain that picks the endpoint when all is well. */
+/** The chain that picks the endpoint in the expected rules. */
 export function balancingChain(expected: PathOutcome): string | null {
   for (const {path} of expected.destinations.values()) {
     const pick = path.findLast(isPick);

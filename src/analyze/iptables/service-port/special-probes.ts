@@ -15,12 +15,12 @@ export interface SpecialCase extends PortCase {
   endpointEvidence(endpoint: string, comparison: ProbeComparison): {readonly expected: readonly Rule[]; readonly actual: readonly Rule[]};
 }
 
-/** A rule on the way jumps to a chain that is missing or empty although it should lead on. */
+/** A rule on the path jumps to a chain that is missing or empty. */
 export function brokenJumps(given: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const {item, own} = given;
   const way = actual.outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
   const entered = new Set(way.flatMap(({target}) => (own.isOwn(target?.name ?? '') ? [target?.name ?? ''] : [])));
-  // A packet comes back from an empty chain as it was, and its way does not tell that it was there.
+  // A packet returns unchanged from an empty chain, so its path does not show the chain.
   const picks = [...entered].flatMap(chain => given.actual.chain('nat', chain)?.rules().filter(isPick) ?? []);
   const broken = new Map<string, Rule>();
   for (const jump of [...way, ...picks]) if (isEmpty(given, jump.target?.name ?? '')) broken.set(jump.target?.name ?? '', jump);
@@ -39,7 +39,7 @@ function isEmpty({actual, expected}: PortCase, chain: string): boolean {
   return (found === undefined || (found.ruleCount === 0 && found.complete)) && (expected.chain('nat', chain)?.ruleCount ?? 0) > 0;
 }
 
-/** A rule that is not kube-proxy's, in a chain of its own, takes all packets before they come to an endpoint's chain. */
+/** A third-party rule in a chain of the Service port intercepts all packets before they reach an endpoint's chain. */
 export function intercepted({own, isPassedBy}: SpecialCase, {actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const extra = new Set(own.extraRules().map(({text}) => text));
   const takers = actual.outcomes.map(outcome => {
@@ -62,12 +62,12 @@ function isRewrite({target}: Rule): boolean {
   return target?.name === 'DNAT' || target?.name === 'REDIRECT';
 }
 
-/** It lets packets go; where an endpoint's own chain does so, it is the endpoint that is missing. */
+/** It ends the path. If an endpoint's own chain does so, the endpoint is missing. */
 function endsPath({chain, target}: Rule): boolean {
   return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT'].includes(target?.name ?? '') && parseChainName(chain)?.role !== 'SEP';
 }
 
-/** A chain behind the entry is entered and left again: the rule that leads on to the endpoints is gone. */
+/** A chain after the entry returns the packet: the rule that leads to the endpoints is missing. */
 export function isDeadEnd({item, own, isPassedBy}: SpecialCase, {expected, actual, probe}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   if (actual.destinations.size > 0 || !actual.outcomes.every(isPassedBy)) return [];
   const balancing = balancingChain(expected);
@@ -85,7 +85,7 @@ export function isDeadEnd({item, own, isPassedBy}: SpecialCase, {expected, actua
   return [{symptom: {kind: 'missing-entry', entry: probe.entry, detail, ...evidence}, key: `entry ${entry}`}];
 }
 
-/** The chain that picks the endpoint is entered and lets packets out again: what they meet behind it is its doing. */
+/** The chain that picks the endpoint returns packets: whatever happens to them later is caused by it. */
 export function fallsThrough(given: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const {expected, actual} = comparison;
   const chain = balancingChain(expected);
@@ -102,7 +102,7 @@ export function fallsThrough(given: SpecialCase, comparison: ProbeComparison): r
     });
 }
 
-/** A path enters a chain that picks endpoints, and none of the endpoints it picks there takes it. */
+/** A path enters a chain that picks endpoints and leaves it without a DNAT to one of them. */
 function isLeft(path: readonly Rule[], chain: string): boolean {
   const picked = new Set(path.flatMap(rule => (rule.chain === chain && isPick(rule) ? [rule.target?.name ?? ''] : [])));
   const taken = path.some(rule => rule.target?.name === 'DNAT' && picked.has(rule.chain));

@@ -14,7 +14,7 @@ export interface TraceInput {
   readonly actual: Ruleset;
 }
 
-/** The way of a packet through the chains that a node really holds, down to the one that rewrites it. */
+/** The path of a packet through the node's actual chains, down to the one that rewrites it. */
 export function tracePort({item, expected, actual}: TraceInput): PortTrace {
   const environment = environmentOf(expected.context.facts);
   return traceServedPort<Rule>({

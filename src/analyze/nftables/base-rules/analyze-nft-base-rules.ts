@@ -13,7 +13,7 @@ import {analyzeUnexpectedNftRules} from './unexpected-nft-rules.ts';
 import {changedProbes} from './table-effect.ts';
 import {pushTo} from '../../../model/lists.ts';
 
-/** What is wrong with the rules that all Services hang in: hooks, lookups, masquerading, node-port addresses, checks. */
+/** What is wrong with the base rules: hooks, lookups, masquerading, node-port addresses, checks. */
 export function analyzeNftBaseRules(given: NftBaseRulesCase): readonly Symptom[] {
   const byChain = new Map<string, NftPortDifference[]>();
   for (const difference of given.differences) {
@@ -28,7 +28,7 @@ export function analyzeNftBaseRules(given: NftBaseRulesCase): readonly Symptom[]
   ];
 }
 
-/** What §10 of a table may differ in without anything being wrong; the rule of service networks and node-port addresses are judged apart. */
+/** Differences that are legitimate. The rule of service networks and the node-port addresses are evaluated separately. */
 function isLegitimate({what, name, kind, rule}: NftPortDifference): boolean {
   if (name === 'nodeport-ips') return true;
   return (
@@ -36,7 +36,7 @@ function isLegitimate({what, name, kind, rule}: NftPortDifference): boolean {
   );
 }
 
-/** What is missing from a chain is one finding, as bad as what packets make of it; what is there and should not be is another. */
+/** All that is missing from a chain is one finding, whose severity is the effect on packets. All unexpected rules are another one. */
 function analyzeChain(given: NftBaseRulesCase, name: string, differences: readonly NftPortDifference[]): readonly Symptom[] {
   const {expected, actual} = given;
   const missing = differences.filter(({kind}) => kind === 'missing');
@@ -46,7 +46,7 @@ function analyzeChain(given: NftBaseRulesCase, name: string, differences: readon
   if (missing.length > 0) {
     const loss = lossOfChain(name, missing, actual.chain(name));
     const severity = severityOf(given, name, loss);
-    // A rule that stands in place of a missing one is the other side of it.
+    // A rule in place of a missing one belongs to the same finding.
     const found = others.filter(({what, rule}) => what !== 'rule' || missing.some(one => resembles(one.rule, rule)));
     for (const one of found) explained.add(one);
     symptoms.push({
@@ -79,7 +79,7 @@ function resembles(a: RuleText, b: RuleText): boolean {
   return subject(a) === subject(b);
 }
 
-/** Chains that are none of any version's: a base chain is passed by every packet, any other one only where a rule leads there. */
+/** Chains that no version writes: every packet passes a base chain, and any other chain only if a rule jumps to it. */
 function analyzeUnexpectedChains(given: NftBaseRulesCase): readonly Symptom[] {
   const former = new Map(
     formerChains(given.expected.context).map(({name, rules}) => [name, new Set(rules.map(text => text.replace(/ comment ".*"$/, '')))]),

@@ -8,7 +8,7 @@ import {unservedPackets} from './base-chain-probes.ts';
 import type {NftPortDifference} from '../nft-case.ts';
 import {nftPathOutcome} from '../nft-outcome.ts';
 
-/** What the loss of something in the frame means. */
+/** What the loss of a base rule means. */
 export interface BaseChainLoss {
   readonly kind: SymptomKind;
   readonly severity: Severity;
@@ -16,7 +16,7 @@ export interface BaseChainLoss {
   readonly loss: string;
 }
 
-/** What it means that a chain of the frame, its hook, or rules of it are missing. */
+/** What it means that a base chain, its hook, or rules of it are missing. */
 export function lossOfChain(name: string, missing: readonly NftPortDifference[], found: NftChain | undefined): BaseChainLoss {
   const targets = missing.map(({rule}) => /(?:vmap @|jump |@)([\w-]+)/.exec(rule.text)?.[1] ?? '').filter(text => text !== '');
   const hook = missing.some(({what}) => what === 'hook');
@@ -115,7 +115,7 @@ export interface CheckedTables {
   readonly view: NftTableSource;
 }
 
-/** Whether packets to ports that a cluster IP does not have fare otherwise. */
+/** Whether packets to ports that a cluster IP does not have end elsewhere. */
 export function baseChainChecks({expected, table, view}: CheckedTables): boolean {
   const environment = environmentOf(expected.context.facts);
   return unservedPackets(expected).some(

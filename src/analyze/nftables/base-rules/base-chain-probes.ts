@@ -5,7 +5,7 @@ import {shapeOf} from '../../outcomes/port-shape.ts';
 import {packetOf, type Probe, probesFor} from '../../outcomes/probes.ts';
 import {sourcesFor} from '../../outcomes/sources.ts';
 
-/** The probes of one Service port of each shape: together they meet every rule of the frame. */
+/** The probes of one Service port of each shape: together they match every base rule. */
 export function baseChainProbes({context, ports}: ExpectedTable): readonly {readonly item: NftPort; readonly probe: Probe}[] {
   const byShape = new Map(ports.toReversed().map(item => [shapeOf(item, context.facts.hostIPs), item]));
   return [...byShape.values()].flatMap(item =>

@@ -7,13 +7,13 @@ import {type PathOutcome, hasSameEnds, isSameOutcome} from '../../outcomes/path-
 import type {Probe} from '../../outcomes/probes.ts';
 import {nftPathOutcome} from '../nft-outcome.ts';
 
-/** One packet that fares otherwise in one table than in another. */
+/** A probe whose outcome in one table is not the one in another. */
 export interface TableChange {
   readonly item: NftPort;
   readonly probe: Probe;
   readonly pathOutcome: PathOutcome<RuleText>;
   readonly other: PathOutcome<RuleText>;
-  /** It ends elsewhere, and is not only masqueraded in another way. */
+  /** It ends elsewhere, and is not only masqueraded differently. */
   readonly lost: boolean;
 }
 
@@ -23,7 +23,7 @@ export interface TablePair {
   readonly other: NftTableSource;
 }
 
-/** What becomes of probes in a table, where it is something else than in the other one. */
+/** The probes whose outcome in a table is not the one in the other table. */
 export function changedProbes(
   {expected, table, other}: TablePair,
   probes: Iterable<{readonly item: NftPort; readonly probe: Probe}>,

@@ -10,13 +10,13 @@ import type {NftCase, NftPortDifference} from '../nft-case.ts';
 import {withChains, withSet} from '../nft-service-view.ts';
 import {changedProbes, type TableChange} from './table-effect.ts';
 
-/** More Service ports than this are not tried one by one. */
+/** Above this number, Service ports are not probed one by one. */
 const maxPorts = 300;
 
 /** A rule that concerns more Service ports than this is about the node. */
 const mostNamed = 3;
 
-/** What kube-proxy would not have written, in chains that all share: as bad as what it does to packets, which are walked with and without it. */
+/** Unexpected rules in base chains: their severity is their effect on packets, which are walked with and without them. */
 export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly NftPortDifference[]): readonly Symptom[] {
   const {expected, actual, view} = given;
   const rules = differences.map(({rule}) => rule);

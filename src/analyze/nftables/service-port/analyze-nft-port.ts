@@ -12,8 +12,8 @@ import {NftSemantics} from './nft-semantics.ts';
 import {findStaleEntries} from './stale-nft-entries.ts';
 
 /**
- * What the differences of one Service port do to packets, each said once. Packets of every kind are walked through what is
- * expected and what is there; a difference that changes no packet's fate comes out as harmless.
+ * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
+ * rules; a difference that changes no outcome is reported as harmless.
  */
 export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[] {
   const {item, expected, view} = given;

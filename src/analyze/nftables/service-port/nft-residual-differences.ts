@@ -5,14 +5,14 @@ import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
 import {isRefusal} from './nft-semantics.ts';
 
-/** Differences that nothing said so far explains. When packets fare as they should, they are harmless. */
+/** Differences that no symptom so far explains. If no probe diverges, they are harmless. */
 export function explainNftResidualDifferences(
   {item, differences}: NftPortCase,
   symptoms: SymptomList<RuleText>,
   changesOutcome: boolean,
 ): void {
   const said = new Set(symptoms.all.flatMap(({expected, actual}) => [...expected, ...actual]));
-  // What the others hang together with is said with them: one cause, one finding.
+  // One cause is one finding: the symptoms so far cover the other differences.
   if (symptoms.all.some(({severity}) => severity !== 'info')) return;
   const left = differences.filter(({rule}) => !said.has(rule));
   const refusals = left.filter(difference => difference.kind === 'extra' && isRefusal(difference));
@@ -35,7 +35,7 @@ function leftRefusal(rule: RuleText, hasAny: boolean, symptoms: SymptomList<Rule
   symptoms.say({kind: 'unexpected-reject', severity: 'info', detail, expected: [], actual: [rule]}, `left ${rule.text}`);
 }
 
-/** None of its own packets asks for it. */
+/** No packet of the Service port matches it. */
 function leftUnlisted(unlisted: readonly NftPortDifference[], symptoms: SymptomList<RuleText>): void {
   const detail = 'its cluster IP is not in cluster-ips: connections to ports that it does not have are not refused';
   symptoms.say({kind: 'missing-rule', severity: 'info', detail, expected: unlisted.map(({rule}) => rule), actual: []}, 'unlisted');

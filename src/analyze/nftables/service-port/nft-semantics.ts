@@ -16,7 +16,7 @@ import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
 import {pickingChain, targetsOf} from '../nft-outcome.ts';
 
-/** What the rules and elements of one Service port tell, beyond the fates of packets. */
+/** What the rules and elements of one Service port show beside the outcomes of packets. */
 export class NftSemantics implements ModeSemantics<RuleText> {
   readonly #case: NftPortCase;
 
@@ -24,7 +24,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     this.#case = given;
   }
 
-  /** It passes, or meets the checks that stand behind the Services, by rules and elements that should be there. */
+  /** It passes, or is refused by the checks after the Services, by rules and elements that are expected. */
   isUnentered({verdict, destination, path}: Outcome<RuleText>): boolean {
     if (path.some(({chain}) => this.#isOwn(chain))) return false;
     if (verdict === 'accept') return destination === null;
@@ -90,7 +90,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     return this.#intercepted(comparison) ?? this.#isDeadEnd(comparison) ?? [];
   }
 
-  /** A rule or element on the way leads to a chain that is missing or empty although it should lead on. */
+  /** A rule or element on the path leads to a chain that is missing or empty. */
   #brokenJumps({actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
     const {item, expected} = this.#case;
     const leads = [...this.#elementsAt(probe.entry), ...this.#rulesOnPath(actual)];
@@ -106,7 +106,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     });
   }
 
-  /** The rules that were passed, and all rules of the Service's own chains on the way. */
+  /** The rules that matched, and all rules of the Service's own chains on the path. */
   #rulesOnPath({outcomes}: PathOutcome<RuleText>): readonly RuleText[] {
     const passed = outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
     const chains = new Set([...passed.map(({chain}) => chain), ...passed.flatMap(targetsOf)].filter(chain => this.#isOwn(chain)));
@@ -122,7 +122,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     return empty && (this.#case.expected.chain(name)?.ruleCount ?? 0) > 0;
   }
 
-  /** A rule that is not kube-proxy's, in a chain of the Service, takes all packets before they come to an endpoint. */
+  /** A third-party rule in a chain of the Service intercepts all packets before they reach an endpoint. */
   #intercepted({actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
     const takers = actual.outcomes.map(({verdict, path}) =>
       verdict === 'accept' ? path.find(rule => this.#isThirdParty(rule)) : undefined,
@@ -134,7 +134,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     return [{key: `taken ${rule.chain} ${rule.line}`, symptom}];
   }
 
-  /** An extra rule that ends the way and stands in the place of none of kube-proxy's. */
+  /** An extra rule that ends the path and replaces none of kube-proxy's rules. */
   #isThirdParty(rule: RuleText): boolean {
     const isThis = ({kind, rule: other}: NftPortDifference): boolean =>
       kind === 'extra' && other.text === rule.text && other.chain === rule.chain;
@@ -143,7 +143,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     return !missing.some(({rule: other}) => shapeOf(other.text) === shapeOf(rule.text));
   }
 
-  /** The entry leads to a chain, and packets come back from there as they were: the rule that leads on is gone. */
+  /** The entry leads to a chain that returns packets unchanged: the rule that leads to the endpoints is missing. */
   #isDeadEnd(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
     const {expected, actual, probe} = comparison;
     const back = actual.outcomes.every(({verdict, destination, path}) =>
@@ -223,7 +223,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     return {expected: marks(expected), actual: marks(actual)};
   }
 
-  /** The rules by which a packet's way parts from the other one; the way between entry and endpoint when none stands out. */
+  /** The rules at which the two paths of a packet diverge; the path between entry and endpoint if there are none. */
   #ofPolicy({expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
     const own = this.#pick(({name, key}) => name.startsWith('external-') || key === this.#keyOf(probe.entry));
     const way = ({outcomes}: PathOutcome<RuleText>): readonly RuleText[] => {
@@ -255,7 +255,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     return this.#case.expected.ownerOf(chain) === this.#case.item || parseNftName(chain)?.base === this.#case.item.names.base;
   }
 
-  /** The elements that take an entry's packets on the node, as they read. */
+  /** The actual elements that match an entry's packets. */
   #elementsAt(entry: Entry): readonly RuleText[] {
     const {actual, expected} = this.#case;
     const key = this.#keyOf(entry);
@@ -270,7 +270,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
   }
 }
 
-/** The endpoints of a rule that sends packets to one of them by chance, in its order. */
+/** The endpoints of a rule that picks one of them at random, in its order. */
 function endpointsIn(rules: readonly RuleText[]): readonly string[] {
   const text = rules.find(rule => rule.text.includes(' dnat '))?.text ?? '';
   return [...text.matchAll(/\d+ : (\S+) \. (\d+)/g)].map(([, address = '', port = '']) =>
@@ -280,7 +280,7 @@ function endpointsIn(rules: readonly RuleText[]): readonly string[] {
 
 const endpointChecks: ReadonlySet<string> = new Set(['service-endpoints-check', 'nodeport-endpoints-check', 'endpoints-check']);
 
-/** A chain that stands behind the Services: what no Service takes is checked there. */
+/** A chain that checks the packets that no Service matches. */
 function isCheck(chain: string): boolean {
   return endpointChecks.has(chain) || chain === 'cluster-ips-check' || chain === 'reject-chain';
 }

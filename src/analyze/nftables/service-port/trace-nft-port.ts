@@ -15,7 +15,7 @@ export interface NftTraceInput {
   readonly ruleset: NftRuleset;
 }
 
-/** The way of a packet from the map that knows its address through the chains of the Service, down to the rule that rewrites it. */
+/** The path of a packet from the map that holds its address through the chains of the Service, down to the rule that rewrites it. */
 export function traceNftPort({item, expected, ruleset}: NftTraceInput): PortTrace {
   const environment = environmentOf(expected.context.facts);
   return traceServedPort<RuleText>({
