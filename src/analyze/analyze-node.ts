@@ -2,7 +2,7 @@ import {nodeObject} from '../expect/api-index.ts';
 import {k3sRunsKubeProxy} from '../expect/k3s-proxy-fields.ts';
 import {kubeProxyPod} from '../expect/kube-proxy-pod.ts';
 import type {Family} from '../model/family.ts';
-import {whyNoRules} from '../model/node-without-rules.ts';
+import {whyNoRules} from '../model/node/node-without-rules.ts';
 import type {Ruleset} from '../model/ruleset.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {countRules, type Dumps} from './iptables/read-dumps.ts';

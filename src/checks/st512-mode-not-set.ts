@@ -1,6 +1,6 @@
 import {nodeObject} from '../expect/api-index.ts';
 import {leavesModeToDefault} from '../expect/proxy-config.ts';
-import {isKernelTooOldForNftables} from '../model/kernel-version.ts';
+import {isKernelTooOldForNftables} from '../model/node/kernel-version.ts';
 import type {Check} from './check.ts';
 
 export const modeNotSet: Check<'ST512'> = {

@@ -1,6 +1,6 @@
 import {nodeObject} from '../expect/api-index.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
-import {isOlderKernel} from '../model/kernel-version.ts';
+import {isOlderKernel} from '../model/node/kernel-version.ts';
 import type {Advice} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import {thirdPartyTexts} from './port-groups.ts';

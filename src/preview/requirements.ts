@@ -3,7 +3,7 @@ import {nodeObject} from '../expect/api-index.ts';
 import {modesInRules} from '../analyze/modes-in-rules.ts';
 import {isGateOn} from '../expect/cluster/proxy-versions.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
-import {isKernelTooOldForNftables} from '../model/kernel-version.ts';
+import {isKernelTooOldForNftables} from '../model/node/kernel-version.ts';
 import type {Requirement} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeSetup} from './node-setup.ts';

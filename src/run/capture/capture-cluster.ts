@@ -4,7 +4,7 @@ import {readCluster} from '../../collect/cluster/read-cluster.ts';
 import {collectNodes} from '../../collect/node/collect-nodes.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
-import {whyNoRules} from '../../model/node-without-rules.ts';
+import {whyNoRules} from '../../model/node/node-without-rules.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import type {Transport} from '../../collect/node/transport.ts';

@@ -1,7 +1,7 @@
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
-import {whyNoRules} from '../../model/node-without-rules.ts';
+import {whyNoRules} from '../../model/node/node-without-rules.ts';
 import type {Problem} from '../../model/snapshot.ts';
 
 /** Which nodes a diagnosis has been told of, and what is known of them beside their findings: the same however they come to be judged. */

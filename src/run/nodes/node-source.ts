@@ -5,7 +5,7 @@ import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
 import type {NodeInfo, Transport} from '../../collect/node/transport.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
-import {whyNoRules} from '../../model/node-without-rules.ts';
+import {whyNoRules} from '../../model/node/node-without-rules.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
 import {type ParsedTransportFlags, transportOf} from '../options/transport.ts';

@@ -1,4 +1,4 @@
-import type {NodeObject} from './api-objects.ts';
+import type {NodeObject} from '../api-objects.ts';
 
 /** Why a node can have no rules of kube-proxy, going by its object; null when it may have them. */
 export function whyNoRules({metadata, status}: NodeObject): string | null {
