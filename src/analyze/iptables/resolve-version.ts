@@ -76,7 +76,7 @@ function expectedBy(config: ProxyConfig, minor: number): ProxyConfig {
   const said = value.guessed === undefined;
   const version: KubeProxyVersion = said ? {...value, minor} : {text: `about v1.${minor}`, minor, patch: 0, guessed: true};
   const basis = source === seenInRules ? source : `${seenInRules}, which fit it better than ${value.text} (${source})`;
-  return {...config, version: {value: version, source: said ? `${source}; judged by the rules of 1.${minor}, which fit best` : basis}};
+  return {...config, version: {value: version, source: said ? `${source}; evaluated with the rules of 1.${minor}, which fit best` : basis}};
 }
 
 function countDifferences(input: Input, rulesets: ReadonlyMap<Family, Ruleset>): number {
