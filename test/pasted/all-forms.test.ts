@@ -4,8 +4,8 @@ import {captureNames} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
 import {iptablesBreaches, nftBreaches} from './law.ts';
 
-describeWith(['root', 'netns', 'iptables-nft', 'iptables-legacy', 'nft', 'ipset'], 'every capture answers alike in every form', () => {
-  const captures = captureNames('healthy', 'settings', 'eras', 'faults', 'ipvs');
+describeWith(['root', 'netns', 'iptables-nft', 'iptables-legacy', 'nft'], 'every capture answers alike in every form', () => {
+  const captures = captureNames('healthy', 'settings', 'eras', 'faults');
 
   test.each(captures.map((capture, index) => [capture, index % 2 === 0 ? 'iptables-nft' : 'iptables-legacy'] as const))(
     '%s, listed by %s',
