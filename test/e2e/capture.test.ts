@@ -82,7 +82,7 @@ describe('capture of a cluster', () => {
     const {kubeconfig} = await cluster(capturePath('faults/missing-endpoint'), {exec});
     const path = target('bundle.tgz');
     const {exitCode, stderr} = await svcTrace('capture', '-o', path, '--kubeconfig', kubeconfig);
-    expect({exitCode, stderr}).toEqual({exitCode: 3, stderr: expect.stringContaining('3 nodes, 1 of them not read')});
+    expect({exitCode, stderr}).toEqual({exitCode: 3, stderr: expect.stringContaining('3 nodes, 1 not read')});
     const [bundled, live] = [await checkJson('--from', path), await checkJson('--kubeconfig', kubeconfig)];
     expect(bundled).toEqual(live);
     expect(bundled.findings).toContainEqual(
