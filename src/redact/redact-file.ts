@@ -45,6 +45,8 @@ const healthz: Treatment = {fields: {...health, status: {fields: {IPv4: {fields:
 const textFiles: Readonly<Record<string, (text: string, replacements: Replacements) => string>> = {
   'ipset-save': redactIpset,
   'ipvsadm-save': redactAddresses,
+  'ipvsadm-stats': redactAddresses,
+  'ipvsadm-list': redactAddresses,
   conntrack: redactAddresses,
   'addresses.json': redactJson({list: link}),
   'kube-ipvs0.json': redactJson({list: link}),

@@ -9,7 +9,14 @@ import type {ParsedTransportFlags} from './options/transport.ts';
 import type {WaitLimit} from './options/wait-limit.ts';
 import type {ScopeFlags} from './scope/scope-flags.ts';
 
-export type ClusterFlags = ScopeFlags & ParsedConnectionFlags & ParsedTransportFlags & ParsedAgentsFlags & ParsedEvaluationFlags;
+export type ClusterFlags = ScopeFlags &
+  ParsedConnectionFlags &
+  ParsedTransportFlags &
+  ParsedAgentsFlags &
+  ParsedEvaluationFlags & {
+    /** Read the counters of rules too. */
+    readonly counters?: boolean;
+  };
 
 export interface ClusterRun {
   readonly flags: ClusterFlags;

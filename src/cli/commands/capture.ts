@@ -30,6 +30,12 @@ Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, b
       helpValue: 'DIR|FILE.tgz',
       helpGroup: 'OUTPUT',
     }),
+    counters: Flags.boolean({
+      description:
+        'write counters of rules, all of conntrack, and totals of IPVS too, as "top --from" needs them; tables of conntrack can be big',
+      default: false,
+      helpGroup: 'OUTPUT',
+    }),
     redact: Flags.boolean({description: 'replace names and public addresses consistently', default: false, helpGroup: 'OUTPUT'}),
     quiet: Flags.boolean({char: 'q', description: 'print nothing on standard error', helpGroup: 'OUTPUT'}),
     'no-progress': outputFlags['no-progress'],

@@ -37,6 +37,11 @@ export default class Trace extends BaseCommand {
     ...settingFlags,
     ...outputFlags,
     ...evaluationFlags,
+    counters: Flags.boolean({
+      description: 'read the counters of rules and show them, with all that -v shows',
+      default: false,
+      helpGroup: 'OUTPUT',
+    }),
     output: Flags.string({
       char: 'o',
       description: 'output format',
@@ -57,7 +62,7 @@ export default class Trace extends BaseCommand {
     const report = alone ?? (await this.report(flags, names, options));
     const isList = alone !== null && names.length === 0 && flags.output === 'tree';
     const render = isList ? serviceList : traceRenderers[flags.output as keyof typeof traceRenderers];
-    this.print(render(report, this.renderOptions(flags)), flags['output-file']);
+    this.print(render(report, this.renderOptions({...flags, verbose: flags.verbose || flags.counters})), flags['output-file']);
     process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn);
   }
 

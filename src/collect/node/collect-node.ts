@@ -1,5 +1,6 @@
 import type {CollectedNode} from './collected-node.ts';
 import {firstCommands, furtherCommands} from './node-commands.ts';
+import {type Counters, withCounters} from './counter-commands.ts';
 import type {NodeCommand} from './node-command.ts';
 import {isBroken, NodeReading} from './node-reading.ts';
 import {type NodeInfo, type NodeShell, type Transport, Unreachable} from './transport.ts';
@@ -11,6 +12,8 @@ export interface CollectOptions {
   readonly timeoutMs: number;
   /** Whether a file is of use, by its name in a bundle; all are when left out. */
   readonly wants?: ((file: string) => boolean) | undefined;
+  /** Read what the node counted too. */
+  readonly counters?: Counters | undefined;
 }
 
 /**
@@ -23,9 +26,9 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
   const signal = AbortSignal.any([options.signal, timer.signal]);
   const reading = new NodeReading(node.name);
   try {
-    const {wants = () => true} = options;
-    const broke = await attempt(node, transport, {reading, signal, wants, isLast: false});
-    if (broke) await attempt(node, transport, {reading, signal, wants, isLast: true});
+    const {wants = () => true, counters} = options;
+    const broke = await attempt(node, transport, {reading, signal, wants, counters, isLast: false});
+    if (broke) await attempt(node, transport, {reading, signal, wants, counters, isLast: true});
   } finally {
     clearTimeout(timeout);
   }
@@ -36,19 +39,20 @@ interface Attempt {
   readonly reading: NodeReading;
   readonly signal: AbortSignal;
   readonly wants: (file: string) => boolean;
+  readonly counters: Counters | undefined;
   readonly isLast: boolean;
 }
 
 /** Resolves to whether the connection broke and it is worth another try. */
-async function attempt(node: NodeInfo, transport: Transport, {reading, signal, wants, isLast}: Attempt): Promise<boolean> {
+async function attempt(node: NodeInfo, transport: Transport, {reading, signal, wants, counters, isLast}: Attempt): Promise<boolean> {
   let shell: NodeShell | null = null;
   try {
     shell = await openUntil(transport, node, signal);
     reading.via = shell.description;
     const reader = {shell, signal, isLast};
     const isWanted = ({file}: NodeCommand) => wants(file);
-    await reading.readAll(firstCommands.filter(isWanted), reader);
-    await reading.readAll(furtherCommands(reading.files).filter(isWanted), reader);
+    await reading.readAll(withCounters(firstCommands, counters).filter(isWanted), reader);
+    await reading.readAll(withCounters(furtherCommands(reading.files), counters).filter(isWanted), reader);
     return false;
   } catch (error) {
     if (signal.aborted) reading.stopped(whyStopped(signal, error));

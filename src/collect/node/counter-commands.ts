@@ -1,6 +1,8 @@
-/** Commands that read what a node counted. All of them only list: nothing is reset, and no accounting is switched on. */
+import type {NodeCommand} from './node-command.ts';
 
-/** The table nat with its counters, by the program that printed the rules, such as `iptables-save`. */
+// Commands that read what a node counted. All of them only list: nothing is reset, and no accounting is switched on.
+
+/** The table nat with its counters, by the program that prints the rules, such as `iptables-save`. */
 export function natCommand(program: string): readonly string[] {
   return [program, '-c', '-t', 'nat'];
 }
@@ -15,3 +17,27 @@ export function conntrackCommand(family: 'ipv4' | 'ipv6'): readonly string[] {
 
 /** Both families, where the program is missing and the kernel has the file. */
 export const conntrackFile: readonly string[] = ['cat', '/proc/net/nf_conntrack'];
+
+/** `rules`: counters of rules. `all`: the whole of conntrack too, and what IPVS gave to whom. */
+export type Counters = 'rules' | 'all';
+
+/** The same commands of a node, with what it counted. */
+export function withCounters(commands: readonly NodeCommand[], counters: Counters | undefined): readonly NodeCommand[] {
+  if (counters === undefined) return commands;
+  const counted = commands.map(command => {
+    if (command.isDump === true) return withRuleCounters(command);
+    return command.file === 'conntrack' && counters === 'all' ? allConnections : command;
+  });
+  if (counters === 'rules' || !commands.some(({file}) => file === 'ipvsadm-save')) return counted;
+  const ipvs = {'ipvsadm-stats': ipvsTotalsCommand, 'ipvsadm-list': ipvsListCommand};
+  return [...counted, ...Object.entries(ipvs).map(([file, argv]): NodeCommand => ({file, variants: [{commands: [argv]}]}))];
+}
+
+function withRuleCounters(command: NodeCommand): NodeCommand {
+  return {...command, variants: command.variants.map(variant => ({...variant, commands: variant.commands.map(argv => [...argv, '-c'])}))};
+}
+
+const allConnections: NodeCommand = {
+  file: 'conntrack',
+  variants: [{commands: [conntrackCommand('ipv4'), conntrackCommand('ipv6')]}, {commands: [conntrackFile]}],
+};

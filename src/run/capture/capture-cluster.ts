@@ -20,7 +20,7 @@ import {type NodeSource, type NodeSourceFlags, nodeSource} from '../nodes/node-s
 import type {OpenCluster} from '../open-cluster.ts';
 
 export interface CaptureRun {
-  readonly flags: NodeSourceFlags;
+  readonly flags: NodeSourceFlags & {readonly counters?: boolean};
   readonly cluster: OpenCluster;
   readonly signal: AbortSignal;
   readonly progress: ProgressLine;
@@ -84,8 +84,9 @@ interface NodeReads {
   readonly readTimes: Map<string, ReadTime>;
 }
 
-async function* readNodes({source, without, readTimes}: NodeReads, {signal, progress}: CaptureRun): AsyncIterable<BundledNode> {
+async function* readNodes({source, without, readTimes}: NodeReads, {flags, signal, progress}: CaptureRun): AsyncIterable<BundledNode> {
   const {transport, concurrency, timeoutMs} = source;
+  const counters = flags.counters === true ? 'all' : undefined;
   const readable = source.nodes.filter(({name}) => !without.has(name));
   // Nothing of what is looked for is there, and that is known of them.
   for (const {name} of source.nodes) if (without.has(name)) yield {name, files: [], read: () => null, status: 'read'};
@@ -97,7 +98,7 @@ async function* readNodes({source, without, readTimes}: NodeReads, {signal, prog
       return transport.open(node, end);
     },
   };
-  for await (const node of collectNodes(readable, timed, {signal, concurrency, timeoutMs, onProgress})) {
+  for await (const node of collectNodes(readable, timed, {signal, concurrency, timeoutMs, onProgress, counters})) {
     const {via, ...read} = node;
     const to = Date.now();
     readTimes.set(node.name, {from: readTimes.get(node.name)?.from ?? to, to});

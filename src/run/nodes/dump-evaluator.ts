@@ -13,6 +13,8 @@ import {progressText} from './node-progress.ts';
 import type {NodeSource} from './node-source.ts';
 
 export interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
+  /** Read the counters of rules too. */
+  readonly counters?: boolean;
   /** The nodes by the transports there are now; `objects` are the Nodes, null where they could not be read. */
   readonly find: (objects: readonly NodeObject[] | null) => Promise<NodeSource>;
   /** The states of the Services as far as they are known, where somebody follows them. */
@@ -61,12 +63,13 @@ export class DumpEvaluator implements NodeEvaluator {
   }
 
   async evaluate(names: readonly string[]): Promise<void> {
-    const {signal, progress} = this.#run;
+    const {signal, progress, counters: isCounted} = this.#run;
+    const counters = isCounted ? 'rules' : undefined;
     const {concurrency, timeoutMs} = this.#source;
     const wanted = new Set(names);
     const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#evaluated.isNamedOnly(name));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
-    for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress, wants: this.#wants})) {
+    for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress, counters, wants: this.#wants})) {
       const to = this.#run.clock.now();
       const time = {from: this.#evaluated.readAt.get(node.name) ?? to, to};
       this.#evaluated.problemsOf.set(node.name, this.#take(node, time));
