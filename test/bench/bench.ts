@@ -5,6 +5,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
 import {alternativesTable, measureAlternatives} from './alternatives.ts';
+import {measureTable, tableText} from './conntrack-table.ts';
 import type {ClusterSize} from './cluster-size.ts';
 import {measureNodeCounts, nodeCountsTable} from './node-counts.ts';
 import {type Options, readOptions} from './options.ts';
@@ -36,6 +37,10 @@ async function* results(options: Options, temp: string): AsyncGenerator<Result> 
   if (options.parts.has('alternatives') && !floorOnly) {
     const figures = await measureAlternatives(options.size ?? bigNode(options), temp);
     yield {figures, text: alternativesTable(figures)};
+  }
+  if (options.parts.has('conntrack') && !floorOnly) {
+    const figures = await measureTable(quick ? 100_000 : 1_000_000, 16);
+    yield {figures, text: tableText(figures)};
   }
   if (options.parts.has('stages') && !options.floorOnly) {
     const {bundles} = await writeCluster(options.size ?? bigNode(options), join(temp, 'stages'));

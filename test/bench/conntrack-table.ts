@@ -25,6 +25,9 @@ export function tableText({entries, counted, seconds, megabytes}: TableFigures):
   return `conntrack: ${entries.toLocaleString('en-US')} entries, ${counted.toLocaleString('en-US')} of the Service: ${seconds.toFixed(2)} s CPU (${each} µs an entry), ${megabytes} MB`;
 }
 
+/** About what comes through a pipe at a time. */
+const partSize = 400;
+
 // This file is the program of that process, too.
 if (process.argv[1] === import.meta.filename) process.stdout.write(JSON.stringify(count(Number(process.argv[2]))));
 
@@ -42,9 +45,6 @@ function count(entries: number): TableFigures {
   const counted = [...(ports.get('web')?.endpoints.values() ?? [])].reduce((sum, {open}) => sum + open, 0);
   return {entries: read, counted, seconds: micros / 1e6, megabytes: Math.round(process.resourceUsage().maxRSS / 1024)};
 }
-
-/** About what comes through a pipe at a time. */
-const partSize = 400;
 
 function tablePart(from: number, to: number): string {
   let text = '';

@@ -9,6 +9,7 @@ export const parts = {
   'many-nodes': 'the same on bundles of many nodes; what one node costs, and a hundred of the same cluster',
   alternatives: 'what else one would look at the big node with: grep, iptables-restore --test, kubectl',
   stages: 'what the steps of a check of the big node take, without the rest of the program',
+  conntrack: 'counting a table of 1,000,000 tracked connections, as top does, in a small heap',
 } as const;
 
 export type Part = keyof typeof parts;

@@ -38,7 +38,8 @@ async function byReading(run: ClusterRun, objects: readonly NodeObject[] | null)
   return {
     ...source,
     names: source.nodes.map(({name}) => name),
-    looks: (diagnosis, states) => new DumpEvaluator(source, diagnosis, {signal, progress, clock, find, states, counters: flags.counters === true}),
+    looks: (diagnosis, states) =>
+      new DumpEvaluator(source, diagnosis, {signal, progress, clock, find, states, counters: flags.counters === true}),
     clear: () => clearLeftovers(source.transport, run),
   };
 }

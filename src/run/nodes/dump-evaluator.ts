@@ -69,7 +69,14 @@ export class DumpEvaluator implements NodeEvaluator {
     const wanted = new Set(names);
     const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#evaluated.isNamedOnly(name));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
-    for await (const node of collectNodes(nodes, this.#timed(), {signal, concurrency, timeoutMs, onProgress, counters, wants: this.#wants})) {
+    for await (const node of collectNodes(nodes, this.#timed(), {
+      signal,
+      concurrency,
+      timeoutMs,
+      onProgress,
+      counters,
+      wants: this.#wants,
+    })) {
       const to = this.#run.clock.now();
       const time = {from: this.#evaluated.readAt.get(node.name) ?? to, to};
       this.#evaluated.problemsOf.set(node.name, this.#take(node, time));
