@@ -1,6 +1,6 @@
 import {canonicalAddress} from '../model/address.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
-import {LineSplitter} from './line-splitter.ts';
+import {detached, LineSplitter} from './line-splitter.ts';
 import {NumberList} from './number-list.ts';
 
 /** Tracked connections of one Service port, by the endpoint that answers them. */
@@ -100,7 +100,7 @@ export class ConntrackCounter {
       return;
     }
     const port = this.#port(key);
-    if (port.clients.size < maxClients) port.clients.add(valueAt(line, 'src=', original));
+    if (port.clients.size < maxClients) port.clients.add(detached(valueAt(line, 'src=', original)));
     if (answers === destination) port.untranslated++;
     else this.#endpoint(port, joinHostPort(canonicalAddress(answers) ?? answers, Number(from)), stage)?.push(identityOf(line, original));
   }
@@ -109,7 +109,7 @@ export class ConntrackCounter {
     let counts = endpoints.get(name);
     if (counts === undefined) {
       counts = {opening: 0, open: 0, closing: 0, identities: this.#options.identify ? new NumberList() : null};
-      endpoints.set(name, counts);
+      endpoints.set(detached(name), counts);
     }
     counts[stage]++;
     return counts.identities;

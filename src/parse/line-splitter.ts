@@ -31,4 +31,9 @@ export class LineSplitter {
   }
 }
 
+/** A part of a line that is kept. As it is, it would keep everything in memory that came with the line. */
+export function detached(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1');
+}
+
 const newline = 10;

@@ -1,4 +1,4 @@
-import {LineSplitter} from '../line-splitter.ts';
+import {detached, LineSplitter} from '../line-splitter.ts';
 
 /** What the table nat counted of one Service port. Only the first packet of a connection passes it: packets are connections. */
 export interface PortCounters {
@@ -73,7 +73,7 @@ export class NatCounterReader {
     if (counters === null) return;
     this.#counted = true;
     const packets = Number(counters[1]);
-    const text = line.replace(counters[0], '').trim();
+    const text = detached(line.replace(counters[0], '').trim());
     if (isOther) this.#others.set(text, packets);
     else if (baseChains.has(chain)) add(this.#base, text, packets);
     else if (port !== undefined) this.#count(this.#port(port), text, packets);
@@ -82,7 +82,7 @@ export class NatCounterReader {
   #count({rules, endpoints}: OpenCounters, text: string, packets: number): void {
     add(rules, text, packets);
     const to = destination.exec(text)?.[1];
-    if (to !== undefined) add(endpoints, to, packets);
+    if (to !== undefined) add(endpoints, detached(to), packets);
   }
 
   #port(key: string): OpenCounters {
