@@ -122,12 +122,12 @@ export class SelfCheck {
   }
 
   #evaluation(diagnosis: Diagnosis, history: ServiceHistory, signal: AbortSignal): DumpEvaluator {
-    const {node, transport, timeoutMs, clock} = this.#options;
+    const {node, transport, timeoutMs, clock, gracePeriodMs} = this.#options;
     const {nodes, pods} = diagnosis.api;
     const source = {transport, nodes: nodeInfos([node], nodes ?? [], {pods, problems: []}), concurrency: 1, timeoutMs, pods, problems: []};
     const find = async () => source;
     const progress = {say: () => {}, note: () => {}, close: () => {}};
-    return new DumpEvaluator(source, diagnosis, {signal, clock, find, progress, states: () => history.states});
+    return new DumpEvaluator(source, diagnosis, {signal, clock, find, progress, gracePeriodMs, states: () => history.states});
   }
 
   /** What was read before stays where it cannot be read now. */

@@ -22,10 +22,11 @@ export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, r
   const changes = changesByService(reading.history);
   if (changes.size === 0 || api.endpointSlices === null || api.services === null) return evaluate({view}).result;
   const isLarge = keepsOldChains(api);
+  const graceMs = reading.gracePeriodMs ?? gracePeriod * 1000;
   const searches = [...changes].flatMap(([service, own]) =>
-    families.map(family => new StateSearch(serviceStates(service, family, {api, changes: own, reading}), isLarge)),
+    families.map(family => new StateSearch(serviceStates(service, family, {api, changes: own, reading}), {isLarge, graceMs})),
   );
-  const recent = recentSlices(searches);
+  const recent = recentSlices(searches, graceMs);
   const evaluateChosen: Evaluate = lastReused(searches, how => {
     const chosen = new ChosenStates(api, view, {chosen: chosenBy(searches), recent: port => recent.get(serviceKey(port)) ?? []});
     return evaluate({view: chosen, ...how});
@@ -94,13 +95,15 @@ class StateSearch {
 
   readonly #hashes: ReadonlySet<string>;
   readonly #keepsOldChains: boolean;
+  readonly #graceMs: number;
 
-  constructor({family, service, states}: ServiceStates, keepsOldChains: boolean) {
+  constructor({family, service, states}: ServiceStates, {isLarge, graceMs}: {readonly isLarge: boolean; readonly graceMs: number}) {
     this.family = family;
     this.service = service;
     this.states = states.slice(0, maxStates);
     this.#hashes = new Set(states.flatMap(({service: object}) => (object === null ? [] : chainHashes(object))));
-    this.#keepsOldChains = keepsOldChains;
+    this.#keepsOldChains = isLarge;
+    this.#graceMs = graceMs;
   }
 
   /** Whether a chain is one of the Service, other than those of its endpoints. */
@@ -150,7 +153,7 @@ class StateSearch {
   /** Chooses what to report by: the state that the node is nearest to, or the latest where that one is too old. */
   settle(): void {
     const best = this.#best?.index ?? 0;
-    this.#index = (this.states[best]?.age ?? 0) > gracePeriod * 1000 ? 0 : best;
+    this.#index = (this.states[best]?.age ?? 0) > this.#graceMs ? 0 : best;
   }
 }
 
@@ -202,12 +205,12 @@ function chosenBy(searches: readonly StateSearch[]): ChosenState {
 }
 
 /** By Service, the slices that it had within the grace period. */
-function recentSlices(searches: readonly StateSearch[]): ReadonlyMap<string, readonly ServiceState['slices'][number][]> {
+function recentSlices(searches: readonly StateSearch[], graceMs: number): ReadonlyMap<string, readonly ServiceState['slices'][number][]> {
   const recent = new Map<string, Set<ServiceState['slices'][number]>>();
   for (const {service, states} of searches) {
     const slices = recent.get(service) ?? new Set();
     recent.set(service, slices);
-    for (const state of states) if (state.age <= gracePeriod * 1000) for (const slice of state.slices) slices.add(slice);
+    for (const state of states) if (state.age <= graceMs) for (const slice of state.slices) slices.add(slice);
   }
   return new Map([...recent].map(([service, slices]) => [service, [...slices]]));
 }

@@ -38,6 +38,8 @@ export interface RecordedHistory extends StateHistory {
 /** What a node is analyzed by, beside the API objects as they are. */
 export interface NodeReading extends ReadTime {
   readonly history: StateHistory;
+  /** How long kube-proxy may take to follow a change, in milliseconds; 15 s where it is left out. */
+  readonly gracePeriodMs?: number;
 }
 
 /** How far the rules of a node are behind the API. */

@@ -19,6 +19,8 @@ export interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 
   readonly find: (objects: readonly NodeObject[] | null) => Promise<NodeSource>;
   /** The states of the Services as far as they are known, where somebody follows them. */
   readonly states?: (() => StateHistory) | undefined;
+  /** See `NodeReading`. */
+  readonly gracePeriodMs?: number;
 }
 
 /** Reads nodes and diagnoses each as it arrives; keeps when each was read and what could not be. */
@@ -98,8 +100,9 @@ export class DumpEvaluator implements NodeEvaluator {
   }
 
   #take(node: CollectedNode, time: ReadTime): readonly Problem[] {
-    const {states} = this.#run;
-    return takeNode(node, this.#diagnosis, states === undefined ? undefined : {...time, history: states()});
+    const {states, gracePeriodMs} = this.#run;
+    const grace = gracePeriodMs === undefined ? {} : {gracePeriodMs};
+    return takeNode(node, this.#diagnosis, states === undefined ? undefined : {...time, ...grace, history: states()});
   }
 
   /** Dumps take memory: those of some nodes are kept, others are read again where that is needed. */

@@ -1,6 +1,6 @@
 import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
-import {afterAll, beforeAll, expect, test} from 'vitest';
+import {afterAll, beforeAll, expect, test, vi} from 'vitest';
 import {allowedBy} from '../../collect/access/roles.ts';
 import {describeWith} from '../../require.ts';
 import type {StoredObject} from '../../stand-in/object-store.ts';
@@ -82,9 +82,15 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
   test('notice a Service that comes and that no node has', async () => {
     cluster.api.store.put('services', lateService());
     cluster.api.store.put('endpointslices', lateSlice());
-    // The agents are waited for: they have not seen it when they are first asked.
-    const collected = await check('shop/late', '--agents');
-    expect(collected.findings.filter(({code}) => code === 'ST201').map(({node}) => node)).toEqual(['node-a', 'node-b', 'node-c']);
+    // A node that lacks the Service is in sync until the grace period is over.
+    const collected = await vi.waitFor(
+      async () => {
+        const report = await check('shop/late', '--agents');
+        expect(report.findings.filter(({code}) => code === 'ST201').map(({node}) => node)).toEqual(['node-a', 'node-b', 'node-c']);
+        return report;
+      },
+      {timeout: 30_000},
+    );
     expect(collected.exitCode).toBe(1);
     cluster.api.store.remove('services', 'shop', 'late');
     cluster.api.store.remove('endpointslices', 'shop', 'late-1');
