@@ -91,13 +91,20 @@ export class ServiceHistory {
     if (isWider) this.#widen(services, slices, readAt);
     const after = this.#updatedAt;
     for (const [key, object] of services) this.note({kind: 'Service', key, object}, readAt, after);
-    for (const key of missingIn(services, this.#services)) this.note({kind: 'Service', key, object: null}, readAt, after);
+    for (const key of missingIn(services, this.#services))
+      if (this.#isReadIn(api, key)) this.note({kind: 'Service', key, object: null}, readAt, after);
     if (api.endpointSlices !== null) {
       for (const [key, object] of slices) this.note({kind: 'EndpointSlice', key, object}, readAt, after);
       for (const key of [...this.#slices.keys()])
-        if (!slices.has(key)) this.note({kind: 'EndpointSlice', key, object: null}, readAt, after);
+        if (!slices.has(key) && this.#isReadIn(api, ownerOf(this.#slices.get(key))))
+          this.note({kind: 'EndpointSlice', key, object: null}, readAt, after);
     }
     this.#updatedAt = readAt;
+  }
+
+  /** Whether a reading holds the Service if it is there: later readings can be narrower than an earlier one. */
+  #isReadIn({namespaces}: {readonly namespaces?: readonly string[] | undefined}, service: string): boolean {
+    return namespaces === undefined || this.#named.has(service) || namespaces.includes(service.split('/', 1)[0] ?? '');
   }
 
   /** From when on every state of a Service, `namespace/name`, is known. */
@@ -131,21 +138,21 @@ export class ServiceHistory {
   #widen(services: ReadonlyMap<string, ServiceObject>, slices: ReadonlyMap<string, EndpointSliceObject>, readAt: number): void {
     this.#widenedAt = readAt;
     for (const [key, object] of services) if (!this.#services.has(key) && !this.#coversFromStart(key)) this.#services.set(key, object);
-    for (const [key, object] of slices) if (!this.#slices.has(key) && !this.#coversSlice(object)) this.#slices.set(key, object);
+    for (const [key, object] of slices)
+      if (!this.#slices.has(key) && !this.#coversFromStart(ownerOf(object))) this.#slices.set(key, object);
   }
 
   #covers(service: string): boolean {
     return this.#widenedAt !== null || this.#coversFromStart(service);
   }
 
-  #coversSlice({metadata}: EndpointSliceObject): boolean {
-    return this.#covers(`${metadata.namespace ?? 'default'}/${metadata.labels?.['kubernetes.io/service-name']}`);
+  #coversSlice(slice: EndpointSliceObject): boolean {
+    return this.#covers(ownerOf(slice));
   }
 
   /** Whether the Service would have been read at first if it had been there. */
   #coversFromStart(service: string): boolean {
-    const namespaces = this.#namespaces;
-    return namespaces === undefined || this.#named.has(service) || namespaces.includes(service.split('/', 1)[0] ?? '');
+    return this.#isReadIn({namespaces: this.#namespaces}, service);
   }
 
   /** When the first known state began, by what the API server and the controllers wrote into the objects; null where they do not tell. */
@@ -199,8 +206,12 @@ function changedAt({creationTimestamp, annotations, managedFields}: ObjectMeta):
   return Math.max(0, ...times.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time)));
 }
 
-function isOf({metadata}: EndpointSliceObject, service: string): boolean {
-  return `${metadata.namespace ?? 'default'}/${metadata.labels?.['kubernetes.io/service-name']}` === service;
+function isOf(slice: EndpointSliceObject, service: string): boolean {
+  return ownerOf(slice) === service;
+}
+
+function ownerOf(slice: EndpointSliceObject | undefined): string {
+  return `${slice?.metadata.namespace ?? 'default'}/${slice?.metadata.labels?.['kubernetes.io/service-name']}`;
 }
 
 function byKey<T extends {readonly metadata: ObjectMeta}>(objects: readonly T[] | null): Map<string, T> {

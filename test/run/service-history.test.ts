@@ -19,6 +19,10 @@ const slice = (version: number, written = old): EndpointSliceObject => ({
   },
 });
 
+const otherSlice: EndpointSliceObject = {
+  metadata: {namespace: 'shop', name: 'other-1', resourceVersion: '8', labels: {'kubernetes.io/service-name': 'other'}},
+};
+
 const api = (services: readonly ServiceObject[], endpointSlices: readonly EndpointSliceObject[]): ApiObjects => ({
   ...{services, endpointSlices, endpoints: null, nodes: null, pods: null, configMaps: null},
 });
@@ -80,5 +84,23 @@ describe('from when on states are known', () => {
     history.update(api([service(1), service(7, 'other')], [slice(2)]), start + 2000);
     expect(history.states.changes).toEqual([]);
     expect(history.knownSince('shop/missing')).toBe(start + 2000);
+  });
+
+  test('slices of Services that were not among the first are no changes when all are read', () => {
+    const history = new ServiceHistory({...api([service(1)], [slice(2)]), namespaces: []}, start);
+    history.update(api([service(1), service(7, 'other')], [slice(2), otherSlice]), start + 2000);
+    expect(history.states.changes).toEqual([]);
+  });
+
+  test('Services that a narrower reading leaves out are not deleted', () => {
+    const history = new ServiceHistory({...api([service(1)], [slice(2)]), namespaces: []}, start);
+    history.update(api([service(1), service(7, 'other')], [slice(2), otherSlice]), start + 2000);
+    history.update({...api([service(1)], [slice(2)]), namespaces: []}, start + 4000);
+    expect(history.states.changes).toEqual([]);
+    history.update({...api([], []), namespaces: []}, start + 6000);
+    expect(history.states.changes.map(({kind, now}) => [kind, now])).toEqual([
+      ['Service', null],
+      ['EndpointSlice', null],
+    ]);
   });
 });
