@@ -36,7 +36,7 @@ const nothing = {services: [], endpoints: [], nodes: [], rules: [], findings: []
 test('a bundle and itself are the same', () => {
   const diff = diffBundles(sideOf(healthy), sideOf(healthy));
   expect(diff).toEqual(nothing);
-  expect(diffRenderers.table(diff, plain)).toBe('SAME: nothing that kube-proxy goes by, and none of its rules, changed');
+  expect(diffRenderers.table(diff, plain)).toBe('SAME: no change in kube-proxy rules or the API objects they follow');
 });
 
 test('a rule that went on one node is shown with its chain, and the finding that came of it', async () => {
@@ -155,7 +155,7 @@ describe('two reports', () => {
   test('that are the same are so only as far as they go', async () => {
     const side = await report('faults/missing-endpoint');
     expect(diffRenderers.table(diffBundles(side, side), plain)).toBe(
-      'SAME as far as it could be compared: no finding came or went\n\nnot compared: a report holds no Services, endpoints and rules',
+      'SAME as far as it could be compared: no new or resolved findings\n\nnot compared: a report holds no Services, endpoints and rules',
     );
   });
 

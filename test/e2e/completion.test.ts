@@ -55,7 +55,7 @@ describe('kubectl_complete-svc_trace', () => {
   test('offers commands with what they do, and says that no file goes there', async () => {
     const {stdout, stderr, exitCode} = await completing(['']);
     const lines = stdout.split('\n');
-    expect(lines).toContain('explain\tExplain a finding code: what it means, how to see it yourself, what to do');
+    expect(lines).toContain('explain\tExplain a finding: what it means, how to confirm it, what to do');
     expect(lines.map(line => line.split('\t')[0])).toEqual(expect.arrayContaining(['access', 'check', 'completion', 'packet', 'trace']));
     expect(lines.at(-1)).toBe(':4');
     expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 0});
@@ -161,7 +161,7 @@ describe('a plugin of kubectl', () => {
     );
     expect(JSON.parse(check.stdout).summary).toMatchObject({verdict: 'findings', errors: 1});
     expect(check.exitCode).toBe(1);
-    expect((await run('svc-trace', 'access', '--transport=ssh')).stdout).toMatch(/^You may do everything/);
+    expect((await run('svc-trace', 'access', '--transport=ssh')).stdout).toMatch(/^Allowed: 4 required permissions/);
   });
 
   testWithKubectl('takes no flags before its name: kubectl refuses them', async () => {
@@ -174,7 +174,7 @@ describe('a plugin of kubectl', () => {
     const candidates = async (...args: readonly string[]) => (await run('__complete', ...args)).stdout.split('\n');
     expect(await candidates('svc-tr')).toEqual(expect.arrayContaining([expect.stringMatching(/^svc-trace\b/)]));
     expect(await candidates('svc-trace', '')).toEqual(
-      expect.arrayContaining(['check\tCheck that Services are programmed on every node as kube-proxy should have done…', ':4']),
+      expect.arrayContaining(['check\tCheck that kube-proxy has programmed every Service on every node', ':4']),
     );
     expect(await candidates('svc-trace', 'check', '-n', 'shop', 'lb-l')).toEqual(expect.arrayContaining(['lb-local', ':4']));
     expect(await candidates('svc-trace', 'check', '--output=ju')).toEqual(['junit', ':4']);
