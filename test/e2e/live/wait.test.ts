@@ -147,6 +147,6 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     cluster.api.faults.push({kind: 'status', match: /kube-proxy-node-b\/exec/, status: 403, message: 'pods is forbidden'});
     const {stderr, exitCode} = await check('10m');
     expect(exitCode).toBe(3);
-    expect(stderr).toContain('not waited for, for time does not change it: node-b: not allowed to exec into kube-system/kube-proxy-node-b');
+    expect(stderr).toContain('not waited for (permanent error): node-b: not allowed to exec into kube-system/kube-proxy-node-b');
   });
 });
