@@ -1,4 +1,4 @@
-import type {Expectation} from '../src/compare/compare-rulesets.ts';
+import type {RulesetExpectation} from '../src/compare/compare-rulesets.ts';
 import type {ExpectedRuleset} from '../src/expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../src/expect/iptables/service-rules.ts';
 import type {Ruleset} from '../src/model/ruleset.ts';
@@ -14,7 +14,7 @@ const unordered = [
 ];
 
 /** An expected ruleset as something to compare with. */
-export function expectationOf(expected: ExpectedRuleset): Expectation<PortOnNode> {
+export function expectationOf(expected: ExpectedRuleset): RulesetExpectation<PortOnNode> {
   return {
     owners: expected.ports,
     rulesOf: item => expected.rulesOf(item),
@@ -25,7 +25,7 @@ export function expectationOf(expected: ExpectedRuleset): Expectation<PortOnNode
 }
 
 /** A ruleset that was read as something to compare with: all its rules are base rules. */
-export function expectationFrom(ruleset: Ruleset): Expectation<never> {
+export function expectationFrom(ruleset: Ruleset): RulesetExpectation<never> {
   const baseRules = new Map<string, readonly string[]>();
   for (const table of ruleset.tables.values()) {
     for (const chain of table.chains.values()) {

@@ -6,13 +6,13 @@ import {nodeNameMismatch, zoneUnknown} from './symptoms/hypothesis-symptoms.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 
 /** The expectation for one node under a hypothesis. */
-export interface Expectation<Item extends ServedPort> {
+export interface ExpectedPorts<Item extends ServedPort> {
   readonly context: Pick<NodeContext, 'family' | 'facts'>;
   readonly ports: readonly Item[];
 }
 
 /** What a proxy mode knows of its expectations. `Expected` is one, `Item` a Service port of it. */
-export interface HypothesisCase<Expected extends Expectation<Item>, Item extends ServedPort> {
+export interface HypothesisCase<Expected extends ExpectedPorts<Item>, Item extends ServedPort> {
   expect(hypothesis: Hypothesis): Expected;
   /** The expectation without a hypothesis; it is the answer if none is needed. */
   readonly plain: Expected;
@@ -41,7 +41,7 @@ export interface Inferred<Expected> {
  * If one reason explains the differences of many Services, it is the finding: a kube-proxy that identifies pods differently than
  * configured, does not know its node's zone, or runs under another node name. Other differences are evaluated as usual.
  */
-export function inferHypothesis<Expected extends Expectation<Item>, Item extends ServedPort>(
+export function inferHypothesis<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
   given: HypothesisCase<Expected, Item>,
 ): Inferred<Expected> {
   let hypothesis: Hypothesis = {};
@@ -77,10 +77,13 @@ function isHinted({all}: ServedPort): boolean {
   return all.some(({zoneHints}) => zoneHints !== null);
 }
 
-type Fits<Expected, Item extends ServedPort> = Pick<HypothesisCase<Expected & Expectation<Item>, Item>, 'counterpart' | 'textOf' | 'fits'>;
+type Fits<Expected, Item extends ServedPort> = Pick<
+  HypothesisCase<Expected & ExpectedPorts<Item>, Item>,
+  'counterpart' | 'textOf' | 'fits'
+>;
 
 /** The zone for which the node's rules fit the hints. */
-function guessedZone<Expected extends Expectation<Item>, Item extends ServedPort>(
+function guessedZone<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
   given: Fits<Expected, Item>,
   expected: Expected,
   expect: (zone: string) => Expected,
@@ -96,7 +99,7 @@ interface Alternative<Expected> {
 }
 
 /** The Service ports that an assumption changes, if the node fits the assumption, and not the expectation, for all of them. */
-function fitting<Expected extends Expectation<Item>, Item extends ServedPort>(
+function fitting<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
   {counterpart, textOf, fits}: Fits<Expected, Item>,
   expected: Expected,
   {alternative, mayChange}: Alternative<Expected>,
@@ -113,7 +116,7 @@ function fitting<Expected extends Expectation<Item>, Item extends ServedPort>(
 }
 
 /** For Service ports with duplicate endpoints: the list that the node fits, if the most likely one does not fit. */
-function fittingPicks<Expected extends Expectation<Item>, Item extends ServedPort>(
+function fittingPicks<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
   {counterpart, fits}: Fits<Expected, Item>,
   expected: Expected,
   expect: (picks: ReadonlyMap<ServicePort, number>) => Expected,

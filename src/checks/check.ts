@@ -18,7 +18,7 @@ export interface Check<Code extends string = string> {
   /** What to do, in a sentence or two that begin with a verb. */
   readonly remedy: string;
   cluster?(context: ClusterContext): Iterable<Observation>;
-  node?(context: NodeContext): Iterable<Observation>;
+  node?(context: NodeCheckContext): Iterable<Observation>;
   /** Of what was counted of one Service port on one node, which `top` does. */
   traffic?(context: TrafficContext): Iterable<Observation>;
 }
@@ -34,7 +34,7 @@ export interface ClusterContext {
   readonly byName: boolean;
 }
 
-export interface NodeContext extends NodeAnalysis {
+export interface NodeCheckContext extends NodeAnalysis {
   readonly api: ApiObjects;
   readonly view: ClusterView;
   readonly node: NodeDump;

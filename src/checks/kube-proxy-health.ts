@@ -2,13 +2,13 @@ import {podsOnNode} from '../expect/api-index.ts';
 import {kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
 import type {PodObject} from '../model/api-objects.ts';
-import type {NodeContext} from './check.ts';
+import type {NodeCheckContext} from './check.ts';
 
 /**
  * Why the kube-proxy of a node may not run at all. Only where its rules show that it does not follow: by themselves these signs
  * are common while kube-proxy is replaced, or where it does not listen at its usual ports.
  */
-export function* kubeProxyHealthReasons(context: NodeContext): Iterable<string> {
+export function* kubeProxyHealthReasons(context: NodeCheckContext): Iterable<string> {
   if (!context.symptoms.some(({kind}) => notFollowing.has(kind))) return;
   yield* podReasons(context);
   yield* silenceReasons(context);
@@ -25,7 +25,7 @@ const notFollowing: ReadonlySet<SymptomKind> = new Set([
   'no-service-rules',
 ]);
 
-function* podReasons({api, node}: NodeContext): Iterable<string> {
+function* podReasons({api, node}: NodeCheckContext): Iterable<string> {
   const pod = kubeProxyPod(api, node.name);
   if (pod === undefined) {
     const others = (api.pods ?? []).filter(({metadata, spec}) => runsKubeProxy(metadata) && spec?.nodeName !== undefined);
@@ -43,7 +43,7 @@ function isDown({status}: PodObject): boolean {
 }
 
 /** What was asked at its ports and got no answer, as curl and wget say it. */
-function* silenceReasons({node}: NodeContext): Iterable<string> {
+function* silenceReasons({node}: NodeCheckContext): Iterable<string> {
   const reasons = ['healthz.json', 'metrics'].map(file => node.missing?.find(missing => missing.file === file)?.reason ?? '');
   if (reasons.every(reason => /refused|Failed to connect|can't connect/i.test(reason)))
     yield 'nothing listens at its ports 10256 and 10249';

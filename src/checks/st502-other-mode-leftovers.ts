@@ -9,7 +9,7 @@ import type {Observation} from '../model/finding.ts';
 import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import {walkPacket} from '../trace/iptables/walk-packet.ts';
-import type {Check, NodeContext} from './check.ts';
+import type {Check, NodeCheckContext} from './check.ts';
 
 export const otherModeLeftovers: Check<'ST502'> = {
   code: 'ST502',
@@ -58,7 +58,7 @@ function effectOfServers(message: string, catching: readonly VirtualServer[]): P
 }
 
 /** What leftover rules in iptables or nftables do to packets of Services; null if nothing, or if it was not checked. */
-function effectOf({rulesets, nft, view, facts, config}: NodeContext, mode: ModeInRules['mode']): LeftoverEffect | null {
+function effectOf({rulesets, nft, view, facts, config}: NodeCheckContext, mode: ModeInRules['mode']): LeftoverEffect | null {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
   for (const family of families) {
     const table = mode === 'nftables' ? nft()?.tables.get(tableId(family)) : undefined;

@@ -1,6 +1,6 @@
 import type {Observation} from '../model/finding.ts';
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
-import type {Check, NodeContext} from './check.ts';
+import type {Check, NodeCheckContext} from './check.ts';
 import {kubeProxyHealthReasons} from './kube-proxy-health.ts';
 import {gracePeriod} from './st904-changed-while-looking.ts';
 
@@ -20,12 +20,12 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
 };
 
 /** Later than kube-proxy may be: the rules are those of a state that the API left long before. */
-function* lagReasons({lag}: NodeContext): Iterable<string> {
+function* lagReasons({lag}: NodeCheckContext): Iterable<string> {
   if (lag?.service === undefined || lag.seconds <= gracePeriod) return;
   yield `its rules for ${lag.service} are those of ${Math.round(lag.seconds)} s before the node was read`;
 }
 
-function* healthReasons({node}: NodeContext): Iterable<string> {
+function* healthReasons({node}: NodeCheckContext): Iterable<string> {
   const healthz = parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '');
   if (healthz === null || healthz.healthy) return;
   const {lastUpdated, now} = healthz;
@@ -36,7 +36,7 @@ function* healthReasons({node}: NodeContext): Iterable<string> {
 /** A change that waits for longer than this was not carried out; kube-proxy itself takes twice its sync period for the limit. */
 const patience = 60;
 
-function* syncReasons({node}: NodeContext): Iterable<string> {
+function* syncReasons({node}: NodeCheckContext): Iterable<string> {
   const {lastSync, lastQueued, restoreFailures} = parseSyncMetrics(node.read('metrics')?.toString('utf8') ?? '');
   for (const [family, queued] of lastQueued) {
     const synced = lastSync.get(family) ?? 0;
@@ -47,6 +47,6 @@ function* syncReasons({node}: NodeContext): Iterable<string> {
   }
 }
 
-function nowOf(node: NodeContext['node']): number | null {
+function nowOf(node: NodeCheckContext['node']): number | null {
   return parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
 }

@@ -4,7 +4,7 @@ import type {Endpoint} from '../model/endpoint.ts';
 import {families} from '../model/family.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {type Connection, parseConntrack} from '../parse/conntrack.ts';
-import type {Check, NodeContext} from './check.ts';
+import type {Check, NodeCheckContext} from './check.ts';
 import {nodePortAddresses} from '../expect/node-port-addresses.ts';
 import {ofPort, someOf} from './service-observation.ts';
 
@@ -51,7 +51,7 @@ interface UdpEntry {
 }
 
 /** By address and port. */
-function udpEntries(context: NodeContext): ReadonlyMap<string, UdpEntry> {
+function udpEntries(context: NodeCheckContext): ReadonlyMap<string, UdpEntry> {
   const {view, config} = context;
   const entries = new Map<string, UdpEntry>();
   const proxy = {version: config.version.value, gates: config.featureGates.value};
@@ -78,7 +78,7 @@ function flowKey({original, reply}: Connection): string {
 }
 
 /** The reply is expected from an address that is no endpoint: a former one, or the Service's own where the packet was never translated. */
-function isStale(connection: Connection, entry: UdpEntry, context: NodeContext): boolean {
+function isStale(connection: Connection, entry: UdpEntry, context: NodeCheckContext): boolean {
   const {port: servicePort, set} = entry.served;
   const {reply} = connection;
   const source = canonicalAddress(reply.source) ?? reply.source;
@@ -91,7 +91,7 @@ function isStale(connection: Connection, entry: UdpEntry, context: NodeContext):
 }
 
 /** Without an endpoint to go to, nothing is translated. A flow to the node itself may never have been for the Service. */
-function isUntranslated(address: string, {served: {port, set}, isInternal}: UdpEntry, {facts}: NodeContext): boolean {
+function isUntranslated(address: string, {served: {port, set}, isInternal}: UdpEntry, {facts}: NodeCheckContext): boolean {
   if (facts.addresses.includes(address)) return false;
   const usable = set.endpoints.filter(({ready, serving}) => ready || serving);
   return (isLocalOnly(port, isInternal) ? usable.filter(({nodeName}) => nodeName === facts.name) : usable).length > 0;

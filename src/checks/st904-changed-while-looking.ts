@@ -1,7 +1,7 @@
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
-import type {Check, NodeContext} from './check.ts';
+import type {Check, NodeCheckContext} from './check.ts';
 import {ofPort} from './service-observation.ts';
 
 export const changedWhileLooking: Check<'ST904'> = {
@@ -34,11 +34,11 @@ export const changedWhileLooking: Check<'ST904'> = {
 export const gracePeriod = 15;
 
 /** When the node was read, in milliseconds since 1970, by its own clock; null if it is unknown. */
-function readAt({node}: NodeContext): number | null {
+function readAt({node}: NodeCheckContext): number | null {
   return parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
 }
 
-function lastChange({port}: Pick<PortEntry, 'port'>, {view, config}: NodeContext): number {
+function lastChange({port}: Pick<PortEntry, 'port'>, {view, config}: NodeCheckContext): number {
   const proxy = {version: config.version.value, gates: config.featureGates.value};
   const slices = view.slicesOf(serviceKey(port), proxy);
   const times = [

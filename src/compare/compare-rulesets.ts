@@ -5,7 +5,7 @@ import {comparableRule} from '../parse/iptables/comparable-rule.ts';
 import {parseRule} from '../parse/iptables/rule.ts';
 
 /** What is expected, in groups that each belong to one owner. A group is rendered only while it is compared. */
-export interface Expectation<Owner> {
+export interface RulesetExpectation<Owner> {
   readonly owners: Iterable<Owner>;
   /** Chains that belong to the owner alone, as text by name, and its rules in chains that it shares with others. */
   rulesOf(owner: Owner): {
@@ -33,7 +33,7 @@ export const chainFound = {unexpected: 0, same: 1, changed: 2} as const;
  * Lists the differences between what is expected and what is there, blind to counters, comments and the order of independent
  * rules. A chain whose text is the expected text is done at once; only chains that differ are taken apart.
  */
-export function compareRulesets<Owner>(expected: Expectation<Owner>, actual: Ruleset): Comparison<Owner> {
+export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actual: Ruleset): Comparison<Owner> {
   const differences: Difference<Owner>[] = [];
   const chains = actual.tables.get('nat')?.chains;
   const nat = new Uint8Array(chains?.size ?? 0);

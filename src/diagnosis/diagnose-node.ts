@@ -1,4 +1,4 @@
-import type {NodeContext} from '../checks/check.ts';
+import type {NodeCheckContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../expect/cluster/service-ports.ts';
@@ -78,7 +78,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
     const evaluated = analyzeNode({node, api, view, config, facts, dumps, nft, traces, eachService});
     const analysis = {...evaluated, symptoms: withinWhatWasRead(evaluated.symptoms, api)};
     const isFollowed = view !== latest;
-    const context: NodeContext = {node, facts, api, view, ...analysis, isFollowed, ...(lag === undefined ? {} : {lag})};
+    const context: NodeCheckContext = {node, facts, api, view, ...analysis, isFollowed, ...(lag === undefined ? {} : {lag})};
     const findings = checks.flatMap(check =>
       check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
     );

@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {chainFound, compareRulesets, type Expectation} from '../../src/compare/compare-rulesets.ts';
+import {chainFound, compareRulesets, type RulesetExpectation} from '../../src/compare/compare-rulesets.ts';
 import type {Ruleset} from '../../src/model/ruleset.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 
@@ -17,7 +17,7 @@ interface Wanted {
   readonly baseRules?: Readonly<Record<string, readonly string[]>>;
 }
 
-function expectation({owners = [], baseRules = {}}: Wanted): Expectation<Owner> {
+function expectation({owners = [], baseRules = {}}: Wanted): RulesetExpectation<Owner> {
   return {
     owners,
     rulesOf: ({own = {}, shared = []}) => ({

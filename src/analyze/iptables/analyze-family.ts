@@ -13,7 +13,7 @@ import type {PortDifference} from './service-port/port-differences.ts';
 import {misnamedChains, withMisnamed} from './misnamed-chains.ts';
 import {leftoverChains} from './leftover-chains.ts';
 import {PortIndex} from './port-index.ts';
-import {ServiceView} from './iptables-service-view.ts';
+import {IptablesServiceView} from './iptables-service-view.ts';
 import {staleServices} from './stale-services.ts';
 import {analyzeUnexpectedRules, type UnexpectedRulesCase} from './unexpected-rules.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -42,7 +42,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const compared = expected === plain ? first : compareRulesets(asExpectation(expected), actual);
   const known = compared.differences.filter(difference => !isBeyondTheCut(difference, actual));
   const owned = attribute(known, new PortIndex(expected));
-  const view = new ServiceView(expected, actual);
+  const view = new IptablesServiceView(expected, actual);
   const ports = [...owned.byPort].flatMap(([item, own]) =>
     actual.forgetting(isOfOnePort, () =>
       expected.forgetting(() => analyzePort({item, differences: own, expected, actual, view}).map(withTextsOnly)),

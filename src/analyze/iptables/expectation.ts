@@ -1,9 +1,9 @@
-import type {Expectation} from '../../compare/compare-rulesets.ts';
+import type {RulesetExpectation} from '../../compare/compare-rulesets.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 
 /** An ExpectedRuleset in the form in which rulesets are compared: grouped by Service port. */
-export function asExpectation(expected: ExpectedRuleset): Expectation<PortOnNode> {
+export function asExpectation(expected: ExpectedRuleset): RulesetExpectation<PortOnNode> {
   return {
     owners: expected.ports,
     rulesOf: item => expected.rulesOf(item),

@@ -6,7 +6,7 @@ import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
  * The actual per-Service rules inside the expected base rules. The base rules are evaluated separately, so that one broken hook is one
  * finding and not one for every Service.
  */
-export class ServiceView implements ChainSource {
+export class IptablesServiceView implements ChainSource {
   readonly family: Family;
   readonly #expected: ExpectedRuleset;
   readonly #actual: Ruleset;

@@ -3,7 +3,7 @@ import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import {servicePortName} from './entry-rule.ts';
-import type {ServiceView} from './iptables-service-view.ts';
+import type {IptablesServiceView} from './iptables-service-view.ts';
 import {analyzeUnexpectedRules} from './unexpected-rules.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {pushTo} from '../../model/lists.ts';
@@ -11,7 +11,7 @@ import {pushTo} from '../../model/lists.ts';
 export interface StaleInput {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
-  readonly view: ServiceView;
+  readonly view: IptablesServiceView;
   /** Rules of shared Service chains that belong to no expected Service port. */
   readonly rules: readonly Rule[];
 }

@@ -7,7 +7,7 @@ import type {Environment} from '../../trace/packet.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {type Probe, probesFor} from '../outcomes/probes.ts';
-import {listChain, type ServiceView} from './iptables-service-view.ts';
+import {listChain, type IptablesServiceView} from './iptables-service-view.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {describePathOutcome, type PathOutcome, hasSameEnds, isSameOutcome} from '../outcomes/path-outcome.ts';
@@ -15,7 +15,7 @@ import {pathOutcomeOf} from './iptables-outcome.ts';
 
 export interface UnexpectedRulesCase {
   readonly expected: ExpectedRuleset;
-  readonly view: ServiceView;
+  readonly view: IptablesServiceView;
   /** Unattributed rules in chains that Services share. */
   readonly rules: readonly Rule[];
   /** Service ports that are evaluated elsewhere. */
@@ -52,7 +52,7 @@ const maxPorts = 300;
 
 function effectOf(
   expected: ExpectedRuleset,
-  view: ServiceView,
+  view: IptablesServiceView,
   {rules, ports}: {readonly rules: readonly Rule[]; readonly ports: readonly PortOnNode[]},
 ): Effect {
   const environment = environmentOf(expected.context.facts);
@@ -83,7 +83,7 @@ interface Change {
 }
 
 interface Walks {
-  readonly view: ServiceView;
+  readonly view: IptablesServiceView;
   readonly cleaned: ChainSource;
   readonly environment: Environment;
 }
@@ -99,7 +99,7 @@ function changeOf(item: PortOnNode, {context}: ExpectedRuleset, {view, cleaned, 
 }
 
 /** The actual rules without these. */
-function without(view: ServiceView, rules: readonly Rule[]): ChainSource {
+function without(view: IptablesServiceView, rules: readonly Rule[]): ChainSource {
   const left = new Set(rules);
   const touched = new Set(rules.map(({table, chain}) => `${table}/${chain}`));
   const made = new Map<string, Chain>();

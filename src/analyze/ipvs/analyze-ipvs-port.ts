@@ -6,14 +6,14 @@ import {comparePathOutcomes} from '../outcomes/compare-outcomes.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {memberEvidence, serverEvidence} from './evidence.ts';
-import type {MemberDifference, PortDifferences} from './ipvs-differences.ts';
+import type {MemberDifference, IpvsPortDifferences} from './ipvs-differences.ts';
 import {ipvsProbes} from './ipvs-probes.ts';
 import {IpvsSemantics, settingEvidence} from './ipvs-semantics.ts';
 import {pathOutcomeOn, type IpvsSides} from './ipvs-sides.ts';
 
 export interface IpvsPortCase {
   readonly item: ServedPort;
-  readonly differences: PortDifferences;
+  readonly differences: IpvsPortDifferences;
   readonly expected: ExpectedIpvs;
   readonly sides: IpvsSides;
   readonly nodeName: string;
@@ -40,7 +40,7 @@ export function analyzeIpvsPort({item, differences, expected, sides, nodeName}: 
 }
 
 /** What is set on virtual servers: for how long clients stay, how connections are spread. */
-function analyzeSettings({port}: ServedPort, {servers}: PortDifferences, symptoms: SymptomList<Rule>): void {
+function analyzeSettings({port}: ServedPort, {servers}: IpvsPortDifferences, symptoms: SymptomList<Rule>): void {
   for (const {expected, actual, persistence, scheduling} of servers) {
     const evidence = settingEvidence(expected, actual);
     if (persistence) {
@@ -61,7 +61,7 @@ function analyzeSettings({port}: ServedPort, {servers}: PortDifferences, symptom
   }
 }
 
-function analyzeWeights(scheduler: string, servers: PortDifferences['servers'], symptoms: SymptomList<Rule>): void {
+function analyzeWeights(scheduler: string, servers: IpvsPortDifferences['servers'], symptoms: SymptomList<Rule>): void {
   for (const {expected, actual, changed} of servers) {
     for (const pair of changed) {
       const evidence = {expected: [realServerRule(expected, pair.expected)], actual: [realServerRule(actual, pair.actual)]};
@@ -77,7 +77,7 @@ function analyzeWeights(scheduler: string, servers: PortDifferences['servers'], 
   }
 }
 
-function analyzeHealthCheck({port}: ServedPort, {members}: PortDifferences, symptoms: SymptomList<Rule>): void {
+function analyzeHealthCheck({port}: ServedPort, {members}: IpvsPortDifferences, symptoms: SymptomList<Rule>): void {
   const missing = members.filter(({role, kind}) => role === 'KUBE-HEALTH-CHECK-NODE-PORT' && kind === 'missing');
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
   const detail = `the set that lets health checks on port ${port.healthCheckNodePort} through lacks the port: a load balancer may consider the node unhealthy`;
@@ -85,7 +85,7 @@ function analyzeHealthCheck({port}: ServedPort, {members}: PortDifferences, symp
 }
 
 /** Ports of the node itself must not be reachable at the addresses of Services. */
-function analyzeOwnPorts({members, missingServers}: PortDifferences, symptoms: SymptomList<Rule>): void {
+function analyzeOwnPorts({members, missingServers}: IpvsPortDifferences, symptoms: SymptomList<Rule>): void {
   const missing = members.filter(({role, kind}) => role === 'KUBE-IPVS-IPS' && kind === 'missing');
   if (missing.length === 0 || missingServers.length > 0 || symptoms.has('missing-entry')) return;
   const addresses = missing.map(({member}) => member).join(', ');
@@ -94,7 +94,7 @@ function analyzeOwnPorts({members, missingServers}: PortDifferences, symptoms: S
 }
 
 /** Differences that no symptom explains and that change no outcome. */
-function sayRest({members, missingServers, servers}: PortDifferences, symptoms: SymptomList<Rule>): void {
+function sayRest({members, missingServers, servers}: IpvsPortDifferences, symptoms: SymptomList<Rule>): void {
   if (symptoms.all.length > 0) return;
   const harmless = 'no traffic is affected';
   const missing = members.filter(({kind}) => kind === 'missing');

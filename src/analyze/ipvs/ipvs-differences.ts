@@ -17,7 +17,7 @@ export interface MemberDifference {
 }
 
 /** In what one Service port's share of a node's IPVS differs. */
-export interface PortDifferences {
+export interface IpvsPortDifferences {
   readonly missingServers: readonly ExpectedServer[];
   readonly servers: readonly (ServerDifference & {readonly of: ExpectedServer})[];
   readonly members: readonly MemberDifference[];
@@ -26,7 +26,7 @@ export interface PortDifferences {
 
 /** How one family of a node's IPVS differs from what is expected, by the Service ports that it concerns. */
 export interface IpvsDifferences {
-  readonly byPort: ReadonlyMap<ServedPort, PortDifferences>;
+  readonly byPort: ReadonlyMap<ServedPort, IpvsPortDifferences>;
   /** What is expected: of a server that several Services claim, the one that is there. */
   readonly resolved: ReadonlyMap<string, ExpectedServer>;
   readonly extraServers: readonly VirtualServer[];
@@ -38,12 +38,12 @@ export interface IpvsDifferences {
   readonly wrongSets: readonly {readonly set: string; readonly found: string | null; readonly wanted: string}[];
 }
 
-type OpenPort = {-readonly [Name in keyof PortDifferences]: PortDifferences[Name][number][]};
+type MutablePortDifferences = {-readonly [Name in keyof IpvsPortDifferences]: IpvsPortDifferences[Name][number][]};
 
 export function compareIpvs(expected: ExpectedIpvs, state: IpvsState): IpvsDifferences {
   const {family} = expected.context;
-  const byPort = new Map<ServedPort, OpenPort>();
-  const of = (owner: ServedPort): OpenPort => {
+  const byPort = new Map<ServedPort, MutablePortDifferences>();
+  const of = (owner: ServedPort): MutablePortDifferences => {
     const known = byPort.get(owner) ?? {missingServers: [], servers: [], members: [], missingAddresses: []};
     byPort.set(owner, known);
     return known;

@@ -2,10 +2,10 @@ import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {IpvsContext} from '../../expect/ipvs/ipvs-context.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {sourcesFor} from '../outcomes/sources.ts';
-import type {PortDifferences} from './ipvs-differences.ts';
+import type {IpvsPortDifferences} from './ipvs-differences.ts';
 
 /** Packets that together show what the differences of a Service port do. Clients that came before are told by the servers' timeouts. */
-export function ipvsProbes(item: ServedPort, context: IpvsContext, differences: PortDifferences): readonly Probe[] {
+export function ipvsProbes(item: ServedPort, context: IpvsContext, differences: IpvsPortDifferences): readonly Probe[] {
   const changed = new Set(differences.members.flatMap(({role, member}) => (role === 'KUBE-LOOP-BACK' ? [member.split(',')[0] ?? ''] : [])));
   const hairpins = item.endpoints.reachable.filter(({address}) => changed.has(address)).slice(0, 64);
   const probes = probesFor({item, context, hairpins}).filter(({knownTo}) => knownTo.size === 0);
@@ -13,7 +13,7 @@ export function ipvsProbes(item: ServedPort, context: IpvsContext, differences: 
 }
 
 interface Known {
-  readonly differences: PortDifferences;
+  readonly differences: IpvsPortDifferences;
   readonly probes: readonly Probe[];
 }
 

@@ -8,12 +8,12 @@ import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/compare-outcomes.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import {addressEvidence, memberEvidence, serverEvidence} from './evidence.ts';
-import type {PortDifferences} from './ipvs-differences.ts';
+import type {IpvsPortDifferences} from './ipvs-differences.ts';
 import type {IpvsSides} from './ipvs-sides.ts';
 
 export interface SemanticsInput {
   readonly item: ServedPort;
-  readonly differences: PortDifferences;
+  readonly differences: IpvsPortDifferences;
   readonly sides: IpvsSides;
   /** How many virtual servers the Service port should have. */
   readonly serverCount: number;

@@ -12,7 +12,7 @@ import {analyzeNftPort} from './service-port/analyze-nft-port.ts';
 import {mergeEmptyChains} from './merge-empty-chains.ts';
 import {leftoverNftChains} from './leftover-nft-chains.ts';
 import {asNftExpectation} from './nft-expectation.ts';
-import {ServiceView} from './nft-service-view.ts';
+import {NftServiceView} from './nft-service-view.ts';
 import {staleNftServices} from './stale-nft-services.ts';
 import {plural} from '../../model/text/plural.ts';
 
@@ -48,7 +48,7 @@ export function analyzeNftFamily({expect, ruleset, beside, actual, knowsZone, ea
     : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareNftTable(asNftExpectation(expected), actual);
   const owned = attribute(compared.differences, expected);
-  const given = {expected, actual, view: new ServiceView(expected, actual)};
+  const given = {expected, actual, view: new NftServiceView(expected, actual)};
   return {
     expected,
     byPort: owned.byPort,

@@ -2,7 +2,7 @@ import type {NftDifference} from '../../compare/compare-nft-table.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {NftChain, NftSource, NftTable, NftTableSource} from '../../model/nft-ruleset.ts';
-import type {ServiceView} from './nft-service-view.ts';
+import type {NftServiceView} from './nft-service-view.ts';
 
 export type NftPortDifference = NftDifference<NftPort>;
 
@@ -10,7 +10,7 @@ export type NftPortDifference = NftDifference<NftPort>;
 export interface NftCase {
   readonly expected: ExpectedTable;
   readonly actual: NftTable;
-  readonly view: ServiceView;
+  readonly view: NftServiceView;
 }
 
 export interface NftPortCase extends NftCase {

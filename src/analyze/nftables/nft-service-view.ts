@@ -5,7 +5,7 @@ import type {NftChain, NftFamily, NftSet, NftTable, NftTableSource} from '../../
  * The actual chains and elements of Services inside the expected base rules. The base rules are evaluated separately, so that one
  * broken hook is one finding and not one for every Service.
  */
-export class ServiceView implements NftTableSource {
+export class NftServiceView implements NftTableSource {
   readonly id: string;
   readonly family: NftFamily;
   readonly baseChains: readonly NftChain[];

@@ -13,7 +13,7 @@ import {environmentOf} from '../outcomes/environment.ts';
 import {groupPorts, smallest} from './port-groups.ts';
 import {dropsByDefault, thirdPartyRules, isHookedChain, isKubeProxyChain, isPolicyChain} from './iptables-rules.ts';
 import {type Probe, probesFor} from '../outcomes/probes.ts';
-import type {ServiceView} from '../iptables/iptables-service-view.ts';
+import type {IptablesServiceView} from '../iptables/iptables-service-view.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {describePathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
@@ -23,7 +23,7 @@ import {plural} from '../../model/text/plural.ts';
 export interface ThirdPartyCase {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
-  readonly view: ServiceView;
+  readonly view: IptablesServiceView;
   /** The node's ipsets, where they were read. */
   readonly sets: ReadonlyMap<string, IpSet>;
 }
@@ -39,7 +39,7 @@ export function analyzeThirdPartyRules({expected, actual, view, sets}: ThirdPart
   const symptoms: Symptom[] = [];
   const given = {expected, actual, view, sets};
   const {groups, specific} = groupPorts(expected, rules, environment);
-  const ofAll = new Map<string, {found: Found; ports: PortOnNode[]}>();
+  const ofAll = new Map<string, {found: IptablesRuleEffect; ports: PortOnNode[]}>();
   for (const {ports, rules: concerned} of groups) {
     const alone = concerned.some(rule => specific.has(rule));
     for (const item of alone ? ports : smallest(ports)) {
@@ -52,23 +52,27 @@ export function analyzeThirdPartyRules({expected, actual, view, sets}: ThirdPart
   return [...[...ofAll.values()].map(({found, ports}) => ofNode(found, ports)), ...symptoms];
 }
 
-function note(ofAll: Map<string, {found: Found; ports: PortOnNode[]}>, found: Found, ports: readonly PortOnNode[]): void {
+function note(
+  ofAll: Map<string, {found: IptablesRuleEffect; ports: PortOnNode[]}>,
+  found: IptablesRuleEffect,
+  ports: readonly PortOnNode[],
+): void {
   const known = ofAll.get(keyOf(found));
   if (known === undefined) ofAll.set(keyOf(found), {found, ports: [...ports]});
   else append(known.ports, ports);
 }
 
 /** One rule is one finding, with the first entry and source that showed it. */
-function mergeAlike(all: readonly Found[]): readonly Found[] {
+function mergeAlike(all: readonly IptablesRuleEffect[]): readonly IptablesRuleEffect[] {
   return [...new Map([...all].reverse().map(found => [keyOf(found), found])).values()].reverse();
 }
 
-function keyOf({kind, rule}: Found): string {
+function keyOf({kind, rule}: IptablesRuleEffect): string {
   return `${kind} ${rule === null ? '' : `${rule.table}/${rule.chain} ${rule.line}`}`;
 }
 
 /** What is wrong with one entry from one source, and the rule that does it. */
-interface Found {
+interface IptablesRuleEffect {
   readonly kind:
     | 'entry-taken-by-other-rule'
     | 'dropped-by-other-rule'
@@ -83,8 +87,8 @@ interface Found {
   readonly rule: Rule | null;
 }
 
-function analyzeGroup(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, environment: Environment): readonly Found[] {
-  const found = new Map<string, Found>();
+function analyzeGroup(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, environment: Environment): readonly IptablesRuleEffect[] {
+  const found = new Map<string, IptablesRuleEffect>();
   for (const probe of probesFor({item, context: expected.context, hairpins: []})) {
     if (probe.knownTo.size > 0) continue;
     const alone = pathOutcomeOf(walkPacket(view, probe.packet, environment));
@@ -114,7 +118,7 @@ function isKnownLocal({packet}: Probe, {allAddresses}: NodeFacts, environment: E
 }
 
 /** Null when the outcome is the one of kube-proxy's rules alone, or is not caused by a third-party rule. */
-function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, local}: Walked): Found | null {
+function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, local}: Walked): IptablesRuleEffect | null {
   const rule = outcome.path.findLast(({chain, target}) => !isKubeProxyChain(chain) && !isHookedChain(target?.name ?? '')) ?? null;
   const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
   if (outcome.verdict === 'undecided') return analyzeUndecided(outcome, alone, probe, who);
@@ -179,7 +183,7 @@ function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, 
 }
 
 /** Unknown interfaces are not reported, and network policies are evaluated by their own tools. */
-function analyzeUndecided(outcome: Outcome, alone: PathOutcome, probe: Probe, who: string): Found | null {
+function analyzeUndecided(outcome: Outcome, alone: PathOutcome, probe: Probe, who: string): IptablesRuleEffect | null {
   if (alone.undecided > 0) return null;
   const rule = outcome.doubt ?? outcome.path.at(-1) ?? null;
   if (rule === null || isKubeProxyChain(rule.chain) || isPolicyChain(rule.chain) || isPolicyChain(rule.target?.name ?? '')) return null;
@@ -191,7 +195,7 @@ function analyzeUndecided(outcome: Outcome, alone: PathOutcome, probe: Probe, wh
 }
 
 /** A network policy decides by design which clients it admits. */
-function refusedByPolicy(rule: Rule, refused: string, probe: Probe, who: string): Found {
+function refusedByPolicy(rule: Rule, refused: string, probe: Probe, who: string): IptablesRuleEffect {
   return {kind: 'dropped-by-other-rule', severity: 'info', probe, rule, detail: `${who} are ${refused} by a network policy`};
 }
 
@@ -200,7 +204,7 @@ function isServedByCache(rule: Rule, {packet}: Probe, local: boolean | null): bo
   return isUntracking(rule) && packet.port === 53 && (local ?? rule.text.includes('NodeLocal DNS Cache'));
 }
 
-function servedByCache(rule: Rule, probe: Probe, who: string): Found {
+function servedByCache(rule: Rule, probe: Probe, who: string): IptablesRuleEffect {
   const detail = `${who} are answered by the node itself, without kube-proxy's rules: NodeLocal DNSCache has bound the address`;
   return {kind: 'entry-taken-by-other-rule', severity: 'info', probe, rule, detail};
 }
@@ -232,12 +236,12 @@ function takesPackets({target}: Rule): boolean {
   return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NOTRACK', 'CT', 'MASQUERADE', 'SNAT'].includes(target?.name ?? '');
 }
 
-function ofPort({kind, severity, probe, detail, rule}: Found, {port}: PortOnNode): Symptom {
+function ofPort({kind, severity, probe, detail, rule}: IptablesRuleEffect, {port}: PortOnNode): Symptom {
   const base = {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};
   return severity === undefined ? base : {...base, severity};
 }
 
-function ofNode({kind, severity, probe, detail, rule}: Found, ports: readonly PortOnNode[]): Symptom {
+function ofNode({kind, severity, probe, detail, rule}: IptablesRuleEffect, ports: readonly PortOnNode[]): Symptom {
   const scope = `${plural(ports.length, 'Service port')}, such as ${ports[0]?.port.servicePortName ?? ''}`;
   const {family} = probe.packet;
   return {

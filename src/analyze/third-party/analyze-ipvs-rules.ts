@@ -28,7 +28,7 @@ export function analyzeIpvsThirdPartyRules({expected, ruleset, sides}: IpvsThird
     hasTable: table => ruleset.hasTable(table),
     chain: (table, name) => (name.startsWith('KUBE-') ? baseRules.chain(table, name) : undefined) ?? ruleset.chain(table, name),
   };
-  const found = new Map<string, {readonly found: Found; readonly ports: ServedPort[]}>();
+  const found = new Map<string, {readonly found: IpvsRuleEffect; readonly ports: ServedPort[]}>();
   for (const item of tried(expected.ports)) {
     for (const one of analyzeItem(item, expected, {alone: sides.actual, all: {...sides.actual, rules: beside}})) {
       const known = found.get(one.key);
@@ -80,7 +80,7 @@ function holdsOthers(ruleset: Ruleset, baseRules: ChainSource): boolean {
   return others;
 }
 
-interface Found {
+interface IpvsRuleEffect {
   readonly kind: SymptomKind;
   readonly key: string;
   readonly probe: Probe;
@@ -93,7 +93,7 @@ interface Compared {
   readonly all: IpvsSides['actual'];
 }
 
-function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Compared): readonly Found[] {
+function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Compared): readonly IpvsRuleEffect[] {
   return probesFor({item, context: expected.context, hairpins: []})
     .filter(({knownTo}) => knownTo.size === 0)
     .flatMap(probe => {
@@ -103,11 +103,11 @@ function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Com
     });
 }
 
-function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutcome): readonly Found[] {
+function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutcome): readonly IpvsRuleEffect[] {
   const {verdict, path, destination, policy, reason, doubt} = outcome;
   const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
   const last = policy === undefined ? (path.at(-1) ?? null) : null;
-  const say = (kind: SymptomKind, detail: string, rule: Rule | null): readonly Found[] => [
+  const say = (kind: SymptomKind, detail: string, rule: Rule | null): readonly IpvsRuleEffect[] => [
     {kind, detail, rule, probe, key: `${kind} ${rule === null ? policy : `${rule.table}/${rule.chain} ${rule.line}`}`},
   ];
   if (verdict === 'undecided') return say('undecided-path', `the outcome for ${who} is undetermined: ${reason ?? ''}`, doubt ?? last);
@@ -131,7 +131,10 @@ function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutco
 const takes = new Set(['DNAT', 'REDIRECT', 'ACCEPT', 'RETURN']);
 
 /** A rule that affects one Service port is reported for it; a rule that affects more is reported for the node. */
-function asSymptom({found, ports}: {readonly found: Found; readonly ports: readonly ServedPort[]}, {context}: ExpectedIpvs): Symptom<Rule> {
+function asSymptom(
+  {found, ports}: {readonly found: IpvsRuleEffect; readonly ports: readonly ServedPort[]},
+  {context}: ExpectedIpvs,
+): Symptom<Rule> {
   const {kind, rule, detail, probe} = found;
   const [only] = ports;
   const base = {kind, family: context.family, expected: [], actual: rule === null ? [] : [rule]};

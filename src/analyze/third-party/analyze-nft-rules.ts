@@ -12,7 +12,7 @@ import {groupPorts, mostNamed, smallest} from './port-groups.ts';
 import {dropsByDefault, thirdPartyRules} from './iptables-rules.ts';
 import {probesFor} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {type Found, compareThirdPartyOutcome} from './nft-outcome.ts';
+import {type NftRuleEffect, compareThirdPartyOutcome} from './nft-outcome.ts';
 import {namesDestination, type NodeRule} from './nft-rule.ts';
 import {addressesProbed, thirdPartyText, namesPort} from './nft-rule-text.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
@@ -53,22 +53,22 @@ export function analyzeNftThirdPartyRules(given: NftThirdPartyCase): readonly Sy
 }
 
 interface Noted {
-  readonly found: Found;
+  readonly found: NftRuleEffect;
   readonly items: Set<NftPort>;
 }
 
 /** One rule is one finding, with the first entry and source that showed it; one that it harms comes first. */
-function note(all: Map<string, Noted>, found: Found, item: NftPort): void {
+function note(all: Map<string, Noted>, found: NftRuleEffect, item: NftPort): void {
   const known = all.get(keyOf(found));
   if (known === undefined || isLess(known.found, found)) all.set(keyOf(found), {found, items: new Set([item])});
   else if (!isLess(found, known.found)) known.items.add(item);
 }
 
-function isLess({severity}: Found, other: Found): boolean {
+function isLess({severity}: NftRuleEffect, other: NftRuleEffect): boolean {
   return severity === 'info' && other.severity !== 'info';
 }
 
-function keyOf({kind, rule, policy}: Found): string {
+function keyOf({kind, rule, policy}: NftRuleEffect): string {
   return [kind, policy, rule?.table, rule?.chain, rule?.line, rule?.text].join(' ');
 }
 
@@ -94,7 +94,7 @@ function alike(items: ReadonlySet<NftPort>, {expected}: NftThirdPartyCase): read
   return expected.ports.filter(item => shapes.has(shapeOf(item, hostIPs)));
 }
 
-function analyzeItem(item: NftPort, given: NftThirdPartyCase, environment: Environment): readonly Found[] {
+function analyzeItem(item: NftPort, given: NftThirdPartyCase, environment: Environment): readonly NftRuleEffect[] {
   const usual = compareWalks(item, given, environment, packet => walkAll(given, packet, environment));
   if (!given.iptables.some(({tables}) => tables.has('nat'))) return usual;
   const {ruleset: nft, iptables} = given;
@@ -108,14 +108,14 @@ function walkAll({ruleset: nft, iptables}: NftThirdPartyCase, packet: Packet, en
 }
 
 /** No dump shows which table translates first: the kernel calls the newest table first. */
-function onlyIfYounger(found: Found): Found {
+function onlyIfYounger(found: NftRuleEffect): NftRuleEffect {
   const detail = `${found.detail}, if table nat of iptables was made after kube-proxy's, which no dump tells`;
   return {...found, severity: found.severity ?? 'warning', detail};
 }
 
 type Walk = (packet: Packet) => readonly Outcome<NodeRule>[];
 
-function compareWalks(item: NftPort, given: NftThirdPartyCase, environment: Environment, walk: Walk): readonly Found[] {
+function compareWalks(item: NftPort, given: NftThirdPartyCase, environment: Environment, walk: Walk): readonly NftRuleEffect[] {
   const {ruleset, actual, expected, iptables} = given;
   const {facts} = expected.context;
   const isCut = ruleset.cut !== null || iptables.some(({cut}) => cut !== null);
@@ -144,12 +144,12 @@ interface Specific {
   readonly ports: number;
 }
 
-function ofPort({kind, severity, probe, detail, rule}: Found, {port}: NftPort): Symptom {
+function ofPort({kind, severity, probe, detail, rule}: NftRuleEffect, {port}: NftPort): Symptom {
   const base = {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};
   return severity === undefined ? base : {...base, severity};
 }
 
-function ofNode({kind, severity, detail, rule}: Found, items: readonly NftPort[], family: Symptom['family']): Symptom {
+function ofNode({kind, severity, detail, rule}: NftRuleEffect, items: readonly NftPort[], family: Symptom['family']): Symptom {
   const scope = `${plural(items.length, 'Service port')}, such as ${items[0]?.port.servicePortName ?? ''}`;
   return {
     ...{kind, family, port: null, expected: [], actual: rule === null ? [] : [rule]},

@@ -20,7 +20,7 @@ import {
 } from './nft-rule.ts';
 
 /** What is wrong with one entry from one source, and the rule that does it. */
-export interface Found {
+export interface NftRuleEffect {
   readonly kind: SymptomKind;
   /** When it is not the usual one of its kind. */
   readonly severity?: Severity;
@@ -47,13 +47,13 @@ export interface WalkedProbe {
 }
 
 /** Null when the outcome is the one of kube-proxy's table alone, or is not caused by a third-party rule. */
-export function compareThirdPartyOutcome(outcome: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
+export function compareThirdPartyOutcome(outcome: Outcome<NodeRule>, walked: WalkedProbe): NftRuleEffect | null {
   if (outcome.verdict === 'undecided') return analyzeUndecided(outcome, walked);
   if (outcome.verdict === 'accept') return analyzeAccepted(outcome, walked);
   return refusal(outcome, walked);
 }
 
-function analyzeUndecided({doubt, path, reason}: Outcome<NodeRule>, {probe, alone, own, isCut}: WalkedProbe): Found | null {
+function analyzeUndecided({doubt, path, reason}: Outcome<NodeRule>, {probe, alone, own, isCut}: WalkedProbe): NftRuleEffect | null {
   const rule = doubt ?? path.at(-1);
   // A truncated dump is a finding of its own.
   if (alone.undecided > 0 || rule === undefined || (doubt === undefined && isCut)) return null;
@@ -62,7 +62,7 @@ function analyzeUndecided({doubt, path, reason}: Outcome<NodeRule>, {probe, alon
   return {kind: 'undecided-path', probe, rule, detail, ...(masquerades(rule) ? {severity: 'info'} : {})};
 }
 
-function refusal(outcome: Outcome<NodeRule>, {alone, probe, own, ruleset}: WalkedProbe): Found | null {
+function refusal(outcome: Outcome<NodeRule>, {alone, probe, own, ruleset}: WalkedProbe): NftRuleEffect | null {
   const {verdict, path, policy, destination} = outcome;
   const rule = policy === undefined ? (path.at(-1) ?? null) : null;
   if (alone.destinations.size === 0 || rule?.table === own || (rule === null && policy?.startsWith(`${own}/`))) return null;
@@ -86,7 +86,7 @@ function isUnusual({entry, source}: Probe): boolean {
   return entry.kind === 'clusterIP' && source.kind === 'outside';
 }
 
-function analyzeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedProbe): Found | null {
+function analyzeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedProbe): NftRuleEffect | null {
   const {probe, alone, pathOutcome, own} = walked;
   const thirdParty = path.filter(rule => !isKubeProxys(rule, own));
   const who = whose(probe);
@@ -119,7 +119,7 @@ function isServedByCache(rule: NodeRule, {probe, isLocal}: WalkedProbe): boolean
   return untracks(rule) && probe.packet.port === 53 && (isLocal ?? rule.text.includes('NodeLocal DNS Cache'));
 }
 
-function servedByCache(rule: NodeRule, probe: Probe): Found {
+function servedByCache(rule: NodeRule, probe: Probe): NftRuleEffect {
   const detail = `${whose(probe)} are answered by the node itself, without kube-proxy's rules: NodeLocal DNSCache has bound the address`;
   return {kind: 'entry-taken-by-other-rule', severity: 'info', probe, rule, detail};
 }

@@ -39,17 +39,17 @@ export function policyResults(report: Report, verbose: boolean): PolicyResults {
   };
 }
 
-interface Found {
+interface OwnResults {
   readonly results: PolicyResult[];
   /** There is an error or warning. */
   isLoud: boolean;
 }
 
-const nothing: Readonly<Found> = {results: [], isLoud: false};
+const nothing: Readonly<OwnResults> = {results: [], isLoud: false};
 
 /** The results of findings, by what they are about. What many nodes share stands with the Service once, and with each node that it is about. */
 function ownFindings(findings: readonly Finding[]) {
-  const found = new Map<string, Found>();
+  const found = new Map<string, OwnResults>();
   const add = (key: string, result: PolicyResult): void => {
     const known = found.get(key) ?? {results: [], isLoud: false};
     found.set(key, known);
@@ -103,7 +103,10 @@ function isUnseen({code, severity, service}: Finding): boolean {
 }
 
 /** An unread node is never silent, whatever codes were left out of the report. */
-function nodeResults({name, status, reason = 'the node was not checked'}: NodeReport, {results, isLoud}: Found): readonly PolicyResult[] {
+function nodeResults(
+  {name, status, reason = 'the node was not checked'}: NodeReport,
+  {results, isLoud}: OwnResults,
+): readonly PolicyResult[] {
   const reference = nodeReference(name);
   if (status === 'unread')
     return results.some(({result}) => result === 'error') ? [] : [ownResult('node-read', 'error', escapeText(reason), reference)];

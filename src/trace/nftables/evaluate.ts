@@ -1,7 +1,7 @@
 import type {NftTableSource} from '../../model/nft-ruleset.ts';
 import type {NftExpression, NftListElement, NftOperator, NftStatement} from '../../model/nft-statement.ts';
 import type {Likelihood} from '../iptables/match-rule.ts';
-import {type Found, lookUpList, lookUpSet} from './look-up-element.ts';
+import {type ElementLookup, lookUpList, lookUpSet} from './look-up-element.ts';
 import {flagNames, numberRange} from './match-value.ts';
 import {type PacketAt, type PacketValue, packetValue} from './packet-value.ts';
 
@@ -41,7 +41,7 @@ function isEqual(key: readonly PacketValue[], right: NftExpression, at: Evaluati
 }
 
 /** What the right side of a comparison, or a map, has for a key. */
-function lookUp(key: readonly PacketValue[], where: NftExpression, at: Evaluation): Found {
+function lookUp(key: readonly PacketValue[], where: NftExpression, at: Evaluation): ElementLookup {
   if (where.kind === 'list') return lookUpList(key, where.elements, at);
   if (where.kind === 'value' || where.kind === 'concat') return lookUpList(key, [{key: constantText(where), value: null}], at);
   const set = where.kind === 'reference' ? at.table.set(where.set) : undefined;

@@ -4,13 +4,16 @@ import {isConstant} from './match-value.ts';
 import type {PacketAt, PacketValue} from './packet-value.ts';
 
 /** What a set or map has for a packet. */
-export type Found = {readonly kind: 'found'; readonly value: string | null} | {readonly kind: 'absent'} | {readonly kind: 'unknown'};
+export type ElementLookup =
+  | {readonly kind: 'found'; readonly value: string | null}
+  | {readonly kind: 'absent'}
+  | {readonly kind: 'unknown'};
 
-const absent: Found = {kind: 'absent'};
-const unknown: Found = {kind: 'unknown'};
+const absent: ElementLookup = {kind: 'absent'};
+const unknown: ElementLookup = {kind: 'unknown'};
 
 /** Looks a key up in a named set or map, which may hold many elements. The key is a concatenation, mostly of one or three values. */
-export function lookUpSet(key: readonly PacketValue[], set: NftSet, at: PacketAt): Found {
+export function lookUpSet(key: readonly PacketValue[], set: NftSet, at: PacketAt): ElementLookup {
   if (at.environment.knownTo.has(set.name)) return {kind: 'found', value: null};
   const text = exactText(key);
   const exact = text === null ? undefined : set.elements.get(text);
@@ -33,9 +36,9 @@ function exactText(key: readonly PacketValue[]): string | null {
 }
 
 /** Looks a key up among elements one by one. `*` stands for all that no other element holds. */
-export function lookUpList(key: readonly PacketValue[], elements: Iterable<NftListElement>, at: PacketAt): Found {
+export function lookUpList(key: readonly PacketValue[], elements: Iterable<NftListElement>, at: PacketAt): ElementLookup {
   let isUnsure = false;
-  let others: Found = absent;
+  let others: ElementLookup = absent;
   for (const element of elements) {
     if (element.key === '*') {
       others = {kind: 'found', value: element.value};

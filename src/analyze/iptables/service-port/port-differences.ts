@@ -4,7 +4,7 @@ import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {Difference} from '../../../model/difference.ts';
 import type {Rule, Ruleset} from '../../../model/ruleset.ts';
 import type {Evidence} from '../../outcomes/compare-outcomes.ts';
-import type {ServiceView} from '../iptables-service-view.ts';
+import type {IptablesServiceView} from '../iptables-service-view.ts';
 
 export type PortDifference = Difference<PortOnNode>;
 
@@ -13,7 +13,7 @@ export interface PortCase {
   readonly differences: readonly PortDifference[];
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
-  readonly view: ServiceView;
+  readonly view: IptablesServiceView;
 }
 
 /** The differences of one Service port, with the queries that its analysis needs. */
