@@ -5,8 +5,8 @@ import process from 'node:process';
 import {execa} from 'execa';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import Agent from '../src/cli/commands/agent.ts';
-import Check from '../src/cli/commands/check.ts';
+import AgentCommand from '../src/cli/commands/agent.ts';
+import CheckCommand from '../src/cli/commands/check.ts';
 import {commandLinesOf, docPages, readPage, type ShownRun, shownRunsOf} from './doc-pages.ts';
 import {capturePath} from './fixtures.ts';
 import {parseCommandLine} from './parse-command-line.ts';
@@ -153,7 +153,7 @@ describe('commands in the pages', () => {
       [...cell.matchAll(/`--([\w-]+)/g)].map(([, name = '']) => name),
     );
     expect(listed).toContain('settle');
-    expect(Object.keys({...Agent.flags, ...Check.flags})).toEqual(expect.arrayContaining(listed));
+    expect(Object.keys({...AgentCommand.flags, ...CheckCommand.flags})).toEqual(expect.arrayContaining(listed));
   });
 
   test('the formats in docs/formats.md are those of each command', async () => {

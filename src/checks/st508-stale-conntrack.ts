@@ -3,7 +3,7 @@ import {canonicalAddress} from '../model/address.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import {families} from '../model/family.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {type Connection, parseConntrack} from '../parse/conntrack.ts';
+import {type TrackedConnection, parseConntrack} from '../parse/conntrack.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {nodePortAddresses} from '../expect/node-port-addresses.ts';
 import {ofPort, someOf} from './service-observation.ts';
@@ -20,11 +20,11 @@ export const staleConntrack: Check<'ST508'> = {
     const text = context.node.read('conntrack')?.toString('utf8');
     if (text === undefined) return;
     const entries = udpEntries(context);
-    const stale = new Map<PortEntry, Map<string, Connection>>();
+    const stale = new Map<PortEntry, Map<string, TrackedConnection>>();
     for (const connection of parseConntrack(text, 'udp')) {
       const entry = entries.get(destinationKey(connection));
       if (entry === undefined || !isStale(connection, entry, context)) continue;
-      const known = stale.get(entry.served) ?? new Map<string, Connection>();
+      const known = stale.get(entry.served) ?? new Map<string, TrackedConnection>();
       stale.set(entry.served, known);
       // `conntrack -L` of some versions lists IPv6 flows with and without `-f ipv6`.
       const key = flowKey(connection);
@@ -69,16 +69,16 @@ function udpEntries(context: NodeCheckContext): ReadonlyMap<string, UdpEntry> {
   return entries;
 }
 
-function destinationKey({original}: Connection): string {
+function destinationKey({original}: TrackedConnection): string {
   return `${canonicalAddress(original.destination) ?? original.destination} ${original.destinationPort}`;
 }
 
-function flowKey({original, reply}: Connection): string {
+function flowKey({original, reply}: TrackedConnection): string {
   return JSON.stringify([original, reply]);
 }
 
 /** The reply is expected from an address that is no endpoint: a former one, or the Service's own where the packet was never translated. */
-function isStale(connection: Connection, entry: UdpEntry, context: NodeCheckContext): boolean {
+function isStale(connection: TrackedConnection, entry: UdpEntry, context: NodeCheckContext): boolean {
   const {port: servicePort, set} = entry.served;
   const {reply} = connection;
   const source = canonicalAddress(reply.source) ?? reply.source;

@@ -9,7 +9,7 @@ export interface NftExpectation<Owner> {
   readonly owners: readonly Owner[];
   objectsOf(owner: Owner): NftObjects;
   /** Chains and sets that all share, and elements that belong to no owner. */
-  readonly baseRules: readonly ExpectedChain[];
+  readonly baseRules: readonly ExpectedNftChain[];
   readonly baseSets: readonly ExpectedSet[];
   readonly baseElements: readonly ExpectedElement[];
 }
@@ -20,7 +20,7 @@ export interface NftObjects {
   readonly sets: readonly ExpectedSet[];
 }
 
-export interface ExpectedChain {
+export interface ExpectedNftChain {
   readonly name: string;
   readonly base: NftHook | null;
   readonly rules: readonly string[];
@@ -58,7 +58,7 @@ export interface NftComparison<Owner> {
 
 /** Compares a table with what it should hold. Comments make no difference, nor does the order of elements. */
 export function compareNftTable<Owner>(expectation: NftExpectation<Owner>, actual: NftTable): NftComparison<Owner> {
-  return new Comparison(expectation, actual).compare();
+  return new NftTableComparison(expectation, actual).compare();
 }
 
 /** An element that is not on the node, and all that it is missing for. */
@@ -67,7 +67,7 @@ interface Claim<Owner> {
   readonly owners: (Owner | null)[];
 }
 
-class Comparison<Owner> {
+class NftTableComparison<Owner> {
   readonly #expectation: NftExpectation<Owner>;
   readonly #actual: NftTable;
   readonly #differences: NftDifference<Owner>[] = [];

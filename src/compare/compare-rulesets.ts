@@ -20,7 +20,7 @@ export interface RulesetExpectation<Owner> {
   readonly unordered: ReadonlySet<string>;
 }
 
-export interface Comparison<Owner> {
+export interface RulesetComparison<Owner> {
   readonly differences: readonly Difference<Owner>[];
   /** What was found of each chain of table nat, by its place there. */
   readonly nat: Readonly<Uint8Array>;
@@ -33,7 +33,7 @@ export const chainFound = {unexpected: 0, same: 1, changed: 2} as const;
  * Lists the differences between what is expected and what is there, blind to counters, comments and the order of independent
  * rules. A chain whose text is the expected text is done at once; only chains that differ are taken apart.
  */
-export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actual: Ruleset): Comparison<Owner> {
+export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actual: Ruleset): RulesetComparison<Owner> {
   const differences: Difference<Owner>[] = [];
   const chains = actual.tables.get('nat')?.chains;
   const nat = new Uint8Array(chains?.size ?? 0);

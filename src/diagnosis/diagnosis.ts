@@ -26,7 +26,7 @@ import {namespacedName} from '../model/text/namespaced-name.ts';
 export class Diagnosis {
   readonly #options: DiagnoseOptions;
   readonly #results = new Map<string, NodeResult>();
-  #cluster: Cluster;
+  #cluster: ClusterInScope;
 
   constructor(api: ApiObjects, options: DiagnoseOptions) {
     this.#options = options;
@@ -128,7 +128,7 @@ export class Diagnosis {
   }
 }
 
-interface Cluster {
+interface ClusterInScope {
   readonly api: ApiObjects;
   readonly view: ClusterView;
   readonly services: readonly ServiceObject[];
@@ -139,7 +139,7 @@ interface Cluster {
   readonly unsure: number;
 }
 
-function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): Cluster {
+function clusterOf(api: ApiObjects, {selects = () => true}: DiagnoseOptions): ClusterInScope {
   const all = api.services ?? [];
   const wanted = all.filter(selects);
   const services = wanted.filter(service => !api.unsure?.has(keyOf(service)));

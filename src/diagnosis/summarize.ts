@@ -2,7 +2,7 @@ import type {Finding} from '../model/finding.ts';
 import {countServices, type ServicesInScope} from '../model/count-services.ts';
 import type {NodeReport, Summary} from '../model/report.ts';
 
-export interface Counts {
+export interface SummaryInput {
   readonly services: ServicesInScope;
   readonly servicePorts: number;
   /** All that was asked for could be read, nodes apart. */
@@ -12,7 +12,7 @@ export interface Counts {
 export function summarise(
   findings: readonly Finding[],
   nodes: readonly NodeReport[],
-  {services, servicePorts, isComplete}: Counts,
+  {services, servicePorts, isComplete}: SummaryInput,
 ): Summary {
   const count = (severity: Finding['severity']): number =>
     findings.filter(finding => finding.severity === severity && !finding.known).length;

@@ -1,9 +1,9 @@
 import type {FieldChange} from '../model/findings/bundle-diff.ts';
 
-export type Fields = Readonly<Record<string, string | undefined>>;
+export type ComparedFields = Readonly<Record<string, string | undefined>>;
 
 /** The fields that read differently, in the order in which they are first named. Empty text is the same as nothing. */
-export function diffFields(before: Fields, after: Fields): readonly FieldChange[] {
+export function diffFields(before: ComparedFields, after: ComparedFields): readonly FieldChange[] {
   return [...new Set([...Object.keys(before), ...Object.keys(after)])]
     .map(field => ({field, before: before[field] || null, after: after[field] || null}))
     .filter(change => change.before !== change.after);

@@ -1,6 +1,6 @@
 import type {NodeChange} from '../model/findings/bundle-diff.ts';
 import type {NodeReport} from '../model/report.ts';
-import {diffFields, type Fields} from './diff-fields.ts';
+import {diffFields, type ComparedFields} from './diff-fields.ts';
 import {pairUp} from './diff-keyed.ts';
 
 /** Nodes that came, went, or run with other settings. */
@@ -14,7 +14,7 @@ export function diffNodes(before: readonly NodeReport[], after: readonly NodeRep
   });
 }
 
-function fieldsOf({status, reason, backend, settings}: NodeReport): Fields {
+function fieldsOf({status, reason, backend, settings}: NodeReport): ComparedFields {
   return {
     ...{status: reason === undefined ? status : `${status}: ${reason}`, backend},
     ...Object.fromEntries(Object.entries(settings).map(([name, {value}]) => [name, value])),

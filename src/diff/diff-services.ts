@@ -1,6 +1,6 @@
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {ServiceChange} from '../model/findings/bundle-diff.ts';
-import {diffFields, type Fields} from './diff-fields.ts';
+import {diffFields, type ComparedFields} from './diff-fields.ts';
 import {pairUp} from './diff-keyed.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 
@@ -20,7 +20,7 @@ function keyOf({metadata}: ServiceObject): string {
   return namespacedName(metadata);
 }
 
-function fieldsOf({metadata, spec = {}, status}: ServiceObject): Fields {
+function fieldsOf({metadata, spec = {}, status}: ServiceObject): ComparedFields {
   const ports = (spec.ports ?? []).map(({name, protocol = 'TCP', port, nodePort, targetPort}) => [
     `port ${name || port}/${protocol}`,
     `${port}${targetPort === undefined ? '' : ` → ${targetPort}`}${nodePort ? `, node port ${nodePort}` : ''}`,

@@ -51,7 +51,7 @@ export function conntrackKey(protocol: string, address: string, port: number | s
  */
 export class ConntrackCounter {
   readonly #options: ConntrackOptions;
-  readonly #ports = new Map<string, OpenPort>();
+  readonly #ports = new Map<string, ConnectionSets>();
   readonly #lines = new LineSplitter(line => this.#take(line));
   #entries = 0;
   #strays = 0;
@@ -90,7 +90,7 @@ export class ConntrackCounter {
     if (port !== undefined) this.#count(port, {line, protocol, original, destination});
   }
 
-  #count(key: string, {line, protocol, original, destination}: Entry): void {
+  #count(key: string, {line, protocol, original, destination}: ConntrackEntry): void {
     const reply = line.indexOf('src=', original + 4);
     const answers = reply < 0 ? '' : valueAt(line, 'src=', reply);
     const from = valueAt(line, 'sport=', reply);
@@ -105,7 +105,7 @@ export class ConntrackCounter {
     else this.#endpoint(port, joinHostPort(canonicalAddress(answers) ?? answers, Number(from)), stage)?.push(identityOf(line, original));
   }
 
-  #endpoint({endpoints}: OpenPort, name: string, stage: Stage): NumberList | null {
+  #endpoint({endpoints}: ConnectionSets, name: string, stage: Stage): NumberList | null {
     let counts = endpoints.get(name);
     if (counts === undefined) {
       counts = {opening: 0, open: 0, closing: 0, identities: this.#options.identify ? new NumberList() : null};
@@ -115,22 +115,22 @@ export class ConntrackCounter {
     return counts.identities;
   }
 
-  #port(key: string): OpenPort {
+  #port(key: string): ConnectionSets {
     const known = this.#ports.get(key);
     if (known !== undefined) return known;
-    const port: OpenPort = {endpoints: new Map(), untranslated: 0, clients: new Set()};
+    const port: ConnectionSets = {endpoints: new Map(), untranslated: 0, clients: new Set()};
     this.#ports.set(key, port);
     return port;
   }
 }
 
-interface OpenPort {
+interface ConnectionSets {
   readonly endpoints: Map<string, {opening: number; open: number; closing: number; readonly identities: NumberList | null}>;
   untranslated: number;
   readonly clients: Set<string>;
 }
 
-interface Entry {
+interface ConntrackEntry {
   readonly line: string;
   readonly protocol: string;
   readonly original: number;

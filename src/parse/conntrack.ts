@@ -1,5 +1,5 @@
 /** One connection of `conntrack -L` or `/proc/net/nf_conntrack`: the packet as it was sent, and the reply that conntrack expects. */
-export interface Connection {
+export interface TrackedConnection {
   readonly protocol: string;
   readonly original: Tuple;
   readonly reply: Tuple;
@@ -18,7 +18,7 @@ export interface Tuple {
  * Reads the connections of one protocol in conntrack's default zone: kube-proxy's rules see no other. Lines that are no connection, and
  * connections without ports, are skipped.
  */
-export function* parseConntrack(text: string, protocol: string): Iterable<Connection> {
+export function* parseConntrack(text: string, protocol: string): Iterable<TrackedConnection> {
   const pattern = /src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+)/g;
   const start = new RegExp(`^(?:ipv[46]\\s+\\d+\\s+)?${protocol}\\s`);
   for (const [index, line] of text.split('\n').entries()) {

@@ -25,12 +25,12 @@ export function causeOf(given: CauseCase): Cause {
   return causes[id] ?? {id: 'other-rules', ...otherRules(given)};
 }
 
-type Fit = (given: CauseCase) => boolean;
+type CauseTest = (given: CauseCase) => boolean;
 
 const lastRuleOf = ({path}: ProbeOutcome) => path.outcomes.find(({verdict}) => verdict === 'drop' || verdict === 'reject');
 
 /** In order: the first that fits is the cause. */
-const fits: Readonly<Record<string, Fit>> = {
+const fits: Readonly<Record<string, CauseTest>> = {
   undetermined: ({effect}) => effect === 'undetermined',
   'session-affinity': ({effect}) => effect === 'affinity',
   'localhost-node-ports': ({probe}) => probe.kind === 'localhost',

@@ -35,14 +35,14 @@ function learnSlice({metadata, endpoints, ports}: EndpointSliceObject, replaceme
   learnEndpoints({namespace: metadata.namespace, service, ports: ports ?? [], addresses}, replacements);
 }
 
-interface Endpoints {
+interface EndpointNames {
   readonly namespace: string | undefined;
   readonly service: string;
   readonly ports: readonly {readonly name?: string | null; readonly port?: number | null; readonly protocol?: string}[];
   readonly addresses: readonly string[];
 }
 
-function learnEndpoints({namespace, service, ports, addresses}: Endpoints, {chains}: Replacements): void {
+function learnEndpoints({namespace, service, ports, addresses}: EndpointNames, {chains}: Replacements): void {
   for (const {name, port, protocol} of ports) {
     for (const servicePort of servicePortNames(namespace, service, name ?? '')) {
       chains.learn(servicePort, [lower(protocol)]);

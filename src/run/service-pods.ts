@@ -5,7 +5,7 @@ import type {ApiObjects} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /** The pods of those of the Services that have no endpoints: only of these the pods say more than the slices. */
-export function podsWithoutEndpoints(api: KubeApi, services: readonly ServiceObject[], objects: Endpoints): Promise<ServicePods> {
+export function podsWithoutEndpoints(api: KubeApi, services: readonly ServiceObject[], objects: EndpointObjects): Promise<ServicePods> {
   const withSome = withEndpoints(objects);
   return readServicePods(
     api,
@@ -13,9 +13,9 @@ export function podsWithoutEndpoints(api: KubeApi, services: readonly ServiceObj
   );
 }
 
-type Endpoints = Pick<ApiObjects, 'endpointSlices' | 'endpoints'>;
+type EndpointObjects = Pick<ApiObjects, 'endpointSlices' | 'endpoints'>;
 
-function withEndpoints({endpointSlices, endpoints}: Endpoints): ReadonlySet<string> {
+function withEndpoints({endpointSlices, endpoints}: EndpointObjects): ReadonlySet<string> {
   return new Set([
     ...(endpointSlices ?? [])
       .filter(slice => (slice.endpoints ?? []).length > 0)

@@ -21,12 +21,12 @@ export function virtualServersOf(port: ServicePort, addresses: readonly string[]
   return destinationsOf(port, addresses).map(({address, port: number}) => serverKey({protocol: port.protocol, address, port: number}));
 }
 
-interface Destination {
+interface PortDestination {
   readonly address: string;
   readonly port: number;
 }
 
-function destinationsOf(port: ServicePort, addresses: readonly string[]): readonly Destination[] {
+function destinationsOf(port: ServicePort, addresses: readonly string[]): readonly PortDestination[] {
   const own = [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs].map(address => ({address, port: port.port}));
   if (port.nodePort === 0) return own;
   const ofFamily = addresses.filter(address => address.includes(':') === (port.family === 'IPv6'));

@@ -19,12 +19,12 @@ export interface MeasuredPort {
   readonly reason: string | null;
 }
 
-type Counts = Pick<CellTraffic, 'newConnections' | 'totalConnections'>;
+type ConnectionCounts = Pick<CellTraffic, 'newConnections' | 'totalConnections'>;
 
 /** How the new connections of a port are counted: `of` an endpoint, for all `endpoints` that it names. */
 interface Counted {
   readonly endpoints: Iterable<string>;
-  readonly of: (hostPort: string) => Counts;
+  readonly of: (hostPort: string) => ConnectionCounts;
   readonly reason: string | null;
 }
 
@@ -41,7 +41,7 @@ export function measurePort(survey: NodeSurvey, surveyed: SurveyedPort, reads: R
   return {cells: new Map([...names].map(name => [name, cell(name)])), reason: counted.reason};
 }
 
-const nothing: Counts = {newConnections: null, totalConnections: null};
+const nothing: ConnectionCounts = {newConnections: null, totalConnections: null};
 
 function countedBy(survey: NodeSurvey, surveyed: SurveyedPort, reads: Reads): Counted {
   if (survey.mode === 'iptables') return byRules(surveyed, reads);

@@ -1,4 +1,4 @@
-import {chainFound, type Comparison} from '../../compare/compare-rulesets.ts';
+import {chainFound, type RulesetComparison} from '../../compare/compare-rulesets.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import {deletesLocalChains} from '../../expect/iptables/iptables-versions.ts';
@@ -10,7 +10,7 @@ import {plural} from '../../model/text/plural.ts';
 export function leftoverChains(
   expected: ExpectedRuleset,
   actual: Ruleset,
-  {nat: found}: Pick<Comparison<unknown>, 'nat'>,
+  {nat: found}: Pick<RulesetComparison<unknown>, 'nat'>,
 ): readonly Symptom[] {
   const nat = actual.tables.get('nat');
   if (nat === undefined) return [];
@@ -36,7 +36,7 @@ function isOfServices({name}: Chain, {context}: ExpectedRuleset): boolean {
 }
 
 /** Names of leftover chains that some chain in use leads to. Chains that read as expected lead to expected ones only. */
-function reachable(actual: Ruleset, found: Comparison<unknown>['nat'], leftovers: readonly Chain[]): ReadonlySet<string> {
+function reachable(actual: Ruleset, found: RulesetComparison<unknown>['nat'], leftovers: readonly Chain[]): ReadonlySet<string> {
   const names = new Set(leftovers.map(({name}) => name));
   const reached = new Set<string>();
   const queue: Chain[] = [];

@@ -42,7 +42,7 @@ export function analyzeUnexpectedRules({expected, view, rules, except = new Set(
   };
 }
 
-interface Effect {
+interface TrafficEffect {
   readonly severity: Severity;
   readonly text: string;
 }
@@ -54,7 +54,7 @@ function effectOf(
   expected: ExpectedRuleset,
   view: IptablesServiceView,
   {rules, ports}: {readonly rules: readonly Rule[]; readonly ports: readonly PortOnNode[]},
-): Effect {
+): TrafficEffect {
   const environment = environmentOf(expected.context.facts);
   const cleaned = without(view, rules);
   const changed: Change[] = [];

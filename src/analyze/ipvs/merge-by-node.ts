@@ -38,14 +38,14 @@ function isOfSet({expected}: Symptom<Rule>, set: string): boolean {
   return expected.some(({table, chain}) => table === 'ipset' && chain === set);
 }
 
-interface Cause {
+interface SharedCause {
   readonly of: (symptom: Symptom<Rule>) => boolean;
   /** Put before the detail of the first Service port. */
   readonly words: string;
 }
 
 /** Symptoms of one kind and one cause become the first of them, for the whole node. */
-function mergeAlike(symptoms: readonly Symptom<Rule>[], {of, words}: Cause): readonly Symptom<Rule>[] {
+function mergeAlike(symptoms: readonly Symptom<Rule>[], {of, words}: SharedCause): readonly Symptom<Rule>[] {
   const merged: Symptom<Rule>[] = [];
   for (const group of Map.groupBy(symptoms, symptom => (of(symptom) ? symptom.kind : null))) {
     const [kind, all] = group;

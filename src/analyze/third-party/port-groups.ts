@@ -13,14 +13,14 @@ export interface PortsOnNode<Port extends ServedPort> {
 }
 
 /** Service ports that the same third-party rules may match and that have entries of the same kinds. */
-export interface Group<Port extends ServedPort> {
+export interface PortGroup<Port extends ServedPort> {
   readonly ports: Port[];
   /** The rules that name an address or port of theirs. */
   readonly rules: readonly Rule[];
 }
 
 export interface Grouped<Port extends ServedPort> {
-  readonly groups: readonly Group<Port>[];
+  readonly groups: readonly PortGroup<Port>[];
   /** Rules about particular Services are reported for each of them, all others for the node. */
   readonly specific: ReadonlySet<Rule>;
 }
@@ -32,7 +32,7 @@ export function groupPorts<Port extends ServedPort>(
   environment: Environment,
 ): Grouped<Port> {
   const index = new ThirdPartyRuleIndex(rules);
-  const groups = new Map<string, Group<Port>>();
+  const groups = new Map<string, PortGroup<Port>>();
   const counts = new Map<Rule, number>();
   for (const item of ports) {
     const concerned = index.concerning(item, context, environment);

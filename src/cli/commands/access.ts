@@ -10,7 +10,7 @@ import {missing} from '../../model/access.ts';
 import {accessRenderers} from '../../render/access/access.ts';
 import {BaseCommand} from './base-command.ts';
 
-export default class Access extends BaseCommand {
+export default class AccessCommand extends BaseCommand {
   static override summary = 'Show which permissions a transport needs and whether you have them';
   static override description =
     `Asks the API server for each permission (SelfSubjectAccessReview) and prints the smallest Role that grants them: for the namespace of the context, for -n, or for all namespaces (-A, which capture needs). Nothing else is read and nothing is changed.
@@ -42,7 +42,7 @@ Exit codes: 0 every required permission is allowed, 1 one is missing, 2 wrong us
   };
 
   async run(): Promise<void> {
-    const {flags} = await this.parse(Access);
+    const {flags} = await this.parse(AccessCommand);
     const by = {
       transport: flags.transport === 'auto' ? automatic : (flags.transport as TransportName),
       debugNamespace: flags['debug-namespace'] ?? defaultDebugNamespace,

@@ -14,7 +14,7 @@ import {BaseCommand} from './base-command.ts';
 
 const helpGroup = 'AGENT';
 
-export default class Agent extends BaseCommand {
+export default class AgentCommand extends BaseCommand {
   static override summary = 'Check the node it runs on at every interval and serve the result over HTTP: for a DaemonSet';
   static override description =
     `Watches the Services and EndpointSlices of the cluster, reads the rules of this node, and serves /metrics (Prometheus), /result (JSON, which "check --agents" collects), /healthz and /readyz. It writes no files. It prints a line for each new or resolved finding. It runs until SIGTERM, then exits with 0.`;
@@ -47,7 +47,7 @@ export default class Agent extends BaseCommand {
   };
 
   async run(): Promise<void> {
-    const {flags} = await this.parse(Agent);
+    const {flags} = await this.parse(AgentCommand);
     const listen = parseListenAddress(flags.listen);
     if (listen === null) throw new Errors.CLIError(`--listen ${flags.listen}: write ADDRESS:PORT or :PORT`, {exit: 2});
     const durations = {

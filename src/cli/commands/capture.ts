@@ -10,7 +10,7 @@ import {transportFlags} from '../options/transport-flags.ts';
 import {isComplete, writeCapture} from '../../run/capture/write-capture.ts';
 import {BaseCommand} from './base-command.ts';
 
-export default class Capture extends BaseCommand {
+export default class CaptureCommand extends BaseCommand {
   static override summary = 'Write a bundle with everything --from needs';
   static override description =
     `A bundle is a directory or a .tgz archive: the API objects as kubectl prints them, each node's rules as its own tools print them, and snapshot.json with the time, the scope and what could not be read. Secrets are not read. --redact replaces names and public addresses consistently: the findings stay the same.
@@ -42,7 +42,7 @@ Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, b
   };
 
   async run(): Promise<void> {
-    const {flags} = await this.parse(Capture);
+    const {flags} = await this.parse(CaptureCommand);
     const {output: path, redact, from} = flags;
     const options = {path, redact, toolVersion: this.config.version};
     const {record, redaction} =

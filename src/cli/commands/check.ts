@@ -8,7 +8,7 @@ import {waitLimit} from '../../run/options/wait-limit.ts';
 import {renderers} from '../../render/index.ts';
 import {BaseCommand} from './base-command.ts';
 
-export default class Check extends BaseCommand {
+export default class CheckCommand extends BaseCommand {
   static override summary = 'Check that kube-proxy has programmed every Service on every node';
   static override description =
     `Compares each node's rules with the rules kube-proxy should have written for the cluster's Services and EndpointSlices.
@@ -41,7 +41,7 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
   };
 
   async run(): Promise<void> {
-    const {flags, argv} = await this.parse(Check);
+    const {flags, argv} = await this.parse(CheckCommand);
     refuseBesideAgents(flags);
     const known = this.baseline(flags.baseline);
     const options = {

@@ -1,7 +1,7 @@
 import {Args, Command} from '@oclif/core';
 import {packageFile} from '../package-file.ts';
 
-export default class Completion extends Command {
+export default class CompletionCommand extends Command {
   static override summary = 'Print the script that completes commands, flags and names in a shell';
   static override description =
     'The script is for "svc-trace". "kubectl svc-trace" is completed by kubectl\'s own completion, which asks the executable kubectl_complete-svc_trace on PATH.';
@@ -15,7 +15,7 @@ export default class Completion extends Command {
   };
 
   async run(): Promise<void> {
-    const {args} = await this.parse(Completion);
+    const {args} = await this.parse(CompletionCommand);
     process.stdout.write(packageFile(`completion/svc-trace.${args.shell}`));
   }
 }

@@ -10,7 +10,7 @@ import {escapeText} from '../../render/escape.ts';
 import {diffRenderers} from '../../render/table/diff.ts';
 import {BaseCommand} from './base-command.ts';
 
-export default class Diff extends BaseCommand {
+export default class DiffCommand extends BaseCommand {
   static override summary = 'Show which Services, endpoints, rules and findings are new, resolved or changed between two bundles';
   static override description = `Compares two bundles, or two reports of "check -o json". Of reports only nodes and findings are compared.
 Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong use, 3 no new finding does, and a node with earlier findings was not checked this time.`;
@@ -32,7 +32,7 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
   };
 
   async run(): Promise<void> {
-    const {args, flags} = await this.parse(Diff);
+    const {args, flags} = await this.parse(DiffCommand);
     if (args.before === '-' && args.after === '-')
       throw new Errors.CLIError('only one of the two can be read from standard input', {exit: 2});
     const [before, after] = [await this.#side(args.before), await this.#side(args.after)];

@@ -3,7 +3,7 @@ import {checks} from '../../checks/index.ts';
 import {findingCode} from '../../run/options/evaluation-options.ts';
 import {packageFile} from '../package-file.ts';
 
-export default class Explain extends Command {
+export default class ExplainCommand extends Command {
   static override summary = 'Explain a finding: what it means, how to confirm it, what to do';
   static override examples = ['<%= config.bin %> explain ST203', '<%= config.bin %> explain'];
   static override args = {
@@ -11,7 +11,7 @@ export default class Explain extends Command {
   };
 
   async run(): Promise<void> {
-    const {args} = await this.parse(Explain);
+    const {args} = await this.parse(ExplainCommand);
     if (args.code === undefined) {
       const width = Math.max(...checks.map(({name}) => name.length));
       for (const {code, name, severity, summary} of checks)

@@ -9,7 +9,7 @@ import {transportFlags} from '../options/transport-flags.ts';
 import {packetRenderers} from '../../render/table/packet.ts';
 import {BaseCommand, type LiveFlags} from './base-command.ts';
 
-export default class Packet extends BaseCommand {
+export default class PacketCommand extends BaseCommand {
   static override summary = "Show what a node's actual rules do to one packet";
   static override description =
     "Walks the first packet of a connection through raw, mangle, nat and filter, and through all nftables tables, as the kernel does. Prints each outcome with its probability, whether it is masqueraded, and its path through the rules.\nA bare dump works in place of a bundle and needs no API objects; --local-address names the node's addresses.";
@@ -44,7 +44,7 @@ export default class Packet extends BaseCommand {
   };
 
   async run(): Promise<void> {
-    const {flags} = await this.parse(Packet);
+    const {flags} = await this.parse(PacketCommand);
     const {answers, unread} = await this.answers(flags);
     for (const reason of unread) process.stderr.write(`not read: ${reason}\n`);
     if (answers.length === 0) throw new Errors.CLIError('no node could be read', {exit: 3});

@@ -19,7 +19,7 @@ import {manifestFlags} from '../options/manifest-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {BaseCommand} from './base-command.ts';
 
-export default class Preview extends BaseCommand {
+export default class PreviewCommand extends BaseCommand {
   static override summary = 'Show which packets are treated differently after a change of kube-proxy, before it is made';
   static override description =
     `Compares the rules on each node with those that kube-proxy would write after the change: another proxy mode, another version, other settings, or objects that are not applied yet.
@@ -63,7 +63,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
   };
 
   async run(): Promise<void> {
-    const {flags, argv} = await this.parse(Preview);
+    const {flags, argv} = await this.parse(PreviewCommand);
     const plan = planOf(flags);
     const input = (snapshot: Snapshot): PreviewRunInput => {
       const {snapshot: after, notes} = withPlannedObjects(snapshot, flags);

@@ -16,7 +16,7 @@ import {outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/fla
 import {manifestFlags} from '../options/manifest-flags.ts';
 import {BaseCommand} from './base-command.ts';
 
-export default class Rules extends BaseCommand {
+export default class RulesCommand extends BaseCommand {
   static override summary = 'Print the rules kube-proxy should write for Services on a node';
   static override description =
     `Computes the rules from the API objects; nothing on a node is read. The text is what iptables-restore --noflush, nft -f or ipvsadm-restore loads.
@@ -51,7 +51,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
   };
 
   async run(): Promise<void> {
-    const {flags, argv} = await this.parse(Rules);
+    const {flags, argv} = await this.parse(RulesCommand);
     const {snapshot, notes} = withPlannedObjects(await this.#snapshot(flags), flags);
     if (snapshot.api.services === null) throw new Errors.CLIError('the Services could not be read', {exit: 3});
     const input = {

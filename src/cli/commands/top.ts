@@ -17,7 +17,7 @@ import {BaseCommand, type LiveFlags} from './base-command.ts';
 const {from: _from, ...nodeFlags} = sourceFlags;
 const {verbose: _verbose, ...output} = outputFlags;
 
-export default class Top extends BaseCommand {
+export default class TopCommand extends BaseCommand {
   static override summary =
     'Show who gets the connections of Services: new and open ones, by endpoint and node, beside the share the rules give';
   static override description =
@@ -58,7 +58,7 @@ On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json a
   };
 
   async run(): Promise<void> {
-    const {flags, argv} = await this.parse(Top);
+    const {flags, argv} = await this.parse(TopCommand);
     const names = argv as string[];
     const interval = intervalOf(flags.interval);
     const render = {...this.renderOptions({...flags, verbose: false})};

@@ -11,7 +11,7 @@ import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
 import {selectInRules} from '../../run/scope/select-in-rules.ts';
 import {BaseCommand} from './base-command.ts';
 
-export default class Trace extends BaseCommand {
+export default class TraceCommand extends BaseCommand {
   static override summary = "Trace the packet path to a Service through each node's actual rules";
   static override description =
     'Shows every port on every node: each entry (cluster IP, node port, load-balancer IP, external IP), the chains, and each endpoint with its pod, node, readiness and share of the traffic. Missing, stale and wrong steps are marked.\nThe word "trace" is optional.';
@@ -52,7 +52,7 @@ export default class Trace extends BaseCommand {
   };
 
   async run(): Promise<void> {
-    const {flags, argv} = await this.parse(Trace);
+    const {flags, argv} = await this.parse(TraceCommand);
     const known = this.baseline(flags.baseline);
     const options = {toolVersion: this.config.version, known, trace: true};
     const names = argv as string[];

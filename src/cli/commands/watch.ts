@@ -18,7 +18,7 @@ const {from: _from, ...nodeFlags} = sourceFlags;
 const {'fail-on': _failOn, ...whatCounts} = evaluationFlags;
 const {color, verbose} = outputFlags;
 
-export default class Watch extends BaseCommand {
+export default class WatchCommand extends BaseCommand {
   static override summary = 'Watch Services on every node: check again when they change and at every interval';
   static override description =
     `On a terminal it redraws the verdict, the matrix, new and resolved findings, and when each node was read. Elsewhere it prints a line for each new or resolved finding, with its time, code and node.
@@ -52,7 +52,7 @@ q or Ctrl-C ends it. The exit code after Ctrl-C is 130, as of "kubectl get --wat
   }
 
   async run(): Promise<void> {
-    const {flags, argv} = await this.parse(Watch);
+    const {flags, argv} = await this.parse(WatchCommand);
     refuseBesideAgents(flags);
     const names = argv as string[];
     const interval = intervalOf(flags.interval);

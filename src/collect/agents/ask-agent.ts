@@ -6,12 +6,12 @@ import {errorText} from '../../model/text/error-text.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** What came of asking an agent. */
-export type Asked =
+export type AgentReply =
   | {readonly kind: 'answer'; readonly answer: AgentAnswer}
   | {readonly kind: 'none'; readonly reason: string; readonly remedy: string};
 
 /** Asks an agent for its result, through the API server's proxy to its pod. Never rejects, but where the API server does not accept the credentials. */
-export async function askAgent(api: KubeApi, pod: PodObject, signal: AbortSignal): Promise<Asked> {
+export async function askAgent(api: KubeApi, pod: PodObject, signal: AbortSignal): Promise<AgentReply> {
   const {namespace = '', name} = pod.metadata;
   const agent = namespacedName({namespace, name});
   const phase = pod.status?.phase ?? 'unknown';
@@ -33,7 +33,7 @@ export async function askAgent(api: KubeApi, pod: PodObject, signal: AbortSignal
 /** A finding takes a thousand. */
 const maxBytes = 64 * 1024 * 1024;
 
-function none(reason: string, remedy: string): Asked {
+function none(reason: string, remedy: string): AgentReply {
   return {kind: 'none', reason, remedy};
 }
 
@@ -45,7 +45,7 @@ interface AskedAgent {
 }
 
 /** An agent says in plain words what keeps it; the API server says it with a Status, which has a reason. */
-function whyNoAnswer(error: ApiError, {agent, namespace, name, signal}: AskedAgent): Asked {
+function whyNoAnswer(error: ApiError, {agent, namespace, name, signal}: AskedAgent): AgentReply {
   const {status, reason, cause, message} = error;
   if (signal.aborted) return none(`its agent ${agent} did not answer: ${errorText(signal.reason)}`, readPod(namespace, name));
   if (status === 403)

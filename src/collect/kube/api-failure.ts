@@ -7,14 +7,14 @@ import type {ApiResponse} from './send-request.ts';
 import {ProxyError} from './tunnel.ts';
 
 /** Who was asked for what. */
-export interface Asked {
+export interface FailedRequest {
   /** As describeRequest says it. */
   readonly what: string;
   readonly connection: Connection;
 }
 
 /** The error for an answer that is none of 2xx. */
-export function refusal({status, body}: ApiResponse, {what, connection}: Asked, credential: Credential): ApiError {
+export function refusal({status, body}: ApiResponse, {what, connection}: FailedRequest, credential: Credential): ApiError {
   const {message, reason} = statusOf(body);
   const said = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
   const details = message === '' || message === STATUS_CODES[status] ? '' : `: ${message}`;
@@ -75,7 +75,7 @@ function statusOf(body: Buffer): Status {
 }
 
 /** The error for a request that got no answer. */
-export function noAnswer(error: unknown, {what, connection}: Asked): ApiError {
+export function noAnswer(error: unknown, {what, connection}: FailedRequest): ApiError {
   if (error instanceof ApiError) return error;
   const why = explain(error, connection);
   return new ApiError(`cannot ${what}: ${why}`, {status: null, cause: error});

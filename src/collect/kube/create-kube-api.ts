@@ -1,7 +1,7 @@
 import type {RequestOptions} from 'node:https';
 import {setTimeout as sleep} from 'node:timers/promises';
 import {CommandFailed} from '../node/transport.ts';
-import {type Asked, noAnswer, refusal} from './api-failure.ts';
+import {type FailedRequest, noAnswer, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';
 import {ApiError, type ExecTarget, type GetOptions, type KubeApi, type ListResult, type StreamOptions} from './kube-api.ts';
 import type {KubectlConfig} from './kubectl-config.ts';
@@ -145,8 +145,8 @@ class HttpKubeApi implements KubeApi {
   }
 
   /** Makes a request until it is answered or not worth making again. Rejects with a CommandFailed or an ApiError. */
-  async #retrying(request: ApiRequest, signal: AbortSignal, attempt: () => Promise<Attempt>): Promise<ApiResponse> {
-    const asked: Asked = {what: describeRequest(request), connection: this.#config};
+  async #retrying(request: ApiRequest, signal: AbortSignal, attempt: () => Promise<AnsweredAttempt>): Promise<ApiResponse> {
+    const asked: FailedRequest = {what: describeRequest(request), connection: this.#config};
     let renewed = false;
     for (let retries = 0; ; ) {
       const outcome = await attempt().then(
@@ -171,19 +171,19 @@ class HttpKubeApi implements KubeApi {
     return this.#config.credentials.renew(this.#config.credentialOf(applied));
   }
 
-  #failure(outcome: AttemptOutcome, asked: Asked): CommandFailed | ApiError {
+  #failure(outcome: AttemptOutcome, asked: FailedRequest): CommandFailed | ApiError {
     if (outcome.kind === 'answer') return refusal(outcome.response, asked, this.#config.credentialOf(outcome.applied));
     return outcome.error instanceof CommandFailed ? outcome.error : noAnswer(outcome.error, asked);
   }
 }
 
 /** What came of one attempt, and the options that client-node had given for it. */
-interface Attempt {
+interface AnsweredAttempt {
   readonly applied: object;
   readonly response: ApiResponse;
 }
 
-type AttemptOutcome = ({readonly kind: 'answer'} & Attempt) | {readonly kind: 'failure'; readonly error: unknown};
+type AttemptOutcome = ({readonly kind: 'answer'} & AnsweredAttempt) | {readonly kind: 'failure'; readonly error: unknown};
 
 /** What an exec comes to that had its stream. */
 const switchedProtocols: ApiResponse = {status: 101, headers: {}, body: Buffer.alloc(0)};

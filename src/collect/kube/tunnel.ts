@@ -5,7 +5,7 @@ import type {Duplex} from 'node:stream';
 import {hostOf} from './choose-proxy.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
-interface Destination {
+interface TunnelTarget {
   readonly host: string;
   readonly port: number;
   readonly authorities: readonly string[];
@@ -43,7 +43,7 @@ export function tunnelThrough(proxy: URL, {agent, authorities}: Tunnelled): void
 }
 
 /** Resolves to a connection through the proxy, before any TLS with the destination. Rejects with a ProxyError. */
-async function openTunnel(proxy: URL, destination: Destination): Promise<Socket> {
+async function openTunnel(proxy: URL, destination: TunnelTarget): Promise<Socket> {
   try {
     if (!proxy.protocol.startsWith('socks5')) return await throughConnect(proxy, destination);
     const {throughSocks} = await import('./socks-tunnel.ts');
@@ -62,7 +62,7 @@ async function openTunnel(proxy: URL, destination: Destination): Promise<Socket>
 /** Milliseconds. */
 const patience = 30_000;
 
-function throughConnect(proxy: URL, {host, port, authorities}: Destination): Promise<Socket> {
+function throughConnect(proxy: URL, {host, port, authorities}: TunnelTarget): Promise<Socket> {
   const target = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   const client = proxy.protocol === 'https:' ? https : http;
   const request = client.request({

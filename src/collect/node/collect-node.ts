@@ -1,6 +1,6 @@
 import type {CollectedNode} from './collected-node.ts';
 import {firstCommands, furtherCommands} from './node-commands.ts';
-import {type Counters, withCounters} from './counter-commands.ts';
+import {type CounterScope, withCounters} from './counter-commands.ts';
 import type {NodeCommand} from './node-command.ts';
 import {isBroken, NodeReading} from './node-reading.ts';
 import {type NodeInfo, type NodeShell, type Transport, Unreachable} from './transport.ts';
@@ -13,7 +13,7 @@ export interface CollectOptions {
   /** Whether a file is of use, by its name in a bundle; all are when left out. */
   readonly wants?: ((file: string) => boolean) | undefined;
   /** Read what the node counted too. */
-  readonly counters?: Counters | undefined;
+  readonly counters?: CounterScope | undefined;
 }
 
 /**
@@ -35,16 +35,16 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
   return reading.result();
 }
 
-interface Attempt {
+interface ReadAttempt {
   readonly reading: NodeReading;
   readonly signal: AbortSignal;
   readonly wants: (file: string) => boolean;
-  readonly counters: Counters | undefined;
+  readonly counters: CounterScope | undefined;
   readonly isLast: boolean;
 }
 
 /** Resolves to whether the connection broke and it is worth another try. */
-async function attempt(node: NodeInfo, transport: Transport, {reading, signal, wants, counters, isLast}: Attempt): Promise<boolean> {
+async function attempt(node: NodeInfo, transport: Transport, {reading, signal, wants, counters, isLast}: ReadAttempt): Promise<boolean> {
   let shell: NodeShell | null = null;
   try {
     shell = await openUntil(transport, node, signal);

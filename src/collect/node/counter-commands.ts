@@ -19,10 +19,10 @@ export function conntrackCommand(family: 'ipv4' | 'ipv6'): readonly string[] {
 export const conntrackFile: readonly string[] = ['cat', '/proc/net/nf_conntrack'];
 
 /** `rules`: counters of rules. `all`: the whole of conntrack too, and what IPVS gave to whom. */
-export type Counters = 'rules' | 'all';
+export type CounterScope = 'rules' | 'all';
 
 /** The same commands of a node, with what it counted. */
-export function withCounters(commands: readonly NodeCommand[], counters: Counters | undefined): readonly NodeCommand[] {
+export function withCounters(commands: readonly NodeCommand[], counters: CounterScope | undefined): readonly NodeCommand[] {
   if (counters === undefined) return commands;
   const counted = commands.map(command => {
     if (command.isDump === true) return withRuleCounters(command);

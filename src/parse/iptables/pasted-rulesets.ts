@@ -14,7 +14,7 @@ import {isWholeTable} from './whole-table.ts';
  */
 export function pastedRulesets(lines: readonly PastedLine[], fallback: Family): readonly Ruleset[] {
   const {sections, strays} = splitSections(lines);
-  const groups: Group[] = [];
+  const groups: BackendParts[] = [];
   for (const part of sections.flatMap(section => placed(section, sections, fallback))) groupFor(groups, part).parts.push(part);
   const rulesets = groups.map(group => rulesetOf(group));
   const [first] = rulesets;
@@ -30,7 +30,7 @@ interface Part {
   readonly chains: readonly TableChain[];
 }
 
-interface Group {
+interface BackendParts {
   readonly family: Family;
   backend: Backend | null;
   readonly parts: Part[];
@@ -59,7 +59,7 @@ function onlyFamily(sections: readonly Section[]): Family | null {
   return families.size === 1 ? (only ?? null) : null;
 }
 
-function groupFor(groups: Group[], part: Part): Group {
+function groupFor(groups: BackendParts[], part: Part): BackendParts {
   const known = groups.find(
     group =>
       group.family === part.family &&
@@ -67,7 +67,7 @@ function groupFor(groups: Group[], part: Part): Group {
       !group.parts.some(other => isSecondListing(other, part)),
   );
   if (known === undefined) {
-    const group: Group = {family: part.family, backend: part.backend, parts: []};
+    const group: BackendParts = {family: part.family, backend: part.backend, parts: []};
     groups.push(group);
     return group;
   }
@@ -87,7 +87,7 @@ function isSecondListing(before: Part, part: Part): boolean {
   );
 }
 
-function rulesetOf({family, backend, parts}: Group): Ruleset {
+function rulesetOf({family, backend, parts}: BackendParts): Ruleset {
   const strays: StrayLine[] = [];
   const tables = new Map<string, Table>();
   for (const [name, ofTable] of Map.groupBy(parts, ({table}) => table)) tables.set(name, tableOf(name, ofTable, strays));

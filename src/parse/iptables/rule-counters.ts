@@ -1,7 +1,7 @@
 import {canonicalNftRule} from '../nftables/nft-rule.ts';
 
 /** What the kernel counted at a rule. In the table nat only the first packet of a connection comes by. */
-export interface Counters {
+export interface RuleCounters {
   readonly packets: number;
   readonly bytes: number;
 }
@@ -10,7 +10,7 @@ export interface Counters {
  * The counters in a line of a dump: before a rule as `iptables-save -c` prints them, in it as `iptables -S -v` and nft do. Null when
  * there are none, and when the line is not the rule with this text.
  */
-export function ruleCounters(line: string, text: string): Counters | null {
+export function ruleCounters(line: string, text: string): RuleCounters | null {
   const found = before.exec(line) ?? within.exec(line.replace(quoted, '""'));
   if (found === null || (!line.includes(text) && canonicalNftRule(line) !== text)) return null;
   return {packets: Number(found[1]), bytes: Number(found[2])};

@@ -49,14 +49,14 @@ export function layOut({boxes, arrows}: TraceGraph): Layout {
   };
 }
 
-interface Column {
+interface GraphColumn {
   readonly x: number;
   readonly width: number;
 }
 
-function columnsOf(boxes: readonly GraphBox[], arrows: readonly GraphArrow[]): ReadonlyMap<number, Column> {
+function columnsOf(boxes: readonly GraphBox[], arrows: readonly GraphArrow[]): ReadonlyMap<number, GraphColumn> {
   const columnOf = new Map(boxes.map(({id, column}) => [id, column]));
-  const columns = new Map<number, Column>();
+  const columns = new Map<number, GraphColumn>();
   let x = margin;
   for (const column of [...new Set(boxes.map(box => box.column))].sort((a, b) => a - b)) {
     const longest = Math.max(...boxes.filter(box => box.column === column).flatMap(({lines}) => lines.map(line => line.length)));

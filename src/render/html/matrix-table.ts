@@ -1,5 +1,5 @@
 import type {Report} from '../../model/report.ts';
-import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from '../table/matrix-cells.ts';
+import {type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from '../table/matrix-cells.ts';
 import {nodeTitles} from '../table/node-titles.ts';
 import {withoutRulesText} from '../service-counts.ts';
 import type {ListedFinding} from './finding-list.ts';
@@ -77,12 +77,12 @@ function rowHtml(service: string, found: string, cells: readonly Html[]): Html {
   return html`<tr data-service="${service}" data-found="${found}"><th scope="row">${service}</th>${cells}</tr>`;
 }
 
-function cellHtml({text, severity}: Cell, link: string | null): Html {
+function cellHtml({text, severity}: MatrixCell, link: string | null): Html {
   return html`<td class="${severity}">${link === null ? text : html`<a href="#${link}">${text}</a>`}</td>`;
 }
 
 /** Where the finding of a cell is listed; null when there was no room for it. A finding of the API has no group of nodes. */
-function linksOf(listed: readonly ListedFinding[]): (group: NodeGroup | null, cell: Cell) => string | null {
+function linksOf(listed: readonly ListedFinding[]): (group: NodeGroup | null, cell: MatrixCell) => string | null {
   const byPlace = new Map<string, ListedFinding[]>();
   const keyOf = ({code, service}: ListedFinding['finding']): string => JSON.stringify([code, service ?? null]);
   for (const item of listed) pushTo(byPlace, keyOf(item.finding), item);

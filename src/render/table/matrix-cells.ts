@@ -10,7 +10,7 @@ export interface NodeGroup {
   readonly isRead: boolean;
 }
 
-export interface Cell {
+export interface MatrixCell {
   /** `ok`, `?`, `refused`, codes, or codes in parentheses where an error affects the whole node. */
   readonly text: string;
   readonly severity: Severity | 'ok' | 'unknown';
@@ -36,18 +36,18 @@ export class MatrixCells {
     return [...(this.#byNode.get(null)?.keys() ?? [])].some(service => service !== null && this.ofApi(service).text !== '');
   }
 
-  ofNode(group: NodeGroup): Cell {
+  ofNode(group: NodeGroup): MatrixCell {
     return cellOf(this.#of(firstOf(group), null));
   }
 
   /** Empty without an error or warning: what is harmless is not about the Service's traffic. */
-  ofApi(service: string): Cell {
+  ofApi(service: string): MatrixCell {
     const loud = this.#of(null, service).filter(({severity}) => severity !== 'info');
     return loud.length === 0 ? {text: '', severity: 'ok'} : cellOf(loud);
   }
 
   /** `ok` only where clients are served: not on an unread node, where an error affects all Services, or where connections are refused. */
-  ofService(group: NodeGroup, service: string): Cell {
+  ofService(group: NodeGroup, service: string): MatrixCell {
     const own = this.#of(firstOf(group), service);
     if (!group.isRead && own.length === 0) return {text: '?', severity: 'unknown'};
     const isLoud = own.some(({severity}) => severity !== 'info');
@@ -110,7 +110,7 @@ function firstOf({nodes}: NodeGroup): string {
 }
 
 /** The codes of errors and warnings; those of infos only where there is nothing else. */
-function cellOf(findings: readonly Finding[]): Cell {
+function cellOf(findings: readonly Finding[]): MatrixCell {
   const [finding] = findings;
   if (finding === undefined) return {text: 'ok', severity: 'ok'};
   const {severity} = finding;

@@ -2,7 +2,7 @@ import {plural} from '../../model/text/plural.ts';
 import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
-import {type Cell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from './matrix-cells.ts';
+import {type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from './matrix-cells.ts';
 import {nodeTitles} from './node-titles.ts';
 import {withoutRulesText} from '../service-counts.ts';
 import {bySeverity, type Style} from '../style.ts';
@@ -49,19 +49,19 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
 
 const wholeNode = '(the node itself)';
 
-interface Column {
+interface MatrixColumn {
   readonly title: string;
   /** In the order of the rows. */
-  readonly cells: readonly Cell[];
+  readonly cells: readonly MatrixCell[];
   /** What the title stands for. */
   readonly legend: readonly string[];
 }
 
-function apiColumn(lines: readonly (string | null)[], cells: MatrixCells): Column {
+function apiColumn(lines: readonly (string | null)[], cells: MatrixCells): MatrixColumn {
   return {title: 'API', cells: lines.map(service => (service === null ? {text: '', severity: 'ok'} : cells.ofApi(service))), legend: []};
 }
 
-function nodeColumns(groups: readonly NodeGroup[], lines: readonly (string | null)[], cells: MatrixCells): readonly Column[] {
+function nodeColumns(groups: readonly NodeGroup[], lines: readonly (string | null)[], cells: MatrixCells): readonly MatrixColumn[] {
   const titles = nodeTitles(groups);
   return groups.map((group, index) => ({
     title: titles[index]?.title ?? '',
@@ -70,13 +70,13 @@ function nodeColumns(groups: readonly NodeGroup[], lines: readonly (string | nul
   }));
 }
 
-interface Fit {
-  readonly shown: readonly Column[];
+interface FittingColumns {
+  readonly shown: readonly MatrixColumn[];
   readonly titles: readonly string[];
 }
 
 /** As many columns as there is room for, at least one. Long names of nodes are shortened when that makes room for more. */
-function fitColumns(columns: readonly Column[], room: number): Fit {
+function fitColumns(columns: readonly MatrixColumn[], room: number): FittingColumns {
   const each = Math.max(minTitleLength, Math.floor(room / columns.length) - gap.length);
   const titles = columns.map(({title}) => shorten(title, each));
   let left = room;
@@ -97,7 +97,7 @@ function shorten(text: string, max: number): string {
   return text.length <= max ? text : `${text.slice(0, max - 1 - half)}…${text.slice(-half)}`;
 }
 
-function cell(made: Cell | undefined, style: Style): string {
+function cell(made: MatrixCell | undefined, style: Style): string {
   const {text, severity} = made ?? {text: '', severity: 'ok'};
   if (severity === 'unknown') return style.dim(text);
   return severity === 'ok' ? style.green(text) : bySeverity(style, severity)(text);

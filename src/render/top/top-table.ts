@@ -66,13 +66,13 @@ function portTable(port: PortTraffic, options: PortTableOptions): string {
   return fitted(head, rows, options);
 }
 
-type Cell = string | {readonly right: string};
+type TextCell = string | {readonly right: string};
 
 function endpointRows(
   endpoint: EndpointTraffic,
   {service, endpoints}: PortTraffic,
   {wide, isRate, style}: PortTableOptions,
-): readonly (readonly Cell[])[] {
+): readonly (readonly TextCell[])[] {
   const {hostPort, pod, state, totals, nodes} = endpoint;
   const own = pod?.startsWith(`${service.namespace}/`) ? pod.slice(service.namespace.length + 1) : pod;
   const name = escapeText(own ?? (state === 'stale' ? 'none' : '-'));
@@ -109,18 +109,18 @@ function nodeNumbers(
   ];
 }
 
-function right(texts: readonly string[]): readonly Cell[] {
+function right(texts: readonly string[]): readonly TextCell[] {
   return texts.map(text => ({right: text}));
 }
 
 /** Numbers stand at the right of their columns; names of pods are cut where the table would be too wide. */
-function fitted(head: readonly Cell[], rows: readonly (readonly Cell[])[], {width}: PortTableOptions): string {
-  const textOf = (cell: Cell | undefined): string => (cell === undefined ? '' : typeof cell === 'string' ? cell : cell.right);
+function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[], {width}: PortTableOptions): string {
+  const textOf = (cell: TextCell | undefined): string => (cell === undefined ? '' : typeof cell === 'string' ? cell : cell.right);
   const all = [head, ...rows];
   const widths = head.map((_, column) => Math.max(...all.map(cells => visibleLength(textOf(cells[column])))));
   const excess = widths.reduce((sum, one) => sum + one + 2, -2) - width;
   const podWidth = Math.max((widths[podColumn] ?? 0) - Math.max(excess, 0), minPodWidth);
-  const line = (cells: readonly Cell[]): readonly string[] =>
+  const line = (cells: readonly TextCell[]): readonly string[] =>
     cells.map((cell, column) => {
       if (typeof cell !== 'string') return ' '.repeat((widths[column] ?? 0) - visibleLength(cell.right)) + cell.right;
       return column === podColumn && cell.length > podWidth ? `${cell.slice(0, podWidth - 1)}…` : cell;

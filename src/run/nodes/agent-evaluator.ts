@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import {type Asked, askAgent} from '../../collect/agents/ask-agent.ts';
+import {type AgentReply, askAgent} from '../../collect/agents/ask-agent.ts';
 import {maxAge} from '../../model/node-result.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
@@ -123,7 +123,7 @@ export class AgentEvaluator implements NodeEvaluator {
     return null;
   }
 
-  async #answerOf(name: string): Promise<Asked> {
+  async #answerOf(name: string): Promise<AgentReply> {
     const {api, signal} = this.#collection;
     const {agents, place, timeoutMs, problems} = this.#source;
     if (agents === null)
@@ -159,7 +159,7 @@ interface Behind {
   readonly patienceMs: number;
 }
 
-type Answer = Extract<Asked, {readonly kind: 'answer'}>['answer'];
+type Answer = Extract<AgentReply, {readonly kind: 'answer'}>['answer'];
 
 const later =
   'Try again when the agent has judged it again, wait for that with --wait, or see whether its watch of the API works (kubectl logs).';

@@ -2,7 +2,7 @@ import type {Finding} from '../../model/finding.ts';
 import {identityOf} from '../../model/findings/finding-identity.ts';
 import type {Report} from '../../model/report.ts';
 
-export interface FindingChange {
+export interface TimedFindingChange {
   /** Milliseconds since 1970. */
   readonly at: number;
   readonly kind: 'came' | 'went';
@@ -19,7 +19,7 @@ export class FindingChanges {
   }
 
   /** What another report changed. What stood on a node that is not read now stands: nobody has seen it go. */
-  take({findings, nodes}: Report, at: number): readonly FindingChange[] {
+  take({findings, nodes}: Report, at: number): readonly TimedFindingChange[] {
     const unread = new Set(nodes.flatMap(({name, status}) => (status === 'unread' ? [name] : [])));
     const before = this.#state;
     const kept = [...before].filter(([, {node}]) => node !== undefined && unread.has(node));

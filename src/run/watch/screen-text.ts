@@ -5,7 +5,7 @@ import {nodeList} from '../../render/node-list.ts';
 import {matrix} from '../../render/table/matrix.ts';
 import {styleOf} from '../../render/style.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
-import type {FindingChange} from './finding-changes.ts';
+import type {TimedFindingChange} from './finding-changes.ts';
 import {pushTo} from '../../model/lists.ts';
 
 export interface WatchState {
@@ -14,7 +14,7 @@ export interface WatchState {
   /** When each node was last read, in milliseconds since 1970. */
   readonly readAt: ReadonlyMap<string, number>;
   /** The newest first. */
-  readonly changes: readonly FindingChange[];
+  readonly changes: readonly TimedFindingChange[];
   readonly trouble: string;
   readonly doing: string;
   /** What is watched, in words. */

@@ -2,7 +2,7 @@ import type {Report} from '../../model/report.ts';
 import {changeText} from '../../render/table/change-line.ts';
 import {styleOf} from '../../render/style.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
-import type {FindingChange} from './finding-changes.ts';
+import type {TimedFindingChange} from './finding-changes.ts';
 import type {WatchView} from './watch-view.ts';
 
 export interface LinesOutput {
@@ -17,7 +17,7 @@ export function watchLines({color, out, error}: LinesOutput): WatchView {
   let verdict = '';
   let trouble = '';
   return {
-    show: (report: Report, changes: readonly FindingChange[], at: number) => {
+    show: (report: Report, changes: readonly TimedFindingChange[], at: number) => {
       trouble = '';
       for (const {kind, finding} of changes) out(`${timeOf(at)} ${changeText(kind, finding, style)}\n`);
       const line = verdictLine(report, style);

@@ -4,14 +4,14 @@ import {describe, expect, test} from 'vitest';
 import {screenText} from '../../../src/run/watch/screen-text.ts';
 import {watchLines} from '../../../src/run/watch/watch-lines.ts';
 import {watchScreen} from '../../../src/run/watch/watch-screen.ts';
-import type {FindingChange} from '../../../src/run/watch/finding-changes.ts';
+import type {TimedFindingChange} from '../../../src/run/watch/finding-changes.ts';
 import {findingOf, hostile, numbered, reportOf, unreadNode} from '../../render/report.ts';
 
 const at = Date.parse('2030-01-01T00:00:00Z');
 const services = ['shop/web'];
 const finding = findingOf('node-a', 'shop/web');
 const well = reportOf({nodes: ['node-a', 'node-b'], services});
-const came: FindingChange = {at, kind: 'came', finding};
+const came: TimedFindingChange = {at, kind: 'came', finding};
 
 /** A terminal that can be made smaller. */
 function terminal() {

@@ -44,14 +44,14 @@ function explainResidualReject({item: {port, endpoints}, expected, symptoms, cha
   symptoms.say({kind: 'unexpected-reject', severity, detail, expected: [], actual: [rule]}, `left ${rule.line}`);
 }
 
-interface Group {
+interface DifferenceGroup {
   readonly kind: PortDifference['kind'];
   readonly group: readonly PortDifference[];
   /** Some probe diverges, and no symptom so far explains it. */
   readonly loud: boolean;
 }
 
-function sayGroup({symptoms, changesOutcome}: LeftCase, {kind, group, loud}: Group): void {
+function sayGroup({symptoms, changesOutcome}: LeftCase, {kind, group, loud}: DifferenceGroup): void {
   const rules = group.map(({rule}) => rule).slice(0, 6);
   const places = [...new Set(group.map(({table, chain}) => `${table}/${chain}`))].slice(0, 3).join(', ');
   const harmless = changesOutcome ? 'the other findings of this port show the effect on traffic' : 'no traffic is affected';
