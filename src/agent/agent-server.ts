@@ -3,14 +3,14 @@ import {gzipSync} from 'node:zlib';
 import type {ListenAddress} from './listen-address.ts';
 
 /** One answer of the agent. */
-export interface Page {
+export interface HttpAnswer {
   readonly status: number;
   readonly type: 'application/json' | 'text/plain; version=0.0.4; charset=utf-8' | 'text/plain; charset=utf-8';
   readonly text: string;
 }
 
 /** What is answered, by path. */
-export type Pages = Readonly<Record<string, () => Page>>;
+export type Pages = Readonly<Record<string, () => HttpAnswer>>;
 
 /**
  * Answers GET and HEAD for these paths, and nothing else. Whoever asks slowly, or with much, is cut off. Rejects where nothing can be
@@ -52,7 +52,7 @@ function respond(asked: IncomingMessage, answer: ServerResponse, pages: Pages): 
 /** In bytes: what fits into a packet is not worth the work. */
 const smallest = 1400;
 
-function pageFor({method, url = ''}: IncomingMessage, pages: Pages): Page & {readonly allow?: string} {
+function pageFor({method, url = ''}: IncomingMessage, pages: Pages): HttpAnswer & {readonly allow?: string} {
   const plain = {type: 'text/plain; charset=utf-8'} as const;
   const page = Object.hasOwn(pages, pathOf(url)) ? pages[pathOf(url)] : undefined;
   if (page === undefined) return {...plain, status: 404, text: `there is: ${Object.keys(pages).join(' ')}\n`};

@@ -37,7 +37,7 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
   const differences: Difference<Owner>[] = [];
   const chains = actual.tables.get('nat')?.chains;
   const nat = new Uint8Array(chains?.size ?? 0);
-  const shared = new Map<string, SharedRule<Owner>[]>();
+  const shared = new Map<string, OwnedSharedRule<Owner>[]>();
   for (const owner of expected.owners) {
     const rules = expected.rulesOf(owner);
     rules.own.forEach((text, name) => {
@@ -62,7 +62,7 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
   return {differences, nat};
 }
 
-interface SharedRule<Owner> {
+interface OwnedSharedRule<Owner> {
   readonly text: string;
   readonly owner: Owner | null;
   /** Its place among the expected rules of the chain. */
@@ -72,11 +72,11 @@ interface SharedRule<Owner> {
 interface SharedPlace<Owner> {
   readonly table: string;
   readonly name: string;
-  readonly rules: readonly SharedRule<Owner>[];
+  readonly rules: readonly OwnedSharedRule<Owner>[];
   readonly open: boolean;
 }
 
-function share<Owner>(shared: Map<string, SharedRule<Owner>[]>, key: string, text: string, owner: Owner | null): void {
+function share<Owner>(shared: Map<string, OwnedSharedRule<Owner>[]>, key: string, text: string, owner: Owner | null): void {
   add(shared, key, {text, owner, place: shared.get(key)?.length ?? 0});
 }
 
@@ -163,7 +163,7 @@ function takePlace(places: number[] | undefined, last: number): number | undefin
 /** A chain that many share, or a base chain: a set of rules. Lines that read the same are paired without being parsed. */
 function compareShared<Owner>({table, name, rules, open}: SharedPlace<Owner>, actual: Chain | undefined): readonly Difference<Owner>[] {
   const prefix = `-A ${name} `;
-  const waiting = new Map<string, SharedRule<Owner>[]>();
+  const waiting = new Map<string, OwnedSharedRule<Owner>[]>();
   for (const rule of rules) add(waiting, prefix + rule.text, rule);
   const known = new Set(waiting.keys());
   const text = actual?.text() ?? '';
@@ -207,7 +207,7 @@ class OrderWithinOwner<Owner> {
   readonly #last = new Map<Owner, number>();
   #baseRulesSeen = false;
 
-  saw({owner, place}: SharedRule<Owner>, index: number): void {
+  saw({owner, place}: OwnedSharedRule<Owner>, index: number): void {
     if (owner === null) {
       this.#baseRulesSeen = true;
       return;
@@ -217,6 +217,6 @@ class OrderWithinOwner<Owner> {
   }
 }
 
-function parsed<Owner>(table: string, chain: string, {text, owner}: SharedRule<Owner>): OwnedRule<Owner> {
+function parsed<Owner>(table: string, chain: string, {text, owner}: OwnedSharedRule<Owner>): OwnedRule<Owner> {
   return {rule: parseRule(`-A ${chain} ${text}`, {table, chain, line: 0}), owner};
 }

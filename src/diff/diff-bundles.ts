@@ -9,14 +9,14 @@ import {diffRules} from './diff-rules.ts';
 import {diffServices} from './diff-services.ts';
 
 /** One of the two sides: what was collected, where it is at hand, and what was found. */
-export interface Side {
+export interface DiffSide {
   /** Null for a report, which holds no objects and no dumps. */
   readonly snapshot: Snapshot | null;
   readonly report: Pick<Report, 'nodes' | 'findings'>;
 }
 
 /** What changed from one bundle, or report, to another. A pure function of both. */
-export function diffBundles(before: Side, after: Side): BundleDiff {
+export function diffBundles(before: DiffSide, after: DiffSide): BundleDiff {
   const whole = before.snapshot !== null && after.snapshot !== null ? [before.snapshot, after.snapshot] : [];
   const [old, young] = whole;
   const objects =
@@ -30,7 +30,7 @@ export function diffBundles(before: Side, after: Side): BundleDiff {
 }
 
 /** A node that is not there any more took what was found on it with it. */
-function unreadReasons(before: Side, after: Side): readonly string[] {
+function unreadReasons(before: DiffSide, after: DiffSide): readonly string[] {
   return unreadSince(before.report, after.report).map(
     name => `what was found on ${name}: the later side did not read it, so whether it is still there is not known`,
   );

@@ -16,7 +16,7 @@ export interface VersionInput {
 /** The version of a node's kube-proxy with its source. What is no version is a problem, and the next source is asked. */
 export function kubeProxyVersion({node, api, object, given, infer}: VersionInput, problems: Problem[]): Setting<KubeProxyVersion> {
   const info = object?.status?.nodeInfo;
-  const sources: readonly Source[] = [
+  const sources: readonly VersionSource[] = [
     {name: 'flag', text: given},
     {name: 'kube-proxy-version', text: node.read('kube-proxy-version')?.toString('utf8')},
     ...imageSource(api, node.name),
@@ -41,7 +41,7 @@ export function kubeProxyVersion({node, api, object, given, infer}: VersionInput
   };
 }
 
-interface Source {
+interface VersionSource {
   readonly name: string;
   readonly text: string | undefined;
   /** It may be off by some versions, and is no problem when it is none. */
@@ -53,7 +53,7 @@ function sourceOf(name: string, {minor}: KubeProxyVersion): string {
 }
 
 /** The image of kube-proxy's container. One of another name (OpenShift's, a mirror's) is believed only where its tag is a version. */
-function imageSource(api: ApiObjects, node: string): readonly Source[] {
+function imageSource(api: ApiObjects, node: string): readonly VersionSource[] {
   const image = kubeProxyContainer(kubeProxyPod(api, node))?.image;
   const tag = image === undefined ? undefined : tagOf(image);
   if (image === undefined || tag === undefined) return [];

@@ -8,7 +8,7 @@ import type {ExpectedIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import {ExpectedTable, tableId} from '../expect/nftables/expected-table.ts';
 import {serverKey, type VirtualServer} from '../model/virtual-server.ts';
 import type {NodeSetup} from './node-setup.ts';
-import type {Side} from './walk-side.ts';
+import type {WalkedSide} from './walk-side.ts';
 
 /** Service ports whose rules on the node are not the expected ones, and the texts of what differs. */
 export interface Deviations {
@@ -17,7 +17,7 @@ export interface Deviations {
 }
 
 /** What distinguishes Service ports on a node beside their own fields; null when nothing was read to compare with. */
-export function deviationsOf({expected, context: {family}}: Side, setup: NodeSetup): Deviations | null {
+export function deviationsOf({expected, context: {family}}: WalkedSide, setup: NodeSetup): Deviations | null {
   if (expected instanceof ExpectedTable) {
     const table = setup.nft()?.tables.get(tableId(family));
     if (table === undefined) return null;

@@ -4,7 +4,7 @@ import type {PreviewEffect} from '../model/preview.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
 import type {PreviewProbe} from './preview-probes.ts';
-import {type Side, walkSide} from './walk-side.ts';
+import {type WalkedSide, walkSide} from './walk-side.ts';
 
 /** What happens to a probe on one side, as its sender sees it. */
 export interface ProbeOutcome {
@@ -18,7 +18,7 @@ export interface ProbeOutcome {
 }
 
 /** Sends a probe through one side. `item` is the Service port there; null where that side does not have it. */
-export function probeOutcome(side: Side, {packet, kind}: PreviewProbe, item: ServedPort | null): ProbeOutcome {
+export function probeOutcome(side: WalkedSide, {packet, kind}: PreviewProbe, item: ServedPort | null): ProbeOutcome {
   const path = walkSide(side, packet);
   const listened = kind === 'localhost' && path.passed > 0 && item !== null ? listenedEndpoints(side, item) : [];
   const served = new Map([...path.destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}]));
@@ -36,7 +36,7 @@ export function probeOutcome(side: Side, {packet, kind}: PreviewProbe, item: Ser
 }
 
 /** The endpoints that kube-proxy dials for its own listener on the loopback address: none for UDP and SCTP. */
-function listenedEndpoints({context}: Side, {port, endpoints}: ServedPort): readonly string[] {
+function listenedEndpoints({context}: WalkedSide, {port, endpoints}: ServedPort): readonly string[] {
   if (context.listensOnLocalhost !== true || port.protocol !== 'TCP') return [];
   return (port.externalPolicyLocal ? endpoints.local : endpoints.cluster).map(({hostPort}) => hostPort);
 }

@@ -4,14 +4,14 @@ import type {NodeDump} from '../model/snapshot.ts';
 import type {NodeSetup} from './node-setup.ts';
 
 /** The change that is planned: settings of kube-proxy. Objects that are not applied yet are in the API objects of the side after. */
-export interface Plan {
+export interface PlannedChange {
   readonly overrides: ConfigOverrides;
   /** The text of a KubeProxyConfiguration that takes the place of all settings there are. */
   readonly configFile: string | null;
 }
 
 /** The settings of a node's kube-proxy after the change. Its version stays unless the plan says another one. */
-export function plannedConfig({node, api, config}: NodeSetup, {overrides, configFile}: Plan): ProxyConfig {
+export function plannedConfig({node, api, config}: NodeSetup, {overrides, configFile}: PlannedChange): ProxyConfig {
   const {config: planned} =
     configFile === null
       ? resolveProxyConfig(node, api, overrides, () => inferred(config))

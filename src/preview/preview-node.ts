@@ -16,7 +16,7 @@ import {constantsIn, signatureOf, thirdPartyTexts} from './port-groups.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
 import {actualSide, expectedSide} from './sides.ts';
 import {otherTables} from './third-party-rules.ts';
-import type {Side} from './walk-side.ts';
+import type {WalkedSide} from './walk-side.ts';
 
 export interface PreviewNodeInput {
   readonly setup: NodeSetup;
@@ -67,8 +67,8 @@ function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundC
 
 interface Sides {
   readonly setup: NodeSetup;
-  readonly before: Side;
-  readonly after: Side;
+  readonly before: WalkedSide;
+  readonly after: WalkedSide;
   readonly configAfter: ProxyConfig;
 }
 

@@ -81,14 +81,14 @@ function hairpins(item: ServedPort, entry: Entry, context: NodeContext): readonl
   return probe('hairpin', {item, entry, source, destination});
 }
 
-interface ProbeParts {
+interface PreviewProbeParts {
   readonly item: ServedPort;
   readonly entry: Entry;
   readonly source: Source;
   readonly destination: string;
 }
 
-function probe(kind: PreviewProbe['kind'], {item, entry, source, destination}: ProbeParts): readonly PreviewProbe[] {
+function probe(kind: PreviewProbe['kind'], {item, entry, source, destination}: PreviewProbeParts): readonly PreviewProbe[] {
   const packet = packetOf(item.port, {source: source.address, destination, port: entry.port, from: source});
   return packet === null ? [] : [{kind, entry, source, packet}];
 }

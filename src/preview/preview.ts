@@ -5,7 +5,7 @@ import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../model/snapshot.ts';
 import {adviceOf, type NodeAdvice} from './advice.ts';
 import {nodeSetup, type NodeSetup} from './node-setup.ts';
-import {isSameConfig, type Plan, plannedConfig} from './plan.ts';
+import {isSameConfig, type PlannedChange, plannedConfig} from './plan.ts';
 import {previewNode} from './preview-node.ts';
 import {requirementsOf} from './requirements.ts';
 import {writableModes} from './rules/expected-rules.ts';
@@ -13,7 +13,7 @@ import {writableModes} from './rules/expected-rules.ts';
 export interface PreviewInput {
   readonly snapshot: Snapshot;
   readonly nodes: readonly NodeDump[];
-  readonly plan: Plan;
+  readonly plan: PlannedChange;
   /** The API objects after the change; the same where none is planned. */
   readonly apiAfter: ApiObjects;
   readonly selects: (port: ServicePort) => boolean;

@@ -13,7 +13,7 @@ import type {ChainSource} from '../model/ruleset.ts';
 import type {NftTableSource} from '../model/nft-ruleset.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {otherTables, RulesAfter} from './third-party-rules.ts';
-import type {Side} from './walk-side.ts';
+import type {WalkedSide} from './walk-side.ts';
 
 export interface ExpectedSideInput {
   readonly setup: NodeSetup;
@@ -25,7 +25,7 @@ export interface ExpectedSideInput {
 }
 
 /** What a kube-proxy with these settings would write, in place of what it wrote. */
-export function expectedSide(input: ExpectedSideInput): Side {
+export function expectedSide(input: ExpectedSideInput): WalkedSide {
   const {setup, family, besideOthers} = input;
   const written = writtenRules(input);
   const {iptables, nft, ...side} = written;
@@ -41,9 +41,9 @@ export function expectedSide(input: ExpectedSideInput): Side {
   return {...side, iptables: own, nft: [...ofFamily(otherTables(setup.nft(), actual), family), ...nft]};
 }
 
-type Written = Omit<Side, 'iptables'> & {readonly iptables: ChainSource | null};
+type WrittenSide = Omit<WalkedSide, 'iptables'> & {readonly iptables: ChainSource | null};
 
-function writtenRules({setup, view, config, family}: ExpectedSideInput): Written {
+function writtenRules({setup, view, config, family}: ExpectedSideInput): WrittenSide {
   const facts = setup.hostFacts();
   const none = {iptables: null, nft: [], local: facts, options: {sets: setup.sets()}};
   switch (config.mode.value) {
@@ -70,7 +70,7 @@ function writtenRules({setup, view, config, family}: ExpectedSideInput): Written
 }
 
 /** What the node holds today. */
-export function actualSide(setup: NodeSetup, view: ClusterView, family: Family): Side {
+export function actualSide(setup: NodeSetup, view: ClusterView, family: Family): WalkedSide {
   const {config} = setup;
   const {context, ports, expected} = expectedSide({setup, view, config, family, besideOthers: false});
   const iptables = allOf(setup.dumps, family);

@@ -18,7 +18,7 @@ import {summarise} from '../trace/summarize-branches.ts';
 import {limitsFor} from '../trace/walk-limits.ts';
 
 /** One of the two sides of a node in one family. */
-export interface Side {
+export interface WalkedSide {
   readonly context: NodeContext;
   readonly ports: readonly ServedPort[];
   /** What its kube-proxy should have written. */
@@ -32,7 +32,7 @@ export interface Side {
 }
 
 /** Where the first packet of a connection ends on one side. */
-export function walkSide(side: Side, packet: Packet): PathOutcome<RuleText> {
+export function walkSide(side: WalkedSide, packet: Packet): PathOutcome<RuleText> {
   const environment = environmentOf(side.local, side.options);
   const limits = limitsFor(side.nft);
   const chains = inOrder([

@@ -5,7 +5,7 @@ import {nftEndpoint, redactNftName} from './nft-names.ts';
 import type {Replacements} from './replacements.ts';
 import {sortedOrder} from './sorted-order.ts';
 
-type Json = Readonly<Record<string, unknown>>;
+type JsonFields = Readonly<Record<string, unknown>>;
 
 /** What `nft -j` printed of kube-proxy's tables, or of all; also several documents one after another, which become one. One that is cut stays so. */
 export function redactNft(content: Buffer, replacements: Replacements): Buffer {
@@ -25,12 +25,12 @@ function redactObject(object: unknown, replacements: Replacements): unknown {
   return Object.fromEntries(
     Object.entries(object).map(([kind, body]) => {
       const table = isObject(body) ? (kind === 'table' ? body['name'] : body['table']) : undefined;
-      return [kind, new NftWalk(table === 'kube-proxy', replacements).part(body, kind)];
+      return [kind, new NftRedaction(table === 'kube-proxy', replacements).part(body, kind)];
     }),
   );
 }
 
-class NftWalk {
+class NftRedaction {
   readonly #isKubeProxy: boolean;
   readonly #replacements: Replacements;
 
@@ -58,7 +58,7 @@ class NftWalk {
     return Array.isArray(item) ? [this.part(item, key)] : this.part(item, key);
   }
 
-  #fields(value: Json): Json {
+  #fields(value: JsonFields): JsonFields {
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, this.part(part, key)]));
   }
 
@@ -75,7 +75,7 @@ class NftWalk {
     return this.#isKubeProxy ? redactNftName(name, this.#replacements) : knownTables.has(name) ? name : chains.replace(name);
   }
 
-  #prefix({addr, len}: Json): Json {
+  #prefix({addr, len}: JsonFields): JsonFields {
     const base = typeof addr === 'string' && typeof len === 'number' ? this.#replacements.addresses.base(addr, len) : null;
     return {addr: base ?? addr, len};
   }
@@ -90,7 +90,7 @@ class NftWalk {
   }
 
   /** `numgen random mod n map { 0 : …, 1 : … }`: the endpoints stand in their order. */
-  #numbered(value: Json & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}}): Json {
+  #numbered(value: JsonFields & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}}): JsonFields {
     const {set} = value.data;
     const fresh = set.map(([, target]) => this.part(target, ''));
     const order = newOrder(
@@ -103,7 +103,7 @@ class NftWalk {
 
 const knownTables = new Set(['kube-proxy', 'filter', 'nat', 'mangle', 'raw', 'security', 'firewalld']);
 
-function isNumbered(value: Json): value is Json & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}} {
+function isNumbered(value: JsonFields): value is JsonFields & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}} {
   const {key, data} = value;
   return isObject(key) && 'numgen' in key && isObject(data) && Array.isArray(data['set']) && data['set'].every(Array.isArray);
 }
@@ -138,7 +138,7 @@ function endpointOf(target: unknown): string | null {
   return String(address).includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
-function ruleOf(object: unknown): Json | null {
+function ruleOf(object: unknown): JsonFields | null {
   return isObject(object) && isObject(object['rule']) ? object['rule'] : null;
 }
 
@@ -148,7 +148,7 @@ function chainOf(object: unknown): unknown {
 }
 
 /** The jump of a rule that is for the clients of one endpoint; null for all else. */
-function affinityTarget(object: unknown): Json | null {
+function affinityTarget(object: unknown): JsonFields | null {
   const expressions = ruleOf(object)?.['expr'];
   if (!Array.isArray(expressions) || expressions.length !== 2) return null;
   const [, target] = expressions;
@@ -159,6 +159,6 @@ function withExpression(object: unknown, other: unknown): unknown {
   return {rule: {...ruleOf(object), expr: ruleOf(other)?.['expr']}};
 }
 
-function isObject(value: unknown): value is Json {
+function isObject(value: unknown): value is JsonFields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
-import {diffBundles, type Side} from '../../src/diff/diff-bundles.ts';
+import {diffBundles, type DiffSide} from '../../src/diff/diff-bundles.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
 import type {BundleDiff} from '../../src/model/findings/bundle-diff.ts';
 import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
@@ -10,7 +10,7 @@ import {hostile, plain} from '../render/report.ts';
 
 const healthy = await snapshotOf('healthy/1.36-iptables');
 
-function sideOf(snapshot: Snapshot): Side {
+function sideOf(snapshot: Snapshot): DiffSide {
   return {snapshot, report: diagnose(snapshot, {toolVersion: '0.0.0'})};
 }
 
@@ -114,7 +114,7 @@ test('of two reports the nodes and the findings are compared', () => {
   const report = sideOf(healthy).report;
   const [first] = report.nodes;
   const other = {...report, nodes: [{...first, settings: {...first?.settings, masqueradeAll: {value: 'true', source: 'flag'}}}]};
-  const diff = diffBundles({snapshot: null, report}, {snapshot: null, report: other as Side['report']});
+  const diff = diffBundles({snapshot: null, report}, {snapshot: null, report: other as DiffSide['report']});
   expect(diff.notCompared).toEqual(['a report holds no Services, endpoints and rules']);
   expect(diff.nodes).toEqual([
     {kind: 'changed', node: 'node-a', fields: [{field: 'masqueradeAll', before: 'false', after: 'true'}]},
@@ -147,7 +147,7 @@ test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (
 });
 
 describe('two reports', () => {
-  const report = async (name: string): Promise<Side> => ({
+  const report = async (name: string): Promise<DiffSide> => ({
     snapshot: null,
     report: diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}),
   });
@@ -162,7 +162,7 @@ describe('two reports', () => {
   test('a finding has not gone when its node was not read', async () => {
     const before = await report('faults/missing-endpoint');
     const unread = {name: 'node-a', status: 'unread', reason: 'no answer', families: [], rules: 0, chains: 0, settings: {}} as const;
-    const after: Side = {
+    const after: DiffSide = {
       snapshot: null,
       report: {
         nodes: before.report.nodes.map(node => (node.name === 'node-a' ? unread : node)),

@@ -1,6 +1,6 @@
 import type {Hypothesis} from '../../expect/hypothesis.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import {type SeenDetector, usualDetector} from '../../expect/iptables/infer-config.ts';
+import {type SeenIptablesDetector, usualDetector} from '../../expect/iptables/infer-config.ts';
 import {masqueradingChains} from '../../expect/iptables/role-chains.ts';
 import type {LocalDetector} from '../../expect/node-context.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
@@ -112,12 +112,12 @@ function tells(text: string): boolean {
   return / cluster IP".* -j KUBE-MARK-MASQ$/m.test(text);
 }
 
-function detectorOf(seen: SeenDetector | null): LocalDetector {
+function detectorOf(seen: SeenIptablesDetector | null): LocalDetector {
   if (seen === null || seen.kind === 'all') return {kind: 'none'};
   if (seen.kind === 'cidr') return {kind: 'cidr', cidr: seen.value};
   return seen.value.endsWith('+') ? {kind: 'prefix', name: seen.value.slice(0, -1)} : {kind: 'bridge', name: seen.value};
 }
 
-function describeSeen(seen: SeenDetector | null): string {
+function describeSeen(seen: SeenIptablesDetector | null): string {
   return describeDetector(seen?.kind === 'all' ? 'all' : detectorOf(seen));
 }

@@ -35,9 +35,9 @@ export function readIpvsState(node: NodeDump): IpvsState {
   };
 }
 
-type Read<T> = {readonly value: T} | {readonly problem: string};
+type ReadPart<T> = {readonly value: T} | {readonly problem: string};
 
-function readServers(node: NodeDump): Read<readonly VirtualServer[]> {
+function readServers(node: NodeDump): ReadPart<readonly VirtualServer[]> {
   const text = node.read('ipvsadm-save')?.toString('utf8');
   if (text === undefined) return {problem: 'its virtual servers were not read (no ipvsadm-save)'};
   const {servers, strays, cut} = parseIpvsadm(text);
@@ -52,7 +52,7 @@ function readServers(node: NodeDump): Read<readonly VirtualServer[]> {
   return {value: servers};
 }
 
-function readSets(node: NodeDump): Read<ReadonlyMap<string, IpSet>> {
+function readSets(node: NodeDump): ReadPart<ReadonlyMap<string, IpSet>> {
   const text = node.read('ipset-save')?.toString('utf8');
   if (text === undefined) return {problem: 'its ipsets were not read (no ipset-save)'};
   const cut = truncatedLine(text);
@@ -62,7 +62,7 @@ function readSets(node: NodeDump): Read<ReadonlyMap<string, IpSet>> {
 }
 
 /** What `ip` says of kube-ipvs0 alone goes before what it says of all interfaces. */
-function readBound(node: NodeDump): Read<readonly string[]> {
+function readBound(node: NodeDump): ReadPart<readonly string[]> {
   const device = node.read('kube-ipvs0.json')?.toString('utf8');
   const own = device === undefined ? null : parseIpvsDevice(device);
   if (own !== null) return {value: own};

@@ -11,7 +11,7 @@ import {environmentOf} from '../outcomes/environment.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import {readIpvsState} from './ipvs-state.ts';
 
-export interface LeftoverCase {
+export interface LeftoverServersCase {
   readonly node: NodeDump;
   readonly facts: NodeFacts;
   readonly view: ClusterView;
@@ -23,7 +23,7 @@ export interface LeftoverCase {
  * Virtual servers that IPVS mode left behind and that still take packets: another mode translates those for Services before IPVS
  * sees them, so it is those of addresses and ports that no Service has any more.
  */
-export function catchingServers({node, facts, view, config, rulesets}: LeftoverCase): readonly VirtualServer[] {
+export function catchingServers({node, facts, view, config, rulesets}: LeftoverServersCase): readonly VirtualServer[] {
   const {servers, sets, bound} = readIpvsState(node);
   if (servers === null) return [];
   const proxy = {version: config.version.value, gates: config.featureGates.value};

@@ -43,16 +43,16 @@ export class ThirdPartyRuleIndex {
     return this.#narrow.filter(rule => found.has(rule)).map(({rule}) => rule);
   }
 
-  #entryTargets(item: ServedPort, context: NodeContext, environment: Environment): readonly Target[] {
+  #entryTargets(item: ServedPort, context: NodeContext, environment: Environment): readonly EntryTarget[] {
     return entriesOf(item.port, context).flatMap(entry =>
       addressesOf(entry, context).flatMap(address => targetOf(address, entry.port, item, environment) ?? []),
     );
   }
 }
 
-type Target = Parameters<typeof concerns>[1];
+type EntryTarget = Parameters<typeof concerns>[1];
 
-function targetOf(text: string, port: number, {port: {protocol}}: ServedPort, environment: Environment): Target | null {
+function targetOf(text: string, port: number, {port: {protocol}}: ServedPort, environment: Environment): EntryTarget | null {
   const address = parseAddress(text);
   return address === null ? null : {address, port, protocol: protocol.toLowerCase(), local: environment.isLocal(address) === true};
 }

@@ -40,13 +40,13 @@ function isName(word: string): boolean {
   return /^\d{1,5}$/.test(word) || /^[0-9a-f]*[.:][0-9a-f.:]*(?:\/\d+)?$/.test(word);
 }
 
-export interface Named {
+export interface ProbedAddresses {
   readonly addresses: readonly string[];
   readonly ports: readonly number[];
 }
 
 /** The addresses and ports by which a rule may mean a Service port. */
-export function addressesProbed({port, endpoints}: NftPort, context: NodeContext): Named {
+export function addressesProbed({port, endpoints}: NftPort, context: NodeContext): ProbedAddresses {
   const nodePort = port.nodePort === 0 ? [] : nodePortAddresses(context);
   return {
     addresses: [
@@ -60,7 +60,7 @@ export function addressesProbed({port, endpoints}: NftPort, context: NodeContext
   };
 }
 
-export function namesPort({words, networks}: ThirdPartyText, {addresses, ports}: Named): boolean {
+export function namesPort({words, networks}: ThirdPartyText, {addresses, ports}: ProbedAddresses): boolean {
   if (ports.some(number => words.has(String(number))) || addresses.some(address => words.has(address))) return true;
   return addresses.some(text => {
     const address = networks.length === 0 ? null : parseAddress(text);

@@ -3,7 +3,7 @@ import {Args, Errors, Flags} from '@oclif/core';
 import {type FailOn, reaches} from '../../run/exit-code.ts';
 import {evaluationFlags, outputFlags} from '../options/flags.ts';
 import {diagnose} from '../../diagnose.ts';
-import {diffBundles, type Side} from '../../diff/diff-bundles.ts';
+import {diffBundles, type DiffSide} from '../../diff/diff-bundles.ts';
 import {unreadSince} from '../../diff/diff-findings.ts';
 import {parseCheckReport, startsAsReport} from '../../parse/check-report.ts';
 import {escapeText} from '../../render/escape.ts';
@@ -43,7 +43,7 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
     process.exitCode = isWorse ? 1 : unreadSince(before.report, after.report).length > 0 ? 3 : 0;
   }
 
-  async #side(path: string): Promise<Side> {
+  async #side(path: string): Promise<DiffSide> {
     const text = textOfReport(path);
     if (text === null) {
       const snapshot = await this.snapshot(path);

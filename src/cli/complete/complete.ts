@@ -33,12 +33,12 @@ interface CompleteInput {
   readonly lookUp: LookUp;
 }
 
-interface Known {
+interface WordsBefore {
   readonly known: CommandWords;
   readonly lookUp: LookUp;
 }
 
-async function completeFlag(typed: string, {commands, known, lookUp}: Known & CompleteInput): Promise<Completion> {
+async function completeFlag(typed: string, {commands, known, lookUp}: WordsBefore & CompleteInput): Promise<Completion> {
   const flags = known.command?.flags ?? commands.find(({id}) => id === 'trace')?.flags ?? {};
   const [, name = '', value] = /^--([^=]+)=(.*)$/s.exec(typed) ?? [];
   if (value !== undefined) {
@@ -61,7 +61,7 @@ function spellings(flag: FlagSpec, typed: string): readonly Candidate[] {
 }
 
 /** The value stands alone: shells take what comes before it (`--output=`) for themselves. */
-async function completeValue(flag: FlagSpec, typed: string, {known, lookUp}: Known): Promise<Completion> {
+async function completeValue(flag: FlagSpec, typed: string, {known, lookUp}: WordsBefore): Promise<Completion> {
   if (flag.options !== undefined)
     return matching(
       typed,
@@ -83,13 +83,13 @@ function oneMore(typed: string, found: readonly Candidate[]): Completion {
 }
 
 /** A Service may stand where a command does. Those are looked up only when no command is meant. */
-async function completeFirst(typed: string, {commands, known, lookUp}: Known & CompleteInput): Promise<Completion> {
+async function completeFirst(typed: string, {commands, known, lookUp}: WordsBefore & CompleteInput): Promise<Completion> {
   const named = commands.filter(({hidden}) => hidden !== true).map(({id, summary = ''}) => ({value: id, description: summary}));
   const found = matching(typed, [...named, {value: 'help', description: 'show help'}]);
   return found.candidates.length > 0 ? found : matching(typed, await lookUp('services', known, typed));
 }
 
-async function completeArgument(command: CommandSpec, typed: string, {known, lookUp}: Known): Promise<Completion> {
+async function completeArgument(command: CommandSpec, typed: string, {known, lookUp}: WordsBefore): Promise<Completion> {
   const specs = Object.values(command.args ?? {});
   const spec = specs[known.args.length] ?? (command.strict === false ? specs.at(-1) : undefined);
   if (spec === undefined) return nothing;

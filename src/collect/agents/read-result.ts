@@ -17,12 +17,12 @@ export function readResult(value: unknown): AgentAnswer | string {
   if (version === undefined) return 'it is no result of svc-trace agent';
   if (version !== nodeResultVersion)
     return `it is of version ${JSON.stringify(version)}, and this program reads version ${nodeResultVersion}: one of the two is older`;
-  const wrong = whyMalformed(value, resultShape, '') ?? whyIncomplete(value as Written);
-  return wrong ?? asAnswer(value as Written);
+  const wrong = whyMalformed(value, resultShape, '') ?? whyIncomplete(value as WrittenResult);
+  return wrong ?? asAnswer(value as WrittenResult);
 }
 
 /** As it is written: see `render/node-result.ts`. */
-interface Written extends Omit<AgentResult, 'report' | 'judgedAt' | 'seen' | 'apiCurrentAt' | 'findings'> {
+interface WrittenResult extends Omit<AgentResult, 'report' | 'judgedAt' | 'seen' | 'apiCurrentAt' | 'findings'> {
   readonly now: string;
   readonly trouble?: string;
   readonly judgedAt: string;
@@ -69,7 +69,7 @@ const resultShape: Shape = {
 };
 
 /** A field that is not there has no shape. */
-function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, intervalSeconds, seconds}: Written): string | null {
+function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, intervalSeconds, seconds}: WrittenResult): string | null {
   const needed = {tool, api, node, findings, problems, now, judgedAt, intervalSeconds, seconds, 'api.seen': api?.seen};
   const missing = Object.entries(needed).find(([, value]) => value === undefined);
   if (missing !== undefined) return `it has no ${missing[0]}`;
@@ -82,7 +82,19 @@ function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, inte
   return whole ? null : 'it has a finding without code, severity or message';
 }
 
-function asAnswer({now, trouble, judgedAt, api, node, findings, proxy, tool, problems, seconds, intervalSeconds}: Written): AgentAnswer {
+function asAnswer({
+  now,
+  trouble,
+  judgedAt,
+  api,
+  node,
+  findings,
+  proxy,
+  tool,
+  problems,
+  seconds,
+  intervalSeconds,
+}: WrittenResult): AgentAnswer {
   return {
     now: Date.parse(now),
     trouble: trouble ?? null,

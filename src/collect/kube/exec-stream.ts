@@ -40,9 +40,9 @@ export function execOverWebSocket(config: KubectlConfig, request: ExecRequest): 
   return promise.finally(() => signal.removeEventListener('abort', interrupt));
 }
 
-type Outcome = Pick<PromiseWithResolvers<ExecOutcome>, 'resolve' | 'reject'>;
+type ExecCallbacks = Pick<PromiseWithResolvers<ExecOutcome>, 'resolve' | 'reject'>;
 
-function connect(config: KubectlConfig, request: ExecRequest, {resolve, reject}: Outcome): void {
+function connect(config: KubectlConfig, request: ExecRequest, {resolve, reject}: ExecCallbacks): void {
   const channels = new Channels(request.take);
   const open = (url: string, _protocols: string[], applied: WebSocket.ClientOptions): WebSocket => {
     const socket = openSocket(url, applied, request);

@@ -1,6 +1,6 @@
 import {ApiError, type ListResult} from './kube-api.ts';
 
-interface Page<T> {
+interface ListPage<T> {
   readonly metadata?: {readonly resourceVersion?: string; readonly continue?: string};
   /** A list of nothing can be null. */
   readonly items?: readonly T[] | null;
@@ -10,7 +10,7 @@ const pageSize = '500';
 const maxStarts = 4;
 
 /** Reads a list page by page. When the next page has expired (410), the list is read again from the start, so that it is of one moment. */
-export async function listPages<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<Page<T>>): Promise<ListResult<T>> {
+export async function listPages<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<ListPage<T>>): Promise<ListResult<T>> {
   for (let start = 1; ; start++) {
     try {
       return await readAll(readPage);
@@ -20,7 +20,7 @@ export async function listPages<T>(readPage: (query: Readonly<Record<string, str
   }
 }
 
-async function readAll<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<Page<T>>): Promise<ListResult<T>> {
+async function readAll<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<ListPage<T>>): Promise<ListResult<T>> {
   const pages: (readonly T[])[] = [];
   for (let next = ''; ; ) {
     const {metadata, items} = await readPage({limit: pageSize, ...(next === '' ? {} : {continue: next})});

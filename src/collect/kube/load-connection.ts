@@ -14,7 +14,7 @@ import {pemOf} from './pem.ts';
 import {userCredentials} from './credentials/user-credentials.ts';
 
 /** What a kubeconfig is read in. */
-export interface Surroundings {
+export interface ConnectionEnvironment {
   readonly environment: NodeJS.ProcessEnv;
   readonly serviceAccountFolder: string;
   /** Whether a credential plugin may ask. */
@@ -27,7 +27,7 @@ export interface Surroundings {
  * The API server that kubectl would talk to with the same flags and environment, and how. Reads files, sends nothing.
  * Throws KubeconfigError, which is wrong use.
  */
-export function loadConnection(flags: ConnectionFlags, given: Partial<Surroundings> = {}): KubectlConfig {
+export function loadConnection(flags: ConnectionFlags, given: Partial<ConnectionEnvironment> = {}): KubectlConfig {
   const surroundings = {environment: process.env, serviceAccountFolder, interactive: canAsk(), quiet: false, ...given};
   const chosen = contextIn(surroundings, flags);
   checkUser(chosen.user, chosen.userName);
@@ -45,7 +45,7 @@ export function loadConnection(flags: ConnectionFlags, given: Partial<Surroundin
   });
 }
 
-function contextIn({environment, serviceAccountFolder: folder}: Surroundings, flags: ConnectionFlags): ChosenContext {
+function contextIn({environment, serviceAccountFolder: folder}: ConnectionEnvironment, flags: ConnectionFlags): ChosenContext {
   const loaded = loadKubeconfig(flags.kubeconfig || undefined, environment);
   const chosen = chooseContext(loaded.config, flags);
   if (chosen.cluster.server) return chosen;
@@ -93,7 +93,7 @@ function trustOf(cluster: Cluster): Trust {
 interface CredentialsContext {
   readonly server: URL;
   readonly trust: Trust;
-  readonly surroundings: Surroundings;
+  readonly surroundings: ConnectionEnvironment;
 }
 
 /** Nothing secret goes over a connection that is not encrypted, as in client-go. */

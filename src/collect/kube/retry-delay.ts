@@ -2,14 +2,16 @@ import type {ApiRequest} from './api-request.ts';
 import type {ApiResponse} from './send-request.ts';
 
 /** What came of one attempt. */
-export type Outcome = {readonly kind: 'answer'; readonly response: ApiResponse} | {readonly kind: 'failure'; readonly error: unknown};
+export type RequestOutcome =
+  | {readonly kind: 'answer'; readonly response: ApiResponse}
+  | {readonly kind: 'failure'; readonly error: unknown};
 
 /**
  * How long to wait before the same request is made again, in milliseconds; null when it is not to be made again.
  * 429 means that nothing was done yet. After anything else only a request that may be done twice is repeated.
  */
 export function retryDelay(
-  outcome: Outcome,
+  outcome: RequestOutcome,
   {method, once}: Pick<ApiRequest, 'method' | 'once'>,
   {retries, backoff}: RetryState,
 ): number | null {

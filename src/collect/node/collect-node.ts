@@ -2,7 +2,7 @@ import type {CollectedNode} from './collected-node.ts';
 import {firstCommands, furtherCommands} from './node-commands.ts';
 import {type CounterScope, withCounters} from './counter-commands.ts';
 import type {NodeCommand} from './node-command.ts';
-import {isBroken, NodeReading} from './node-reading.ts';
+import {isBroken, NodeReader} from './node-reader.ts';
 import {type NodeInfo, type NodeShell, type Transport, Unreachable} from './transport.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
@@ -24,7 +24,7 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
   const timer = new AbortController();
   const timeout = setTimeout(() => timer.abort(new Error(`no answer within ${options.timeoutMs / 1000} s`)), options.timeoutMs);
   const signal = AbortSignal.any([options.signal, timer.signal]);
-  const reading = new NodeReading(node.name);
+  const reading = new NodeReader(node.name);
   try {
     const {wants = () => true, counters} = options;
     const broke = await attempt(node, transport, {reading, signal, wants, counters, isLast: false});
@@ -36,7 +36,7 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
 }
 
 interface ReadAttempt {
-  readonly reading: NodeReading;
+  readonly reading: NodeReader;
   readonly signal: AbortSignal;
   readonly wants: (file: string) => boolean;
   readonly counters: CounterScope | undefined;
@@ -94,7 +94,7 @@ async function openUntil(transport: Transport, node: NodeInfo, signal: AbortSign
 /** How long a transport may take to clean up, in milliseconds. */
 const cleanUpMs = 10_000;
 
-async function dispose(shell: NodeShell, reading: NodeReading): Promise<void> {
+async function dispose(shell: NodeShell, reading: NodeReader): Promise<void> {
   try {
     await shell[Symbol.asyncDispose]();
   } catch (error) {

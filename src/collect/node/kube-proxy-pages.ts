@@ -4,14 +4,14 @@ import type {NodeCommand, CommandVariant} from './node-command.ts';
 const curl = ['curl', '-sS', '--noproxy', '*', '--max-time', '5'];
 
 /** What kube-proxy serves on a node, to itself alone. */
-interface Page {
+interface KubeProxyPage {
   readonly file: string;
   readonly url: string;
   /** What of it is kept. */
   readonly keep?: (body: Buffer) => Buffer | null;
 }
 
-const pages: readonly Page[] = [
+const pages: readonly KubeProxyPage[] = [
   {file: 'healthz.json', url: 'http://127.0.0.1:10256/healthz'},
   {file: 'metrics', url: 'http://127.0.0.1:10249/metrics', keep: onlyKubeProxyMetrics},
   {file: 'configz.json', url: 'http://127.0.0.1:10249/configz'},
@@ -55,7 +55,7 @@ function kept(body: Buffer, keep: (body: Buffer) => Buffer | null = all => all):
   return /^(?:404 page not found|\s*<)/.test(body.toString('latin1', 0, 100)) ? null : keep(body);
 }
 
-function httpVariants(url: string, keep: Page['keep']): readonly CommandVariant[] {
+function httpVariants(url: string, keep: KubeProxyPage['keep']): readonly CommandVariant[] {
   const join = (outputs: readonly Buffer[]) => kept(Buffer.concat(outputs), keep);
   return [
     {commands: [[...curl, url]], join},

@@ -46,7 +46,7 @@ const refusals: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 export const maxWatchedPlaces = 4;
 
 /** One place in which to watch Services and slices. */
-interface Place {
+interface WatchedPlace {
   readonly path: string;
   readonly services: Readonly<Record<string, string>>;
   readonly slices: Readonly<Record<string, string>>;
@@ -83,7 +83,7 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
   });
 }
 
-function placesOf(scope: ClusterScope): readonly Place[] {
+function placesOf(scope: ClusterScope): readonly WatchedPlace[] {
   switch (scope.kind) {
     case 'cluster':
       return [{path: '', services: {}, slices: {}, holds: () => true}];
@@ -97,7 +97,7 @@ function placesOf(scope: ClusterScope): readonly Place[] {
   }
 }
 
-function placeOfService({namespace, name}: ServiceName): Place {
+function placeOfService({namespace, name}: ServiceName): WatchedPlace {
   return {
     path: `/namespaces/${encodeURIComponent(namespace)}`,
     services: {fieldSelector: `metadata.name=${name}`},

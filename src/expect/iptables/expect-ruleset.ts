@@ -7,7 +7,7 @@ import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endp
 import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
 import {ExpectedRuleset} from './expected-ruleset.ts';
-import {nodeContext, type Seen} from './iptables-context.ts';
+import {nodeContext, type SeenSettings} from './iptables-context.ts';
 import type {PortOnNode} from './service-rules.ts';
 
 export interface ExpectInput {
@@ -58,7 +58,7 @@ function portOnNode({port, set, endpointChain}: PortEntry, topology: NodeTopolog
   };
 }
 
-function seenIn(ruleset: Ruleset | null): Seen {
+function seenIn(ruleset: Ruleset | null): SeenSettings {
   const postrouting = ruleset?.chain('nat', 'KUBE-POSTROUTING');
   const forward = ruleset?.chain('filter', 'KUBE-FORWARD');
   return {

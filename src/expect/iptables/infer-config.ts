@@ -33,11 +33,13 @@ export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredCon
   };
 }
 
-export type SeenDetector = {readonly kind: 'cidr' | 'interface'; readonly value: string} | {readonly kind: 'all'; readonly value: ''};
+export type SeenIptablesDetector =
+  | {readonly kind: 'cidr' | 'interface'; readonly value: string}
+  | {readonly kind: 'all'; readonly value: ''};
 
 /** How most Services tell pods from other clients; null when none of them does. */
-export function usualDetector(ruleset: Ruleset): SeenDetector | null {
-  const votes = new Map<string, {detector: SeenDetector; count: number}>();
+export function usualDetector(ruleset: Ruleset): SeenIptablesDetector | null {
+  const votes = new Map<string, {detector: SeenIptablesDetector; count: number}>();
   for (const chain of masqueradingChains(ruleset)) {
     for (const line of chain.text().split('\n')) {
       if (!line.endsWith('-j KUBE-MARK-MASQ') || !line.includes(' cluster IP"')) continue;
@@ -50,7 +52,7 @@ export function usualDetector(ruleset: Ruleset): SeenDetector | null {
   return [...votes.values()].sort((a, b) => b.count - a.count)[0]?.detector ?? null;
 }
 
-function detectorOf({options}: Rule): SeenDetector {
+function detectorOf({options}: Rule): SeenIptablesDetector {
   const source = options.find(({flag, negated}) => flag === '-s' && negated)?.values[0];
   if (source !== undefined) return {kind: 'cidr', value: parseCidr(source)?.text ?? source};
   const link = options.find(({flag, negated}) => flag === '-i' && negated)?.values[0];
@@ -58,11 +60,11 @@ function detectorOf({options}: Rule): SeenDetector {
 }
 
 /** With masqueradeAll, and in a dump that was cut, pods are told from others only where external traffic is cut short to all endpoints. */
-function podDetector(ruleset: Ruleset, usual: SeenDetector | null): SeenDetector | null {
+function podDetector(ruleset: Ruleset, usual: SeenIptablesDetector | null): SeenIptablesDetector | null {
   return usual === null || usual.kind === 'all' ? externalDetector(ruleset) : usual;
 }
 
-function externalDetector(ruleset: Ruleset): SeenDetector | null {
+function externalDetector(ruleset: Ruleset): SeenIptablesDetector | null {
   for (const chain of chainsOfRoles(ruleset, ['EXT', 'XLB'])) {
     const rule = chain.text().includes('pod traffic for') || chain.name.startsWith('KUBE-XLB-') ? chain.rules()[0] : undefined;
     const option = rule?.options.find(({flag, negated}) => (flag === '-s' || flag === '-i') && !negated);

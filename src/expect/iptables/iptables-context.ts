@@ -7,13 +7,13 @@ import {expandNodePortAddresses} from '../nodeport-addresses.ts';
 import {clearsMasqueradeMark, dropsInvalid, excludesLocalhost, knowsNodeIP, skipsInvalidDropWhenLiberal} from './iptables-versions.ts';
 
 /** What the node alone can tell; null where nothing is seen. */
-export interface Seen {
+export interface SeenSettings {
   readonly nfacct: boolean;
   readonly clearsMark: boolean | null;
   readonly dropsInvalid: boolean | null;
 }
 
-export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFacts, seen: Seen): NodeContext {
+export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFacts, seen: SeenSettings): NodeContext {
   const version = config.version.value;
   const nodePortCIDRs = nodePortAddresses(family, config, facts);
   const loopback = family === 'IPv4' && allowsLoopback(nodePortCIDRs);

@@ -34,7 +34,7 @@ export function writeServiceRules(item: PortOnNode, context: NodeContext, write:
 }
 
 /** The derived conditions of `syncProxyRules`, under the names used there. */
-interface Plan {
+interface ServiceRulesPlan {
   readonly item: PortOnNode;
   readonly context: NodeContext;
   readonly text: ProtocolText;
@@ -50,7 +50,7 @@ interface Plan {
   readonly nodePorts: boolean;
 }
 
-function planOf(item: PortOnNode, context: NodeContext): Plan {
+function planOf(item: PortOnNode, context: NodeContext): ServiceRulesPlan {
   const {port, endpoints} = item;
   const {hasAny, local, cluster} = endpoints;
   return {
@@ -67,7 +67,7 @@ function planOf(item: PortOnNode, context: NodeContext): Plan {
   };
 }
 
-function writeEntries(plan: Plan, write: RuleWriter): void {
+function writeEntries(plan: ServiceRulesPlan, write: RuleWriter): void {
   const {item, context, text} = plan;
   const {port, endpoints} = item;
   const name = port.servicePortName;
@@ -101,11 +101,11 @@ function writeEntries(plan: Plan, write: RuleWriter): void {
   write('nat', 'KUBE-NODEPORTS', `-p ${protocol} ${comment(name)} ${nodePort} -j ${external}`);
 }
 
-function allowedExternalIPs({item, context}: Plan): readonly string[] {
+function allowedExternalIPs({item, context}: ServiceRulesPlan): readonly string[] {
   return writesExternalIPs(context.version, context.gates) ? item.port.externalIPs : [];
 }
 
-function writeFilterRules(plan: Plan, write: RuleWriter): void {
+function writeFilterRules(plan: ServiceRulesPlan, write: RuleWriter): void {
   const {port} = plan.item;
   const {protocol, host} = plan.text;
   const dport = `-m ${protocol} --dport ${port.port}`;
@@ -132,14 +132,14 @@ function writeFilterRules(plan: Plan, write: RuleWriter): void {
 }
 
 /** What becomes of packets that no endpoint may take; null in 1.24, where a missing local endpoint is no matter of the filter table. */
-function verdictOf(plan: Plan): {readonly comment: string; readonly target: string} | null {
+function verdictOf(plan: ServiceRulesPlan): {readonly comment: string; readonly target: string} | null {
   const {port, endpoints} = plan.item;
   if (!endpoints.hasAny) return {comment: comment(`${port.servicePortName} has no endpoints`), target: reject(port.family)};
   if (!dropsInFilter(plan.context.version)) return null;
   return {comment: comment(`${port.servicePortName} has no local endpoints`), target: '-j DROP'};
 }
 
-function writeHealthCheck({item: {port}}: Plan, write: RuleWriter): void {
+function writeHealthCheck({item: {port}}: ServiceRulesPlan, write: RuleWriter): void {
   write(
     'filter',
     'KUBE-NODEPORTS',
@@ -148,7 +148,7 @@ function writeHealthCheck({item: {port}}: Plan, write: RuleWriter): void {
 }
 
 /** KUBE-EXT: masquerade under Cluster policy; under Local policy the short cuts for pods and for the node itself. */
-function writeExternalChain(plan: Plan, write: RuleWriter): void {
+function writeExternalChain(plan: ServiceRulesPlan, write: RuleWriter): void {
   const {port} = plan.item;
   const chain = chainName('EXT', port.hash);
   const cluster = chainName('SVC', port.hash);
@@ -180,7 +180,7 @@ export function localSource({detector}: NodeContext): string | null {
   }
 }
 
-function writeFirewallChain(plan: Plan, write: RuleWriter): void {
+function writeFirewallChain(plan: ServiceRulesPlan, write: RuleWriter): void {
   const {port} = plan.item;
   const chain = chainName('FW', port.hash);
   const external = `${comment(`${port.servicePortName} loadbalancer IP`)} -j ${chainName('EXT', port.hash)}`;
@@ -209,7 +209,7 @@ export function ownAddressesInRanges(port: ServicePort, context: NodeContext): r
 }
 
 /** KUBE-SVC and KUBE-SVL: masquerade of cluster-IP traffic, affinity, balancing. */
-function writePolicyChain(plan: Plan, write: RuleWriter, role: 'SVC' | 'SVL'): void {
+function writePolicyChain(plan: ServiceRulesPlan, write: RuleWriter, role: 'SVC' | 'SVL'): void {
   const {port, endpoints} = plan.item;
   const chain = chainName(role, port.hash);
   if (plan.hasInternal && plan.internalRole === role) {
@@ -231,7 +231,7 @@ export function clusterIPMasquerade({port}: PortOnNode, context: NodeContext): s
   return context.detector.kind === 'cidr' ? `! ${pods} ${destination} ${rest}` : `${destination} ! ${pods} ${rest}`;
 }
 
-function writeBalancing({item, context}: Plan, write: RuleWriter, chain: string, endpoints: readonly Endpoint[]): void {
+function writeBalancing({item, context}: ServiceRulesPlan, write: RuleWriter, chain: string, endpoints: readonly Endpoint[]): void {
   const {port, endpointChain, large} = item;
   const named = (endpoint: Endpoint): string => (large ? '' : `${comment(`${port.servicePortName} -> ${endpoint.hostPort}`)} `);
   if (port.affinitySeconds !== null) {

@@ -41,14 +41,17 @@ function preferLocal(policyLocal: boolean, {endpoints: {local, cluster}}: Served
   return policyLocal && local.length > 0 ? local : cluster;
 }
 
-interface ServerParts {
+interface VirtualServerParts {
   readonly address: string;
   readonly port: number;
   readonly reals: readonly Endpoint[];
   readonly context: IpvsContext;
 }
 
-function virtualServer({family, protocol, affinitySeconds}: ServicePort, {address, port, reals, context}: ServerParts): VirtualServer {
+function virtualServer(
+  {family, protocol, affinitySeconds}: ServicePort,
+  {address, port, reals, context}: VirtualServerParts,
+): VirtualServer {
   const {scheduler, version} = context;
   const place = `${protocolFlags[protocol]} ${joinHostPort(address, port)}`;
   const flags = scheduler === 'mh' && hashesPorts(version) ? ['mh-port'] : [];

@@ -26,9 +26,9 @@ function baseChains({version}: NodeContext): readonly BaseRuleChain[] {
   ];
 }
 
-type Place = readonly [type: string, hook: string, priority: number];
+type BaseChainHook = readonly [type: string, hook: string, priority: number];
 
-function base(name: string, [type, hook, priority]: Place, rules: readonly string[]): BaseRuleChain {
+function base(name: string, [type, hook, priority]: BaseChainHook, rules: readonly string[]): BaseRuleChain {
   return {name, base: {type, hook, priority, policy: 'accept'}, rules};
 }
 

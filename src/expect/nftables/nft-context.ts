@@ -27,13 +27,13 @@ export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts
   };
 }
 
-interface Seen {
+interface SeenAddresses {
   readonly facts: NodeFacts;
   readonly seen: readonly string[] | null;
 }
 
 /** A family without a CIDR of its own gets all addresses. Follows `platformApplyDefaults` and `NewNodePortAddresses`. */
-function nodePortCIDRs(family: Family, config: ProxyConfig, {facts, seen}: Seen): readonly string[] | null {
+function nodePortCIDRs(family: Family, config: ProxyConfig, {facts, seen}: SeenAddresses): readonly string[] | null {
   const given = config.nodePortAddresses.value;
   const byDefault = given.length === 0 ? defaultNodePortAddresses(config.version.value) : null;
   const own = nodeIP(family, config, facts);

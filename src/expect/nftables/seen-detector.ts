@@ -4,12 +4,12 @@ import type {LocalDetector} from '../node-context.ts';
 import {parseNftName} from './nft-names.ts';
 
 /** How rules distinguish pods from other clients of cluster IPs: by a match, or `all` when no client counts as a pod. */
-export type SeenDetector = {readonly kind: 'match'; readonly text: string} | {readonly kind: 'all'} | {readonly kind: 'none'};
+export type SeenNftDetector = {readonly kind: 'match'; readonly text: string} | {readonly kind: 'all'} | {readonly kind: 'none'};
 
 /** Null when the table does not show it. From 1.36 on one rule does so for all Services; before, the majority of their chains counts. */
-export function seenDetector(table: NftTable): SeenDetector | null {
+export function seenDetector(table: NftTable): SeenNftDetector | null {
   if (table.sets.has('hairpin-connections')) return inServicesChain(table);
-  const votes = new Map<string, {readonly seen: SeenDetector; count: number}>();
+  const votes = new Map<string, {readonly seen: SeenNftDetector; count: number}>();
   let chains = 0;
   for (const {name, text} of inner(table)) {
     if (!isInner(table, name)) continue;
@@ -21,13 +21,13 @@ export function seenDetector(table: NftTable): SeenDetector | null {
   return chains < 3 ? null : ([...votes.values()].sort((a, b) => b.count - a.count)[0]?.seen ?? null);
 }
 
-function inServicesChain(table: NftTable): SeenDetector | null {
+function inServicesChain(table: NftTable): SeenNftDetector | null {
   const chain = table.chain('services');
   if (chain === undefined) return null;
   return detectorOf(/^ip6? daddr @cluster-ips(.*) meta mark set /m.exec(chain.text()));
 }
 
-function detectorOf(found: RegExpExecArray | null): SeenDetector {
+function detectorOf(found: RegExpExecArray | null): SeenNftDetector {
   if (found === null) return {kind: 'none'};
   const text = (found[1] ?? '').trim();
   return text === '' ? {kind: 'all'} : {kind: 'match', text};
@@ -53,7 +53,7 @@ function isInner(table: NftTable, name: string): boolean {
 }
 
 /** The detector, or `all` for masqueradeAll. */
-export function describeSeen(seen: SeenDetector): LocalDetector | 'all' {
+export function describeSeen(seen: SeenNftDetector): LocalDetector | 'all' {
   if (seen.kind !== 'match') return seen.kind === 'all' ? 'all' : {kind: 'none'};
   const link = /^iif(?:name)? != "(.+)"$/.exec(seen.text)?.[1];
   if (link !== undefined) return link.endsWith('*') ? {kind: 'prefix', name: link.slice(0, -1)} : {kind: 'bridge', name: link};

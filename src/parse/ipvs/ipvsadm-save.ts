@@ -44,16 +44,16 @@ interface OpenServer extends VirtualServer {
   readonly realServers: RealServer[];
 }
 
-type Read =
+type ReadLine =
   | {readonly kind: 'nothing' | 'stray' | 'mark'}
   | {readonly kind: 'server'; readonly server: OpenServer; readonly place: string}
   /** `place` names its virtual server; null for the one printed last. */
   | {readonly kind: 'real'; readonly real: RealServer; readonly place: string | null};
 
-const nothing: Read = {kind: 'nothing'};
-const stray: Read = {kind: 'stray'};
+const nothing: ReadLine = {kind: 'nothing'};
+const stray: ReadLine = {kind: 'stray'};
 
-function readLine(raw: string, line: number): Read {
+function readLine(raw: string, line: number): ReadLine {
   const text = raw.trim();
   const words = text.split(/\s+/);
   if (words[0] === '-A' || words[0] === '-a') return readCommand(words, line, text);
@@ -73,7 +73,7 @@ const serviceFlags: Readonly<Record<string, Protocol>> = {
 const listedProtocols: Readonly<Record<string, Protocol>> = {TCP: 'TCP', UDP: 'UDP', SCTP: 'SCTP'};
 
 /** `-A -t 10.96.1.1:80 -s rr -p 600`, `-a -t 10.96.1.1:80 -r 10.244.1.2:8080 -m -w 1`. */
-function readCommand(words: readonly string[], line: number, text: string): Read {
+function readCommand(words: readonly string[], line: number, text: string): ReadLine {
   const flags = new Map<string, string>();
   for (const [index, word] of words.entries()) if (index > 0 && /^--?[a-zA-Z]/.test(word)) flags.set(word, words[index + 1] ?? '');
   if (flags.has('-f') || flags.has('--fwmark-service')) return {kind: 'mark'};
@@ -125,7 +125,7 @@ function isHostMask(netmask: string): boolean {
 }
 
 /** `TCP  10.96.1.1:80 rr persistent 600`, with flags of the scheduler in brackets. */
-function readListedServer(words: readonly string[], line: number, text: string): Read {
+function readListedServer(words: readonly string[], line: number, text: string): ReadLine {
   const protocol = listedProtocols[words[0] ?? ''];
   const at = hostPort(words[1] ?? '');
   if (protocol === undefined || at === null) return stray;
@@ -153,7 +153,7 @@ const listedForwarding: Readonly<Record<string, RealServer['forwarding']>> = {
 };
 
 /** `-> 10.244.1.2:8080  Masq  1  0  0`. */
-function readListedReal(words: readonly string[], line: number, text: string): Read {
+function readListedReal(words: readonly string[], line: number, text: string): ReadLine {
   const to = hostPort(words[1] ?? '');
   const forwarding = listedForwarding[words[2] ?? ''];
   if (to === null || forwarding === undefined || !/^\d+$/.test(words[3] ?? '')) return stray;
@@ -172,7 +172,7 @@ function hostPort(text: string): HostPort | null {
   return canonical === null || !/^\d+$/.test(port) ? null : {address: canonical, port: Number(port)};
 }
 
-interface ServerParts {
+interface ReadServer {
   readonly protocol: Protocol;
   readonly at: HostPort;
   readonly flags: ServerFlags;
@@ -180,7 +180,7 @@ interface ServerParts {
   readonly text: string;
 }
 
-function openServer({protocol, at, flags, line, text}: ServerParts): OpenServer {
+function openServer({protocol, at, flags, line, text}: ReadServer): OpenServer {
   return {family: familyOf(at.address) ?? 'IPv4', protocol, ...at, ...flags, realServers: [], line, text};
 }
 

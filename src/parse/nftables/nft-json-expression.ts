@@ -1,10 +1,10 @@
-import {isJsonObject, type Json, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
+import {isJsonObject, type JsonValue, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
 
 /** How the constants beside a selector are spelled: as they are, in quotes, as a mark of eight digits, or as any hex number. */
 export type ValueStyle = 'plain' | 'quoted' | 'mark' | 'hex';
 
 /** An expression of `nft -j` in the text of `nft list`. What is not known is kept as JSON. */
-export function expressionText(value: Json | undefined, style: readonly ValueStyle[] = ['plain']): string {
+export function expressionText(value: JsonValue | undefined, style: readonly ValueStyle[] = ['plain']): string {
   if (value === undefined || value === null) return '';
   if (typeof value !== 'object') return constantText(value, style[0]);
   if (!isJsonObject(value)) {
@@ -18,7 +18,7 @@ export function expressionText(value: Json | undefined, style: readonly ValueSty
 }
 
 /** The styles of what is compared with an expression; of a concatenation, one for each part. */
-export function stylesOf(value: Json | undefined): readonly ValueStyle[] {
+export function stylesOf(value: JsonValue | undefined): readonly ValueStyle[] {
   const [name, content] = onlyEntry(value);
   if (name === 'concat') return listOf(content).flatMap(stylesOf);
   if (isBinary(name)) return stylesOf(listOf(content)[0]);
@@ -40,9 +40,9 @@ function constantText(value: boolean | number | string, style: ValueStyle = 'pla
   return style === 'hex' ? `0x${value.toString(16)}` : String(value);
 }
 
-type Writer = (content: Json, style: readonly ValueStyle[]) => string;
+type ExpressionWriter = (content: JsonValue, style: readonly ValueStyle[]) => string;
 
-const writers: Readonly<Record<string, Writer>> = {
+const writers: Readonly<Record<string, ExpressionWriter>> = {
   payload: content =>
     fields(content, ({base, offset, len, protocol, field}) =>
       base === undefined ? `${text(protocol)} ${text(field)}` : `@${text(base)},${text(offset)},${text(len)}`,
@@ -84,31 +84,31 @@ const writers: Readonly<Record<string, Writer>> = {
   goto: content => fields(content, ({target}) => `goto ${text(target)}`),
   jump: content => fields(content, ({target}) => `jump ${text(target)}`),
   ...Object.fromEntries(['accept', 'drop', 'return', 'continue'].map(word => [word, () => word])),
-  ...Object.fromEntries(['&', '|', '^', '<<', '>>'].map(operator => [operator, (content: Json) => binaryText(operator, content)])),
+  ...Object.fromEntries(['&', '|', '^', '<<', '>>'].map(operator => [operator, (content: JsonValue) => binaryText(operator, content)])),
 };
 
 /** An element of a set is a value, of a map a pair. */
-function elementText(element: Json, style: readonly ValueStyle[]): string {
+function elementText(element: JsonValue, style: readonly ValueStyle[]): string {
   if (!Array.isArray(element)) return expressionText(element, style);
   const [key, value] = listOf(element);
   return `${expressionText(key, style)} : ${expressionText(value)}`;
 }
 
 /** Newer versions of nft give a chain of the same operator as one list. */
-function binaryText(operator: string, content: Json): string {
+function binaryText(operator: string, content: JsonValue): string {
   const parts = listOf(content);
   const style = stylesOf(parts[0]);
   return parts.map((part, index) => expressionText(part, index === 0 ? ['plain'] : style)).join(` ${operator} `);
 }
 
-function fields(content: Json, write: (fields: JsonObject) => string): string {
+function fields(content: JsonValue, write: (fields: JsonObject) => string): string {
   return isJsonObject(content) ? write(content) : '';
 }
 
-function text(value: Json | undefined): string {
+function text(value: JsonValue | undefined): string {
   return value === undefined || value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-function offsetText(offset: Json | undefined): string {
+function offsetText(offset: JsonValue | undefined): string {
   return offset === undefined || offset === 0 ? '' : ` offset ${text(offset)}`;
 }

@@ -1,8 +1,8 @@
 import {expressionText, isBinary, stylesOf} from './nft-json-expression.ts';
-import {isJsonObject, type Json, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
+import {isJsonObject, type JsonValue, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
 
 /** A rule of `nft -j` in canonical text. */
-export function jsonRuleText(expressions: Json | undefined, comment: Json | undefined): string {
+export function jsonRuleText(expressions: JsonValue | undefined, comment: JsonValue | undefined): string {
   const body = listOf(expressions)
     .map(statementText)
     .filter(text => text !== '')
@@ -10,16 +10,16 @@ export function jsonRuleText(expressions: Json | undefined, comment: Json | unde
   return typeof comment === 'string' ? `${body} comment "${comment}"` : body;
 }
 
-function statementText(statement: Json): string {
+function statementText(statement: JsonValue): string {
   const [name, content] = onlyEntry(statement);
   const write = Object.hasOwn(writers, name) ? writers[name] : undefined;
   if (write !== undefined) return write(isJsonObject(content) ? content : {}, content);
   return name === '' ? JSON.stringify(statement) : expressionText(statement);
 }
 
-type Writer = (fields: JsonObject, content: Json) => string;
+type StatementWriter = (fields: JsonObject, content: JsonValue) => string;
 
-const writers: Readonly<Record<string, Writer>> = {
+const writers: Readonly<Record<string, StatementWriter>> = {
   match: matchText,
   vmap: ({key, data}) => `${expressionText(key)} vmap ${expressionText(data, stylesOf(key))}`,
   mangle: ({key, value}) => `${expressionText(key)} set ${expressionText(value, stylesOf(key))}`,
@@ -56,7 +56,7 @@ function matchText({op, left, right}: JsonObject): string {
 }
 
 /** Flags are a list, or in newer versions `{"|": […]}`. */
-function flagList(value: Json | undefined): Json | undefined {
+function flagList(value: JsonValue | undefined): JsonValue | undefined {
   const [name, flags] = onlyEntry(value);
   return name === '|' ? flags : value;
 }
@@ -66,7 +66,7 @@ function natText(action: string, {family, addr, port, flags}: JsonObject): strin
   return words([action, textOf(family), target === '' ? '' : `to ${target}`, expressionText(flags)]);
 }
 
-function natTarget(addr: Json | undefined, port: Json | undefined): string {
+function natTarget(addr: JsonValue | undefined, port: JsonValue | undefined): string {
   const address = expressionText(addr);
   if (port === undefined) return address;
   return `${typeof addr === 'string' && addr.includes(':') ? `[${address}]` : address}:${expressionText(port)}`;
@@ -78,7 +78,7 @@ function rejectText({type, expr}: JsonObject): string {
   return words(['reject with', textOf(type), textOf(expr)]);
 }
 
-function limitText(fields: JsonObject, content: Json): string {
+function limitText(fields: JsonObject, content: JsonValue): string {
   if (typeof content === 'string') return `limit name "${content}"`;
   const {rate, per, burst, inv, rate_unit: unit, burst_unit: burstUnit} = fields;
   const isBytes = unit !== undefined && unit !== 'packets';

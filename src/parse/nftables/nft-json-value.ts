@@ -1,24 +1,24 @@
 /** Any JSON. */
-export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
 
 export interface JsonObject {
-  readonly [name: string]: Json | undefined;
+  readonly [name: string]: JsonValue | undefined;
 }
 
-export function isJsonObject(value: Json | undefined): value is JsonObject {
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-export function listOf(value: Json | undefined): readonly Json[] {
-  return Array.isArray(value) ? (value as readonly Json[]) : value === undefined || value === null ? [] : [value];
+export function listOf(value: JsonValue | undefined): readonly JsonValue[] {
+  return Array.isArray(value) ? (value as readonly JsonValue[]) : value === undefined || value === null ? [] : [value];
 }
 
-export function textOf(value: Json | undefined): string {
+export function textOf(value: JsonValue | undefined): string {
   return typeof value === 'string' ? value : '';
 }
 
 /** Name and content of `{"name": content}`; an empty name when it is nothing of that kind. */
-export function onlyEntry(value: Json | undefined): readonly [name: string, content: Json] {
+export function onlyEntry(value: JsonValue | undefined): readonly [name: string, content: JsonValue] {
   const [entry] = isJsonObject(value) ? Object.entries(value) : [];
   return entry === undefined ? ['', null] : [entry[0], entry[1] ?? null];
 }

@@ -5,7 +5,7 @@ import {nftSeconds} from './nft-elements.ts';
 import {expressionText, type ValueStyle} from './nft-json-expression.ts';
 import {jsonRuleText} from './nft-json-rule.ts';
 import {type JsonItem, jsonItems} from './nft-json-items.ts';
-import {isJsonObject, type Json, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
+import {isJsonObject, type JsonValue, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
 
 /**
  * Reads what `nft -j list ruleset` or `nft -j list table …` printed, also several documents one after another. Rules stay bytes
@@ -57,12 +57,12 @@ class JsonReader {
 
   readonly #textAt = (start: number, end: number): string => {
     const text = this.#bytes.toString('utf8', start, end);
-    const [, rule] = onlyEntry(readJson(text) as Json | undefined);
+    const [, rule] = onlyEntry(readJson(text) as JsonValue | undefined);
     return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : text;
   };
 
   #object(text: string): void {
-    const [kind, content] = onlyEntry(readJson(text) as Json | undefined);
+    const [kind, content] = onlyEntry(readJson(text) as JsonValue | undefined);
     if (!isJsonObject(content)) return this.#stray(text);
     if (kind === 'metainfo') {
       this.#toolVersion = textOf(content['version']) || null;
@@ -142,7 +142,7 @@ function addSet(table: NftDumpTable, {name, type, map, flags, timeout, size, com
 }
 
 /** `"ipv4_addr"`, `["ipv4_addr", "inet_proto"]`, the `"ipv4_addr . inet_service"` of a map's data, or `{"typeof": …}`. */
-function typesOf(type: Json | undefined): readonly string[] {
+function typesOf(type: JsonValue | undefined): readonly string[] {
   if (typeof type === 'string') return type.split(' . ');
   const [kind, content] = onlyEntry(type);
   if (kind === 'typeof')
@@ -152,7 +152,7 @@ function typesOf(type: Json | undefined): readonly string[] {
   return listOf(type).flatMap(typesOf);
 }
 
-function elementOf(entry: Json, styles: readonly ValueStyle[], isMap: boolean): NftElement {
+function elementOf(entry: JsonValue, styles: readonly ValueStyle[], isMap: boolean): NftElement {
   const [keyed, value] = isMap ? listOf(entry) : [entry];
   const [kind, content] = onlyEntry(keyed);
   const fields = kind === 'elem' && isJsonObject(content) ? content : {val: keyed};

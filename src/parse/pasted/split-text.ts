@@ -48,13 +48,13 @@ function jsonOf(text: string): string | null {
 
 type Tool = 'rules' | 'nft' | 'ipvs' | 'ipset';
 
-interface Parts extends Readonly<Record<Tool, string[]>> {
+interface TextParts extends Readonly<Record<Tool, string[]>> {
   /** The command of ipvsadm asked for one virtual server, or its output was filtered. */
   isPartOfIpvs: boolean;
 }
 
-function partLines(lines: readonly string[]): Parts {
-  const parts: Parts = {rules: [], nft: [], ipvs: [], ipset: [], isPartOfIpvs: false};
+function partLines(lines: readonly string[]): TextParts {
+  const parts: TextParts = {rules: [], nft: [], ipvs: [], ipset: [], isPartOfIpvs: false};
   let depth = 0;
   for (const line of lines) {
     const text = undecorate(line);

@@ -1,6 +1,6 @@
 import type {ServiceObject, ServicePortSpec, ServiceSpec} from '../../model/api-objects.ts';
 
-interface Surroundings {
+interface ExistingServices {
   /** The Service as it is in the cluster. */
   readonly before: ServiceObject | undefined;
   readonly others: readonly ServiceObject[];
@@ -12,7 +12,7 @@ interface Allocated {
 }
 
 /** Gives a Service what the API server would: a cluster IP and node ports, those it has or stand-ins, and its status. */
-export function allocate(service: ServiceObject, {before, others}: Surroundings): Allocated {
+export function allocate(service: ServiceObject, {before, others}: ExistingServices): Allocated {
   const {spec = {}} = service;
   if (spec.type === 'ExternalName') return {service, notes: []};
   const name = `${service.metadata.namespace ?? 'default'}/${service.metadata.name}`;

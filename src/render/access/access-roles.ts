@@ -24,10 +24,10 @@ interface Role {
   readonly apiVersion: string;
   readonly kind: 'ClusterRole' | 'Role';
   readonly metadata: {readonly name: string; readonly namespace?: string};
-  readonly rules: readonly Rule[];
+  readonly rules: readonly PolicyRule[];
 }
 
-interface Rule {
+interface PolicyRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly resourceNames?: readonly string[];
@@ -61,7 +61,7 @@ function target({resource, subresource}: Permission): string {
 }
 
 /** One rule for all that have the same verbs. */
-function rulesOf(permissions: readonly Permission[]): readonly Rule[] {
+function rulesOf(permissions: readonly Permission[]): readonly PolicyRule[] {
   const objects = grouped(permissions, permission => [permission.group, target(permission), permission.name].join(' '));
   return grouped(objects, alikeIn).map(alike => {
     const all = alike.flat();

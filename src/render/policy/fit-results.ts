@@ -1,10 +1,10 @@
-import {type Outcome, outcomes, ownResult, type PolicyResult} from './policy-result.ts';
+import {type PolicyOutcome, outcomes, ownResult, type PolicyResult} from './policy-result.ts';
 
 export interface FittedResults {
   /** The loudest first. */
   readonly results: readonly PolicyResult[];
   /** Of all, those that are left out too. */
-  readonly summary: Readonly<Record<Outcome, number>>;
+  readonly summary: Readonly<Record<PolicyOutcome, number>>;
 }
 
 /**
@@ -45,7 +45,7 @@ function leftOut(hidden: readonly PolicyResult[]): PolicyResult {
   );
 }
 
-function countOutcomes(results: readonly PolicyResult[]): Readonly<Record<Outcome, number>> {
+function countOutcomes(results: readonly PolicyResult[]): Readonly<Record<PolicyOutcome, number>> {
   const summary = {pass: 0, fail: 0, warn: 0, error: 0, skip: 0};
   for (const {result} of results) summary[result]++;
   return summary;

@@ -10,7 +10,7 @@ import {docsOf} from '../json.ts';
 /** The words of the API, the worst first: not met, not evaluated, not met but not scored, skipped or excused, met. */
 export const outcomes = ['fail', 'error', 'warn', 'skip', 'pass'] as const;
 
-export type Outcome = (typeof outcomes)[number];
+export type PolicyOutcome = (typeof outcomes)[number];
 
 export interface ResourceReference {
   readonly apiVersion: 'v1';
@@ -25,7 +25,7 @@ export interface PolicyResult {
   readonly rule: string;
   readonly category?: string;
   readonly source: 'svc-trace';
-  readonly result: Outcome;
+  readonly result: PolicyOutcome;
   readonly scored?: boolean;
   readonly severity?: 'high' | 'medium' | 'low';
   readonly message: string;
@@ -48,7 +48,7 @@ export function resultOfGroup({finding, nodes}: FindingGroup): PolicyResult {
 }
 
 /** A result without a finding: in sync, or not checked. There are many of these, so they are short. */
-export function ownResult(rule: string, result: Outcome, message: string, resource?: ResourceReference): PolicyResult {
+export function ownResult(rule: string, result: PolicyOutcome, message: string, resource?: ResourceReference): PolicyResult {
   return {
     ...{policy: 'svc-trace', rule, source: 'svc-trace', result, message},
     ...(resource === undefined ? {} : {resources: [resource]}),
@@ -64,7 +64,7 @@ export function nodeReference(name: string): ResourceReference {
 }
 
 /** Findings in the baseline are excused, as by a policy exception. Infos pass. */
-function outcomeOf({code, severity, known}: Finding): Outcome {
+function outcomeOf({code, severity, known}: Finding): PolicyOutcome {
   if (known) return 'skip';
   if (severity === 'error') return 'fail';
   if (severity === 'info') return 'pass';

@@ -1,18 +1,18 @@
 import {Errors} from '@oclif/core';
 
 /** One requirement of a label selector. */
-export interface Requirement {
+export interface LabelRequirement {
   readonly key: string;
   readonly operator: 'in' | 'notin' | 'exists' | 'absent';
   readonly values: readonly string[];
 }
 
 /** Reads a label selector as kubectl does: `a=b`, `a==b`, `a!=b`, `a`, `!a`, `a in (b,c)`, `a notin (b,c)`. Throws a CLIError (exit 2). */
-export function parseSelector(text: string): readonly Requirement[] {
+export function parseSelector(text: string): readonly LabelRequirement[] {
   return text.split(/,(?![^(]*\))/).map(part => parseRequirement(part.trim(), text));
 }
 
-function parseRequirement(part: string, whole: string): Requirement {
+function parseRequirement(part: string, whole: string): LabelRequirement {
   const set = /^([\w./-]+)\s+(in|notin)\s+\(([^)]*)\)$/.exec(part);
   if (set !== null)
     return {key: set[1] ?? '', operator: set[2] === 'in' ? 'in' : 'notin', values: (set[3] ?? '').split(',').map(value => value.trim())};
@@ -23,7 +23,7 @@ function parseRequirement(part: string, whole: string): Requirement {
   throw new Errors.CLIError(`"${whole}" is not a label selector: cannot parse "${part}"`, {exit: 2});
 }
 
-export function matchesSelector(labels: Readonly<Record<string, string>>, requirements: readonly Requirement[]): boolean {
+export function matchesSelector(labels: Readonly<Record<string, string>>, requirements: readonly LabelRequirement[]): boolean {
   return requirements.every(({key, operator, values}) => {
     const value = labels[key];
     if (operator === 'exists') return value !== undefined;

@@ -58,7 +58,7 @@ interface ScreenState {
   readonly what: string;
 }
 
-interface ScreenSize {
+interface TopScreenSize {
   readonly columns: number;
   readonly rows: number;
   readonly color: boolean;
@@ -66,7 +66,7 @@ interface ScreenSize {
 }
 
 /** The lines of a screen, cut to its size; how many are left out stands in the last. */
-export function screenLines({report, doing, what}: ScreenState, {columns, rows, color, wide}: ScreenSize): readonly string[] {
+export function screenLines({report, doing, what}: ScreenState, {columns, rows, color, wide}: TopScreenSize): readonly string[] {
   const style = styleOf(color);
   const head = style.dim(cut(`${what}  q ends it`, columns - 1));
   if (report === null) return [head, cut(`${doing}…`, columns - 1)];

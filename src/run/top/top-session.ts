@@ -37,7 +37,7 @@ export class TopSession implements AsyncDisposable {
   #roundsToSurvey = 0;
   #round = 0;
 
-  private constructor(run: TopRun, parts: Parts) {
+  private constructor(run: TopRun, parts: TopSessionParts) {
     this.#run = run;
     this.#scope = parts.scope;
     this.#shells = parts.shells;
@@ -119,7 +119,7 @@ export class TopSession implements AsyncDisposable {
   }
 }
 
-interface Parts {
+interface TopSessionParts {
   readonly scope: ClusterScope;
   readonly shells: KeptShells;
   readonly nodes: readonly CountedNode[];

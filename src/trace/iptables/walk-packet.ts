@@ -25,14 +25,14 @@ export function iptablesChains<R extends RuleText>(context: WalkContext): readon
   return hooks.map(place => hookedChain<R>(context, place));
 }
 
-interface Place {
+interface TableHook {
   readonly table: string;
   readonly hook: HookName;
   readonly priority: number;
 }
 
 /** What the kernel calls the tables of iptables with. */
-const hooks: readonly Place[] = [
+const hooks: readonly TableHook[] = [
   ...places('raw', -300, ['prerouting', 'output']),
   ...places('mangle', -150, ['prerouting', 'input', 'forward', 'output', 'postrouting']),
   ...places('nat', -100, ['prerouting', 'output']),
@@ -41,11 +41,11 @@ const hooks: readonly Place[] = [
   ...places('nat', 100, ['postrouting']),
 ];
 
-function places(table: string, priority: number, names: readonly HookName[]): readonly Place[] {
+function places(table: string, priority: number, names: readonly HookName[]): readonly TableHook[] {
   return names.map(hook => ({table, hook, priority}));
 }
 
-function hookedChain<R extends RuleText>(context: WalkContext, {table, hook, priority}: Place): HookedChain<R | Rule> {
+function hookedChain<R extends RuleText>(context: WalkContext, {table, hook, priority}: TableHook): HookedChain<R | Rule> {
   return {hook, priority, isNat: table === 'nat', walk: branch => passBaseChain<R>(context, table, hook.toUpperCase(), branch)};
 }
 

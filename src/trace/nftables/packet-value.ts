@@ -37,9 +37,9 @@ export function packetValue(selector: string, at: PacketAt): PacketValue {
   return read === undefined ? unknown : read(rest, at);
 }
 
-type Reader = (words: readonly string[], at: PacketAt) => PacketValue;
+type SelectorReader = (words: readonly string[], at: PacketAt) => PacketValue;
 
-const readers: Readonly<Record<string, Reader>> = {
+const readers: Readonly<Record<string, SelectorReader>> = {
   ip: ([field = ''], {packet}) => (packet.family === 'IPv4' ? networkField(field, packet) : none),
   ip6: ([field = ''], {packet}) => (packet.family === 'IPv6' ? networkField(field, packet) : none),
   th: ([field = ''], {packet}) => portField(field, packet),

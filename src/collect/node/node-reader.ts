@@ -10,7 +10,7 @@ import {errorText} from '../../model/text/error-text.ts';
 /** How many commands run on a node at a time. */
 const parallel = 6;
 
-export interface Reader {
+export interface NodeConnection {
   readonly shell: NodeShell;
   readonly signal: AbortSignal;
   /** No other connection will be tried after this one. */
@@ -18,7 +18,7 @@ export interface Reader {
 }
 
 /** What has been read of one node so far: it outlives the connection. */
-export class NodeReading {
+export class NodeReader {
   readonly files = new Map<string, Buffer>();
   /** How the node was reached, in words. */
   via: string | null = null;
@@ -38,7 +38,7 @@ export class NodeReading {
   }
 
   /** Reads what has not been read yet. Rejects when the connection broke and another is to be tried, or when the signal was aborted. */
-  async readAll(commands: readonly NodeCommand[], reader: Reader): Promise<void> {
+  async readAll(commands: readonly NodeCommand[], reader: NodeConnection): Promise<void> {
     for (const command of commands) this.#asked.set(command.file, command);
     const limit = pLimit(parallel);
     let brokenBy: unknown;
@@ -60,7 +60,7 @@ export class NodeReading {
   }
 
   /** What one command does not give, its own commands do, one after another: of a program that is not there, only the first is tried. */
-  async #readTogether(joint: JointCommand, commands: readonly NodeCommand[], reader: Reader): Promise<void> {
+  async #readTogether(joint: JointCommand, commands: readonly NodeCommand[], reader: NodeConnection): Promise<void> {
     const given = await this.#run(joint.argv, reader).then(joint.split, (error: unknown) => {
       if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
       return new Map<string, Buffer | null>();
@@ -72,7 +72,7 @@ export class NodeReading {
     }
   }
 
-  async #readOne(command: NodeCommand, reader: Reader): Promise<void> {
+  async #readOne(command: NodeCommand, reader: NodeConnection): Promise<void> {
     try {
       this.#keep(command, await this.#tryVariants(command, reader));
     } catch (error) {
@@ -88,7 +88,7 @@ export class NodeReading {
     this.#done.add(file);
   }
 
-  async #tryVariants(command: NodeCommand, reader: Reader): Promise<Buffer | null> {
+  async #tryVariants(command: NodeCommand, reader: NodeConnection): Promise<Buffer | null> {
     let failure: unknown;
     for (const variant of command.variants) {
       try {
@@ -103,7 +103,7 @@ export class NodeReading {
   }
 
   /** What the commands printed that worked; the failure of the first when none did. */
-  async #runVariant({commands}: CommandVariant, isDump: boolean, reader: Reader): Promise<readonly Buffer[]> {
+  async #runVariant({commands}: CommandVariant, isDump: boolean, reader: NodeConnection): Promise<readonly Buffer[]> {
     const outputs: Buffer[] = [];
     let failure: unknown;
     for (const argv of commands) {
@@ -119,7 +119,7 @@ export class NodeReading {
   }
 
   /** A truncated dump is read once more; if that is truncated too, the longer one is kept. */
-  async #runDump(argv: readonly string[], reader: Reader): Promise<Buffer> {
+  async #runDump(argv: readonly string[], reader: NodeConnection): Promise<Buffer> {
     const first = await this.#run(argv, reader);
     if (!isTruncated(first)) return first;
     const second = await this.#run(argv, reader).catch(() => Buffer.alloc(0));
@@ -128,7 +128,7 @@ export class NodeReading {
     return second.length > first.length ? second : first;
   }
 
-  async #run(argv: readonly string[], {shell, signal}: Reader): Promise<Buffer> {
+  async #run(argv: readonly string[], {shell, signal}: NodeConnection): Promise<Buffer> {
     const program = argv[0] ?? '';
     if (this.#absentPrograms.has(program)) throw new CommandFailed(argv, {exitCode: null, stderr: '', notFound: true});
     try {
