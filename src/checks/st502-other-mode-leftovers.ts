@@ -1,3 +1,4 @@
+import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {tableId} from '../expect/nftables/expected-table.ts';
 import {type ModeInRules, modesInRules} from '../analyze/modes-in-rules.ts';
 import {type Leftover, leftoverLocalChains, leftoverPortals} from '../analyze/leftover-modes.ts';
@@ -59,7 +60,7 @@ function effectOfServers(message: string, catching: readonly VirtualServer[]): P
 
 /** What leftover rules in iptables or nftables do to packets of Services; null if nothing, or if it was not checked. */
 function effectOf({rulesets, nft, view, facts, config}: NodeCheckContext, mode: ModeInRules['mode']): LeftoverEffect | null {
-  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const proxy = proxyVersion(config);
   for (const family of families) {
     const table = mode === 'nftables' ? nft()?.tables.get(tableId(family)) : undefined;
     const ruleset = mode === 'iptables' ? rulesets.get(family) : undefined;

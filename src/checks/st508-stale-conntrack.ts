@@ -1,3 +1,4 @@
+import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {canonicalAddress} from '../model/address.ts';
 import type {Endpoint} from '../model/endpoint.ts';
@@ -54,7 +55,7 @@ interface UdpEntry {
 function udpEntries(context: NodeCheckContext): ReadonlyMap<string, UdpEntry> {
   const {view, config} = context;
   const entries = new Map<string, UdpEntry>();
-  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const proxy = proxyVersion(config);
   for (const family of families) {
     const own = nodePortAddresses(context, family);
     for (const served of view.entries(family, proxy)) {

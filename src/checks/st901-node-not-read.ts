@@ -1,3 +1,4 @@
+import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Check} from './check.ts';
 
@@ -15,7 +16,7 @@ export const nodeNotRead: Check<'ST901'> = {
         message: `${node.name} was not checked: ${status.reason}`,
         ...(status.remedy === undefined ? {} : {remedy: status.remedy}),
       };
-    const standIn = status.kind === 'checked' ? view.standIn({version: config.version.value, gates: config.featureGates.value}) : null;
+    const standIn = status.kind === 'checked' ? view.standIn(proxyVersion(config)) : null;
     if (standIn !== null) yield {node: node.name, message: messageOf(node.name, config, standIn), remedy: remedyOf(standIn.read)};
   },
 };

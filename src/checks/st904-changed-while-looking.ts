@@ -1,3 +1,4 @@
+import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
@@ -39,7 +40,7 @@ function readAt({node}: NodeCheckContext): number | null {
 }
 
 function lastChange({port}: Pick<PortEntry, 'port'>, {view, config}: NodeCheckContext): number {
-  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const proxy = proxyVersion(config);
   const slices = view.slicesOf(serviceKey(port), proxy);
   const times = [
     port.object.metadata.creationTimestamp,

@@ -1,3 +1,4 @@
+import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {readDumps, type Dumps} from '../analyze/iptables/read-dumps.ts';
 import {hostFacts, type IpvsState, readIpvsState} from '../analyze/ipvs/ipvs-state.ts';
 import {ipsetsOf} from '../analyze/node-input.ts';
@@ -50,7 +51,7 @@ export function nodeSetup({node, api, view, overrides}: NodeSetupInput): NodeSet
   const base = {node, api, view, facts, dumps, nft, ipvs, sets: onceAsked(() => ipsetsOf(node)), bound: () => ipvs().bound ?? []};
   const config = resolvedConfig({...base, config: given});
   const ports = (): readonly Parameters<typeof hostFacts>[2][number][] => {
-    const proxy = {version: config.version.value, gates: config.featureGates.value};
+    const proxy = proxyVersion(config);
     return families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
   };
   return {...base, config, hostFacts: onceAsked(() => hostFacts(facts, ipvs(), ports(), config.version.value))};

@@ -1,3 +1,4 @@
+import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {append} from '../../model/lists.ts';
 import type {Hypothesis} from '../../expect/hypothesis.ts';
 import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
@@ -31,7 +32,7 @@ const oldestKnownMinor = 21;
 
 function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
   const {view, config, dumps} = input;
-  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const proxy = proxyVersion(config);
   const ports = families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
   const facts = hostFacts(input.facts, state, ports, config.version.value);
   const differing = new Differing();

@@ -1,3 +1,4 @@
+import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import type {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
@@ -26,7 +27,7 @@ export interface LeftoverServersCase {
 export function catchingServers({node, facts, view, config, rulesets}: LeftoverServersCase): readonly VirtualServer[] {
   const {servers, sets, bound} = readIpvsState(node);
   if (servers === null) return [];
-  const proxy = {version: config.version.value, gates: config.featureGates.value};
+  const proxy = proxyVersion(config);
   const ports = families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
   const taken = new Set(
     ports.flatMap(({protocol, clusterIP, externalIPs, loadBalancerVIPs, port, nodePort}) => [

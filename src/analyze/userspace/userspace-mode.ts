@@ -1,3 +1,4 @@
+import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import type {Family} from '../../model/family.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {countRules} from '../iptables/read-dumps.ts';
@@ -25,7 +26,7 @@ function analyze(input: NodeInput, ruleset: Ruleset): ModeAnalysis {
   const {config, dumps, view} = input;
   const base = {families: [], config, counts: countRules(dumps)};
   const rules = portalRules(ruleset);
-  const entries = view.entries(family, {version: config.version.value, gates: config.featureGates.value});
+  const entries = view.entries(family, proxyVersion(config));
   const portals = entries.map(({port}) => portalOf(port, rules));
   const symptoms = analyzePortals({portals, rules, ruleset});
   return {

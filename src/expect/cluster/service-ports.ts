@@ -1,7 +1,7 @@
 import {canonicalAddress, familyOf, parseCidr} from '../../model/address.ts';
 import type {ServiceObject, ServicePortSpec} from '../../model/api-objects.ts';
 import type {Family} from '../../model/family.ts';
-import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import type {UnservedKind} from '../../model/report.ts';
 import type {Protocol, ServicePort} from '../../model/service-port.ts';
 import {servicePortHash} from '../iptables/chain-names.ts';
@@ -18,6 +18,10 @@ import {
 export interface ProxyVersion {
   readonly version: KubeProxyVersion;
   readonly gates: Readonly<Record<string, boolean>>;
+}
+
+export function proxyVersion({version, featureGates}: Pick<ProxyConfig, 'version' | 'featureGates'>): ProxyVersion {
+  return {version: version.value, gates: featureGates.value};
 }
 
 /** Why kube-proxy does not serve a Service; null when it does. Follows `ShouldSkipService` and the informer's label selector. */

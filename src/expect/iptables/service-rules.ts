@@ -2,7 +2,7 @@ import {canonicalAddress, contains, parseAddress, parseCidr} from '../../model/a
 import type {Endpoint} from '../../model/endpoint.ts';
 import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
 import {usesClusterEndpoints, usesLocalEndpoints} from '../cluster/categorize-endpoints.ts';
-import type {ServedPort} from '../cluster/served-port.ts';
+import type {PortWithChains} from '../cluster/ports-on-node.ts';
 import {chainName} from './chain-names.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {comment, type ProtocolText, probability, protocolText, type RuleWriter, recentMask, reject} from './rule-text.ts';
@@ -10,9 +10,7 @@ import {countsWithNfacct, dropsInFilter, explainsFirewallChain, hasProxyFirewall
 import {keepsAddressSpelling, writesExternalIPs} from '../cluster/proxy-versions.ts';
 
 /** One Service port with what its rules on a node are made from. */
-export interface PortOnNode extends ServedPort {
-  /** The chain of an endpoint; names are the same on every node. */
-  readonly endpointChain: (endpoint: Endpoint) => string;
+export interface PortOnNode extends PortWithChains {
   /** Comments are left out where kube-proxy holds more than 1,000 endpoints. */
   readonly large: boolean;
 }

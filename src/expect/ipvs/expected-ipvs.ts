@@ -1,11 +1,6 @@
 import type {Hypothesis} from '../hypothesis.ts';
-import type {Family} from '../../model/family.ts';
-import type {NodeFacts} from '../../model/node-facts.ts';
-import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {serverKey} from '../../model/virtual-server.ts';
-import {categorizeEndpoints, type NodeTopology} from '../cluster/categorize-endpoints.ts';
-import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
-import {possibleEndpoints} from '../cluster/endpoint-sets.ts';
+import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/ports-on-node.ts';
 import type {ServedPort} from '../cluster/served-port.ts';
 import {boundAddressesOf} from './bound-addresses.ts';
 import {baseRuleChains, outFilterRules, writeBaseRules} from './ipvs-base-rules.ts';
@@ -30,26 +25,18 @@ export interface ExpectedIpvs {
   outFilter(owner: ServedPort): readonly string[];
 }
 
-export interface ExpectIpvsInput {
-  readonly view: ClusterView;
-  readonly config: ProxyConfig;
-  /** With the addresses of all interfaces but kube-ipvs0. */
-  readonly facts: NodeFacts;
-  readonly family: Family;
+/** `facts` have the addresses of all interfaces but kube-ipvs0. */
+export interface ExpectIpvsInput extends PortsInput {
   /** The addresses that kube-ipvs0 bears. */
   readonly bound: readonly string[];
 }
 
 export function expectIpvs(given: ExpectIpvsInput, hypothesis: Hypothesis = {}): ExpectedIpvs {
-  const {view, config, facts, family} = given;
+  const {config, facts, family} = given;
   const context = ipvsContext(family, config, facts, given.bound);
-  const proxy = {version: config.version.value, gates: config.featureGates.value};
-  const nodeName = hypothesis.nodeName ?? config.nodeName.value;
-  const zone = hypothesis.zone === undefined ? config.zone.value : hypothesis.zone;
-  const ports = view
-    .entries(family, proxy)
-    .map(entry => servedPort(entry, {nodeName, zone, proxy, labels: facts.labels}, hypothesis.picks?.get(entry.port) ?? 0));
-  const members = expectMembers({ports, context, nodeName});
+  const topology = nodeTopology(given, hypothesis);
+  const ports = portsOnNode(given, topology, hypothesis.picks);
+  const members = expectMembers({ports, context, nodeName: topology.nodeName});
   return {
     ...{context, ports, members},
     servers: gather(ports, owner => expectServers(owner, context).map(item => [serverKey(item.server), item])),
@@ -57,12 +44,6 @@ export function expectIpvs(given: ExpectIpvsInput, hypothesis: Hypothesis = {}):
     baseRules: baseRuleTexts(context, role => (members.get(role)?.size ?? 0) > 0),
     outFilter: ({port}) => outFilterRules(port, context),
   };
-}
-
-function servedPort({port, set, endpointChain}: PortEntry, topology: NodeTopology, pick: number): ServedPort {
-  const lists = set.ambiguous.size === 0 ? [set.endpoints] : possibleEndpoints(set, topology.nodeName, topology.proxy.version);
-  const all = lists[pick] ?? set.endpoints;
-  return {port, all, endpoints: categorizeEndpoints(port, all, topology), lists: lists.length, clientList: endpointChain};
 }
 
 function gather<T>(

@@ -1,0 +1,38 @@
+import type {Endpoint} from '../../model/endpoint.ts';
+import type {Family} from '../../model/family.ts';
+import type {NodeFacts} from '../../model/node-facts.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import type {Hypothesis} from '../hypothesis.ts';
+import {categorizeEndpoints, type NodeTopology} from './categorize-endpoints.ts';
+import type {ClusterView} from './cluster-view.ts';
+import {possibleEndpoints} from './endpoint-sets.ts';
+import type {ServedPort} from './served-port.ts';
+import {proxyVersion} from './service-ports.ts';
+
+export interface PortsInput {
+  readonly view: ClusterView;
+  readonly config: ProxyConfig;
+  readonly facts: NodeFacts;
+  readonly family: Family;
+}
+
+/** A Service port as iptables and IPVS mode know it: `recent` lists and chains of endpoints have the same names. */
+export interface PortWithChains extends ServedPort {
+  /** The chain of an endpoint; names are the same on every node. */
+  readonly endpointChain: (endpoint: Endpoint) => string;
+}
+
+/** What the node's kube-proxy takes its node for. */
+export function nodeTopology({config, facts}: PortsInput, hypothesis: Hypothesis): NodeTopology {
+  const zone = hypothesis.zone === undefined ? config.zone.value : hypothesis.zone;
+  return {nodeName: hypothesis.nodeName ?? config.nodeName.value, zone, labels: facts.labels, proxy: proxyVersion(config)};
+}
+
+/** Every Service port of the family with the endpoints that the node's kube-proxy uses for it, in any proxy mode. */
+export function portsOnNode({view, family}: PortsInput, topology: NodeTopology, picks: Hypothesis['picks']): readonly PortWithChains[] {
+  return view.entries(family, topology.proxy).map(({port, set, endpointChain}) => {
+    const lists = set.ambiguous.size === 0 ? [set.endpoints] : possibleEndpoints(set, topology.nodeName, topology.proxy.version);
+    const all = lists[picks?.get(port) ?? 0] ?? set.endpoints;
+    return {port, all, lists: lists.length, endpoints: categorizeEndpoints(port, all, topology), endpointChain, clientList: endpointChain};
+  });
+}
