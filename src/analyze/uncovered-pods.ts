@@ -3,11 +3,11 @@ import {contains, parseCidr} from '../model/address.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 
 /** The network that identifies pods holds none of the node's own pods. */
-export function uncoveredPods({detector, facts, family, masqueradeAll}: NodeContext): readonly Symptom[] {
+export function uncoveredPods({detector, facts, family, masqueradeAll}: NodeContext): readonly Symptom<never>[] {
   const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
-  const own = facts.podCIDRs.map(text => parseCidr(text)).filter(cidr => cidr !== null && cidr.family === family);
+  const own = facts.podCIDRs.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
   if (network === null || own.length === 0 || masqueradeAll) return [];
-  if (own.some(cidr => cidr !== null && contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
-  const detail = `clusterCIDR ${network.text} does not hold the pods of this node (${own.map(cidr => cidr?.text ?? '').join(', ')}): their traffic to Services is masqueraded`;
+  if (own.some(cidr => contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
+  const detail = `clusterCIDR ${network.text} does not hold the pods of this node (${own.map(({text}) => text).join(', ')}): their traffic to Services is masqueraded`;
   return [{kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}];
 }

@@ -2,7 +2,7 @@ import {compareRulesets} from '../../compare/compare-rulesets.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Chain, Rule, RuleText, Ruleset} from '../../model/ruleset.ts';
+import type {Rule, RuleText, Ruleset} from '../../model/ruleset.ts';
 import {inferIptablesSettings} from './infer-settings.ts';
 import type {FamilyCase} from './family-case.ts';
 import {asExpectation} from './expectation.ts';
@@ -15,6 +15,7 @@ import {leftoverChains} from './leftover-chains.ts';
 import {PortIndex} from './port-index.ts';
 import {IptablesServiceView} from './iptables-service-view.ts';
 import {staleServices} from './stale-services.ts';
+import {isBeyondTheCut} from './what-was-read.ts';
 import {analyzeUnexpectedRules, type UnexpectedRulesCase} from './unexpected-rules.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
@@ -40,7 +41,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const differs = first.differences.some(({owner}) => owner !== null);
   const {expected, symptoms} = differs ? inferIptablesSettings(plain, given) : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareRulesets(asExpectation(expected), actual);
-  const known = compared.differences.filter(difference => !isBeyondTheCut(difference, actual));
+  const known = compared.differences.filter(({kind, table, chain}) => kind !== 'missing' || !isBeyondTheCut(actual, table, chain));
   const owned = attribute(known, new PortIndex(expected));
   const view = new IptablesServiceView(expected, actual);
   const ports = [...owned.byPort].flatMap(([item, own]) =>
@@ -83,16 +84,6 @@ function withTextsOnly(symptom: Symptom): Symptom {
 /** Their effect on their own Service port is reported there; here it is about all others. */
 function broadRules(given: UnexpectedRulesCase): readonly Symptom[] {
   return given.rules.length === 0 ? [] : [analyzeUnexpectedRules(given)].filter(({severity}) => severity !== 'info');
-}
-
-/** Rules that a truncated dump does not show may be on the node: they are not reported as missing. */
-function isBeyondTheCut({kind, table, chain}: PortDifference, actual: Ruleset): boolean {
-  if (kind !== 'missing' || actual.cut === null) return false;
-  const read = actual.tables.get(table);
-  if (read === undefined) return true;
-  if (read.complete) return false;
-  const found: Chain | undefined = actual.chain(table, chain);
-  return found === undefined || !found.complete;
 }
 
 function holdsNoServiceRules(expected: ExpectedRuleset, actual: Ruleset): boolean {

@@ -19,6 +19,7 @@ import {countRules} from './read-dumps.ts';
 import {servedFamilies} from './served-families.ts';
 import {resolveVersion} from './resolve-version.ts';
 import {tracePort} from './service-port/trace-port.ts';
+import {whyNoTables} from './what-was-read.ts';
 
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
 export const iptablesMode: ProxyMode = {
@@ -96,12 +97,9 @@ function partly(ruleset: Ruleset, expected: ExpectedRuleset): string {
   return `the dump is an excerpt, ${describeRules(ruleset)}: only the rules that it shows were checked, and all others were assumed to be as expected${unknownChains}`;
 }
 
-/** Null when the ruleset holds the tables that Services live in. */
+/** A truncated dump and an excerpt are evaluated as far as they go. */
 function whyUnreadable(family: Family, ruleset: Ruleset | null): string | null {
-  if (ruleset === null) return `there is no ${family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'} of it`;
-  const missing = ['nat', 'filter'].filter(table => !ruleset.hasTable(table));
-  if (missing.length === 0 || ruleset.cut !== null || isExcerpt(ruleset)) return null;
-  return `the dump holds no table ${missing.join(' and no table ')}: it is of other tables only, or everything was flushed`;
+  return ruleset !== null && (ruleset.cut !== null || isExcerpt(ruleset)) ? null : whyNoTables(family, ruleset);
 }
 
 function whyEmpty(node: NodeDump): string {

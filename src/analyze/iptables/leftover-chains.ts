@@ -3,8 +3,8 @@ import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import {deletesLocalChains} from '../../expect/iptables/iptables-versions.ts';
 import type {Chain, Ruleset} from '../../model/ruleset.ts';
+import {orphanChains} from '../symptoms/orphan-chains.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {plural} from '../../model/text/plural.ts';
 
 /** Chains of Service ports and endpoints that are not expected: one symptom for those that no rule jumps to, with their number. */
 export function leftoverChains(
@@ -21,12 +21,10 @@ export function leftoverChains(
   }
   if (leftovers.length === 0) return [];
   const reached = reachable(actual, found, leftovers);
-  const orphans = leftovers.filter(chain => !reached.has(chain.name));
-  if (orphans.length === 0) return [];
-  const rules = orphans.slice(0, 3).flatMap(chain => chain.rules().slice(0, 1));
-  const detail = `${plural(orphans.length, 'chain')} of kube-proxy that no rule jumps to (such as ${orphans[0]?.name}): no traffic is affected, and the next full sync removes them`;
-  const chains = orphans.map(({name}) => name);
-  return [{kind: 'orphan-chain', family: expected.family, port: null, detail, expected: [], actual: rules, chains}];
+  return orphanChains(
+    leftovers.filter(chain => !reached.has(chain.name)),
+    expected.family,
+  );
 }
 
 /** KUBE-XLB chains that this kube-proxy does not remove are ST502. */

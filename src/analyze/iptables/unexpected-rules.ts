@@ -1,16 +1,11 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import {entryText} from '../../model/entry.ts';
-import type {Severity} from '../../model/finding.ts';
 import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
-import type {Environment} from '../../trace/packet.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {type Probe, probesFor} from '../outcomes/probes.ts';
+import {effectOf, maxPorts, newConnections, type OutcomeChange, outcomeChanges, type TwoWalks} from '../outcomes/outcome-changes.ts';
 import {listChain, type IptablesServiceView} from './iptables-service-view.ts';
-import {sourceNames} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {describePathOutcome, type PathOutcome, hasSameEnds, isSameOutcome} from '../outcomes/path-outcome.ts';
 import {pathOutcomeOf} from './iptables-outcome.ts';
 
 export interface UnexpectedRulesCase {
@@ -25,7 +20,14 @@ export interface UnexpectedRulesCase {
 /** Unattributed rules: their severity is their effect on packets, which are walked with and without them. */
 export function analyzeUnexpectedRules({expected, view, rules, except = new Set()}: UnexpectedRulesCase): Symptom {
   const ports = expected.ports.filter(item => !except.has(item));
-  const effect = effectOf(expected, view, {rules, ports});
+  const environment = environmentOf(expected.context.facts);
+  const cleaned = without(view, rules);
+  const effect = effectOf(
+    firstChanges(ports, expected, {
+      walk: packet => pathOutcomeOf(walkPacket(view, packet, environment)),
+      walkWithout: packet => pathOutcomeOf(walkPacket(cleaned, packet, environment)),
+    }),
+  );
   const [first] = rules;
   const what =
     rules.length === 1
@@ -42,60 +44,16 @@ export function analyzeUnexpectedRules({expected, view, rules, except = new Set(
   };
 }
 
-interface TrafficEffect {
-  readonly severity: Severity;
-  readonly text: string;
-}
-
-/** Above this number, Service ports are not probed one by one. */
-const maxPorts = 300;
-
-function effectOf(
-  expected: ExpectedRuleset,
-  view: IptablesServiceView,
-  {rules, ports}: {readonly rules: readonly Rule[]; readonly ports: readonly PortOnNode[]},
-): TrafficEffect {
-  const environment = environmentOf(expected.context.facts);
-  const cleaned = without(view, rules);
-  const changed: Change[] = [];
-  for (const item of ports.slice(0, maxPorts)) {
-    const change = changeOf(item, expected, {view, cleaned, environment});
-    if (change !== null) changed.push(change);
-  }
-  const worst = changed.find(({lost}) => lost) ?? changed[0];
-  if (worst === undefined) return {severity: 'info', text: 'no traffic is affected'};
-  const {item, probe, pathOutcome, other} = worst;
-  const more = changed.length > 1 ? `, and ${changed.length - 1} more Service ports are affected` : '';
-  const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
-  const text = worst.lost
-    ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(other)}${more}`
-    : `${where} are masqueraded differently because of it${more}`;
-  return {severity: worst.lost ? 'error' : 'warning', text};
-}
-
-interface Change {
-  readonly item: PortOnNode;
-  readonly probe: Probe;
-  readonly pathOutcome: PathOutcome;
-  readonly other: PathOutcome;
-  /** They end elsewhere, and are not only masqueraded differently. */
-  readonly lost: boolean;
-}
-
-interface Walks {
-  readonly view: IptablesServiceView;
-  readonly cleaned: ChainSource;
-  readonly environment: Environment;
-}
-
-function changeOf(item: PortOnNode, {context}: ExpectedRuleset, {view, cleaned, environment}: Walks): Change | null {
-  for (const probe of probesFor({item, context, hairpins: []})) {
-    if (probe.knownTo.size > 0) continue;
-    const pathOutcome = pathOutcomeOf(walkPacket(view, probe.packet, environment));
-    const other = pathOutcomeOf(walkPacket(cleaned, probe.packet, environment));
-    if (!isSameOutcome(pathOutcome, other)) return {item, probe, pathOutcome, other, lost: !hasSameEnds(pathOutcome, other)};
-  }
-  return null;
+/** The first change of each Service port. */
+function firstChanges(
+  ports: readonly PortOnNode[],
+  {context}: ExpectedRuleset,
+  walks: TwoWalks<Rule>,
+): readonly OutcomeChange<Rule, PortOnNode>[] {
+  return ports.slice(0, maxPorts).flatMap(item => {
+    for (const change of outcomeChanges(newConnections([item], context), walks)) return [change];
+    return [];
+  });
 }
 
 /** The actual rules without these. */

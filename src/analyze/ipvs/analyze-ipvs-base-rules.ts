@@ -6,7 +6,9 @@ import type {Difference} from '../../model/difference.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import {residualGroups} from '../symptoms/residual-differences.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+import {isBeyondTheCut} from '../iptables/what-was-read.ts';
 import {baseRuleSource, outFilterChain, withChains} from './base-rule-source.ts';
 import {type BaseRuleHarm, BaseRuleProbes} from './base-rule-probes.ts';
 import type {IpvsSides} from './ipvs-sides.ts';
@@ -137,12 +139,10 @@ class BaseRuleAnalysis {
   }
 
   #harmless(differences: readonly BaseRuleDifference[], where: string): void {
-    for (const [kind, symptom, words] of harmlessKinds) {
-      const rules = differences.filter(difference => difference.kind === kind).map(({rule}) => rule);
-      if (rules.length === 0) continue;
-      const detail = `${rules.length === 1 ? 'a rule' : `${rules.length} rules`} of ${where} ${words}: no traffic is affected`;
-      const [expected, actual] = kind === 'missing' ? [rules.slice(0, 6), []] : [[], rules.slice(0, 6)];
-      this.#say({kind: symptom, severity: 'info', detail, expected, actual});
+    for (const {symptom, what, evidence, differences: group} of residualGroups<Rule, BaseRuleDifference>(differences)) {
+      const count = group.length === 1 ? 'a rule' : `${group.length} rules`;
+      const words = what.replace("of kube-proxy's ", '');
+      this.#say({kind: symptom, severity: 'info', detail: `${count} of ${where} ${words}: no traffic is affected`, ...evidence});
     }
   }
 
@@ -210,13 +210,6 @@ const groups: ReadonlyMap<string, string> = new Map([
 /** Their rules ask for sets whether these hold anything or not. */
 const alwaysWritten = new Set(['filter/KUBE-IPVS-FILTER', 'filter/KUBE-NODE-PORT']);
 
-const harmlessKinds = [
-  ['missing', 'missing-rule', 'missing'],
-  ['extra', 'unexpected-rule', 'that kube-proxy would not have written'],
-  ['duplicate', 'duplicate-rule', 'twice'],
-  ['reordered', 'unexpected-rule', 'in another order'],
-] as const satisfies readonly (readonly [BaseRuleDifference['kind'], SymptomKind, string])[];
-
 const consequences: Readonly<Record<BaseRuleHarm, string>> = {
   refuses: 'packets that should reach an endpoint are refused or lost',
   admits: 'loadBalancerSourceRanges are not enforced',
@@ -268,11 +261,4 @@ function holdsNothing({baseRules}: ExpectedIpvs, ruleset: Ruleset, table: string
   if (ruleset.tables.get(table)?.complete !== true) return false;
   const own = [...baseRules].filter(([key, rules]) => key.startsWith(`${table}/KUBE-`) && rules.length > 0);
   return own.every(([key]) => (ruleset.chain(table, key.split('/')[1] ?? '')?.ruleCount ?? 0) === 0);
-}
-
-function isBeyondTheCut(ruleset: Ruleset, table: string, chain: string): boolean {
-  if (ruleset.cut === null) return false;
-  const read = ruleset.tables.get(table);
-  if (read === undefined) return true;
-  return !read.complete && ruleset.chain(table, chain)?.complete !== true;
 }

@@ -1,5 +1,4 @@
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
-import {contains, parseCidr} from '../../model/address.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {inferIpvsSettings, type ExpectIpvs} from './infer-ipvs-settings.ts';
@@ -12,6 +11,7 @@ import {analyzeIpvsBaseRules} from './analyze-ipvs-base-rules.ts';
 import {analyzeIpvsPort} from './analyze-ipvs-port.ts';
 import {mergeByNode} from './merge-by-node.ts';
 import {staleServers} from './stale-servers.ts';
+import {uncoveredPods} from '../uncovered-pods.ts';
 import {plural} from '../../model/text/plural.ts';
 
 export interface IpvsFamilyCase {
@@ -62,7 +62,7 @@ export function analyzeIpvsFamily({
   });
   return result([
     ...symptoms,
-    ...uncoveredPods(expected),
+    ...uncoveredPods(expected.context),
     ...(device === null ? [] : [device]),
     ...wrongSets(expected, differences),
     ...(ruleset === null ? [] : analyzeIpvsBaseRules({expected, ruleset, sides, sets: state.sets, nodeName})),
@@ -102,14 +102,4 @@ function wrongSets({context: {family}}: ExpectedIpvs, {wrongSets: sets}: IpvsDif
       detail: `ipset ${set} is of type ${found} and not ${wanted}: kube-proxy stops at it, and no change reaches this node any more`,
     };
   });
-}
-
-/** The network that identifies pods holds none of the node's own pods. */
-function uncoveredPods({context: {detector, facts, family, masqueradeAll}}: ExpectedIpvs): readonly Symptom<Rule>[] {
-  const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
-  const own = facts.podCIDRs.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
-  if (network === null || own.length === 0 || masqueradeAll) return [];
-  if (own.some(cidr => contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
-  const detail = `clusterCIDR ${network.text} does not hold the pods of this node (${own.map(({text}) => text).join(', ')}): their traffic to Services is masqueraded`;
-  return [{kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []}];
 }

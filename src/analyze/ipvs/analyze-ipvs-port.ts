@@ -3,6 +3,7 @@ import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {Rule} from '../../model/ruleset.ts';
 import {blindToWeight, realServerRule} from '../../trace/balance.ts';
 import {comparePathOutcomes} from '../outcomes/compare-outcomes.ts';
+import {configuredAffinity} from '../symptoms/configured-affinity.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {memberEvidence, serverEvidence} from './evidence.ts';
@@ -44,13 +45,12 @@ function analyzeSettings({port}: ServedPort, {servers}: IpvsPortDifferences, sym
   for (const {expected, actual, persistence, scheduling} of servers) {
     const evidence = settingEvidence(expected, actual);
     if (persistence) {
-      const configured = port.affinitySeconds === null ? 'none is configured' : `ClientIP for ${port.affinitySeconds} s is configured`;
       const netmask = actual.flags.find(flag => flag.startsWith('netmask '));
       const found =
         actual.persistence === null
           ? 'session affinity is missing'
           : `session affinity of ${actual.persistence} s${netmask === undefined ? '' : ` by ${netmask}`} is programmed`;
-      symptoms.say({kind: 'session-affinity-mismatch', detail: `${found}: ${configured}`, ...evidence}, 'affinity');
+      symptoms.say({kind: 'session-affinity-mismatch', detail: `${found}: ${configuredAffinity(port)}`, ...evidence}, 'affinity');
     }
     if (scheduling) {
       const spelled = ({scheduler, flags}: typeof actual): string => [scheduler, ...flags].join(' ');

@@ -8,6 +8,7 @@ import type {PortTrace} from '../../model/service-trace.ts';
 import {knowsZone} from '../node-input.ts';
 import {Differing} from '../differing.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import {whyNoTables} from '../iptables/what-was-read.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
 import {analyzeIpvsFamily} from './analyze-ipvs-family.ts';
@@ -66,11 +67,9 @@ function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
 
 /** Base rules that were not read are reported, and the rest is evaluated. */
 function whyUnreadable(family: Family, ruleset: Ruleset | null): readonly string[] {
-  if (ruleset === null) return [`there is no ${family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'} of it`];
-  if (ruleset.cut !== null) return [`the dump is truncated at line ${ruleset.cut.line} in table ${ruleset.cut.table}`];
-  const missing = ['nat', 'filter'].filter(table => !ruleset.hasTable(table));
-  if (missing.length === 0) return [];
-  return [`the dump holds no table ${missing.join(' and no table ')}: it is of other tables only, or everything was flushed`];
+  const cut = ruleset?.cut ?? null;
+  const reason = cut === null ? whyNoTables(family, ruleset) : `the dump is truncated at line ${cut.line} in table ${cut.table}`;
+  return reason === null ? [] : [reason];
 }
 
 function isWhole(ruleset: Ruleset | null): boolean {

@@ -1,5 +1,6 @@
 import {parseNftName} from '../../expect/nftables/nft-names.ts';
-import type {ServiceName} from '../../model/finding.ts';
+import type {NftTable} from '../../model/nft-ruleset.ts';
+import {staleService} from '../symptoms/stale-service.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftCase, NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
@@ -13,7 +14,12 @@ export function staleNftServices(given: NftCase, elements: readonly NftPortDiffe
     const name = nameOf(element);
     pushTo(groups, name, element);
   }
-  return [...groups].map(([name, group]) => (name === '' ? unexpectedElements(given, group) : staleService(given, name, group)));
+  const {family} = given.expected.context;
+  return [...groups].map(([name, group]) => {
+    if (name === '') return unexpectedElements(given, group);
+    const served = group.some(element => leadsOn(element, given.actual));
+    return staleService({name, served, rules: group.map(({rule}) => rule)}, {family, ports: given.expected.ports});
+  });
 }
 
 function nameOf({rule, comment}: NftPortDifference): string {
@@ -21,29 +27,8 @@ function nameOf({rule, comment}: NftPortDifference): string {
   return named.find(name => name !== undefined) ?? comment ?? '';
 }
 
-function staleService({expected, actual}: NftCase, name: string, elements: readonly NftPortDifference[]): Symptom {
-  const served = elements.some(
-    element => leadsIn(element.name) && targetsOf(element.rule).some(chain => (actual.chain(chain)?.ruleCount ?? 0) > 0),
-  );
-  const service = serviceOf(name);
-  const live = service !== null && expected.ports.some(({port}) => port.namespace === service.namespace && port.service === service.name);
-  const state = live ? 'no such port of the Service is in the API (any more)' : 'the API has no such Service (any more)';
-  const detail = served ? `still answers for ${name}: ${state}` : `still refuses packets for ${name}: ${state}`;
-  return {
-    kind: 'stale-service',
-    severity: served ? 'error' : 'info',
-    family: expected.context.family,
-    port: null,
-    ...(service === null ? {} : {service}),
-    detail,
-    expected: [],
-    actual: elements.map(({rule}) => rule).slice(0, 6),
-  };
-}
-
-function serviceOf(name: string): ServiceName | null {
-  const found = /^([^/]+)\/([^:]+)/.exec(name);
-  return found === null ? null : {namespace: found[1] ?? '', name: found[2] ?? ''};
+function leadsOn({name, rule}: NftPortDifference, actual: NftTable): boolean {
+  return leadsIn(name) && targetsOf(rule).some(chain => (actual.chain(chain)?.ruleCount ?? 0) > 0);
 }
 
 /** Unattributed elements, at addresses of no Service. */

@@ -11,7 +11,8 @@ import {walkChain} from '../../../trace/iptables/walk-chain.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {BaseRuleEffect} from './base-rule-effect.ts';
 import type {PortDifference} from '../service-port/port-differences.ts';
-import type {Symptom, SymptomKind} from '../../symptoms/symptom.ts';
+import {residualGroups} from '../../symptoms/residual-differences.ts';
+import type {Symptom} from '../../symptoms/symptom.ts';
 
 export interface BaseRulesCase {
   readonly expected: ExpectedRuleset;
@@ -351,27 +352,21 @@ function analyzeFilterChains(
   }
 }
 
-function sayRest(differences: readonly PortDifference[], say: Say): void {
-  const kinds: readonly (readonly [PortDifference['kind'], SymptomKind, string])[] = [
-    ['missing', 'missing-rule', 'is missing'],
-    ['extra', 'unexpected-rule', 'is not one that kube-proxy would have written'],
-    ['duplicate', 'duplicate-rule', 'is there twice'],
-    ['reordered', 'unexpected-rule', 'stands in another place'],
-  ];
-  for (const [kind, symptom, words] of kinds) {
-    const group = differences.filter(difference => difference.kind === kind);
-    if (group.length === 0) continue;
-    const rules = group.map(({rule}) => rule).slice(0, 6);
-    const what = group.length === 1 ? `a rule of ${group[0]?.table}/${group[0]?.chain}` : `${group.length} base rules`;
-    say({
-      kind: symptom,
-      severity: 'info',
-      detail: `${what} ${group.length === 1 ? words : words.replace('is', 'are')}`,
-      expected: kind === 'missing' ? rules : [],
-      actual: kind === 'missing' ? [] : rules,
-    });
+function sayRest(left: readonly PortDifference[], say: Say): void {
+  for (const {kind, symptom, evidence, differences} of residualGroups<Rule, PortDifference>(left)) {
+    const [first] = differences;
+    const what = differences.length === 1 ? `a rule of ${first?.table}/${first?.chain}` : `${differences.length} base rules`;
+    const words = states[kind];
+    say({kind: symptom, severity: 'info', detail: `${what} ${differences.length === 1 ? words : words.replace('is', 'are')}`, ...evidence});
   }
 }
+
+const states: Readonly<Record<PortDifference['kind'], string>> = {
+  missing: 'is missing',
+  extra: 'is not one that kube-proxy would have written',
+  duplicate: 'is there twice',
+  reordered: 'stands in another place',
+};
 
 /** Tables that are in the dump and lack the canary. A table that was not dumped is left out. */
 function missingCanaries(actual: Ruleset): readonly string[] {

@@ -2,6 +2,7 @@ import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {Rule} from '../../../model/ruleset.ts';
 import {endpointKinds} from '../../outcomes/compare-outcomes.ts';
+import {configuredAffinity} from '../../symptoms/configured-affinity.ts';
 import type {PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {PortDifference, PortDifferences} from './port-differences.ts';
 import {hasMatch, isOfAffinity} from './rule-roles.ts';
@@ -18,10 +19,9 @@ export function affinityRules(given: AffinityCase): PortSymptom<Rule> | null {
   const {item, own, symptoms} = given;
   const unexplained = unexplainedRules(given);
   if (unexplained.length === 0 || symptoms.has('broken-jump', 'service-not-programmed')) return null;
-  const {affinitySeconds} = item.port;
   const found = unexplained.find(({kind}) => kind === 'extra');
   const seconds = found?.rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--seconds')?.values[0];
-  const configured = affinitySeconds === null ? 'none is configured' : `ClientIP for ${affinitySeconds} s is configured`;
+  const configured = configuredAffinity(item.port);
   const detail =
     found === undefined
       ? `session affinity is missing in ${unexplained.length === 1 ? 'a rule' : 'rules'}: ${configured}`

@@ -1,5 +1,6 @@
 import type {Rule} from '../../../model/ruleset.ts';
 import {entriesOf} from '../../outcomes/entries.ts';
+import {staleEntry} from '../../symptoms/stale-service.ts';
 import type {SymptomList} from '../../symptoms/symptom-list.ts';
 import {entryOfRule, isEntryRule} from '../entry-rule.ts';
 import type {PortCase, PortDifferences} from './port-differences.ts';
@@ -19,8 +20,9 @@ function findStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: 
   const where = entryOfRule(rule);
   const owner = otherClaimant(rule, item, expected);
   const answers = owner === undefined && changesOutcomes(rule, {expected, actual: view});
-  const detail = answers
-    ? `still answers at ${where}, which is none of its entries in the API (any more)`
-    : `a rule leads to it from ${where}, which ${owner === undefined ? 'is none of its entries in the API (any more): no traffic is affected' : `is ${owner.port.servicePortName}'s`}`;
-  symptoms.say({kind: 'stale-service', severity: answers ? 'error' : 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
+  if (answers) return symptoms.say(staleEntry(where, {answers, rule}), `stale entry ${where}`);
+  const whose =
+    owner === undefined ? 'none of its entries in the API (any more): no traffic is affected' : `${owner.port.servicePortName}'s`;
+  const detail = `a rule leads to it from ${where}, which is ${whose}`;
+  symptoms.say({kind: 'stale-service', severity: 'info', detail, expected: [], actual: [rule]}, `stale entry ${where}`);
 }

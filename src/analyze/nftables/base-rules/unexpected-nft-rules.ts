@@ -1,17 +1,13 @@
-import {entryText} from '../../../model/entry.ts';
+import type {NftPort} from '../../../expect/nftables/nft-port.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {describePathOutcome} from '../../outcomes/path-outcome.ts';
 import {whose} from '../../outcomes/compare-outcomes.ts';
-import {probesFor} from '../../outcomes/probes.ts';
-import {sourceNames} from '../../outcomes/sources.ts';
+import {effectOf, maxPorts, newConnections, type PortProbe} from '../../outcomes/outcome-changes.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {baseChainProbes} from './base-chain-probes.ts';
 import type {NftCase, NftPortDifference} from '../nft-case.ts';
 import {withChains, withSet} from '../nft-service-view.ts';
 import {changedProbes, type TableChange} from './table-effect.ts';
-
-/** Above this number, Service ports are not probed one by one. */
-const maxPorts = 300;
 
 /** A rule that concerns more Service ports than this is about the node. */
 const mostNamed = 3;
@@ -41,37 +37,18 @@ export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly 
   const what = duplicate
     ? `${count} ${rules.length === 1 ? 'is' : 'are'} there twice`
     : `${count} ${rules.length === 1 ? 'was' : 'were'} not written by kube-proxy`;
-  const [worst] = lost.length > 0 ? lost : changes;
-  if (worst === undefined)
-    return [
-      {
-        ...base,
-        kind: duplicate ? 'duplicate-rule' : 'unexpected-rule',
-        severity: 'info',
-        port: null,
-        detail: `${what}: no traffic is affected`,
-      },
-    ];
-  const more = new Set(changes.map(({item}) => item)).size - 1;
-  return [
-    {
-      ...base,
-      kind: 'unexpected-rule',
-      severity: worst.lost ? 'error' : 'warning',
-      port: null,
-      detail: `${what}: ${effectText(worst)}${more > 0 ? `, and ${more} more Service ports are affected` : ''}`,
-    },
-  ];
+  const effect = effectOf(changes);
+  const kind = duplicate && changes.length === 0 ? 'duplicate-rule' : 'unexpected-rule';
+  return [{...base, kind, severity: effect.severity, port: null, detail: `${what}: ${effect.text}`}];
 }
 
 function describe({what, name}: NftPortDifference): string {
   return what === 'rule' ? `a rule in ${name}` : what === 'element' ? `an element of ${name}` : `what ${name} is declared as`;
 }
 
-function* probesOf({expected}: NftCase): Iterable<ReturnType<typeof baseChainProbes>[number]> {
+function* probesOf({expected: {ports, context}, expected}: NftCase): Iterable<PortProbe<NftPort>> {
   yield* baseChainProbes(expected);
-  for (const item of expected.ports.slice(0, maxPorts))
-    for (const probe of probesFor({item, context: expected.context, hairpins: []})) if (probe.knownTo.size === 0) yield {item, probe};
+  yield* newConnections(ports.slice(0, maxPorts), context);
 }
 
 interface OfPort {
@@ -83,19 +60,12 @@ function ofPort(changes: readonly TableChange[], {name, base}: OfPort): Symptom 
   const [worst] = changes;
   const port = worst?.item.port ?? null;
   if (worst === undefined) return {...base, kind: 'unexpected-rule', port, detail: `a rule in ${name}`};
-  const {probe, pathOutcome, other} = worst;
+  const {probe, pathOutcome, without} = worst;
   const {entry} = probe;
-  if (pathOutcome.destinations.size === 0 && (pathOutcome.rejected > 0 || pathOutcome.dropped > 0) && other.destinations.size > 0) {
-    const detail = `${whose(probe)} end in ${describePathOutcome(pathOutcome)}, and should reach ${describePathOutcome(other)}`;
+  if (pathOutcome.destinations.size === 0 && (pathOutcome.rejected > 0 || pathOutcome.dropped > 0) && without.destinations.size > 0) {
+    const detail = `${whose(probe)} end in ${describePathOutcome(pathOutcome)}, and should reach ${describePathOutcome(without)}`;
     return {...base, kind: 'unexpected-reject', severity: 'error', port, entry, detail};
   }
   const detail = `a rule in ${name} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(pathOutcome)}`;
   return {...base, kind: 'unexpected-rule', severity: 'error', port, entry, detail};
-}
-
-function effectText({item, probe, pathOutcome, other, lost}: TableChange): string {
-  const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
-  return lost
-    ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(other)}`
-    : `${where} are masqueraded differently because of it`;
 }

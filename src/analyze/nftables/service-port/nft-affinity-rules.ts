@@ -1,4 +1,5 @@
 import type {RuleText} from '../../../model/ruleset.ts';
+import {configuredAffinity} from '../../symptoms/configured-affinity.ts';
 import type {PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
@@ -11,7 +12,7 @@ export function affinityRules(given: NftPortCase, symptoms: SymptomList<RuleText
   const extra = rules.filter(({kind}) => kind === 'extra');
   const other = differences.filter(({what, kind}) => what === 'set' && kind === 'extra');
   const {affinitySeconds} = item.port;
-  const configured = affinitySeconds === null ? 'none is configured' : `ClientIP for ${affinitySeconds} s is configured`;
+  const configured = configuredAffinity(item.port);
   if (affinitySeconds === null ? extra.length > 0 : other.length > 0) {
     const seconds = timeoutOf(given, [...extra, ...other]);
     const detail = `session affinity${seconds === null ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;

@@ -1,5 +1,5 @@
 import type {RuleText} from '../../../model/ruleset.ts';
-import type {SymptomKind} from '../../symptoms/symptom.ts';
+import {type ResidualGroup, residualGroups} from '../../symptoms/residual-differences.ts';
 import type {SymptomList} from '../../symptoms/symptom-list.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
@@ -20,12 +20,7 @@ export function explainNftResidualDifferences(
   const unlisted = left.filter(({kind, name}) => kind === 'missing' && name === 'cluster-ips');
   if (unlisted.length > 0) leftUnlisted(unlisted, symptoms);
   const rest = left.filter(difference => !refusals.includes(difference) && !unlisted.includes(difference));
-  for (const kind of ['missing', 'extra', 'duplicate', 'reordered'] as const)
-    leftGroup(
-      kind,
-      rest.filter(difference => difference.kind === kind),
-      {symptoms, changesOutcome},
-    );
+  for (const group of residualGroups<RuleText, NftPortDifference>(rest)) leftGroup(group, symptoms, changesOutcome);
 }
 
 function leftRefusal(rule: RuleText, hasAny: boolean, symptoms: SymptomList<RuleText>): void {
@@ -41,21 +36,15 @@ function leftUnlisted(unlisted: readonly NftPortDifference[], symptoms: SymptomL
   symptoms.say({kind: 'missing-rule', severity: 'info', detail, expected: unlisted.map(({rule}) => rule), actual: []}, 'unlisted');
 }
 
-interface Left {
-  readonly symptoms: SymptomList<RuleText>;
-  readonly changesOutcome: boolean;
-}
-
-function leftGroup(kind: NftPortDifference['kind'], group: readonly NftPortDifference[], {symptoms, changesOutcome}: Left): void {
-  if (group.length === 0) return;
-  const rules = group.map(({rule}) => rule).slice(0, 6);
-  const places = [...new Set(group.map(({name}) => name))].slice(0, 3).join(', ');
-  const pathOutcome = changesOutcome ? 'traffic is affected' : 'no traffic is affected';
+function leftGroup(
+  {kind, differences, symptom, what, evidence}: ResidualGroup<NftPortDifference, RuleText>,
+  symptoms: SymptomList<RuleText>,
+  changesOutcome: boolean,
+): void {
+  const places = [...new Set(differences.map(({name}) => name))].slice(0, 3).join(', ');
+  const effect = changesOutcome ? 'traffic is affected' : 'no traffic is affected';
   const severity = changesOutcome ? ('error' as const) : ('info' as const);
-  const count = countText(group);
-  const [symptom, words] = wordsOf(kind);
-  const evidence = kind === 'missing' ? {expected: rules, actual: []} : {expected: [], actual: rules};
-  symptoms.say({kind: symptom, severity, detail: `${count} ${words} ${places}: ${pathOutcome}`, ...evidence}, `left ${kind}`);
+  symptoms.say({kind: symptom, severity, detail: `${countText(differences)} ${what} in ${places}: ${effect}`, ...evidence}, `left ${kind}`);
 }
 
 function countText(group: readonly NftPortDifference[]): string {
@@ -63,17 +52,4 @@ function countText(group: readonly NftPortDifference[]): string {
   const noun = kinds.size > 1 || kinds.has('hook') ? 'rule' : ([...kinds][0] ?? 'rule');
   if (group.length > 1) return `${group.length} ${noun}s`;
   return noun === 'element' ? 'an element' : `a ${noun}`;
-}
-
-function wordsOf(kind: NftPortDifference['kind']): readonly [SymptomKind, string] {
-  switch (kind) {
-    case 'missing':
-      return ['missing-rule', "of kube-proxy's missing in"];
-    case 'extra':
-      return ['unexpected-rule', 'that kube-proxy would not have written in'];
-    case 'duplicate':
-      return ['duplicate-rule', 'twice in'];
-    case 'reordered':
-      return ['unexpected-rule', 'in another order in'];
-  }
 }

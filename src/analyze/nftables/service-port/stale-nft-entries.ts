@@ -1,5 +1,6 @@
 import {parseNftName} from '../../../expect/nftables/nft-names.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
+import {staleEntry} from '../../symptoms/stale-service.ts';
 import type {SymptomList} from '../../symptoms/symptom-list.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
@@ -15,11 +16,7 @@ export function findStaleEntries({item, differences, expected, view}: NftPortCas
     const answers =
       leadsIn(name) && isOwnTarget(difference, item.names.base) && targetsOf(rule).some(chain => (view.chain(chain)?.ruleCount ?? 0) > 0);
     const where = key.replaceAll(' . ', ' ');
-    const detail = answers
-      ? `still answers at ${where}, which is none of its entries in the API (any more)`
-      : `still refuses packets to ${where}, which is none of its entries in the API (any more)`;
-    const severity = answers ? ('error' as const) : ('info' as const);
-    symptoms.say({kind: 'stale-service', severity, detail, expected: [], actual: [rule]}, `stale entry ${where}`);
+    symptoms.say(staleEntry(where, {answers, rule}), `stale entry ${where}`);
   }
 }
 

@@ -1,0 +1,63 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {NodeContext} from '../../expect/node-context.ts';
+import {entryText} from '../../model/entry.ts';
+import type {Severity} from '../../model/finding.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {Packet} from '../../trace/packet.ts';
+import {describePathOutcome, hasSameEnds, isSameOutcome, type PathOutcome} from './path-outcome.ts';
+import {type Probe, probesFor} from './probes.ts';
+import {sourceNames} from './sources.ts';
+
+/** A probe of a Service port. */
+export interface PortProbe<Port extends ServedPort> {
+  readonly item: Port;
+  readonly probe: Probe;
+}
+
+/** A probe whose outcome with some rules is not the one without them. */
+export interface OutcomeChange<R extends RuleText, Port extends ServedPort> extends PortProbe<Port> {
+  readonly pathOutcome: PathOutcome<R>;
+  readonly without: PathOutcome<R>;
+  /** It ends elsewhere, and is not only masqueraded differently. */
+  readonly lost: boolean;
+}
+
+/** Walks a packet through a node's rules, and through the same rules without some of them. */
+export interface TwoWalks<R extends RuleText> {
+  readonly walk: (packet: Packet) => PathOutcome<R>;
+  readonly walkWithout: (packet: Packet) => PathOutcome<R>;
+}
+
+/** The probes whose outcome with the rules in question is another than without them. */
+export function* outcomeChanges<R extends RuleText, Port extends ServedPort>(
+  probes: Iterable<PortProbe<Port>>,
+  {walk, walkWithout}: TwoWalks<R>,
+): Iterable<OutcomeChange<R, Port>> {
+  for (const {item, probe} of probes) {
+    const pathOutcome = walk(probe.packet);
+    const without = walkWithout(probe.packet);
+    if (!isSameOutcome(pathOutcome, without)) yield {item, probe, pathOutcome, without, lost: !hasSameEnds(pathOutcome, without)};
+  }
+}
+
+/** Above this number, Service ports are not probed one by one. */
+export const maxPorts = 300;
+
+/** New connections to each Service port, from every kind of client. */
+export function* newConnections<Port extends ServedPort>(ports: readonly Port[], context: NodeContext): Iterable<PortProbe<Port>> {
+  for (const item of ports) for (const probe of probesFor({item, context, hairpins: []})) if (probe.knownTo.size === 0) yield {item, probe};
+}
+
+/** What the rules in question do to packets: the worst change in words, and how many Service ports it concerns. */
+export function effectOf(changes: readonly OutcomeChange<RuleText, ServedPort>[]): {readonly severity: Severity; readonly text: string} {
+  const worst = changes.find(({lost}) => lost) ?? changes[0];
+  if (worst === undefined) return {severity: 'info', text: 'no traffic is affected'};
+  const {item, probe, pathOutcome, without, lost} = worst;
+  const others = new Set(changes.map(change => change.item)).size - 1;
+  const more = others > 0 ? `, and ${others} more Service ports are affected` : '';
+  const where = `packets from ${sourceNames[probe.source.kind]} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`;
+  const text = lost
+    ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(without)}`
+    : `${where} are masqueraded differently because of it`;
+  return {severity: lost ? 'error' : 'warning', text: text + more};
+}

@@ -1,0 +1,42 @@
+import type {ServedPort} from '../../expect/cluster/served-port.ts';
+import type {Family} from '../../model/family.ts';
+import type {ServiceName} from '../../model/finding.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {PortSymptom} from './symptom-list.ts';
+import type {Symptom} from './symptom.ts';
+
+export interface StaleService<R extends RuleText> {
+  /** As `servicePortName` of a Service port, or what else its rules are named by. */
+  readonly name: string;
+  /** Its packets still reach an endpoint; else they are refused. */
+  readonly served: boolean;
+  readonly rules: readonly R[];
+}
+
+/** A Service port that the API does not have and the node still answers for. */
+export function staleService<R extends RuleText>(
+  {name, served, rules}: StaleService<R>,
+  {family, ports}: {readonly family: Family; readonly ports: readonly ServedPort[]},
+): Symptom<R> {
+  const service = serviceOf(name);
+  const live = service !== null && ports.some(({port}) => port.namespace === service.namespace && port.service === service.name);
+  const state = live ? 'no such port of the Service is in the API (any more)' : 'the API has no such Service (any more)';
+  const detail = served ? `still answers for ${name}: ${state}` : `still refuses packets for ${name}: ${state}`;
+  const base = {kind: 'stale-service', family, port: null, detail, expected: [], actual: rules.slice(0, 6)} as const;
+  return {...base, severity: served ? 'error' : 'info', ...(service === null ? {} : {service})};
+}
+
+function serviceOf(name: string): ServiceName | null {
+  const found = /^([^/]+)\/([^:]+)/.exec(name);
+  return found === null ? null : {namespace: found[1] ?? '', name: found[2] ?? ''};
+}
+
+/** A rule that still answers, or refuses packets, at an address or port that is none of the Service port's entries. */
+export function staleEntry<R extends RuleText>(
+  where: string,
+  {answers, rule}: {readonly answers: boolean; readonly rule: R},
+): PortSymptom<R> {
+  const state = answers ? 'still answers at' : 'still refuses packets to';
+  const detail = `${state} ${where}, which is none of its entries in the API (any more)`;
+  return {kind: 'stale-service', severity: answers ? 'error' : 'info', detail, expected: [], actual: [rule]};
+}
