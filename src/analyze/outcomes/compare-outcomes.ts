@@ -3,7 +3,7 @@ import {type Entry, entryText} from '../../model/entry.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import {describePathOutcome, type PathOutcome, near, hasSameEnds, isSameOutcome, type ProbeComparison} from './path-outcome.ts';
-import type {Probe} from './probes.ts';
+import {type Probe, whose} from './probes.ts';
 import {sourceNames} from './sources.ts';
 import type {SymptomKind} from '../symptoms/symptom.ts';
 import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
@@ -343,11 +343,6 @@ export function missingEndpointText({all}: ServedPort, endpoint: string, probe: 
   const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
   const pod = known === undefined || known.pod === null ? '' : ` (pod ${known.pod}${place})`;
   return `endpoint ${endpoint}${pod} gets no traffic${through(probe)}`;
-}
-
-/** The packets of a probe, in words. */
-export function whose({source, entry}: Probe): string {
-  return `packets from ${sourceNames[source.kind]} to its ${entryText(entry)}`;
 }
 
 function through({entry}: Probe): string {

@@ -2,11 +2,11 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import {parseAddress} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
-import type {Entry} from '../../model/entry.ts';
+import {type Entry, entryText} from '../../model/entry.ts';
 import {hostIP} from '../../model/node-facts.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {entriesOf, nodePortAddresses} from './entries.ts';
-import {podInterface, type Source, sourcesFor} from './sources.ts';
+import {podInterface, type Source, sourceNames, sourcesFor} from './sources.ts';
 
 /** One packet to try on the expected and on the actual rules. */
 export interface Probe {
@@ -17,6 +17,11 @@ export interface Probe {
   readonly endpoint?: Endpoint;
   /** The lists of clients (of `recent`, or affinity sets) that hold the source. */
   readonly knownTo: ReadonlySet<string>;
+}
+
+/** The packets of a probe, in words. */
+export function whose({source, entry}: Probe): string {
+  return `packets from ${sourceNames[source.kind]} to its ${entryText(entry)}`;
 }
 
 export interface ProbeInput {

@@ -1,11 +1,10 @@
 import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
-import {entryText} from '../../model/entry.ts';
 import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import {describePathOutcome, type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
-import {type Probe, probesFor} from '../outcomes/probes.ts';
-import {sourceNames} from '../outcomes/sources.ts';
+import {type Probe, probesFor, whose} from '../outcomes/probes.ts';
+import {type NotedEffect, noteEffect, type RuleEffect, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {baseRuleSource} from '../ipvs/base-rule-source.ts';
 import {pathOutcomeOn, type IpvsSides} from '../ipvs/ipvs-sides.ts';
@@ -28,15 +27,14 @@ export function analyzeIpvsThirdPartyRules({expected, ruleset, sides}: IpvsThird
     hasTable: table => ruleset.hasTable(table),
     chain: (table, name) => (name.startsWith('KUBE-') ? baseRules.chain(table, name) : undefined) ?? ruleset.chain(table, name),
   };
-  const found = new Map<string, {readonly found: IpvsRuleEffect; readonly ports: ServedPort[]}>();
-  for (const item of tried(expected.ports)) {
-    for (const one of analyzeItem(item, expected, {alone: sides.actual, all: {...sides.actual, rules: beside}})) {
-      const known = found.get(one.key);
-      if (known === undefined) found.set(one.key, {found: one, ports: [item]});
-      else if (!known.ports.includes(item)) known.ports.push(item);
-    }
-  }
-  return [...found.values()].map(one => asSymptom(one, expected));
+  const found = new Map<string, NotedEffect<Rule, ServedPort>>();
+  for (const item of tried(expected.ports))
+    for (const effect of analyzeItem(item, expected, {alone: sides.actual, all: {...sides.actual, rules: beside}}))
+      noteEffect(found, effect, [item]);
+  return [...found.values()].map(({effect, items}) => {
+    const [only, ...others] = items;
+    return only !== undefined && others.length === 0 ? symptomOfPort(effect, only) : symptomOfNode(effect, items, expected.context.family);
+  });
 }
 
 /** Above this number, only some Service ports of every shape are probed. */
@@ -80,20 +78,12 @@ function holdsOthers(ruleset: Ruleset, baseRules: ChainSource): boolean {
   return others;
 }
 
-interface IpvsRuleEffect {
-  readonly kind: SymptomKind;
-  readonly key: string;
-  readonly probe: Probe;
-  readonly detail: string;
-  readonly rule: Rule | null;
-}
-
 interface Compared {
   readonly alone: IpvsSides['actual'];
   readonly all: IpvsSides['actual'];
 }
 
-function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Compared): readonly IpvsRuleEffect[] {
+function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Compared): readonly RuleEffect<Rule>[] {
   return probesFor({item, context: expected.context, hairpins: []})
     .filter(({knownTo}) => knownTo.size === 0)
     .flatMap(probe => {
@@ -103,12 +93,12 @@ function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Com
     });
 }
 
-function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutcome): readonly IpvsRuleEffect[] {
+function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutcome): readonly RuleEffect<Rule>[] {
   const {verdict, path, destination, policy, reason, doubt} = outcome;
-  const who = `packets from ${sourceNames[probe.source.kind]} to its ${entryText(probe.entry)}`;
+  const who = whose(probe);
   const last = policy === undefined ? (path.at(-1) ?? null) : null;
-  const say = (kind: SymptomKind, detail: string, rule: Rule | null): readonly IpvsRuleEffect[] => [
-    {kind, detail, rule, probe, key: `${kind} ${rule === null ? policy : `${rule.table}/${rule.chain} ${rule.line}`}`},
+  const say = (kind: SymptomKind, detail: string, rule: Rule | null): readonly RuleEffect<Rule>[] => [
+    {kind, detail, rule, probe, ...(policy === undefined ? {} : {policy})},
   ];
   if (verdict === 'undecided') return say('undecided-path', `the outcome for ${who} is undetermined: ${reason ?? ''}`, doubt ?? last);
   if (verdict === 'accept') {
@@ -122,24 +112,10 @@ function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutco
   const refused = verdict === 'reject' ? 'refused' : 'dropped';
   if (last?.chain.startsWith('KUBE-')) {
     const detail = `${who} are ${refused} by a rule that iptables mode left behind in ${last.table}/${last.chain}`;
-    return say('unexpected-reject', detail, last);
+    return [{kind: 'unexpected-reject', severity: 'error', detail, rule: last, probe}];
   }
   const by = last === null ? `because no rule accepts them and the policy of ${policy ?? 'a chain'} is DROP` : 'by a third-party rule';
   return say('dropped-by-other-rule', `${who} are ${refused} ${by}`, last);
 }
 
 const takes = new Set(['DNAT', 'REDIRECT', 'ACCEPT', 'RETURN']);
-
-/** A rule that affects one Service port is reported for it; a rule that affects more is reported for the node. */
-function asSymptom(
-  {found, ports}: {readonly found: IpvsRuleEffect; readonly ports: readonly ServedPort[]},
-  {context}: ExpectedIpvs,
-): Symptom<Rule> {
-  const {kind, rule, detail, probe} = found;
-  const [only] = ports;
-  const base = {kind, family: context.family, expected: [], actual: rule === null ? [] : [rule]};
-  const severity = kind === 'unexpected-reject' ? {severity: 'error' as const} : {};
-  if (ports.length === 1 && only !== undefined) return {...base, ...severity, port: only.port, entry: probe.entry, detail};
-  const scope = `${ports.length} Service ports, such as ${only?.port.servicePortName ?? ''}`;
-  return {...base, ...severity, port: null, detail: `${detail.replace(' its ', ' the ')} (${scope})`};
-}

@@ -12,13 +12,13 @@ import {groupPorts, mostNamed, smallest} from './port-groups.ts';
 import {dropsByDefault, thirdPartyRules} from './iptables-rules.ts';
 import {probesFor} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {type NftRuleEffect, compareThirdPartyOutcome} from './nft-outcome.ts';
+import {compareThirdPartyOutcome} from './nft-outcome.ts';
 import {namesDestination, type NodeRule} from './nft-rule.ts';
 import {addressesProbed, thirdPartyText, namesPort} from './nft-rule-text.ts';
+import {effectKey, isKnownLocal, type NotedEffect, noteEffect, type RuleEffect, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
 import type {NftCase} from '../nftables/nft-case.ts';
 import {nftPathOutcome} from '../nftables/nft-outcome.ts';
-import {plural} from '../../model/text/plural.ts';
 
 export interface NftThirdPartyCase extends NftCase {
   readonly ruleset: NftRuleset;
@@ -43,33 +43,13 @@ export function analyzeNftThirdPartyRules(given: NftThirdPartyCase): readonly Sy
   const toTry = new Set(groups.flatMap(group => (group.rules.some(rule => specific.has(rule)) ? group.ports : smallest(group.ports))));
   if (inTables !== null)
     for (const item of namedPorts(given, item => namesPort(inTables, addressesProbed(item, expected.context)))) toTry.add(item);
-  const found = new Map<string, Noted>();
-  for (const item of toTry) for (const one of analyzeItem(item, {...given, iptables}, environment)) note(found, one, item);
-  return [...found.values()].flatMap(({found: one, items}) =>
-    isSpecific(one.rule, items, {specific, ports: expected.ports.length})
-      ? [...items].map(item => ofPort(one, item))
-      : [ofNode(one, alike(items, given), expected.context.family)],
+  const found = new Map<string, NotedEffect<NodeRule, NftPort>>();
+  for (const item of toTry) for (const effect of analyzeItem(item, {...given, iptables}, environment)) noteEffect(found, effect, [item]);
+  return [...found.values()].flatMap(({effect, items}) =>
+    isSpecific(effect.rule, items, {specific, ports: expected.ports.length})
+      ? [...items].map(item => symptomOfPort(effect, item))
+      : [symptomOfNode(effect, alike(items, given), expected.context.family)],
   );
-}
-
-interface Noted {
-  readonly found: NftRuleEffect;
-  readonly items: Set<NftPort>;
-}
-
-/** One rule is one finding, with the first entry and source that showed it; one that it harms comes first. */
-function note(all: Map<string, Noted>, found: NftRuleEffect, item: NftPort): void {
-  const known = all.get(keyOf(found));
-  if (known === undefined || isLess(known.found, found)) all.set(keyOf(found), {found, items: new Set([item])});
-  else if (!isLess(found, known.found)) known.items.add(item);
-}
-
-function isLess({severity}: NftRuleEffect, other: NftRuleEffect): boolean {
-  return severity === 'info' && other.severity !== 'info';
-}
-
-function keyOf({kind, rule, policy}: NftRuleEffect): string {
-  return [kind, policy, rule?.table, rule?.chain, rule?.line, rule?.text].join(' ');
 }
 
 /** Base chains with rules, whoever wrote them, or with a policy that drops. */
@@ -94,13 +74,13 @@ function alike(items: ReadonlySet<NftPort>, {expected}: NftThirdPartyCase): read
   return expected.ports.filter(item => shapes.has(shapeOf(item, hostIPs)));
 }
 
-function analyzeItem(item: NftPort, given: NftThirdPartyCase, environment: Environment): readonly NftRuleEffect[] {
+function analyzeItem(item: NftPort, given: NftThirdPartyCase, environment: Environment): readonly RuleEffect[] {
   const usual = compareWalks(item, given, environment, packet => walkAll(given, packet, environment));
   if (!given.iptables.some(({tables}) => tables.has('nat'))) return usual;
   const {ruleset: nft, iptables} = given;
   const other = compareWalks(item, given, environment, packet => walkNode({iptables, nft, younger: 'iptables'}, packet, environment));
-  const known = new Set(usual.map(keyOf));
-  return [...usual, ...other.filter(found => !known.has(keyOf(found))).map(onlyIfYounger)];
+  const known = new Set(usual.map(effectKey));
+  return [...usual, ...other.filter(found => !known.has(effectKey(found))).map(onlyIfYounger)];
 }
 
 function walkAll({ruleset: nft, iptables}: NftThirdPartyCase, packet: Packet, environment: Environment): readonly Outcome<NodeRule>[] {
@@ -108,14 +88,14 @@ function walkAll({ruleset: nft, iptables}: NftThirdPartyCase, packet: Packet, en
 }
 
 /** No dump shows which table translates first: the kernel calls the newest table first. */
-function onlyIfYounger(found: NftRuleEffect): NftRuleEffect {
+function onlyIfYounger(found: RuleEffect): RuleEffect {
   const detail = `${found.detail}, if table nat of iptables was made after kube-proxy's, which no dump tells`;
   return {...found, severity: found.severity ?? 'warning', detail};
 }
 
 type Walk = (packet: Packet) => readonly Outcome<NodeRule>[];
 
-function compareWalks(item: NftPort, given: NftThirdPartyCase, environment: Environment, walk: Walk): readonly NftRuleEffect[] {
+function compareWalks(item: NftPort, given: NftThirdPartyCase, environment: Environment, walk: Walk): readonly RuleEffect[] {
   const {ruleset, actual, expected, iptables} = given;
   const {facts} = expected.context;
   const isCut = ruleset.cut !== null || iptables.some(({cut}) => cut !== null);
@@ -124,7 +104,7 @@ function compareWalks(item: NftPort, given: NftThirdPartyCase, environment: Envi
     const alone = nftPathOutcome(actual, probe.packet, environment);
     const outcomes = walk(probe.packet);
     const pathOutcome = collectPathOutcome(outcomes, () => null);
-    const isLocal = environment.isLocal(probe.packet.destination) === true ? true : facts.allAddresses ? false : null;
+    const isLocal = isKnownLocal(probe, facts, environment);
     return outcomes.flatMap(
       outcome => compareThirdPartyOutcome(outcome, {probe, alone, pathOutcome, own: actual.id, ruleset, isCut, isLocal}) ?? [],
     );
@@ -142,18 +122,4 @@ interface Specific {
   readonly specific: ReadonlySet<NodeRule>;
   /** How many Service ports there are. */
   readonly ports: number;
-}
-
-function ofPort({kind, severity, probe, detail, rule}: NftRuleEffect, {port}: NftPort): Symptom {
-  const base = {kind, family: port.family, port, entry: probe.entry, detail, expected: [], actual: rule === null ? [] : [rule]};
-  return severity === undefined ? base : {...base, severity};
-}
-
-function ofNode({kind, severity, detail, rule}: NftRuleEffect, items: readonly NftPort[], family: Symptom['family']): Symptom {
-  const scope = `${plural(items.length, 'Service port')}, such as ${items[0]?.port.servicePortName ?? ''}`;
-  return {
-    ...{kind, family, port: null, expected: [], actual: rule === null ? [] : [rule]},
-    detail: `${detail.replace(' its ', ' the ')} (${scope})`,
-    ...(severity === undefined ? {} : {severity}),
-  };
 }

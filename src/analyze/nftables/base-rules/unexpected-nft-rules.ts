@@ -1,7 +1,7 @@
 import type {NftPort} from '../../../expect/nftables/nft-port.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import {describePathOutcome} from '../../outcomes/path-outcome.ts';
-import {whose} from '../../outcomes/compare-outcomes.ts';
+import {whose} from '../../outcomes/probes.ts';
 import {effectOf, maxPorts, newConnections, type PortProbe} from '../../outcomes/outcome-changes.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {baseChainProbes} from './base-chain-probes.ts';

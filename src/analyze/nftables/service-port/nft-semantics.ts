@@ -10,8 +10,8 @@ import {
   missingEndpointText,
   type ModeSemantics,
   type Subject,
-  whose,
 } from '../../outcomes/compare-outcomes.ts';
+import {whose} from '../../outcomes/probes.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
 import {pickingChain, targetsOf} from '../nft-outcome.ts';
