@@ -6,6 +6,7 @@ import type {Packet} from '../trace/packet.ts';
 import {type PathOutcome, isSameOutcome, type Share} from './outcomes/path-outcome.ts';
 import {type Probe, probesFor} from './outcomes/probes.ts';
 import {sourceNames} from './outcomes/sources.ts';
+import {unservedAddresses} from './outcomes/unserved-addresses.ts';
 
 /** How a proxy mode traces the path of a packet. */
 export interface TraceCase<R extends RuleText> {
@@ -25,12 +26,14 @@ export function traceServedPort<R extends RuleText>(given: TraceCase<R>): PortTr
   const {item, context} = given;
   const {port} = item;
   const entries = chooseProbes(probesFor({item, context, hairpins: []})).map(probe => traceEntry(given, probe));
+  const unserved = unservedAddresses(port, context);
   return {
     node: context.facts.name,
     family: port.family,
     service: {namespace: port.namespace, name: port.service},
     port: {name: port.portName, protocol: port.protocol, port: port.port},
     entries,
+    ...(unserved.length === 0 ? {} : {unserved}),
   };
 }
 

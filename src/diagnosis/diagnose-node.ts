@@ -21,6 +21,7 @@ import {nodeReport} from './node-report.ts';
 import {problemFinding} from './problem-finding.ts';
 import {toFinding} from './to-finding.ts';
 import {tracedPorts} from './traced-ports.ts';
+import {withUnservedFamilies} from './unserved-families.ts';
 import {withinWhatWasRead} from './retract-unread.ts';
 
 /** What is kept of a node when its dumps are dropped. */
@@ -82,11 +83,12 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
     const findings = checks.flatMap(check =>
       check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
     );
+    const traced = withUnservedFamilies(analysis.traces, services, analysis.unread);
     const result = {
       report: {...nodeReport(node.name, analysis), ...(lag === undefined ? {} : {lag})},
       findings: [...findings, ...told].map(detached),
       proxy: {version: analysis.config.version.value, gates: config.featureGates.value},
-      traces: analysis.traces.length === 0 ? [] : structuredClone(countTraces(analysis.traces, node)),
+      traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node)),
     };
     const unreached = analysis.symptoms.flatMap(({family, chains = []}) => chains.map(chain => ({family, chain})));
     return {result, unreached, differing: analysis.differing ?? new Map<string, number>()};

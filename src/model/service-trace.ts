@@ -1,4 +1,4 @@
-import type {Entry} from './entry.ts';
+import type {Entry, EntryKind} from './entry.ts';
 import type {Family} from './family.ts';
 import type {ServiceName} from './finding.ts';
 import type {RuleText} from './ruleset.ts';
@@ -11,13 +11,25 @@ export function isFaulty(mark: Mark): boolean {
   return mark !== 'ok' && mark !== 'shown';
 }
 
-/** The way of packets to one Service port on one node, entry by entry. */
+/** The packet path to one Service port on one node, entry by entry. */
 export interface PortTrace {
   readonly node: string;
   readonly family: Family;
   readonly service: ServiceName;
   readonly port: {readonly name: string; readonly protocol: string; readonly port: number};
   readonly entries: readonly EntryTrace[];
+  /** Left out when kube-proxy serves every address of the Service. */
+  readonly unserved?: readonly UnservedAddress[];
+}
+
+/** An address of a Service port for which kube-proxy writes no rules on the node. */
+export interface UnservedAddress {
+  readonly kind: EntryKind;
+  /** A DNS name where a load balancer has no address; null for a node port, and for a load balancer that has no address yet. */
+  readonly address: string | null;
+  /** 0 for a node port that was not allocated. */
+  readonly port: number;
+  readonly reason: string;
 }
 
 export interface EntryTrace {

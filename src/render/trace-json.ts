@@ -1,4 +1,4 @@
-import type {CountedRule, EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
+import type {CountedRule, EndpointTrace, EntryTrace, PortTrace, UnservedAddress} from '../model/service-trace.ts';
 import {place, reportObject, toJson} from './json.ts';
 import type {Report} from '../model/report.ts';
 import type {Renderer} from './renderer.ts';
@@ -13,8 +13,12 @@ function traceObject(report: Report): object {
   return {...reportObject(report), traces: report.traces.map(portObject)};
 }
 
-function portObject({entries, ...port}: PortTrace): object {
-  return {...port, entries: entries.map(entryObject)};
+function portObject({entries, unserved, ...port}: PortTrace): object {
+  return {...port, entries: entries.map(entryObject), ...(unserved === undefined ? {} : {unserved: unserved.map(unservedObject)})};
+}
+
+function unservedObject({kind, address, port, reason}: UnservedAddress): object {
+  return {kind, ...(address === null ? {} : {address}), ...(port === 0 ? {} : {port}), reason};
 }
 
 function entryObject({entry, from, mark, steps, endpoints, end}: EntryTrace): object {

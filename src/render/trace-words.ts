@@ -1,7 +1,8 @@
 import {namespacedName} from '../model/text/namespaced-name.ts';
+import {entryText} from '../model/entry.ts';
 import {dumpLine} from './dump-line.ts';
 import {plural} from '../model/text/plural.ts';
-import type {CountedRule, EndpointTrace, EntryTrace, PortTrace} from '../model/service-trace.ts';
+import type {CountedRule, EndpointTrace, EntryTrace, PortTrace, UnservedAddress} from '../model/service-trace.ts';
 
 /** `namespace/name:port`, as kube-proxy names a Service port. Not escaped. */
 export function portName({service, port}: PortTrace): string {
@@ -10,6 +11,13 @@ export function portName({service, port}: PortTrace): string {
 
 export function portNumber({port}: PortTrace): string {
   return port.port === 0 ? port.protocol : `port ${port.port}/${port.protocol}`;
+}
+
+/** `load-balancer IP 203.0.113.9:80: no rules: ipMode is Proxy…`. Not escaped. */
+export function unservedText({kind, address, port, reason}: UnservedAddress): string {
+  const name =
+    address === null && kind === 'loadBalancerIP' ? 'load-balancer IP' : port === 0 ? 'node port' : entryText({kind, address, port});
+  return `${name}: no rules: ${reason}`;
 }
 
 /** The word for what is wrong with an endpoint, or the share that should be. */

@@ -1,9 +1,11 @@
+import type {ProxyVersion} from '../../expect/cluster/service-ports.ts';
 import type {Entry} from '../../model/entry.ts';
 import type {EntryTrace, PortTrace} from '../../model/service-trace.ts';
+import {unservedFromOutside} from '../outcomes/unserved-addresses.ts';
 import {leadsIn, type Portal} from './portal.ts';
 
 /** The path to kube-proxy for every entry of a Service port, as far as the rules show it. */
-export function tracePortals({port, entries, rules}: Portal, node: string): PortTrace {
+export function tracePortals({port, entries, rules}: Portal, node: string, proxy: ProxyVersion): PortTrace {
   const trace = (entry: Entry): EntryTrace => {
     const found =
       rules.find(rule => rule.chain.hook === 'PREROUTING' && leadsIn(rule, entry, port)) ?? rules.find(rule => leadsIn(rule, entry, port));
@@ -18,11 +20,13 @@ export function tracePortals({port, entries, rules}: Portal, node: string): Port
       end: {verdict: 'undecided', rule: found.rule, reason},
     };
   };
+  const unserved = unservedFromOutside(port, proxy);
   return {
     node,
     family: port.family,
     service: {namespace: port.namespace, name: port.service},
     port: {name: port.portName, protocol: port.protocol, port: port.port},
     entries: entries.map(trace),
+    ...(unserved.length === 0 ? {} : {unserved}),
   };
 }

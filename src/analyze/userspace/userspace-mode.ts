@@ -26,14 +26,15 @@ function analyze(input: NodeInput, ruleset: Ruleset): ModeAnalysis {
   const {config, dumps, view} = input;
   const base = {families: [], config, counts: countRules(dumps)};
   const rules = portalRules(ruleset);
-  const entries = view.entries(family, proxyVersion(config));
+  const proxy = proxyVersion(config);
+  const entries = view.entries(family, proxy);
   const portals = entries.map(({port}) => portalOf(port, rules));
   const symptoms = analyzePortals({portals, rules, ruleset});
   return {
     ...base,
     unread: [{family, reason: whatIsNotSeen(rules, ruleset)}],
     symptoms,
-    traces: portals.filter(({port}) => input.traces(port, symptoms)).map(portal => tracePortals(portal, input.node.name)),
+    traces: portals.filter(({port}) => input.traces(port, symptoms)).map(portal => tracePortals(portal, input.node.name, proxy)),
   };
 }
 

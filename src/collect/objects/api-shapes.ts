@@ -25,7 +25,7 @@ export const serviceShape: Shape = {
         ports: {list: {fields: {name: 'string', protocol: 'string', port: 'number', nodePort: 'number'}}},
         ...{externalIPs: strings, loadBalancerSourceRanges: strings, externalTrafficPolicy: 'string', internalTrafficPolicy: 'string'},
         ...{sessionAffinity: 'string', healthCheckNodePort: 'number', selector: names, publishNotReadyAddresses: 'boolean'},
-        topologyKeys: strings,
+        ...{topologyKeys: strings, allocateLoadBalancerNodePorts: 'boolean'},
         sessionAffinityConfig: {fields: {clientIP: {fields: {timeoutSeconds: 'number'}}}},
       },
     },

@@ -9,7 +9,7 @@ export function portsOf(traces: readonly PortTrace[]): readonly (readonly PortTr
 /** Nodes whose traces differ in nothing but line numbers and counters. */
 export function groupNodes(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {
   return groupBy(traces, trace =>
-    JSON.stringify([trace.family, trace.entries], (name, value: unknown) => (isOfOneNode.has(name) ? undefined : value)),
+    JSON.stringify([trace.family, trace.entries, trace.unserved], (name, value: unknown) => (isOfOneNode.has(name) ? undefined : value)),
   );
 }
 

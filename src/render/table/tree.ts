@@ -1,6 +1,14 @@
 import {append} from '../../model/lists.ts';
 import {entryText} from '../../model/entry.ts';
-import {type CountedRule, type EndpointTrace, type EntryTrace, isFaulty, type Mark, type PortTrace} from '../../model/service-trace.ts';
+import {
+  type CountedRule,
+  type EndpointTrace,
+  type EntryTrace,
+  isFaulty,
+  type Mark,
+  type PortTrace,
+  type UnservedAddress,
+} from '../../model/service-trace.ts';
 import {escapeText} from '../escape.ts';
 import {findingTexts} from './finding-text.ts';
 import {nodeList} from '../node-list.ts';
@@ -9,7 +17,7 @@ import type {Report} from '../../model/report.ts';
 import type {Renderer} from '../renderer.ts';
 import {dumpLine} from '../dump-line.ts';
 import {type Style, styleOf} from '../style.ts';
-import {endText, ofFirstNode, packetsText, percent, portName, portNumber, shouldBe} from '../trace-words.ts';
+import {endText, ofFirstNode, packetsText, percent, portName, portNumber, shouldBe, unservedText} from '../trace-words.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {visibleLength} from '../wrap.ts';
 
@@ -63,14 +71,23 @@ function portTree(traces: readonly PortTrace[], options: TreeOptions): string {
 function nodeTree(group: readonly PortTrace[], last: boolean, options: TreeOptions): readonly string[] {
   const [first] = group;
   if (first === undefined) return [];
-  const [branch, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
+  const [twig, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
   const shown = ofFirstNode(group);
   const lines = shown === '' ? '' : options.style.dim(` (${escapeText(shown)})`);
-  const title = `${branch}${nodeList(group.map(({node}) => node))}${first.family === 'IPv6' ? ' IPv6' : ''}${lines}`;
-  return [
-    title,
-    ...first.entries.flatMap((entry, index) => entryTree(entry, index === first.entries.length - 1, options).map(line => stem + line)),
+  const title = `${twig}${nodeList(group.map(({node}) => node))}${first.family === 'IPv6' ? ' IPv6' : ''}${lines}`;
+  const {entries, unserved = []} = first;
+  const branches = [
+    ...entries.map(entry => (isLast: boolean) => entryTree(entry, isLast, options)),
+    ...unserved.map(address => (isLast: boolean) => unservedLines(address, isLast, options)),
   ];
+  return [title, ...branches.flatMap((branch, index) => branch(index === branches.length - 1).map(line => stem + line))];
+}
+
+function unservedLines(address: UnservedAddress, last: boolean, {style, width}: TreeOptions): readonly string[] {
+  const [branch, stem] = last ? ['└─ ', '   '] : ['├─ ', '│  '];
+  const words = escapeText(unservedText(address)).split(' ');
+  const parts = [`${style.yellow('○')} ${words[0] ?? ''}`, ...words.slice(1).map(word => ` ${word}`)];
+  return hang(parts, {width: width - 3, first: branch, rest: `${stem}   `});
 }
 
 function entryTree(trace: EntryTrace, last: boolean, options: TreeOptions): readonly string[] {
