@@ -42,9 +42,16 @@ function isDown({status}: PodObject): boolean {
   return ready?.status === 'False' || (status?.phase !== undefined && status.phase !== 'Running');
 }
 
-/** What was asked at its ports and got no answer, as curl and wget say it. */
+/** What was asked at its ports and got no answer, as curl, wget and the API server say it. */
 function* silenceReasons({node}: NodeCheckContext): Iterable<string> {
-  const reasons = ['healthz.json', 'metrics'].map(file => node.missing?.find(missing => missing.file === file)?.reason ?? '');
+  const reasonFor = (file: string) => node.missing?.find(missing => missing.file === file)?.reason ?? '';
+  const health = reasonFor('healthz.json');
+  // Its metrics the API server does not reach as a rule, and a time-out may be a firewall's.
+  if (/through the API server/.test(health)) {
+    if (/refused/i.test(health)) yield 'nothing listens at its health port 10256';
+    return;
+  }
+  const reasons = [health, reasonFor('metrics')];
   if (reasons.every(reason => /refused|Failed to connect|can't connect/i.test(reason)))
     yield 'nothing listens at its ports 10256 and 10249';
   else if (reasons.every(reason => /timed? ?out/i.test(reason))) yield 'it does not answer at its ports 10256 and 10249';

@@ -85,7 +85,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
     );
     const traced = withUnservedFamilies(analysis.traces, services, analysis.unread);
     const result = {
-      report: {...nodeReport(node.name, analysis), ...(lag === undefined ? {} : {lag})},
+      report: {...nodeReport(node, analysis), ...(lag === undefined ? {} : {lag})},
       findings: [...findings, ...told].map(detached),
       proxy: {version: analysis.config.version.value, gates: config.featureGates.value},
       traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node)),

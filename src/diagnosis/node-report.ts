@@ -1,10 +1,12 @@
 import type {NodeAnalysis} from '../analyze/analyze-node.ts';
 import type {ProxyConfig, Setting} from '../model/proxy-config.ts';
 import type {NodeReport} from '../model/report.ts';
+import {type NodeDump, nothingInIt} from '../model/snapshot.ts';
 
-export function nodeReport(name: string, {config, status, rulesets, families: evaluated, counts}: NodeAnalysis): NodeReport {
+export function nodeReport({name, missing}: NodeDump, {config, status, rulesets, families: evaluated, counts}: NodeAnalysis): NodeReport {
   const [first] = rulesets.values();
   const backend = first?.backend ?? null;
+  const notRead = (missing ?? []).filter(({reason}) => reason !== nothingInIt);
   return {
     name,
     status: status.kind === 'not-served' ? 'unsupported' : status.kind,
@@ -15,6 +17,7 @@ export function nodeReport(name: string, {config, status, rulesets, families: ev
     families: evaluated,
     ...counts,
     settings: settingsOf(config),
+    ...(notRead.length === 0 ? {} : {notRead}),
   };
 }
 

@@ -47,6 +47,9 @@ export interface NodeDump {
   read(file: string): Buffer | null;
 }
 
+/** The reason for a file that was read and holds nothing, such as the dump of a backend that is not in use. */
+export const nothingInIt = 'there is nothing in it';
+
 /** A node without the data that an evaluation needs. */
 export interface UnreadNode {
   readonly name: string;

@@ -6,7 +6,6 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {startApiServer} from '../stand-in/api-server.ts';
 import {bundleObjects} from '../stand-in/bundle-objects.ts';
-import {curlReply} from '../stand-in/curl.ts';
 import type {ExecCommand, ExecReply} from '../stand-in/exec.ts';
 import {kubeProxyPods} from '../stand-in/kube-proxy-pods.ts';
 import type {StoredObject} from '../stand-in/object-store.ts';
@@ -27,7 +26,8 @@ export interface LiveClusterReady {
 
 if (process.send !== undefined) {
   const cluster = buildCluster(JSON.parse(process.argv[2] ?? '') as ClusterSize);
-  const server = await startApiServer({objects: objectsOf(cluster), exec: command => reply(cluster, command)});
+  const nodePage = (node: string, _port: string, path: string) => ({body: pages(cluster, node)[path.slice(1)] ?? ''});
+  const server = await startApiServer({objects: objectsOf(cluster), exec: command => reply(cluster, command), nodePage});
   process.on('disconnect', () => void server.close().then(() => process.exit()));
   const [first] = cluster.fleet;
   const rules =
@@ -57,7 +57,6 @@ function reply(cluster: Cluster, {node: name, argv}: ExecCommand): ExecReply {
   if (command === 'ip6tables-save') return {stdout: dump('IPv6')};
   if (command === 'kube-proxy --version') return {stdout: 'Kubernetes v1.36.2\n'};
   if (command === 'ip -j addr' && node !== undefined) return {stdout: JSON.stringify(interfaces(node))};
-  if (argv[0] === 'curl') return curlReply(argv, url => pages(cluster, name)[url.split('/').at(-1) ?? ''] ?? null);
   return {argv: ['no-such-program']};
 }
 

@@ -104,6 +104,11 @@ describe('where the rules of a node do not follow, its kube-proxy is named as th
       reason: 'nothing listens at its ports 10256 and 10249',
     },
     {
+      what: 'the API server says so',
+      missing: silent('connection refused at port 10256 of the node (asked through the API server)'),
+      reason: 'nothing listens at its health port 10256',
+    },
+    {
       what: 'it does not answer',
       missing: silent('curl ended with exit code 28: curl: (28) Operation timed out after 5001 milliseconds with 0 bytes received'),
       reason: 'it does not answer at its ports 10256 and 10249',
@@ -122,5 +127,8 @@ describe('where the rules of a node do not follow, its kube-proxy is named as th
       ),
     ).toEqual([]);
     expect(await saidOf('faults/frozen-node', [])).toEqual([]);
+    // A firewall between the API server and the nodes is no fault of kube-proxy.
+    const firewalled = silent('no answer at port 10256 of the node within 5 s (asked through the API server)');
+    expect(await saidOf('faults/frozen-node', [], firewalled)).toEqual([]);
   });
 });

@@ -37,8 +37,15 @@ export interface ApiServerOptions {
   readonly pods?: Partial<PodOptions>;
   /** Where a port of a pod is reached, for the subresource `proxy`; null where nothing listens. */
   readonly proxy?: (pod: StoredObject, port: string) => PodAddress | null;
+  /** What a node answers at a port and path, for the subresource `proxy` of nodes; null where nothing listens. */
+  readonly nodePage?: (node: string, port: string, path: string) => NodePage | null;
   /** What commands come to that are not to be run as they are. */
   readonly exec?: (command: ExecCommand) => ExecReply | null;
+}
+
+export interface NodePage {
+  readonly status?: number;
+  readonly body: string | Buffer;
 }
 
 /** One request as it came in. */
@@ -195,12 +202,22 @@ class StandIn {
     if (resource === null) return failure(404, 'the server could not find the requested resource');
     if (resource.verb === 'watch') return this.watches.answer(resource, query, response);
     const {name, port} = proxiedPod(resource.name);
+    if (resource.resource === 'nodes') return this.#nodePage(name, port, request, response);
     const pod = this.store.find('pods', resource.namespace, name);
     if (pod === undefined) return notFound({...resource, name});
     const address = this.#options.proxy?.(pod, port) ?? null;
     if (address === null) return failure(503, 'error trying to reach service: dial tcp: connect: connection refused');
     const url = new URL(request.url ?? '/', 'https://localhost');
     answerByProxy(pod, request, {response, address, path: `${url.pathname.replace(/^.*?\/proxy/, '') || '/'}${url.search}`});
+    return null;
+  }
+
+  /** Where no port is named, or that of the kubelet, it would be the kubelet that answers: nothing here asks it. */
+  #nodePage(name: string, port: string, request: IncomingMessage, response: ServerResponse): Answer | null {
+    const {pathname} = new URL(request.url ?? '/', 'https://localhost');
+    const page = this.#options.nodePage?.(name, port, pathname.replace(/^.*?\/proxy/, '')) ?? null;
+    if (page === null) return failure(503, `error trying to reach service: dial tcp 172.18.0.11:${port}: connect: connection refused`);
+    response.writeHead(page.status ?? 200, {'content-type': 'text/plain; charset=utf-8'}).end(page.body);
     return null;
   }
 

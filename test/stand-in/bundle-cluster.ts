@@ -2,8 +2,8 @@ import {existsSync, readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {type ApiServer, type ApiServerOptions, startApiServer} from './api-server.ts';
 import {bundleObjects} from './bundle-objects.ts';
-import {curlReply} from './curl.ts';
 import type {ExecCommand, ExecReply} from './exec.ts';
+import {kubeProxyAnswer} from './kube-proxy-answers.ts';
 
 /** A cluster made of a bundle: its API objects, and on every node a pod of kube-proxy in which commands print what the bundle holds. */
 export function startBundleCluster(folder: string, options: ApiServerOptions = {}): Promise<ApiServer> {
@@ -11,7 +11,8 @@ export function startBundleCluster(folder: string, options: ApiServerOptions = {
   const nodes = readdirSync(join(folder, 'nodes'));
   const pods = [...(objects['pods'] ?? []), ...nodes.map(proxyPod)];
   const exec = (command: ExecCommand) => options.exec?.(command) ?? bundleReply(folder, command);
-  return startApiServer({...options, objects: {...objects, pods, ...options.objects}, exec});
+  const nodePage: ApiServerOptions['nodePage'] = (node, port, path) => kubeProxyAnswer(folder, node, port, path);
+  return startApiServer({nodePage, ...options, objects: {...objects, pods, ...options.objects}, exec});
 }
 
 /** As kubeadm makes it. */
@@ -29,13 +30,8 @@ export function bundleReply(folder: string, {node, argv}: Pick<ExecCommand, 'nod
   if (program === 'iptables-save' && args.length > 0) return {stdout: 'iptables-save v1.8.9 (nf_tables)\n'};
   const contentOf = (file: string) =>
     existsSync(join(folder, 'nodes', node, file)) ? readFileSync(join(folder, 'nodes', node, file)) : null;
-  if (program === 'curl') return curlReply(argv, url => contentOf(pageFiles[url.split('/').at(-1) ?? ''] ?? ''));
   const stdout = contentOf(programFiles[program] ?? program);
   return stdout === null ? {exitCode: 127, stderr: `${program}: not found`} : {stdout};
 }
 
 const programFiles: Readonly<Record<string, string>> = {'kube-proxy': 'kube-proxy-version', ip: 'addresses.json', sysctl: 'sysctls'};
-
-const pageFiles: Readonly<Record<string, string>> = {
-  ...{proxyMode: 'proxy-mode', configz: 'configz.json', healthz: 'healthz.json', metrics: 'metrics'},
-};

@@ -10,6 +10,13 @@ export function execPermissions(namespace: string): readonly Permission[] {
   ];
 }
 
+/** To read what kube-proxy says of itself through the API server: images of kube-proxy have no program for HTTP. */
+export const nodeProxyPermission: Permission = {
+  ...{verb: 'get', group: '', resource: 'nodes', subresource: 'proxy', namespace: null, needed: false},
+  purpose: "kube-proxy's health, metrics and settings",
+  without: 'ST505 does not know whether kube-proxy is healthy',
+};
+
 /** To make a pod on each node, run commands in it, and delete it. */
 export function debugPermissions(namespace: string): readonly Permission[] {
   const pods = {group: '', resource: 'pods', namespace, needed: true} as const;

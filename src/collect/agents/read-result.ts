@@ -60,6 +60,7 @@ const resultShape: Shape = {
       fields: {
         ...{name: 'string', status: 'string', reason: 'string', proxyMode: 'string', kubeProxyVersion: 'string', backend: 'string'},
         ...{families: {list: 'string'}, rules: 'number', chains: 'number', settings: {map: setting}},
+        notRead: {list: {fields: {file: 'string', reason: 'string'}}},
       },
     },
     proxy: {fields: {version: {fields: {text: 'string', minor: 'number', patch: 'number'}}, gates: {map: 'boolean'}}},

@@ -74,6 +74,11 @@ function statusOf(body: Buffer): Status {
   }
 }
 
+/** Whether an answer is the API server's own, not that of somebody behind it: a Status object, or the plain text of old versions. */
+export function isStatus(body: Buffer): boolean {
+  return /^\s*(?:\{\s*"kind":\s*"Status"|error trying to reach service)/i.test(body.toString('latin1', 0, 100));
+}
+
 /** The error for a request that got no answer. */
 export function noAnswer(error: unknown, {what, connection}: FailedRequest): ApiError {
   if (error instanceof ApiError) return error;

@@ -1,9 +1,9 @@
 import type {RequestOptions} from 'node:https';
 import {setTimeout as sleep} from 'node:timers/promises';
 import {CommandFailed} from '../node/transport.ts';
-import {type FailedRequest, noAnswer, refusal} from './api-failure.ts';
+import {type FailedRequest, isStatus, noAnswer, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';
-import {ApiError, type ExecTarget, type GetOptions, type KubeApi, type ListResult, type StreamOptions} from './kube-api.ts';
+import {type ApiAnswer, ApiError, type ExecTarget, type GetOptions, type KubeApi, type ListResult, type StreamOptions} from './kube-api.ts';
 import type {KubectlConfig} from './kubectl-config.ts';
 import {listPages} from './list-pages.ts';
 import {retryDelay} from './retry-delay.ts';
@@ -39,6 +39,20 @@ class HttpKubeApi implements KubeApi {
 
   get<T>(path: string, query?: Readonly<Record<string, string>>, {signal, once = false, maxBytes}: GetOptions = {}): Promise<T> {
     return this.#json<T>({method: 'GET', path, query, once, maxBytes}, signal);
+  }
+
+  async proxied(path: string, {signal: given, maxBytes}: Pick<GetOptions, 'signal' | 'maxBytes'>): Promise<ApiAnswer> {
+    const request = {method: 'GET', path, once: true, maxBytes} as const;
+    const signal = given === undefined ? this.#closing.signal : AbortSignal.any([given, this.#closing.signal]);
+    let answer: ApiAnswer = begun;
+    await this.#retrying(request, signal, async () => {
+      const applied = await this.#applied();
+      const response = await sendRequest({...this.#wire(request, applied), signal, maxBytes});
+      answer = response;
+      // An unhealthy kube-proxy answers 503, and the API server too where it reaches nothing: then with a Status.
+      return {applied, response: isStatus(response.body) ? response : begun};
+    });
+    return answer;
   }
 
   list<T>(path: string, query?: Readonly<Record<string, string>>): Promise<ListResult<T>> {

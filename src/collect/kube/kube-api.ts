@@ -11,6 +11,11 @@ export interface KubeApi {
    * ApiError. Reading on rejects when the connection breaks, when nothing has come for `silenceMs`, and when the signal is aborted.
    */
   stream(path: string, query: Readonly<Record<string, string>>, options: StreamOptions): Promise<AsyncIterable<Buffer>>;
+  /**
+   * What a node or a pod answers through the API server's proxy to it, whatever its status. Asked once. Rejects with an ApiError when
+   * the API server refuses or reaches nothing.
+   */
+  proxied(path: string, options: Pick<GetOptions, 'signal' | 'maxBytes'>): Promise<ApiAnswer>;
   create<T>(path: string, body: object): Promise<T>;
   /** Resolves when the API server has taken the request; also when the object is not there (any more). */
   delete(path: string, query?: Readonly<Record<string, string>>): Promise<void>;
@@ -18,6 +23,12 @@ export interface KubeApi {
   exec(target: ExecTarget, argv: readonly string[], signal: AbortSignal, take?: (part: Buffer) => void): Promise<Buffer>;
   /** Closes connections that are kept. */
   close(): void;
+}
+
+export interface ApiAnswer {
+  /** HTTP status. */
+  readonly status: number;
+  readonly body: Buffer;
 }
 
 export interface GetOptions {

@@ -3,23 +3,42 @@ import type {NodeCommand, CommandVariant} from './node-command.ts';
 
 const curl = ['curl', '-sS', '--noproxy', '*', '--max-time', '5'];
 
-/** What kube-proxy serves on a node, to itself alone. */
-interface KubeProxyPage {
+/** What kube-proxy serves over HTTP on its node. */
+export interface KubeProxyPage {
+  /** As in a bundle. */
   readonly file: string;
-  readonly url: string;
+  readonly port: number;
+  readonly path: string;
   /** What of it is kept. */
   readonly keep?: (body: Buffer) => Buffer | null;
 }
 
 const pages: readonly KubeProxyPage[] = [
-  {file: 'healthz.json', url: 'http://127.0.0.1:10256/healthz'},
-  {file: 'metrics', url: 'http://127.0.0.1:10249/metrics', keep: onlyKubeProxyMetrics},
-  {file: 'configz.json', url: 'http://127.0.0.1:10249/configz'},
-  {file: 'proxy-mode', url: 'http://127.0.0.1:10249/proxyMode'},
+  {file: 'healthz.json', port: 10256, path: '/healthz'},
+  {file: 'metrics', port: 10249, path: '/metrics', keep: onlyKubeProxyMetrics},
+  {file: 'configz.json', port: 10249, path: '/configz'},
+  {file: 'proxy-mode', port: 10249, path: '/proxyMode'},
 ];
 
-/** Each page by itself. */
-export const kubeProxyPages: readonly NodeCommand[] = pages.map(({file, url, keep}) => ({file, variants: httpVariants(url, keep)}));
+/** The page that a file holds; undefined for a file that is read otherwise. */
+export function pageOf(file: string): KubeProxyPage | undefined {
+  return pages.find(page => page.file === file);
+}
+
+/** What of an answer is kept; null for an error page. */
+export function keptOf(page: KubeProxyPage, body: Buffer): Buffer | null {
+  return kept(body, page.keep);
+}
+
+function urlOf({port, path}: KubeProxyPage): string {
+  return `http://127.0.0.1:${port}${path}`;
+}
+
+/** Each page by itself, by a program on the node. */
+export const kubeProxyPages: readonly NodeCommand[] = pages.map(page => ({
+  file: page.file,
+  variants: httpVariants(urlOf(page), page.keep),
+}));
 
 /** Several files that one run of a program may give. What it does not give is read file by file. */
 export interface JointCommand {
@@ -32,7 +51,7 @@ export interface JointCommand {
 /** All pages of kube-proxy by one curl, which says after each where it got it from. It fails if it does not get all of each. */
 export const allPages: JointCommand = {
   files: pages.map(({file}) => file),
-  argv: [...curl, '--fail-early', '-w', '\\nsvc-trace %{url_effective}\\n', ...pages.map(({url}) => url)],
+  argv: [...curl, '--fail-early', '-w', '\\nsvc-trace %{url_effective}\\n', ...pages.map(urlOf)],
   split: output => new Map(pagesIn(output).flatMap(({url, body}) => fileOfPage(url, body))),
 };
 
@@ -46,7 +65,7 @@ function pagesIn(output: Buffer): readonly {readonly url: string; readonly body:
 }
 
 function fileOfPage(url: string, body: Buffer): readonly (readonly [string, Buffer | null])[] {
-  const page = pages.find(candidate => candidate.url === url);
+  const page = pages.find(candidate => urlOf(candidate) === url);
   return page === undefined ? [] : [[page.file, kept(body, page.keep)]];
 }
 

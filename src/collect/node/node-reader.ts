@@ -2,9 +2,10 @@ import {Buffer} from 'node:buffer';
 import pLimit from 'p-limit';
 import type {CollectedNode, MissingFile} from './collected-node.ts';
 import {ApiError} from '../kube/kube-api.ts';
-import {allPages, type JointCommand} from './kube-proxy-pages.ts';
+import {allPages, type JointCommand, keptOf, pageOf} from './kube-proxy-pages.ts';
 import type {NodeCommand, CommandVariant} from './node-command.ts';
 import {CommandFailed, type NodeShell, Unreachable} from './transport.ts';
+import {nothingInIt} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
 /** How many commands run on a node at a time. */
@@ -52,8 +53,9 @@ export class NodeReader {
     };
     const open = commands.filter(({file}) => !this.#done.has(file));
     const pages = open.filter(({file}) => allPages.files.includes(file));
-    const single = pages.length < allPages.files.length ? open : open.filter(command => !pages.includes(command));
-    const together = single === open ? [] : [() => this.#readTogether(allPages, pages, reader)];
+    const isJoint = reader.shell.readPage === undefined && pages.length === allPages.files.length;
+    const single = isJoint ? open.filter(command => !pages.includes(command)) : open;
+    const together = isJoint ? [() => this.#readTogether(allPages, pages, reader)] : [];
     const reads = [...single.map(command => () => this.#readOne(command, reader)), ...together];
     await Promise.all(reads.map(read => limit(one, read)));
     if (brokenBy !== undefined) throw brokenBy;
@@ -74,7 +76,7 @@ export class NodeReader {
 
   async #readOne(command: NodeCommand, reader: NodeConnection): Promise<void> {
     try {
-      this.#keep(command, await this.#tryVariants(command, reader));
+      this.#keep(command, await this.#read(command, reader));
     } catch (error) {
       if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
       this.#unreadable(command, error);
@@ -83,9 +85,16 @@ export class NodeReader {
   }
 
   #keep({file}: NodeCommand, content: Buffer | null): void {
-    if (content === null) this.#missing.push({file, reason: 'there is nothing in it'});
+    if (content === null) this.#missing.push({file, reason: nothingInIt});
     else this.files.set(file, content);
     this.#done.add(file);
+  }
+
+  async #read(command: NodeCommand, reader: NodeConnection): Promise<Buffer | null> {
+    const {shell, signal} = reader;
+    const page = pageOf(command.file);
+    if (page === undefined || shell.readPage === undefined) return this.#tryVariants(command, reader);
+    return keptOf(page, await untilAborted(shell.readPage(page, signal), signal));
   }
 
   async #tryVariants(command: NodeCommand, reader: NodeConnection): Promise<Buffer | null> {

@@ -1,4 +1,5 @@
 import type {PodObject} from '../../model/api-objects.ts';
+import type {KubeProxyPage} from './kube-proxy-pages.ts';
 
 /** What a transport needs to know of a node to reach it. */
 export interface NodeInfo {
@@ -30,6 +31,8 @@ export interface NodeShell extends AsyncDisposable {
    * `take`, output may go there part by part in place of being kept: what was not handed over is what it resolves to.
    */
   run(argv: readonly string[], signal: AbortSignal, take?: TakeOutput): Promise<Buffer>;
+  /** Reads a page of kube-proxy without a program on the node. Rejects with an Error that says why there is none. */
+  readonly readPage?: (page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
 }
 
 /** A node that cannot be reached: what was tried, what came back, what to do. */

@@ -2,11 +2,13 @@ import {backendCommand} from '../node/node-commands.ts';
 import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {agentsOn} from './host-agents.ts';
+import {nodeProxyPages} from './node-proxy.ts';
 import {isProgramMissing} from './root-command.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
 /** Execs into a pod that already runs on the node, in its network, and has the tools. Creates nothing. */
 export function execTransport(api: KubeApi): Transport {
+  const readPage = nodeProxyPages(api);
   return {
     name: 'exec',
     async open(node, signal) {
@@ -16,7 +18,8 @@ export function execTransport(api: KubeApi): Transport {
       for (const target of agents) {
         const probe = await probeTools(api, target, signal);
         if (probe === 'down') down.push(target);
-        else if (probe !== 'lacking') return remembering(podShell(api, target), probe);
+        else if (probe !== 'lacking')
+          return {...remembering(podShell(api, target), probe), readPage: (page, end) => readPage(node.name, page, end)};
       }
       throw new Unreachable(noTools(node, {agents, down}));
     },

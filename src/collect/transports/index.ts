@@ -1,5 +1,5 @@
 import type {Permission} from '../../model/access.ts';
-import {debugPermissions, execPermissions} from '../access/transport-permissions.ts';
+import {debugPermissions, execPermissions, nodeProxyPermission} from '../access/transport-permissions.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import type {Transport} from '../node/transport.ts';
 import {type DebugOptions, debugTransport} from './debug.ts';
@@ -31,7 +31,7 @@ export const transports = {
   exec: {
     summary: 'a pod that already runs on the node, in its network: kube-proxy, else a CNI agent',
     usesPods: true,
-    permissions: () => execPermissions('kube-system'),
+    permissions: () => [...execPermissions('kube-system'), nodeProxyPermission],
     make: ({api}) => execTransport(api),
   },
   debug: {

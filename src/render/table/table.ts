@@ -3,6 +3,7 @@ import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import {findingTexts} from './finding-text.ts';
 import {matrix} from './matrix.ts';
+import {notReadSection} from './not-read.ts';
 import type {Renderer, RenderOptions} from '../renderer.ts';
 import {type Style, styleOf} from '../style.ts';
 import {verdictLine} from '../verdict-line.ts';
@@ -24,7 +25,7 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
     parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all}));
   if (report.wait !== undefined) parts.push(waitSection(report.wait, {style, all}));
   append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 10, spread: all}));
-  if (options.verbose) parts.push(settings(report, style));
+  if (options.verbose) parts.push(settings(report, style), ...notReadSection(report, {style, width}));
   const hidden = report.findings.length - loud.length;
   if (hidden > 0 && !options.quiet)
     parts.push(style.dim(`${plural(hidden, 'info')} not shown; -o wide shows ${hidden === 1 ? 'it' : 'them'}`));

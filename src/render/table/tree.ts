@@ -12,6 +12,7 @@ import {
 import {escapeText} from '../escape.ts';
 import {findingTexts} from './finding-text.ts';
 import {nodeList} from '../node-list.ts';
+import {notReadSection} from './not-read.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/group-traces.ts';
 import type {Report} from '../../model/report.ts';
 import type {Renderer} from '../renderer.ts';
@@ -33,6 +34,7 @@ export const tree: Renderer = (report, options) => {
     ...trees,
     ...unread(report, style),
     ...findingTexts(loud, {style, width: options.width, max: Infinity, spread: options.verbose}),
+    ...(options.verbose ? notReadSection(report, {style, width: options.width}) : []),
   ].join('\n\n');
 };
 

@@ -36,7 +36,7 @@ test('of one namespace only its Services, slices and pods are read', () => {
 test('exec and debug ask for what they do, and only debug makes and deletes', () => {
   const read = new Set(wordsFor('ssh'));
   const more = (transport: TransportName) => wordsFor(transport).filter(words => !read.has(words));
-  expect(more('exec')).toEqual(['get pods/exec kube-system', 'create pods/exec kube-system']);
+  expect(more('exec')).toEqual(['get pods/exec kube-system', 'create pods/exec kube-system', 'get nodes/proxy (all)']);
   expect(more('debug')).toEqual([
     'create pods kube-system',
     'get pods kube-system',

@@ -51,6 +51,7 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
     allow,
     pods: {startDelay: 1, stopDelay: 1},
     exec: ({argv}) => ({stdout: argv.includes('iptables-save') ? dump : ''}),
+    nodePage: () => ({body: '{}'}),
   });
   onTestFinished(() => server.close());
   const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig, token: 'weak'}, {environment: {}}), {backoff: 1});
@@ -75,9 +76,9 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
     const read = await collectNode(node, way, {
       signal: AbortSignal.timeout(20_000),
       timeoutMs: 20_000,
-      wants: file => file === 'iptables-save',
+      wants: file => file === 'iptables-save' || (transport === 'exec' && file === 'healthz.json'),
     });
-    problems.push(...read.problems.map(({message}) => message));
+    problems.push(...read.problems.map(({message}) => message), ...read.missing.map(({reason}) => reason));
     return read.files;
   }
 }
@@ -119,7 +120,7 @@ describe.each<[TransportName, string | null]>([
   test('the Roles are enough', async () => {
     const {problems, files} = await runWith(permissions, transport, namespace);
     expect(problems).toEqual([]);
-    expect(files).toEqual(transport === 'ssh' ? [] : ['iptables-save']);
+    expect(files).toEqual(transport === 'ssh' ? [] : transport === 'exec' ? ['healthz.json', 'iptables-save'] : ['iptables-save']);
   });
 
   test('nothing is granted that is not asked for', async () => {

@@ -1,4 +1,4 @@
-import {ApiError, type ExecTarget, type KubeApi, type ListResult} from '../../../src/collect/kube/kube-api.ts';
+import {type ApiAnswer, ApiError, type ExecTarget, type KubeApi, type ListResult} from '../../../src/collect/kube/kube-api.ts';
 import {CommandFailed} from '../../../src/collect/node/transport.ts';
 import type {PodObject} from '../../../src/model/api-objects.ts';
 
@@ -32,6 +32,16 @@ export class FakeKubeApi implements KubeApi {
   async list<T>(path: string, query?: Readonly<Record<string, string>>): Promise<ListResult<T>> {
     this.calls.push(`LIST ${path} ${JSON.stringify(query)}`);
     return {items: [...this.pods.values()] as T[], resourceVersion: '1'};
+  }
+
+  /** What a node answers at a path of the API server's proxy; throws what the API server says where it reaches nothing. */
+  onProxied: (path: string) => ApiAnswer = () => {
+    throw new ApiError('error trying to reach service: dial tcp 172.18.0.11:10256: connect: connection refused', {status: 503});
+  };
+
+  async proxied(path: string): Promise<ApiAnswer> {
+    this.calls.push(`PROXY ${path}`);
+    return this.onProxied(path);
   }
 
   async *#nothing(): AsyncGenerator<Buffer> {}

@@ -9,6 +9,7 @@ import {bundleObjects} from '../../stand-in/bundle-objects.ts';
 import type {ExecCommand, ExecReply, StandInNode} from '../../stand-in/exec.ts';
 import type {StoredObject} from '../../stand-in/object-store.ts';
 import {writeDocker} from './docker-program.ts';
+import {kubeProxyAnswer} from '../../stand-in/kube-proxy-answers.ts';
 import {kubeProxyPods} from '../../stand-in/kube-proxy-pods.ts';
 import {LiveNode} from './live-node.ts';
 import {makeSshAccess, type SshAccess} from './ssh-access.ts';
@@ -43,7 +44,8 @@ export class LiveCluster implements AsyncDisposable {
     for (const sub of ['bin', 'node-bin', 'tmp']) mkdirSync(join(folder, sub));
     const standIns: Record<string, StandInNode> = {};
     const proxy: ApiServerOptions['proxy'] = pod => ({socketPath: inwardOf(folder, (pod['spec'] as {nodeName: string}).nodeName).socket});
-    const api = await startApiServer({...apiOptions(capture, standIns), proxy, ...options});
+    const nodePage: ApiServerOptions['nodePage'] = (node, port, path) => kubeProxyAnswer(capture, node, port, path);
+    const api = await startApiServer({...apiOptions(capture, standIns), proxy, nodePage, ...options});
     const forward = {port: Number(new URL(api.url).port), socket: join(folder, 'api')};
     const gate = await openGate(forward);
     const path = `${folder}/node-bin:${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`;

@@ -6,6 +6,7 @@ import {curlReply} from '../../stand-in/curl.ts';
 import {bundleObjects} from '../../stand-in/bundle-objects.ts';
 import type {ExecCommand, ExecReply} from '../../stand-in/exec.ts';
 import type {ObjectLists, StoredObject} from '../../stand-in/object-store.ts';
+import {kubeProxyAnswer} from '../../stand-in/kube-proxy-answers.ts';
 import {kubeProxyPods} from '../../stand-in/kube-proxy-pods.ts';
 
 export type ReplayOptions = Omit<ApiServerOptions, 'objects' | 'nodes'>;
@@ -14,7 +15,8 @@ export type ReplayOptions = Omit<ApiServerOptions, 'objects' | 'nodes'>;
 export function startReplay(name: string, options: ReplayOptions = {}): Promise<ApiServer> {
   const capture = capturePath(name);
   const exec = (command: ExecCommand) => options.exec?.(command) ?? replay(join(capture, 'nodes', command.node), command.argv);
-  return startApiServer({...options, objects: replayedObjects(capture), exec});
+  const nodePage: ApiServerOptions['nodePage'] = (node, port, path) => kubeProxyAnswer(capture, node, port, path);
+  return startApiServer({nodePage, ...options, objects: replayedObjects(capture), exec});
 }
 
 function replayedObjects(capture: string): ObjectLists {

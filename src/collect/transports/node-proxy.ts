@@ -1,0 +1,59 @@
+import type {ApiAnswer, KubeApi} from '../kube/kube-api.ts';
+import {ApiError} from '../kube/kube-api.ts';
+import type {KubeProxyPage} from '../node/kube-proxy-pages.ts';
+import {errorText} from '../../model/text/error-text.ts';
+
+/** Reads a page of a node's kube-proxy. Rejects with an Error that says why there is none. */
+export type ReadPage = (node: string, page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
+
+/**
+ * kube-proxy's pages through the API server's proxy to the node: an image of kube-proxy has no program for HTTP. The API server connects
+ * to the address of the node, where kube-proxy serves its health, and its metrics only if it is configured to.
+ */
+export function nodeProxyPages(api: KubeApi): ReadPage {
+  const silent = new Map<number, number>();
+  return async (node, {port, path}, signal) => {
+    // A firewall between the API server and the nodes is the same for all of them: each would take the whole time.
+    if ((silent.get(port) ?? 0) >= maxSilent) throw new Error(`not asked: the API server got no answer at port ${port} of other nodes`);
+    const timer = AbortSignal.timeout(timeoutMs);
+    const proxy = `/api/v1/nodes/${encodeURIComponent(node)}:${port}/proxy${path}`;
+    let answer: ApiAnswer;
+    try {
+      answer = await api.proxied(proxy, {signal: AbortSignal.any([signal, timer]), maxBytes});
+    } catch (error) {
+      const isSilent = timer.aborted || isTimeout(error);
+      if (isSilent && !signal.aborted) silent.set(port, (silent.get(port) ?? 0) + 1);
+      throw new Error(whyNot(port, error, isSilent), {cause: error});
+    }
+    silent.set(port, 0);
+    if (answer.status === 404) throw new Error(`kube-proxy has no page ${path} at port ${port}`);
+    return answer.body;
+  };
+}
+
+/** Less than a connection that is dropped on the way takes. */
+const timeoutMs = 5000;
+const maxSilent = 2;
+/** The metrics of a kube-proxy are some hundred kilobytes. */
+const maxBytes = 16 * 1024 * 1024;
+
+/** Names no node, so that the same reason on many nodes reads the same. */
+function whyNot(port: number, error: unknown, isSilent: boolean): string {
+  if (isSilent) return `no answer at port ${port} of the node within ${timeoutMs / 1000} s (asked through the API server)`;
+  if (!(error instanceof ApiError)) return errorText(error);
+  if (error.status === 403) return 'you may not get nodes/proxy ("kubectl svc-trace access" has the Role)';
+  if (!isRefused(error)) return `${error.message} (asked through the API server)`;
+  const why = port === metricsPort ? ': by default kube-proxy listens there on the loopback address only' : '';
+  return `connection refused at port ${port} of the node (asked through the API server)${why}`;
+}
+
+const metricsPort = 10249;
+
+function isRefused({message}: ApiError): boolean {
+  return /connection refused/i.test(message);
+}
+
+/** The API server gave up, or something between it and the node did. */
+function isTimeout(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 504 || /i\/o timeout|timed out|deadline exceeded/i.test(error.message));
+}
