@@ -39,5 +39,7 @@ test('without -v nothing of it is shown', () => {
 
 test('a reason cannot write to the terminal', () => {
   const evil = reportOf({nodes: [nodeWithout('node-a', {file: hostile.escape, reason: hostile.c1})], services: ['shop/web']});
-  expect(table(evil, {...plain, verbose: true})).not.toMatch(/[\u001b\u0080-\u009f]/);
+  const text = table(evil, {...plain, verbose: true});
+  expect(text).toContain('Not read');
+  for (const part of [hostile.escape, hostile.c1]) expect(text).not.toContain(part);
 });
