@@ -1,5 +1,5 @@
 import {defineConfig} from 'vitest/config';
-import usual, {long} from './vitest.config.ts';
+import {common, long, reporters} from './vitest.config.ts';
 
 // `npm run test:long`: the tests that `npm test` leaves out because they take long.
-export default defineConfig({test: {...usual.test, include: long, exclude: []}});
+export default defineConfig({test: {...common, reporters, include: long}});
