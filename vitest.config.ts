@@ -1,7 +1,7 @@
 import process from 'node:process';
 import {configDefaults, defineConfig} from 'vitest/config';
 
-/** Too long for every run: packets through the real kernel, rules that are changed one by one, and waiting (vitest.long.config.ts). */
+/** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, and pages measured in many windows (vitest.long.config.ts). */
 export const long = [
   'test/e2e/kernel*.test.ts',
   'test/e2e/live/churn.test.ts',
@@ -10,6 +10,7 @@ export const long = [
   'test/fuzz/**/*.test.ts',
   'test/pasted/all-forms.test.ts',
   'test/churn/**/*.test.ts',
+  'test/render/html/page-geometry.test.ts',
 ];
 
 /**

@@ -115,16 +115,21 @@ export class BrowserPage {
     browser.listen(message => message.sessionId === session && this.#take(message));
   }
 
-  async load(file: string, {scheme = 'light', media = 'screen', scripts = true, width = 1280, height = 900}: PageOptions): Promise<void> {
+  async load(file: string, {scripts = true, ...look}: PageOptions): Promise<void> {
     for (const domain of ['Page', 'Network', 'Runtime', 'Log']) await this.send(`${domain}.enable`);
-    await this.send('Emulation.setEmulatedMedia', {media, features: [{name: 'prefers-color-scheme', value: scheme}]});
+    await this.show(look);
     await this.send('Emulation.setScriptExecutionDisabled', {value: !scripts});
-    await this.send('Emulation.setDeviceMetricsOverride', {width, height, deviceScaleFactor: 1, mobile: false});
     const loaded = new Promise<void>(resolve => {
       this.#onLoad = resolve;
     });
     await this.send('Page.navigate', {url: pathToFileURL(file).href});
     await loaded;
+  }
+
+  /** Changes the window, the color scheme and the medium of the page. */
+  async show({scheme = 'light', media = 'screen', width = 1280, height = 900}: Omit<PageOptions, 'scripts'>): Promise<void> {
+    await this.send('Emulation.setEmulatedMedia', {media, features: [{name: 'prefers-color-scheme', value: scheme}]});
+    await this.send('Emulation.setDeviceMetricsOverride', {width, height, deviceScaleFactor: 1, mobile: false});
   }
 
   async send(method: string, params: object = {}): Promise<Record<string, unknown>> {

@@ -1,4 +1,4 @@
-import {pictureHeading} from './picture-heading.ts';
+import {shortHeading} from './picture-heading.ts';
 import type {Renderer} from '../renderer.ts';
 import {type GraphArrow, type GraphBox, type TraceGraph, traceGraphs} from './trace-graph.ts';
 
@@ -7,7 +7,7 @@ export const dot: Renderer = (report, {verbose}) =>
   [
     'digraph trace {',
     '  graph [rankdir=LR, fontname="sans-serif", labeljust=l, labelloc=t, color=gray];',
-    `  label="${pictureHeading(report)
+    `  label="${shortHeading(report)
       .map(line => `${escaped(line)}\\l`)
       .join('')}";`,
     '  node [shape=box, fontname="monospace", fontsize=11];',

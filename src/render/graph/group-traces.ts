@@ -6,10 +6,15 @@ export function portsOf(traces: readonly PortTrace[]): readonly (readonly PortTr
   return groupBy(traces, ({service, port}) => JSON.stringify([service.namespace, service.name, port.name, port.protocol, port.port]));
 }
 
-/** Nodes whose traces differ in nothing but line numbers and counters. */
-export function groupNodes(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {
+/** Nodes whose traces differ in nothing but line numbers and counters, and have the same likeness. */
+export function groupNodes(
+  traces: readonly PortTrace[],
+  likeness: (trace: PortTrace) => string = () => '',
+): readonly (readonly PortTrace[])[] {
   return groupBy(traces, trace =>
-    JSON.stringify([trace.family, trace.entries, trace.unserved], (name, value: unknown) => (isOfOneNode.has(name) ? undefined : value)),
+    JSON.stringify([trace.family, trace.entries, trace.unserved, likeness(trace)], (name, value: unknown) =>
+      isOfOneNode.has(name) ? undefined : value,
+    ),
   );
 }
 

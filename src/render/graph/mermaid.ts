@@ -1,5 +1,5 @@
 import type {Report} from '../../model/report.ts';
-import {pictureHeading} from './picture-heading.ts';
+import {shortHeading} from './picture-heading.ts';
 import type {Renderer} from '../renderer.ts';
 import {type GraphArrow, type GraphBox, type TraceGraph, traceGraphs} from './trace-graph.ts';
 import type {GraphOptions} from './trace-paths.ts';
@@ -9,7 +9,7 @@ import type {GraphOptions} from './trace-paths.ts';
  * nothing at all beyond its limits; pictures that do not fit are left out, and the heading says so.
  */
 export const mermaid: Renderer = (report, {verbose}) => {
-  const heading = pictureHeading(report).map(quoted);
+  const heading = shortHeading(report).map(quoted);
   const {subgraphs, notes} = thatFit(report, {all: verbose, letters: maxLetters - heading.join('<br/>').length});
   return [
     'flowchart LR',

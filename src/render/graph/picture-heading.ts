@@ -21,13 +21,18 @@ export function pictureHeading(report: Report): readonly string[] {
       return `${severity === 'info' ? '' : '✗ '}${code} ${severity} ${name}${nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`}: ${message}`;
     }),
     ...more(found.length, 'findings'),
-  ].map(line => shorten(escapeText(line)));
+  ].map(escapeText);
 }
 
 const max = 8;
 
 function more(all: number, what: string): readonly string[] {
   return all <= max ? [] : [`and ${all - max} more ${what}`];
+}
+
+/** The same for formats that do not wrap text. */
+export function shortHeading(report: Report): readonly string[] {
+  return pictureHeading(report).map(shorten);
 }
 
 function shorten(line: string): string {

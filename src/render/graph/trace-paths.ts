@@ -39,18 +39,20 @@ export interface Leaf {
 }
 
 export function tracePathsOf(entries: readonly EntryTrace[], options: GraphOptions): readonly TracePath[] {
+  return groupPaths(entries).flatMap(group => pathOf(group, options));
+}
+
+/** Entries that share a chain and its endpoints. */
+export function groupPaths(entries: readonly EntryTrace[]): readonly (readonly EntryTrace[])[] {
   const paths = new Map<string, EntryTrace[]>();
-  for (const entry of entries) {
-    const key = pathKey(entry);
-    pushTo(paths, key, entry);
-  }
-  return [...paths.values()].flatMap(group => pathOf(group, options));
+  for (const entry of entries) pushTo(paths, pathKey(entry), entry);
+  return [...paths.values()];
 }
 
 /** Masquerading of all packets is said at the entry, and does not divide paths then. */
 function pathKey(trace: EntryTrace): string {
   const endpoints = isSamePath(trace) ? trace.endpoints.map(({masquerade, ...rest}) => rest) : trace.endpoints;
-  return JSON.stringify([trace.steps.at(-1)?.to ?? [entryText(trace.entry), trace.from], trace.mark, endpoints, trace.end]);
+  return JSON.stringify([trace.steps.at(-1)?.to ?? null, trace.mark, endpoints, trace.end]);
 }
 
 /** All packets are masqueraded, or none. */

@@ -7,6 +7,7 @@ import {NodeRanges} from './node-ranges.ts';
 import {nodesHtml} from './node-table.ts';
 import {page} from './page.ts';
 import {summaryHtml} from './summary.ts';
+import type {Report} from '../../model/report.ts';
 import type {Renderer} from '../renderer.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
@@ -21,15 +22,15 @@ export const html: Renderer = (report, {quiet}) => {
     filtersHtml(report),
     ...(quiet ? [] : [matrixHtml(report, found.listed, ranges)]),
     findingsHtml(found, {ranges, pathOf: service => (service === undefined ? null : (pathIds.get(namespacedName(service)) ?? null))}),
-    pathsHtml(paths),
+    pathsHtml(paths, report),
     nodesHtml(report),
   ]);
 };
 
-function pathsHtml({drawn, hidden}: {readonly drawn: readonly DrawnPath[]; readonly hidden: number}): Html {
+function pathsHtml({drawn, hidden}: {readonly drawn: readonly DrawnPath[]; readonly hidden: number}, report: Report): Html {
   if (drawn.length === 0) return nothing;
   return template`<section id="paths"><h2>Packet paths</h2>
 <p class="note">Of Services with errors or warnings, on the nodes with these findings.${hidden === 0 ? '' : ` ${hidden} more such Services are not drawn; svc-trace trace shows them.`}</p>
-${drawn.map(path => pathHtml(path, {all: false}))}
+${drawn.map(path => pathHtml(path, report, {all: false}))}
 </section>`;
 }

@@ -24,8 +24,8 @@ a { color: var(--info) }
 form { display: flex; flex-wrap: wrap; gap: 10px 18px; align-items: center; padding: 12px 14px; border: 1px solid var(--edge); border-radius: 6px; background: var(--box) }
 form[hidden] { display: none }
 fieldset { border: 0; padding: 0; margin: 0; display: flex; gap: 12px }
-form label { display: flex; gap: 5px; align-items: center }
-input, select, button { font: inherit; color: inherit; background: var(--ground); border: 1px solid var(--line); border-radius: 4px; padding: 3px 8px }
+form label { display: flex; gap: 5px; align-items: center; max-width: 100% }
+input, select, button { font: inherit; color: inherit; background: var(--ground); border: 1px solid var(--line); border-radius: 4px; padding: 3px 8px; min-width: 0; max-width: 100% }
 .scroll { overflow-x: auto; border: 1px solid var(--edge); border-radius: 6px }
 table { border-collapse: collapse; font-size: 14px }
 .scroll > table { min-width: 100% }
@@ -47,16 +47,23 @@ details > div { padding: 2px 16px 14px; border-top: 1px solid var(--edge) }
 .finding.info { border-left: 5px solid var(--info) }
 code, pre { font: 13px/1.5 ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; unicode-bidi: isolate }
 pre { margin: 4px 0; padding: 8px 12px; background: var(--box); border-radius: 4px; white-space: pre-wrap; overflow-wrap: anywhere }
-figure { margin: 12px 0 }
-figcaption { font-weight: bold; margin-bottom: 4px }
-svg { display: block }
+figure { margin: 16px 0 28px }
+figcaption { font-weight: bold; margin-bottom: 8px; overflow-wrap: anywhere }
+svg { display: block; max-width: 100%; height: auto }
+svg.narrow { display: none }
+@media screen and (max-width: 940px) {
+  svg.wide { display: none }
+  svg.narrow { display: block; width: 100%; max-width: 460px }
+}
+dl { margin: 4px 0 }
+dt { font-weight: bold; overflow-wrap: anywhere }
+dd { margin: 0 0 10px }
 footer { color: var(--soft); padding: 20px; font-size: 13px }
 @media print {
   form, .note.screen { display: none }
   details::details-content { content-visibility: visible; display: block }
   details, tr, figure { break-inside: avoid }
   .scroll { overflow: visible; border: 0 }
-  svg { max-width: 100%; height: auto }
   thead th { max-width: none }
 }
 `;

@@ -1,15 +1,15 @@
 import type {Report} from '../../model/report.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
-import {layOut} from '../graph/graph-layout.ts';
-import {graphMarkup} from '../graph/graph-markup.ts';
-import {type TraceGraph, traceGraphs} from '../graph/trace-graph.ts';
+import {layOutPicture, narrow, type PictureShape, wide} from '../graph/picture-layout.ts';
+import {pictureMarkup, pictureSummary} from '../graph/picture-markup.ts';
+import {type Picture, type PictureBox, picturesOf} from '../graph/picture.ts';
 import type {GraphOptions} from '../graph/trace-paths.ts';
 import {type Html, html, made, nothing} from './html.ts';
 import {pushTo} from '../../model/lists.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** The graphs of one Service. */
+/** The pictures of one Service. */
 export interface DrawnPath {
   readonly service: string;
   /** Where links to it lead. */
@@ -35,28 +35,53 @@ export function faultyPaths({findings, traces}: Report): {readonly drawn: readon
 
 const maxServices = 24;
 
-export function pathHtml({service, id, traces}: DrawnPath, options: GraphOptions): Html {
+export function pathHtml({service, id, traces}: DrawnPath, report: Report, options: GraphOptions): Html {
   return html`<details class="path" data-service="${service}"><summary>${service}</summary>
 <div id="${id}">
-${graphsHtml(traces, options)}
+${picturesHtml({...report, traces}, `${id}-`, options)}
 </div></details>`;
 }
 
-/** The graphs of some Service ports, on as many groups of nodes as there is room for. */
-export function graphsHtml(traces: readonly PortTrace[], options: GraphOptions): Html {
-  const graphs = traceGraphs(traces, options);
-  const shown = options.all ? graphs : graphs.slice(0, maxGraphs);
-  const rest = graphs.length - shown.length;
-  return html`${shown.map(figureHtml)}${rest === 0 ? nothing : html`<p class="note">${plural(rest, 'more picture')} not shown.</p>`}`;
+/** The pictures of the traced Service ports, on as many groups of nodes as there is room for. `id` begins the names of their parts. */
+export function picturesHtml(report: Report, id: string, options: GraphOptions): Html {
+  const pictures = picturesOf(report, options);
+  const shown = options.all ? pictures : pictures.slice(0, maxPictures);
+  const rest = pictures.length - shown.length;
+  const more = rest === 0 ? nothing : html`<p class="note">${plural(rest, 'more picture')} not shown.</p>`;
+  return html`${shown.map((picture, index) => figureHtml(picture, `${id}picture-${index + 1}`))}${more}`;
 }
 
-const maxGraphs = 12;
+const maxPictures = 12;
 
-function figureHtml(graph: TraceGraph): Html {
-  const layout = layOut(graph);
-  const [width, height] = [Math.ceil(layout.width), Math.ceil(layout.height)];
-  return html`<figure><figcaption>${graph.title}</figcaption>
-<div class="scroll" tabindex="0" role="region" aria-label="${graph.title}"><svg width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">
-${made(graphMarkup(layout))}
-</svg></div></figure>`;
+/** Drawn twice, for wide and for narrow windows; one of the two is seen, printed or read out. */
+function figureHtml(picture: Picture, id: string): Html {
+  return html`<figure class="picture"><figcaption>${picture.title}</figcaption>
+${svgHtml(picture, wide, `${id}-wide`)}
+${svgHtml(picture, narrow, `${id}-narrow`)}
+${rulesHtml(picture)}
+</figure>`;
+}
+
+function svgHtml(picture: Picture, shape: PictureShape, id: string): Html {
+  const layout = layOutPicture(picture, shape);
+  // Room for the strokes of boxes at the edge.
+  const [width, height] = [layout.width + 2, Math.ceil(layout.height) + 2];
+  const name = shape.isNarrow ? 'narrow' : 'wide';
+  return html`<svg class="${name}" width="${width}" height="${height}" viewBox="-1 -1 ${width} ${height}" role="img" aria-labelledby="${id}-title" aria-describedby="${id}-desc">
+<title id="${id}-title">${picture.title}</title><desc id="${id}-desc">${pictureSummary(picture)}</desc>
+${made(pictureMarkup(layout))}
+</svg>`;
+}
+
+/** The chains and rules behind each box, to open. */
+function rulesHtml({paths}: Picture): Html {
+  const boxes = paths.flatMap(({sources, ends}) => [...sources.flat(), ...ends]).filter(({rules}) => rules.length > 0);
+  if (boxes.length === 0) return nothing;
+  return html`<details class="rules"><summary>Chains and rules</summary><div><dl>
+${boxes.map(box => html`<dt>${boxName(box)}</dt><dd><pre>${box.rules.map(rule => html`${rule}`)}</pre></dd>`)}
+</dl></div></details>`;
+}
+
+function boxName({sign, title, lines: [first = '']}: PictureBox): string {
+  return `${sign === '✗' ? '✗ ' : ''}${title}${first === '' ? '' : `, ${first}`}`;
 }

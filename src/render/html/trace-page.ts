@@ -4,15 +4,15 @@ import {html} from './html.ts';
 import {NodeRanges} from './node-ranges.ts';
 import {nodesHtml} from './node-table.ts';
 import {page} from './page.ts';
-import {graphsHtml} from './paths.ts';
+import {picturesHtml} from './paths.ts';
 import type {Renderer} from '../renderer.ts';
 
 /** The pictures of `trace` and its findings in one page that needs nothing else. */
 export const traceHtml: Renderer = (report, {quiet, verbose}) => {
   const places = {ranges: new NodeRanges(report), pathOf: () => null};
-  const graphs = graphsHtml(report.traces, {all: verbose});
+  const pictures = picturesHtml(report, '', {all: verbose});
   return page(report, 'Packet paths', [
-    ...(quiet ? [] : [html`<section id="paths"><h2>Packet paths</h2>${graphs}</section>`]),
+    ...(quiet ? [] : [html`<section id="paths"><h2>Packet paths</h2>${pictures}</section>`]),
     filtersHtml(report),
     findingsHtml(listFindings(report.findings), places),
     nodesHtml(report),

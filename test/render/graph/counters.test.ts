@@ -28,7 +28,21 @@ test('a way that ends has those of the rule that ends it', async () => {
   expect(traceRenderers.dot(report.with, plain)).toMatch(/filter\/KUBE-SERVICES line (\d+), \1 packets/);
 });
 
-test.each(['mermaid', 'dot', 'svg', 'html'] as const)('%s has them on the arrows', async format => {
+test.each(['svg', 'html'] as const)('%s has them in the boxes, and with the rules behind them', async format => {
+  const report = await bothOf('shop/web');
+  const text = traceRenderers[format](report.with, plain);
+  for (const words of [
+    '>404 packets<',
+    'line 404, 404 packets: nat -A KUBE-SERVICES',
+    '>461 packets<',
+    'line 345, 345 packets',
+    'counters of node-b',
+  ])
+    expect(text).toContain(words);
+  expect(traceRenderers[format](report.without, plain)).not.toMatch(/\d packets/);
+});
+
+test.each(['mermaid', 'dot'] as const)('%s has them on the arrows', async format => {
   const report = await bothOf('shop/web');
   const text = traceRenderers[format](report.with, plain);
   for (const words of ['line 404, 404 packets', '33.3%, 461 packets', 'line 345, 345 packets', 'counters of node-b'])

@@ -1,0 +1,231 @@
+import {percent} from '../trace-words.ts';
+import type {Picture, PictureBox, PicturePath} from './picture.ts';
+import {alertBox, boxAt, letter, type PlacedBox, type PlacedText} from './picture-boxes.ts';
+
+/** A picture with a place for everything, in pixels from its upper left corner. */
+export interface PictureLayout {
+  readonly width: number;
+  readonly height: number;
+  readonly boxes: readonly PlacedBox[];
+  readonly lines: readonly PlacedLine[];
+  /** What a full bar stands for; null without bars. */
+  readonly note: PlacedText | null;
+}
+
+export interface PlacedLine {
+  /** The `d` of an SVG path. */
+  readonly path: string;
+  readonly isFault: boolean;
+  /** Where the tip of its arrowhead is, and which way it points; null without one. */
+  readonly head: {readonly x: number; readonly y: number; readonly to: 'right' | 'down'} | null;
+}
+
+/** Clients to the left and endpoints to the right, or clients above endpoints where there is no room for both. */
+export interface PictureShape {
+  readonly width: number;
+  readonly isNarrow: boolean;
+}
+
+export const wide: PictureShape = {width: 1120, isNarrow: false};
+/** For the 390 pixels of a phone, less the margins of a page. */
+export const narrow: PictureShape = {width: 350, isNarrow: true};
+
+export function layOutPicture(picture: Picture, shape: PictureShape): PictureLayout {
+  const full = fullBar(picture.paths.flatMap(({ends}) => ends));
+  const alerts = stack(
+    picture.alerts.map(alert => boxAt(alertBox(alert), {x: 0, width: shape.width, bar: null})),
+    boxGap,
+  );
+  const boxes: PlacedBox[] = at(alerts.boxes, 0, 0);
+  const lines: PlacedLine[] = [];
+  let top = alerts.height === 0 ? 0 : alerts.height + pathGap;
+  for (const path of picture.paths) {
+    const placed = placePath(path, {top, shape, full});
+    boxes.push(...placed.boxes);
+    lines.push(...placed.lines);
+    top += placed.height + pathGap;
+  }
+  const note = full === null ? null : noteText(full, top, shape);
+  const height = note === null ? top - pathGap : note.y + letter.height / 2;
+  return {width: shape.width, height: Math.max(0, height), boxes, lines, note};
+}
+
+const boxGap = 10;
+const pathGap = 24;
+
+/** What a full bar stands for: a round number, no less than the largest share. */
+function fullBar(ends: readonly PictureBox[]): number | null {
+  const shares = ends.flatMap(({share}) => (share === null ? [] : [share.actual, share.expected ?? 0]));
+  const largest = Math.max(0, ...shares);
+  return shares.length === 0 ? null : (roundShares.findLast(round => round >= largest - 0.0005) ?? 1);
+}
+
+const roundShares = [1, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01] as const;
+
+function noteText(full: number, top: number, {width, isNarrow}: PictureShape): PlacedText {
+  const text = isNarrow ? `A full bar is ${percent(full)} of connections.` : `A full bar is ${percent(full)} of new connections.`;
+  return {kind: 'note', x: isNarrow ? 0 : width - text.length * letter.width, y: top - pathGap + letter.height + 4, text};
+}
+
+interface PathPlace {
+  readonly top: number;
+  readonly shape: PictureShape;
+  /** Of the bars. */
+  readonly full: number | null;
+}
+
+function placePath(
+  path: PicturePath,
+  place: PathPlace,
+): {readonly boxes: PlacedBox[]; readonly lines: PlacedLine[]; readonly height: number} {
+  return place.shape.isNarrow ? placeBelow(path, place) : placeBeside(path, place);
+}
+
+const columns = {left: 400, gap: 80} as const;
+
+/** A line from every client to a rail in the middle, and from there an arrow to every endpoint. */
+function placeBeside({sources, ends}: PicturePath, {top, shape, full}: PathPlace): ReturnType<typeof placePath> {
+  const right = columns.left + columns.gap;
+  const left = sourceStack(sources, {x: 0, width: columns.left});
+  const endBoxes = stack(
+    ends.map(end => boxAt(end, {x: right, width: shape.width - right, bar: full === null ? null : {full, isBeside: true}})),
+    boxGap,
+  );
+  // Long lists of endpoints begin beside their clients.
+  const [leftTop, rightTop] = [offset(left.height, endBoxes.height), offset(endBoxes.height, left.height)];
+  const placedLeft = at(left.boxes, top + leftTop, 0);
+  const placedRight = at(endBoxes.boxes, top + rightTop, 0);
+  const railX = columns.left + columns.gap / 2;
+  const exits = left.exits.map(index => placedLeft[index]).filter(box => box !== undefined);
+  const starts = exits.map(box => ({box, y: middle(box)}));
+  const lines = [
+    ...chainLines(placedLeft, left.exits),
+    ...starts.map(({box, y}) => straight({x: box.x + box.width, y}, {x: railX, y}, {isFault: isCut(box), hasHead: false})),
+    ...rail(
+      railX,
+      starts.map(({y}) => y),
+      placedRight.map(middle),
+    ),
+    ...placedRight.map(box =>
+      straight({x: railX, y: middle(box)}, {x: box.x, y: middle(box)}, {isFault: box.isFault, hasHead: isReached(box)}),
+    ),
+  ];
+  return {boxes: [...placedLeft, ...placedRight], lines, height: Math.max(left.height, endBoxes.height)};
+}
+
+function offset(own: number, other: number): number {
+  return Math.max(0, Math.min((other - own) / 2, maxOffset));
+}
+
+const maxOffset = 120;
+const railRoom = 26;
+
+/** The same with the rail at the left margin. */
+function placeBelow({sources, ends}: PicturePath, {top, shape, full}: PathPlace): ReturnType<typeof placePath> {
+  const column = {x: railRoom, width: shape.width - railRoom};
+  const above = sourceStack(sources, column);
+  const below = stack(
+    ends.map(end => boxAt(end, {...column, bar: full === null ? null : {full, isBeside: false}})),
+    boxGap,
+  );
+  const placedAbove = at(above.boxes, top, 0);
+  const placedBelow = at(below.boxes, top + above.height + boxGap * 2, 0);
+  const railX = railRoom / 2 - 3;
+  const exits = above.exits.map(index => placedAbove[index]).filter(box => box !== undefined);
+  const lines = [
+    ...chainLines(placedAbove, above.exits),
+    ...exits.map(box => straight({x: box.x, y: middle(box)}, {x: railX, y: middle(box)}, {isFault: isCut(box), hasHead: false})),
+    ...rail(railX, exits.map(middle), placedBelow.map(middle)),
+    ...placedBelow.map(box =>
+      straight({x: railX, y: middle(box)}, {x: box.x, y: middle(box)}, {isFault: box.isFault, hasHead: isReached(box)}),
+    ),
+  ];
+  const height = above.height + (below.height === 0 ? 0 : boxGap * 2 + below.height);
+  return {boxes: [...placedAbove, ...placedBelow], lines, height};
+}
+
+/** Packets do not go on from it. */
+function isCut({isFault}: PlacedBox): boolean {
+  return isFault;
+}
+
+/** No packet gets to an endpoint without a share. */
+function isReached({bar}: PlacedBox): boolean {
+  return bar === null || bar.filled > 0;
+}
+
+function middle({y, height}: PlacedBox): number {
+  return Math.round(y + height / 2);
+}
+
+function rail(x: number, starts: readonly number[], ends: readonly number[]): readonly PlacedLine[] {
+  const all = [...starts, ...ends];
+  const [first, last] = [Math.min(...all), Math.max(...all)];
+  return all.length === 0 || first === last ? [] : [{path: `M${x} ${first} V${last}`, isFault: false, head: null}];
+}
+
+interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+function straight(from: Point, to: Point, {isFault, hasHead}: {readonly isFault: boolean; readonly hasHead: boolean}): PlacedLine {
+  return {path: `M${from.x} ${from.y} H${hasHead ? to.x - 7 : to.x}`, isFault, head: hasHead ? {...to, to: 'right'} : null};
+}
+
+/** From a client down to the third-party rules that its packets meet. */
+function chainLines(boxes: readonly PlacedBox[], exits: readonly number[]): readonly PlacedLine[] {
+  return boxes.slice(1).flatMap((box, index) => {
+    const above = boxes[index];
+    if (above === undefined || exits.includes(index)) return [];
+    const x = box.x + 24;
+    return [{path: `M${x} ${above.y + above.height} V${box.y - 7}`, isFault: box.isFault, head: {x, y: box.y, to: 'down' as const}}];
+  });
+}
+
+interface Stack {
+  /** From the top of the stack. */
+  readonly boxes: readonly PlacedBox[];
+  readonly height: number;
+}
+
+function stack(boxes: readonly PlacedBox[], gap: number): Stack {
+  let y = 0;
+  const placed = boxes.map(box => {
+    const own = {...box, ...at([box], y, 0)[0]};
+    y += box.height + gap;
+    return own;
+  });
+  return {boxes: placed, height: Math.max(0, y - gap)};
+}
+
+/** Clients, each with its rules below it. `exits` are the boxes from which packets go on. */
+function sourceStack(
+  sources: PicturePath['sources'],
+  column: {readonly x: number; readonly width: number},
+): Stack & {readonly exits: readonly number[]} {
+  const boxes: PlacedBox[] = [];
+  const exits: number[] = [];
+  let y = 0;
+  for (const source of sources) {
+    for (const [index, box] of source.entries()) {
+      const placed = boxAt(box, {...column, bar: null});
+      boxes.push(...at([placed], y, 0));
+      y += placed.height + (index === source.length - 1 ? boxGap : ruleGap);
+    }
+    exits.push(boxes.length - 1);
+  }
+  return {boxes, exits, height: Math.max(0, y - boxGap)};
+}
+
+const ruleGap = 20;
+
+function at(boxes: readonly PlacedBox[], y: number, x: number): PlacedBox[] {
+  return boxes.map(box => ({
+    ...box,
+    x: box.x + x,
+    y: box.y + y,
+    texts: box.texts.map(text => ({...text, x: text.x + x, y: text.y + y})),
+    bar: box.bar === null ? null : {...box.bar, x: box.bar.x + x, y: box.bar.y + y},
+  }));
+}

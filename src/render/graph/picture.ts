@@ -1,0 +1,227 @@
+import {entryText} from '../../model/entry.ts';
+import {pushTo} from '../../model/lists.ts';
+import type {Report} from '../../model/report.ts';
+import {
+  type CountedRule,
+  type EndpointTrace,
+  type EntryTrace,
+  isFaulty,
+  type Mark,
+  type PortTrace,
+  type TraceStep,
+} from '../../model/service-trace.ts';
+import type {ServiceName} from '../../model/finding.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import {dumpLine} from '../dump-line.ts';
+import {escapeText} from '../escape.ts';
+import {nodeList} from '../node-list.ts';
+import {endText, ofFirstNode, packetsText, percent, portName, portNumber, shouldBe} from '../trace-words.ts';
+import {chooseEndpoints, groupNodes, portsOf, shareOf} from './group-traces.ts';
+import {alertsOf, type NodeFindings, nodeFindings, thirdPartyRules} from './picture-findings.ts';
+import {groupPaths, type GraphOptions} from './trace-paths.ts';
+
+/**
+ * The packet path to one Service port, on the nodes where it is the same, from clients to pods. Chains and rules are details of the
+ * boxes. Control characters are spelled out.
+ */
+export interface Picture {
+  readonly service: ServiceName;
+  readonly title: string;
+  /** Findings that no box shows: of the node as a whole, and of the Service. */
+  readonly alerts: readonly string[];
+  /** Those with faults first. */
+  readonly paths: readonly PicturePath[];
+  readonly isFault: boolean;
+}
+
+/** Clients that share a chain and its endpoints. */
+export interface PicturePath {
+  /** Each is an entry, and below it the third-party rules that its packets meet. */
+  readonly sources: readonly (readonly PictureBox[])[];
+  /** Endpoints, those with faults first, or how the path ends without one. */
+  readonly ends: readonly PictureBox[];
+}
+
+export interface PictureBox {
+  readonly kind: 'entry' | 'rule' | 'endpoint' | 'end';
+  readonly sign: '' | '✓' | '✗' | '○';
+  readonly title: string;
+  readonly lines: readonly string[];
+  /** What is wrong, in words; empty when nothing is. */
+  readonly fault: string;
+  /** Of new connections, 0 to 1; null where there is nothing to share. */
+  readonly share: {readonly actual: number; readonly expected: number | null} | null;
+  /** The rules behind it, with their places in the dump, in the order in which a packet meets them. */
+  readonly rules: readonly string[];
+}
+
+/** A picture for each Service port and each group of nodes with the same path and findings, those with faults first. */
+export function picturesOf(report: Report, options: GraphOptions): readonly Picture[] {
+  const findings = nodeFindings(report.findings);
+  const pictures = portsOf(report.traces).flatMap(port =>
+    groupNodes(port, trace => findings.likeness(trace)).flatMap(group => pictureOf(group, findings, options)),
+  );
+  return [...pictures.filter(({isFault}) => isFault), ...pictures.filter(({isFault}) => !isFault)];
+}
+
+function pictureOf(group: readonly PortTrace[], findings: NodeFindings, options: GraphOptions): readonly Picture[] {
+  const [first] = group;
+  if (first === undefined) return [];
+  const paths = pathsOf(first, findings, options);
+  const isDrawn = paths.some(hasFault);
+  const alerts = alertsOf(findings.of(first), isDrawn).map(escapeText);
+  const lines = ofFirstNode(group);
+  const title = [
+    `${escapeText(portName(first))} ${portNumber(first)} on ${nodeList(group.map(({node}) => node))}`,
+    first.family === 'IPv6' ? ', IPv6' : '',
+    lines === '' ? '' : ` (${escapeText(lines)})`,
+  ].join('');
+  return [
+    {
+      ...{service: first.service, title, alerts},
+      paths: [...paths.filter(hasFault), ...paths.filter(path => !hasFault(path))],
+      isFault: isDrawn || alerts.length > 0,
+    },
+  ];
+}
+
+function hasFault({sources, ends}: PicturePath): boolean {
+  return [...sources.flat(), ...ends].some(({fault}) => fault !== '');
+}
+
+/** Entries whose packets meet a third-party rule have a path of their own. */
+function pathsOf(trace: PortTrace, findings: NodeFindings, options: GraphOptions): readonly PicturePath[] {
+  const rulesOf = (entry: EntryTrace): readonly PictureBox[] => thirdPartyRules(findings.of(trace), entry.entry).map(ruleBox);
+  const groups = new Map<string, EntryTrace[]>();
+  for (const [index, group] of groupPaths(trace.entries).entries())
+    for (const entry of group) pushTo(groups, JSON.stringify([index, rulesOf(entry)]), entry);
+  return [...groups.values()].flatMap(group => {
+    const [first] = group;
+    if (first === undefined) return [];
+    const isMasqueradedAlike = new Set(first.endpoints.filter(({share}) => share > 0).map(({masquerade}) => masquerade)).size < 2;
+    return [
+      {
+        sources: group.map(entry => [entryBox(entry, isMasqueradedAlike), ...rulesOf(entry)]),
+        ends: [...endpointBoxes(first, !isMasqueradedAlike, options), ...endBoxes(first)],
+      },
+    ];
+  });
+}
+
+function entryBox({entry, from, mark, steps, endpoints, end}: EntryTrace, isMasqueradedAlike: boolean): PictureBox {
+  const isSaidElsewhere = mark !== 'missing' && (end !== null || endpoints.some(endpoint => isFaulty(endpoint.mark)));
+  const isFault = isFaulty(mark) && !isSaidElsewhere;
+  const isMasqueraded = isMasqueradedAlike && endpoints.some(({masquerade}) => masquerade);
+  const seen = [isMasqueraded ? 'masqueraded' : '', packetsText(steps[0] ?? {})].filter(part => part !== '');
+  return {
+    kind: 'entry',
+    sign: isFault ? '✗' : '',
+    title: escapeText(entryText(entry)),
+    lines: [`from ${escapeText(from)}`, ...(seen.length === 0 ? [] : [seen.join(', ')])],
+    fault: isFault ? (mark === 'missing' ? 'reaches no endpoint' : 'wrong') : '',
+    share: null,
+    rules: steps.map(stepLine),
+  };
+}
+
+function ruleBox({code, rule}: {readonly code: string; readonly rule: RuleText}): PictureBox {
+  const {text} = rule;
+  return {
+    ...{kind: 'rule', sign: '✗', title: `third-party rule (${code})`, share: null},
+    lines: [escapeText(ruleLine({...rule, text: text.length > maxRule ? `${text.slice(0, maxRule)}…` : text}))],
+    fault: effects[code] ?? 'stands in the path',
+    rules: [escapeText(ruleLine(rule))],
+  };
+}
+
+const maxRule = 240;
+
+const effects: Readonly<Record<string, string>> = {
+  ST303: 'packets are not forwarded',
+  ST401: 'intercepts the packets',
+  ST402: 'drops or rejects the packets',
+  ST403: 'the outcome is undetermined',
+};
+
+/** Endpoints in sync are counted when they are many, and so are faulty ones beyond what a picture can hold. */
+function endpointBoxes({endpoints}: EntryTrace, saysMasquerade: boolean, {all}: GraphOptions): readonly PictureBox[] {
+  const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
+  const faulty = shown.filter(({mark}) => isFaulty(mark));
+  const drawn = all ? faulty : faulty.slice(0, maxFaulty);
+  return [
+    ...drawn.map(endpoint => endpointBox(endpoint, saysMasquerade)),
+    ...restBox(faulty.slice(drawn.length), '✗'),
+    ...shown.filter(({mark}) => !isFaulty(mark)).map(endpoint => endpointBox(endpoint, saysMasquerade)),
+    ...restBox(hidden, '✓'),
+  ];
+}
+
+const maxFaulty = 12;
+
+/** Their bars would be out of scale beside those of single endpoints. */
+function restBox(rest: readonly EndpointTrace[], sign: '✓' | '✗'): readonly PictureBox[] {
+  if (rest.length === 0) return [];
+  const expected = rest.reduce((sum, {expectedShare}) => sum + (expectedShare ?? 0), 0);
+  const together = `${percent(shareOf(rest))} together`;
+  const title = `${rest.length} more ${rest.length === 1 ? 'endpoint' : 'endpoints'}`;
+  const shared = {kind: 'endpoint', sign, title, share: null, rules: []} as const;
+  if (sign === '✓') return [{...shared, lines: [`in sync, ${together}`], fault: ''}];
+  return [{...shared, lines: [], fault: `faulty: ${together}, should be ${percent(expected)}`}];
+}
+
+function endpointBox(endpoint: EndpointTrace, saysMasquerade: boolean): PictureBox {
+  const {hostPort, mark, pod, nodeName, state, share, expectedShare, masquerade, pick, rewrite} = endpoint;
+  const where = nodeName === null ? '' : ` on ${escapeText(nodeName)}`;
+  const about = [pod === null && state !== null ? 'no pod' : '', state ?? ''].filter(part => part !== '').join(', ');
+  const seen = [saysMasquerade && masquerade ? 'masqueraded' : '', packetsText(pick ?? {})].filter(part => part !== '');
+  const isOneRule = pick !== null && rewrite !== null && pick.chain === rewrite.chain && pick.line === rewrite.line;
+  return {
+    kind: 'endpoint',
+    sign: signs[mark],
+    title: escapeText(pod ?? hostPort),
+    lines: [
+      [pod === null ? '' : `${escapeText(hostPort)}${where}`, about].filter(part => part !== '').join(', '),
+      ...(seen.length === 0 ? [] : [seen.join(', ')]),
+    ].filter(line => line !== ''),
+    fault: faultText(endpoint),
+    share: {actual: share, expected: expectedShare},
+    rules: [...(pick === null ? [] : [pick]), ...(rewrite === null || isOneRule ? [] : [rewrite])].map(rule => escapeText(ruleLine(rule))),
+  };
+}
+
+function faultText(endpoint: EndpointTrace): string {
+  const {mark, expectedShare} = endpoint;
+  if (!isFaulty(mark)) return '';
+  if (mark === 'missing') return expectedShare === null ? 'missing' : `missing: should get ${percent(expectedShare)}`;
+  return mark === 'stale' ? 'stale: not an endpoint of the Service' : shouldBe(endpoint);
+}
+
+const signs = {ok: '✓', shown: '', missing: '✗', stale: '✗', wrong: '✗'} as const satisfies Record<Mark, string>;
+
+function endBoxes({end, mark}: EntryTrace): readonly PictureBox[] {
+  if (end === null || (end.verdict === 'passed' && !isFaulty(mark))) return [];
+  const {rule} = end;
+  const line = rule === null || dumpLine(rule) === 0 ? '' : ` line ${rule.line}`;
+  return [
+    {
+      ...{kind: 'end', share: null, title: escapeText(endText(end, mark))},
+      sign: isFaulty(mark) || end.verdict === 'undecided' ? signs[mark] : '○',
+      lines:
+        rule === null ? [] : [escapeText(`${rule.table}/${rule.chain}${line}`), ...[packetsText(rule)].filter(packets => packets !== '')],
+      fault: isFaulty(mark) ? 'wrong' : '',
+      rules: rule === null ? [] : [escapeText(ruleLine(rule))],
+    },
+  ];
+}
+
+function stepLine(step: TraceStep): string {
+  return escapeText(ruleLine(step));
+}
+
+/** `line 404, 12 packets: nat -A KUBE-SERVICES …`. */
+function ruleLine(rule: CountedRule): string {
+  const {table, chain, text} = rule;
+  const line = dumpLine(rule);
+  const place = [line > 0 ? `line ${line}` : '', packetsText(rule)].filter(part => part !== '').join(', ');
+  return `${place === '' ? '' : `${place}: `}${table} ${text.includes(chain) ? '' : `${chain}: `}${text}`;
+}
