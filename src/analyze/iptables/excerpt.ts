@@ -3,7 +3,7 @@ import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {Family} from '../../model/family.ts';
 import type {Chain, ChainsByName, Rule, Ruleset, Table} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
-import {listChain} from './iptables-service-view.ts';
+import {listChain} from './listed-chains.ts';
 import {pushTo} from '../../model/lists.ts';
 import {plural} from '../../model/text/plural.ts';
 

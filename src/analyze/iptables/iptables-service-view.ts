@@ -1,6 +1,7 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {Family} from '../../model/family.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
+import {listChain} from './listed-chains.ts';
 
 /**
  * The actual per-Service rules inside the expected base rules. The base rules are evaluated separately, so that one broken hook is one
@@ -48,16 +49,4 @@ function isTail(rule: Rule): boolean {
 
 function isServiceChain(name: string): boolean {
   return /^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|(?:SVC|SVL|EXT|FW|XLB|SEP)-.*)$/.test(name);
-}
-
-export function listChain(like: Pick<Chain, 'table' | 'name' | 'policy' | 'complete'>, rules: readonly Rule[]): Chain {
-  return {
-    table: like.table,
-    name: like.name,
-    policy: like.policy,
-    complete: like.complete,
-    ruleCount: rules.length,
-    rules: () => rules,
-    text: () => rules.map(rule => rule.text).join('\n'),
-  };
 }

@@ -4,7 +4,8 @@ import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {effectOf, maxPorts, newConnections, type OutcomeChange, outcomeChanges, type TwoWalks} from '../outcomes/outcome-changes.ts';
-import {listChain, type IptablesServiceView} from './iptables-service-view.ts';
+import type {IptablesServiceView} from './iptables-service-view.ts';
+import {listChain} from './listed-chains.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {pathOutcomeOf} from './iptables-outcome.ts';
 

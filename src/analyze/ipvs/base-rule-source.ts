@@ -1,5 +1,6 @@
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {Chain, ChainSource} from '../../model/ruleset.ts';
+import {listChain} from '../iptables/listed-chains.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 
 /** The iptables rules that kube-proxy writes around IPVS, as a walk needs them. */
@@ -27,16 +28,7 @@ export const outFilterChain = 'filter/KUBE-IPVS-OUT-FILTER';
 
 function textChain(table: string, name: string, texts: readonly string[]): Chain {
   const rules = texts.map(text => parseRule(`-A ${name} ${text}`, {table, chain: name, line: 0}));
-  const policy = name.startsWith('KUBE-') ? null : 'ACCEPT';
-  return {
-    table,
-    name,
-    policy,
-    complete: true,
-    ruleCount: rules.length,
-    rules: () => rules,
-    text: () => rules.map(({text}) => text).join('\n'),
-  };
+  return listChain({table, name, policy: name.startsWith('KUBE-') ? null : 'ACCEPT', complete: true}, rules);
 }
 
 /** A source in which some chains are taken from another. */

@@ -4,7 +4,7 @@ import {type ResidualGroup, residualGroups} from '../../symptoms/residual-differ
 import {staleEntry} from '../../symptoms/stale-service.ts';
 import type {SymptomList} from '../../symptoms/symptom-list.ts';
 import {entryOfRule, isEntryRule} from '../entry-rule.ts';
-import {Explained} from './explained-differences.ts';
+import {explanationsOf, isExplained} from './explained-differences.ts';
 import type {PortCase, PortDifference} from './port-differences.ts';
 
 export interface LeftCase extends PortCase {
@@ -16,8 +16,8 @@ export interface LeftCase extends PortCase {
 /** Differences that no symptom so far explains. If no probe diverges, they are harmless. */
 export function explainResidualDifferences(given: LeftCase): void {
   const {item, differences, symptoms, changesOutcome} = given;
-  const explained = new Explained(item, symptoms.all);
-  const left = differences.filter(difference => !explained.covers(difference));
+  const explanations = explanationsOf(item, symptoms.all);
+  const left = differences.filter(difference => !isExplained(difference, explanations));
   const rejects = left.filter(isReject);
   for (const {rule} of rejects) explainResidualReject(given, rule);
   const loud = changesOutcome && symptoms.all.every(({kind}) => kind === 'unexpected-reject' || kind === 'health-check-port-blocked');

@@ -1,15 +1,14 @@
 import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
 import type {NftPort} from '../../../expect/nftables/nft-port.ts';
 import type {Packet} from '../../../trace/packet.ts';
-import {shapeOf} from '../../outcomes/port-shape.ts';
+import {onePerShape, shapeOf} from '../../outcomes/port-shape.ts';
 import type {PortProbe} from '../../outcomes/outcome-changes.ts';
 import {packetOf, probesFor} from '../../outcomes/probes.ts';
 import {sourcesFor} from '../../outcomes/sources.ts';
 
 /** The probes of one Service port of each shape: together they match every base rule. */
 export function baseChainProbes({context, ports}: ExpectedTable): readonly PortProbe<NftPort>[] {
-  const byShape = new Map(ports.toReversed().map(item => [shapeOf(item, context.facts.hostIPs), item]));
-  return [...byShape.values()].flatMap(item =>
+  return onePerShape(ports, item => shapeOf(item, context.facts.hostIPs)).flatMap(item =>
     probesFor({item, context, hairpins: item.endpoints.reachable.slice(0, 2)})
       .filter(({knownTo}) => knownTo.size === 0)
       .map(probe => ({item, probe})),

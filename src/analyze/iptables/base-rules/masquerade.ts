@@ -1,0 +1,40 @@
+import type {Rule, Ruleset} from '../../../model/ruleset.ts';
+import {isNeeded} from './base-rule-effect.ts';
+import type {BaseRuleSymptom, LeftBaseRules} from './base-rules-case.ts';
+import {passChain} from './pass-chain.ts';
+
+/** KUBE-MARK-MASQ must set the mark, and KUBE-POSTROUTING must masquerade marked packets, and no others. */
+export function analyzeMasquerade(given: LeftBaseRules): readonly BaseRuleSymptom[] {
+  const {expected, actual, differences, changesOutcomes} = given;
+  const own = differences.filter(
+    ({chain, rule}) => chain === 'KUBE-POSTROUTING' || chain === 'KUBE-MARK-MASQ' || rule.target?.name === 'KUBE-POSTROUTING',
+  );
+  if (own.length === 0) return [];
+  const broken: string[] = [];
+  const hook = own.find(({kind, rule}) => kind === 'missing' && rule.target?.name === 'KUBE-POSTROUTING')?.rule;
+  if (hook !== undefined && (isNeeded(hook, actual, changesOutcomes) || !jumpsTo(actual, hook)))
+    broken.push('nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING');
+  // Any mark works if both chains use the same one.
+  const set = passChain(given, 'nat', 'KUBE-MARK-MASQ', 0);
+  const mark = set?.mark || Number(expected.context.mark);
+  if (set?.mark === 0) broken.push(`KUBE-MARK-MASQ does not set the mark ${expected.context.mark}`);
+  const honored = passChain(given, 'nat', 'KUBE-POSTROUTING', mark);
+  if (honored !== null && !honored.masquerade) broken.push('KUBE-POSTROUTING does not masquerade marked packets');
+  const untouched = passChain(given, 'nat', 'KUBE-POSTROUTING', 0);
+  if (untouched?.masquerade) broken.push('KUBE-POSTROUTING masquerades packets that are not marked');
+  const rulesOf = (chain: string): readonly Rule[] => actual.chain('nat', chain)?.rules() ?? [];
+  const evidence = {
+    expected: own.filter(({kind}) => kind === 'missing').map(({rule}) => rule),
+    actual: [...rulesOf('KUBE-POSTROUTING'), ...rulesOf('KUBE-MARK-MASQ')].slice(0, 6),
+  };
+  const base = {kind: 'postrouting-broken', ...evidence} as const;
+  if (broken.length > 0) return [{symptom: {...base, detail: broken.join('; ')}, explained: own}];
+  if (!expected.context.clearsMark || honored === null || !honored.masquerade || (honored.mark & mark) === 0) return [];
+  const detail = 'KUBE-POSTROUTING masquerades without clearing the mark: packets in tunnels are masqueraded twice';
+  return [{symptom: {...base, severity: 'warning', detail}, explained: own}];
+}
+
+function jumpsTo(actual: Ruleset, {table, chain, target}: Rule): boolean {
+  const rules = actual.chain(table, chain)?.rules() ?? [];
+  return rules.some(rule => rule.target?.name === target?.name);
+}
