@@ -3,10 +3,11 @@ import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {ChainSource} from '../../model/ruleset.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
+import {onePerShape, shapeOf} from '../outcomes/port-shape.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {pathOutcomeOn, type IpvsSide} from './ipvs-sides.ts';
 
-/** What a frame that differs does to packets, the worst first. */
+/** What base rules that differ do to packets, the worst first. */
 export type BaseRuleHarm =
   /** Packets that should reach an endpoint do not. */
   | 'refuses'
@@ -20,37 +21,43 @@ export type BaseRuleHarm =
   | 'exposes'
   | 'none';
 
-/** Walks packets of Services of every shape through frames. */
-export class BaseRuleProbes {
-  readonly #side: IpvsSide;
-  readonly #tried: readonly {
-    readonly probe: Probe | null;
-    readonly packet: Packet;
-    readonly pathOutcome: PathOutcome;
-    readonly local: boolean;
-  }[];
+/** What base rules do in place of those expected. */
+export type HarmOf = (rules: ChainSource) => BaseRuleHarm;
 
-  constructor(expected: ExpectedIpvs, side: IpvsSide, nodeName: string) {
-    this.#side = side;
-    const byShape = new Map(expected.ports.map(item => [shapeOf(item), item]));
-    const probes = [...byShape.values()].flatMap(item => {
-      const here = item.endpoints.reachable.filter(endpoint => endpoint.nodeName === nodeName).slice(0, 1);
-      const own = probesFor({item, context: expected.context, hairpins: here}).filter(({knownTo}) => knownTo.size === 0);
-      return own.map(probe => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal}));
-    });
-    const others = otherPorts(expected).map(packet => ({probe: null, packet, local: false}));
-    this.#tried = [...probes, ...others].map(comparison => ({...comparison, pathOutcome: pathOutcomeOn(side, comparison.packet)}));
-  }
+interface TriedPacket {
+  /** Null for a packet to no Service. */
+  readonly probe: Probe | null;
+  readonly packet: Packet;
+  /** The Service's external policy is Local. */
+  readonly local: boolean;
+}
 
-  /** What these rules do in place of those expected. */
-  harmOf(rules: ChainSource): BaseRuleHarm {
+/** Walks packets of Services of every shape through base rules. What becomes of them in the expected ones is walked once, when it is first asked for. */
+export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, nodeName: string): HarmOf {
+  let tried: readonly (TriedPacket & {readonly pathOutcome: PathOutcome})[] | null = null;
+  return rules => {
+    tried ??= packetsToTry(expected, nodeName).map(one => ({...one, pathOutcome: pathOutcomeOn(side, one.packet)}));
     const harms = new Set<BaseRuleHarm>();
-    for (const {probe, packet, pathOutcome, local} of this.#tried) {
-      const found = pathOutcomeOn({...this.#side, rules}, packet);
+    for (const {probe, packet, pathOutcome, local} of tried) {
+      const found = pathOutcomeOn({...side, rules}, packet);
       if (!isSameOutcome(pathOutcome, found)) harms.add(harm(probe, {should: pathOutcome, does: found, local}));
     }
     return order.find(kind => harms.has(kind)) ?? 'none';
-  }
+  };
+}
+
+function packetsToTry(expected: ExpectedIpvs, nodeName: string): readonly TriedPacket[] {
+  const {ports, context} = expected;
+  const probes = onePerShape(ports, item => `${shapeOf(item, context.facts.hostIPs)} ${isOnManyNodes(item)}`).flatMap(item => {
+    const here = item.endpoints.reachable.filter(endpoint => endpoint.nodeName === nodeName).slice(0, 1);
+    const own = probesFor({item, context, hairpins: here}).filter(({knownTo}) => knownTo.size === 0);
+    return own.map(probe => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal}));
+  });
+  return [...probes, ...otherPorts(expected).map(packet => ({probe: null, packet, local: false}))];
+}
+
+function isOnManyNodes({all}: ServedPort): boolean {
+  return new Set(all.map(({nodeName}) => nodeName)).size > 1;
 }
 
 const order: readonly BaseRuleHarm[] = ['refuses', 'admits', 'keeps-source', 'masquerades', 'exposes'];
@@ -79,18 +86,4 @@ function otherPorts({ports, context, servers}: ExpectedIpvs): readonly Packet[] 
   if (first === undefined || port === undefined) return [];
   const from = {kind: 'outside', interface: null};
   return [packetOf({protocol: 'TCP', family: context.family}, {source, destination: first.port.clusterIP, port, from}) ?? []].flat();
-}
-
-/** All properties of a Service port that decide which base rules its packets match. */
-function shapeOf({port, endpoints, all}: ServedPort): string {
-  return [
-    port.protocol,
-    port.externalPolicyLocal,
-    port.nodePort !== 0,
-    port.loadBalancerVIPs.length > 0,
-    port.externalIPs.length > 0,
-    port.sourceRanges.length > 0,
-    endpoints.reachable.length > 0,
-    new Set(all.map(({nodeName}) => nodeName)).size > 1,
-  ].join();
 }
