@@ -37,7 +37,7 @@ test.each([
   ['a collector', 'src/analyze/planted.ts', "import {x} from '../collect/target.ts';", 'analyze-imports-only-what-is-below-it'],
   ['the pipeline', 'src/checks/planted.ts', "import {x} from '../diagnose.ts';", 'checks-imports-only-what-is-below-it'],
   ['a higher layer', 'src/parse/planted.ts', "import {x} from '../compare/target.ts';", 'parse-imports-only-what-is-below-it'],
-  ['a neighbour', 'src/trace/planted.ts', "import {x} from '../compare/target.ts';", 'trace-imports-only-what-is-below-it'],
+  ['a neighbor', 'src/trace/planted.ts', "import {x} from '../compare/target.ts';", 'trace-imports-only-what-is-below-it'],
   [
     'only a type of a higher layer',
     'src/model/planted.ts',

@@ -15,7 +15,7 @@ import {diagnoseNode, type NodeResult} from './diagnose-node.ts';
 import {diagnoseStates} from './diagnose-states.ts';
 import {problemFinding} from './problem-finding.ts';
 import {byName, sortFindings} from './sort-findings.ts';
-import {summarise} from './summarize.ts';
+import {summarize} from './summarize.ts';
 import {unreadNode} from './unread-node.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 
@@ -103,7 +103,7 @@ export class Diagnosis {
     return {
       tool: {name: 'svc-trace', version: this.#options.toolVersion},
       summary: {
-        ...summarise(kept, nodes, {services: scope, servicePorts: countPorts(view, services, proxy), isComplete}),
+        ...summarize(kept, nodes, {services: scope, servicePorts: countPorts(view, services, proxy), isComplete}),
         ...(this.#options.sample === undefined ? {} : {sampledFrom: this.#options.sample.of}),
       },
       nodes,

@@ -9,7 +9,7 @@ export interface SummaryInput {
   readonly isComplete: boolean;
 }
 
-export function summarise(
+export function summarize(
   findings: readonly Finding[],
   nodes: readonly NodeReport[],
   {services, servicePorts, isComplete}: SummaryInput,

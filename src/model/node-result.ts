@@ -19,7 +19,7 @@ export interface AgentResult {
   readonly judgedAt: number;
   /** How long it took until it was judged for good. */
   readonly seconds: number;
-  /** The longest time between two judgements while all is well. */
+  /** The longest time between two judgments while all is well. */
   readonly intervalSeconds: number;
   /** The API objects that it was judged by. */
   readonly seen: SeenVersions;

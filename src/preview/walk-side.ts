@@ -14,7 +14,7 @@ import {nftChains} from '../trace/nftables/walk-nft-packet.ts';
 import type {Packet} from '../trace/packet.ts';
 import {inOrder, routePacket} from '../trace/route-packet.ts';
 import {startBranch} from '../trace/branch.ts';
-import {summarise} from '../trace/summarize-branches.ts';
+import {summarizeBranches} from '../trace/summarize-branches.ts';
 import {limitsFor} from '../trace/walk-limits.ts';
 
 /** One of the two sides of a node in one family. */
@@ -40,5 +40,5 @@ export function walkSide(side: WalkedSide, packet: Packet): PathOutcome<RuleText
     ...side.iptables.flatMap(rules => iptablesChains<NftRule>({rules, environment, ...limitsFor(rules)})),
   ]);
   const route = {chains, environment, balance: balanceByIpvs<Rule | NftRule>(environment)};
-  return collectPathOutcome<RuleText>(summarise(routePacket(route, startBranch<Rule | NftRule>(packet))), () => null);
+  return collectPathOutcome<RuleText>(summarizeBranches(routePacket(route, startBranch<Rule | NftRule>(packet))), () => null);
 }

@@ -13,8 +13,8 @@ export function wrap(text: string, width: number, first: string): readonly strin
   return lines.map((text, index) => (index === 0 ? first : hanging) + text);
 }
 
-/** Length without colour codes. */
+/** Length without color codes. */
 export function visibleLength(text: string): number {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: colour codes begin with one
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: color codes begin with one
   return text.replace(/\u001b\[\d+m/g, '').length;
 }

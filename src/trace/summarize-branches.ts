@@ -8,7 +8,7 @@ import {type Packet, pathRules} from './packet.ts';
  * Puts the ends together. An end that rests on a rule that could not be told stands only if the same fates had waited for the
  * packet had the rule matched; otherwise it is undecided.
  */
-export function summarise<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly Outcome<R>[] {
+export function summarizeBranches<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly Outcome<R>[] {
   const real = ends.filter(({supposed}) => supposed === null);
   const doubtful = doubtfulRules(ends);
   return real.map(end => {

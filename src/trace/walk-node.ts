@@ -5,7 +5,7 @@ import {undecideTruncated, nftChains, tablesOf} from './nftables/walk-nft-packet
 import type {Outcome} from './outcome.ts';
 import type {Environment, Packet} from './packet.ts';
 import {inOrder, routePacket} from './route-packet.ts';
-import {summarise} from './summarize-branches.ts';
+import {summarizeBranches} from './summarize-branches.ts';
 import type {WalkContext} from './iptables/walk-chain.ts';
 import {iptablesChains} from './iptables/walk-packet.ts';
 import {limitsFor, noteWalk} from './walk-limits.ts';
@@ -37,7 +37,7 @@ export function walkNode(
   const ends = routePacket({chains, environment}, startBranch<Rule | NftRule>(packet));
   noteWalk(nft, limits);
   for (const context of contexts) noteWalk(context.rules, context);
-  return summarise(undecideTruncated(ends, tables));
+  return summarizeBranches(undecideTruncated(ends, tables));
 }
 
 /** A table of iptables-nft that the dump of iptables holds too, and tells more of. */

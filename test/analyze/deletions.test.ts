@@ -41,7 +41,7 @@ describe.each(dumps)('%s, %s of node-a', (capture, file) => {
     expect(wrong).toEqual([]);
   });
 
-  test('a rule that changes places with its neighbour is found, unless their order means nothing', () => {
+  test('a rule that changes places with its neighbor is found, unless their order means nothing', () => {
     const wrong = node.sample().flatMap(at => {
       const [first = '', second = ''] = node.lines.slice(at, at + 2);
       if (chainOf(first) !== chainOf(second) || first === second) return [];

@@ -26,7 +26,7 @@ test('without the rule that drops INVALID packets, connections may be reset: an 
   ]);
 });
 
-test('a loopback address that neighbours can reach is a warning', async () => {
+test('a loopback address that neighbors can reach is a warning', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-FIREWALL', '"block incoming localnet connections"');
   expect(given.news()).toEqual([

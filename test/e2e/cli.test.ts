@@ -403,13 +403,13 @@ describe('where the output goes', () => {
     ['a pipe with NO_COLOR', [], {NO_COLOR: '1'}, false],
     ['a pipe with --color always', ['--color', 'always'], {NO_COLOR: '1'}, true],
     ['a pipe with --color never', ['--color', 'never'], {FORCE_COLOR: '1'}, false],
-  ])('colour in %s', async (_, args, env, coloured) => {
+  ])('color in %s', async (_, args, env, colored) => {
     const {stdout} = await svcTrace(['check', '-A', '--from', faulty, ...args], {env});
-    expect(stdout !== stripVTControlCharacters(stdout)).toBe(coloured);
+    expect(stdout !== stripVTControlCharacters(stdout)).toBe(colored);
     expect(stripVTControlCharacters(stdout)).toMatch(lostEndpoint);
   });
 
-  test('a file gets no colour, whatever the environment says of terminals', async () => {
+  test('a file gets no color, whatever the environment says of terminals', async () => {
     const file = join(folder, 'plain.txt');
     await svcTrace(['check', '-A', '--from', faulty, '--output-file', file], {env: {FORCE_COLOR: '1'}});
     expect(readFileSync(file, 'utf8')).not.toContain('\u001b');

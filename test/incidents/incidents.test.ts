@@ -156,7 +156,7 @@ const incidents: readonly Incident[] = [
   },
   {
     id: 'F16',
-    title: 'pods are recognised by a network that is not theirs',
+    title: 'pods are recognized by a network that is not theirs',
     change: given =>
       given.nodeObject('node-b', node => ({...node, spec: {...node.spec, podCIDR: '10.99.2.0/24', podCIDRs: ['10.99.2.0/24']}})),
     loud: ['ST504'],

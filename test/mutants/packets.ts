@@ -145,7 +145,7 @@ function isLoopback(address: string): boolean {
   return address === '::1' || address.startsWith('127.');
 }
 
-const martian = 'a neighbour who writes to 127.0.0.1';
+const martian = 'a neighbor who writes to 127.0.0.1';
 
 /** Labels packets that are for no Service. What third-party rules do to these alone is not reported. */
 export const bystanders: ReadonlySet<string> = new Set(['the way out', 'the node itself', 'pod to pod', 'health checks']);

@@ -53,7 +53,7 @@ describe.each(manifest.spec.platforms.map(platform => [platform.uri.split('/').a
       expect(formats[`${os} ${arch}`]?.(await contentOf(archive, platform.bin))).toBe(true);
     });
 
-    test('holds the licences, the README, and what completes', async () => {
+    test('holds the licenses, the README, and what completes', async () => {
       expect((await contentOf(archive, 'LICENSE')).toString()).toContain('Apache License');
       expect((await contentOf(archive, 'THIRD-PARTY-LICENSES.txt')).toString()).toMatch(/^@oclif\/core [\d.]+ \(MIT\)$/m);
       expect((await contentOf(archive, 'README.md')).toString()).toMatch(/^# svc-trace/);
@@ -65,11 +65,11 @@ describe.each(manifest.spec.platforms.map(platform => [platform.uri.split('/').a
   },
 );
 
-test('every package that is in the bundle is named with the text of its licence', async () => {
+test('every package that is in the bundle is named with the text of its license', async () => {
   const text = (await contentOf(join(releaseFolder, `kubectl-svc-trace-${version}.tgz`), 'package/THIRD-PARTY-LICENSES.txt')).toString();
-  const [, ...licences] = text.split(`\n\n${'-'.repeat(80)}\n\n`);
-  expect(licences.length).toBeGreaterThan(30);
-  expect(licences.filter(licence => licence.length < 300).map(licence => licence.split('\n')[0])).toEqual([]);
+  const [, ...licenses] = text.split(`\n\n${'-'.repeat(80)}\n\n`);
+  expect(licenses.length).toBeGreaterThan(30);
+  expect(licenses.filter(license => license.length < 300).map(license => license.split('\n')[0])).toEqual([]);
 });
 
 test('all that is offered for download is in checksums.txt, and nothing else', () => {

@@ -4,7 +4,7 @@ import {bundledPackages} from './bundled-packages.ts';
 import {bunVersion} from './platforms.ts';
 import {root} from './run.ts';
 
-/** The licences of all packages that went into the bundle, as they ask for. dist/ must have been built. */
+/** The licenses of all packages that went into the bundle, as they ask for. dist/ must have been built. */
 export function thirdPartyLicenses(): string {
   return [introduction, ...bundledPackages().map(licenseOf)].join(`\n\n${'-'.repeat(80)}\n\n`);
 }

@@ -99,7 +99,7 @@ function expectedChains(expected: ExpectedRuleset): readonly Chain[] {
     const {shared, own} = expected.rulesOf(item);
     for (const {table, chain} of shared) names.add(`${table}/${chain}`);
     for (const chain of own.keys()) names.add(`nat/${chain}`);
-    expected.materialise(item);
+    expected.materialize(item);
   }
   return [...names].flatMap(place => {
     return expected.chain(...split(place)) ?? [];

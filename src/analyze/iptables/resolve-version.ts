@@ -1,7 +1,7 @@
 import {compareRulesets} from '../../compare/compare-rulesets.ts';
 import {type ExpectInput, expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {usesLocalChains} from '../../expect/iptables/infer-config.ts';
-import {neighboursOf} from '../../expect/iptables/iptables-versions.ts';
+import {neighborsOf} from '../../expect/iptables/iptables-versions.ts';
 import type {Family} from '../../model/family.ts';
 import {type KubeProxyVersion, type ProxyConfig, seenInRules} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
@@ -24,13 +24,13 @@ export interface ResolvedVersion {
 type Input = Omit<ExpectInput, 'family' | 'ruleset'>;
 
 /**
- * Where kube-proxy's version is only guessed, or its rules are only known from its neighbours: the version that the node's rules
+ * Where kube-proxy's version is only guessed, or its rules are only known from its neighbors: the version that the node's rules
  * fit best, the first of those that fit alike.
  */
 export function resolveVersion(input: Input, rulesets: ReadonlyMap<Family, Ruleset>): ResolvedVersion {
   const {value} = input.config.version;
-  const neighbours = neighboursOf(value);
-  if (!value.guessed && neighbours !== null) return resolveToNeighbor(input, rulesets, neighbours);
+  const neighbors = neighborsOf(value);
+  if (!value.guessed && neighbors !== null) return resolveToNeighbor(input, rulesets, neighbors);
   if (!value.guessed || (value.minor >= 24 && value.minor < 27)) return {config: input.config, misfit: null};
   const isOld = value.minor < 24 || usesLocalChains([...rulesets.values()]);
   const isPart = [...rulesets.values()].some(isExcerpt) && !usesLocalChains([...rulesets.values()]);

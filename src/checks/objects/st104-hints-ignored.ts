@@ -1,6 +1,6 @@
 import {topologyMode} from '../../expect/cluster/categorize-endpoints.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
-import {honoursNodeHints, honoursZoneHints} from '../../expect/cluster/proxy-versions.ts';
+import {honorsNodeHints, honorsZoneHints} from '../../expect/cluster/proxy-versions.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {Check, ClusterContext} from '../check.ts';
@@ -41,10 +41,10 @@ function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): strin
   if (without.length > 0)
     return `${someOf(without.map(({pod, hostPort}) => pod ?? hostPort))} ${without.length === 1 ? 'has' : 'have'} none, and kube-proxy uses hints only if all endpoints have them`;
   const annotations = port.object.metadata.annotations ?? {};
-  if (!honoursZoneHints(proxy.version, proxy.gates, annotations) && !honoursNodeHints(proxy.version, proxy.gates))
+  if (!honorsZoneHints(proxy.version, proxy.gates, annotations) && !honorsNodeHints(proxy.version, proxy.gates))
     return `kube-proxy ${proxy.version.text} requires an annotation (service.kubernetes.io/topology-mode) or a feature gate`;
-  const unlabelled = nodes.filter(node => zoneOf(node) === null).map(({metadata}) => metadata.name);
-  if (unlabelled.length > 0) return `no zone label (topology.kubernetes.io/zone) on ${someOf(unlabelled)}`;
+  const unlabeled = nodes.filter(node => zoneOf(node) === null).map(({metadata}) => metadata.name);
+  if (unlabeled.length > 0) return `no zone label (topology.kubernetes.io/zone) on ${someOf(unlabeled)}`;
   return 'they name no zone and no node of this cluster';
 }
 

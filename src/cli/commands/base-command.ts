@@ -132,7 +132,7 @@ function notABaseline(file: string, why: string, command: string): Error {
   return new Errors.CLIError(escapeText(`cannot use ${file} as a baseline: ${why}. Make one with: ${command}`), {exit: 2});
 }
 
-/** NO_COLOR and FORCE_COLOR, as https://no-color.org and Node itself read them. They are about terminals: a file gets no colour by them. */
+/** NO_COLOR and FORCE_COLOR, as https://no-color.org and Node itself read them. They are about terminals: a file gets no color by them. */
 function wantsColor(toTerminal: boolean): boolean {
   const {NO_COLOR, FORCE_COLOR} = process.env;
   if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';

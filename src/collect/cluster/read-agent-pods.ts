@@ -24,12 +24,12 @@ export async function readAgentPods(
   options: {readonly anyFailure?: boolean | undefined} = {},
 ): Promise<PodsReading> {
   const reader = new ClusterReader(api, options);
-  const labelled = joined(await Promise.all(proxySelectors.map(labelSelector => listPods(reader, 'kube-system', {labelSelector}))));
-  const lacking = nodes === null ? null : withoutAgent(nodes, labelled ?? []);
-  if (labelled === null || lacking?.length === 0) return {pods: labelled, problems: distinct(reader.problems)};
+  const labeled = joined(await Promise.all(proxySelectors.map(labelSelector => listPods(reader, 'kube-system', {labelSelector}))));
+  const lacking = nodes === null ? null : withoutAgent(nodes, labeled ?? []);
+  if (labeled === null || lacking?.length === 0) return {pods: labeled, problems: distinct(reader.problems)};
   const system = await readSystemPods(reader, lacking ?? []);
   const others = withoutAgent(lacking ?? [], system ?? []).length === 0 && lacking !== null ? [] : await readOtherNamespaces(reader);
-  return {pods: joined([labelled, system, others]), problems: distinct(reader.problems)};
+  return {pods: joined([labeled, system, others]), problems: distinct(reader.problems)};
 }
 
 /** kube-proxy's DaemonSet as kubeadm and EKS make it, and static pods as GKE and RKE2 make them. */

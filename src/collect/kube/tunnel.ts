@@ -16,7 +16,7 @@ export class ProxyError extends Error {
   override readonly name = 'ProxyError';
 }
 
-interface Tunnelled {
+interface TunneledAgent {
   readonly agent: Agent;
   /** Who a proxy that speaks TLS is trusted by, as PEM. */
   readonly authorities: readonly string[];
@@ -30,7 +30,7 @@ type Created = (error: Error | null, stream: Duplex) => void;
  * side of the proxy; an HTTP one takes no IPv6 address, of the server or of the proxy. Neither tells a failure of the proxy from one of
  * the API server.
  */
-export function tunnelThrough(proxy: URL, {agent, authorities}: Tunnelled): void {
+export function tunnelThrough(proxy: URL, {agent, authorities}: TunneledAgent): void {
   const direct = agent.createConnection.bind(agent);
   const isSecure = agent instanceof https.Agent;
   agent.createConnection = (options: ClientRequestArgs, created?: Created) => {

@@ -2,10 +2,10 @@ import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
 import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
 import {
   hasExternalChains,
-  honoursInternalPolicy,
-  honoursNodeHints,
-  honoursTopologyKeys,
-  honoursZoneHints,
+  honorsInternalPolicy,
+  honorsNodeHints,
+  honorsTopologyKeys,
+  honorsZoneHints,
   usesTerminatingEndpoints,
 } from './proxy-versions.ts';
 import {topologyOf} from './endpoint-sets.ts';
@@ -65,11 +65,11 @@ export function topologyMode(port: ServicePort, endpoints: readonly Endpoint[], 
   const {version, gates} = node.proxy;
   const ready = endpoints.filter(endpoint => endpoint.ready);
   if (ready.length === 0) return null;
-  if (honoursNodeHints(version, gates)) {
+  if (honorsNodeHints(version, gates)) {
     const all = ready.every(({nodeHints}) => nodeHints !== null);
     if (all && ready.some(({nodeHints}) => nodeHints?.includes(node.nodeName))) return 'PreferSameNode';
   }
-  if (!honoursZoneHints(version, gates, port.object.metadata.annotations ?? {})) return null;
+  if (!honorsZoneHints(version, gates, port.object.metadata.annotations ?? {})) return null;
   const {zone} = node;
   if (zone === null || zone === '') return null;
   const all = ready.every(({zoneHints}) => zoneHints !== null);
@@ -91,7 +91,7 @@ function union(cluster: readonly Endpoint[], local: readonly Endpoint[]): readon
 /** Before 1.24: an internal policy Local takes the place of all other endpoints, unless the external policy is Local. */
 function categorizeBefore124(port: ServicePort, all: readonly Endpoint[], node: NodeTopology): CategorizedEndpoints {
   const {version, gates} = node.proxy;
-  const onlyLocal = port.internalPolicyLocal && !port.externalPolicyLocal && honoursInternalPolicy(version, gates);
+  const onlyLocal = port.internalPolicyLocal && !port.externalPolicyLocal && honorsInternalPolicy(version, gates);
   const hinted = !port.externalPolicyLocal && !port.internalPolicyLocal ? topologyMode(port, all, node) : null;
   const near = port.externalPolicyLocal ? all : byTopologyKeys(port, all, node);
   const considered = near.filter(endpoint => (onlyLocal ? endpoint.nodeName === node.nodeName : satisfies(endpoint, hinted, node)));
@@ -108,7 +108,7 @@ function categorizeBefore124(port: ServicePort, all: readonly Endpoint[], node: 
 /** The endpoints that the first of the Service's topology keys finds; `*` finds all. Follows `FilterTopologyEndpoint` of 1.17 to 1.21. */
 function byTopologyKeys({object}: ServicePort, endpoints: readonly Endpoint[], {labels, proxy}: NodeTopology): readonly Endpoint[] {
   const keys = object.spec?.topologyKeys ?? [];
-  if (keys.length === 0 || !honoursTopologyKeys(proxy.version, proxy.gates)) return endpoints;
+  if (keys.length === 0 || !honorsTopologyKeys(proxy.version, proxy.gates)) return endpoints;
   for (const key of keys) {
     if (key === '*') return endpoints;
     const found = endpoints.filter(({given}) => labels[key] !== undefined && topologyOf(given)[key] === labels[key]);

@@ -17,12 +17,12 @@ export function zeroRangeMeansAll(version: KubeProxyVersion): boolean {
 }
 
 /** 1.29: the external traffic policy of a ClusterIP Service with external IPs counts. */
-export function honoursPolicyOfExternalIPs(version: KubeProxyVersion): boolean {
+export function honorsPolicyOfExternalIPs(version: KubeProxyVersion): boolean {
   return version.minor >= 29;
 }
 
 /** `ipMode: Proxy` of a load-balancer address: gate LoadBalancerIPMode, off in 1.29, on from 1.30. */
-export function honoursIPMode(version: KubeProxyVersion, gates: FeatureGates): boolean {
+export function honorsIPMode(version: KubeProxyVersion, gates: FeatureGates): boolean {
   return version.minor >= 29 && (version.minor >= 35 || isGateOn(gates, 'LoadBalancerIPMode', version.minor >= 30));
 }
 
@@ -32,7 +32,7 @@ export function writesExternalIPs(version: KubeProxyVersion, gates: FeatureGates
 }
 
 /** `internalTrafficPolicy: Local`: gate ServiceInternalTrafficPolicy, off in 1.21, on from 1.22. */
-export function honoursInternalPolicy(version: KubeProxyVersion, gates: FeatureGates): boolean {
+export function honorsInternalPolicy(version: KubeProxyVersion, gates: FeatureGates): boolean {
   return version.minor >= 21 && isGateOn(gates, 'ServiceInternalTrafficPolicy', version.minor >= 22);
 }
 
@@ -72,7 +72,7 @@ export function usesTerminatingEndpoints(version: KubeProxyVersion, gates: Featu
 }
 
 /** Hints that name nodes: gate PreferSameTrafficDistribution, off in 1.33, on from 1.34. */
-export function honoursNodeHints(version: KubeProxyVersion, gates: FeatureGates): boolean {
+export function honorsNodeHints(version: KubeProxyVersion, gates: FeatureGates): boolean {
   return version.minor >= 33 && (version.minor >= 35 || isGateOn(gates, 'PreferSameTrafficDistribution', version.minor >= 34));
 }
 
@@ -80,7 +80,7 @@ export function honoursNodeHints(version: KubeProxyVersion, gates: FeatureGates)
  * Whether a Service's zone hints are used: gate TopologyAwareHints (on from 1.24, fixed from 1.33), and an annotation of the
  * Service. From 1.31 the hints alone decide (gate ServiceTrafficDistribution, off in 1.30).
  */
-export function honoursZoneHints(version: KubeProxyVersion, gates: FeatureGates, annotations: Readonly<Record<string, string>>): boolean {
+export function honorsZoneHints(version: KubeProxyVersion, gates: FeatureGates, annotations: Readonly<Record<string, string>>): boolean {
   const {minor} = version;
   if (minor >= 33) return true;
   if (minor < 21 || !isGateOn(gates, 'TopologyAwareHints', minor >= 24)) return false;
@@ -101,7 +101,7 @@ export function knowsReadyEndpointsOnly(version: KubeProxyVersion): boolean {
 }
 
 /** `spec.topologyKeys`, 1.17 to 1.21: gate ServiceTopology, off by default; only where slices are read. */
-export function honoursTopologyKeys(version: KubeProxyVersion, gates: FeatureGates): boolean {
+export function honorsTopologyKeys(version: KubeProxyVersion, gates: FeatureGates): boolean {
   if (version.minor < 17 || version.minor > 21 || readsEndpoints(version, gates)) return false;
   return isGateOn(gates, 'ServiceTopology', false);
 }

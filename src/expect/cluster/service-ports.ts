@@ -8,9 +8,9 @@ import {servicePortHash} from '../iptables/chain-names.ts';
 import {
   endsUnnamedPortWithColon,
   hasSharedSelector,
-  honoursInternalPolicy,
-  honoursIPMode,
-  honoursPolicyOfExternalIPs,
+  honorsInternalPolicy,
+  honorsIPMode,
+  honorsPolicyOfExternalIPs,
   readsPolicyAnnotation,
   zeroRangeMeansAll,
 } from './proxy-versions.ts';
@@ -99,7 +99,7 @@ function servicePort(service: ServiceObject, port: ServicePortSpec, {family, clu
     externalIPs: ofFamily(spec.externalIPs ?? [], family),
     loadBalancerVIPs: loadBalancerVIPs(service, family, proxy),
     sourceRanges: sourceRanges(spec.loadBalancerSourceRanges ?? [], family, proxy.version),
-    internalPolicyLocal: spec.internalTrafficPolicy === 'Local' && honoursInternalPolicy(proxy.version, proxy.gates),
+    internalPolicyLocal: spec.internalTrafficPolicy === 'Local' && honorsInternalPolicy(proxy.version, proxy.gates),
     affinitySeconds: spec.sessionAffinity === 'ClientIP' ? (spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? 10800) : null,
     healthCheckNodePort: spec.type === 'LoadBalancer' && externalPolicyLocal ? (spec.healthCheckNodePort ?? 0) : 0,
   };
@@ -111,7 +111,7 @@ function isExternalPolicyLocal({metadata, spec = {}}: ServiceObject, version: Ku
   const asked = policyAnnotations.some(name => annotations[name] === 'OnlyLocal');
   if (spec.externalTrafficPolicy !== 'Local' && !asked) return false;
   if (spec.type === 'LoadBalancer' || spec.type === 'NodePort') return true;
-  return honoursPolicyOfExternalIPs(version) && (spec.externalIPs ?? []).length > 0;
+  return honorsPolicyOfExternalIPs(version) && (spec.externalIPs ?? []).length > 0;
 }
 
 const policyAnnotations = ['service.beta.kubernetes.io/external-traffic', 'service.alpha.kubernetes.io/external-traffic'];
@@ -122,7 +122,7 @@ function ofFamily(addresses: readonly string[], family: Family): readonly string
 
 function loadBalancerVIPs(service: ServiceObject, family: Family, {version, gates}: ProxyVersion): readonly string[] {
   const ingress = service.status?.loadBalancer?.ingress ?? [];
-  const taken = ingress.filter(({ip, ipMode}) => ip !== undefined && !(ipMode === 'Proxy' && honoursIPMode(version, gates)));
+  const taken = ingress.filter(({ip, ipMode}) => ip !== undefined && !(ipMode === 'Proxy' && honorsIPMode(version, gates)));
   return ofFamily(
     taken.map(({ip}) => ip ?? ''),
     family,

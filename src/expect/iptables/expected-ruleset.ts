@@ -94,7 +94,7 @@ export class ExpectedRuleset implements ChainSource {
     if (parsed !== null) {
       const item = this.#byHash.get(parsed.hash);
       if (item === undefined) return undefined;
-      this.materialise(item);
+      this.materialize(item);
       return this.#chains.get(table)?.get(name);
     }
     // The kubelet writes the rule that acts on the mark. A walk treats packets marked for dropping as dropped.
@@ -115,7 +115,7 @@ export class ExpectedRuleset implements ChainSource {
   }
 
   /** Makes the chains of a Service port available to a walk; endpoint chains cannot be found by their names alone. */
-  materialise(item: PortOnNode): void {
+  materialize(item: PortOnNode): void {
     for (const [name, text] of this.rulesOf(item).own) this.#keep('nat', name, text);
   }
 

@@ -2,7 +2,7 @@ import {type KubeProxyVersion, newestKnownMinor, oldestKnownMinor} from '../../m
 import {type FeatureGates, isGateOn} from '../cluster/proxy-versions.ts';
 
 // What differs between versions of kube-proxy in iptables mode: one function for each difference, each naming what upstream changed.
-// Known from the sources: 1.5, 1.11, 1.13, 1.14, 1.16 to 1.18, 1.20 to 1.23, 1.25 and later; see `neighboursOf`.
+// Known from the sources: 1.5, 1.11, 1.13, 1.14, 1.16 to 1.18, 1.20 to 1.23, 1.25 and later; see `neighborsOf`.
 
 /** 1.25: packets without a local endpoint are dropped in the filter table, not marked with KUBE-MARK-DROP (kubernetes#106497). */
 export function dropsInFilter(version: KubeProxyVersion): boolean {
@@ -194,10 +194,10 @@ export function servesBothFamilies(version: KubeProxyVersion, gates: FeatureGate
 }
 
 /**
- * Versions whose sources were not at hand: the rules of one of their neighbours are theirs. `bounds` are those to try, the likelier
+ * Versions whose sources were not at hand: the rules of one of their neighbors are theirs. `bounds` are those to try, the likelier
  * one first; where `certain` is false neither need be right, and a node that neither fits is not judged.
  */
-export function neighboursOf({minor}: KubeProxyVersion): {readonly bounds: readonly number[]; readonly certain: boolean} | null {
+export function neighborsOf({minor}: KubeProxyVersion): {readonly bounds: readonly number[]; readonly certain: boolean} | null {
   if (minor >= 6 && minor <= 10) return {bounds: [11, 5], certain: false};
   if (minor === 12) return {bounds: [13, 11], certain: true};
   if (minor === 15) return {bounds: [15, 14, 16], certain: true};

@@ -4,6 +4,6 @@ import {bySeverity, type Style} from '../style.ts';
 
 /** A new or resolved finding in one line: `new ST202 node-a shop/web:http: endpoint …`. */
 export function changeText(kind: 'came' | 'went', {code, severity, node, message, known}: Finding, style: Style): string {
-  const colour = kind === 'went' ? style.green : bySeverity(style, severity);
-  return `${colour(`${kind === 'came' ? 'new' : 'resolved'} ${code}`)}${known ? ' (known)' : ''} ${escapeText(node ?? '-')} ${escapeText(message)}`;
+  const color = kind === 'went' ? style.green : bySeverity(style, severity);
+  return `${color(`${kind === 'came' ? 'new' : 'resolved'} ${code}`)}${known ? ' (known)' : ''} ${escapeText(node ?? '-')} ${escapeText(message)}`;
 }

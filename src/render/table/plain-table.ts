@@ -1,6 +1,6 @@
 import {visibleLength} from '../wrap.ts';
 
-/** Columns as kubectl prints them: no lines, two blanks between. Cells may hold colour codes; they are escaped already. */
+/** Columns as kubectl prints them: no lines, two blanks between. Cells may hold color codes; they are escaped already. */
 export function plainTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [head, ...rows];
   const widths = head.map((_, column) => lines.reduce((width, cells) => Math.max(width, visibleLength(cells[column] ?? '')), 0));

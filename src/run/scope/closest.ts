@@ -9,7 +9,7 @@ export function closest(word: string, words: readonly string[]): readonly string
     .map(({candidate}) => candidate);
 }
 
-/** Levenshtein's distance, with two neighbouring letters that changed places counted as one mistake. */
+/** Levenshtein's distance, with two neighboring letters that changed places counted as one mistake. */
 function editDistance(a: string, b: string): number {
   const rows = [Array.from({length: b.length + 1}, (_, index) => index)];
   const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;

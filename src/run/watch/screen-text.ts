@@ -76,7 +76,7 @@ function fitted(lines: readonly string[], columns: number, rows: number): readon
   return lines.slice(0, rows).map(line => cut(line, columns - 1));
 }
 
-/** To so many characters on the screen; colours end where the line does. */
+/** To so many characters on the screen; colors end where the line does. */
 function cut(line: string, columns: number): string {
   let left = columns;
   let text = '';
@@ -87,5 +87,5 @@ function cut(line: string, columns: number): string {
   return text;
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: colour codes begin with one
+// biome-ignore lint/suspicious/noControlCharactersInRegex: color codes begin with one
 const colorOrText = /(\u001b\[\d+m)|[^\u001b]+/g;

@@ -220,7 +220,7 @@ function chance(value: number): Likelihood {
   return value >= 0 && value <= 1 ? value : null;
 }
 
-/** A client is known to a list or it is not; how often it came is not modelled. */
+/** A client is known to a list or it is not; how often it came is not modeled. */
 function matchRecent({options}: Match, _packet: Packet, environment: Environment): Likelihood {
   if (options.some(({flag}) => flag === '--set')) return 1;
   if (options.some(({flag}) => flag === '--hitcount')) return null;

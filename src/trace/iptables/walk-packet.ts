@@ -4,7 +4,7 @@ import {type Branch, type ChainResult, startBranch} from '../branch.ts';
 import type {Outcome} from '../outcome.ts';
 import type {Environment, Packet} from '../packet.ts';
 import {type HookedChain, type HookName, inOrder, routePacket} from '../route-packet.ts';
-import {summarise} from '../summarize-branches.ts';
+import {summarizeBranches} from '../summarize-branches.ts';
 import {type WalkContext, walkChain} from './walk-chain.ts';
 import {limitsFor, noteWalk} from '../walk-limits.ts';
 
@@ -17,7 +17,7 @@ export function walkPacket(rules: ChainSource, packet: Packet, environment: Envi
   const chains = inOrder(iptablesChains<Rule>(context));
   const ends = routePacket({chains, environment, balance: balanceByIpvs<Rule>(environment)}, startBranch(packet));
   noteWalk(rules, context);
-  return summarise(ends);
+  return summarizeBranches(ends);
 }
 
 /** All base chains of iptables, as parts of a path that may hold rules of other kinds (`R`). */

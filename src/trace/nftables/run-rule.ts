@@ -98,7 +98,7 @@ function supposeRest<R extends RuleText>({rule}: RuleRun<R>, {branch, rest, out}
   return null;
 }
 
-/** Conditions that are not modelled. */
+/** Conditions that are not modeled. */
 const isCondition = /^(?:limit|quota|socket|osf|rt|meta|ct|ip6?|tcp option|sctp chunk|xt match) /;
 
 /** What is not known is a condition, if only because something follows; at the end of a rule it may do anything. */

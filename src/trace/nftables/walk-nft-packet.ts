@@ -5,7 +5,7 @@ import {type ChainResult, startBranch, undecided} from '../branch.ts';
 import type {Outcome} from '../outcome.ts';
 import type {Environment, Packet} from '../packet.ts';
 import {type HookedChain, type HookName, inOrder, routePacket} from '../route-packet.ts';
-import {summarise} from '../summarize-branches.ts';
+import {summarizeBranches} from '../summarize-branches.ts';
 import {limitsFor, noteWalk, type WalkLimits} from '../walk-limits.ts';
 import {walkBaseChain} from './walk-nft-chain.ts';
 
@@ -19,7 +19,7 @@ export function walkNftPacket(source: NftSource, packet: Packet, environment: En
   const chains = inOrder(nftChains<NftRule>({tables, environment, limits}));
   const ends = routePacket({chains, environment}, startBranch<NftRule>(packet));
   noteWalk(source, limits);
-  return summarise(undecideTruncated(ends, tables));
+  return summarizeBranches(undecideTruncated(ends, tables));
 }
 
 /** The tables that packets of a family pass. */

@@ -170,7 +170,7 @@ describe('the frame', () => {
     ],
     ['may have lost the node’s address', replaced('elements = { 172.18.0.11 }', 'elements = { 172.18.0.77 }'), ['ST304 error']],
     ['may not masquerade', withRules('nat-postrouting'), ['ST302 error']],
-    ['may not honour the mark', replaced(/\t\tmeta mark & .* masquerade fully-random\n/, ''), ['ST302 error']],
+    ['may not honor the mark', replaced(/\t\tmeta mark & .* masquerade fully-random\n/, ''), ['ST302 error']],
     ['may not check source ranges', withRules('filter-prerouting-pre-dnat'), ['ST301 error']],
     ['may not refuse what has no endpoints', withRules('service-endpoints-check'), ['ST301 error']],
     ['may not reject', withRules('reject-chain'), ['ST212 error']],

@@ -12,7 +12,7 @@ const node = process.execPath;
 /** A plugin that notes what it was told and prints what `answer.json` beside it holds. */
 const plugin = `#!${node}
 const {readFileSync, appendFileSync} = require('node:fs');
-appendFileSync(__dirname + '/calls', JSON.stringify({args: process.argv.slice(2), info: JSON.parse(process.env.KUBERNETES_EXEC_INFO), colour: process.env.COLOUR}) + '\\n');
+appendFileSync(__dirname + '/calls', JSON.stringify({args: process.argv.slice(2), info: JSON.parse(process.env.KUBERNETES_EXEC_INFO), color: process.env.COLOR}) + '\\n');
 process.stdout.write(readFileSync(__dirname + '/answer.json'));
 `;
 
@@ -33,7 +33,7 @@ const callsIn = (folder: string) =>
   readFileSync(join(folder, 'calls'), 'utf8')
     .trim()
     .split('\n')
-    .map(line => JSON.parse(line) as {args: string[]; info: object; colour?: string});
+    .map(line => JSON.parse(line) as {args: string[]; info: object; color?: string});
 
 describe('a credential plugin', () => {
   test('gives a token, found beside the kubeconfig and run once for many requests', async () => {
@@ -47,13 +47,13 @@ describe('a credential plugin', () => {
   test('gets its arguments and variables, and is told of the cluster only where it asks', async () => {
     const extensions = [{name: 'client.authentication.k8s.io/exec', extension: {audience: 'x'}}];
     const cluster = {'certificate-authority': 'ca.crt', 'tls-server-name': 'inner', extensions};
-    const exec = {args: ['get', 'token'], env: [{name: 'COLOUR', value: 'red'}], provideClusterInfo: true};
+    const exec = {args: ['get', 'token'], env: [{name: 'COLOR', value: 'red'}], provideClusterInfo: true};
     const folder = pluginFolder({token: 'T'}, {cluster, exec});
     await credentialsIn(folder).current();
     expect(callsIn(folder)).toEqual([
       {
         args: ['get', 'token'],
-        colour: 'red',
+        color: 'red',
         info: {
           kind: 'ExecCredential',
           apiVersion: v1,

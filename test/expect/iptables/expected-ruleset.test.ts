@@ -42,7 +42,7 @@ const [dump] = parseDumps(readFixture('kube-proxy-example-1.36.iptables-save')) 
 describe('the worked example of the reference', () => {
   test('is what is expected, chain by chain and rule by rule', () => {
     const expected = expectedOf(example);
-    for (const item of expected.ports) expected.materialise(item);
+    for (const item of expected.ports) expected.materialize(item);
     const chains = [...(dump.tables.get('nat')?.chains.values() ?? []), ...(dump.tables.get('filter')?.chains.values() ?? [])];
     const written = chains.filter(chain => chain.policy === null && chain.ruleCount > 0);
     expect(written.length).toBeGreaterThan(15);

@@ -20,18 +20,18 @@ describe('a difference between versions', () => {
     skipsInvalidDropWhenLiberal: [29, versions.skipsInvalidDropWhenLiberal],
     countsWithNfacct: [31, versions.countsWithNfacct],
     zeroRangeMeansAll: [34, shared.zeroRangeMeansAll],
-    honoursPolicyOfExternalIPs: [29, shared.honoursPolicyOfExternalIPs],
+    honorsPolicyOfExternalIPs: [29, shared.honorsPolicyOfExternalIPs],
     prefersNotTerminating: [36, shared.prefersNotTerminating],
-    'honoursIPMode with default gates': [30, v => shared.honoursIPMode(v, {})],
-    'honoursIPMode with its gate on': [29, v => shared.honoursIPMode(v, {LoadBalancerIPMode: true})],
-    'honoursIPMode with its gate off': [35, v => shared.honoursIPMode(v, {LoadBalancerIPMode: false})],
-    'honoursInternalPolicy with default gates': [22, v => shared.honoursInternalPolicy(v, {})],
+    'honorsIPMode with default gates': [30, v => shared.honorsIPMode(v, {})],
+    'honorsIPMode with its gate on': [29, v => shared.honorsIPMode(v, {LoadBalancerIPMode: true})],
+    'honorsIPMode with its gate off': [35, v => shared.honorsIPMode(v, {LoadBalancerIPMode: false})],
+    'honorsInternalPolicy with default gates': [22, v => shared.honorsInternalPolicy(v, {})],
     'usesTerminatingEndpoints with default gates': [26, v => shared.usesTerminatingEndpoints(v, {})],
     'usesTerminatingEndpoints with its gate on': [22, v => shared.usesTerminatingEndpoints(v, {ProxyTerminatingEndpoints: true})],
     'usesTerminatingEndpoints with its gate off': [28, v => shared.usesTerminatingEndpoints(v, {ProxyTerminatingEndpoints: false})],
-    'honoursNodeHints with default gates': [34, v => shared.honoursNodeHints(v, {})],
-    'honoursNodeHints with its gate on': [33, v => shared.honoursNodeHints(v, {PreferSameTrafficDistribution: true})],
-    'honoursNodeHints with its gate off': [35, v => shared.honoursNodeHints(v, {PreferSameTrafficDistribution: false})],
+    'honorsNodeHints with default gates': [34, v => shared.honorsNodeHints(v, {})],
+    'honorsNodeHints with its gate on': [33, v => shared.honorsNodeHints(v, {PreferSameTrafficDistribution: true})],
+    'honorsNodeHints with its gate off': [35, v => shared.honorsNodeHints(v, {PreferSameTrafficDistribution: false})],
     hasCanary: [16, versions.hasCanary],
     masqueradesRandomly: [16, versions.masqueradesRandomly],
     cutsShortLocalTraffic: [16, versions.cutsShortLocalTraffic],
@@ -106,27 +106,27 @@ describe('a difference between versions', () => {
   test('topologyKeys count with their gate, from 1.17 to 1.21, where slices are read', () => {
     const gates = {ServiceTopology: true, EndpointSliceProxying: true};
     for (const minor of minors) {
-      expect(shared.honoursTopologyKeys(version(`1.${minor}`), gates), `1.${minor}`).toBe(minor >= 17 && minor <= 21);
-      expect(shared.honoursTopologyKeys(version(`1.${minor}`), {}), `1.${minor}`).toBe(false);
+      expect(shared.honorsTopologyKeys(version(`1.${minor}`), gates), `1.${minor}`).toBe(minor >= 17 && minor <= 21);
+      expect(shared.honorsTopologyKeys(version(`1.${minor}`), {}), `1.${minor}`).toBe(false);
     }
-    expect(shared.honoursTopologyKeys(version('1.18'), {ServiceTopology: true})).toBe(false);
-    expect(shared.honoursTopologyKeys(version('1.20'), {ServiceTopology: true})).toBe(true);
+    expect(shared.honorsTopologyKeys(version('1.18'), {ServiceTopology: true})).toBe(false);
+    expect(shared.honorsTopologyKeys(version('1.20'), {ServiceTopology: true})).toBe(true);
   });
 
   test('late patches of 1.18 clear the mark', () => {
     expect(['1.18.2', '1.18.6', '1.17.9'].map(text => versions.clearsMasqueradeMark(version(text), null))).toEqual([false, true, false]);
   });
 
-  test('versions whose sources were not at hand name their neighbours', () => {
-    const unknown = minors.filter(minor => versions.neighboursOf(version(`1.${minor}`)) !== null);
+  test('versions whose sources were not at hand name their neighbors', () => {
+    const unknown = minors.filter(minor => versions.neighborsOf(version(`1.${minor}`)) !== null);
     expect(unknown).toEqual([6, 7, 8, 9, 10, 12, 15, 19]);
-    expect(versions.neighboursOf(version('1.8'))).toEqual({bounds: [11, 5], certain: false});
-    expect(versions.neighboursOf(version('1.19'))?.certain).toBe(true);
+    expect(versions.neighborsOf(version('1.8'))).toEqual({bounds: [11, 5], certain: false});
+    expect(versions.neighborsOf(version('1.19'))?.certain).toBe(true);
   });
 
   test('internal policy Local follows its gate', () => {
-    expect(shared.honoursInternalPolicy(version('1.21'), {ServiceInternalTrafficPolicy: true})).toBe(true);
-    expect(shared.honoursInternalPolicy(version('1.22'), {ServiceInternalTrafficPolicy: false})).toBe(false);
+    expect(shared.honorsInternalPolicy(version('1.21'), {ServiceInternalTrafficPolicy: true})).toBe(true);
+    expect(shared.honorsInternalPolicy(version('1.22'), {ServiceInternalTrafficPolicy: false})).toBe(false);
   });
 
   test('rules are known from 1.5 to 1.37', () => {
@@ -177,6 +177,6 @@ describe('zone hints (section 4.6)', () => {
   ];
 
   test.each(rows)('of kube-proxy 1.%j with gates %j and annotations %j are used: %j', (minors, gates, annotations, used) => {
-    for (const minor of minors) expect(shared.honoursZoneHints(version(`1.${minor}`), gates, annotations), `1.${minor}`).toBe(used);
+    for (const minor of minors) expect(shared.honorsZoneHints(version(`1.${minor}`), gates, annotations), `1.${minor}`).toBe(used);
   });
 });

@@ -167,7 +167,7 @@ describeWith(['chromium'], 'in a browser', () => {
 
   test('dark surroundings give a dark page', async () => {
     const text = html(report, plain);
-    const colours = async (scheme: 'light' | 'dark'): Promise<readonly string[]> => {
+    const colors = async (scheme: 'light' | 'dark'): Promise<readonly string[]> => {
       const page = await open(text, {scheme, width: 1100, height: 700});
       await page.evaluate("document.querySelector('.path').open = true");
       await keep(page, `check-${scheme}.png`);
@@ -175,7 +175,7 @@ describeWith(['chromium'], 'in a browser', () => {
         "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.querySelector('.endpoint text')).fill]",
       );
     };
-    const [light, dark] = [await colours('light'), await colours('dark')];
+    const [light, dark] = [await colors('light'), await colors('dark')];
     expect(light[0]).toBe('rgb(255, 255, 255)');
     expect(dark[0]).toBe('rgb(13, 17, 23)');
     expect(dark[1]).not.toBe(light[1]);

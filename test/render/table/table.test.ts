@@ -273,11 +273,11 @@ describe('how much is said', () => {
   });
 });
 
-test('colour is there when it is wanted, and takes no room', () => {
+test('color is there when it is wanted, and takes no room', () => {
   const report = reportOf({nodes, services, findings: [findingOf('node-b', 'shop/web-007')]});
-  const coloured = table(report, {...plain, color: true});
-  expect(coloured).toContain('\u001b[31mST202\u001b[39m');
-  expect(stripVTControlCharacters(coloured)).toBe(table(report, plain));
+  const colored = table(report, {...plain, color: true});
+  expect(colored).toContain('\u001b[31mST202\u001b[39m');
+  expect(stripVTControlCharacters(colored)).toBe(table(report, plain));
 });
 
 test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (_, name) => {

@@ -89,7 +89,7 @@ describe('a frame', () => {
     expect(lines.join('')).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202a-\u202e]/);
   });
 
-  test('ends its colours where a line is cut', () => {
+  test('ends its colors where a line is cut', () => {
     const lines = screenText({...state, trouble: 'x'.repeat(200)}, {columns: 40, rows: 24, color: true});
     expect(lines).toContain(`\u001b[31m${'x'.repeat(39)}\u001b[39m`);
   });
