@@ -9,3 +9,8 @@ export function pushTo<K, T>(map: Map<K, T[]>, key: K, item: T): void {
   if (list === undefined) map.set(key, [item]);
   else list.push(item);
 }
+
+/** Items of one key together, in the order in which the keys first come. */
+export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): readonly (readonly T[])[] {
+  return [...Map.groupBy(items, keyOf).values()];
+}

@@ -1,3 +1,4 @@
+import {isShownByIptables} from '../trace/walk-node.ts';
 import type {Family} from '../model/family.ts';
 import type {NftRuleset, NftTableSource} from '../model/nft-ruleset.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
@@ -64,10 +65,4 @@ function chainOf(
 /** The tables of nftables that are neither kube-proxy's nor those that the dump of iptables shows too. */
 export function otherTables(nft: NftRuleset | null, iptables: readonly Ruleset[]): readonly NftTableSource[] {
   return (nft?.tableSources ?? []).filter(table => !table.id.endsWith(' kube-proxy') && !isShownByIptables(table, iptables));
-}
-
-function isShownByIptables({id, baseChains}: NftTableSource, iptables: readonly Ruleset[]): boolean {
-  const name = /^ip6? (raw|mangle|nat|filter|security)$/.exec(id)?.[1];
-  if (name === undefined || !baseChains.every(chain => /^[A-Z]+$/.test(chain.name))) return false;
-  return iptables.some(({backend, tables}) => backend !== 'legacy' && tables.has(name));
 }

@@ -1,3 +1,4 @@
+import {compareText} from '../model/text/compare-text.ts';
 /**
  * kube-proxy sorts endpoints by their text, and new addresses sort in another way: where the old ones stood sorted, gives for each
  * place the index of the new one that is to stand there. Null when all may stay as it is.
@@ -12,8 +13,4 @@ export function sortedOrder(before: readonly string[], after: readonly string[])
 
 function isSorted(texts: readonly string[]): boolean {
   return texts.every((text, index) => index === 0 || compareText(texts[index - 1] ?? '', text) <= 0);
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

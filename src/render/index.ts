@@ -1,5 +1,5 @@
 import {github} from './ci/github.ts';
-import {html} from './html/check-page.ts';
+import {checkPage} from './html/check-page.ts';
 import {json} from './json.ts';
 import {junit} from './ci/junit.ts';
 import {markdown} from './ci/markdown.ts';
@@ -12,6 +12,6 @@ import {yaml} from './yaml.ts';
 
 /** The output formats of `check`. A new format is one file and one line here. */
 export const renderers = {
-  ...{table, wide, json, yaml, junit, sarif, github, markdown, html, prometheus},
+  ...{table, wide, json, yaml, junit, sarif, github, markdown, html: checkPage, prometheus},
   ...{openreports, policyreport},
 } as const satisfies Readonly<Record<string, Renderer>>;

@@ -9,7 +9,7 @@ export function portName({service, port}: PortTrace): string {
   return `${namespacedName(service)}${port.name === '' ? '' : `:${port.name}`}`;
 }
 
-export function portNumber({port}: PortTrace): string {
+export function portAndProtocol({port}: PortTrace): string {
   return port.port === 0 ? port.protocol : `port ${port.port}/${port.protocol}`;
 }
 

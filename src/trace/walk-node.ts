@@ -30,7 +30,7 @@ export function walkNode(
 ): readonly Outcome<Rule | NftRule>[] {
   const contexts = iptables.map((rules): WalkContext => ({rules, environment, ...limitsFor(rules)}));
   const limits = limitsFor(nft);
-  const tables = tablesOf(nft, packet.family).filter(table => !isIn(table, iptables));
+  const tables = tablesOf(nft, packet.family).filter(table => !isShownByIptables(table, iptables));
   const ofNft = nftChains<Rule>({tables, environment, limits});
   const ofIptables = contexts.flatMap(context => iptablesChains<NftRule>(context));
   const chains = inOrder(younger === 'nft' ? [...ofNft, ...ofIptables] : [...ofIptables, ...ofNft]);
@@ -41,7 +41,7 @@ export function walkNode(
 }
 
 /** A table of iptables-nft that the dump of iptables holds too, and tells more of. */
-function isIn({id, baseChains}: NftTableSource, iptables: readonly Ruleset[]): boolean {
+export function isShownByIptables({id, baseChains}: NftTableSource, iptables: readonly Ruleset[]): boolean {
   const name = /^ip6? (raw|mangle|nat|filter|security)$/.exec(id)?.[1];
   if (name === undefined || !baseChains.every(chain => /^[A-Z]+$/.test(chain.name))) return false;
   return iptables.some(({backend, tables}) => backend !== 'legacy' && tables.has(name));

@@ -1,3 +1,4 @@
+import {compareText} from '../model/text/compare-text.ts';
 import type {Finding} from '../model/finding.ts';
 import type {EndpointTraffic, PortTraffic} from '../model/traffic/traffic-report.ts';
 
@@ -37,8 +38,4 @@ export function byPortOddness(findings: readonly Finding[]): (a: PortTraffic, b:
   const busy = ({totals}: PortTraffic): number => totals.newPerSecond ?? totals.totalConnections ?? -1;
   const name = ({service, port, family}: PortTraffic): string => `${service.namespace}/${service.name} ${port.name} ${port.port} ${family}`;
   return (a, b) => worst(b) - worst(a) || odd(b) - odd(a) || busy(b) - busy(a) || compareText(name(a), name(b));
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -32,6 +32,6 @@ function textChain(table: string, name: string, texts: readonly string[]): Chain
 }
 
 /** A source in which some chains are taken from another. */
-export function withChains(source: ChainSource, other: ChainSource, keys: ReadonlySet<string>): ChainSource {
+export function withChainsOf(source: ChainSource, other: ChainSource, keys: ReadonlySet<string>): ChainSource {
   return {...source, chain: (table, name) => (keys.has(`${table}/${name}`) ? other : source).chain(table, name)};
 }

@@ -6,7 +6,7 @@ import type {Environment, Packet} from '../../trace/packet.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {type PathOutcome, collectPathOutcome} from '../outcomes/path-outcome.ts';
-import {baseRuleSource, outFilterChain, withChains} from './base-rule-source.ts';
+import {baseRuleSource, outFilterChain, withChainsOf} from './base-rule-source.ts';
 import type {IpvsDifferences} from './ipvs-differences.ts';
 import type {IpvsState} from './ipvs-state.ts';
 
@@ -46,7 +46,7 @@ export function sidesOf({expected, differences, state, ruleset, deviceGone}: Sid
   const outFilter = new Set(ruleset?.hasTable('filter') ? [outFilterChain] : []);
   return {
     expected: {rules: baseRules, environment: environmentOf(local(expected.bound.keys()), wanted)},
-    actual: {rules: ruleset === null ? baseRules : withChains(baseRules, ruleset, outFilter), environment},
+    actual: {rules: ruleset === null ? baseRules : withChainsOf(baseRules, ruleset, outFilter), environment},
     whole: {rules: ruleset ?? baseRules, environment},
   };
 }

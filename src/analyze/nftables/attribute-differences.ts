@@ -3,7 +3,7 @@ import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
-import {isRefusal, leadsIn} from './service-port/nft-semantics.ts';
+import {isRefusal, isEntryMap} from './service-port/nft-semantics.ts';
 import {pushTo} from '../../model/lists.ts';
 
 export interface AttributedNft {
@@ -47,7 +47,7 @@ export function attribute(differences: readonly NftPortDifference[], expected: E
 
 function isOfServices(difference: NftPortDifference): boolean {
   const {what, name} = difference;
-  return what === 'element' && (leadsIn(name) || isRefusal(difference) || name.startsWith('firewall'));
+  return what === 'element' && (isEntryMap(name) || isRefusal(difference) || name.startsWith('firewall'));
 }
 
 type EntryIndex = ReadonlyMap<string, readonly NftPort[]>;

@@ -4,7 +4,7 @@ import {staleService} from '../symptoms/stale-service.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftCase, NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
-import {leadsIn} from './service-port/nft-semantics.ts';
+import {isEntryMap} from './service-port/nft-semantics.ts';
 import {pushTo} from '../../model/lists.ts';
 
 /** Service ports that the API does not have and the node still answers for: one symptom each, with all their elements. */
@@ -28,12 +28,12 @@ function nameOf({rule, comment}: NftPortDifference): string {
 }
 
 function leadsOn({name, rule}: NftPortDifference, actual: NftTable): boolean {
-  return leadsIn(name) && targetsOf(rule).some(chain => (actual.chain(chain)?.ruleCount ?? 0) > 0);
+  return isEntryMap(name) && targetsOf(rule).some(chain => (actual.chain(chain)?.ruleCount ?? 0) > 0);
 }
 
 /** Unattributed elements, at addresses of no Service. */
 function unexpectedElements({expected}: NftCase, elements: readonly NftPortDifference[]): Symptom {
-  const takes = elements.some(({name}) => leadsIn(name));
+  const takes = elements.some(({name}) => isEntryMap(name));
   const count = elements.length === 1 ? 'an element' : `${elements.length} elements`;
   const detail = `${count} of ${elements[0]?.name} that kube-proxy would not have written: ${takes ? 'they intercept packets to addresses of no Service' : 'no packet of a Service matches them'}`;
   return {

@@ -17,7 +17,7 @@ export function entriesOf(port: ServicePort, context: NodeContext): readonly Ent
 }
 
 /** Addresses of the node on which to try a node port: its own first, a few others after it, link-local ones if it has no other. Never loopback. */
-export function nodePortAddresses(context: NodeContext): readonly string[] {
+export function probedNodePortAddresses(context: NodeContext): readonly string[] {
   const served = nodePortDestinations(context) ?? context.facts.addresses.filter(address => familyOf(address) === context.family);
   const answering = served.filter(address => !isLoopback(address));
   const routable = answering.filter(address => !address.startsWith('fe80:'));

@@ -5,7 +5,7 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import {type Entry, entryText} from '../../model/entry.ts';
 import {hostIP} from '../../model/node-facts.ts';
 import type {Packet} from '../../trace/packet.ts';
-import {entriesOf, nodePortAddresses} from './entries.ts';
+import {entriesOf, probedNodePortAddresses} from './entries.ts';
 import {podInterface, type Source, sourceNames, sourcesFor} from './sources.ts';
 
 /** One packet to try on the expected and on the actual rules. */
@@ -51,7 +51,7 @@ export function probesFor({item, context, hairpins}: ProbeInput): readonly Probe
 
 /** The entries' packets alone: one source that reaches each entry in the ordinary way. */
 export function addressesOf(entry: Entry, context: NodeContext): readonly string[] {
-  return entry.address === null ? nodePortAddresses(context) : [entry.address];
+  return entry.address === null ? probedNodePortAddresses(context) : [entry.address];
 }
 
 function makesSense(entry: Entry, {kind}: Source): boolean {

@@ -1,3 +1,4 @@
+import {compareText} from '../../model/text/compare-text.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {readDumps} from '../iptables/read-dumps.ts';
@@ -14,13 +15,9 @@ export function servicesInRules(node: NodeDump): readonly PortTrace[] {
     ...(nft === null ? [] : nftServices(node.name, nft)),
     ...ipvsServices(node),
   ];
-  return traces.toSorted((a, b) => compare(keyOf(a), keyOf(b)));
+  return traces.toSorted((a, b) => compareText(keyOf(a), keyOf(b)));
 }
 
 function keyOf({service, port, family}: PortTrace): string {
   return `${service.namespace === 'unnamed' ? '~' : ''}${service.namespace}/${service.name}:${port.name}/${port.protocol}/${family}`;
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -2,7 +2,7 @@ import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {type Cidr, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
-import {nodePortAddresses} from '../outcomes/entries.ts';
+import {probedNodePortAddresses} from '../outcomes/entries.ts';
 
 /** What tables that are not kube-proxy's name: addresses, ports, networks. */
 export interface ThirdPartyText {
@@ -47,7 +47,7 @@ export interface ProbedAddresses {
 
 /** The addresses and ports by which a rule may mean a Service port. */
 export function addressesProbed({port, endpoints}: NftPort, context: NodeContext): ProbedAddresses {
-  const nodePort = port.nodePort === 0 ? [] : nodePortAddresses(context);
+  const nodePort = port.nodePort === 0 ? [] : probedNodePortAddresses(context);
   return {
     addresses: [
       port.clusterIP,

@@ -2,7 +2,7 @@ import {type Entry, entryText} from '../../model/entry.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {type PortalChain, type PortalRule, portalChains} from './portal-rules.ts';
-import {leadsIn, type Portal} from './portal.ts';
+import {matchesEntry, type Portal} from './portal.ts';
 import {pushTo} from '../../model/lists.ts';
 
 export interface PortalCase {
@@ -42,7 +42,7 @@ function chainsFor({kind}: Entry): readonly PortalChain[] {
 function chainsWithout(entry: Entry, {port, rules}: Portal, {ruleset}: PortalCase): readonly PortalChain[] {
   return chainsFor(entry).filter(chain => {
     const complete = ruleset.chain('nat', chain.name)?.complete ?? ruleset.tables.get('nat')?.complete ?? false;
-    return complete && !rules.some(rule => rule.chain === chain && leadsIn(rule, entry, port) && rule.proxyPort !== null);
+    return complete && !rules.some(rule => rule.chain === chain && matchesEntry(rule, entry, port) && rule.proxyPort !== null);
   });
 }
 

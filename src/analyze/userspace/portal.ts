@@ -17,10 +17,10 @@ export function portalOf(port: ServicePort, rules: readonly PortalRule[]): Porta
   ];
   const entries: readonly Entry[] =
     port.nodePort === 0 ? addresses : [...addresses, {kind: 'nodePort', address: null, port: port.nodePort}];
-  return {port, entries, rules: rules.filter(rule => entries.some(entry => leadsIn(rule, entry, port)))};
+  return {port, entries, rules: rules.filter(rule => entries.some(entry => matchesEntry(rule, entry, port)))};
 }
 
 /** Whether a rule takes the packets of an entry of a Service port. */
-export function leadsIn(rule: PortalRule, entry: Entry, port: ServicePort): boolean {
+export function matchesEntry(rule: PortalRule, entry: Entry, port: ServicePort): boolean {
   return rule.port === entry.port && rule.protocol === port.protocol.toLowerCase() && rule.address === entry.address;
 }

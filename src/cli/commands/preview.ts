@@ -9,7 +9,7 @@ import {escapeText} from '../../render/escape.ts';
 import {previewRenderers} from '../../render/preview/index.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {previewExitCode} from '../../run/preview/exit-code.ts';
-import {unreadNode} from '../../run/rules/choose-rules-node.ts';
+import {emptyNodeDump} from '../../run/rules/choose-rules-node.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
@@ -101,7 +101,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
     const dumped = new Set(snapshot.nodes.map(({name}) => name));
     const others = (snapshot.api.nodes ?? [])
       .filter(({metadata}) => !dumped.has(metadata.name))
-      .map(({metadata}) => unreadNode(metadata.name));
+      .map(({metadata}) => emptyNodeDump(metadata.name));
     const nodes = [...snapshot.nodes, ...others].filter(({name}) => isChosen(name));
     return preview({snapshot, nodes, ...input(snapshot)});
   }

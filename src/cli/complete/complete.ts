@@ -108,7 +108,8 @@ async function completeArgument(command: CommandSpec, typed: string, {known, loo
   );
 }
 
-const nothing: Completion = {candidates: [], files: false, noSpace: false};
+/** No completion. */
+export const nothing: Completion = {candidates: [], files: false, noSpace: false};
 
 /** What ends in a slash is a namespace, and goes on. */
 function matching(typed: string, candidates: readonly Candidate[]): Completion {

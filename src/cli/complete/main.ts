@@ -4,7 +4,7 @@ import {fileURLToPath} from 'node:url';
 import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
 import {escapeText} from '../../render/escape.ts';
 import {commandSpecs} from './command-spec.ts';
-import {type Candidate, complete, type Completion, type LookUp} from './complete.ts';
+import {type Candidate, complete, type Completion, type LookUp, nothing} from './complete.ts';
 
 /**
  * Prints how the last word of a command line may go on, as kubectl and the scripts of `completion` read it: a line for each candidate, a tab
@@ -33,8 +33,6 @@ async function completionOf(argv: readonly string[], root: string, patience: num
     return nothing;
   }
 }
-
-const nothing: Completion = {candidates: [], files: false, noSpace: false};
 
 /** Directives of cobra: 2, no blank after the word; 4, no names of files. */
 function textOf({candidates, files, noSpace}: Completion): string {

@@ -1,3 +1,4 @@
+import {compareText} from '../../model/text/compare-text.ts';
 import {canonicalAddress, familyOf} from '../../model/address.ts';
 import type {EndpointSliceObject, EndpointsObject, SliceEndpoint, SlicePort} from '../../model/api-objects.ts';
 import type {Endpoint, EndpointSet} from '../../model/endpoint.ts';
@@ -199,8 +200,4 @@ function replace(list: readonly Endpoint[], key: string, survivor: Endpoint, byA
 
 function uniqueBy<T>(items: readonly T[], key: (item: T) => string): readonly T[] {
   return [...new Map(items.map(item => [key(item), item])).values()];
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -3,7 +3,7 @@ import {serverKey} from '../../model/virtual-server.ts';
 import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/ports-on-node.ts';
 import type {ServedPort} from '../cluster/served-port.ts';
 import {boundAddressesOf} from './bound-addresses.ts';
-import {baseRuleChains, outFilterRules, writeBaseRules} from './ipvs-base-rules.ts';
+import {ipvsBaseRuleChains, outFilterRules, writeIpvsBaseRules} from './ipvs-base-rules.ts';
 import {type ExpectedMembers, expectMembers} from './ipset-members.ts';
 import {type IpvsContext, ipvsContext} from './ipvs-context.ts';
 import type {SetRole} from './set-names.ts';
@@ -58,8 +58,8 @@ function gather<T>(
 }
 
 function baseRuleTexts(context: IpvsContext, wants: (role: SetRole) => boolean): ReadonlyMap<string, readonly string[]> {
-  const baseRules = new Map<string, string[]>(baseRuleChains(context).map(([table, chain]) => [`${table}/${chain}`, []]));
-  writeBaseRules({context, wants}, (table, chain, rule) => {
+  const baseRules = new Map<string, string[]>(ipvsBaseRuleChains(context).map(([table, chain]) => [`${table}/${chain}`, []]));
+  writeIpvsBaseRules({context, wants}, (table, chain, rule) => {
     pushTo(baseRules, `${table}/${chain}`, rule);
   });
   return baseRules;

@@ -22,7 +22,7 @@ export interface BaseRuleInput {
  * The iptables rules around IPVS. They know no Service: sets tell which packets they are for. Follows `createAndLinkKubeChain`
  * and `writeIptablesRules`.
  */
-export function writeBaseRules(given: BaseRuleInput, write: RuleWriter): void {
+export function writeIpvsBaseRules(given: BaseRuleInput, write: RuleWriter): void {
   writeJumps(given, write);
   writeServices(given, write);
   writeLoadBalancer(given, write);
@@ -34,7 +34,7 @@ export function writeBaseRules(given: BaseRuleInput, write: RuleWriter): void {
 }
 
 /** The chains that exist whether or not they hold rules: `[table, chain]`. */
-export function baseRuleChains({version}: IpvsContext): readonly (readonly [table: string, chain: string])[] {
+export function ipvsBaseRuleChains({version}: IpvsContext): readonly (readonly [table: string, chain: string])[] {
   return [
     ['nat', 'KUBE-SERVICES'],
     ['nat', 'KUBE-POSTROUTING'],

@@ -1,7 +1,7 @@
 import type {NftHook} from '../../model/nft-ruleset.ts';
 import type {NodeContext} from '../node-context.ts';
 import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './localhost-node-ports.ts';
-import {comment, detects, ipWord, setsMark} from './nft-text.ts';
+import {nftComment, detects, ipWord, setMarkStatement} from './nft-text.ts';
 import {checksClusterIPs, hasFirewallChains, hasPreDNATChains, rewritesInServiceChain, splitsEndpointsCheck} from './nft-versions.ts';
 
 /** A chain that does not belong to one Service. */
@@ -13,7 +13,7 @@ export interface BaseRuleChain {
 }
 
 /** The base chains with their jumps, and the chains that all Services share. Follows `setupNFTables`. */
-export function baseRuleChains(context: NodeContext): readonly BaseRuleChain[] {
+export function nftBaseRuleChains(context: NodeContext): readonly BaseRuleChain[] {
   return [...baseChains(context), ...checkChains(context), services(context), ...masquerade(context), ...firewall(context)];
 }
 
@@ -110,7 +110,7 @@ function localhostChains(context: NodeContext): readonly BaseRuleChain[] {
 
 /** The rule about addresses that no Service has is not among them: see `isServiceCIDRRule`. */
 function clusterIPsCheck({family, version}: NodeContext): readonly BaseRuleChain[] {
-  const rule = `${ipWord(family)} daddr @cluster-ips reject${comment('Reject traffic to invalid ports of ClusterIPs')}`;
+  const rule = `${ipWord(family)} daddr @cluster-ips reject${nftComment('Reject traffic to invalid ports of ClusterIPs')}`;
   return checksClusterIPs(version) ? [chain('cluster-ips-check', [rule])] : [];
 }
 
@@ -131,9 +131,11 @@ function services(context: NodeContext): BaseRuleChain {
 function clusterIPMark(context: NodeContext): readonly string[] {
   if (!rewritesInServiceChain(context.version)) return [];
   const daddr = `${ipWord(context.family)} daddr @cluster-ips`;
-  if (context.masqueradeAll) return [`${daddr} ${setsMark(context)}${comment('masquerade all clusterIP traffic')}`];
+  if (context.masqueradeAll) return [`${daddr} ${setMarkStatement(context)}${nftComment('masquerade all clusterIP traffic')}`];
   const others = detects(context, false);
-  return others === null ? [] : [`${daddr} ${others} ${setsMark(context)}${comment('masquerade clusterIP traffic from outside cluster')}`];
+  return others === null
+    ? []
+    : [`${daddr} ${others} ${setMarkStatement(context)}${nftComment('masquerade clusterIP traffic from outside cluster')}`];
 }
 
 function masquerade(context: NodeContext): readonly BaseRuleChain[] {
@@ -151,7 +153,7 @@ function masquerade(context: NodeContext): readonly BaseRuleChain[] {
 }
 
 function markChain(context: NodeContext): BaseRuleChain {
-  return chain('mark-for-masquerade', [setsMark(context)]);
+  return chain('mark-for-masquerade', [setMarkStatement(context)]);
 }
 
 function firewall(context: NodeContext): readonly BaseRuleChain[] {

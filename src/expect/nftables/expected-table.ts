@@ -2,7 +2,7 @@ import type {Family} from '../../model/family.ts';
 import type {NftChain, NftElement, NftFamily, NftHook, NftRule, NftSet, NftTableSource} from '../../model/nft-ruleset.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import type {NodeContext} from '../node-context.ts';
-import {type BaseRuleChain, baseRuleChains} from './base-chains.ts';
+import {type BaseRuleChain, nftBaseRuleChains} from './base-chains.ts';
 import {affinitySets, baseSets, nodePortIPs, type SetShape} from './base-sets.ts';
 import {type NftPort, nftPlan} from './nft-port.ts';
 import {ipWord} from './nft-text.ts';
@@ -44,7 +44,7 @@ export class ExpectedTable implements NftTableSource {
     this.context = context;
     this.ports = ports;
     this.#actualValue = actualValue;
-    this.baseRules = baseRuleChains(context);
+    this.baseRules = nftBaseRuleChains(context);
     this.baseSets = baseSets(context);
     for (const {name, base, rules} of this.baseRules) this.#chains.set(name, this.#chain(name, base, rules));
     this.baseChains = this.baseRules.flatMap(({name, base}) => (base === null ? [] : (this.#chains.get(name) ?? [])));

@@ -10,11 +10,11 @@ export function ipWord(family: Family): 'ip' | 'ip6' {
   return family === 'IPv4' ? 'ip' : 'ip6';
 }
 
-export function comment(text: string): string {
+export function nftComment(text: string): string {
   return ` comment "${text}"`;
 }
 
-export function setsMark({mark}: NodeContext): string {
+export function setMarkStatement({mark}: NodeContext): string {
   return `meta mark set meta mark | ${mark}`;
 }
 

@@ -1,6 +1,6 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';
-import {addressList, comment, detects, ipWord, prefixText, setsMark} from './nft-text.ts';
+import {addressList, nftComment, detects, ipWord, prefixText, setMarkStatement} from './nft-text.ts';
 import type {NftPlan} from './nft-port.ts';
 import {hasFirewallChains, marksByPort, rewritesInServiceChain, translatesSingleEndpointDirectly} from './nft-versions.ts';
 
@@ -22,13 +22,13 @@ function externalChain({item, context, hasExternal, externalPolicyChain}: NftPla
   const {names, port} = item;
   const onward = hasExternal ? [`goto ${externalPolicyChain}`] : [];
   const inPlace = rewritesInServiceChain(context.version);
-  const marks = inPlace ? setsMark(context) : 'jump mark-for-masquerade';
-  if (!port.externalPolicyLocal) return [inPlace ? marks + comment('masquerade') : marks, ...onward];
+  const marks = inPlace ? setMarkStatement(context) : 'jump mark-for-masquerade';
+  if (!port.externalPolicyLocal) return [inPlace ? marks + nftComment('masquerade') : marks, ...onward];
   const pods = detects(context, true);
   return [
-    ...(pods === null ? [] : [`${pods} goto ${names.service}${comment('short-circuit pod traffic')}`]),
-    `fib saddr type local ${marks}${comment('masquerade local traffic')}`,
-    `fib saddr type local goto ${names.service}${comment('short-circuit local traffic')}`,
+    ...(pods === null ? [] : [`${pods} goto ${names.service}${nftComment('short-circuit pod traffic')}`]),
+    `fib saddr type local ${marks}${nftComment('masquerade local traffic')}`,
+    `fib saddr type local goto ${names.service}${nftComment('short-circuit local traffic')}`,
     ...onward,
   ];
 }

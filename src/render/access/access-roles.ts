@@ -1,6 +1,6 @@
 import {dump} from 'js-yaml';
 import type {Permission} from '../../model/access.ts';
-import {pushTo} from '../../model/lists.ts';
+import {groupBy} from '../../model/lists.ts';
 
 /** The ClusterRole and Roles that grant these permissions and nothing else, as YAML for `kubectl apply -f -`. */
 export function roleManifest(permissions: readonly Permission[]): string {
@@ -62,8 +62,8 @@ function target({resource, subresource}: Permission): string {
 
 /** One rule for all that have the same verbs. */
 function rulesOf(permissions: readonly Permission[]): readonly PolicyRule[] {
-  const objects = grouped(permissions, permission => [permission.group, target(permission), permission.name].join(' '));
-  return grouped(objects, alikeIn).map(alike => {
+  const objects = groupBy(permissions, permission => [permission.group, target(permission), permission.name].join(' '));
+  return groupBy(objects, alikeIn).map(alike => {
     const all = alike.flat();
     const names = distinct(all.flatMap(({name}) => name ?? []));
     return {
@@ -84,13 +84,4 @@ function alikeIn(permissions: readonly Permission[]): string {
 
 function distinct(words: readonly string[]): readonly string[] {
   return [...new Set(words)].sort();
-}
-
-function grouped<T>(items: readonly T[], keyOf: (item: T) => string): readonly (readonly T[])[] {
-  const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    pushTo(groups, key, item);
-  }
-  return [...groups.values()];
 }

@@ -1,5 +1,5 @@
 import {type EndpointTrace, isFaulty, type PortTrace} from '../../model/service-trace.ts';
-import {pushTo} from '../../model/lists.ts';
+import {groupBy} from '../../model/lists.ts';
 
 /** The traces of each Service port, in the order in which the ports come. */
 export function portsOf(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {
@@ -40,13 +40,4 @@ const fewEndpoints = 5;
 /** The share of new connections of all these together. */
 export function shareOf(endpoints: readonly EndpointTrace[]): number {
   return endpoints.reduce((sum, {share}) => sum + share, 0);
-}
-
-function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): readonly (readonly T[])[] {
-  const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    pushTo(groups, key, item);
-  }
-  return [...groups.values()];
 }

@@ -3,7 +3,7 @@ import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
 import {groupNodes, portsOf} from './group-traces.ts';
 import {type GraphOptions, type Leaf, type TracePath, tracePathsOf} from './trace-paths.ts';
-import {ofFirstNode, portName, portNumber} from '../trace-words.ts';
+import {ofFirstNode, portName, portAndProtocol} from '../trace-words.ts';
 
 /**
  * The packet path to one Service port as boxes and arrows, for the nodes on which it is the same. Control characters are spelled out;
@@ -45,7 +45,7 @@ function graphOf(group: readonly PortTrace[], options: GraphOptions): readonly T
   const family = first.family === 'IPv6' ? ', IPv6' : '';
   const shown = ofFirstNode(group);
   const lines = shown === '' ? '' : ` (${escapeText(shown)})`;
-  const title = `${escapeText(portName(first))} ${portNumber(first)} on ${nodeList(group.map(({node}) => node))}${family}${lines}`;
+  const title = `${escapeText(portName(first))} ${portAndProtocol(first)} on ${nodeList(group.map(({node}) => node))}${family}${lines}`;
   const paths = tracePathsOf(first.entries, options);
   const drawing = new Drawing(Math.max(0, ...paths.flatMap(({entries}) => entries.map(({steps}) => steps.length))));
   for (const path of paths) drawing.add(path);

@@ -12,7 +12,7 @@ import type {Renderer} from '../renderer.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** The whole of a report in one page that needs nothing else: for a browser, for print, to send to others. */
-export const html: Renderer = (report, {quiet}) => {
+export const checkPage: Renderer = (report, {quiet}) => {
   const ranges = new NodeRanges(report);
   const found = listFindings(report.findings);
   const paths = faultyPaths(report);

@@ -1,3 +1,4 @@
+import {joinHostPort} from '../../model/virtual-server.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
 import {escapeText} from '../escape.ts';
 import {place, schemaVersion, toJson} from '../json.ts';
@@ -40,7 +41,7 @@ function answerObject({node, query, outcomes}: PacketAnswer): object {
 }
 
 function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: number): string {
-  const head = `${style.bold(escapeText(node))}: ${query.protocol} ${query.source} → ${hostPort(query.destination, query.port)}`;
+  const head = `${style.bold(escapeText(node))}: ${query.protocol} ${query.source} → ${joinHostPort(query.destination, query.port)}`;
   const lines = [`${head}  ${summary(outcomes, style)}`];
   for (const [index, outcome] of outcomes.entries()) {
     const last = index === outcomes.length - 1;
@@ -76,8 +77,4 @@ function verdictText(verdict: PacketAnswer['outcomes'][number]['verdict'], style
     undecided: style.yellow('undetermined'),
   };
   return texts[verdict];
-}
-
-function hostPort(address: string, port: number): string {
-  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
 }

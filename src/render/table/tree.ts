@@ -18,7 +18,7 @@ import type {Report} from '../../model/report.ts';
 import type {Renderer} from '../renderer.ts';
 import {dumpLine} from '../dump-line.ts';
 import {type Style, styleOf} from '../style.ts';
-import {endText, ofFirstNode, packetsText, percent, portName, portNumber, shouldBe, unservedText} from '../trace-words.ts';
+import {endText, ofFirstNode, packetsText, percent, portName, portAndProtocol, shouldBe, unservedText} from '../trace-words.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {visibleLength} from '../wrap.ts';
 
@@ -65,7 +65,7 @@ function portTree(traces: readonly PortTrace[], options: TreeOptions): string {
   const [first] = traces;
   if (first === undefined) return '';
   const groups = groupNodes(traces);
-  const lines = [`${options.style.bold(escapeText(portName(first)))}  ${portNumber(first)}`];
+  const lines = [`${options.style.bold(escapeText(portName(first)))}  ${portAndProtocol(first)}`];
   for (const [index, group] of groups.entries()) append(lines, nodeTree(group, index === groups.length - 1, options));
   return lines.join('\n');
 }

@@ -10,7 +10,7 @@ import {unlessInterrupted} from '../interruption.ts';
 import {clearLeftovers} from '../nodes/clear-leftovers.ts';
 import {progressText} from '../nodes/node-progress.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
-import {unreadNode} from '../rules/choose-rules-node.ts';
+import {emptyNodeDump} from '../rules/choose-rules-node.ts';
 
 export interface PreviewClusterRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
   readonly flags: NodeSourceFlags;
@@ -29,7 +29,7 @@ export async function previewCluster({flags, cluster, signal, progress, input, c
   const plan = input(snapshot);
   if (plan.expectedOnly) {
     const run = new PreviewRun(plan);
-    for (const {metadata} of api.nodes ?? []) if (chooses(snapshot)(metadata.name)) run.add(unreadNode(metadata.name));
+    for (const {metadata} of api.nodes ?? []) if (chooses(snapshot)(metadata.name)) run.add(emptyNodeDump(metadata.name));
     return run.result(snapshot.origin);
   }
   const {nodes, transport, concurrency, timeoutMs, pods} = await unlessInterrupted(

@@ -18,10 +18,10 @@ export function chooseRulesNode({nodes, api}: Snapshot, name: string | undefined
   const chosen = name ?? only ?? 'node';
   if (!known.includes(chosen) && !(fromManifestsAlone && known.length === 0))
     throw new Errors.CLIError(escapeText(`node "${chosen}" not found`), {exit: 2, suggestions: closest(chosen, known).map(escapeText)});
-  return dumps.get(chosen) ?? unreadNode(chosen);
+  return dumps.get(chosen) ?? emptyNodeDump(chosen);
 }
 
 /** A node of which nothing was read. */
-export function unreadNode(name: string): NodeDump {
+export function emptyNodeDump(name: string): NodeDump {
   return {name, files: [], read: () => null};
 }

@@ -1,3 +1,4 @@
+import {enter, home, leave, toLineEnd, toScreenEnd} from '../screen-control.ts';
 import process from 'node:process';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {styleOf} from '../../render/style.ts';
@@ -78,10 +79,3 @@ export function screenLines({report, doing, what}: ScreenState, {columns, rows, 
 function cut(text: string, columns: number): string {
   return visibleLength(text) <= columns ? text : `${text.slice(0, columns - 1)}…`;
 }
-
-/** The alternate screen, with the cursor hidden; and back. */
-const enter = '\u001b[?1049h\u001b[?25l';
-const leave = '\u001b[?25h\u001b[?1049l';
-const home = '\u001b[H';
-const toLineEnd = '\u001b[K';
-const toScreenEnd = '\u001b[J';

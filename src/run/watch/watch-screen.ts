@@ -1,3 +1,4 @@
+import {enter, home, leave, toLineEnd, toScreenEnd} from '../screen-control.ts';
 import process from 'node:process';
 import {screenText, type WatchState} from './screen-text.ts';
 import type {WatchView} from './watch-view.ts';
@@ -47,10 +48,3 @@ export function watchScreen({color, what, stream = process.stdout}: ScreenOption
 }
 
 const maxChanges = 200;
-
-/** The alternate screen, with the cursor hidden; and back. */
-const enter = '\u001b[?1049h\u001b[?25l';
-const leave = '\u001b[?25h\u001b[?1049l';
-const home = '\u001b[H';
-const toLineEnd = '\u001b[K';
-const toScreenEnd = '\u001b[J';

@@ -2,7 +2,7 @@ import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
 import type {Finding} from '../../../src/model/finding.ts';
 import {isUnsafe} from '../../../src/render/escape.ts';
-import {html} from '../../../src/render/html/check-page.ts';
+import {checkPage} from '../../../src/render/html/check-page.ts';
 import {traceHtml} from '../../../src/render/html/trace-page.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {findingOf, hostile, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
@@ -15,7 +15,10 @@ function texts(page: string, pattern: RegExp): readonly string[] {
 
 test('the verdict is the title and the heading, and each Service stands against each node', () => {
   const findings = [findingOf('node-a', 'shop/web')];
-  const page = html(reportOf({nodes: ['node-a', unreadNode('node-b', 'no answer')], services: ['shop/api', 'shop/web'], findings}), plain);
+  const page = checkPage(
+    reportOf({nodes: ['node-a', unreadNode('node-b', 'no answer')], services: ['shop/api', 'shop/web'], findings}),
+    plain,
+  );
   expect(texts(page, /<h1>(.*)<\/h1>/g)).toEqual([
     'FAULTY: 1 error on 1 of 1 checked node (2 Services: 1 in sync, 1 with findings); 1 of 2 nodes was not checked (node-b)',
   ]);
@@ -26,21 +29,21 @@ test('the verdict is the title and the heading, and each Service stands against 
 });
 
 test('a healthy report has neither findings nor filters', () => {
-  const page = html(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain);
+  const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain);
   expect(page).toContain('<h1>OK: 1 Service is in sync on 1 node</h1>');
   expect(page).not.toContain('<form');
   expect(page).not.toContain('class="finding');
 });
 
 test('nothing in a page leads outside but the links to what codes mean', () => {
-  const page = html(reportFullOf('web'), plain);
+  const page = checkPage(reportFullOf('web'), plain);
   const links = [...page.matchAll(/\b(?:href|src|action|srcset)="([^"]*)"/g)].map(([, link]) => link);
   expect(links.filter(link => !link?.startsWith('#'))).toEqual(['https://github.com/svc-trace/svc-trace/blob/main/docs/checks/ST202.md']);
   expect(page).not.toMatch(/url\(|@import/);
 });
 
 test.each(Object.entries({...hostile, markup: `</script><b>"'&`}))('what comes from the cluster is text: %s', (_, name) => {
-  for (const render of [html, traceHtml]) {
+  for (const render of [checkPage, traceHtml]) {
     const page = render(reportFullOf(name), plain);
     expect(isUnsafe(page.replaceAll('\n', ''))).toBe(false);
     expect(page.match(/<\/script>/g)).toHaveLength(1);
@@ -53,7 +56,7 @@ test('the same on many nodes is one finding, with the nodes as ranges for the fi
   const findings = nodes
     .filter((_, index) => index !== 4)
     .map(node => findingOf(node, 'shop/web', {message: `shop/web is lost on ${node}`}));
-  const page = html(reportOf({nodes, services: ['shop/web'], findings}), plain);
+  const page = checkPage(reportOf({nodes, services: ['shop/web'], findings}), plain);
   expect(page.match(/class="finding/g)).toHaveLength(1);
   expect(page).toMatch(/class="finding error"[^>]*data-nodes="0-3 5-299"/);
   expect(texts(page, /<th scope="col" title[^>]*>(.*?)<\/th>/g)).toEqual(['node-[001-004,006-300]', 'node-005']);
@@ -79,7 +82,7 @@ describe('a big report', () => {
       },
     ],
   }));
-  const page = html(reportOf({nodes, services, findings, traces}), plain);
+  const page = checkPage(reportOf({nodes, services, findings, traces}), plain);
 
   test('makes a page that a browser can open', () => expect(page.length).toBeLessThan(12_000_000));
 

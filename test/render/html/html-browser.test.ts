@@ -5,7 +5,7 @@ import process from 'node:process';
 import {afterAll, beforeAll, expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
 import type {Report} from '../../../src/model/report.ts';
-import {html} from '../../../src/render/html/check-page.ts';
+import {checkPage} from '../../../src/render/html/check-page.ts';
 import {svg} from '../../../src/render/graph/svg.ts';
 import {traceHtml} from '../../../src/render/html/trace-page.ts';
 import {Browser, type BrowserPage, type PageOptions} from '../../browser.ts';
@@ -65,7 +65,7 @@ describeWith(['chromium'], 'in a browser', () => {
   }
 
   test('a report opens from disk, asks for nothing, and nothing complains', async () => {
-    const page = await open(html(report, plain));
+    const page = await open(checkPage(report, plain));
     expect(await page.evaluate('document.title')).toBe(
       'Services: FAULTY: 1 error on 1 of 3 nodes, 3 warnings (34 Services: 27 in sync, 4 with findings, 3 without rules)',
     );
@@ -75,7 +75,7 @@ describeWith(['chromium'], 'in a browser', () => {
   });
 
   test('the page may not load or run anything else', async () => {
-    const page = await open(html(report, plain));
+    const page = await open(checkPage(report, plain));
     await page.evaluate(`{
       document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = true'}));
       document.body.append(Object.assign(document.createElement('img'), {src: 'https://example.invalid/a.png'}));
@@ -87,7 +87,7 @@ describeWith(['chromium'], 'in a browser', () => {
   });
 
   test('a fault is shown with its evidence, what to do and where to read on', async () => {
-    const page = await open(html(report, plain));
+    const page = await open(checkPage(report, plain));
     const [finding = ''] = await seen(page, '.finding');
     for (const words of [
       'ST202 error',
@@ -100,7 +100,7 @@ describeWith(['chromium'], 'in a browser', () => {
   });
 
   test('the packet path of the faulty Service is drawn, and a link opens it', async () => {
-    const page = await open(html(report, plain));
+    const page = await open(checkPage(report, plain));
     expect(await seen(page, '.path svg')).toEqual([]);
     await page.evaluate(`document.querySelector('.finding a[href^="#path"]').click()`);
     expect(await seen(page, '.path svg')).toHaveLength(1);
@@ -108,7 +108,7 @@ describeWith(['chromium'], 'in a browser', () => {
   });
 
   test('filters hide findings, rows and columns, and a reset shows them again', async () => {
-    const page = await open(html(await checked('faults/frozen-node'), plain));
+    const page = await open(checkPage(await checked('faults/frozen-node'), plain));
     const reset = () => page.evaluate("document.querySelector('[type=reset]').click()");
     expect(await seen(page, '#matrix tbody tr')).toHaveLength(13);
     expect(await seen(page, '#shown')).toEqual(['Showing 25 of 25 findings']);
@@ -142,7 +142,7 @@ describeWith(['chromium'], 'in a browser', () => {
   });
 
   test('everything can be reached and done by keyboard, and the focus is to be seen', async () => {
-    const page = await open(html(report, plain));
+    const page = await open(checkPage(report, plain));
     const focus = () =>
       page.evaluate<string>(
         "document.activeElement.name || document.activeElement.getAttribute('aria-label') || document.activeElement.tagName",
@@ -166,7 +166,7 @@ describeWith(['chromium'], 'in a browser', () => {
   });
 
   test('dark surroundings give a dark page', async () => {
-    const text = html(report, plain);
+    const text = checkPage(report, plain);
     const colors = async (scheme: 'light' | 'dark'): Promise<readonly string[]> => {
       const page = await open(text, {scheme, width: 1100, height: 700});
       await page.evaluate("document.querySelector('.path').open = true");
@@ -182,13 +182,13 @@ describeWith(['chromium'], 'in a browser', () => {
   });
 
   test.each([true, false])('on paper all that is folded is open, and there are no filters (scripts: %s)', async scripts => {
-    const page = await open(html(report, plain), {media: 'print', scripts});
+    const page = await open(checkPage(report, plain), {media: 'print', scripts});
     expect(await seen(page, '.path svg')).toHaveLength(1);
     expect(await seen(page, 'form')).toEqual([]);
   });
 
   test('without scripts all is there but the filters', async () => {
-    const page = await open(html(report, plain), {scripts: false});
+    const page = await open(checkPage(report, plain), {scripts: false});
     expect(await seen(page, 'form')).toEqual([]);
     expect(await seen(page, '.finding')).toHaveLength(4);
     expect(page.complaints).toEqual([]);
@@ -197,7 +197,7 @@ describeWith(['chromium'], 'in a browser', () => {
   const texts = {...hostile, markup: `</script></style></title><script>window.owned=1</script><img src=x onerror="owned=1"> " ' onload=x`};
   test.each(Object.entries(texts))('a name cannot become anything but text: %s', async (_, name) => {
     const made = reportFullOf(name);
-    const page = await open(html({...made, findings: [...made.findings, ...made.findings]}, plain));
+    const page = await open(checkPage({...made, findings: [...made.findings, ...made.findings]}, plain));
     expect(await page.evaluate('window.owned ?? 0')).toBe(0);
     expect(await page.evaluate("document.querySelectorAll('img, main script').length")).toBe(0);
     expect(page.requests).toEqual([]);

@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {table, wide} from '../../../src/render/table/table.ts';
 import type {WaitReport} from '../../../src/model/report.ts';
-import {html} from '../../../src/render/html/check-page.ts';
+import {checkPage} from '../../../src/render/html/check-page.ts';
 import {findingOf, hostile, numbered, plain, reportOf, unreadNode} from '../report.ts';
 
 const wait: WaitReport = {
@@ -99,7 +99,7 @@ describe('the first line', () => {
 
 test('a page has it beside the nodes', () => {
   const late = {...wait, clean: false, nodes: [...wait.nodes, {name: 'node-d'}]};
-  const text = html(reportOf({nodes: late.nodes.map(({name}) => name), services: ['shop/web'], wait: late}), plain);
+  const text = checkPage(reportOf({nodes: late.nodes.map(({name}) => name), services: ['shop/web'], wait: late}), plain);
   expect(text).toContain('<th scope="col">converged</th>');
   expect(text).toContain('<td class="ok">in 12.1 s</td>');
   expect(text).toContain('<td class="warning">not yet</td>');

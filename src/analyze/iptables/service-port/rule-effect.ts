@@ -5,7 +5,7 @@ import {addressInside, parseCidr} from '../../../model/address.ts';
 import type {ChainSource, Rule} from '../../../model/ruleset.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
-import {nodePortAddresses} from '../../outcomes/entries.ts';
+import {probedNodePortAddresses} from '../../outcomes/entries.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {PortIndex} from '../port-index.ts';
 import {packetOf} from '../../outcomes/probes.ts';
@@ -56,7 +56,7 @@ const loopback = '127.0.0.1';
 
 function destinationsOf(rule: Rule, context: NodeContext): readonly string[] {
   const cidr = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0];
-  if (cidr === undefined) return [...nodePortAddresses(context), ...(context.localhostNodePorts ? [loopback] : [])];
+  if (cidr === undefined) return [...probedNodePortAddresses(context), ...(context.localhostNodePorts ? [loopback] : [])];
   if (cidr === '127.0.0.0/8') return [loopback];
   const parsed = parseCidr(cidr);
   const address = parsed === null ? null : addressInside(parsed, new Set());

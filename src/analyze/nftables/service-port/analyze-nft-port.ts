@@ -4,12 +4,12 @@ import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {probesFor} from '../../outcomes/probes.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {SymptomList} from '../../symptoms/symptom-list.ts';
-import {affinityRules} from './nft-affinity-rules.ts';
+import {nftAffinityRules} from './nft-affinity-rules.ts';
 import {explainNftResidualDifferences} from './nft-residual-differences.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import {tryNftProbe} from '../nft-outcome.ts';
 import {NftSemantics} from './nft-semantics.ts';
-import {findStaleEntries} from './stale-nft-entries.ts';
+import {findStaleNftEntries} from './stale-nft-entries.ts';
 
 /**
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
@@ -21,8 +21,8 @@ export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[]
   const probes = probesFor({item, context: expected.context, hairpins: changedEndpoints(given)});
   const comparisons = probes.map(probe => tryNftProbe(expected, view, probe));
   const semantics = new NftSemantics(given);
-  const changesOutcome = comparePathOutcomes({item, comparisons, semantics, symptoms, affinity: () => affinityRules(given, symptoms)});
-  findStaleEntries(given, symptoms);
+  const changesOutcome = comparePathOutcomes({item, comparisons, semantics, symptoms, affinity: () => nftAffinityRules(given, symptoms)});
+  findStaleNftEntries(given, symptoms);
   explainNftResidualDifferences(given, symptoms, changesOutcome);
   return symptoms.all;
 }

@@ -5,7 +5,7 @@ import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
 
 /** Session affinity that is there and should not be, is not there at all, or lasts for another time: what a walk does not show. */
-export function affinityRules(given: NftPortCase, symptoms: SymptomList<RuleText>): PortSymptom<RuleText> | null {
+export function nftAffinityRules(given: NftPortCase, symptoms: SymptomList<RuleText>): PortSymptom<RuleText> | null {
   const {item, differences} = given;
   if (symptoms.has('broken-jump', 'service-not-programmed')) return null;
   const rules = differences.filter(({what, rule}) => what === 'rule' && /^ip6? saddr @affinity-/.test(rule.text));

@@ -33,7 +33,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
 
   hasNoEntry(): boolean {
     const {item, expected, actual} = this.#case;
-    const entries = expected.objectsOf(item).elements.filter(({set}) => leadsIn(set));
+    const entries = expected.objectsOf(item).elements.filter(({set}) => isEntryMap(set));
     return entries.every(({set, key, value}) => actual.set(set)?.elements.get(key)?.value !== value);
   }
 
@@ -182,7 +182,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
       case 'service':
         return this.#pick(({what}) => what === 'element', 6);
       case 'entry':
-        return this.#pick(({name, key}) => key === this.#keyOf(subject.entry) && leadsIn(name));
+        return this.#pick(({name, key}) => key === this.#keyOf(subject.entry) && isEntryMap(name));
       case 'endpoint':
         return this.#ofEndpoint(subject.endpoint, subject.comparison);
       case 'shares':
@@ -286,7 +286,7 @@ function isCheck(chain: string): boolean {
 }
 
 /** A map that leads into the chains of Services. */
-export function leadsIn(map: string): boolean {
+export function isEntryMap(map: string): boolean {
   return map === 'service-ips' || map === 'service-nodeports';
 }
 

@@ -4,17 +4,19 @@ import {staleEntry} from '../../symptoms/stale-service.ts';
 import type {SymptomList} from '../../symptoms/symptom-list.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
-import {isRefusal, leadsIn} from './nft-semantics.ts';
+import {isRefusal, isEntryMap} from './nft-semantics.ts';
 import {targetsOf} from '../nft-outcome.ts';
 
 /** Elements that lead into the Service port's chains, or refuse for it, at an address or port that is none of its entries (any more). */
-export function findStaleEntries({item, differences, expected, view}: NftPortCase, symptoms: SymptomList<RuleText>): void {
+export function findStaleNftEntries({item, differences, expected, view}: NftPortCase, symptoms: SymptomList<RuleText>): void {
   const own = new Set(expected.objectsOf(item).elements.map(({key}) => key));
   for (const difference of differences) {
     const {kind, what, name, rule, key = ''} = difference;
-    if (kind !== 'extra' || what !== 'element' || own.has(key) || !(leadsIn(name) || isRefusal(difference))) continue;
+    if (kind !== 'extra' || what !== 'element' || own.has(key) || !(isEntryMap(name) || isRefusal(difference))) continue;
     const answers =
-      leadsIn(name) && isOwnTarget(difference, item.names.base) && targetsOf(rule).some(chain => (view.chain(chain)?.ruleCount ?? 0) > 0);
+      isEntryMap(name) &&
+      isOwnTarget(difference, item.names.base) &&
+      targetsOf(rule).some(chain => (view.chain(chain)?.ruleCount ?? 0) > 0);
     const where = key.replaceAll(' . ', ' ');
     symptoms.say(staleEntry(where, {answers, rule}), `stale entry ${where}`);
   }
