@@ -5,7 +5,7 @@ import {metric, prometheus, sample} from '../render/ci/prometheus.ts';
 import type {AgentState} from './agent.ts';
 import {whyOutdated} from './outdated.ts';
 
-export interface MetricsInput {
+interface MetricsInput {
   readonly state: AgentState;
   readonly watch: ClusterWatch;
   readonly node: string;

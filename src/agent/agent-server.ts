@@ -3,7 +3,7 @@ import {gzipSync} from 'node:zlib';
 import type {ListenAddress} from './listen-address.ts';
 
 /** One answer of the agent. */
-export interface HttpAnswer {
+interface HttpAnswer {
   readonly status: number;
   readonly type: 'application/json' | 'text/plain; version=0.0.4; charset=utf-8' | 'text/plain; charset=utf-8';
   readonly text: string;

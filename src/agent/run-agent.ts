@@ -13,7 +13,7 @@ import {type CheckResult, SelfCheck} from './self-check.ts';
 import {whyOutdated} from './outdated.ts';
 import {errorText} from '../model/text/error-text.ts';
 
-export interface AgentRun {
+interface AgentRun {
   readonly api: KubeApi;
   readonly node: string;
   readonly listen: ListenAddress;

@@ -19,7 +19,7 @@ export interface NodeAnalysis extends ModeAnalysis {
   readonly nft: NodeInput['nft'];
 }
 
-export type AnalyzedStatus =
+type AnalyzedStatus =
   | {readonly kind: 'checked'}
   | {readonly kind: 'unread' | 'unsupported' | 'not-served'; readonly reason: string; readonly remedy?: string};
 

@@ -6,13 +6,13 @@ import {nodeNameMismatch, zoneUnknown} from './symptoms/hypothesis-symptoms.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 
 /** The expectation for one node under a hypothesis. */
-export interface ExpectedPorts<Item extends ServedPort> {
+interface ExpectedPorts<Item extends ServedPort> {
   readonly context: Pick<NodeContext, 'family' | 'facts'>;
   readonly ports: readonly Item[];
 }
 
 /** What a proxy mode knows of its expectations. `Expected` is one, `Item` a Service port of it. */
-export interface HypothesisCase<Expected extends ExpectedPorts<Item>, Item extends ServedPort> {
+interface HypothesisCase<Expected extends ExpectedPorts<Item>, Item extends ServedPort> {
   expect(hypothesis: Hypothesis): Expected;
   /** The expectation without a hypothesis; it is the answer if none is needed. */
   readonly plain: Expected;

@@ -18,7 +18,7 @@ export interface ProxyMode {
 }
 
 /** Why a node cannot be evaluated (no dump, or an unknown version), or the function that evaluates it. */
-export type PreparedNode = {readonly whyUnread: string} | {analyze(): ModeAnalysis};
+type PreparedNode = {readonly whyUnread: string} | {analyze(): ModeAnalysis};
 
 export interface NodeInput {
   readonly node: NodeDump;

@@ -3,7 +3,7 @@ import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import type {Outcome} from '../trace/outcome.ts';
 
 /** The chains that a walk came by, `table/chain`. */
-export interface WatchedRuleset {
+interface WatchedRuleset {
   readonly ruleset: Ruleset;
   readonly visited: ReadonlySet<string>;
 }
@@ -32,11 +32,6 @@ export function unseenChains(shown: Ruleset, visited: ReadonlySet<string>): read
     if (chain === undefined) return isBaseChain(name) ? !own.complete : !isTarget(name);
     return !own.complete && !chain.complete;
   });
-}
-
-/** The tables of which the text shows nothing, though packets may pass them. */
-export function unseenTables(shown: Ruleset): readonly string[] {
-  return ['nat', 'filter', 'mangle', 'raw'].filter(name => !shown.hasTable(name));
 }
 
 function isBaseChain(name: string): boolean {

@@ -9,7 +9,7 @@ import {sourceNames} from './outcomes/sources.ts';
 import {unservedAddresses} from './outcomes/unserved-addresses.ts';
 
 /** How a proxy mode traces the path of a packet. */
-export interface TraceCase<R extends RuleText> {
+interface TraceCase<R extends RuleText> {
   readonly item: ServedPort;
   readonly context: NodeContext;
   /** The outcome of a packet in the expected and in the actual rules. */

@@ -1,7 +1,7 @@
 import {type ProxyConfig, seenInRules} from '../model/proxy-config.ts';
 
 /** Where a dump is truncated. */
-export interface Cut {
+interface Cut {
   readonly table: string;
   readonly line: number;
 }

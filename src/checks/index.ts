@@ -57,7 +57,7 @@ const all = [
   ...symptomChecks,
 ] as const satisfies readonly Check[];
 
-export type FindingCode = (typeof all)[number]['code'];
+type FindingCode = (typeof all)[number]['code'];
 
 /** All checks, in the order of their codes. A new check is a row of symptom-checks.ts, or one file and one line here. */
 export const checks: readonly Check<FindingCode>[] = all.toSorted((a, b) => a.code.localeCompare(b.code));

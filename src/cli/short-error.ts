@@ -10,7 +10,7 @@ interface ParseError extends Error {
 }
 
 /** The words of the command line that help to say what was meant. */
-export interface GivenWords {
+interface GivenWords {
   /** The word that stands where a command would and was taken for a Service; null when a command was given. */
   readonly word: string | null;
   readonly commands: readonly string[];
@@ -30,7 +30,7 @@ export function shortError(error: ParseError, given: GivenWords): string {
 }
 
 /** The command that a mistyped first word may have been; null where nothing is near. */
-export function meantCommand(error: Error, {word, commands}: Pick<GivenWords, 'word' | 'commands'>): string | null {
+function meantCommand(error: Error, {word, commands}: Pick<GivenWords, 'word' | 'commands'>): string | null {
   const {oclif} = error as ParseError;
   return word === null || oclif?.exit !== 2 ? null : (closest(word, commands)[0] ?? null);
 }

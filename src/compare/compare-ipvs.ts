@@ -49,7 +49,7 @@ function sameFlags(a: readonly string[], b: readonly string[]): boolean {
 }
 
 /** The elements of a set that are missing, and those that should not be there with their lines. */
-export interface SetDifference {
+interface SetDifference {
   readonly missing: readonly string[];
   readonly extra: readonly {readonly member: string; readonly line: number}[];
 }

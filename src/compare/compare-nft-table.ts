@@ -14,21 +14,21 @@ export interface NftExpectation<Owner> {
   readonly baseElements: readonly ExpectedElement[];
 }
 
-export interface NftObjects {
+interface NftObjects {
   readonly elements: readonly ExpectedElement[];
   readonly chains: ReadonlyMap<string, readonly string[]>;
   readonly sets: readonly ExpectedSet[];
 }
 
-export interface ExpectedNftChain {
+interface ExpectedNftChain {
   readonly name: string;
   readonly base: NftHook | null;
   readonly rules: readonly string[];
 }
 
-export interface ExpectedSet extends Pick<NftSet, 'name' | 'keyTypes' | 'valueTypes' | 'flags' | 'timeout'> {}
+interface ExpectedSet extends Pick<NftSet, 'name' | 'keyTypes' | 'valueTypes' | 'flags' | 'timeout'> {}
 
-export interface ExpectedElement extends Pick<NftElement, 'key' | 'value' | 'comment'> {
+interface ExpectedElement extends Pick<NftElement, 'key' | 'value' | 'comment'> {
   readonly set: string;
 }
 
@@ -48,7 +48,7 @@ export interface NftDifference<Owner> {
   readonly owner: Owner | null;
 }
 
-export interface NftComparison<Owner> {
+interface NftComparison<Owner> {
   readonly differences: readonly NftDifference<Owner>[];
   /** Chains that are not expected and hold rules. */
   readonly unexpectedChains: readonly NftChain[];
@@ -196,7 +196,7 @@ class NftTableComparison<Owner> {
   }
 }
 
-export function elementText({key, value}: Pick<NftElement, 'key' | 'value'>): string {
+function elementText({key, value}: Pick<NftElement, 'key' | 'value'>): string {
   return value === null ? key : `${key} : ${value}`;
 }
 

@@ -1,5 +1,5 @@
 /** One item that is not where it is expected. */
-export interface TextDifference<T> {
+interface TextDifference<T> {
   readonly kind: 'missing' | 'extra' | 'duplicate' | 'reordered';
   readonly item: T;
 }

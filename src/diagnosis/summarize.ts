@@ -2,7 +2,7 @@ import type {Finding} from '../model/finding.ts';
 import {countServices, type ServicesInScope} from '../model/count-services.ts';
 import type {NodeReport, Summary} from '../model/report.ts';
 
-export interface SummaryInput {
+interface SummaryInput {
   readonly services: ServicesInScope;
   readonly servicePorts: number;
   /** All that was asked for could be read, nodes apart. */

@@ -5,7 +5,7 @@ export function pairUp<T>(before: readonly T[], after: readonly T[], keyOf: (ite
   return keys.map(key => ({before: a?.get(key), after: b?.get(key)}));
 }
 
-export interface Pair<T> {
+interface Pair<T> {
   readonly before: T | undefined;
   readonly after: T | undefined;
 }

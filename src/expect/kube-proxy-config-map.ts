@@ -4,7 +4,7 @@ import type {ApiObjects} from '../model/snapshot.ts';
 import {once} from './api-index.ts';
 
 /** A KubeProxyConfiguration in a ConfigMap. */
-export interface MappedConfig {
+interface MappedConfig {
   readonly name: string;
   readonly text: string;
 }

@@ -3,7 +3,7 @@ import {type KubeProxyVersion, newestKnownMinor, type Setting, seenInRules} from
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {kubeProxyContainer, kubeProxyPod} from './kube-proxy-pod.ts';
 
-export interface VersionInput {
+interface VersionInput {
   readonly node: NodeDump;
   readonly api: ApiObjects;
   readonly object: NodeObject | undefined;

@@ -3,7 +3,7 @@ import {type Family, families} from '../model/family.ts';
 import type {KubeProxyVersion} from '../model/proxy-config.ts';
 import {isLoopback} from './node-context.ts';
 
-export interface NodePortAddressesInput {
+interface NodePortAddressesInput {
   readonly given: readonly string[];
   readonly version: KubeProxyVersion;
   /** What kube-proxy takes for the node's address in a family; a loopback address where it knows none. */

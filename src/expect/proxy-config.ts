@@ -16,7 +16,7 @@ export interface ConfigOverrides extends KubeProxyFields {
   readonly zone?: string;
 }
 
-export interface ResolvedConfig {
+interface ResolvedConfig {
   readonly config: ProxyConfig;
   readonly problems: readonly Problem[];
 }

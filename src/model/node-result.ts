@@ -28,7 +28,7 @@ export interface AgentResult {
 }
 
 /** The version and feature gates of a kube-proxy. */
-export interface ResultProxy {
+interface ResultProxy {
   readonly version: {readonly text: string; readonly minor: number; readonly patch: number};
   readonly gates: Readonly<Record<string, boolean>>;
 }

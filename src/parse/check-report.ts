@@ -2,7 +2,7 @@ import {type Finding, severities} from '../model/finding.ts';
 import type {NodeReport} from '../model/report.ts';
 import {readJson} from './json-text.ts';
 
-export interface SavedReport {
+interface SavedReport {
   readonly nodes: readonly NodeReport[];
   readonly findings: readonly Finding[];
 }

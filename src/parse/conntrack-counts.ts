@@ -4,7 +4,7 @@ import {detached, LineSplitter} from './line-splitter.ts';
 import {NumberList} from './number-list.ts';
 
 /** Tracked connections of one Service port, by the endpoint that answers them. */
-export interface PortConnections {
+interface PortConnections {
   readonly endpoints: ReadonlyMap<string, EndpointConnections>;
   /** Connections that were never sent on: the Service's own address is awaited to answer. */
   readonly untranslated: number;

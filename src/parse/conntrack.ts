@@ -7,7 +7,7 @@ export interface TrackedConnection {
   readonly line: number;
 }
 
-export interface Tuple {
+interface Tuple {
   readonly source: string;
   readonly destination: string;
   readonly sourcePort: number;

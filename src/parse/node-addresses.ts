@@ -1,7 +1,7 @@
 import {readJson} from './json-text.ts';
 
 /** One interface of `ip -j addr`. */
-export interface InterfaceAddresses {
+interface InterfaceAddresses {
   readonly name: string;
   readonly addresses: readonly string[];
 }

@@ -11,7 +11,7 @@ import {families} from '../model/family.ts';
 import {expectedSide} from './sides.ts';
 
 /** One node of the change. */
-export interface AdviceCase {
+interface AdviceCase {
   readonly setup: NodeSetup;
   readonly configAfter: ProxyConfig;
 }

@@ -7,7 +7,7 @@ import type {ProbeOutcome} from './effect.ts';
 import type {PreviewProbe} from './preview-probes.ts';
 
 /** A packet whose outcome changes, and the settings on both sides. */
-export interface CauseCase {
+interface CauseCase {
   readonly item: ServedPort;
   readonly probe: PreviewProbe;
   readonly was: ProbeOutcome;
@@ -85,7 +85,7 @@ function otherRules({config, configAfter}: CauseCase): Omit<Cause, 'id'> {
 }
 
 /** What is said of each cause, whatever the Service. */
-export const causes: Readonly<Record<string, Cause>> = Object.fromEntries(
+const causes: Readonly<Record<string, Cause>> = Object.fromEntries(
   Object.entries({
     undetermined: [
       'on one side the outcome is undetermined: a rule cannot be interpreted',

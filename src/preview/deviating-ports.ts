@@ -11,7 +11,7 @@ import type {NodeSetup} from './node-setup.ts';
 import type {WalkedSide} from './walk-side.ts';
 
 /** Service ports whose rules on the node are not the expected ones, and the texts of what differs. */
-export interface Deviations {
+interface Deviations {
   readonly ports: ReadonlySet<ServedPort>;
   readonly texts: readonly string[];
 }

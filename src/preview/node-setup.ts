@@ -34,7 +34,7 @@ export interface NodeSetup {
   readonly hostFacts: () => NodeFacts;
 }
 
-export interface NodeSetupInput {
+interface NodeSetupInput {
   readonly node: NodeDump;
   readonly api: ApiObjects;
   readonly view: ClusterView;
@@ -74,7 +74,7 @@ function resolvedConfig({
 }
 
 /** Computed when somebody first asks, and then once. */
-export function onceAsked<T>(make: () => T): () => T {
+function onceAsked<T>(make: () => T): () => T {
   let made: {readonly value: T} | null = null;
   return () => {
     made ??= {value: make()};

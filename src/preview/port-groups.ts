@@ -4,7 +4,7 @@ import type {NftTableSource} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 
 /** The constants by which the rules of others distinguish Service ports. */
-export interface RuleConstants {
+interface RuleConstants {
   readonly networks: readonly Cidr[];
   readonly ports: readonly (readonly [low: number, high: number])[];
   /** They ask sets, whose members are not among the constants. */

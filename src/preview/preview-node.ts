@@ -18,7 +18,7 @@ import {actualSide, expectedSide} from './sides.ts';
 import {otherTables} from './third-party-rules.ts';
 import type {WalkedSide} from './walk-side.ts';
 
-export interface PreviewNodeInput {
+interface PreviewNodeInput {
   readonly setup: NodeSetup;
   /** The API objects as they will be. */
   readonly viewAfter: ClusterView;
@@ -29,7 +29,7 @@ export interface PreviewNodeInput {
 }
 
 /** One packet whose outcome changes, with both of them. */
-export interface FoundChange {
+interface FoundChange {
   readonly change: PreviewChange;
   readonly isUnusedPort: boolean;
 }

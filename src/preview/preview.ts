@@ -10,7 +10,7 @@ import {previewNode} from './preview-node.ts';
 import {requirementsOf} from './requirements.ts';
 import {writableModes} from './rules/expected-rules.ts';
 
-export interface PreviewInput {
+interface PreviewInput {
   readonly snapshot: Snapshot;
   readonly nodes: readonly NodeDump[];
   readonly plan: PlannedChange;

@@ -8,7 +8,7 @@ import type {Requirement} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeSetup} from './node-setup.ts';
 
-export interface RequirementsInput {
+interface RequirementsInput {
   readonly setup: NodeSetup;
   readonly configAfter: ProxyConfig;
   readonly viewAfter: ClusterView;

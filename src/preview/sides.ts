@@ -15,7 +15,7 @@ import type {NodeSetup} from './node-setup.ts';
 import {otherTables, RulesAfter} from './third-party-rules.ts';
 import type {WalkedSide} from './walk-side.ts';
 
-export interface ExpectedSideInput {
+interface ExpectedSideInput {
   readonly setup: NodeSetup;
   readonly view: ClusterView;
   readonly config: ProxyConfig;

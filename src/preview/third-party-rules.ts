@@ -45,7 +45,7 @@ export class RulesAfter implements ChainSource {
 const builtIn: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
 
 /** kube-proxy deletes its jumps, but not those to KUBE-FIREWALL, which the kubelet had as well. */
-export function isProxyJump({target}: Rule): boolean {
+function isProxyJump({target}: Rule): boolean {
   return target !== null && /^KUBE-(?!FIREWALL$|KUBELET|IPTABLES-HINT)/.test(target.name);
 }
 

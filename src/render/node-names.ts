@@ -1,5 +1,5 @@
 /** Names of nodes that differ in one number or last letter only. */
-export interface NodeRange {
+interface NodeRange {
   /** `node-[a-c]`, `worker-[01-12,15]`, or a name. Not escaped. */
   readonly text: string;
   /** How many nodes it stands for. */

@@ -3,7 +3,7 @@ import {type AgentResult, nodeResultVersion} from '../model/node-result.ts';
 import {escapeUnsafe} from './escape.ts';
 import {findingObject, place} from './json.ts';
 
-export interface AnswerTime {
+interface AnswerTime {
   /** The agent's clock, in milliseconds since 1970. */
   readonly now: number;
   /** Why the latest look came to nothing; null when it did not. */

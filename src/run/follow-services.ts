@@ -7,7 +7,7 @@ import type {ApiObjects, Problem} from '../model/snapshot.ts';
 import type {Clock} from './clock.ts';
 import {ServiceHistory} from './service-history.ts';
 
-export interface FollowInput {
+interface FollowInput {
   readonly api: KubeApi;
   readonly scope: ClusterScope;
   /** What was read by now, and the resourceVersions of these lists by their paths. */

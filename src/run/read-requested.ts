@@ -5,7 +5,7 @@ import type {KubeApi} from '../collect/kube/kube-api.ts';
 import {escapeText} from '../render/escape.ts';
 import {type Selection, type SelectionInput, selectServices} from './scope/select-services.ts';
 
-export interface AskedCluster extends ClusterReading {
+interface AskedCluster extends ClusterReading {
   readonly selection: Selection;
 }
 

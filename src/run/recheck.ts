@@ -9,7 +9,7 @@ import type {Clock} from './clock.ts';
 import {unlessInterrupted} from './interruption.ts';
 import type {ServiceHistory} from './service-history.ts';
 
-export interface RecheckInput {
+interface RecheckInput {
   readonly diagnosis: Diagnosis;
   /** Reads the API objects again, as far as they can have changed. */
   readonly readAgain: () => Promise<ApiObjects>;

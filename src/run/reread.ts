@@ -5,7 +5,7 @@ import type {KubeApi} from '../collect/kube/kube-api.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {unlessInterrupted} from './interruption.ts';
 
-export interface ReadingAgain {
+interface ReadingAgain {
   readonly api: KubeApi;
   /** What was read of the API before. */
   readonly scope: ClusterScope;

@@ -4,7 +4,7 @@ import type {AccessReport} from '../model/access.ts';
 import type {ParsedConnectionFlags} from './options/connection.ts';
 import {openCluster} from './open-cluster.ts';
 
-export interface AccessFlags extends ParsedConnectionFlags {
+interface AccessFlags extends ParsedConnectionFlags {
   readonly 'all-namespaces': boolean;
 }
 

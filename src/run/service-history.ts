@@ -4,7 +4,7 @@ import {type StateChange, type StateHistory, servicesOf} from '../model/state-hi
 import type {ApiObjects} from '../model/snapshot.ts';
 
 /** An object as a watch or a list shows it; null where it is not there. */
-export type SeenObject =
+type SeenObject =
   | {readonly kind: 'Service'; readonly key: string; readonly object: ServiceObject | null}
   | {readonly kind: 'EndpointSlice'; readonly key: string; readonly object: EndpointSliceObject | null};
 

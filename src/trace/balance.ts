@@ -4,7 +4,7 @@ import {joinHostPort, type RealServer, type VirtualServer} from '../model/virtua
 import type {ChainResult} from './branch.ts';
 
 /** A real server with the part of new connections, 0 to 1, that it gets. */
-export interface RealShare {
+interface RealShare {
   readonly real: RealServer;
   readonly share: number;
 }

@@ -65,7 +65,7 @@ export function limitSuppositions<R extends RuleText>(branches: readonly Branch<
   return branches.filter(branch => !dropped.has(branch));
 }
 
-export interface Supposition<R extends RuleText> {
+interface Supposition<R extends RuleText> {
   readonly rule: R;
   readonly branch: Branch<R>;
   /** What the rule does if it matches. */

@@ -5,7 +5,7 @@ import type {Environment} from './packet.ts';
 export type HookName = 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';
 
 /** Where the kernel calls a base chain. */
-export interface HookPlace {
+interface HookPlace {
   readonly hook: HookName;
   /** Chains of one hook are passed from the lowest to the highest; those of one priority in their order here. */
   readonly priority: number;
@@ -21,7 +21,7 @@ export interface HookedChain<R extends RuleText = Rule> extends HookPlace {
 }
 
 /** The path through a node: its base chains, and IPVS. */
-export interface Route<R extends RuleText = Rule> {
+interface Route<R extends RuleText = Rule> {
   readonly chains: HookedChains<R>;
   readonly environment: Environment;
   /** What IPVS makes of a packet, by real servers; null when it is for no virtual server. Left out where there is no IPVS. */
@@ -29,7 +29,7 @@ export interface Route<R extends RuleText = Rule> {
 }
 
 /** The base chains of each hook, in the order in which they are passed. */
-export type HookedChains<R extends RuleText = Rule> = ReadonlyMap<HookName, readonly HookedChain<R>[]>;
+type HookedChains<R extends RuleText = Rule> = ReadonlyMap<HookName, readonly HookedChain<R>[]>;
 
 export function inOrder<R extends RuleText>(chains: readonly HookedChain<R>[]): HookedChains<R> {
   return Map.groupBy(

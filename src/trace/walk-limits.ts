@@ -15,7 +15,7 @@ interface Countable {
 }
 
 /** How many rules a walk has come by at all, however often it came by. */
-export class SeenRules {
+class SeenRules {
   readonly #chains = new Set<Countable>();
   #rules = 0;
   #looks = 0;
@@ -75,7 +75,7 @@ function isOpen(chain: string, call: Call | null): boolean {
   return false;
 }
 
-export interface PassedRules<R extends RuleText> {
+interface PassedRules<R extends RuleText> {
   readonly done: ChainResult<R>[];
   /** What comes to the end of the chain. */
   readonly live: readonly Branch<R>[];

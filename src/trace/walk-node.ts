@@ -11,7 +11,7 @@ import {iptablesChains} from './iptables/walk-packet.ts';
 import {limitsFor, noteWalk} from './walk-limits.ts';
 
 /** A node that holds rules of both kinds, as one in nftables mode whose network plugin uses iptables. */
-export interface NodeRules {
+interface NodeRules {
   /** Of one family; of both backends where both are in use. */
   readonly iptables: readonly Ruleset[];
   readonly nft: NftSource;

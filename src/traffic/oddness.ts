@@ -18,7 +18,7 @@ function getsSomething({totals}: EndpointTraffic): boolean {
 }
 
 /** From here on chance does not explain a deviation: it would be seen once in 300,000 times and less. */
-export const oddFrom = 4.5;
+const oddFrom = 4.5;
 
 function oddDeviation({totals}: Pick<EndpointTraffic, 'totals'>): number {
   const deviation = Math.abs(totals.deviation ?? 0);

@@ -13,7 +13,7 @@ export function portTotals(nodes: readonly NodeCells[], isRate: boolean): Omit<P
   };
 }
 
-export interface TotalsOptions {
+interface TotalsOptions {
   /** There were two reads. */
   readonly isRate: boolean;
   /** Chance alone gives each connection to an endpoint. */

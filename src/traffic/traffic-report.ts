@@ -18,7 +18,7 @@ export interface NodeRead {
   readonly failure?: string | undefined;
 }
 
-export interface TrafficOptions {
+interface TrafficOptions {
   readonly toolVersion: string;
   /** Whether there were two reads. */
   readonly isRate: boolean;

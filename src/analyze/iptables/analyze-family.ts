@@ -22,7 +22,7 @@ import {uncoveredPods} from '../uncovered-pods.ts';
 import {pushTo} from '../../model/lists.ts';
 import {plural} from '../../model/text/plural.ts';
 
-export interface FamilyAnalysis {
+interface FamilyAnalysis {
   readonly symptoms: readonly Symptom[];
   /** The expectation that the rules were compared with in the end. */
   readonly expected: ExpectedRuleset;

@@ -15,7 +15,7 @@ const lookalikes: readonly number[] = [36, 35, 34, 33, 31, 30, 29, 28, 27];
 /** Versions before 1.24, each with rules of its own. */
 const old: readonly number[] = [23, 22, 21, 20, 19, 18, 17, 16, 14, 13, 11, 5];
 
-export interface ResolvedVersion {
+interface ResolvedVersion {
   readonly config: ProxyConfig;
   /** Why the rules fit no known version; null if they fit one. */
   readonly misfit: string | null;

@@ -8,7 +8,7 @@ import {staleService} from '../symptoms/stale-service.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {pushTo} from '../../model/lists.ts';
 
-export interface StaleInput {
+interface StaleInput {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
   readonly view: IptablesServiceView;

@@ -14,7 +14,7 @@ import {staleServers} from './stale-servers.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
 import {plural} from '../../model/text/plural.ts';
 
-export interface IpvsFamilyCase {
+interface IpvsFamilyCase {
   readonly expect: ExpectIpvs;
   readonly state: IpvsState;
   /** Null when there is no dump of the family. */
@@ -25,7 +25,7 @@ export interface IpvsFamilyCase {
   readonly eachService: boolean;
 }
 
-export interface IpvsFamilyAnalysis {
+interface IpvsFamilyAnalysis {
   readonly symptoms: readonly Symptom<Rule>[];
   /** The expectation that the node was compared with in the end, and the two sides to walk packets through. */
   readonly expected: ExpectedIpvs;

@@ -12,7 +12,7 @@ import {ipvsProbes} from './ipvs-probes.ts';
 import {IpvsSemantics, settingEvidence} from './ipvs-semantics.ts';
 import {pathOutcomeOn, type IpvsSides} from './ipvs-sides.ts';
 
-export interface IpvsPortCase {
+interface IpvsPortCase {
   readonly item: ServedPort;
   readonly differences: IpvsPortDifferences;
   readonly expected: ExpectedIpvs;

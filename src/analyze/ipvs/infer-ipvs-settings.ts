@@ -10,7 +10,7 @@ import {pushTo} from '../../model/lists.ts';
 
 export type ExpectIpvs = (hypothesis: Hypothesis) => ExpectedIpvs;
 
-export interface InferIpvsCase {
+interface InferIpvsCase {
   readonly expect: ExpectIpvs;
   /** The expectation without a hypothesis. */
   readonly plain: ExpectedIpvs;

@@ -11,7 +11,7 @@ import {addressEvidence, memberEvidence, serverEvidence} from './evidence.ts';
 import type {IpvsPortDifferences} from './ipvs-differences.ts';
 import type {IpvsSides} from './ipvs-sides.ts';
 
-export interface SemanticsInput {
+interface SemanticsInput {
   readonly item: ServedPort;
   readonly differences: IpvsPortDifferences;
   readonly sides: IpvsSides;

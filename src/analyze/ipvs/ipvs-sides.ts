@@ -24,7 +24,7 @@ export interface IpvsSides {
   readonly whole: IpvsSide;
 }
 
-export interface SidesInput {
+interface SidesInput {
   readonly expected: ExpectedIpvs;
   readonly differences: IpvsDifferences;
   readonly state: IpvsState;

@@ -12,7 +12,7 @@ import {environmentOf} from '../outcomes/environment.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import {readIpvsState} from './ipvs-state.ts';
 
-export interface LeftoverServersCase {
+interface LeftoverServersCase {
   readonly node: NodeDump;
   readonly facts: NodeFacts;
   readonly view: ClusterView;

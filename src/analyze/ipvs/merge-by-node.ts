@@ -6,7 +6,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import type {IpvsDifferences} from './ipvs-differences.ts';
 import type {IpvsState} from './ipvs-state.ts';
 
-export interface NodeWide {
+interface NodeWide {
   readonly expected: ExpectedIpvs;
   readonly differences: IpvsDifferences;
   readonly state: IpvsState;

@@ -13,7 +13,7 @@ import type {IpvsDifferences, MemberDifference} from './ipvs-differences.ts';
 import type {IpvsState} from './ipvs-state.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-export interface StaleCase {
+interface StaleCase {
   readonly expected: ExpectedIpvs;
   readonly differences: IpvsDifferences;
   readonly state: IpvsState;

@@ -5,7 +5,7 @@ import type {PortTrace} from '../../model/service-trace.ts';
 import {traceServedPort} from '../trace-served-port.ts';
 import {pathOutcomeOn, type IpvsSides} from './ipvs-sides.ts';
 
-export interface IpvsTraceInput {
+interface IpvsTraceInput {
   readonly item: ServedPort;
   readonly context: IpvsContext;
   readonly sides: IpvsSides;

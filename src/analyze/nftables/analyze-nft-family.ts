@@ -16,7 +16,7 @@ import {NftServiceView} from './nft-service-view.ts';
 import {staleNftServices} from './stale-nft-services.ts';
 import {plural} from '../../model/text/plural.ts';
 
-export interface NftFamilyCase {
+interface NftFamilyCase {
   readonly expect: ExpectNft;
   readonly ruleset: NftRuleset;
   /** The node's iptables and ipsets, which others may use. */
@@ -29,7 +29,7 @@ export interface NftFamilyCase {
   readonly eachService: boolean;
 }
 
-export interface NftFamilyAnalysis {
+interface NftFamilyAnalysis {
   readonly symptoms: readonly Symptom[];
   /** The expectation that the table was compared with in the end. */
   readonly expected: ExpectedTable;

@@ -6,7 +6,7 @@ import {targetsOf} from './nft-outcome.ts';
 import {isRefusal, isEntryMap} from './service-port/nft-semantics.ts';
 import {pushTo} from '../../model/lists.ts';
 
-export interface AttributedNft {
+interface AttributedNft {
   readonly byPort: ReadonlyMap<NftPort, readonly NftPortDifference[]>;
   /** Elements that belong to no Service port that is expected. */
   readonly unexpected: readonly NftPortDifference[];

@@ -11,7 +11,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 /** Builds the expectation under a hypothesis. */
 export type ExpectNft = (hypothesis: Hypothesis) => ExpectedTable;
 
-export interface InferNftCase {
+interface InferNftCase {
   readonly expect: ExpectNft;
   /** The expectation without a hypothesis. */
   readonly plain: ExpectedTable;

@@ -1,7 +1,7 @@
 import type {NftDifference} from '../../compare/compare-nft-table.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
-import type {NftChain, NftSource, NftTable, NftTableSource} from '../../model/nft-ruleset.ts';
+import type {NftChain, NftTable} from '../../model/nft-ruleset.ts';
 import type {NftServiceView} from './nft-service-view.ts';
 
 export type NftPortDifference = NftDifference<NftPort>;
@@ -24,9 +24,4 @@ export interface NftBaseRulesCase extends NftCase {
   readonly unexpectedChains: readonly NftChain[];
   /** Differences that the findings of Services explain. */
   readonly isExplained: (difference: NftPortDifference) => boolean;
-}
-
-/** A ruleset of these tables alone. */
-export function sourceOf(...tableSources: readonly NftTableSource[]): NftSource {
-  return {tableSources};
 }

@@ -48,7 +48,7 @@ export interface Evidence<R extends RuleText> {
   readonly actual: readonly R[];
 }
 
-export interface OutcomeCase<R extends RuleText> {
+interface OutcomeCase<R extends RuleText> {
   readonly item: ServedPort;
   readonly comparisons: readonly ProbeComparison<R>[];
   readonly semantics: ModeSemantics<R>;

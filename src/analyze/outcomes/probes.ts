@@ -24,7 +24,7 @@ export function whose({source, entry}: Probe): string {
   return `packets from ${sourceNames[source.kind]} to its ${entryText(entry)}`;
 }
 
-export interface ProbeInput {
+interface ProbeInput {
   readonly item: ServedPort;
   readonly context: NodeContext;
   /** Endpoints whose own connections to the Service are to be tried. */
@@ -71,7 +71,7 @@ function probe({item, entry, source, address}: ProbeParts): readonly Probe[] {
   return packet === null ? [] : [{entry, source, packet, knownTo: new Set()}];
 }
 
-export interface PacketParts {
+interface PacketParts {
   readonly source: string;
   readonly destination: string;
   readonly port: number;

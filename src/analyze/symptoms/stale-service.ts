@@ -5,7 +5,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import type {PortSymptom} from './symptom-list.ts';
 import type {Symptom} from './symptom.ts';
 
-export interface StaleService<R extends RuleText> {
+interface StaleService<R extends RuleText> {
   /** As `servicePortName` of a Service port, or what else its rules are named by. */
   readonly name: string;
   /** Its packets still reach an endpoint; else they are refused. */

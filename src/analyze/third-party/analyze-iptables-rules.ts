@@ -28,7 +28,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {describePathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {pathOutcomeOf} from '../iptables/iptables-outcome.ts';
 
-export interface ThirdPartyCase {
+interface ThirdPartyCase {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
   readonly view: IptablesServiceView;

@@ -9,7 +9,7 @@ import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {baseRuleSource} from '../ipvs/base-rule-source.ts';
 import {pathOutcomeOn, type IpvsSides} from '../ipvs/ipvs-sides.ts';
 
-export interface IpvsThirdPartyCase {
+interface IpvsThirdPartyCase {
   readonly expected: ExpectedIpvs;
   readonly ruleset: Ruleset;
   readonly sides: IpvsSides;

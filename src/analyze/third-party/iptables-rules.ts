@@ -10,7 +10,7 @@ export interface ThirdPartyRule {
 }
 
 /** The conditions on destination and port along the path. Other conditions are assumed to hold for every packet. */
-export interface Conditions {
+interface Conditions {
   readonly destinations: readonly Cidr[];
   readonly local: boolean | null;
   readonly protocol: string | null;

@@ -7,7 +7,7 @@ import {decidedAt, isKubeProxys, isOfPolicy, type NodeRule, rewrites, setsMark, 
 import {interceptedEffect, refusedByPolicy, type RuleEffect, type Undetermined, undeterminedEffect} from './rule-effect.ts';
 
 /** A probe that was walked through all rules of a node. */
-export interface WalkedProbe extends Undetermined {
+interface WalkedProbe extends Undetermined {
   readonly pathOutcome: PathOutcome<RuleText>;
   readonly ruleset: NftRuleset;
   /** Whether the packet is for one of the node's own addresses; null when the node's interfaces were not read. */

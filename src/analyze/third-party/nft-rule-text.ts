@@ -5,7 +5,7 @@ import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import {probedNodePortAddresses} from '../outcomes/entries.ts';
 
 /** What tables that are not kube-proxy's name: addresses, ports, networks. */
-export interface ThirdPartyText {
+interface ThirdPartyText {
   readonly words: ReadonlySet<string>;
   readonly networks: readonly Cidr[];
 }
@@ -40,7 +40,7 @@ function isName(word: string): boolean {
   return /^\d{1,5}$/.test(word) || /^[0-9a-f]*[.:][0-9a-f.:]*(?:\/\d+)?$/.test(word);
 }
 
-export interface ProbedAddresses {
+interface ProbedAddresses {
   readonly addresses: readonly string[];
   readonly ports: readonly number[];
 }

@@ -7,19 +7,19 @@ import {ThirdPartyRuleIndex} from './iptables-rule-index.ts';
 import type {ThirdPartyRule} from './iptables-rules.ts';
 
 /** The Service ports of a node in any proxy mode. */
-export interface PortsOnNode<Port extends ServedPort> {
+interface PortsOnNode<Port extends ServedPort> {
   readonly ports: readonly Port[];
   readonly context: NodeContext;
 }
 
 /** Service ports that the same third-party rules may match and that have entries of the same kinds. */
-export interface PortGroup<Port extends ServedPort> {
+interface PortGroup<Port extends ServedPort> {
   readonly ports: Port[];
   /** The rules that name an address or port of theirs. */
   readonly rules: readonly Rule[];
 }
 
-export interface Grouped<Port extends ServedPort> {
+interface Grouped<Port extends ServedPort> {
   readonly groups: readonly PortGroup<Port>[];
   /** Rules about particular Services are reported for each of them, all others for the node. */
   readonly specific: ReadonlySet<Rule>;

@@ -5,7 +5,7 @@ import {type PortalChain, type PortalRule, portalChains} from './portal-rules.ts
 import {matchesEntry, type Portal} from './portal.ts';
 import {pushTo} from '../../model/lists.ts';
 
-export interface PortalCase {
+interface PortalCase {
   readonly portals: readonly Portal[];
   readonly rules: readonly PortalRule[];
   readonly ruleset: Ruleset;

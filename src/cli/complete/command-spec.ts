@@ -23,7 +23,7 @@ export interface FlagSpec {
   readonly hidden?: boolean | undefined;
 }
 
-export interface ArgumentSpec {
+interface ArgumentSpec {
   readonly name: string;
   readonly options?: readonly string[] | undefined;
 }

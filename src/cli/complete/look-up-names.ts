@@ -9,7 +9,7 @@ import type {Candidate} from './complete.ts';
 import type {ValueKind} from './value-kind.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-export interface Looking {
+interface Looking {
   readonly typed: string;
   /** In milliseconds. There are at most two requests, one after the other. */
   readonly requestTimeout: number;

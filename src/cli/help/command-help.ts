@@ -11,7 +11,7 @@ export interface HelpSpec {
   readonly strict?: boolean | undefined;
 }
 
-export interface HelpFlag {
+interface HelpFlag {
   readonly name: string;
   readonly char?: string | undefined;
   readonly type: 'option' | 'boolean';
@@ -25,14 +25,14 @@ export interface HelpFlag {
   readonly hidden?: boolean | undefined;
 }
 
-export interface HelpArgument {
+interface HelpArgument {
   readonly name: string;
   readonly description?: string | undefined;
   readonly options?: readonly string[] | undefined;
   readonly required?: boolean | undefined;
 }
 
-export interface HelpLayout {
+interface HelpLayout {
   readonly bin: string;
   /** Columns of the terminal. */
   readonly width: number;

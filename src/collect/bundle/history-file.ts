@@ -11,7 +11,7 @@ export function historyText(history: RecordedHistory): Buffer {
   return Buffer.from(`${JSON.stringify(history, null, 1)}\n`);
 }
 
-export interface ReadHistory {
+interface ReadHistory {
   readonly history?: RecordedHistory;
   readonly problems: readonly Problem[];
 }

@@ -62,7 +62,7 @@ export class ClusterReader {
   }
 }
 
-export interface Listed {
+interface Listed {
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly shape: Shape;

@@ -12,7 +12,7 @@ interface ExecStatus {
 }
 
 /** How a command ended. */
-export interface ExecEnd {
+interface ExecEnd {
   readonly argv: readonly string[];
   /** What channel 3 held; empty when the connection was closed before. */
   readonly status: Buffer;

@@ -6,7 +6,7 @@ import {assertSuccess} from './exec-status.ts';
 import type {KubectlConfig} from './kubectl-config.ts';
 import {type ApiResponse, maxSilence, readResponse} from './send-request.ts';
 
-export interface ExecRequest {
+interface ExecRequest {
   /** With its query. */
   readonly path: string;
   readonly argv: readonly string[];
@@ -19,7 +19,7 @@ export interface ExecRequest {
 }
 
 /** What the command printed on stdout, or the answer of an API server that opened no stream, with the options it was asked with. */
-export type ExecOutcome =
+type ExecOutcome =
   | {readonly kind: 'stdout'; readonly stdout: Buffer}
   | {readonly kind: 'answer'; readonly applied: object; readonly response: ApiResponse};
 

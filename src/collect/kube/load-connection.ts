@@ -14,7 +14,7 @@ import {pemOf} from './pem.ts';
 import {userCredentials} from './credentials/user-credentials.ts';
 
 /** What a kubeconfig is read in. */
-export interface ConnectionEnvironment {
+interface ConnectionEnvironment {
   readonly environment: NodeJS.ProcessEnv;
   readonly serviceAccountFolder: string;
   /** Whether a credential plugin may ask. */

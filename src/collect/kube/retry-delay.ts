@@ -2,9 +2,7 @@ import type {ApiRequest} from './api-request.ts';
 import type {ApiResponse} from './send-request.ts';
 
 /** What came of one attempt. */
-export type RequestOutcome =
-  | {readonly kind: 'answer'; readonly response: ApiResponse}
-  | {readonly kind: 'failure'; readonly error: unknown};
+type RequestOutcome = {readonly kind: 'answer'; readonly response: ApiResponse} | {readonly kind: 'failure'; readonly error: unknown};
 
 /**
  * How long to wait before the same request is made again, in milliseconds; null when it is not to be made again.
@@ -23,7 +21,7 @@ export function retryDelay(
   return retryAfter(headers['retry-after']) ?? backoff * 2 ** retries;
 }
 
-export interface RetryState {
+interface RetryState {
   /** How often it was made again already. */
   readonly retries: number;
   /** The first delay, in milliseconds. */

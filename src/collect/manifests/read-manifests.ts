@@ -5,7 +5,7 @@ import {endpointSliceShape, nodeShape, serviceShape} from '../objects/api-shapes
 import {usableItems} from '../objects/usable-items.ts';
 
 /** API objects from files, as `kubectl apply -f` takes them. */
-export interface Manifests {
+interface Manifests {
   readonly services: readonly ServiceObject[];
   readonly endpointSlices: readonly EndpointSliceObject[];
   readonly nodes: readonly NodeObject[];

@@ -2,7 +2,7 @@ import {type CollectOptions, collectNode} from './collect-node.ts';
 import type {CollectedNode} from './collected-node.ts';
 import type {NodeInfo, Transport} from './transport.ts';
 
-export interface CollectNodesOptions extends CollectOptions {
+interface CollectNodesOptions extends CollectOptions {
   /** How many nodes may be in progress at the same time: being read, or read and not consumed yet. */
   readonly concurrency?: number;
   /** Called whenever a number changes. */

@@ -11,7 +11,7 @@ import {errorText} from '../../model/text/error-text.ts';
 /** How many commands run on a node at a time. */
 const parallel = 6;
 
-export interface NodeConnection {
+interface NodeConnection {
   readonly shell: NodeShell;
   readonly signal: AbortSignal;
   /** No other connection will be tried after this one. */

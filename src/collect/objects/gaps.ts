@@ -11,7 +11,7 @@ export interface Gaps {
 
 export const noGaps: Gaps = {leftOut: [], isTruncated: false};
 
-export interface ServiceGaps {
+interface ServiceGaps {
   readonly services: Gaps;
   readonly endpointSlices: Gaps;
   readonly endpoints: Gaps;

@@ -1,7 +1,7 @@
 import type {Problem} from '../../model/snapshot.ts';
 import {type Shape, whyMalformed} from './object-shape.ts';
 
-export interface UsableItems<T> {
+interface UsableItems<T> {
   readonly items: readonly T[];
   /** Those that cannot be used, as they are. */
   readonly leftOut: readonly unknown[];

@@ -14,7 +14,7 @@ export interface DebugPodOptions {
 
 /** On every pod that is created here. */
 export const managedBy = {key: 'app.kubernetes.io/managed-by', value: 'svc-trace'} as const;
-export const runLabel = 'svc-trace/run';
+const runLabel = 'svc-trace/run';
 /** Annotations: the user and machine that made a pod, and the process. */
 export const ownerAnnotation = 'svc-trace/owner';
 export const processAnnotation = 'svc-trace/process';

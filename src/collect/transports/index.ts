@@ -9,7 +9,7 @@ import {type LocalOptions, localTransport} from './local.ts';
 import {type SshOptions, sshTransport} from './ssh.ts';
 
 /** What the transports are made of; each takes its own part. */
-export interface TransportSettings {
+interface TransportSettings {
   readonly api: KubeApi;
   readonly debug?: DebugOptions;
   readonly ssh?: SshOptions;

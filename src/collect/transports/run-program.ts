@@ -1,7 +1,7 @@
 import {Buffer} from 'node:buffer';
 import type {WriteStream} from 'node:fs';
 
-export interface ProgramOptions {
+interface ProgramOptions {
   readonly signal: AbortSignal;
   /** On top of the environment of this process. */
   readonly env?: Readonly<Record<string, string>>;
@@ -11,7 +11,7 @@ export interface ProgramOptions {
   readonly take?: ((part: Buffer) => void) | undefined;
 }
 
-export interface ProgramResult {
+interface ProgramResult {
   readonly stdout: Buffer;
   /** Empty where stderr went to a file. */
   readonly stderr: string;

@@ -7,13 +7,13 @@ import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
 import type {WatchedObject} from './service-watches.ts';
 import {StringPool} from './trim-object.ts';
 
-export type ClusterWatchOptions = Pick<ObjectWatchOptions<never>, 'backoffMs' | 'silenceMs'> & {
+type ClusterWatchOptions = Pick<ObjectWatchOptions<never>, 'backoffMs' | 'silenceMs'> & {
   /** Called whenever something has changed. */
   readonly onChange?: () => void;
 };
 
 /** Called with each object that was added, changed or deleted. */
-export type SeenListener = (seen: WatchedObject) => void;
+type SeenListener = (seen: WatchedObject) => void;
 
 /** All Services and slices of a cluster, kept up to date: one watch for each kind, shared by all that ask. */
 export class ClusterWatch {
@@ -96,7 +96,7 @@ export class ClusterWatch {
   }
 }
 
-export type Lists = Pick<ApiObjects, 'endpoints'> & {
+type Lists = Pick<ApiObjects, 'endpoints'> & {
   readonly services: readonly ServiceObject[];
   readonly endpointSlices: readonly EndpointSliceObject[];
 };

@@ -40,7 +40,7 @@ export interface ObjectWatchOptions<T extends Watched> {
 }
 
 /** Why a watch was begun anew: in due time, because it broke, or because the API server has forgotten what came after. */
-export type RestartReason = 'ended' | 'broken' | 'expired';
+type RestartReason = 'ended' | 'broken' | 'expired';
 
 /**
  * All objects of a kind, held and kept up to date by a list and a watch, as client-go's Reflector does it: from the API server's watch

@@ -1,5 +1,5 @@
 /** What a list says of itself. */
-export interface ListMetadata {
+interface ListMetadata {
   readonly resourceVersion?: string;
   readonly continue?: string;
 }

@@ -13,7 +13,7 @@ export type WatchedObject = {readonly key: string; readonly isListed: boolean} &
   | {readonly kind: 'EndpointSlice'; readonly object: EndpointSliceObject | null}
 );
 
-export interface ServiceWatchesOptions {
+interface ServiceWatchesOptions {
   readonly scope: ClusterScope;
   /** What was read before, and the resourceVersions of these lists by their paths. */
   readonly objects: Pick<ApiObjects, 'services' | 'endpointSlices'>;

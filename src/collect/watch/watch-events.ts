@@ -1,5 +1,5 @@
 /** One event of a watch, as the API server sends it. */
-export interface WatchEvent {
+interface WatchEvent {
   readonly type: string;
   readonly object: unknown;
 }

@@ -58,7 +58,7 @@ function isLeaving(endpoint: Endpoint): boolean {
   return !endpoint.ready && endpoint.serving && endpoint.terminating;
 }
 
-export type TopologyMode = 'PreferSameNode' | 'PreferSameZone' | null;
+type TopologyMode = 'PreferSameNode' | 'PreferSameZone' | null;
 
 /** Follows `topologyModeFromHints`: hints count only if all ready endpoints have them and one names this node or its zone. */
 export function topologyMode(port: ServicePort, endpoints: readonly Endpoint[], node: NodeTopology): TopologyMode {

@@ -55,7 +55,7 @@ export function endpointSetOfEndpoints(port: ServicePort, object: EndpointsObjec
 }
 
 /** A port of a slice is one of a Service by name and protocol; `targetPort` plays no part. */
-export function matches(slicePort: SlicePort, port: ServicePort): boolean {
+function matches(slicePort: SlicePort, port: ServicePort): boolean {
   if (slicePort.name === undefined || slicePort.name === null) return false;
   if (typeof slicePort.port !== 'number' || slicePort.port === 0) return false;
   return slicePort.name === port.portName && (slicePort.protocol ?? 'TCP') === port.protocol;

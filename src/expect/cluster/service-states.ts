@@ -61,7 +61,7 @@ export function serviceStates(
 }
 
 /** An event reaches this machine later than the kube-proxy of a node: by no more than this, in milliseconds. */
-export const transmission = 2000;
+const transmission = 2000;
 
 interface Version<T> {
   readonly value: T;

@@ -4,7 +4,7 @@ import {probability, type RuleWriter} from './rule-text.ts';
 import {affinityMatch} from './service-rules.ts';
 import {decimalsOfProbability} from './iptables-versions.ts';
 
-export interface Balancing {
+interface Balancing {
   readonly chain: string;
   readonly endpoints: readonly Endpoint[];
   /** The affinity of the Service, if it has any, counts here. */

@@ -10,14 +10,14 @@ import {hasExternalChains} from '../cluster/proxy-versions.ts';
 import {pushTo} from '../../model/lists.ts';
 
 /** A rule of a chain that many Services share, without its `-A CHAIN`. */
-export interface SharedRule {
+interface SharedRule {
   readonly table: string;
   readonly chain: string;
   readonly text: string;
 }
 
 /** The rules of one Service port: those in shared chains, and the text of each chain of its own in table nat. */
-export interface PortRules {
+interface PortRules {
   readonly shared: readonly SharedRule[];
   readonly own: ReadonlyMap<string, string>;
 }
@@ -194,9 +194,4 @@ class ExpectedChain implements Chain {
       this.#text === '' ? [] : this.#text.split('\n').map(text => parseRule(text, {table: this.table, chain: this.name, line: 0}));
     return this.#rules;
   }
-}
-
-/** Renders one expected rule as the object that a difference names. */
-export function expectedRule(table: string, chain: string, text: string): Rule {
-  return parseRule(text.startsWith('-A ') ? text : `-A ${chain} ${text}`, {table, chain, line: 0});
 }

@@ -1,4 +1,4 @@
-import {type KubeProxyVersion, newestKnownMinor, oldestKnownMinor} from '../../model/proxy-config.ts';
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type FeatureGates, isGateOn} from '../cluster/proxy-versions.ts';
 
 // What differs between versions of kube-proxy in iptables mode: one function for each difference, each naming what upstream changed.
@@ -70,11 +70,6 @@ export function ensuresMarkDrop(version: KubeProxyVersion): boolean {
  */
 export function knowsNodeIP(version: KubeProxyVersion, primary: boolean): boolean {
   return version.minor >= 29 || version.minor <= 20 || (version.minor === 28 && primary);
-}
-
-/** Whether the version is one whose rules are known; a newer one is judged by the newest known. */
-export function isKnown(version: KubeProxyVersion): boolean {
-  return version.minor >= oldestKnownMinor && version.minor <= newestKnownMinor;
 }
 
 /** 1.17: probabilities are written with ten decimals; before, with five (kubernetes#83498). */

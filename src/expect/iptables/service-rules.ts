@@ -250,7 +250,7 @@ export function affinityMatch(seconds: number, name: string, {family}: NodeConte
   return `-m recent --rcheck --seconds ${seconds} --reap --name ${name} --mask ${recentMask(family)} --rsource`;
 }
 
-export interface EndpointRules {
+interface EndpointRules {
   readonly item: PortOnNode;
   readonly context: NodeContext;
   readonly text: ProtocolText;

@@ -26,7 +26,7 @@ export interface ExpectedIpvs {
 }
 
 /** `facts` have the addresses of all interfaces but kube-ipvs0. */
-export interface ExpectIpvsInput extends PortsInput {
+interface ExpectIpvsInput extends PortsInput {
   /** The addresses that kube-ipvs0 bears. */
   readonly bound: readonly string[];
 }

@@ -11,7 +11,7 @@ import {externalIPsOf} from './virtual-servers.ts';
 /** The elements that a set should hold, in the spelling of `ipset save`, each with the Service ports that it is for. */
 export type ExpectedMembers = ReadonlyMap<string, readonly ServedPort[]>;
 
-export interface MemberInput {
+interface MemberInput {
   readonly ports: readonly ServedPort[];
   readonly context: IpvsContext;
   /** The name under which kube-proxy looks for local endpoints. */

@@ -12,7 +12,7 @@ import {
   skipsLoopbackSources,
 } from './ipvs-versions.ts';
 
-export interface BaseRuleInput {
+interface BaseRuleInput {
   readonly context: IpvsContext;
   /** Whether some Service gives a set an element: many rules are written only then. */
   readonly wants: (role: SetRole) => boolean;

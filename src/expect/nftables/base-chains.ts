@@ -79,7 +79,7 @@ function entryKey({family}: NodeContext): string {
 }
 
 /** The destinations of node ports: some addresses of the node, or all but loopback ones. */
-export function nodePortMatch({family, nodePortCIDRs}: NodeContext): string {
+function nodePortMatch({family, nodePortCIDRs}: NodeContext): string {
   const daddr = `${ipWord(family)} daddr`;
   if (nodePortCIDRs !== null) return `${daddr} @nodeport-ips`;
   return `${daddr} != ${family === 'IPv4' ? '127.0.0.0/8' : '::1'}`;

@@ -5,7 +5,7 @@ import {ExpectedTable} from './expected-table.ts';
 import {portNames} from './nft-names.ts';
 import {nftContext} from './nft-context.ts';
 
-export interface ExpectTableInput extends PortsInput {
+interface ExpectTableInput extends PortsInput {
   /** Used only for what the API does not determine: which of two Services that claim one address has it, and the node's addresses where the Node was not read. */
   readonly table: NftTable | null;
 }

@@ -11,7 +11,7 @@ import {type SharedElement, serviceElements} from './service-elements.ts';
 import {pushTo} from '../../model/lists.ts';
 
 /** All that kube-proxy makes for one Service port. */
-export interface PortObjects {
+interface PortObjects {
   readonly elements: readonly SharedElement[];
   /** The texts of the rules of its own chains, by name. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
@@ -128,7 +128,7 @@ export function tableId(family: Family): string {
 }
 
 /** A chain that is given by the texts of its rules, or a rule that is only expected. */
-export function textChain(
+function textChain(
   {table, name, base}: {readonly table: string; readonly name: string; readonly base: NftHook | null},
   texts: readonly string[],
 ): NftChain {

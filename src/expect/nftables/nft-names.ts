@@ -53,7 +53,7 @@ function hashed(text: string): string {
   return name.length > 240 ? `${name.slice(0, 237)}...` : name;
 }
 
-export type NftRole = 'service' | 'local' | 'external' | 'firewall' | 'endpoint' | 'affinity';
+type NftRole = 'service' | 'local' | 'external' | 'firewall' | 'endpoint' | 'affinity';
 
 /** The parts of the name of a chain or set that belongs to one Service port or endpoint; null for all others. */
 export interface ParsedName {

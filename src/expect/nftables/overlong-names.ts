@@ -14,7 +14,7 @@ export interface OverlongName {
   readonly blocksSync: boolean;
 }
 
-export interface OverlongNamesInput {
+interface OverlongNamesInput {
   readonly view: ClusterView;
   readonly config: ProxyConfig;
   readonly facts: NodeFacts;

@@ -4,7 +4,7 @@ import type {LocalDetector} from '../node-context.ts';
 import {parseNftName} from './nft-names.ts';
 
 /** How rules distinguish pods from other clients of cluster IPs: by a match, or `all` when no client counts as a pod. */
-export type SeenNftDetector = {readonly kind: 'match'; readonly text: string} | {readonly kind: 'all'} | {readonly kind: 'none'};
+type SeenNftDetector = {readonly kind: 'match'; readonly text: string} | {readonly kind: 'all'} | {readonly kind: 'none'};
 
 /** Null when the table does not show it. From 1.36 on one rule does so for all Services; before, the majority of their chains counts. */
 export function seenDetector(table: NftTable): SeenNftDetector | null {

@@ -2,7 +2,7 @@ import {identityOf} from './finding-identity.ts';
 import {type Finding, severities} from '../finding.ts';
 
 /** Which findings of two runs are the same. */
-export interface PairedFindings {
+interface PairedFindings {
   /** Of the later run, those that were there in the earlier one. */
   readonly stayed: ReadonlySet<Finding>;
   readonly came: readonly Finding[];

@@ -34,7 +34,7 @@ export interface PortTotals {
 }
 
 /** `stale`: no usable endpoint of the Service any more, or none it ever had. */
-export type EndpointState = 'ready' | 'terminating' | 'stale';
+type EndpointState = 'ready' | 'terminating' | 'stale';
 
 export interface EndpointTraffic {
   /** `ip:port`. */

@@ -10,7 +10,7 @@ interface Run {
 }
 
 /** Where a rule stands: `nameAt` is where the name of its chain starts, `end` the end of the line, without the newline. */
-export interface RuleAt {
+interface RuleAt {
   readonly start: number;
   readonly nameAt: number;
   readonly end: number;

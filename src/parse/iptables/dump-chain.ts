@@ -2,7 +2,7 @@ import type {Chain, Rule} from '../../model/ruleset.ts';
 import {parseRule} from './rule.ts';
 
 /** Where a chain of a dump is stored, by the chain's index. */
-export interface ChainStore {
+interface ChainStore {
   readonly table: {readonly name: string};
   nameOf(index: number): string;
   policyOf(index: number): string | null;

@@ -1,7 +1,7 @@
 import {portRange} from './service-names.ts';
 
 /** The last column of `iptables -L`, as the options of `iptables -S`. */
-export interface ListedMatches {
+interface ListedMatches {
   readonly matches: readonly string[];
   /** Options of the target. */
   readonly options: readonly string[];

@@ -22,7 +22,7 @@ export interface SectionChain {
 }
 
 /** What the command or header above a section says of it. */
-export interface Origin {
+interface Origin {
   readonly family: Family | null;
   readonly backend: Backend | null;
   readonly toolVersion: string | null;
@@ -44,7 +44,7 @@ export interface Section {
   hasGaps: boolean;
 }
 
-export interface PastedSections {
+interface PastedSections {
   readonly sections: readonly Section[];
   readonly strays: StrayLine[];
 }

@@ -1,7 +1,7 @@
 import {canonicalNftRule} from '../nftables/nft-rule.ts';
 
 /** What the kernel counted at a rule. In the table nat only the first packet of a connection comes by. */
-export interface RuleCounters {
+interface RuleCounters {
   readonly packets: number;
   readonly bytes: number;
 }

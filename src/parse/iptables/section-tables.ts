@@ -60,7 +60,7 @@ const filterChains =
   /^(?:FORWARD|INPUT|KUBE-(?:FORWARD|FIREWALL|EXTERNAL-SERVICES|PROXY-FIREWALL|SOURCE-RANGES-FIREWALL|IPVS-FILTER|IPVS-OUT-FILTER))$/;
 
 /** The table that a chain of this name is in; null where there may be one in several. */
-export function tableOfChain(name: string): string | null {
+function tableOfChain(name: string): string | null {
   if (natChains.test(name)) return 'nat';
   return filterChains.test(name) ? 'filter' : null;
 }

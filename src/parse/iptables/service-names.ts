@@ -1,5 +1,5 @@
 /** The number of a port that `iptables -L` without `-n` prints as a name of /etc/services; null for one that is not known. */
-export function portNumber(name: string): number | null {
+function portNumber(name: string): number | null {
   if (/^\d+$/.test(name)) return Number(name);
   return Object.hasOwn(ports, name) ? (ports[name] ?? null) : null;
 }

@@ -6,7 +6,7 @@ import {splitHostPort} from '../iptables/comparable-rule.ts';
 import {truncatedLine} from '../truncated-line.ts';
 
 /** What one run of `ipvsadm-save -n`, `ipvsadm -S -n` or `ipvsadm -L -n` printed. */
-export interface VirtualServerDump {
+interface VirtualServerDump {
   readonly servers: readonly VirtualServer[];
   /** Lines that name a server and could not be read, such as those of a run without `-n`. */
   readonly strays: readonly StrayLine[];

@@ -2,7 +2,7 @@ import {readJson} from '../json-text.ts';
 import type {Family} from '../../model/family.ts';
 
 /** What a kube-proxy says of its own health (`/healthz` on port 10256). Times are in milliseconds since 1970. */
-export interface Healthz {
+interface Healthz {
   readonly now: number | null;
   readonly lastUpdated: number | null;
   /** False when it says that it is not healthy, as a whole or for a family. */
@@ -34,7 +34,7 @@ function toTime(value: unknown): number | null {
 }
 
 /** The metrics of kube-proxy that tell whether it keeps up, by family where it says so. Times are in seconds since 1970. */
-export interface SyncMetrics {
+interface SyncMetrics {
   readonly lastSync: ReadonlyMap<Family | '', number>;
   readonly lastQueued: ReadonlyMap<Family | '', number>;
   readonly restoreFailures: number;

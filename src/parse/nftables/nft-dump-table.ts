@@ -70,7 +70,7 @@ export function isNftFamily(text: string): text is NftFamily {
   return families.includes(text);
 }
 
-export interface DumpParts {
+interface DumpParts {
   readonly tables: ReadonlyMap<string, NftDumpTable>;
   readonly toolVersion: string | null;
   readonly strays: readonly NftStray[];

@@ -4,7 +4,7 @@ export interface JsonItem {
   readonly end: number;
 }
 
-export interface JsonItems {
+interface JsonItems {
   readonly items: readonly JsonItem[];
   /** What stands after the last whole object of a dump that breaks off; null when none does. */
   readonly cutAt: string | null;

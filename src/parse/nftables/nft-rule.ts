@@ -5,7 +5,7 @@ import {parseNftStatements} from './nft-statements.ts';
 import {closingBrace, joinNftTokens, nftTokens} from './nft-tokens.ts';
 
 /** What a rule is made of: its place, and its canonical text with the comment at the end. */
-export interface NftRuleText {
+interface NftRuleText {
   readonly table: string;
   readonly chain: string;
   readonly line: number;

@@ -3,7 +3,7 @@ import {isPlainDump} from '../iptables/pasted-text.ts';
 import {breaksLines, undecorate} from '../iptables/undecorate.ts';
 
 /** The files of a bundle whose content a pasted text holds. */
-export type PastedFiles = ReadonlyMap<string, Buffer>;
+type PastedFiles = ReadonlyMap<string, Buffer>;
 
 /**
  * Divides text that somebody pasted, the output of one tool or of many, into the files that a bundle has of a node. Lines keep their

@@ -3,13 +3,13 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {allocate} from './allocate.ts';
 
 /** Objects that are not applied yet. */
-export interface PlannedObjects {
+interface PlannedObjects {
   readonly services: readonly ServiceObject[];
   readonly endpointSlices: readonly EndpointSliceObject[];
   readonly nodes: readonly NodeObject[];
 }
 
-export interface AppliedObjects {
+interface AppliedObjects {
   readonly api: ApiObjects;
   /** What the API server would allocate and is made up here, in words. */
   readonly notes: readonly string[];

@@ -10,7 +10,7 @@ import {iptablesTables} from './iptables-tables.ts';
 import {ipvsTables, ipvsText} from './ipvs-text.ts';
 import {nftTableText} from './nft-table-text.ts';
 
-export interface ExpectedRulesInput {
+interface ExpectedRulesInput {
   readonly setup: NodeSetup;
   readonly families: readonly Family[];
   readonly isWanted: (port: ServicePort) => boolean;

@@ -8,7 +8,7 @@ import type {RenderOptions} from '../renderer.ts';
 import {type Style, styleOf} from '../style.ts';
 import {toYaml} from '../yaml.ts';
 
-export type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color'>) => string;
+type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color'>) => string;
 
 /** The output formats of `access`. */
 export const accessRenderers = {

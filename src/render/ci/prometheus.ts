@@ -17,7 +17,7 @@ export const prometheus: Renderer = report =>
     .filter(text => text !== '')
     .join('\n');
 
-export interface Sample {
+interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }

@@ -21,7 +21,7 @@ export interface TracePath {
   readonly note: (entry: number) => string;
 }
 
-export interface PathEntry {
+interface PathEntry {
   readonly lines: readonly string[];
   readonly isFault: boolean;
   readonly steps: readonly {readonly to: string; readonly line: number; readonly packets: string}[];

@@ -8,7 +8,7 @@ import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
 /** Findings of which a page has room for a block each. */
-export interface ListedFindings {
+interface ListedFindings {
   readonly listed: readonly ListedFinding[];
   /** Findings left out, by code: the same on many nodes counts once. */
   readonly hidden: ReadonlyMap<string, number>;
@@ -37,7 +37,7 @@ export function listFindings(findings: readonly Finding[]): ListedFindings {
 const maxPerCode = 200;
 const max = 1000;
 
-export interface FindingPlaces {
+interface FindingPlaces {
   readonly ranges: NodeRanges;
   /** Where the packet path to a Service is drawn; null where it is not. */
   readonly pathOf: (service: Finding['service']) => string | null;

@@ -1,6 +1,6 @@
 import {type PolicyOutcome, outcomes, ownResult, type PolicyResult} from './policy-result.ts';
 
-export interface FittedResults {
+interface FittedResults {
   /** The loudest first. */
   readonly results: readonly PolicyResult[];
   /** Of all, those that are left out too. */

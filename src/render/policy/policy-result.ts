@@ -12,7 +12,7 @@ export const outcomes = ['fail', 'error', 'warn', 'skip', 'pass'] as const;
 
 export type PolicyOutcome = (typeof outcomes)[number];
 
-export interface ResourceReference {
+interface ResourceReference {
   readonly apiVersion: 'v1';
   readonly kind: 'Namespace' | 'Node' | 'Service';
   readonly name: string;

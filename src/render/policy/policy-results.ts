@@ -5,7 +5,7 @@ import {escapeText} from '../escape.ts';
 import {groupFindings} from '../group-findings.ts';
 import {nodeReference, ownResult, type PolicyResult, resultOfGroup, serviceReference} from './policy-result.ts';
 
-export interface PolicyResults {
+interface PolicyResults {
   /** About nodes, the cluster, and Services of namespaces that have no Service any more. */
   readonly cluster: readonly PolicyResult[];
   /** About the Services of each namespace in scope. */

@@ -10,7 +10,7 @@ import {previewObject} from './preview-json.ts';
 import {previewText} from './preview-text.ts';
 
 /** Turns a preview into text, without a newline at its end. */
-export type PreviewRenderer = (preview: Preview, options: RenderOptions) => string;
+type PreviewRenderer = (preview: Preview, options: RenderOptions) => string;
 
 /** The output formats of `preview`. */
 export const previewRenderers = {

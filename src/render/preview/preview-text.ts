@@ -6,13 +6,13 @@ import {pushTo} from '../../model/lists.ts';
 import {type PreviewSummary, summarizePreview} from './summary.ts';
 
 /** A preview as titles with paragraphs, for every format that people read. */
-export interface PreviewText {
+interface PreviewText {
   readonly verdict: string;
   readonly isBad: boolean;
   readonly sections: readonly {readonly title: string; readonly items: readonly PreviewItem[]}[];
 }
 
-export interface PreviewItem {
+interface PreviewItem {
   readonly head: string;
   readonly lines: readonly (readonly [label: string, text: string])[];
 }

@@ -12,7 +12,7 @@ import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
 /** Turns what changed between two bundles into text, without a newline at its end. */
-export type DiffRenderer = (diff: BundleDiff, options: RenderOptions) => string;
+type DiffRenderer = (diff: BundleDiff, options: RenderOptions) => string;
 
 /** The output formats of `diff`. */
 export const diffRenderers = {

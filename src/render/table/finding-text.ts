@@ -10,7 +10,7 @@ import {dumpLine} from '../dump-line.ts';
 import {bySeverity, type Style} from '../style.ts';
 import {wrap} from '../wrap.ts';
 
-export interface FindingTextOptions {
+interface FindingTextOptions {
   readonly style: Style;
   readonly width: number;
   /** How many blocks of one code are shown; the rest are counted. */

@@ -143,7 +143,7 @@ export function nodeGroups({nodes}: Report, cells: MatrixCells): readonly NodeGr
 
 const fewNodes = 5;
 
-export interface ServiceRows {
+interface ServiceRows {
   readonly rows: readonly string[];
   /** How many Services with findings are left out. */
   readonly hidden: number;

@@ -7,7 +7,7 @@ import {nodeTitles} from './node-titles.ts';
 import {withoutRulesText} from '../service-counts.ts';
 import {bySeverity, type Style} from '../style.ts';
 
-export interface MatrixOptions {
+interface MatrixOptions {
   readonly style: Style;
   readonly width: number;
   /** All Services, not only those with something to say. */

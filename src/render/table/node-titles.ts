@@ -3,7 +3,7 @@ import {escapeText} from '../escape.ts';
 import {nodeRanges} from '../node-names.ts';
 import type {NodeGroup} from './matrix-cells.ts';
 
-export interface NodeTitle {
+interface NodeTitle {
   /** For the head of the column. */
   readonly title: string;
   /** Below the table, where the title is a letter: the names of the nodes. */

@@ -9,7 +9,7 @@ import {wrap} from '../wrap.ts';
 import {toYaml} from '../yaml.ts';
 
 /** Turns what nodes do to a packet into text: one node gives one object in JSON and YAML, several give a list. */
-export type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions) => string;
+type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions) => string;
 
 /** The output formats of `packet`. */
 export const packetRenderers = {

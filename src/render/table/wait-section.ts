@@ -5,7 +5,7 @@ import type {Style} from '../style.ts';
 import {plainTable} from './plain-table.ts';
 import {secondsText} from '../seconds-text.ts';
 
-export interface WaitSectionOptions {
+interface WaitSectionOptions {
   readonly style: Style;
   /** Every node in a line of its own. */
   readonly all: boolean;

@@ -3,7 +3,7 @@ import type {RenderOptions} from '../renderer.ts';
 import {topJson} from './top-json.ts';
 import {topTable} from './top-table.ts';
 
-export type TopRenderer = (report: TrafficReport, options: RenderOptions) => string;
+type TopRenderer = (report: TrafficReport, options: RenderOptions) => string;
 
 /** The output formats of `top`. */
 export const topRenderers = {

@@ -9,7 +9,7 @@ import {visibleLength, wrap} from '../wrap.ts';
 import {answerLine, isOdd, isOddEndpoint, portLabel, portSentence} from './answer-line.ts';
 import {numberText, rateText, shareText} from './number-text.ts';
 
-export interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet'> {
+interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet'> {
   /** A row for each node too. */
   readonly wide: boolean;
 }

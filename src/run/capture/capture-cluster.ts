@@ -19,7 +19,7 @@ import {type ProgressLine, progressText} from '../nodes/node-progress.ts';
 import {type NodeSource, type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
 import type {OpenCluster} from '../open-cluster.ts';
 
-export interface CaptureRun {
+interface CaptureRun {
   readonly flags: NodeSourceFlags & {readonly counters?: boolean};
   readonly cluster: OpenCluster;
   readonly signal: AbortSignal;

@@ -8,14 +8,14 @@ import {escapeText} from '../../render/escape.ts';
 import type {Capture} from './capture.ts';
 import {redactCapture} from './redact-capture.ts';
 
-export interface WriteOptions {
+interface WriteOptions {
   /** A directory, or a file that ends in `.tgz`. */
   readonly path: string;
   readonly redact: boolean;
   readonly toolVersion: string;
 }
 
-export interface WrittenCapture {
+interface WrittenCapture {
   readonly record: SnapshotRecord;
   /** Null when nothing was redacted. */
   readonly redaction: RedactionSummary | null;

@@ -14,7 +14,7 @@ import {type NeededVersions, neededVersions, unseen} from './needed-versions.ts'
 import type {NodeEvaluator} from './node-evaluator.ts';
 import {plural} from '../../model/text/plural.ts';
 
-export interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
+interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;
   readonly diagnosis: Diagnosis;
   /** Looks for the agents anew; `objects` are the Nodes, null where they could not be read. */

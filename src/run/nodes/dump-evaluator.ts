@@ -12,7 +12,7 @@ import type {NodeEvaluator} from './node-evaluator.ts';
 import {progressText} from './node-progress.ts';
 import type {NodeSource} from './node-source.ts';
 
-export interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
+interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   /** Read the counters of rules too. */
   readonly counters?: boolean;
   /** The nodes by the transports there are now; `objects` are the Nodes, null where they could not be read. */

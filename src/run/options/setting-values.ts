@@ -3,7 +3,7 @@ import {parseCidr} from '../../model/address.ts';
 import {escapeText} from '../../render/escape.ts';
 
 /** The flags for settings of kube-proxy that have values of their own. */
-export interface SettingValues {
+interface SettingValues {
   readonly 'proxy-mode'?: string | undefined;
   readonly 'cluster-cidr'?: string | undefined;
   readonly 'nodeport-addresses'?: string | undefined;

@@ -10,7 +10,7 @@ export interface WaitLimit {
   readonly failOn: FailOn;
 }
 
-export interface WaitFlags {
+interface WaitFlags {
   readonly wait?: string | undefined;
   readonly 'fail-on': string;
   readonly from?: string | undefined;

@@ -18,7 +18,7 @@ import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
 import {askNodes, type PacketFlags, packetQuery} from './packet-flags.ts';
 import {parseServiceName} from '../scope/select-services.ts';
 
-export interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
+interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
   readonly flags: PacketFlags & NodeSourceFlags;
 }
 

@@ -12,7 +12,7 @@ import {progressText} from '../nodes/node-progress.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
 import {emptyNodeDump} from '../rules/choose-rules-node.ts';
 
-export interface PreviewClusterRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
+interface PreviewClusterRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
   readonly flags: NodeSourceFlags;
   /** What is planned, once the API objects are known. */
   readonly input: (snapshot: Snapshot) => PreviewRunInput;

@@ -6,13 +6,13 @@ import {addManifests} from '../../preview/manifests/add-manifests.ts';
 import {type GivenEndpoint, parseEndpoint, slicesOf} from '../../preview/manifests/endpoint-flag.ts';
 import {escapeText} from '../../render/escape.ts';
 
-export interface PlannedFlags {
+interface PlannedFlags {
   readonly filename?: readonly string[] | undefined;
   readonly endpoint?: readonly string[] | undefined;
   readonly namespace?: string | undefined;
 }
 
-export interface PlannedSnapshot {
+interface PlannedSnapshot {
   readonly snapshot: Snapshot;
   /** What is made up or left out, in words. */
   readonly notes: readonly string[];

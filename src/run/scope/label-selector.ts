@@ -1,7 +1,7 @@
 import {Errors} from '@oclif/core';
 
 /** One requirement of a label selector. */
-export interface LabelRequirement {
+interface LabelRequirement {
   readonly key: string;
   readonly operator: 'in' | 'notin' | 'exists' | 'absent';
   readonly values: readonly string[];

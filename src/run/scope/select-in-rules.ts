@@ -6,7 +6,7 @@ import {escapeText} from '../../render/escape.ts';
 import {closest} from './closest.ts';
 import {parseServiceName, type WantedService} from './select-services.ts';
 
-export interface RulesSelection {
+interface RulesSelection {
   /** `name`, `svc/name` or `namespace/name`; also an address or the name of a chain, where rules tell no more. */
   readonly names: readonly string[];
   readonly namespace: string | undefined;

@@ -12,7 +12,7 @@ import type {Clock} from '../clock.ts';
 import {asUnread} from '../nodes/node-intake.ts';
 import {readSample} from './read-sample.ts';
 
-export interface CountingOptions {
+interface CountingOptions {
   readonly transport: Transport;
   readonly signal: AbortSignal;
   readonly clock: Clock;

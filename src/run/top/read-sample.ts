@@ -10,7 +10,7 @@ import type {NodeSurvey} from '../../traffic/node-survey.ts';
 import {wantedChains, wantedConnections} from '../../traffic/wanted-counters.ts';
 import type {Clock} from '../clock.ts';
 
-export interface SampleRun {
+interface SampleRun {
   readonly shell: NodeShell;
   readonly survey: NodeSurvey;
   /** The programs that print the node's rules, by family. */

@@ -2,7 +2,7 @@ import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {unlessInterrupted} from '../interruption.ts';
 import {type TopRun, TopSession} from './top-session.ts';
 
-export interface Top {
+interface Top {
   readonly run: TopRun;
   readonly show: (report: TrafficReport) => void;
   /** Two reads are enough. */

@@ -5,7 +5,7 @@ import {styleOf} from '../../render/style.ts';
 import {topTable} from '../../render/top/top-table.ts';
 import {visibleLength} from '../../render/wrap.ts';
 
-export interface TopScreenOptions {
+interface TopScreenOptions {
   readonly color: boolean;
   readonly wide: boolean;
   /** What is counted, in words; escaped. */
@@ -13,7 +13,7 @@ export interface TopScreenOptions {
   readonly stream?: NodeJS.WriteStream;
 }
 
-export interface TopScreen {
+interface TopScreen {
   show(report: TrafficReport): void;
   say(text: string): void;
   close(): void;
@@ -67,7 +67,7 @@ interface TopScreenSize {
 }
 
 /** The lines of a screen, cut to its size; how many are left out stands in the last. */
-export function screenLines({report, doing, what}: ScreenState, {columns, rows, color, wide}: TopScreenSize): readonly string[] {
+function screenLines({report, doing, what}: ScreenState, {columns, rows, color, wide}: TopScreenSize): readonly string[] {
   const style = styleOf(color);
   const head = style.dim(cut(`${what}  q ends it`, columns - 1));
   if (report === null) return [head, cut(`${doing}…`, columns - 1)];

@@ -1,7 +1,7 @@
 import type {NodeReport, Report, WaitReport} from '../../model/report.ts';
 import {type FailOn, reaches} from '../exit-code.ts';
 
-export interface ConvergenceStart {
+interface ConvergenceStart {
   /** Milliseconds since 1970. */
   readonly startedAt: number;
   readonly limit: number;

@@ -25,7 +25,7 @@ import {cleanTexts, firstCheckText, permanentTexts} from './wait-progress.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
-export interface Waiting {
+interface Waiting {
   readonly run: ClusterRun;
   readonly limit: WaitLimit;
   readonly diagnosis: Diagnosis;

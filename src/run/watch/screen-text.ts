@@ -21,7 +21,7 @@ export interface WatchState {
   readonly what: string;
 }
 
-export interface ScreenSize {
+interface ScreenSize {
   readonly columns: number;
   readonly rows: number;
   readonly color: boolean;

@@ -6,7 +6,7 @@ import type {ClusterRun} from '../cluster-run.ts';
 import {Interrupted, unlessInterrupted} from '../interruption.ts';
 import {pollServices} from './service-poll.ts';
 
-export interface Watching {
+interface Watching {
   readonly run: ClusterRun;
   /** All is looked at again after this time, in milliseconds, whether something has changed or not. */
   readonly interval: number;

@@ -5,7 +5,7 @@ import {verdictLine} from '../../render/verdict-line.ts';
 import type {TimedFindingChange} from './finding-changes.ts';
 import type {WatchView} from './watch-view.ts';
 
-export interface LinesOutput {
+interface LinesOutput {
   readonly color: boolean;
   readonly out: (text: string) => void;
   readonly error: (text: string) => void;

@@ -3,7 +3,7 @@ import process from 'node:process';
 import {screenText, type WatchState} from './screen-text.ts';
 import type {WatchView} from './watch-view.ts';
 
-export interface ScreenOptions {
+interface ScreenOptions {
   readonly color: boolean;
   /** What is watched, in words. */
   readonly what: string;

@@ -88,13 +88,13 @@ function take<R extends RuleText>(context: WalkContext, {table, rule, branch, ca
     });
 }
 
-type RuleEffect =
+type RuleResult =
   | {readonly kind: 'continue'; readonly packet: Packet}
   | {readonly kind: 'leave'; readonly packet: Packet; readonly verdict: ChainVerdict; readonly reason?: string};
 
-function effectOf(rule: Rule, packet: Packet, environment: Environment): RuleEffect {
+function effectOf(rule: Rule, packet: Packet, environment: Environment): RuleResult {
   const name = rule.target?.name ?? '';
-  const leave = (verdict: ChainVerdict, changed: Packet = packet): RuleEffect => ({kind: 'leave', packet: changed, verdict});
+  const leave = (verdict: ChainVerdict, changed: Packet = packet): RuleResult => ({kind: 'leave', packet: changed, verdict});
   switch (name) {
     case 'ACCEPT':
       return leave('accept');
@@ -172,7 +172,7 @@ function connectionMark(packet: Packet, rule: Rule): Packet {
   return {...packet, connectionMark: changeMark(packet.connectionMark, rule)};
 }
 
-function rewrite(rule: Rule, packet: Packet, environment: Environment): RuleEffect {
+function rewrite(rule: Rule, packet: Packet, environment: Environment): RuleResult {
   const option = rule.target?.options.find(({flag}) => flag === '--to-destination' || flag === '--to-ports');
   const value = option?.values[0] ?? '';
   const redirect = rule.target?.name === 'REDIRECT';

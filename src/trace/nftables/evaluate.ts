@@ -149,7 +149,7 @@ const calculate: Readonly<Record<'&' | '|' | '^' | '<<' | '>>', (a: number, b: n
 };
 
 /** What a map gives: each value with how likely it is, and how likely there is none. */
-export interface Choices {
+interface Choices {
   readonly choices: readonly {readonly value: string; readonly share: number}[];
   readonly rest: number;
 }

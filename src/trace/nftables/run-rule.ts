@@ -10,7 +10,7 @@ import {isBeforeTracking} from './packet-value.ts';
 import {choose, elementsOf, type Evaluation, matchLikelihood, numberOf} from './evaluate.ts';
 
 /** A rule where it is run. */
-export interface RuleRun<R extends RuleText> {
+interface RuleRun<R extends RuleText> {
   readonly rule: NftRule;
   readonly table: NftTableSource;
   readonly hook: HookName;

@@ -6,7 +6,7 @@ import type {HookName} from '../route-packet.ts';
 import {type Call, enterChain, passRules, type WalkLimits} from '../walk-limits.ts';
 import {runRule} from './run-rule.ts';
 
-export interface NftWalk {
+interface NftWalk {
   readonly limits: WalkLimits;
   readonly environment: Environment;
   readonly table: NftTableSource;

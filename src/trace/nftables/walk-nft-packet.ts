@@ -47,7 +47,7 @@ interface BaseChain {
   readonly isNat: boolean;
 }
 
-export interface NftPath {
+interface NftPath {
   readonly tables: readonly NftTableSource[];
   readonly environment: Environment;
   readonly limits: WalkLimits;

@@ -7,7 +7,7 @@ import type {PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {PortDifference, PortDifferences} from './port-differences.ts';
 import {hasMatch, isOfAffinity} from './rule-roles.ts';
 
-export interface AffinityCase {
+interface AffinityCase {
   readonly item: PortOnNode;
   readonly own: PortDifferences;
   readonly symptoms: SymptomList<Rule>;

@@ -35,7 +35,7 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
 }
 
 /** Walks a probe on both sides. */
-export function tryProbe({expected, view}: Pick<PortCase, 'expected' | 'view'>, probe: Probe): ProbeComparison {
+function tryProbe({expected, view}: Pick<PortCase, 'expected' | 'view'>, probe: Probe): ProbeComparison {
   const environment = environmentOf(expected.context.facts, {knownTo: probe.knownTo});
   return {
     probe,

@@ -7,7 +7,7 @@ import {entryOfRule, isEntryRule} from '../entry-rule.ts';
 import {explanationsOf, isExplained} from './explained-differences.ts';
 import type {PortCase, PortDifference} from './port-differences.ts';
 
-export interface LeftCase extends PortCase {
+interface LeftCase extends PortCase {
   readonly symptoms: SymptomList<Rule>;
   /** Some probe diverges. */
   readonly changesOutcome: boolean;

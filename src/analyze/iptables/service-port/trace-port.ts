@@ -8,7 +8,7 @@ import {environmentOf} from '../../outcomes/environment.ts';
 import {traceServedPort} from '../../trace-served-port.ts';
 import {pathOutcomeOf} from '../iptables-outcome.ts';
 
-export interface TraceInput {
+interface TraceInput {
   readonly item: PortOnNode;
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;

@@ -109,7 +109,7 @@ const ofTarget: Readonly<Record<string, Meaning>> = {
   'cluster-ips-check': {...noPortCheck, kind: 'services-chain-not-hooked'},
 };
 
-export interface CheckedTables {
+interface CheckedTables {
   readonly expected: ExpectedTable;
   readonly table: NftTableSource;
   readonly view: NftTableSource;

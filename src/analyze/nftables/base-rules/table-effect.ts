@@ -9,7 +9,7 @@ import {nftPathOutcome} from '../nft-outcome.ts';
 
 export type TableChange = OutcomeChange<RuleText, NftPort>;
 
-export interface TablePair {
+interface TablePair {
   readonly expected: ExpectedTable;
   readonly table: NftTableSource;
   readonly other: NftTableSource;

@@ -9,7 +9,7 @@ import {environmentOf} from '../../outcomes/environment.ts';
 import {traceServedPort} from '../../trace-served-port.ts';
 import {pathOutcomeOfOutcomes, nftPathOutcome, pickingChain, targetsOf} from '../nft-outcome.ts';
 
-export interface NftTraceInput {
+interface NftTraceInput {
   readonly item: NftPort;
   readonly expected: ExpectedTable;
   readonly ruleset: NftRuleset;

@@ -23,7 +23,7 @@ export interface ClientCertificate {
 }
 
 /** A credential in the parts that client-node takes. */
-export interface FixedCredential extends Credential {
+interface FixedCredential extends Credential {
   readonly token: string | null;
   readonly password: {readonly username: string; readonly password: string} | null;
 }

@@ -5,7 +5,7 @@ import {type OidcClient, refreshOidcToken} from './refresh-oidc-token.ts';
 import {writeAuthProvider} from './write-auth-provider.ts';
 import {errorText} from '../../../model/text/error-text.ts';
 
-export interface OidcUser {
+interface OidcUser {
   readonly name: string;
   /** Its `auth-provider` is set; `origin` is the file that new tokens are written to. */
   readonly user: User;

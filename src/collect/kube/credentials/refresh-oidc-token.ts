@@ -16,7 +16,7 @@ export interface OidcClient {
   readonly authority: {readonly file: string | undefined; readonly data: string | undefined};
 }
 
-export interface OidcTokens {
+interface OidcTokens {
   readonly idToken: string;
   /** Null when the one that was used stays good. */
   readonly refreshToken: string | null;

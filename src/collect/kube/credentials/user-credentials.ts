@@ -5,7 +5,7 @@ import {oidcCredentials} from './oidc-credentials.ts';
 import {pemOf} from '../pem.ts';
 import {tokenFileCredentials} from './token-file-credentials.ts';
 
-export interface NamedUser {
+interface NamedUser {
   readonly name: string;
   readonly user: User;
 }

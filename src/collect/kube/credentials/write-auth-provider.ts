@@ -1,7 +1,7 @@
 import {closeSync, openSync, readFileSync, rmSync, statSync, writeFileSync} from 'node:fs';
 import {CORE_SCHEMA, dump, load} from 'js-yaml';
 
-export interface AuthProviderChange {
+interface AuthProviderChange {
   readonly userName: string;
   /** Fields of the auth-provider's config that are set; all others stay. */
   readonly config: Readonly<Record<string, string>>;
