@@ -1,6 +1,6 @@
 import type {NodeContext} from '../../expect/node-context.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
-import {honoursIPMode, writesExternalIPs} from '../../expect/cluster/proxy-versions.ts';
+import {honorsIPMode, writesExternalIPs} from '../../expect/cluster/proxy-versions.ts';
 import {canonicalAddress, familyOf} from '../../model/address.ts';
 import {families} from '../../model/family.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -39,7 +39,7 @@ function ofLoadBalancer(port: ServicePort, {version, gates}: Proxy): readonly Un
   const ingress = status?.loadBalancer?.ingress ?? [];
   if (ingress.length === 0 && spec?.type === 'LoadBalancer' && isFirstFamily(port))
     return [{kind: 'loadBalancerIP', address: null, port: port.port, reason: 'pending: status.loadBalancer has no address yet'}];
-  const isProxy = honoursIPMode(version, gates) ? (mode: string | undefined) => mode === 'Proxy' : () => false;
+  const isProxy = honorsIPMode(version, gates) ? (mode: string | undefined) => mode === 'Proxy' : () => false;
   return ingress.flatMap(({ip, hostname, ipMode}): readonly UnservedAddress[] => {
     const base = {kind: 'loadBalancerIP', port: port.port} as const;
     if (ip === undefined)
