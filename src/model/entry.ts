@@ -1,5 +1,5 @@
 /** One way into a Service port. */
-type EntryKind = 'clusterIP' | 'nodePort' | 'loadBalancerIP' | 'externalIP';
+export type EntryKind = 'clusterIP' | 'nodePort' | 'loadBalancerIP' | 'externalIP';
 
 export interface Entry {
   readonly kind: EntryKind;

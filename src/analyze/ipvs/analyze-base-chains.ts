@@ -10,7 +10,7 @@ import {residualGroups} from '../symptoms/residual-differences.ts';
 import type {PortSymptom} from '../symptoms/symptom-list.ts';
 import type {SymptomKind} from '../symptoms/symptom.ts';
 import type {BaseRuleHarm, HarmOf} from './base-rule-probes.ts';
-import {withChains} from './base-rule-source.ts';
+import {withChainsOf} from './base-rule-source.ts';
 import type {IpvsSides} from './ipvs-sides.ts';
 
 export interface IpvsBaseRulesCase {
@@ -80,7 +80,7 @@ function analyzeChain(key: string, differences: readonly BaseRuleDifference[], g
     const detail = 'the rule that accepts health checks is missing: a load balancer may consider the node unhealthy';
     return [{kind: 'health-check-port-blocked', detail, ...evidence}];
   }
-  const harm = given.harmOf(withChains(given.baseRules, given.ruleset, chains));
+  const harm = given.harmOf(withChainsOf(given.baseRules, given.ruleset, chains));
   if (harm === 'none') return harmless(differences, where);
   const detail = `the rules of ${where} are not those that kube-proxy writes: ${consequences[harm]}`;
   return [{kind: kindOf(key, harm, differences), severity: severityOf(harm, 'info'), detail, ...evidence}];

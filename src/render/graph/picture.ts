@@ -15,7 +15,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine} from '../dump-line.ts';
 import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
-import {endText, ofFirstNode, packetsText, percent, portName, portNumber, shouldBe} from '../trace-words.ts';
+import {endText, ofFirstNode, packetsText, percent, portName, portAndProtocol, shouldBe} from '../trace-words.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from './group-traces.ts';
 import {alertsOf, type NodeFindings, nodeFindings, thirdPartyRules} from './picture-findings.ts';
 import {groupPaths, type GraphOptions} from './trace-paths.ts';
@@ -72,7 +72,7 @@ function pictureOf(group: readonly PortTrace[], findings: NodeFindings, options:
   const alerts = alertsOf(findings.of(first), isDrawn).map(escapeText);
   const lines = ofFirstNode(group);
   const title = [
-    `${escapeText(portName(first))} ${portNumber(first)} on ${nodeList(group.map(({node}) => node))}`,
+    `${escapeText(portName(first))} ${portAndProtocol(first)} on ${nodeList(group.map(({node}) => node))}`,
     first.family === 'IPv6' ? ', IPv6' : '',
     lines === '' ? '' : ` (${escapeText(lines)})`,
   ].join('');
