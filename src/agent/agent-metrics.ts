@@ -15,7 +15,7 @@ interface MetricsInput {
   readonly now: number;
 }
 
-/** What was found on the node, by the names that `check -o prometheus` has for it, and how the agent itself fares. */
+/** The findings of the node, named as in `check -o prometheus`, and the state of the agent itself. */
 export function agentMetrics(input: MetricsInput): string {
   return `${[...nodeMetrics(input), ...checkMetrics(input), ...watchMetrics(input), ...processMetrics()].filter(text => text !== '').join('\n')}\n`;
 }
@@ -30,7 +30,7 @@ function nodeMetrics({state, node, toolVersion, now}: MetricsInput): readonly st
   return [prometheus(whyOutdated(state, now) === null ? report : asUnread(report), plain)];
 }
 
-/** What was found is not known to hold any more. */
+/** The findings are outdated. */
 function asUnread(report: Report): Report {
   const nodes = report.nodes.map(node => ({...node, status: node.status === 'checked' ? ('unread' as const) : node.status}));
   return {...report, nodes, findings: [], summary: {...report.summary, verdict: 'incomplete', nodesChecked: 0, nodesUnread: nodes.length}};

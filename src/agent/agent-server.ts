@@ -9,13 +9,10 @@ interface HttpAnswer {
   readonly text: string;
 }
 
-/** What is answered, by path. */
+/** The answers, by path. */
 export type Pages = Readonly<Record<string, () => HttpAnswer>>;
 
-/**
- * Answers GET and HEAD for these paths, and nothing else. Whoever asks slowly, or with much, is cut off. Rejects where nothing can be
- * listened to.
- */
+/** Answers GET and HEAD for these paths, and nothing else. Slow or large requests are cut off. Rejects if it cannot listen. */
 export async function servePages(pages: Pages, {host, port}: ListenAddress): Promise<Server> {
   const server = createServer(
     {maxHeaderSize: 8192, requestTimeout: 10_000, headersTimeout: 5000, keepAliveTimeout: 5000},
@@ -43,13 +40,13 @@ function respond(asked: IncomingMessage, answer: ServerResponse, pages: Pages): 
     ...{'content-type': type, 'content-length': body.length, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff'},
     ...(compressed ? {'content-encoding': 'gzip'} : {}),
     ...(more.allow === undefined ? {} : {allow: more.allow}),
-    // Nobody sends anything here: what does come is not read.
+    // Requests have no body: any body is discarded.
     ...(hasBody(asked) ? {connection: 'close'} : {}),
   });
   answer.end(asked.method === 'HEAD' ? undefined : body);
 }
 
-/** In bytes: what fits into a packet is not worth the work. */
+/** In bytes: an answer that fits into one packet is not compressed. */
 const smallest = 1400;
 
 function pageFor({method, url = ''}: IncomingMessage, pages: Pages): HttpAnswer & {readonly allow?: string} {

@@ -6,31 +6,31 @@ import type {CheckResult, SelfCheck} from './self-check.ts';
 export interface AgentOptions {
   readonly evaluate: Pick<SelfCheck, 'look'>;
   readonly clock: Clock;
-  /** The node is looked at again after this time although nothing has changed, in milliseconds; a tenth more or less. */
+  /** The node is checked again after this time even if nothing has changed, in milliseconds, plus or minus a tenth. */
   readonly intervalMs: number;
-  /** How long after a change it is looked at, in milliseconds. */
+  /** How long after a change the node is checked, in milliseconds. */
   readonly gracePeriodMs: number;
-  /** At most, before the first look, so that agents that start together do not ask together. In milliseconds. */
+  /** Maximum delay of the first check, so that agents that start together do not send requests together. In milliseconds. */
   readonly startDelayMs: number;
-  /** From 0 to 1. */
+  /** A random number from 0 to 1. */
   readonly random?: () => number;
   readonly onCheck?: (look: CheckResult, at: number) => void;
 }
 
-/** What an agent has to say of itself. Times are milliseconds since 1970. */
+/** The state of an agent. Times are milliseconds since 1970. */
 export interface AgentState {
   readonly result: AgentResult | null;
   readonly report: Report | null;
-  /** Why the latest look came to nothing; null when it came to something. */
+  /** Why the latest check failed; null if it succeeded. */
   readonly trouble: string | null;
-  /** When the latest look ended, whatever it came to; when the agent started, before the first. */
+  /** When the latest check ended, whether it succeeded or not; before the first one, when the agent started. */
   readonly checkedAt: number;
   readonly looks: number;
-  /** Looks that came to nothing, or by which the node could not be read. */
+  /** Checks that failed or could not read the node. */
   readonly failedChecks: number;
 }
 
-/** Looks at its node again and again: after changes, and now and then. Never two looks at a time, and never without a rest between. */
+/** Checks its node repeatedly: after changes, and at an interval. Checks never overlap, and there is always a pause between them. */
 export class Agent {
   readonly #options: AgentOptions;
   readonly #random: () => number;
@@ -48,7 +48,7 @@ export class Agent {
     return this.#state;
   }
 
-  /** To be called when something has changed. */
+  /** Call it when something has changed. */
   noteChange(): void {
     if (this.#changedAt !== null) return;
     this.#changedAt = this.#options.clock.now();
@@ -81,7 +81,9 @@ export class Agent {
         : {...counts, trouble: null, result: look.result, report: look.report};
   }
 
-  /** Nine times as long as the look took, but no longer than the interval: a tenth of a processor is enough for a watchman. */
+  /**
+   * A pause of nine times the duration of the last check, but no longer than the interval: the agent uses at most a tenth of a processor.
+   */
   async #rest(look: CheckResult, {begun, signal}: {readonly begun: number; readonly signal: AbortSignal}): Promise<void> {
     const {clock, intervalMs, gracePeriodMs} = this.#options;
     const ended = clock.now();
@@ -110,5 +112,5 @@ export class Agent {
   }
 }
 
-/** How soon it tries again when a look came to nothing, in milliseconds. */
+/** How soon a failed check is repeated, in milliseconds. */
 const soon = 2000;

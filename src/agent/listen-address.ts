@@ -6,8 +6,8 @@ export interface ListenAddress {
 }
 
 /**
- * Reads `ADDRESS:PORT`, `:PORT` or `[ADDRESS]:PORT`; null for anything else. An IPv6 address may go without brackets, as it comes from
- * the downward API: the port is what stands after the last colon.
+ * Reads `ADDRESS:PORT`, `:PORT` or `[ADDRESS]:PORT`; null for anything else. An IPv6 address may have no brackets, as from the downward
+ * API: the port follows the last colon.
  */
 export function parseListenAddress(text: string): ListenAddress | null {
   const found = /^(.*):(\d{1,5})$/.exec(text);

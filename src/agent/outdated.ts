@@ -2,8 +2,8 @@ import {maxAge} from '../model/node-result.ts';
 import type {AgentState} from './agent.ts';
 
 /**
- * Why what an agent has to say does not hold any more; null when it does. `now` is in milliseconds since 1970. The same rule is held
- * by whoever gathers results.
+ * Why an agent's result is outdated; null if it is not. `now` is in milliseconds since 1970. `check --transport agents` applies the same
+ * rule.
  */
 export function whyOutdated({result, trouble}: Pick<AgentState, 'result' | 'trouble'>, now: number): string | null {
   if (result === null) return `the node has not been judged yet${trouble === null ? '' : `: ${trouble}`}`;

@@ -24,12 +24,12 @@ interface AgentRun {
   readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'overrides'>;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Called when it listens, with the port. */
+  /** Called with the port once the agent listens. */
   readonly onListening: (port: number) => void;
   readonly onCheck: (look: CheckResult, at: number) => void;
 }
 
-/** Watches the API, judges the node and answers, until the signal is aborted. Throws a CLIError (exit 2) where it cannot listen. */
+/** Watches the API, checks the node and answers, until the signal is aborted. Throws a CLIError (exit 2) if it cannot listen. */
 export async function runAgent(run: AgentRun): Promise<void> {
   const {api, node, intervalMs, gracePeriodMs, timeoutMs, options, clock, signal} = run;
   const watch = new ClusterWatch(api, {onChange: () => agent.noteChange()});
@@ -83,13 +83,13 @@ function pagesOf({agent, watch, run: {node, intervalMs, timeoutMs, options, cloc
   };
 }
 
-/** Whether it has not come round for so long that only a new start can help. An API server that does not answer is no reason. */
+/** Whether the agent has been stuck for so long that only a restart helps. An unresponsive API server does not count. */
 function whyStuck({state: {checkedAt}}: Agent, {now, intervalMs, timeoutMs}: Times): string | null {
   const seconds = Math.round((now - checkedAt) / 1000);
   return seconds * 1000 < maxCheckTime + 6 * timeoutMs + 2 * intervalMs ? null : `the latest look ended ${seconds} s ago`;
 }
 
-/** In milliseconds, beside some readings of the node, each within its time: what is waited for between them. */
+/** In milliseconds: the longest pause, in addition to a few reads of the node, which have timeouts of their own. */
 const maxCheckTime = 600_000;
 
 interface Times {

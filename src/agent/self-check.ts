@@ -22,27 +22,27 @@ interface SelfCheckOptions {
   /** The name of the Node. */
   readonly node: string;
   readonly transport: Transport;
-  /** For the reading of the node, in milliseconds. */
+  /** Timeout for reading the node, in milliseconds. */
   readonly timeoutMs: number;
   readonly intervalMs: number;
-  /** How long kube-proxy may take to follow a change, in milliseconds. */
+  /** How long kube-proxy may take to apply a change, in milliseconds. */
   readonly gracePeriodMs: number;
   readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'overrides'>;
   readonly clock: Clock;
 }
 
-/** What a look came to. */
+/** The result of one check. */
 export type CheckResult =
   | {readonly kind: 'result'; readonly result: AgentResult; readonly report: Report}
-  /** Nothing can be said now. */
+  /** The node cannot be checked now. */
   | {readonly kind: 'trouble'; readonly message: string};
 
-/** Checks the node it runs on by all states that the watches have shown, and makes sure before it reports something. */
+/** Checks its own node against all states that the watches delivered, and verifies findings before it reports them. */
 export class SelfCheck {
   readonly #options: SelfCheckOptions;
   #history: ServiceHistory | null = null;
   #objects: (NodeObjects & {readonly readAt: number}) | null = null;
-  /** What was reported before. */
+  /** The previously reported findings. */
   #standing: ReadonlySet<string> = new Set();
 
   constructor(options: SelfCheckOptions) {
@@ -70,7 +70,7 @@ export class SelfCheck {
         view = this.#view();
         return view.api;
       },
-      // The watches have told it by now.
+      // The watches have delivered it by now.
       take: async () => {},
       evaluateAgain: names => nodes.evaluateAgain(names),
       readNodes: names => {
@@ -81,7 +81,7 @@ export class SelfCheck {
     });
     if (unverified !== null && this.#newOn(diagnosis).length > 0) return {kind: 'trouble', message: unverified};
     retract(doubtful, diagnosis);
-    // Objects that cannot be used are the same for all nodes, and said by whoever gathers.
+    // Unusable objects are the same for all nodes; the command that collects results reports them.
     const problems = [...nodes.problems, ...(this.#objects?.problems ?? []).map(problem => ({...problem, node}))];
     const report = diagnosis.report([...problems, ...watch.problems]);
     this.#standing = new Set(report.findings.map(identityOf));
@@ -89,7 +89,7 @@ export class SelfCheck {
     return {kind: 'result', report, result: {...this.#resultOf(diagnosis, problems), ...times, seen, apiCurrentAt}};
   }
 
-  /** What keeps it from looking: without the API objects as they are nothing can be expected of the node. */
+  /** Why the node cannot be checked: without current API objects nothing can be expected of it. */
   #whyNot(): string | null {
     const {watch, clock} = this.#options;
     const why = watch.trouble === null ? '' : `: ${watch.trouble}`;
@@ -104,7 +104,7 @@ export class SelfCheck {
     return {api: {...watch.objects(), nodes, pods, configMaps}, seen: watch.seen, apiCurrentAt: watch.currentAt};
   }
 
-  /** From the first check on every change is kept, for as long as a kube-proxy may be behind. */
+  /** From the first check on, every change is kept for as long as kube-proxy may lag. */
   #follow(): ServiceHistory {
     const {watch, clock} = this.#options;
     if (this.#history === null) {
@@ -130,7 +130,7 @@ export class SelfCheck {
     return new DumpEvaluator(source, diagnosis, {signal, clock, find, progress, gracePeriodMs, states: () => history.states});
   }
 
-  /** What was read before stays where it cannot be read now. */
+  /** If the settings cannot be read now, the previous ones stay. */
   async #readObjects(oldest: number): Promise<void> {
     const {api, node, clock} = this.#options;
     const now = clock.now();
@@ -151,8 +151,8 @@ export class SelfCheck {
   }
 
   /**
-   * A finding that is new may be only what a watch kept back: the API server is asked in another way. Null where the watches know all of
-   * it, else why the finding is not verified.
+   * A new finding may only be an event that a watch has not delivered: the API server is asked directly. Null if the watches have delivered
+   * everything, otherwise why the finding is not verified.
    */
   async #verify(diagnosis: Diagnosis, history: ServiceHistory): Promise<string | null> {
     const {api, watch} = this.#options;
@@ -188,22 +188,22 @@ function keyOf({namespace, name}: ServiceName): string {
   return `${namespace}/${name}`;
 }
 
-/** A kube-proxy that is further behind than this is not followed any more. In milliseconds. */
+/** The longest lag of kube-proxy that is followed. In milliseconds. */
 const remembered = 180_000;
 
-/** A watch is behind a list by no more than this. In milliseconds. */
+/** A watch lags a list by no more than this. In milliseconds. */
 const [step, maxWatchDelay] = [50, 2000];
 
 function pause(milliseconds: number): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, milliseconds));
 }
 
-/** Of the Services for which something new was found so many are looked up: a watch that keeps one back keeps all back. */
+/** At most so many Services with new findings are looked up: a watch that withholds one change withholds all. */
 const maxVerified = 5;
 
-/** In milliseconds: how old the Node, its pods and kube-proxy's ConfigMaps may be, and where something new was found. */
+/** In milliseconds: the maximum age of the Node, its pods and kube-proxy's ConfigMaps, and the maximum age if there are new findings. */
 const maxObjectAge = 300_000;
 const maxObjectAgeInDoubt = 30_000;
 
-/** Bookmarks come about once a minute, and a watch that is silent for two and a half is begun anew. In milliseconds. */
+/** Bookmarks arrive about once a minute. A watch that is silent for two and a half minutes is restarted. In milliseconds. */
 const maxSilence = 180_000;

@@ -1,6 +1,6 @@
 import {setTimeout} from 'node:timers/promises';
 
-/** The time, and waiting for it to pass. */
+/** The time, and a way to wait. Tests replace it. */
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number;

@@ -14,19 +14,19 @@ export type ClusterFlags = ScopeFlags &
   ParsedTransportFlags &
   ParsedAgentsFlags &
   ParsedEvaluationFlags & {
-    /** Read the counters of rules too. */
+    /** Also read the counters of rules. */
     readonly counters?: boolean;
   };
 
 export interface ClusterRun {
   readonly flags: ClusterFlags;
-  /** The Services that were named. */
+  /** The Services that were named on the command line. */
   readonly names: readonly string[];
   readonly cluster: OpenCluster;
   readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'known' | 'trace'>;
   readonly signal: AbortSignal;
   readonly progress: ProgressLine;
   readonly clock: Clock;
-  /** Look again until nothing that fails is left, or the time is up. */
+  /** Check until no finding fails the run, or the time is up. */
   readonly wait?: WaitLimit | undefined;
 }

@@ -16,9 +16,9 @@ import {WaitUntilClean} from './wait/wait-until-clean.ts';
 import {type NodeAccess, chooseEvaluator} from './nodes/choose-evaluator.ts';
 
 /**
- * The pipeline for a cluster: reads the API, then the nodes while it follows the Services, and diagnoses each node as it arrives. When the signal is aborted
- * while nodes are read, the report tells of those that were. Throws a CLIError, a KubeconfigError or an ApiError, and an
- * Interrupted before there is anything to report.
+ * The pipeline for a cluster: reads the API, then the nodes while it follows the Services, and diagnoses each node as it arrives. If the
+ * signal is aborted while nodes are read, the report contains those that were read. Throws a CLIError, a KubeconfigError or an ApiError,
+ * and an Interrupted before there is anything to report.
  */
 export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const {flags, cluster, signal, progress, clock} = run;
@@ -41,11 +41,11 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
     diagnosis.report(distinct([...problems, ...nodes.problems, ...(followed?.problems ?? []), ...more]));
   const readAgain = () => {
     progress.say('reading the API again');
-    // Agents compare with all Services anyway.
+    // Agents always compare with all Services.
     return (flags.agents ? readAsBefore : readAllAgain)({api, scope, before: diagnosis.api, signal});
   };
   const confirm = async (gracePeriodMs?: number): Promise<readonly Finding[]> => {
-    // An agent follows the Services itself, and says what it is sure of.
+    // An agent follows the Services itself and verifies its findings.
     if (followed === null) return [];
     return recheck({
       ...{diagnosis, readAgain, signal, clock, history: followed.history, nodeReadAt: nodes.readAt},

@@ -3,10 +3,10 @@ import type {Report} from '../model/report.ts';
 
 export type FailOn = 'error' | 'warning' | 'info' | 'never';
 
-/** 1 when a finding that is not known reaches the threshold, 3 when something could not be looked at, else 0. */
+/** 1 if a new finding reaches the threshold, 3 if something could not be checked, otherwise 0. */
 export function exitCode(report: Report, failOn: FailOn): number {
   if (report.findings.some(finding => reaches(finding, failOn) && !finding.known)) return 1;
-  // Rules alone were asked for, and they were read.
+  // Only rules were requested, and they were read.
   if (report.basis === 'rules') return 0;
   return report.summary.nodesUnread > 0 || report.summary.verdict === 'incomplete' ? 3 : 0;
 }

@@ -10,20 +10,20 @@ import {ServiceHistory} from './service-history.ts';
 interface FollowInput {
   readonly api: KubeApi;
   readonly scope: ClusterScope;
-  /** What was read by now, and the resourceVersions of these lists by their paths. */
+  /** The objects read so far, and the resourceVersions of their lists by path. */
   readonly objects: ApiObjects;
   readonly versions: ReadonlyMap<string, string>;
   readonly clock: Clock;
 }
 
-/** Follows Services and their slices while nodes are read: by watches, or by reading them again and again where those are refused. */
+/** Follows Services and their slices while nodes are read: by watches, or by polling if watches are not allowed. */
 export class FollowedServices {
   readonly history: ServiceHistory;
   readonly #input: FollowInput;
   readonly #end = new AbortController();
   #problem: Problem | null = null;
   #isPolled = false;
-  /** When a watch last told something: what a list shows after that was missed since. */
+  /** When a watch last delivered an event: changes that a list shows after that were missed. */
   #heardAt: number;
 
   constructor(input: FollowInput) {
@@ -34,12 +34,14 @@ export class FollowedServices {
     if (services !== null && endpointSlices !== null) void this.#follow();
   }
 
-  /** That Services could not be watched. */
+  /** Reports that Services could not be watched. */
   get problems(): readonly Problem[] {
     return this.#problem === null ? [] : [this.#problem];
   }
 
-  /** Takes what was read of the API just now into the history; gives the watches the time to tell the same in their own order. */
+  /**
+   * Adds the objects just read from the API to the history. Gives the watches time to deliver the same changes in their own order first.
+   */
   async take(objects: ApiObjects): Promise<void> {
     if (!this.#isPolled) await this.#untilHeardOf(objects);
     this.history.update(objects, this.#input.clock.now());
@@ -67,7 +69,7 @@ export class FollowedServices {
     );
   }
 
-  /** A watch is behind a list by less than this, or is broken. */
+  /** A watch that is further behind a list than this is broken. */
   async #untilHeardOf(objects: ServiceObjects): Promise<void> {
     for (let waited = 0; waited < maxWatchDelay && !this.history.has(objects) && !this.#isPolled; waited += step) await pause(step);
   }
@@ -102,7 +104,7 @@ function countPlaces(scope: ClusterScope): number {
   return scope.kind === 'cluster' ? 1 : scope.kind === 'namespaces' ? scope.namespaces.length : scope.services.length;
 }
 
-/** By the time of the machine, whatever clock the run has: watches do not wait for that either. In milliseconds. */
+/** Uses the system clock even if the run has another clock, because watches do too. In milliseconds. */
 function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     const timer = setTimeout(resolve, milliseconds);

@@ -3,10 +3,10 @@ import process from 'node:process';
 /** The signals that end a run. */
 const signals = ['SIGINT', 'SIGTERM'] as const;
 
-/** Somebody wants the run to end. */
+/** The user ended the run. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted';
-  /** Whichever signal it was: it says that what was made on the cluster is gone. */
+  /** The same text for every signal: it says that everything created on the cluster was removed. */
   readonly exitCode = interrupted;
 
   constructor(signal: (typeof signals)[number]) {
@@ -17,8 +17,8 @@ export class Interrupted extends Error {
 const interrupted = 130;
 
 /**
- * Turns the first SIGINT or SIGTERM into an abort with an Interrupted, so that what was made on the cluster can be cleaned up; a
- * second one ends the process at once. `close` leaves the signals as they were.
+ * Turns the first SIGINT or SIGTERM into an abort with an Interrupted, so that everything created on the cluster can be removed. A second
+ * signal ends the process at once. `close` restores the previous handlers.
  */
 export function listenForInterruption(): {readonly signal: AbortSignal; close(): void} {
   const stop = new AbortController();
@@ -38,7 +38,7 @@ export function listenForInterruption(): {readonly signal: AbortSignal; close():
   };
 }
 
-/** Does not wait for what does not heed the signal: it rejects with the signal's reason. */
+/** Rejects with the signal's reason without waiting for a promise that ignores the signal. */
 export async function unlessInterrupted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const {promise, reject} = Promise.withResolvers<never>();
   const onAbort = () => reject(signal.reason);

@@ -5,18 +5,18 @@ import {loadConnection} from '../collect/kube/load-connection.ts';
 import {parseTimeout} from '../collect/kube/parse-timeout.ts';
 import {asConnectionFlags, type ParsedConnectionFlags} from './options/connection.ts';
 
-/** A cluster to talk to. Disposing of it closes the connections. */
+/** A connection to a cluster. Disposing of it closes the connections. */
 export interface OpenCluster extends Disposable {
   readonly api: KubeApi;
-  /** In words: the context and the server. */
+  /** The context and the server, as text for people. */
   readonly description: string;
-  /** The namespace where none is named: of `-n`, else of the context, else `default`. */
+  /** The default namespace: of `-n`, else of the context, else `default`. */
   readonly namespace: string;
 }
 
 /**
- * The API server that kubectl would talk to with these flags; nothing is sent yet. Throws a KubeconfigError or a CLIError, which
- * both are wrong use.
+ * The API server that kubectl would use with these flags; sends no request yet. Throws a KubeconfigError or a CLIError, which both mean
+ * wrong use.
  */
 export function openCluster(flags: ParsedConnectionFlags, userAgent = 'svc-trace'): OpenCluster {
   const text = flags['request-timeout'] ?? '0';

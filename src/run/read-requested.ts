@@ -10,8 +10,8 @@ interface AskedCluster extends ClusterReading {
 }
 
 /**
- * Reads what is asked for. Throws a CLIError: exit 2 for a Service that is not there, with the nearest ones that are; exit 3 when
- * Services may not be read, for then there is nothing to look at.
+ * Reads the requested objects. Throws a CLIError: exit 2 for a Service that does not exist, with the nearest names; exit 3 if Services may
+ * not be read, because then nothing can be checked.
  */
 export async function readAsked(
   api: KubeApi,
@@ -29,7 +29,7 @@ export async function readAsked(
   return {...reading, selection};
 }
 
-/** For suggestions: what Services there are, as far as one may see. */
+/** For suggestions: the Services that the user may list. */
 async function allServices(api: KubeApi, {services}: Extract<ClusterScope, {readonly kind: 'services'}>) {
   const everywhere = await readCluster(api, {kind: 'cluster'});
   if (everywhere.api.services !== null) return everywhere.api.services;

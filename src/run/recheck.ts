@@ -13,27 +13,27 @@ interface RecheckInput {
   readonly diagnosis: Diagnosis;
   /** Reads the API objects again, as far as they can have changed. */
   readonly readAgain: () => Promise<ApiObjects>;
-  /** Takes what was read again into the history. */
+  /** Adds the objects just read to the history. */
   readonly take: (objects: ApiObjects) => Promise<void>;
   /** The states of the Services while nodes are read. */
   readonly history: Pick<ServiceHistory, 'knownSince' | 'hasChanged' | 'partlyKnown'>;
   /** When the reading of each node began. */
   readonly nodeReadAt: ReadonlyMap<string, number>;
-  /** Evaluates these nodes again, with the states that are known now: the dumps that were kept, others are read again. */
+  /** Evaluates these nodes again with the states that are known now. Nodes whose dumps were not kept are read again. */
   readonly evaluateAgain: (names: readonly string[]) => Promise<void>;
   /** Reads these nodes again and evaluates them. */
   readonly readNodes: (names: readonly string[]) => Promise<void>;
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** How long kube-proxy may take to follow a change, in milliseconds. */
+  /** How long kube-proxy may take to apply a change, in milliseconds. */
   readonly gracePeriodMs?: number;
   readonly say: (text: string) => void;
 }
 
 /**
- * Makes sure of what was found. The API is read once more, and the nodes are evaluated again by all states that are known now. What
- * is found then stands, unless a state is not known that the node may have: of the time before the first reading, or between two
- * polls. Then the node is read again until all states are known that it may have. Resolves to what cannot be told in the end.
+ * Verifies findings that can be a matter of timing. Reads the API once more and evaluates the nodes again against all states that are known
+ * now. A finding that remains stands, unless the node may have a state that is not known: one from before the first read, or between two
+ * polls. In this case the node is read again until all states that it may have are known. Resolves to the nodes that stay undetermined.
  */
 export async function recheck(input: RecheckInput): Promise<readonly Finding[]> {
   const {diagnosis, clock, gracePeriodMs = gracePeriod * 1000} = input;
@@ -65,16 +65,16 @@ export async function recheck(input: RecheckInput): Promise<readonly Finding[]> 
   }
 }
 
-/** kube-proxy writes its rules no more often by default. In milliseconds. */
+/** kube-proxy's default minimum interval between two syncs. In milliseconds. */
 const minPause = 1000;
 const maxRounds = 6;
 
 interface Doubt {
-  /** When all states will be known that a node read then may have. */
+  /** When all states of a node read at this time will be known. */
   readonly settledAt: number;
-  /** Not all of them are known now. */
+  /** Some of these states are not known yet. */
   readonly isUnknown: boolean;
-  /** It changes now: soon the node will have a state that is known. */
+  /** The Service is changing: the next state of the node will be a known one. */
   readonly isMoving: boolean;
 }
 
@@ -85,7 +85,7 @@ interface DoubtInput {
   readonly reads: number;
 }
 
-/** Null where a finding stands. */
+/** Null if a finding stands. */
 function doubtOf(finding: NodeFinding, {input: {history, nodeReadAt}, gracePeriodMs, reads}: DoubtInput): Doubt | null {
   const start = (nodeReadAt.get(finding.node) ?? 0) - gracePeriodMs;
   const services = finding.service === undefined ? history.partlyKnown : [keyOf(finding)];
@@ -98,7 +98,7 @@ function doubtOf(finding: NodeFinding, {input: {history, nodeReadAt}, gracePerio
 
 type NodeFinding = Finding & Required<Pick<Finding, 'node'>>;
 
-/** Of the nodes that were evaluated: errors and warnings that a late kube-proxy can cause. */
+/** Of the evaluated nodes: errors and warnings that a lagging kube-proxy can cause. */
 function suspectsOf({diagnosis, nodeReadAt}: RecheckInput): readonly NodeFinding[] {
   return [...nodeReadAt.keys()]
     .flatMap(node => diagnosis.findingsOn(node))
@@ -121,7 +121,7 @@ async function wait(milliseconds: number, {say, signal, clock}: RecheckInput): P
   await unlessInterrupted(clock.sleep(milliseconds, signal), signal);
 }
 
-/** What may be a matter of timing is not known to be wrong: ST904 takes the place of all that was found of the Service on the node. */
+/** A finding that may be a matter of timing is not certain: ST904 replaces all findings of the Service on the node. */
 export function retract(doubtful: readonly Finding[], diagnosis: Diagnosis): void {
   const identities = new Set(doubtful.map(identityOf));
   for (const node of namesOf(doubtful)) {

@@ -7,14 +7,16 @@ import {unlessInterrupted} from './interruption.ts';
 
 interface ReadingAgain {
   readonly api: KubeApi;
-  /** What was read of the API before. */
+  /** The API objects read before. */
   readonly scope: ClusterScope;
-  /** By which nodes are judged now. */
+  /** The objects that nodes are evaluated against now. */
   readonly before: ApiObjects;
   readonly signal: AbortSignal;
 }
 
-/** Only what can have changed: of all Services, for that tells more; where those may not be read, of those that were read before. */
+/**
+ * Only objects that can have changed: of all Services, because that shows more; without permission for these, of the Services read before.
+ */
 export async function readAllAgain(reading: ReadingAgain): Promise<ApiObjects> {
   const {api, scope, before, signal} = reading;
   const {namespaces, ...rest} = before;
@@ -23,13 +25,13 @@ export async function readAllAgain(reading: ReadingAgain): Promise<ApiObjects> {
   return scope.kind === 'cluster' || namespaces === undefined ? before : readAsBefore(reading);
 }
 
-/** The same part of the Services as before; those that were read before where they cannot be read now. */
+/** The same Services as before; the previous objects if they cannot be read now. */
 export async function readAsBefore({api, scope, before, signal}: ReadingAgain): Promise<ApiObjects> {
   const asBefore = await unlessInterrupted(readServices(scope, new ClusterReader(api, {anyFailure: true})), signal);
   return isThere(asBefore) ? {...before, ...asBefore} : before;
 }
 
-/** Without slices or Endpoints no node can be judged. */
+/** Without slices or Endpoints no node can be evaluated. */
 export function isThere({services, endpointSlices, endpoints}: Pick<ApiObjects, 'services' | 'endpointSlices' | 'endpoints'>): boolean {
   return services !== null && (endpointSlices !== null || endpoints !== null);
 }

@@ -8,7 +8,7 @@ interface AccessFlags extends ParsedConnectionFlags {
   readonly 'all-namespaces': boolean;
 }
 
-/** Asks the cluster of these flags for each permission. Rejects with an ApiError when it gives no answer. */
+/** Asks the cluster for each permission. Rejects with an ApiError if there is no answer. */
 export async function reviewCluster(flags: AccessFlags, by: Omit<AccessScope, 'namespace'>, userAgent: string): Promise<AccessReport> {
   const {api, description, ...cluster} = openCluster(flags, userAgent);
   try {

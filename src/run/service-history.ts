@@ -3,30 +3,30 @@ import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../model/api-
 import {type StateChange, type StateHistory, servicesOf} from '../model/state-history.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 
-/** An object as a watch or a list shows it; null where it is not there. */
+/** An object as a watch or a list shows it; null if it does not exist. */
 type SeenObject =
   | {readonly kind: 'Service'; readonly key: string; readonly object: ServiceObject | null}
   | {readonly kind: 'EndpointSlice'; readonly key: string; readonly object: EndpointSliceObject | null};
 
 /**
- * The states that Services and their slices had since they were first read: by a watch, which tells each of them, and by reading them
- * again, which tells the latest. Times are milliseconds since 1970.
+ * The states of Services and their slices since they were first read. A watch delivers every state, a repeated list only the latest. Times
+ * are milliseconds since 1970.
  */
 export class ServiceHistory {
   #since: number;
   #changes: StateChange[] = [];
   readonly #services: Map<string, ServiceObject>;
   readonly #slices: Map<string, EndpointSliceObject>;
-  /** Deleted objects as they were at last. */
+  /** The last state of deleted objects. */
   readonly #gone = new Map<string, {readonly metadata: ObjectMeta}>();
-  /** What the first reading was limited to. */
+  /** The scope of the first read. */
   readonly #namespaces: readonly string[] | undefined;
   readonly #named: ReadonlySet<string>;
-  /** When all Services were read although only some had been before. */
+  /** When all Services were read, if only some had been read before. */
   #widenedAt: number | null = null;
   #updatedAt: number;
 
-  /** `since`: when the reading of these objects ended. */
+  /** `since`: when the read of these objects ended. */
   constructor(api: ApiObjects, since: number) {
     this.#since = since;
     this.#updatedAt = since;
@@ -36,12 +36,12 @@ export class ServiceHistory {
     this.#named = new Set(this.#services.keys());
   }
 
-  /** As it is now: what comes later is not in it. */
+  /** A copy of the current history; later changes are not in it. */
   get states(): StateHistory {
     return {since: this.#since, changes: [...this.#changes]};
   }
 
-  /** Forgets the states of before this time, for a history that is kept as long as a process lives. */
+  /** Discards states before this time, for a history that lives as long as the process. */
   forgetBefore(time: number): void {
     if (this.#since >= time) return;
     this.#since = time;
@@ -50,12 +50,12 @@ export class ServiceHistory {
     if (this.#changes.length === 0) this.#gone.clear();
   }
 
-  /** The object has changed. `after` where that was not seen as it happened: it was later than this. */
+  /** Records a change of the object. `after` is set if the time of the change is unknown: it was later than this. */
   note(seen: SeenObject, at: number, after?: number): void {
     const known = this.#known(seen);
     if (isSameVersion(known, seen.object) || isOlder(seen.object, known)) return;
     const goneKey = `${seen.kind} ${seen.key}`;
-    // A list can be older than what the watch has told.
+    // A list can be older than the last event of the watch.
     if (seen.object !== null && reaches(this.#gone.get(goneKey) ?? null, seen.object)) return;
     if (seen.object === null && known !== null) this.#gone.set(goneKey, known);
     const time = {at, ...(after === undefined ? {} : {after})};
@@ -68,7 +68,7 @@ export class ServiceHistory {
     }
   }
 
-  /** Whether all that was read of one Service, `namespace/name`, and its slices is known: nothing is on its way. */
+  /** Whether all read states of one Service, `namespace/name`, and its slices are in the history: no watch event is outstanding. */
   hasSeen(service: string, {services, endpointSlices}: ServiceObjects): boolean {
     return (
       hasAll(this.#services, services, ({metadata}) => keyOf(metadata) === service) &&
@@ -76,7 +76,7 @@ export class ServiceHistory {
     );
   }
 
-  /** The same for all that are followed. */
+  /** The same for all followed Services. */
   has({services, endpointSlices}: ServiceObjects): boolean {
     return (
       hasAll(this.#services, services, ({metadata}) => this.#covers(keyOf(metadata))) &&
@@ -84,7 +84,7 @@ export class ServiceHistory {
     );
   }
 
-  /** The objects were read again: what is not known yet happened after they were last read, and perhaps not alone. */
+  /** Records objects that were read again. A state that is new here happened after the previous read, and may not be the only one. */
   update(api: ServiceObjects & Pick<ApiObjects, 'namespaces'>, readAt: number): void {
     const isWider = this.#namespaces !== undefined && api.namespaces === undefined && this.#widenedAt === null;
     const [services, slices] = [byKey(api.services), byKey(api.endpointSlices)];
@@ -102,7 +102,7 @@ export class ServiceHistory {
     this.#updatedAt = readAt;
   }
 
-  /** Whether a reading holds the Service if it is there: later readings can be narrower than an earlier one. */
+  /** Whether a read includes the Service if it exists: later reads can have a narrower scope. */
   #isReadIn({namespaces}: {readonly namespaces?: readonly string[] | undefined}, service: string): boolean {
     return namespaces === undefined || this.#named.has(service) || namespaces.includes(service.split('/', 1)[0] ?? '');
   }
@@ -115,12 +115,12 @@ export class ServiceHistory {
     return missed > 0 ? Math.max(missed, since) : Math.min(since, this.#writtenAt(service, own) ?? since);
   }
 
-  /** Whether a Service, `namespace/name`, was seen to change after this. */
+  /** Whether a Service, `namespace/name`, changed after this time. */
   hasChanged(service: string, since: number): boolean {
     return this.#changes.some(change => change.at > since && servicesOf(change).includes(service));
   }
 
-  /** The Services that changed after this although not all of their states are known. */
+  /** The Services that changed after this time and have unknown states. */
   get partlyKnown(): readonly string[] {
     const read = [...this.#services].flatMap(([key, {metadata}]) => [[key, metadata] as const]);
     const slices = [...this.#slices.values()].flatMap(slice => {
@@ -150,12 +150,12 @@ export class ServiceHistory {
     return this.#covers(ownerOf(slice));
   }
 
-  /** Whether the Service would have been read at first if it had been there. */
+  /** Whether the first read would have included the Service if it had existed. */
   #coversFromStart(service: string): boolean {
     return this.#isReadIn({namespaces: this.#namespaces}, service);
   }
 
-  /** When the first known state began, by what the API server and the controllers wrote into the objects; null where they do not tell. */
+  /** When the first known state began, according to timestamps in the objects; null if they have none. */
   #writtenAt(service: string, own: readonly StateChange[]): number | null {
     const first = <T>(key: string, objects: ReadonlyMap<string, T>, kind: StateChange['kind']): T | null => {
       const change = own.find(({kind: which, before, now}) => which === kind && keyOf((before ?? now)?.metadata) === key);
@@ -167,14 +167,14 @@ export class ServiceHistory {
       ...own.flatMap(({kind, before, now}) => (kind === 'EndpointSlice' ? keyOf((before ?? now)?.metadata) : [])),
     ]);
     const slices = [...keys].map(key => first<EndpointSliceObject>(key, this.#slices, 'EndpointSlice')).filter(slice => slice !== null);
-    // That a slice, or the Service, is gone leaves no trace of when.
+    // A deleted slice or Service leaves no timestamp.
     if (object === null || slices.length === 0) return null;
     const times = [object, ...slices].map(({metadata}) => changedAt(metadata));
     return Math.max(...times);
   }
 }
 
-/** Another text whenever one of these Services, or a slice of it, is another. */
+/** A text that changes whenever one of these Services or its slices changes. */
 export function printOf(services: readonly ServiceObject[], objects: ServiceObjects): string {
   const prints = printsOf(objects);
   const keys = services.map(({metadata}) => `${metadata.namespace}/${metadata.name}`).sort();
@@ -193,10 +193,10 @@ function printsOf({services, endpointSlices, endpoints}: ServiceObjects): Readon
   return prints;
 }
 
-/** A change that was written down longer before is no matter of timing. In milliseconds. */
+/** A change that was recorded longer ago than this is not a matter of timing. In milliseconds. */
 const maxYouth = 60_000;
 
-/** By what the API server and the controllers write down; 0 when they do not. */
+/** According to timestamps by the API server and the controllers; 0 if there are none. */
 function changedAt({creationTimestamp, annotations, managedFields}: ObjectMeta): number {
   const times = [
     creationTimestamp,
@@ -222,7 +222,7 @@ function keyOf(metadata: ObjectMeta | undefined): string {
   return `${metadata?.namespace ?? 'default'}/${metadata?.name ?? ''}`;
 }
 
-/** Whether each of these objects that was read is known, and no known one is gone that is older than what was read. */
+/** Whether each object that was read is in the history, and no object of the history that is older than the read is missing from it. */
 function hasAll<T extends {readonly metadata: ObjectMeta}>(
   known: ReadonlyMap<string, T>,
   objects: readonly T[] | null,
@@ -235,7 +235,7 @@ function hasAll<T extends {readonly metadata: ObjectMeta}>(
   );
 }
 
-/** The known objects that were not read, but for those that are newer than all that was. */
+/** The objects of the history that were not read, except those newer than the read. */
 function missingIn<T extends {readonly metadata: ObjectMeta}>(
   read: ReadonlyMap<string, T>,
   known: ReadonlyMap<string, T>,
@@ -261,7 +261,7 @@ function reaches(known: Versioned, seen: Versioned): boolean {
   return known !== null && (isSameVersion(known, seen) || isOlder(seen, known));
 }
 
-/** resourceVersions of one kind grow (KEP-5504). */
+/** resourceVersions of one kind increase (KEP-5504). */
 function isOlder(one: Versioned, other: Versioned): boolean {
   const [version, known] = [one?.metadata.resourceVersion ?? '', other?.metadata.resourceVersion ?? ''];
   return /^\d+$/.test(version) && /^\d+$/.test(known) && BigInt(version) < BigInt(known);

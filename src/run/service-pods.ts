@@ -4,7 +4,7 @@ import type {ServiceObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 
-/** The pods of those of the Services that have no endpoints: only of these the pods say more than the slices. */
+/** The pods of the Services without endpoints: only for these do pods show more than slices. */
 export function podsWithoutEndpoints(api: KubeApi, services: readonly ServiceObject[], objects: EndpointObjects): Promise<ServicePods> {
   const withSome = withEndpoints(objects);
   return readServicePods(

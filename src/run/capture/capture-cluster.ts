@@ -27,8 +27,8 @@ interface CaptureRun {
 }
 
 /**
- * Reads all that the API has of what a diagnosis needs; the chosen nodes are read when they are asked for. Throws a CLIError, a
- * KubeconfigError or an ApiError, and an Interrupted when the signal is aborted, then or while the nodes are read.
+ * Reads the API objects that a diagnosis needs; the chosen nodes are read as they are iterated. Throws a CLIError, a KubeconfigError or an
+ * ApiError, and an Interrupted when the signal is aborted, at once or during iteration.
  */
 export async function captureCluster(run: CaptureRun): Promise<Capture> {
   const {flags, cluster, signal, progress} = run;
@@ -38,7 +38,7 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   const source = await unlessInterrupted(nodeSource(flags, {api, objects: reading.api.nodes}), signal);
   const {pods, problems} = await unlessInterrupted(readPods(api), signal);
   const leftovers = await clearLeftovers(source.transport, {cluster, flags});
-  // Of no Service the pods are known then, but those of kube-proxy are.
+  // In this case the pods of Services are unknown, but those of kube-proxy are not.
   const known = pods === null ? {pods: source.pods, podsOf: new Set<string>()} : {pods};
   const without = new Set((reading.api.nodes ?? []).filter(object => whyNoRules(object) !== null).map(({metadata}) => metadata.name));
   const objects = reading.api;
@@ -63,12 +63,12 @@ async function readPods(api: KubeApi): Promise<{readonly pods: readonly PodObjec
   return {pods, problems: reader.problems};
 }
 
-/** Null where nothing changed while nodes were read. */
+/** Null if nothing changed while nodes were read. */
 function recorded({history: {states}}: FollowedServices, readTimes: ReadonlyMap<string, ReadTime>): RecordedHistory | null {
   return states.changes.length === 0 ? null : {...states, nodes: Object.fromEntries([...readTimes].sort(([a], [b]) => (a < b ? -1 : 1)))};
 }
 
-/** Services are followed until the last node is there. */
+/** Services are followed until the last node has been read. */
 async function* closing(nodes: AsyncIterable<BundledNode>, followed: FollowedServices): AsyncIterable<BundledNode> {
   try {
     yield* nodes;
@@ -80,7 +80,7 @@ async function* closing(nodes: AsyncIterable<BundledNode>, followed: FollowedSer
 interface NodeReads {
   readonly source: NodeSource;
   readonly without: ReadonlySet<string>;
-  /** When each node was read: filled as they come. */
+  /** When each node was read. Filled while nodes arrive. */
   readonly readTimes: Map<string, ReadTime>;
 }
 
@@ -88,7 +88,7 @@ async function* readNodes({source, without, readTimes}: NodeReads, {flags, signa
   const {transport, concurrency, timeoutMs} = source;
   const counters = flags.counters === true ? 'all' : undefined;
   const readable = source.nodes.filter(({name}) => !without.has(name));
-  // Nothing of what is looked for is there, and that is known of them.
+  // The requested objects are known not to exist.
   for (const {name} of source.nodes) if (without.has(name)) yield {name, files: [], read: () => null, status: 'read'};
   const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
   const timed: Transport = {

@@ -4,7 +4,7 @@ import type {RedactionSummary} from '../../redact/redaction.ts';
 import {escapeText} from '../../render/escape.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** What was written, in a few lines. */
+/** A summary of the written bundle, in a few lines. */
 export function captureSummary(path: string, {nodes, problems}: SnapshotRecord, redaction: RedactionSummary | null): string {
   const all = Object.values(nodes);
   const unread = all.filter(({status}) => status === 'unread').length;

@@ -2,23 +2,23 @@ import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
 import type {RecordedHistory} from '../../model/state-history.ts';
 import type {ApiObjects, Problem, Snapshot} from '../../model/snapshot.ts';
 
-/** What is to be written to a bundle, wherever it is from. */
+/** The content of a bundle to be written, from a cluster or from another bundle. */
 export interface Capture {
-  /** Of the cluster or the bundle, in words. */
+  /** The cluster or the bundle, as text for people. */
   readonly origin: string;
-  /** RFC 3339; null when it is not known. */
+  /** RFC 3339; null if unknown. */
   readonly takenAt: string | null;
   readonly api: ApiObjects;
-  /** Only some nodes of the cluster were asked for. */
+  /** Only some nodes of the cluster were requested. */
   readonly chosenNodes: boolean;
-  /** As they come. */
+  /** In the order in which they arrive. */
   readonly nodes: AsyncIterable<BundledNode> | Iterable<BundledNode>;
   readonly problems: readonly Problem[];
-  /** The states that Services had until now; null where none changed. */
+  /** The states of Services until now; null if none changed. */
   readonly history?: () => RecordedHistory | null;
 }
 
-/** A bundle that is written again, with the nodes that are wanted. */
+/** Writes a bundle again with only the chosen nodes. */
 export function captureOf(
   {origin, takenAt, api, nodes, unread = [], problems, history, chosenNodes = false}: Snapshot,
   wantsNode: (name: string) => boolean,

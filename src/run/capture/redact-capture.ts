@@ -3,7 +3,7 @@ import type {Redaction} from '../../redact/redaction.ts';
 import type {Capture} from './capture.ts';
 import {redactHistory} from './redact-history.ts';
 
-/** The same without names and public addresses. The API objects are redacted at once, nodes as they come. */
+/** The capture without names and public addresses. API objects are redacted at once, nodes as they arrive. */
 export function redactCapture(capture: Capture, redaction: Redaction): Capture {
   const {history} = capture;
   return {
@@ -19,7 +19,7 @@ export function redactCapture(capture: Capture, redaction: Redaction): Capture {
 
 async function* redactNodes({nodes, history}: Capture, redaction: Redaction): AsyncIterable<BundledNode> {
   for await (const node of nodes) {
-    // The node may have chains of endpoints that are there no more.
+    // The node may have chains of endpoints that no longer exist.
     redactHistory(history?.() ?? null, redaction);
     const {status, reason, remedy, problems = [], missing = []} = node;
     yield {

@@ -2,7 +2,7 @@ import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.t
 import type {RecordedHistory, StateChange} from '../../model/state-history.ts';
 import type {Redaction} from '../../redact/redaction.ts';
 
-/** The objects of each change are redacted as those of the lists are. What chains are named after is learned by it, too. */
+/** Redacts the objects of each change like those of the lists. The names that chains are derived from are learned from them, too. */
 export function redactHistory(history: RecordedHistory | null, redaction: Redaction): RecordedHistory | null {
   if (history === null) return null;
   const changes = history.changes.map((change): StateChange => {

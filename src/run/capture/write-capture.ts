@@ -21,7 +21,9 @@ interface WrittenCapture {
   readonly redaction: RedactionSummary | null;
 }
 
-/** Writes a bundle. The key of the redaction is drawn for this run and forgotten. Throws a CLIError (exit 2) where it cannot be written. */
+/**
+ * Writes a bundle. The redaction key is random and is discarded after the run. Throws a CLIError (exit 2) if the bundle cannot be written.
+ */
 export async function writeCapture(capture: Capture, {path, redact, toolVersion}: WriteOptions): Promise<WrittenCapture> {
   const redaction = redact ? new Redaction(randomBytes(32)) : null;
   const {origin, takenAt, ...content} = redaction === null ? capture : redactCapture(capture, redaction);
@@ -37,7 +39,7 @@ export async function writeCapture(capture: Capture, {path, redact, toolVersion}
   }
 }
 
-/** Whether all that was asked for could be read. */
+/** Whether everything requested could be read. */
 export function isComplete({nodes, problems}: SnapshotRecord): boolean {
   return Object.values(nodes).every(({status}) => status === 'read') && problems.every(({isMinor}) => isMinor);
 }

@@ -17,15 +17,15 @@ import {plural} from '../../model/text/plural.ts';
 interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;
   readonly diagnosis: Diagnosis;
-  /** Looks for the agents anew; `objects` are the Nodes, null where they could not be read. */
+  /** Lists the agents again. `objects` are the Nodes; null if they could not be read. */
   readonly find: (objects: readonly NodeObject[] | null) => Promise<AgentSource>;
-  /** Wait for agents that have judged their nodes before a Service that was asked for changed. */
+  /** Wait for agents that checked their nodes before a requested Service changed. */
   readonly isPatient: boolean;
 }
 
 /**
- * Has nodes judged by what their agents found. A result counts only when it is young, and of the Services as they are; of any other
- * node nothing is known.
+ * Evaluates nodes by their agents' results. A result counts only if it is recent and covers the current Services; any other node is not
+ * checked.
  */
 export class AgentEvaluator implements NodeEvaluator {
   readonly pods = null;
@@ -51,7 +51,7 @@ export class AgentEvaluator implements NodeEvaluator {
     return this.#evaluated.partlyRead;
   }
 
-  /** None: an agent may come that is not there yet. */
+  /** None: an agent may still start. */
   get permanent(): ReadonlyMap<string, string> {
     return this.#evaluated.permanent;
   }
@@ -74,14 +74,14 @@ export class AgentEvaluator implements NodeEvaluator {
     }
   }
 
-  /** An agent evaluates its node by all states that it knows of before it answers. */
+  /** An agent evaluates its node against all states that it knows before it answers. */
   async evaluateAgain(): Promise<void> {}
 
   giveUp(reason: string): void {
     this.#evaluated.giveUp(this.#source.names, reason);
   }
 
-  /** Resolves to those that have not judged by the Services as they are. */
+  /** Resolves to the nodes whose results do not cover the current Services. */
   async #ask(names: readonly string[]): Promise<readonly Behind[]> {
     const {diagnosis, progress, signal} = this.#collection;
     const needed = neededVersions(diagnosis.services, diagnosis.api);
@@ -155,7 +155,7 @@ export class AgentEvaluator implements NodeEvaluator {
 /** A node whose agent has not seen a change yet. */
 interface Behind {
   readonly name: string;
-  /** How long it may take until it has judged again, in milliseconds. */
+  /** How long the next check may take to finish, in milliseconds. */
   readonly patienceMs: number;
 }
 
@@ -164,7 +164,7 @@ type Answer = Extract<AgentReply, {readonly kind: 'answer'}>['answer'];
 const later =
   'Try again when the agent has judged it again, wait for that with --wait, or see whether its watch of the API works (kubectl logs).';
 
-/** What is wrong with an answer, going by itself alone: by the agent's own clock, for clocks differ. */
+/** Why an answer cannot be used, by the agent's own clock alone, because clocks differ. */
 function whyUnusable(name: string, answer: Answer): {readonly reason: string; readonly remedy: string} | null {
   const {report, intervalSeconds, judgedAt, apiCurrentAt} = answer.result;
   const why = answer.trouble === null ? '' : `: ${answer.trouble}`;
@@ -187,7 +187,7 @@ function ageOf({now, result: {judgedAt}}: Answer): number {
   return Math.round((now - judgedAt) / 1000);
 }
 
-/** Until the interval is over, with a look that is made again in between. */
+/** Until the interval is over, including one repeated check. */
 function patienceFor({intervalSeconds, seconds}: AgentResult): number {
   return Math.min(intervalSeconds * 1.1 + 2 * seconds + 20, maxPatience) * 1000;
 }
@@ -195,5 +195,5 @@ function patienceFor({intervalSeconds, seconds}: AgentResult): number {
 /** In seconds. */
 const [maxSilence, maxClockSkew, maxPatience] = [240, 5, 300];
 
-/** Between asking again, in milliseconds. */
+/** Between two requests to an agent, in milliseconds. */
 const pace = 3000;

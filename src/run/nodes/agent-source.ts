@@ -9,23 +9,23 @@ import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-no
 import {nodeTimeout} from './node-source.ts';
 import type {ParsedTransportFlags} from '../options/transport.ts';
 
-/** Nodes whose agents are to be asked. */
+/** The nodes whose agents are asked. */
 export interface AgentSource {
   /** In order. */
   readonly names: readonly string[];
   readonly place: AgentPlace;
-  /** By the name of the node; null where they may not be listed. */
+  /** By node name; null if the agents' pods could not be listed. */
   readonly agents: ReadonlyMap<string, PodObject> | null;
   readonly concurrency: number;
-  /** For one node, in milliseconds. */
+  /** Timeout for one node, in milliseconds. */
   readonly timeoutMs: number;
   readonly sample?: ChosenNodes['sample'];
   readonly problems: readonly Problem[];
-  /** No pod is needed to know kube-proxy's settings: its agent knows them. */
+  /** No pod is needed to find kube-proxy's settings: the agent knows them. */
   readonly pods: null;
 }
 
-/** The nodes that the flags choose, and their agents. Where Nodes may not be listed the nodes are those that agents run on, or `--node`. */
+/** The chosen nodes and their agents. Without permission to list Nodes, the nodes are those that agents run on, or `--node`. */
 export async function agentSource(
   flags: ParsedAgentsFlags & NodeChoice & Pick<ParsedTransportFlags, 'concurrency' | 'node-timeout'>,
   {api, objects, anyFailure}: {readonly api: KubeApi; readonly objects: readonly NodeObject[] | null; readonly anyFailure?: boolean},

@@ -11,21 +11,21 @@ import {DumpEvaluator} from './dump-evaluator.ts';
 import type {NodeEvaluator} from './node-evaluator.ts';
 import {nodeSource} from './node-source.ts';
 
-/** The nodes that the flags choose, and how they come to be judged. */
+/** The chosen nodes, and how to evaluate them. */
 export interface NodeAccess {
   readonly names: readonly string[];
-  /** Those that were read on the way, which tell of kube-proxy. */
+  /** Pods that were read to reach the nodes. They also identify kube-proxy. */
   readonly pods: readonly PodObject[] | null;
-  /** Set when only a sample of the nodes was chosen. */
+  /** Set if only a sample of the nodes was chosen. */
   readonly sample?: ChosenNodes['sample'];
   readonly problems: readonly Problem[];
-  /** `states` are those of the Services as far as they are known. */
+  /** `states` are the known states of the Services. */
   looks(diagnosis: Diagnosis, states?: () => StateHistory): NodeEvaluator;
   /** Removes what a killed run left on the cluster. */
   clear(): Promise<readonly Problem[]>;
 }
 
-/** `objects` are the Nodes; null where they may not be listed. Throws a CLIError (exit 2) for a node that is not there. */
+/** `objects` are the Nodes; null if they may not be listed. Throws a CLIError (exit 2) for a node that does not exist. */
 export function chooseEvaluator(run: ClusterRun, objects: readonly NodeObject[] | null): Promise<NodeAccess> {
   return run.flags.agents ? byAgents(run, objects) : byReading(run, objects);
 }
@@ -49,7 +49,7 @@ async function byAgents(run: ClusterRun, objects: readonly NodeObject[] | null):
   const {api} = cluster;
   const source = await agentSource(flags, {api, objects});
   const find = (now: readonly NodeObject[] | null) => agentSource(flags, {api, objects: now ?? objects, anyFailure: true});
-  // With --wait it is looked again anyway.
+  // With --wait, nodes are checked again anyway.
   const isPatient = run.wait === undefined;
   return {
     ...source,

@@ -6,7 +6,7 @@ import type {OpenCluster} from '../open-cluster.ts';
 import type {ParsedTransportFlags} from '../options/transport.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
-/** Debug pods that a killed run left. That they could not be removed keeps nobody from looking at nodes. */
+/** Removes debug pods that a killed run left. A failure is reported and does not prevent the check. */
 export async function clearLeftovers(
   transport: Transport,
   {cluster, flags}: {readonly cluster: OpenCluster; readonly flags: ParsedTransportFlags},

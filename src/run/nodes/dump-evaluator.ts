@@ -13,23 +13,23 @@ import {progressText} from './node-progress.ts';
 import type {NodeSource} from './node-source.ts';
 
 interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
-  /** Read the counters of rules too. */
+  /** Also read the counters of rules. */
   readonly counters?: boolean;
-  /** The nodes by the transports there are now; `objects` are the Nodes, null where they could not be read. */
+  /** Finds the nodes and their transports again. `objects` are the Nodes; null if they could not be read. */
   readonly find: (objects: readonly NodeObject[] | null) => Promise<NodeSource>;
-  /** The states of the Services as far as they are known, where somebody follows them. */
+  /** The known states of the Services, if they are followed. */
   readonly states?: (() => StateHistory) | undefined;
   /** See `NodeReading`. */
   readonly gracePeriodMs?: number;
 }
 
-/** Reads nodes and diagnoses each as it arrives; keeps when each was read and what could not be. */
+/** Reads nodes and diagnoses each as it arrives. Records when each was read and what could not be read. */
 export class DumpEvaluator implements NodeEvaluator {
   #source: NodeSource;
   readonly #diagnosis: Diagnosis;
   readonly #run: EvaluationRun;
   readonly #evaluated: EvaluatedNodes;
-  /** Nodes of which something was found, with their dumps, and when they were read: the states that they may have are not all known yet. */
+  /** Nodes with findings: their dumps, and when they were read. Some states that they may have are not known yet. */
   readonly #kept = new Map<string, {readonly node: CollectedNode; readonly time: ReadTime}>();
 
   constructor(source: NodeSource, diagnosis: Diagnosis, run: EvaluationRun) {
@@ -105,7 +105,7 @@ export class DumpEvaluator implements NodeEvaluator {
     return takeNode(node, this.#diagnosis, states === undefined ? undefined : {...time, ...grace, history: states()});
   }
 
-  /** Dumps take memory: those of some nodes are kept, others are read again where that is needed. */
+  /** Dumps take memory: those of a few nodes are kept, others are read again when needed. */
   #keep(node: CollectedNode, time: ReadTime): void {
     this.#kept.delete(node.name);
     if (this.#diagnosis.findingsOn(node.name).some(({severity}) => severity !== 'info') && this.#kept.size < maxKept)
@@ -126,7 +126,7 @@ export class DumpEvaluator implements NodeEvaluator {
     return this.#source.nodes.map(({name}) => name);
   }
 
-  /** Tracked connections tell of UDP Services alone, and are many on a busy node. */
+  /** Tracked connections matter for UDP Services only, and a busy node has many. */
   readonly #wants = (file: string): boolean => file !== 'conntrack' || hasUdp(this.#diagnosis.api);
 
   #timed(): Transport {

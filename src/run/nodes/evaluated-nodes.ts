@@ -4,13 +4,13 @@ import type {NodeObject} from '../../model/api-objects.ts';
 import {whyNoRules} from '../../model/node/node-without-rules.ts';
 import type {Problem} from '../../model/snapshot.ts';
 
-/** Which nodes a diagnosis has been told of, and what is known of them beside their findings: the same however they come to be judged. */
+/** The nodes that a diagnosis contains, and what is known of them beside their findings. The same for every way to evaluate nodes. */
 export class EvaluatedNodes {
   /** When the reading of a node began, in milliseconds since 1970. */
   readonly readAt = new Map<string, number>();
   /** What could not be read, by node. */
   readonly problemsOf = new Map<string, readonly Problem[]>();
-  /** Why nothing could be read of a node, where time does not change it. */
+  /** Why a node could not be read at all, for permanent errors. */
   readonly permanent = new Map<string, string>();
   readonly #names = new Set<string>();
   readonly #diagnosis: Diagnosis;
@@ -32,8 +32,8 @@ export class EvaluatedNodes {
   }
 
   /**
-   * `names` are the nodes that there are now, going by these Nodes of the API; where the Nodes are null none is gone. Forgets those that
-   * are gone, and returns those that were not judged yet.
+   * `names` are the current nodes, according to these Nodes of the API; if the Nodes are null, no node is removed. Forgets removed nodes
+   * and returns those that were not evaluated yet.
    */
   follow(names: readonly string[], objects: readonly NodeObject[] | null): readonly string[] {
     const there = new Set(names);
@@ -44,7 +44,7 @@ export class EvaluatedNodes {
     return names.filter(name => !this.#names.has(name));
   }
 
-  /** A node that can have no rules is named in the report, and needs no reading; false for every other node. */
+  /** Reports a node that cannot have rules, which needs no reading. False for every other node. */
   isNamedOnly(name: string): boolean {
     const object = nodeObject(this.#diagnosis.api, name);
     if (object === undefined || whyNoRules(object) === null) return false;
@@ -53,7 +53,7 @@ export class EvaluatedNodes {
     return true;
   }
 
-  /** Says of those of these nodes that were not come to why. */
+  /** Reports why nodes that were not read are missing. */
   giveUp(names: readonly string[], reason: string): void {
     for (const name of names) if (!this.#names.has(name)) this.#diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end.'});
   }

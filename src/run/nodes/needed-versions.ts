@@ -3,13 +3,13 @@ import type {SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-/** A Service or slice, and the version that it has. */
+/** A Service or slice, and its resourceVersion. */
 interface Newest {
   readonly service: string;
   readonly resourceVersion: string;
 }
 
-/** Of the Services that were asked for and of their slices the one that changed last; null where there are none. */
+/** The one that changed last among the requested Services and their slices; null if there are none. */
 export interface NeededVersions {
   readonly services: Newest | null;
   readonly endpointSlices: Newest | null;
@@ -27,7 +27,10 @@ export function neededVersions(services: readonly ServiceObject[], {endpointSlic
   };
 }
 
-/** A Service that changed after what was seen; null when all is seen. Whoever sees up to a version has seen all changes before it. */
+/**
+ * The Service that changed after the last version seen; null if all changes were seen. A client that has seen a version has seen all
+ * earlier ones.
+ */
 export function unseen(needed: NeededVersions, seen: SeenVersions): string | null {
   const {services, endpointSlices} = needed;
   if (services !== null && !reaches(seen.services, services.resourceVersion)) return services.service;
@@ -42,8 +45,7 @@ function newest(all: readonly Newest[]): Newest | null {
 }
 
 /**
- * resourceVersions are decimal numbers that grow, of one kind comparable (KEP-5504). What is none, nobody can tell to have been
- * reached, unless it is the same.
+ * resourceVersions are increasing decimal numbers, comparable within one kind (KEP-5504). Any other text can only be compared for equality.
  */
 function reaches(version: string, other: string): boolean {
   if (version === other) return true;

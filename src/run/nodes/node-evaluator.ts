@@ -1,27 +1,27 @@
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
 
-/** A way to have nodes judged: by reading them here, or by asking their agents. */
+/** A way to evaluate nodes: by reading them, or by asking their agents. */
 export interface NodeEvaluator {
   /** When the reading of a node began, in milliseconds since 1970. */
   readonly readAt: ReadonlyMap<string, number>;
-  /** What could not be read of nodes that were. */
+  /** What could not be read of nodes that were read. */
   readonly problems: readonly Problem[];
-  /** Nodes of which not all could be read. */
+  /** Nodes that were read in part. */
   readonly partlyRead: ReadonlySet<string>;
-  /** Nodes of which nothing could be read, for a reason that time does not change, and the reason. */
+  /** Nodes that could not be read at all, for a permanent reason, and the reason. */
   readonly permanent: ReadonlyMap<string, string>;
-  /** Those by which nodes are reached, as far as they tell of kube-proxy. */
+  /** The pods by which nodes are reached, as far as they identify kube-proxy. */
   readonly pods: readonly PodObject[] | null;
-  /** Has these nodes judged. Rejects with an Interrupted when the run is; what was judged until then stays. */
+  /** Evaluates these nodes. Rejects with an Interrupted when the run is interrupted; the nodes evaluated before stay in the diagnosis. */
   evaluate(names: readonly string[]): Promise<void>;
-  /** Evaluates what was read of these nodes once more, by the API objects and states that are known now. */
+  /** Evaluates the dumps of these nodes once more, with the API objects and states that are known now. */
   evaluateAgain(names: readonly string[]): Promise<void>;
   /**
-   * Looks anew for the nodes and the ways to them: both come and go. `objects` are the Nodes as they are now; null where they could not
-   * be read, and then none is gone. Nodes that are gone are forgotten. Resolves to those that were not judged yet.
+   * Finds the nodes and their transports again: both change. `objects` are the current Nodes; null if they could not be read, and then no
+   * node is removed. Removed nodes are forgotten. Resolves to the nodes that were not evaluated yet.
    */
   findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]>;
-  /** Says of all nodes that were not come to why. */
+  /** Reports why nodes that were not read are missing. */
   giveUp(reason: string): void;
 }

@@ -3,7 +3,7 @@ import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {Problem, UnreadNode} from '../../model/snapshot.ts';
 import type {NodeReading} from '../../model/state-history.ts';
 
-/** Gives a node that was read, or could not be, to the diagnosis. Returns what to report of a node that was read in part. */
+/** Adds a node to the diagnosis, whether it was read or not. Returns what to report of a node that was read in part. */
 export function takeNode(node: CollectedNode, diagnosis: Diagnosis, reading?: NodeReading): readonly Problem[] {
   const unread = asUnread(node);
   if (unread === null) diagnosis.add(node, reading);
@@ -11,16 +11,16 @@ export function takeNode(node: CollectedNode, diagnosis: Diagnosis, reading?: No
   return nodeProblems(node);
 }
 
-/** Why nothing can be said of a node; null when something can. */
+/** Why a node cannot be evaluated; null if it can. */
 export function asUnread({name, status, files, problems}: CollectedNode): UnreadNode | null {
   if (status !== 'unread' || files.some(file => /^nft(?:-ruleset)?\.json$/.test(file))) return null;
-  // Commands run side by side: which of them fails first is chance.
+  // Commands run in parallel: which of them fails first is random.
   const reasons = problems.map(({message}) => message).sort();
   const isPermanent = problems.length > 0 && problems.every(problem => problem.isPermanent);
   return {name, reason: reasons.join('; '), remedy: whatToDo, ...(isPermanent ? {isPermanent: true as const} : {})};
 }
 
-/** What could not be read of a node of which something was. */
+/** What could not be read of a node that was read in part. */
 export function nodeProblems(node: CollectedNode): readonly Problem[] {
   return asUnread(node) === null ? node.problems.map(problem => ({...problem, remedy: whatToDo})) : [];
 }

@@ -2,23 +2,23 @@ import process from 'node:process';
 import spinner from 'yocto-spinner';
 import type {CollectProgress} from '../../collect/node/collect-nodes.ts';
 
-/** Says on stderr how far a run is. */
+/** Shows the progress of a run on stderr. */
 export interface ProgressLine {
   say(text: string): void;
-  /** Writes a line that stays, in logs too. */
+  /** Writes a permanent line, also in logs. */
   note(text: string): void;
-  /** Takes the line away. */
+  /** Removes the progress line. */
   close(): void;
 }
 
-/** A line that moves, on a terminal only: in logs and pipes there are only lines that stay. */
+/** A progress line, on a terminal only. Logs and pipes get permanent lines only. */
 export function progressLine(wanted: boolean, stream: NodeJS.WriteStream = process.stderr): ProgressLine {
   if (!wanted) return {say: () => {}, note: () => {}, close: () => {}};
   const note = (text: string): void => void stream.write(`${text}\n`);
   if (stream.isTTY !== true) return {say: () => {}, note, close: () => {}};
-  // Its own way with signals is to end the process, before anything is cleaned up.
+  // The spinner's own signal handler would end the process before cleanup.
   const line = spinner({stream, handleSignals: false});
-  // The cursor, which it hides, comes back however the process ends.
+  // The spinner hides the cursor; it is shown again however the process ends.
   const restore = () => void line.stop();
   process.on('exit', restore);
   return {

@@ -12,24 +12,23 @@ import {type ParsedTransportFlags, transportOf} from '../options/transport.ts';
 
 export type NodeSourceFlags = ParsedTransportFlags & NodeChoice;
 
-/** Nodes to be read, and how: what `collectNodes` takes. */
+/** The nodes to be read, and how: the input of `collectNodes`. */
 export interface NodeSource {
   readonly transport: Transport;
   readonly nodes: readonly NodeInfo[];
   readonly concurrency: number;
-  /** For one node, in milliseconds. */
+  /** Timeout for one node, in milliseconds. */
   readonly timeoutMs: number;
-  /** The pods that were read to find a way to the nodes; null where none could be read. */
+  /** The pods that were read to reach the nodes; null if none could be read. */
   readonly pods: readonly PodObject[] | null;
-  /** Set when only a sample of the nodes was chosen. */
+  /** Set if only a sample of the nodes was chosen. */
   readonly sample?: ChosenNodes['sample'];
   readonly problems: readonly Problem[];
 }
 
 /**
- * The nodes that the flags choose among those of the cluster, and the transport to reach them. `objects` are the Nodes; null where
- * they may not be listed: then `--node` is believed, and else the nodes are those that kube-proxy's pods run on.
- * Throws a CLIError (exit 2) for a node that is not there.
+ * The chosen nodes of the cluster, and the transport to reach them. `objects` are the Nodes; null if they may not be listed: then `--node`
+ * is trusted, and without it the nodes are those that kube-proxy's pods run on. Throws a CLIError (exit 2) for a node that does not exist.
  */
 export async function nodeSource(
   flags: NodeSourceFlags,
@@ -46,7 +45,7 @@ export async function nodeSource(
   return {transport, nodes, concurrency: flags.concurrency, timeoutMs, pods, ...sample, problems};
 }
 
-/** In milliseconds. Throws a CLIError (exit 2) for what is no duration. */
+/** In milliseconds. Throws a CLIError (exit 2) for an invalid duration. */
 export function nodeTimeout(text: string): number {
   const timeout = parseTimeout(text);
   if (timeout === null || timeout === 0)
@@ -54,7 +53,7 @@ export function nodeTimeout(text: string): number {
   return timeout;
 }
 
-/** Without the right to list Nodes: those named by the user, else those that pods run on. */
+/** Without permission to list Nodes: the nodes named by the user, otherwise those that pods run on. */
 function nodesOfPods(named: readonly string[], pods: readonly PodObject[]): readonly NodeObject[] {
   const names = named.length > 0 ? named : pods.flatMap(({spec}) => spec?.nodeName ?? []);
   return [...new Set(names)].map(name => ({metadata: {name}}));

@@ -1,6 +1,6 @@
 import {type AgentPlace, defaultAgentPlace} from '../../collect/agents/agent-place.ts';
 
-/** What oclif makes of `agentsFlags`. */
+/** The parsed values of `agentsFlags`. */
 export interface ParsedAgentsFlags {
   readonly agents?: boolean;
   readonly 'agents-namespace'?: string;

@@ -1,7 +1,7 @@
 import {Errors} from '@oclif/core';
 import type {ConnectionFlags} from '../../collect/kube/connection-options.ts';
 
-/** What oclif makes of `connectionFlags`, with `-n`. */
+/** The parsed values of `connectionFlags`, with `-n`. */
 export interface ParsedConnectionFlags
   extends Pick<ConnectionFlags, 'kubeconfig' | 'context' | 'cluster' | 'user' | 'namespace' | 'server' | 'token' | 'as'> {
   readonly 'as-group'?: readonly string[] | undefined;
@@ -32,7 +32,7 @@ export function asConnectionFlags(flags: ParsedConnectionFlags): ConnectionFlags
   };
 }
 
-/** The same key may be given several times. kubectl ignores what is not KEY=VALUE; here it is an error. */
+/** A key may be repeated. kubectl ignores an argument that is not KEY=VALUE; here it is an error. */
 function extraOf(pairs: readonly string[]): Readonly<Record<string, readonly string[]>> {
   const extra: Record<string, string[]> = {};
   for (const pair of pairs) {

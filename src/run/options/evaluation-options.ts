@@ -6,7 +6,7 @@ import type {ConfigOverrides} from '../../expect/proxy-config.ts';
 import {escapeText} from '../../render/escape.ts';
 import {closest} from '../scope/closest.ts';
 
-/** What oclif makes of the flags that say how to judge. */
+/** The parsed values of the flags that control evaluation. */
 export interface ParsedEvaluationFlags {
   readonly only?: readonly string[] | undefined;
   readonly skip?: readonly string[] | undefined;
@@ -20,7 +20,7 @@ export interface ParsedEvaluationFlags {
   readonly zone?: string | undefined;
 }
 
-/** The options of `diagnose` that do not depend on what there is. Throws a CLIError (exit 2) for a code or a version that is none. */
+/** The options of `diagnose` that do not depend on the cluster. Throws a CLIError (exit 2) for an unknown code or an invalid version. */
 export function evaluationOptions(flags: ParsedEvaluationFlags): Pick<DiagnoseOptions, 'overrides' | 'only' | 'skip'> {
   return {
     overrides: overridesOf(flags),

@@ -2,7 +2,7 @@ import {Errors} from '@oclif/core';
 import {parseCidr} from '../../model/address.ts';
 import {escapeText} from '../../render/escape.ts';
 
-/** The flags for settings of kube-proxy that have values of their own. */
+/** The flags for kube-proxy settings that accept only some values. */
 interface SettingValues {
   readonly 'proxy-mode'?: string | undefined;
   readonly 'cluster-cidr'?: string | undefined;
@@ -11,7 +11,9 @@ interface SettingValues {
   readonly zone?: string | undefined;
 }
 
-/** Throws a CLIError (exit 2) that names the flag, the value and what is allowed. A wrong value would become findings about the cluster. */
+/**
+ * Throws a CLIError (exit 2) that names the flag, the value and the valid values. A wrong value would become findings about the cluster.
+ */
 export function refuseInvalidSettings(flags: SettingValues): void {
   for (const {flag, parts, isValid, allowed} of rules) {
     const value = flags[flag];
@@ -24,7 +26,7 @@ interface SettingRule {
   readonly flag: keyof SettingValues;
   readonly parts: (value: string) => readonly string[];
   readonly isValid: (part: string) => boolean;
-  /** What a valid value is, after "is not". */
+  /** Describes a valid value, after "is not". */
   readonly allowed: string;
 }
 
@@ -56,7 +58,7 @@ function isCidr(text: string): boolean {
   return text.includes('/') && parseCidr(text) !== null;
 }
 
-/** `v1.30.5`, `1.30`, with what distributions add: `v1.30.5+k3s1`, `v1.29.1-gke.1589000`. */
+/** `v1.30.5`, `1.30`, also with a distribution's suffix: `v1.30.5+k3s1`, `v1.29.1-gke.1589000`. */
 function isVersion(text: string): boolean {
   return /^v?1\.\d{1,2}(?:\.\d{1,4})?(?:[-+][0-9A-Za-z.+-]+)?$/.test(text);
 }

@@ -3,7 +3,7 @@ import type {Transport} from '../../collect/node/transport.ts';
 import {type TransportName, transportNamed} from '../../collect/transports/index.ts';
 import type {SshAddressType} from '../../collect/transports/ssh-host.ts';
 
-/** What oclif makes of `transportFlags`. */
+/** The parsed values of `transportFlags`. */
 export interface ParsedTransportFlags {
   readonly transport: string;
   readonly concurrency: number;
@@ -19,13 +19,13 @@ export interface ParsedTransportFlags {
   readonly node?: readonly string[] | undefined;
 }
 
-/** The transport that the flags ask for. `timeoutMs` is that of a node. */
+/** The transport that the flags choose. `timeoutMs` is the timeout for one node. */
 export function transportOf(flags: ParsedTransportFlags, api: KubeApi, timeoutMs: number): Transport {
   const sudo = flags.sudo ?? false;
   return transportNamed(flags.transport as TransportName | 'auto', {
     api,
     debug: {
-      // Time for the commands after the start, and for a pod to outlive the node's time only by little.
+      // Leaves time for the commands after the start, and lets a pod outlive the node's timeout only briefly.
       ...{startTimeoutMs: timeoutMs, lifetimeMs: timeoutMs + 60_000},
       ...given('image', flags['debug-image']),
       ...given('namespace', flags['debug-namespace']),

@@ -2,11 +2,11 @@ import {Errors} from '@oclif/core';
 import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
 import type {FailOn} from '../exit-code.ts';
 
-/** What `--wait` asks for. */
+/** The limit that `--wait` sets. */
 export interface WaitLimit {
-  /** From the start of the run. */
+  /** Milliseconds from the start of the run. */
   readonly milliseconds: number;
-  /** The severity that must not occur any more. */
+  /** The lowest severity that fails the run. */
   readonly failOn: FailOn;
 }
 
@@ -16,7 +16,7 @@ interface WaitFlags {
   readonly from?: string | undefined;
 }
 
-/** Undefined without the flag. Throws a CLIError (exit 2) for what is no duration, and for a bundle, which stays as it is. */
+/** Undefined without the flag. Throws a CLIError (exit 2) for an invalid duration, and for a bundle, which never changes. */
 export function waitLimit({wait, from, 'fail-on': failOn}: WaitFlags): WaitLimit | undefined {
   if (wait === undefined) return undefined;
   if (from !== undefined)

@@ -23,13 +23,13 @@ interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> 
 }
 
 export interface PacketAnswers {
-  /** By the names of the nodes. */
+  /** By node name. */
   readonly answers: readonly PacketAnswer[];
-  /** Of nodes that could not be read: why. */
+  /** Why nodes could not be read. */
   readonly unread: readonly string[];
 }
 
-/** Asks the chosen nodes of a cluster what they do to the packet. Throws a CLIError (exit 2) for what cannot be found. */
+/** Walks the packet on the chosen nodes of a cluster. Throws a CLIError for names that are not found. */
 export async function askCluster({flags: given, cluster, signal, progress}: PacketRun): Promise<PacketAnswers> {
   const {api} = cluster;
   const flags = {...given, namespace: cluster.namespace};
@@ -42,7 +42,7 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   if (nodes.length === 0) throw new Errors.CLIError('no node is known: name one with --node', {exit: 3});
   const answers: PacketAnswer[] = [];
   const unread: string[] = [];
-  // The walk of a new connection does not depend on the others.
+  // The walk of a new connection does not depend on tracked connections.
   const wants = (file: string) => file !== 'conntrack';
   const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
   for await (const node of collectNodes(nodes, transport, {signal, concurrency, timeoutMs, onProgress, wants})) {

@@ -27,7 +27,7 @@ export interface PacketFlags {
   readonly 'local-address'?: readonly string[] | undefined;
 }
 
-/** Asks the chosen nodes what they do to the packet. Throws a CLIError (exit 2) for what cannot be found or read. */
+/** Walks the packet on the chosen nodes. Throws a CLIError (exit 2) for input that cannot be found or read. */
 export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: string) => boolean): readonly PacketAnswer[] {
   const query = packetQuery(flags, snapshot);
   return snapshot.nodes
@@ -38,7 +38,7 @@ export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: 
     });
 }
 
-/** All that the node holds for a family, and what of it pasted text shows. Throws a CLIError (exit 3) when that is nothing. */
+/** The node's rules of one family, and which parts of them pasted text shows. Throws a CLIError (exit 3) if there are none. */
 function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<PacketNode, 'rules' | 'shown'> {
   const iptables = readDumps(node).current.get(family) ?? rulesBesideIpvs(node, family);
   const nft = readNft(node);
@@ -51,17 +51,17 @@ function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<P
   return isPasted(snapshot) ? {rules: {iptables: null, nft}, shown: {iptables: null, nft}} : {rules: {iptables: null, nft}};
 }
 
-/** Text without API objects may be the output of any commands: what it does not hold may be on the node. */
+/** Text without API objects may be the output of any command: the node may have more rules than it shows. */
 function isPasted({api}: Snapshot): boolean {
   return api.services === null && api.nodes === null;
 }
 
-/** Of a text that holds virtual servers alone, no rule of iptables was seen. */
+/** Text with only virtual servers shows no rules of iptables. */
 function rulesBesideIpvs(node: NodeDump, family: Family): Ruleset | null {
   return node.read('ipvsadm-save') === null || readNft(node) !== null ? null : emptyRuleset(family);
 }
 
-/** The rules of an excerpt in the base rules that kube-proxy writes. */
+/** Places the rules of an excerpt in the base rules that kube-proxy writes. */
 function withBaseRules(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Ruleset {
   if (!isExcerpt(ruleset)) return ruleset;
   const {config} = resolveProxyConfig(node, api, {}, () => inferConfig(new Map([[ruleset.family, ruleset]])));
@@ -70,7 +70,7 @@ function withBaseRules(ruleset: Ruleset, node: NodeDump, {api}: Snapshot): Rules
   return addBaseRules(ruleset, expected);
 }
 
-/** Addresses given by hand are all that the node has. */
+/** Addresses given by hand are all addresses of the node. */
 function withAddresses(facts: NodeFacts, given: readonly string[]): NodeFacts {
   if (given.length === 0) return facts;
   const addresses = given
@@ -84,7 +84,7 @@ function withAddresses(facts: NodeFacts, given: readonly string[]): NodeFacts {
   };
 }
 
-/** What the words of the command line stand for: pods and Services become addresses, ports their numbers. */
+/** Resolves the words of the command line: pods and Services to addresses, port names to numbers. */
 export function packetQuery(flags: PacketFlags, snapshot: Snapshot): PacketQuery {
   const service = canonicalAddress(flags.destination) === null ? findService(flags.destination, flags.namespace, snapshot) : null;
   const literal = canonicalAddress(flags.source);
@@ -119,7 +119,7 @@ function findService(text: string, namespace: string | undefined, {api}: Snapsho
   return first;
 }
 
-/** `pod/NAME` or `NAMESPACE/NAME` of a pod. */
+/** A pod as `pod/NAME` or `NAMESPACE/NAME`. */
 function podAddress(text: string, namespace: string | undefined, family: Family, {api}: Snapshot): string {
   const parts = text.split('/');
   const name = parts.at(-1) ?? '';

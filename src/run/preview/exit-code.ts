@@ -2,7 +2,9 @@ import type {Preview} from '../../model/preview.ts';
 import {isBlocking} from '../../render/preview/preview-text.ts';
 import {summarizePreview} from '../../render/preview/summary.ts';
 
-/** 1 when something is lost or gained, or kube-proxy will not run; with `any` for every change; 3 when a node was not checked; else 0. */
+/**
+ * 1 if traffic is lost or gained, or kube-proxy would not start; with `any`, for every change; 3 if a node was not checked; otherwise 0.
+ */
 export function previewExitCode(preview: Preview, failOn: string): number {
   const {verdict, lost, gained, nodesUnread} = summarizePreview(preview);
   const fails = failOn === 'any' ? verdict === 'changes' : lost + gained > 0 || preview.requirements.some(isBlocking);

@@ -14,12 +14,12 @@ import {emptyNodeDump} from '../rules/choose-rules-node.ts';
 
 interface PreviewClusterRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
   readonly flags: NodeSourceFlags;
-  /** What is planned, once the API objects are known. */
+  /** The planned change, which can depend on the API objects. */
   readonly input: (snapshot: Snapshot) => PreviewRunInput;
   readonly chooses: (snapshot: Snapshot) => (name: string) => boolean;
 }
 
-/** Reads the API and the nodes of a cluster and previews each when it is there. */
+/** Reads the API and the nodes of a cluster, and previews each node as it arrives. */
 export async function previewCluster({flags, cluster, signal, progress, input, chooses}: PreviewClusterRun): Promise<Preview> {
   progress.say('reading the API');
   const {api, problems} = await unlessInterrupted(readCluster(cluster.api, {kind: 'cluster'}), signal);

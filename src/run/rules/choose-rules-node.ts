@@ -3,7 +3,7 @@ import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/escape.ts';
 import {closest} from '../scope/closest.ts';
 
-/** The node that rules are written for: the one that is named, or the only one. Throws a CLIError (exit 2). */
+/** The node that rules are generated for: the named one, or the only one. Throws a CLIError (exit 2). */
 export function chooseRulesNode({nodes, api}: Snapshot, name: string | undefined, fromManifestsAlone: boolean): NodeDump {
   const dumps = new Map(nodes.map(node => [node.name, node]));
   const known = [...new Set([...dumps.keys(), ...(api.nodes ?? []).map(({metadata}) => metadata.name)])].sort();

@@ -14,7 +14,7 @@ interface PlannedFlags {
 
 interface PlannedSnapshot {
   readonly snapshot: Snapshot;
-  /** What is made up or left out, in words. */
+  /** What was assumed or left out, as text for people. */
   readonly notes: readonly string[];
 }
 
@@ -52,7 +52,7 @@ function endpointOf(text: string): GivenEndpoint {
   return endpoint;
 }
 
-/** Services of the manifests that no slice belongs to get the endpoints of the command line. */
+/** Services of the manifests without a slice get the endpoints of the command line. */
 function givenSlices(
   services: readonly ServiceObject[],
   slices: readonly EndpointSliceObject[],

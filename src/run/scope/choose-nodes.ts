@@ -5,7 +5,7 @@ import {escapeText} from '../../render/escape.ts';
 import {closest} from './closest.ts';
 import {matchesSelector, parseSelector} from './label-selector.ts';
 
-/** The flags that say which nodes. */
+/** The flags that choose nodes. */
 export interface NodeChoice {
   readonly node?: readonly string[] | undefined;
   readonly 'node-selector'?: string | undefined;
@@ -15,11 +15,11 @@ export interface NodeChoice {
 export interface ChosenNodes {
   /** In order. */
   readonly names: readonly string[];
-  /** How many nodes there were to choose from, when only some of them were taken. */
+  /** How many nodes there were in total, if only a sample was taken. */
   readonly sample?: {readonly of: number};
 }
 
-/** Throws a CLIError (exit 2) for a name that no node has, and when no node has the labels. */
+/** Throws a CLIError (exit 2) for an unknown node name, and if no node matches the label selector. */
 export function chooseNodes(flags: NodeChoice, nodes: readonly NodeObject[]): ChosenNodes {
   const known = nodes.map(({metadata}) => metadata.name);
   const wanted = new Set(flags.node ?? []);
@@ -37,7 +37,9 @@ export function chooseNodes(flags: NodeChoice, nodes: readonly NodeObject[]): Ch
   return sample === undefined || sample >= names.length ? {names} : {names: sampleOf(names, sample), sample: {of: names.length}};
 }
 
-/** Always the same ones, spread over all, and mostly the same ones when nodes come and go: those with the smallest hashes. */
+/**
+ * A deterministic sample, spread over all nodes, which changes little when nodes are added or removed: the nodes with the smallest hashes.
+ */
 function sampleOf(names: readonly string[], size: number): readonly string[] {
   return names
     .map(name => ({name, hash: createHash('sha256').update(name).digest('hex')}))

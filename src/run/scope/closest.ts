@@ -1,4 +1,4 @@
-/** The words nearest to one that was mistyped, best first; none that differ in more than a third of their letters. */
+/** The words closest to a mistyped one, best first, at an edit distance of at most a third of its length. */
 export function closest(word: string, words: readonly string[]): readonly string[] {
   const unique = [...new Set(words)];
   const scored = unique.map(candidate => ({candidate, distance: editDistance(word, candidate)}));
@@ -9,7 +9,7 @@ export function closest(word: string, words: readonly string[]): readonly string
     .map(({candidate}) => candidate);
 }
 
-/** Levenshtein's distance, with two neighboring letters that changed places counted as one mistake. */
+/** Levenshtein distance, with two swapped neighboring letters counted as one edit. */
 function editDistance(a: string, b: string): number {
   const rows = [Array.from({length: b.length + 1}, (_, index) => index)];
   const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;

@@ -4,8 +4,8 @@ import type {ClusterRun} from '../cluster-run.ts';
 import {parseServiceName, type SelectionInput} from './select-services.ts';
 
 /**
- * What has to be read for the Services that are asked for: one Service and its slices where it is named, a namespace where that is
- * meant, and all where no narrower answer is right.
+ * What must be read for the requested Services: one Service and its slices if it is named, one namespace, or everything if no narrower
+ * scope gives the right answer.
  */
 export function askedScope(input: SelectionInput): ClusterScope {
   const named = input.names.map(name => parseServiceName(name, input));
@@ -17,10 +17,10 @@ export function askedScope(input: SelectionInput): ClusterScope {
   return {kind: 'namespaces', namespaces: [input.namespace]};
 }
 
-/** What a run on a cluster asks for. Without -n or -A it is the namespace of the context. */
+/** The scope of a run on a cluster. Without -n or -A it is the namespace of the context. */
 export function askedInput({flags, names, cluster}: Pick<ClusterRun, 'flags' | 'names' | 'cluster'>): SelectionInput {
   return {names, namespace: cluster.namespace, allNamespaces: flags['all-namespaces'] ?? false, selector: flags.selector};
 }
 
-/** More Services than this are read by the lists of their namespaces. */
+/** Above this number of Services, the lists of their namespaces are read instead. */
 const maxNamedServices = 20;

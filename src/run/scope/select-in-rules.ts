@@ -7,13 +7,13 @@ import {closest} from './closest.ts';
 import {parseServiceName, type WantedService} from './select-services.ts';
 
 interface RulesSelection {
-  /** `name`, `svc/name` or `namespace/name`; also an address or the name of a chain, where rules tell no more. */
+  /** `name`, `svc/name` or `namespace/name`; also an address or a chain name, because rules may show no names. */
   readonly names: readonly string[];
   readonly namespace: string | undefined;
   readonly allNamespaces: boolean;
 }
 
-/** Of the Services that rules serve, those that are asked for. Throws a CLIError (exit 2) for a name that the rules do not hold. */
+/** The requested Services among those in the rules. Throws a CLIError (exit 2) for a name that is not in the rules. */
 export function selectInRules(traces: readonly PortTrace[], selection: RulesSelection): readonly PortTrace[] {
   const {names, namespace, allNamespaces} = selection;
   if (names.length === 0) return traces.filter(({service}) => namespace === undefined || allNamespaces || service.namespace === namespace);
@@ -42,7 +42,7 @@ function isPlace({service, entries}: PortTrace, text: string): boolean {
   );
 }
 
-/** The name of a chain is a hash of the Service port: where no comment names it, the name that is asked for may fit. */
+/** A chain name is a hash of the Service port: if no comment names the Service, the requested name may still match. */
 function unnamedTraces({namespace = 'default', name}: WantedService, traces: readonly PortTrace[]): readonly PortTrace[] {
   return traces.flatMap(trace => {
     if (trace.service.namespace !== 'unnamed') return [];

@@ -9,10 +9,10 @@ import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export interface Selection {
   readonly selects: (service: ServiceObject) => boolean;
-  /** For a Service that the API does not have: whether it lies in what was asked for. */
+  /** For a Service that is not in the API: whether it is in the requested scope. */
   readonly concerns: (service: ServiceName) => boolean;
   readonly byName: boolean;
-  /** What was asked for, in words: `namespace shop`. */
+  /** The requested scope, as text: `namespace shop`. */
   readonly scope: string;
 }
 
@@ -25,8 +25,8 @@ export interface SelectionInput {
 }
 
 /**
- * The Services that the arguments and flags ask for. Throws a CLIError (exit 2) for names together with a selector, and for a name that
- * no Service has, with the nearest names. In a bundle a name without a namespace matches in all of them.
+ * The Services that the arguments and flags choose. Throws a CLIError (exit 2) for names together with a selector, and for an unknown name,
+ * with the nearest names. In a bundle, a name without a namespace matches in every namespace.
  */
 export function selectServices(input: SelectionInput, api: Pick<ApiObjects, 'services'>): Selection {
   refuseNamesWithSelector(input);
@@ -53,7 +53,7 @@ export function selectServices(input: SelectionInput, api: Pick<ApiObjects, 'ser
   };
 }
 
-/** An empty namespace is no error, as for kubectl. The nearest name of one with Services helps where it was mistyped. */
+/** Like in kubectl, an empty namespace is no error. The nearest namespace with Services helps if the name was mistyped. */
 function scopeText({names, namespace, allNamespaces, selector}: SelectionInput, services: readonly ServiceObject[]): string {
   if (names.length > 0) return names.map(escapeText).join(', ');
   if (namespace === undefined || allNamespaces) return `all namespaces${selector === undefined ? '' : `, ${escapeText(selector)}`}`;
@@ -73,7 +73,7 @@ function refuseNamesWithSelector({names, selector}: Pick<SelectionInput, 'names'
 }
 
 export interface WantedService {
-  /** Undefined looks in all namespaces. */
+  /** Undefined searches all namespaces. */
   readonly namespace: string | undefined;
   readonly name: string;
 }
@@ -92,7 +92,7 @@ function isNamed({metadata}: ServiceObject, namespace: string | undefined, name:
   return metadata.name === name && (namespace === undefined || (metadata.namespace ?? 'default') === namespace);
 }
 
-/** A selector that matches nothing is a mistake: a gate that checks nothing must not pass. */
+/** A selector that matches nothing is an error: a gate that checks nothing must not pass. */
 function nothingSelected({namespace, selector, allNamespaces}: SelectionInput): Error {
   const where = namespace === undefined || allNamespaces ? '' : ` in namespace ${namespace}`;
   return new Errors.CLIError(escapeText(`no Service${where} matches the selector ${selector ?? ''}`), {exit: 2});

@@ -16,13 +16,13 @@ interface CountingOptions {
   readonly transport: Transport;
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** To read all that tells what the rules give to whom, in milliseconds. */
+  /** Timeout to read everything that shows the expected shares, in milliseconds. */
   readonly surveyTimeoutMs: number;
-  /** To read the counters once, in milliseconds. */
+  /** Timeout to read the counters once, in milliseconds. */
   readonly sampleTimeoutMs: number;
 }
 
-/** A node that is read again and again. */
+/** A node whose counters are read repeatedly. */
 export class CountedNode {
   readonly #info: NodeInfo;
   readonly #options: CountingOptions;
@@ -42,12 +42,12 @@ export class CountedNode {
     return this.#survey.status !== 'unread';
   }
 
-  /** What the last two reads say. */
+  /** The difference between the last two reads. */
   get read(): NodeRead {
     return {survey: this.#survey, before: this.#before, after: this.#after, failure: this.#failure};
   }
 
-  /** Reads what the rules give to whom. Never rejects. What was known before stays where the node cannot be read now. */
+  /** Reads the rules that determine the expected shares. Never rejects. If the node cannot be read now, the previous result stays. */
   async survey(surroundings: NodeSurroundings): Promise<void> {
     const {transport, signal, surveyTimeoutMs} = this.#options;
     const node = await collectNode(this.#info, transport, {signal, timeoutMs: surveyTimeoutMs, wants: file => file !== 'conntrack'});
@@ -79,7 +79,7 @@ export class CountedNode {
   }
 }
 
-/** Does not wait for what does not heed the signal. */
+/** Does not wait for a promise that ignores the signal. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const {promise, reject} = Promise.withResolvers<never>();
   const onAbort = () => reject(signal.reason);
@@ -88,7 +88,7 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
   return Promise.race([work, promise]).finally(() => signal.removeEventListener('abort', onAbort));
 }
 
-/** The program that prints kube-proxy's rules: the one in use, or the one of the backend that holds them. */
+/** The program that prints kube-proxy's rules: the default one, or that of the backend that contains them. */
 function programOf({read}: CollectedNode, family: Family): string {
   const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
   const programs = [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`];

@@ -1,6 +1,6 @@
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport} from '../../collect/node/transport.ts';
 
-/** Opens a shell on each node once and keeps it, so that reading a node again and again does not connect, or make a pod, each time. */
+/** Opens one shell a node and keeps it, so that repeated reads need no new connection or pod. */
 export class KeptShells implements Transport, AsyncDisposable {
   readonly name: string;
   readonly #transport: Transport;
@@ -25,7 +25,7 @@ export class KeptShells implements Transport, AsyncDisposable {
     await Promise.allSettled(shells.map(shell => shell[Symbol.asyncDispose]()));
   }
 
-  /** Whoever borrows it does not end it. One whose connection failed is not lent again. */
+  /** A borrower does not close the shell. A shell whose connection failed is not lent again. */
   #lent(node: NodeInfo, shell: NodeShell): NodeShell {
     return {
       description: shell.description,

@@ -19,14 +19,17 @@ interface SampleRun {
   readonly clock: Clock;
 }
 
-/** Reads what a node has counted so far. Rejects when the node cannot be reached; what it does not have is missing in the sample, with the reason. */
+/**
+ * Reads the current counters of a node. Rejects if the node cannot be reached. A counter that the node does not have is missing in the
+ * sample, with the reason.
+ */
 export async function readSample(run: SampleRun): Promise<NodeSample> {
   const {survey, clock} = run;
   const missing: Missing = {};
   const families = [...new Set(survey.ports.map(({port}) => port.family))];
   const began = clock.now();
   let at = began;
-  // New connections are what the time counts for: it is that of the read that they come from.
+  // The time of the sample is that of the read that new connections are computed from.
   const timed = async <T>(isSource: boolean, read: Promise<T>): Promise<T> => {
     const result = await read;
     if (isSource) at = (began + clock.now()) / 2;
@@ -60,7 +63,7 @@ async function readNat(run: SampleRun, families: readonly Family[], missing: Mis
   return counters;
 }
 
-/** By the program, and where that is missing by the kernel's own file. */
+/** By the program, or from the kernel's own file if the program is missing. */
 async function readConnections(run: SampleRun, families: readonly Family[], missing: Missing): Promise<ConntrackCounts | null> {
   const options = wantedConnections(run.survey);
   try {
@@ -95,13 +98,13 @@ async function readIpvs(run: SampleRun, commands: readonly (readonly string[])[]
   return (await Promise.all(read)).flat();
 }
 
-/** A shell that cannot hand its output over gives it back. */
+/** A shell that cannot stream its output returns it as a whole. */
 async function runInto({shell, signal}: SampleRun, argv: readonly string[], take: TakeOutput): Promise<void> {
   const rest = await shell.run(argv, signal, take);
   if (rest.length > 0) take(rest);
 }
 
-/** The reason of a command that failed by itself. Whatever else went wrong is the connection: it is thrown on. */
+/** The reason of a command that failed by itself. Any other error is one of the connection and is rethrown. */
 function failed(error: unknown): string {
   if (error instanceof CommandFailed && (error.notFound || error.exitCode !== null)) return errorText(error);
   throw error;

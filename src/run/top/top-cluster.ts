@@ -7,11 +7,14 @@ interface Top {
   readonly show: (report: TrafficReport) => void;
   /** Two reads are enough. */
   readonly once: boolean;
-  /** Aborted when the user has seen enough. */
+  /** Aborted when the user quits. */
   readonly ended: AbortSignal;
 }
 
-/** Counts the connections of Services at an interval and shows what came in each. Rejects with an Interrupted when the signal is aborted. */
+/**
+ * Counts the connections of Services at an interval and shows the new ones of each interval. Rejects with an Interrupted when the signal is
+ * aborted.
+ */
 export async function topCluster(top: Top): Promise<void> {
   const session = await TopSession.open(top.run);
   try {

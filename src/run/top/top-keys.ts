@@ -1,6 +1,9 @@
 import process from 'node:process';
 
-/** Calls `end` for `q`, and `interrupt` for Ctrl-C, which a terminal in raw mode hands on as a character. Returns what ends it. */
+/**
+ * Calls `end` for `q`, and `interrupt` for Ctrl-C, which a terminal in raw mode passes on as a character. Returns a function that stops
+ * reading keys.
+ */
 export function listenForKeys(
   {end, interrupt}: {readonly end: () => void; readonly interrupt: () => void},
   input = process.stdin,

@@ -8,7 +8,7 @@ import {visibleLength} from '../../render/wrap.ts';
 interface TopScreenOptions {
   readonly color: boolean;
   readonly wide: boolean;
-  /** What is counted, in words; escaped. */
+  /** The counted Services and nodes as text, escaped. */
   readonly what: string;
   readonly stream?: NodeJS.WriteStream;
 }
@@ -19,7 +19,7 @@ interface TopScreen {
   close(): void;
 }
 
-/** A terminal that is drawn again in place, on its alternate screen, so that what was on it comes back however the process ends. */
+/** A screen that is redrawn in place on the terminal's alternate screen, so that the previous content returns however the process ends. */
 export function topScreen({color, wide, what, stream = process.stdout}: TopScreenOptions): TopScreen {
   let report: TrafficReport | null = null;
   let doing = '';
@@ -66,7 +66,7 @@ interface TopScreenSize {
   readonly wide: boolean;
 }
 
-/** The lines of a screen, cut to its size; how many are left out stands in the last. */
+/** The lines of a screen, cut to its size; the last line tells how many are left out. */
 function screenLines({report, doing, what}: ScreenState, {columns, rows, color, wide}: TopScreenSize): readonly string[] {
   const style = styleOf(color);
   const head = style.dim(cut(`${what}  q ends it`, columns - 1));

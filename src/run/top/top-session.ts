@@ -24,7 +24,7 @@ export interface TopRun extends Pick<ClusterRun, 'flags' | 'names' | 'cluster' |
   readonly interval: number;
 }
 
-/** Services of a cluster whose connections are counted again and again. Disposing of it leaves nothing on the nodes. */
+/** Counts the connections of a cluster's Services repeatedly. Disposing of it removes everything it created on nodes. */
 export class TopSession implements AsyncDisposable {
   readonly #run: TopRun;
   readonly #scope: ClusterScope;
@@ -33,7 +33,7 @@ export class TopSession implements AsyncDisposable {
   readonly #options: DiagnoseOptions;
   readonly #concurrency: number;
   #api: ApiObjects;
-  /** How many more rounds the rules are read again: kube-proxy takes its time to follow a change. */
+  /** For how many more rounds the rules are read again: kube-proxy applies a change with a delay. */
   #roundsToSurvey = 0;
   #round = 0;
 
@@ -74,7 +74,7 @@ export class TopSession implements AsyncDisposable {
     return session;
   }
 
-  /** Reads the counters of every node again, and says what changed since they were read before. */
+  /** Reads the counters of every node again and reports the difference to the previous read. */
   async next(): Promise<TrafficReport> {
     this.#round++;
     await this.#sample();

@@ -9,11 +9,11 @@ interface ConvergenceStart {
 }
 
 interface Reading {
-  /** Which look it is, from 1. */
+  /** The number of the check, from 1. */
   readonly look: number;
   /** When the reading of each node began, in milliseconds since 1970. */
   readonly readAt: ReadonlyMap<string, number>;
-  /** Nodes of which not all could be read. */
+  /** Nodes that were read in part. */
   readonly partlyRead: ReadonlySet<string>;
 }
 
@@ -28,12 +28,15 @@ export class Convergence {
     this.#start = start;
   }
 
-  /** Of the latest report; those that were looked at and can be clean. */
+  /** The nodes of the latest report that were checked and can be clean. */
   get pending(): readonly string[] {
     return this.#nodes.filter(name => !this.#clean.has(name));
   }
 
-  /** What a look found. A node counts as clean from when its reading began. Returns the nodes that are clean now and were not before. */
+  /**
+   * Records the result of a check. A node counts as clean from when its reading began. Returns the nodes that are clean now and were not
+   * before.
+   */
   note({nodes, findings}: Report, {look, readAt, partlyRead}: Reading): readonly string[] {
     this.#looks = look;
     const {failOn, startedAt} = this.#start;
@@ -45,17 +48,17 @@ export class Convergence {
     this.#nodes = reachable.map(({name}) => name);
     for (const node of reachable) if (!isClean(node)) this.#clean.delete(node.name);
     const fresh = reachable.filter(node => isClean(node) && !this.#clean.has(node.name)).map(({name}) => name);
-    // An agent may have judged it before.
+    // An agent may have checked it before the run.
     for (const name of fresh) this.#clean.set(name, {at: Math.max(startedAt, readAt.get(name) ?? startedAt), look});
     return fresh;
   }
 
-  /** What is to be on the nodes is something else now. */
+  /** The expected rules have changed. */
   restart(): void {
     this.#clean.clear();
   }
 
-  /** `clean`: nothing that fails is left. `lasting`: nodes that were not waited for. */
+  /** `clean`: no finding fails the run. `lasting`: nodes with permanent errors, which were not waited for. */
   report(now: number, {clean, permanent}: {readonly clean: boolean; readonly permanent: ReadonlyMap<string, unknown>}): WaitReport {
     const {startedAt, limit} = this.#start;
     return {

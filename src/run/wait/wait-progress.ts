@@ -10,7 +10,7 @@ export function firstCheckText(clean: readonly string[], pending: readonly strin
   return pending.length === 0 ? first : `${first}; waiting for ${nodeList(pending)}`;
 }
 
-/** A line for each node that has become clean; one for all when they are many. */
+/** A line for each node that has become clean; one line for all if they are many. */
 export function cleanTexts(nodes: readonly string[], seconds: number): readonly string[] {
   const after = `converged in ${secondsText(seconds)}`;
   return nodes.length > maxLines ? [`${nodes.length} nodes ${after}`] : nodes.map(name => `${escapeText(name)} ${after}`);
@@ -21,7 +21,7 @@ const maxLines = 10;
 /** A line for each reason why nodes are not waited for. */
 export function permanentTexts(reasons: ReadonlyMap<string, string>): readonly string[] {
   const byReason = new Map<string, string[]>();
-  // Reasons that differ in the node's name only are one reason.
+  // Reasons that differ only in the node's name are one reason.
   for (const [name, reason] of reasons) {
     const key = reason.replaceAll(name, '\0');
     pushTo(byReason, key, name);

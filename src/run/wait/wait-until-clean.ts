@@ -32,37 +32,37 @@ interface Waiting {
   readonly nodes: NodeEvaluator;
   readonly scope: ClusterScope;
   readonly input: SelectionInput;
-  /** Makes sure of what was found, within this time in milliseconds; resolves to what cannot be told. */
+  /** Verifies findings within this time in milliseconds; resolves to those that stay undetermined. */
   readonly confirm: (gracePeriodMs: number) => Promise<readonly Finding[]>;
-  /** Takes what was read of the API again into the history of the Services. */
+  /** Adds the API objects just read to the history of the Services. */
   readonly followed: (objects: ApiObjects) => Promise<void> | undefined;
   /** When the run began and read the API, in milliseconds since 1970. */
   readonly startedAt: number;
-  /** What of the API could not be read at the start. */
+  /** What could not be read from the API at the start. */
   readonly problems: readonly Problem[];
-  /** The report as things stand, with what could not be read beside the nodes and `more`. */
+  /** The current report, with the objects that could not be read and `more`. */
   readonly report: (more: readonly Problem[]) => Report;
 }
 
 /**
- * Looks again and again until nothing that fails is found and nothing is unread, or the time is up. A node that is as it should be is
- * not read again unless a Service that was asked for, or its slices, have changed; then all are.
+ * Repeats the check until no finding fails the run and every node was checked, or the time is up. A clean node is not read again unless a
+ * requested Service or its slices have changed; then all nodes are.
  */
 export class WaitUntilClean {
   readonly #waiting: Waiting;
   readonly #convergence: Convergence;
-  /** What the lists lack, as they are read by the scope. */
+  /** The gaps in the lists of this scope. */
   readonly #part: Pick<ApiObjects, 'namespaces'>;
   #looks = 1;
-  /** When the API was read that nodes are judged by. */
+  /** When the API objects that nodes are evaluated against were read. */
   #readAt: number;
-  /** How long the latest look took, in milliseconds. */
+  /** How long the latest check took, in milliseconds. */
   #took = 0;
-  /** The Services asked for as they were at the latest look. */
+  /** The requested Services at the latest check. */
   #print: string;
   /** Why the API could not be read again. */
   #problems: readonly Problem[] = [];
-  /** The API could not be read at the latest look. */
+  /** The latest check could not read the API. */
   #isAway = false;
   #latest: Report;
 
@@ -78,8 +78,8 @@ export class WaitUntilClean {
   }
 
   /**
-   * To be called when all nodes have been looked at once. Rejects with an Interrupted when the signal is aborted, and with a CLIError
-   * when a Service that was named is gone.
+   * Call it when all nodes have been checked once. Rejects with an Interrupted when the signal is aborted, and with a CLIError when a
+   * Service that was named is deleted.
    */
   async run(): Promise<void> {
     this.#took = this.#waiting.run.clock.now() - this.#readAt;
@@ -93,7 +93,7 @@ export class WaitUntilClean {
     }
   }
 
-  /** Of what was found until now. */
+  /** Of all findings so far. */
   report(): Report & {readonly wait: WaitReport} {
     const {run, nodes} = this.#waiting;
     this.#update();
@@ -121,7 +121,7 @@ export class WaitUntilClean {
     return exitCode(this.#latest, this.#waiting.limit.failOn) === 0;
   }
 
-  /** Clean, or in want of something that no time will bring: the right to read it. */
+  /** Clean, or blocked by a permanent error: a missing permission. */
   #isSettled(): boolean {
     const {diagnosis, limit} = this.#waiting;
     if (!isThere(diagnosis.api)) return true;
@@ -135,7 +135,7 @@ export class WaitUntilClean {
     return this.#convergence.pending.filter(name => !permanent.has(name));
   }
 
-  /** It says that something may not be read. */
+  /** The error is a missing permission. */
   #isPermanent({code, node, message}: Finding): boolean {
     const {nodes, problems} = this.#waiting;
     if (code !== unreadCode) return false;
@@ -147,16 +147,16 @@ export class WaitUntilClean {
     return startedAt + limit.milliseconds - run.clock.now();
   }
 
-  /** What is to be said is looked at as a run that does not wait does it, within the time there is. */
+  /** Verifies the findings as a run without --wait does, within the remaining time. */
   async #confirm(): Promise<void> {
     const {diagnosis, nodes, run, limit} = this.#waiting;
     const {signal} = run;
-    // It would be asked once more, and for long.
+    // The agents would be asked once more, with a long timeout.
     if (this.#isAway) return;
-    // Others may have come that nobody has looked at.
+    // New nodes may not have been checked yet.
     if (this.#looks > 1) await nodes.evaluate(await unlessInterrupted(this.#findNodes(), signal));
     const doubtful = await this.#waiting.confirm(Math.max(1, Math.min(this.#left(), gracePeriod * 1000)));
-    // What keeps changing has not converged: it stands where it fails.
+    // A Service that keeps changing has not converged: its findings stand.
     retract(
       doubtful.filter(finding => !reaches(finding, limit.failOn)),
       diagnosis,
@@ -164,7 +164,7 @@ export class WaitUntilClean {
     this.#update();
   }
 
-  /** So that the API server and the nodes are left alone for at least half of the time. */
+  /** Leaves the API server and the nodes alone for at least half of the time. */
   async #pause(pauses: number): Promise<void> {
     const {clock, signal, progress} = this.#waiting.run;
     progress.say(`waiting for ${plural(this.#waitedFor().length, 'node')}`);
@@ -188,7 +188,7 @@ export class WaitUntilClean {
     this.#took = run.clock.now() - began;
   }
 
-  /** Resolves to whether they could be read; by a part of the API nothing is judged. */
+  /** Resolves to whether the API could be read; nodes are not evaluated against a part of it. */
   async #readServices(): Promise<boolean> {
     const {diagnosis, scope, input, run} = this.#waiting;
     const {api} = run.cluster;
@@ -208,7 +208,7 @@ export class WaitUntilClean {
     return true;
   }
 
-  /** Nodes come and go, and so do the pods by which they are reached. Returns the nodes that have come. */
+  /** Nodes and the pods by which they are reached change. Returns the new nodes. */
   async #findNodes(): Promise<readonly string[]> {
     const {diagnosis, nodes, run} = this.#waiting;
     const objects = await readNodes(new ClusterReader(run.cluster.api, {anyFailure: true}));
@@ -217,7 +217,7 @@ export class WaitUntilClean {
   }
 }
 
-/** A Service that was named and is deleted is not well. */
+/** A named Service that was deleted is an error. */
 function refuseGone(asked: readonly ServiceObject[], now: readonly ServiceObject[]): void {
   const there = new Set(now.map(nameOf));
   const gone = asked.map(nameOf).find(name => !there.has(name));
@@ -230,6 +230,6 @@ function nameOf({metadata}: ServiceObject): string {
 
 const unreadCode: string = nodeNotRead.code;
 
-/** In milliseconds: between looks, and after one that took longer. */
+/** In milliseconds: the pause between checks, and the longest pause after a slow one. */
 const maxPause = 5000;
 const maxRest = 15_000;

@@ -9,7 +9,7 @@ export interface TimedFindingChange {
   readonly finding: Finding;
 }
 
-/** What comes and goes from look to look. */
+/** Tells the new and resolved findings of each check. */
 export class FindingChanges {
   readonly #isShown: (finding: Finding) => boolean;
   #state: ReadonlyMap<string, Finding> = new Map();
@@ -18,7 +18,7 @@ export class FindingChanges {
     this.#isShown = isShown;
   }
 
-  /** What another report changed. What stood on a node that is not read now stands: nobody has seen it go. */
+  /** The differences of another report. A finding on a node that was not read now stays: nothing shows that it is resolved. */
   take({findings, nodes}: Report, at: number): readonly TimedFindingChange[] {
     const unread = new Set(nodes.flatMap(({name, status}) => (status === 'unread' ? [name] : [])));
     const before = this.#state;

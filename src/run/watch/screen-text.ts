@@ -17,7 +17,7 @@ export interface WatchState {
   readonly changes: readonly TimedFindingChange[];
   readonly trouble: string;
   readonly doing: string;
-  /** What is watched, in words. */
+  /** The watched Services and nodes, as text. */
   readonly what: string;
 }
 
@@ -48,7 +48,7 @@ export function screenText(state: WatchState, {columns, rows, color}: ScreenSize
   return fitted([...shown, ...fitting, ...(fitting.length === 0 ? [] : ['']), ...times], columns, rows);
 }
 
-/** The latest time first; a node that could not be read now stands under the time when it was. */
+/** The latest time first. A node that could not be read now is listed at its last read. */
 function readTimes({report, readAt}: WatchState): readonly string[] {
   const groups = new Map<number, string[]>();
   const never: string[] = [];
@@ -66,17 +66,17 @@ function readTimes({report, readAt}: WatchState): readonly string[] {
 
 const maxRepeats = 3;
 
-/** By the clock on the wall. */
+/** Local time. */
 function clockTime(at: number): string {
   return new Date(at).toTimeString().slice(0, 8);
 }
 
 function fitted(lines: readonly string[], columns: number, rows: number): readonly string[] {
-  // A cursor that stands behind the last column is held back on it, and what clears the rest of the line would take that character.
+  // A cursor behind the last column stays on it, and clearing the rest of the line would erase that character.
   return lines.slice(0, rows).map(line => cut(line, columns - 1));
 }
 
-/** To so many characters on the screen; colors end where the line does. */
+/** Cuts a line to so many visible characters; colors end with the line. */
 function cut(line: string, columns: number): string {
   let left = columns;
   let text = '';

@@ -6,8 +6,8 @@ import {isThere} from '../reread.ts';
 import {printOf} from '../service-history.ts';
 
 /**
- * Another text whenever a Service is another of those that are read for the ones asked for, or one of its slices; null when they cannot be read. The lists are
- * read anew: that takes no other right than a look does, which a watch of the API server would.
+ * A text that changes whenever a Service or slice of the requested scope changes; null if they cannot be read. Reads the lists again: this
+ * needs no more permissions than a check, while a watch of the API server does.
  */
 export async function pollServices(run: ClusterRun): Promise<string | null> {
   const objects = await readServices(askedScope(askedInput(run)), new ClusterReader(run.cluster.api, {anyFailure: true}));

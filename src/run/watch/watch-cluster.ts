@@ -8,17 +8,17 @@ import {pollServices} from './service-poll.ts';
 
 interface Watching {
   readonly run: ClusterRun;
-  /** All is looked at again after this time, in milliseconds, whether something has changed or not. */
+  /** Everything is checked again after this time, in milliseconds, even if nothing changed. */
   readonly interval: number;
-  /** Shows a report, of a look that ended at this time (milliseconds since 1970). */
+  /** Shows the report of a check that ended at this time (milliseconds since 1970). */
   readonly show: (report: Report, at: number) => void;
-  /** Shows why a look came to nothing; it is tried again. */
+  /** Shows why a check failed; it will be repeated. */
   readonly trouble: (message: string) => void;
 }
 
 /**
- * Looks at the cluster again whenever a Service that was asked for or its slices change, and now and then otherwise. Never resolves:
- * it rejects with an Interrupted when the signal is aborted, and as diagnoseCluster does when the first look fails.
+ * Checks the cluster whenever a requested Service or its slices change, and at an interval otherwise. Never resolves: rejects with an
+ * Interrupted when the signal is aborted, and like diagnoseCluster if the first check fails.
  */
 export async function watchCluster(watching: Watching): Promise<never> {
   const {run, show, trouble} = watching;
@@ -37,7 +37,7 @@ export async function watchCluster(watching: Watching): Promise<never> {
 
 type Look = {readonly kind: 'report'; readonly report: Report} | {readonly kind: 'failure'; readonly error: Error};
 
-/** That nothing could be looked at may pass; anything else is a bug. */
+/** A check that cannot read the cluster may succeed later; any other error is a bug. */
 function tryToCheck(run: ClusterRun): Promise<Look> {
   return diagnoseCluster(run).then(
     report => ({kind: 'report', report}) as const,
@@ -48,7 +48,7 @@ function tryToCheck(run: ClusterRun): Promise<Look> {
   );
 }
 
-/** Asks every few seconds, and rests for as long as the look took. */
+/** Polls every few seconds, and pauses for as long as a check took. */
 async function untilChanged({run, interval}: Watching, print: string | null, took: number): Promise<void> {
   const {clock, signal, progress} = run;
   const due = clock.now() + Math.max(interval, took);

@@ -11,7 +11,7 @@ interface LinesOutput {
   readonly error: (text: string) => void;
 }
 
-/** Away from a terminal: a line for each finding that comes or goes, and one whenever the verdict is another. */
+/** Without a terminal: one line for each new or resolved finding, and one whenever the verdict changes. */
 export function watchLines({color, out, error}: LinesOutput): WatchView {
   const style = styleOf(color);
   let verdict = '';

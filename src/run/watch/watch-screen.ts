@@ -5,14 +5,14 @@ import type {WatchView} from './watch-view.ts';
 
 interface ScreenOptions {
   readonly color: boolean;
-  /** What is watched, in words. */
+  /** The watched Services and nodes, as text. */
   readonly what: string;
   readonly stream?: NodeJS.WriteStream;
 }
 
 /**
- * A terminal that is drawn anew in place, on its alternate screen, so that what was on it comes back in the end however the process
- * ends. It is drawn again when its size changes.
+ * A screen that is redrawn in place on the terminal's alternate screen, so that the previous content returns however the process ends. A
+ * change of its size redraws it.
  */
 export function watchScreen({color, what, stream = process.stdout}: ScreenOptions): WatchView {
   let state: WatchState = {report: null, readAt: new Map(), changes: [], trouble: '', doing: '', what};

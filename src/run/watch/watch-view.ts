@@ -1,14 +1,14 @@
 import type {Report} from '../../model/report.ts';
 import type {TimedFindingChange} from './finding-changes.ts';
 
-/** Where a watch shows what it sees. */
+/** Where `watch` shows its results. */
 export interface WatchView {
-  /** Another report, and what it changed. `at` is when the look ended, in milliseconds since 1970. */
+  /** Another report, and its changes. `at` is when the check ended, in milliseconds since 1970. */
   show(report: Report, changes: readonly TimedFindingChange[], at: number): void;
-  /** A look came to nothing. */
+  /** A check failed. */
   trouble(message: string): void;
-  /** What is being done now. */
+  /** The current activity. */
   say(text: string): void;
-  /** Leaves things as they were. */
+  /** Restores the terminal. */
   close(): void;
 }
