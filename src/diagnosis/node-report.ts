@@ -3,7 +3,10 @@ import type {ProxyConfig, Setting} from '../model/proxy-config.ts';
 import type {NodeReport} from '../model/report.ts';
 import {type NodeDump, nothingInIt} from '../model/snapshot.ts';
 
-export function nodeReport({name, missing}: NodeDump, {config, status, rulesets, families: evaluated, counts}: NodeAnalysis): NodeReport {
+export function nodeReport(
+  {name, missing, via}: NodeDump,
+  {config, status, rulesets, families: evaluated, counts}: NodeAnalysis,
+): NodeReport {
   const [first] = rulesets.values();
   const backend = first?.backend ?? null;
   const notRead = (missing ?? []).filter(({reason}) => reason !== nothingInIt);
@@ -17,6 +20,7 @@ export function nodeReport({name, missing}: NodeDump, {config, status, rulesets,
     families: evaluated,
     ...counts,
     settings: settingsOf(config),
+    ...(via === undefined || via === null ? {} : {via}),
     ...(notRead.length === 0 ? {} : {notRead}),
   };
 }

@@ -16,6 +16,8 @@ export interface NftRule {
    * 0 for a rule that is only expected.
    */
   readonly line: number;
+  /** The dump is JSON. */
+  readonly isOrdinal?: true;
   readonly text: string;
   /** The text before the comment. */
   readonly body: string;

@@ -82,6 +82,8 @@ export interface NodeReport {
   readonly chains: number;
   /** The settings of kube-proxy that the expectation rests on, each with its source. */
   readonly settings: Readonly<Record<string, Setting<string>>>;
+  /** How it was read, in words: by exec into which pod, with the tools of which image. Left out where that is not known. */
+  readonly via?: string;
   /** Files that a check can do without and that could not be read, with the reason; left out when there are none. */
   readonly notRead?: readonly {readonly file: string; readonly reason: string}[];
   /** How far its rules are behind the API; left out when no Service changed shortly before it was read, or nobody followed them. */

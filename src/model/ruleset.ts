@@ -30,8 +30,15 @@ export interface RuleText {
   readonly table: string;
   readonly chain: string;
   readonly line: number;
+  /** `line` is the place in the chain: it was read from JSON, which has no lines. */
+  readonly isOrdinal?: true;
   /** As it stands in the dump, counters stripped. */
   readonly text: string;
+}
+
+/** Only what a RuleText has: a rule that is kept without what it was parsed to. */
+export function ruleTextOf({table, chain, line, isOrdinal, text}: RuleText): RuleText {
+  return {table, chain, line, ...(isOrdinal === undefined ? {} : {isOrdinal}), text};
 }
 
 /** One rule of iptables. */

@@ -41,6 +41,8 @@ export interface NodeDump {
   readonly name: string;
   /** The names of the files that are there. */
   readonly files: readonly string[];
+  /** How it was reached, in words, as far as that is known. */
+  readonly via?: string | null;
   /** Files that are not there, and why, as far as that is known. */
   readonly missing?: readonly {readonly file: string; readonly reason: string}[];
   /** Reads one file; null when it is not there. A dump is read when it is needed and dropped when the node was evaluated. */

@@ -1,11 +1,11 @@
 import type {RuleText} from '../model/ruleset.ts';
 
 /**
- * The line of a rule in the node's dump; 0 where there is none to look up: nft prints JSON, and IPVS servers and elements of ipsets are
- * numbered, so that what stands for them is their key.
+ * The line of a rule in the node's dump or in pasted text; 0 where there is none to look up: rules of JSON are counted in their chain,
+ * and IPVS servers, elements of ipsets and addresses are found by their key.
  */
-export function dumpLine({table, line}: Pick<RuleText, 'table' | 'line'>): number {
-  return iptablesTables.has(table) ? line : 0;
+export function dumpLine({table, line, isOrdinal}: Pick<RuleText, 'table' | 'line' | 'isOrdinal'>): number {
+  return isOrdinal || keyed.has(table) ? 0 : line;
 }
 
-const iptablesTables: ReadonlySet<string> = new Set(['raw', 'mangle', 'nat', 'filter', 'security']);
+const keyed: ReadonlySet<string> = new Set(['ipvs', 'ipset', 'kube-ipvs0']);

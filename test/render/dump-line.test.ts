@@ -5,7 +5,13 @@ test('a rule of iptables has the line of the dump', () => {
   for (const table of ['raw', 'mangle', 'nat', 'filter', 'security']) expect(dumpLine({table, line: 86})).toBe(86);
 });
 
-test('an ordinal of nft, IPVS or an ipset is not shown as a line', () => {
-  for (const table of ['ip kube-proxy', 'ip6 kube-proxy', 'inet fw', 'ipvs', 'ipset', 'kube-ipvs0'])
-    expect(dumpLine({table, line: 86})).toBe(0);
+test('a rule of nftables has the line of a text, and none of JSON', () => {
+  for (const table of ['ip kube-proxy', 'ip6 kube-proxy', 'inet fw']) {
+    expect(dumpLine({table, line: 86})).toBe(86);
+    expect(dumpLine({table, line: 86, isOrdinal: true})).toBe(0);
+  }
+});
+
+test('what has a key of its own is not shown with a line: an IPVS server, an element of an ipset, an address', () => {
+  for (const table of ['ipvs', 'ipset', 'kube-ipvs0']) expect(dumpLine({table, line: 86})).toBe(0);
 });

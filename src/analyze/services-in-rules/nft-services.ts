@@ -2,6 +2,7 @@ import {type ParsedName, parseNftName} from '../../expect/nftables/nft-names.ts'
 import type {Entry} from '../../model/entry.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {NftRule, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import {ruleTextOf} from '../../model/ruleset.ts';
 import {joinHostPort} from '../../model/virtual-server.ts';
 import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
 import {entryTrace, notInText, type ShownPath, type ShownPick, unseenEntry} from './shown-port.ts';
@@ -102,7 +103,7 @@ function pathFrom(table: NftTable, first: string, start: readonly TraceStep[]): 
         end: drop === undefined ? notInText(`what chain ${name} leads to`) : {verdict: 'dropped', rule: drop},
       };
     name = /^(?:goto|jump) (\S+)/.exec(next.body)?.[1] ?? '';
-    steps.push({table: table.id, chain: next.chain, line: next.line, text: next.text, to: name});
+    steps.push({...ruleTextOf(next), to: name});
   }
 }
 

@@ -1,5 +1,5 @@
 import type {Entry} from '../../model/entry.ts';
-import type {RuleText} from '../../model/ruleset.ts';
+import {type RuleText, ruleTextOf} from '../../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, TraceStep} from '../../model/service-trace.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 
@@ -33,8 +33,8 @@ export function entryTrace(entry: Entry, {steps, picks, masquerade, end}: ShownP
   };
 }
 
-export function stepOf({table, chain, line, text}: RuleText, to: string): TraceStep {
-  return {table, chain, line, text, to};
+export function stepOf(rule: RuleText, to: string): TraceStep {
+  return {...ruleTextOf(rule), to};
 }
 
 /** An entry of which the text shows nothing: only the chain that it leads to is there. */

@@ -58,7 +58,15 @@ const resultShape: Shape = {
     api: {fields: {currentAt: 'string', seen: {fields: {services: 'string', endpointSlices: 'string'}}}},
     node: {
       fields: {
-        ...{name: 'string', status: 'string', reason: 'string', proxyMode: 'string', kubeProxyVersion: 'string', backend: 'string'},
+        ...{
+          name: 'string',
+          status: 'string',
+          reason: 'string',
+          proxyMode: 'string',
+          kubeProxyVersion: 'string',
+          backend: 'string',
+          via: 'string',
+        },
         ...{families: {list: 'string'}, rules: 'number', chains: 'number', settings: {map: setting}},
         notRead: {list: {fields: {file: 'string', reason: 'string'}}},
       },

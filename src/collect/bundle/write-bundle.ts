@@ -24,7 +24,7 @@ export interface BundleContent {
 }
 
 /** A node, and how it was read. */
-export interface BundledNode extends NodeDump, Partial<NodeRecord> {
+export interface BundledNode extends NodeDump, Omit<Partial<NodeRecord>, 'via'> {
   readonly problems?: readonly Problem[];
 }
 
@@ -95,7 +95,7 @@ function recordOf({status, reason, remedy, via, missing}: BundledNode): NodeReco
     status: status ?? 'read',
     ...(reason === undefined ? {} : {reason}),
     ...(remedy === undefined ? {} : {remedy}),
-    ...(via === undefined ? {} : {via}),
+    ...(via === undefined || via === null ? {} : {via}),
     ...(missing === undefined || missing.length === 0 ? {} : {missing}),
   };
 }

@@ -16,6 +16,7 @@ export function nodeInfos(names: readonly string[], objects: readonly NodeObject
       ),
       labels: object?.metadata.labels ?? {},
       pods: byNode.get(name) ?? [],
+      ...(problems[0] === undefined ? {} : {unlisted: problems[0].message}),
       ...(isUnlisted ? {isUnlisted: true as const} : {}),
     };
   });

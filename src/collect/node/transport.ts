@@ -8,7 +8,9 @@ export interface NodeInfo {
   readonly labels: Readonly<Record<string, string>>;
   /** Pods of the host network that run on it, kube-proxy's first. Empty where pods were not listed. */
   readonly pods: readonly PodObject[];
-  /** Pods may not be listed. */
+  /** Why not all pods that were looked for could be listed. */
+  readonly unlisted?: string;
+  /** Pods may not be listed: that does not change by itself. */
   readonly isUnlisted?: true;
 }
 

@@ -70,15 +70,21 @@ async function create(api: KubeApi, pod: DebugPodOptions, signal: AbortSignal): 
   }
 }
 
-/** A shell in the host's namespaces, or in the pod's container where the host has no iptables, as on Talos. */
+/**
+ * A shell in the host's namespaces. Where the host has no iptables, as on Talos, or nsenter may not enter them, one in the pod's
+ * container: it is in the host's network too.
+ */
 async function enteredShell(api: KubeApi, pod: DebugPodOptions, signal: AbortSignal): Promise<NodeShell> {
   const target: ExecTarget = {namespace: pod.namespace, pod: pod.name, container: debugContainer};
   const inside = podShell(api, target);
-  for (const shell of [entering(inside, pod), {...inside, description: `in the debug pod ${namespacedName(pod)}`}]) {
-    if (await hasTools(shell, pod, signal)) return shell;
-  }
+  const onHost = entering(inside, pod);
+  const whyNotHost = await whyNoTools(onHost, pod, signal);
+  if (whyNotHost === null) return onHost;
+  const whyNotImage = await whyNoTools(inside, pod, signal);
+  if (whyNotImage === null)
+    return {...inside, description: `with the tools of the image ${pod.image}, in the debug pod ${namespacedName(pod)} (${whyNotHost})`};
   throw new Unreachable(
-    `neither ${pod.node} itself nor the image ${pod.image} has iptables-save, or the image has no nsenter: choose another --debug-image`,
+    `neither ${pod.node} itself nor the image ${pod.image} has iptables-save that can be run: choose another --debug-image (${whyNotHost}; in the image: ${whyNotImage})`,
   );
 }
 
@@ -90,15 +96,24 @@ function entering(inside: NodeShell, pod: DebugPodOptions): NodeShell {
   };
 }
 
-async function hasTools(shell: NodeShell, pod: DebugPodOptions, signal: AbortSignal): Promise<boolean> {
+/** Null where iptables-save can be run. An old one does not know --version: it fails, and is there. */
+async function whyNoTools(shell: NodeShell, pod: DebugPodOptions, signal: AbortSignal): Promise<string | null> {
   try {
     await shell.run(['iptables-save', '--version'], signal);
-    return true;
+    return null;
   } catch (error) {
-    if (error instanceof CommandFailed && (error.notFound || error.exitCode !== null)) return !error.notFound;
+    if (error instanceof CommandFailed && (error.notFound || error.exitCode !== null)) return whyNotRun(error);
     const reason = errorText(error);
     throw new Unreachable(`cannot exec into the debug pod ${namespacedName(pod)} on ${pod.node}: ${reason}`, {cause: error});
   }
+}
+
+function whyNotRun({notFound, exitCode, stderr}: CommandFailed): string | null {
+  const [said = ''] = stderr.trim().split('\n', 1);
+  // nsenter ends with what the command ended with, and with a line of its own where it did not come to that.
+  if (/^nsenter: /.test(said) && !/can't execute|failed to execute/i.test(said)) return said;
+  if (!notFound && !(exitCode === 127)) return null;
+  return said === '' ? 'iptables-save is not there' : said;
 }
 
 function debugShell(shell: NodeShell, remove: () => Promise<void>): NodeShell {

@@ -1,9 +1,10 @@
 import {backendCommand} from '../node/node-commands.ts';
 import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
-import {agentsOn} from './host-agents.ts';
+import {agentsOn, proxyLabels, unusableAgents} from './host-agents.ts';
 import {nodeProxyPages} from './node-proxy.ts';
 import {isProgramMissing} from './root-command.ts';
+import {plural} from '../../model/text/plural.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
 /** Execs into a pod that already runs on the node, in its network, and has the tools. Creates nothing. */
@@ -108,10 +109,16 @@ function isMissing(error: CommandFailed): boolean {
   return error.notFound || isProgramMissing(error);
 }
 
+/** What was looked for, and what was found of it. */
 function noAgent(node: NodeInfo): string {
-  const seen =
-    node.pods.length === 0
-      ? 'no pod in its network is known (are you allowed to list pods?)'
-      : `none of its ${node.pods.length} pods is kube-proxy or a known CNI agent`;
-  return `no pod to exec into on ${node.name}: ${seen}; use --transport debug, which creates a pod, or --transport ssh`;
+  return `no pod to exec into on ${node.name}: ${whatWasFound(node)}; use --transport debug, which creates a pod, or --transport ssh`;
+}
+
+function whatWasFound({name, pods, unlisted}: NodeInfo): string {
+  const unusable = unusableAgents(name, pods);
+  if (unusable.length > 0) return unusable.join(', ');
+  if (unlisted !== undefined && pods.length === 0) return `its pods are not known: ${unlisted.replace(/\.$/, '')}`;
+  const found = pods.length === 0 ? '' : `; its ${plural(pods.length, 'pod')} there ${pods.length === 1 ? 'is' : 'are'} something else`;
+  const part = unlisted === undefined ? '' : ` (not all pods are known: ${unlisted.replace(/\.$/, '')})`;
+  return `neither kube-proxy (label ${proxyLabels}) nor a known CNI agent runs on it in kube-system or the namespaces of CNI agents${found}${part}`;
 }

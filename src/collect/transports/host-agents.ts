@@ -1,6 +1,7 @@
 import type {PodObject} from '../../model/api-objects.ts';
 import type {ExecTarget} from '../kube/kube-api.ts';
 import type {NodeInfo} from '../node/transport.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** A kind of pod that runs on every node, in the host network, and has iptables inside. */
 interface HostAgent {
@@ -36,6 +37,26 @@ const systemNamespaces = /^(?:kube-|openshift-|calico-|cilium|ovn-)/;
 export function agentsOn(node: NodeInfo): readonly ExecTarget[] {
   const pods = node.pods.filter(pod => runsInHostNetwork(pod, node.name));
   return hostAgents.flatMap(agent => pods.filter(pod => isOne(pod, agent)).map(pod => containerOf(pod, agent)));
+}
+
+/** The labels by which kube-proxy's pods are known, in words. */
+export const proxyLabels = 'k8s-app=kube-proxy or component=kube-proxy';
+
+/** The pods of kube-proxy and CNI agents that are on a node and cannot be used, each with the reason. */
+export function unusableAgents(node: string, pods: readonly PodObject[]): readonly string[] {
+  return pods
+    .filter(pod => pod.spec?.nodeName === node && hostAgents.some(agent => isOne(pod, agent)))
+    .flatMap(pod => {
+      const why = whyUnusable(pod);
+      return why === null ? [] : [`${namespacedName(pod.metadata)} ${why}`];
+    });
+}
+
+function whyUnusable({metadata, spec, status}: PodObject): string | null {
+  if (!systemNamespaces.test(metadata.namespace ?? '')) return 'is not in a system namespace';
+  if (spec?.hostNetwork !== true) return 'is not in the host network';
+  if (metadata.deletionTimestamp !== undefined) return 'is being deleted';
+  return status?.phase === 'Running' ? null : `is ${status?.phase ?? 'of unknown phase'}`;
 }
 
 function runsInHostNetwork({metadata, spec, status}: PodObject, node: string): boolean {

@@ -5,7 +5,7 @@ import {nftRule} from './nft-rule.ts';
 export class NftDumpChain implements NftChain {
   readonly table: string;
   readonly name: string;
-  readonly #textAt: RuleTextAt;
+  readonly #source: RuleSource;
   base: NftHook | null = null;
   comment: string | null = null;
   complete = true;
@@ -13,11 +13,10 @@ export class NftDumpChain implements NftChain {
   readonly #places: number[] = [];
   #rules: readonly NftRule[] | null = null;
 
-  /** `textAt` gives the canonical text of the rule in the bytes from `start` to `end`. */
-  constructor(table: string, name: string, textAt: RuleTextAt) {
+  constructor(table: string, name: string, source: RuleSource) {
     this.table = table;
     this.name = name;
-    this.#textAt = textAt;
+    this.#source = source;
   }
 
   get ruleCount(): number {
@@ -41,14 +40,21 @@ export class NftDumpChain implements NftChain {
 
   #readRules(): readonly NftRule[] {
     const {table, name: chain} = this;
+    const ordinal = this.#source.isOrdinal === true ? ({isOrdinal: true} as const) : {};
     return Array.from({length: this.ruleCount}, (_, index) =>
-      nftRule({table, chain, line: this.#places[index * 3 + 2] ?? 0, text: this.#textOf(index * 3)}),
+      nftRule({table, chain, line: this.#places[index * 3 + 2] ?? 0, ...ordinal, text: this.#textOf(index * 3)}),
     );
   }
 
   #textOf(at: number): string {
-    return this.#textAt(this.#places[at] ?? 0, this.#places[at + 1] ?? 0);
+    return this.#source.textAt(this.#places[at] ?? 0, this.#places[at + 1] ?? 0);
   }
 }
 
-export type RuleTextAt = (start: number, end: number) => string;
+/** The dump that rules stand in. */
+export interface RuleSource {
+  /** The canonical text of the rule in the bytes from `start` to `end`. */
+  textAt(start: number, end: number): string;
+  /** It is JSON, which has no lines: rules are counted in their chain. */
+  readonly isOrdinal?: true;
+}

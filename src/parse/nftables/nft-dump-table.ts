@@ -1,5 +1,5 @@
 import type {NftChain, NftElement, NftFamily, NftRuleset, NftSet, NftStray, NftTable} from '../../model/nft-ruleset.ts';
-import {NftDumpChain, type RuleTextAt} from './nft-dump-chain.ts';
+import {NftDumpChain, type RuleSource} from './nft-dump-chain.ts';
 
 /** A table while it is read from a dump, and after. */
 export class NftDumpTable implements NftTable {
@@ -35,10 +35,10 @@ export class NftDumpTable implements NftTable {
   }
 
   /** The chain of this name, which is new if it has not been declared. */
-  openChain(name: string, textAt: RuleTextAt): NftDumpChain {
+  openChain(name: string, source: RuleSource): NftDumpChain {
     const known = this.chains.get(name);
     if (known !== undefined) return known;
-    const chain = new NftDumpChain(this.id, name, textAt);
+    const chain = new NftDumpChain(this.id, name, source);
     this.chains.set(name, chain);
     return chain;
   }

@@ -1,5 +1,6 @@
 import type {NftElement, NftHook, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
 import {readJson} from '../json-text.ts';
+import type {RuleSource} from './nft-dump-chain.ts';
 import {asNftRuleset, isNftFamily, newDumpSet, NftDumpTable} from './nft-dump-table.ts';
 import {nftSeconds} from './nft-elements.ts';
 import {expressionText, type ValueStyle} from './nft-json-expression.ts';
@@ -50,15 +51,18 @@ class JsonReader {
 
   #rule(table: NftDumpTable | null, name: string, {start, end}: JsonItem): void {
     if (table === null) return;
-    const chain = table.openChain(name, this.#textAt);
+    const chain = table.openChain(name, this.#source);
     chain.append(start, end, chain.ruleCount + 1);
     this.#last = {table, isRule: true};
   }
 
-  readonly #textAt = (start: number, end: number): string => {
-    const text = this.#bytes.toString('utf8', start, end);
-    const [, rule] = onlyEntry(readJson(text) as JsonValue | undefined);
-    return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : text;
+  readonly #source: RuleSource = {
+    isOrdinal: true,
+    textAt: (start, end) => {
+      const text = this.#bytes.toString('utf8', start, end);
+      const [, rule] = onlyEntry(readJson(text) as JsonValue | undefined);
+      return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : text;
+    },
   };
 
   #object(text: string): void {
@@ -76,7 +80,7 @@ class JsonReader {
 
   #declare(table: NftDumpTable, {kind, content, text}: {readonly kind: string; readonly content: JsonObject; readonly text: string}): void {
     if (kind === 'table') table.dormant = listOf(content['flags']).includes('dormant');
-    else if (kind === 'chain') table.openChain(textOf(content['name']), this.#textAt).base = hookOf(content);
+    else if (kind === 'chain') table.openChain(textOf(content['name']), this.#source).base = hookOf(content);
     else if (kind === 'set' || kind === 'map') addSet(table, content);
     // A rule whose fields stand in another order.
     else if (kind === 'rule') this.#stray(text);

@@ -9,6 +9,8 @@ interface NftRuleText {
   readonly table: string;
   readonly chain: string;
   readonly line: number;
+  /** `line` is the place in the chain. */
+  readonly isOrdinal?: true;
   readonly text: string;
 }
 
@@ -21,15 +23,17 @@ class TextRule implements NftRule {
   readonly table: string;
   readonly chain: string;
   readonly line: number;
+  readonly isOrdinal?: true;
   readonly text: string;
   readonly body: string;
   readonly comment: string | null;
   #statements: readonly NftStatement[] | null = null;
 
-  constructor({table, chain, line, text}: NftRuleText) {
+  constructor({table, chain, line, isOrdinal, text}: NftRuleText) {
     this.table = table;
     this.chain = chain;
     this.line = line;
+    if (isOrdinal !== undefined) this.isOrdinal = isOrdinal;
     this.text = text;
     const {body, comment} = splitComment(text);
     this.body = body;

@@ -91,7 +91,7 @@ class TextReader {
       return;
     }
     const [, kind = '', name = ''] = /^(chain|set|map) (\S+) \{$/.exec(text) ?? [];
-    if (kind === 'chain') this.#state = {kind, table, chain: table.openChain(name, this.#textAt), open: null};
+    if (kind === 'chain') this.#state = {kind, table, chain: table.openChain(name, {textAt: this.#textAt}), open: null};
     else if (kind !== '') this.#openSet(table, name);
     else if (text.startsWith('comment ')) table.comment = quotedIn(text);
     else if (/^flags .*\bdormant\b/.test(text)) table.dormant = true;

@@ -1,5 +1,7 @@
 import {joinHostPort} from '../../model/virtual-server.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import {dumpLine} from '../dump-line.ts';
 import {escapeText} from '../escape.ts';
 import {place, schemaVersion, toJson} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
@@ -50,12 +52,30 @@ function packetTree({node, query, outcomes}: PacketAnswer, style: Style, width: 
     const why = reason === undefined ? '' : `: ${escapeText(reason)}`;
     lines.push(`${last ? '└─' : '├─'} ${chance}${verdictText(outcome.verdict, style)}${targetText(outcome)}${why}`);
     const stem = last ? '  ' : '│ ';
-    for (const {table, line, text} of path) {
-      const first = `   ${style.dim(line === 0 ? `${escapeText(table)} (assumed)` : escapeText(`${table}:${line}`))} `;
-      lines.push(...wrap(escapeText(text), width - stem.length, first).map(part => stem + part));
-    }
+    for (const [at, rule] of path.entries())
+      lines.push(...stepLines(rule, path[at + 1], {style, width: width - stem.length}).map(part => stem + part));
   }
   return lines.join('\n');
+}
+
+/** A rule on the path with its place; of a map, where the element of the packet leads. */
+function stepLines(
+  rule: RuleText,
+  next: RuleText | undefined,
+  {style, width}: {readonly style: Style; readonly width: number},
+): readonly string[] {
+  const place = escapeText(placeOf(rule));
+  const element = / vmap @/.test(rule.text) && next !== undefined && next.table === rule.table ? ` → ${next.chain}` : '';
+  const [first = '', ...others] = wrap(`${place} ${escapeText(rule.text + element)}`, width, '   ');
+  return [first.replace(place, () => style.dim(place)), ...others.map(line => `  ${line}`)];
+}
+
+/** The table, the chain where the rule does not name it, and the line of a text. */
+function placeOf(rule: RuleText): string {
+  const {table, chain, text} = rule;
+  const line = dumpLine(rule);
+  const lined = (name: string) => (rule.line === 0 ? `${name} (assumed)` : line === 0 ? name : `${name}:${line}`);
+  return text.includes(chain) ? lined(table) : `${table} ${lined(chain)}:`;
 }
 
 /** Where the packet goes; of an undetermined outcome where it was rewritten to, if it was. */

@@ -51,6 +51,7 @@ function settings(report: Report, style: Style): string {
     .join('\n');
 }
 
-function running({proxyMode, kubeProxyVersion, backend, rules}: Report['nodes'][number]): string {
-  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${plural(rules, 'rule')}`;
+function running({proxyMode, kubeProxyVersion, backend, rules, via}: Report['nodes'][number]): string {
+  const read = via === undefined ? '' : `; read: ${escapeText(via)}`;
+  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${plural(rules, 'rule')}${read}`;
 }

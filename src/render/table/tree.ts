@@ -1,4 +1,5 @@
 import {append} from '../../model/lists.ts';
+import type {Finding} from '../../model/finding.ts';
 import {entryText} from '../../model/entry.ts';
 import {
   type CountedRule,
@@ -32,7 +33,7 @@ export const tree: Renderer = (report, options) => {
   return [
     verdictLine(report, style),
     ...trees,
-    ...unread(report, style),
+    ...unread(report, loud, style),
     ...findingTexts(loud, {style, width: options.width, max: Infinity, spread: options.verbose}),
     ...(options.verbose ? notReadSection(report, {style, width: options.width}) : []),
   ].join('\n\n');
@@ -43,10 +44,12 @@ function isAnswer({traces}: Report): boolean {
   return traces.length === 0;
 }
 
-function unread({nodes, traces, basis}: Report, style: Style): readonly string[] {
+/** A node whose finding stands below with the reason is not named twice. */
+function unread({nodes, traces, basis}: Report, loud: readonly Finding[], style: Style): readonly string[] {
   const traced = new Set(traces.map(({node}) => node));
+  const isBelow = (name: string, reason = '') => loud.some(({node, message}) => node === name && reason !== '' && message.includes(reason));
   return nodes
-    .filter(({status}) => status !== 'checked' && basis !== 'rules')
+    .filter(({name, status, reason}) => status !== 'checked' && basis !== 'rules' && !isBelow(name, reason))
     .map(({name, reason}) =>
       style.yellow(
         `${escapeText(name)}: ${traced.has(name) ? 'checked in part' : 'not checked'}: ${escapeText(reason ?? 'no reason is known')}`,

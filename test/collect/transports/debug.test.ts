@@ -62,13 +62,43 @@ describe('debug', () => {
     expect((await shell.run(['iptables-save'], signal)).toString()).toBe('iptables-save');
   });
 
-  test('an image of no use is told, and the pod deleted', async () => {
+  test.each([
+    {stderr: "nsenter: can't open '/proc/1/ns/net': Permission denied", exitCode: 1},
+    {stderr: 'nsenter: cannot open /proc/1/ns/net: Permission denied', exitCode: 1},
+    {stderr: 'nsenter: reassociate to namespace ns/mnt failed: Operation not permitted', exitCode: 1},
+    {stderr: "nsenter: can't execute 'iptables-save': No such file or directory", exitCode: 127},
+    {stderr: 'nsenter: failed to execute iptables-save: No such file or directory', exitCode: 127},
+  ])('the tools of the image are used where nsenter says "$stderr", and that is said', async ({stderr, exitCode}) => {
     const api = new FakeKubeApi();
     api.onExec = argv => {
+      if (argv[0] === 'nsenter') throw new CommandFailed(argv, {exitCode, stderr: `${stderr}\n`});
+      return argv.join(' ');
+    };
+    await using shell = await debugTransport(api, {image: 'tools:1'}).open(node, signal);
+    expect((await shell.run(['iptables-save'], signal)).toString()).toBe('iptables-save');
+    expect(shell.description).toMatch(/^with the tools of the image tools:1, in the debug pod kube-system\/svc-trace-\S+ \(/);
+    expect(shell.description).toContain(`(${stderr})`);
+  });
+
+  test('an iptables-save of the host that does not know --version is used', async () => {
+    const api = new FakeKubeApi();
+    api.onExec = argv => {
+      if (argv.includes('--version'))
+        throw new CommandFailed(argv, {exitCode: 2, stderr: "iptables-save: unrecognized option '--version'"});
+      return argv.join(' ');
+    };
+    await using shell = await debugTransport(api).open(node, signal);
+    expect(shell.description).toMatch(/^on the host/);
+  });
+
+  test('an image of no use is told with both reasons, and the pod deleted', async () => {
+    const api = new FakeKubeApi();
+    api.onExec = argv => {
+      if (argv[0] === 'nsenter') throw new CommandFailed(argv, {exitCode: 1, stderr: 'nsenter: cannot open /proc/1/ns/net'});
       throw absent(argv);
     };
     await expect(debugTransport(api, {image: 'tiny'}).open(node, signal)).rejects.toThrow(
-      /neither node-a itself nor the image tiny has iptables-save/,
+      /neither node-a itself nor the image tiny has iptables-save .*--debug-image \(nsenter: cannot open \/proc\/1\/ns\/net; in the image: executable file not found in \$PATH\)/,
     );
     expect(api.pods.size).toBe(0);
   });

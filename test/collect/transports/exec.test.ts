@@ -51,18 +51,39 @@ describe('exec', () => {
   });
 
   test.each([
-    {why: 'does not run', pod: hostPod('kube-proxy-x', {phase: 'Pending'})},
-    {why: 'is not in the host network', pod: hostPod('kube-proxy-x', {hostNetwork: false})},
-    {why: 'runs on another node', pod: hostPod('kube-proxy-x', {node: 'node-b'})},
-    {why: "is in a user's namespace", pod: hostPod('kube-proxy-x', {namespace: 'shop'})},
-    {why: 'is no agent', pod: hostPod('etcd-node-a')},
-  ])('a pod that $why is not used', async ({pod}) => {
+    {why: 'does not run', pod: hostPod('kube-proxy-x', {phase: 'Pending'}), says: 'kube-system/kube-proxy-x is Pending'},
+    {
+      why: 'is not in the host network',
+      pod: hostPod('kube-proxy-x', {hostNetwork: false}),
+      says: 'kube-system/kube-proxy-x is not in the host network',
+    },
+    {why: 'runs on another node', pod: hostPod('kube-proxy-x', {node: 'node-b'}), says: 'neither kube-proxy'},
+    {
+      why: "is in a user's namespace",
+      pod: hostPod('kube-proxy-x', {namespace: 'shop'}),
+      says: 'shop/kube-proxy-x is not in a system namespace',
+    },
+    {why: 'is no agent', pod: hostPod('etcd-node-a'), says: 'its 1 pod there is something else'},
+  ])('a pod that $why is not used, and the reason is said', async ({pod, says}) => {
     const opening = execTransport(new FakeKubeApi()).open(nodeWith(pod), signal);
-    await expect(opening).rejects.toThrow(/no pod to exec into on node-a: none of its 1 pods.*--transport debug.*--transport ssh/);
+    await expect(opening).rejects.toThrow(says);
+    await expect(opening).rejects.toThrow(
+      /^no pod to exec into on node-a: .*; use --transport debug, which creates a pod, or --transport ssh$/,
+    );
   });
 
-  test('a node of which no pods are known says so', async () => {
-    await expect(execTransport(new FakeKubeApi()).open(nodeWith(), signal)).rejects.toThrow('are you allowed to list pods?');
+  test('of a node without any such pod is said what was looked for, and not that pods may not be listed', async () => {
+    await expect(execTransport(new FakeKubeApi()).open(nodeWith(), signal)).rejects.toThrow(
+      'no pod to exec into on node-a: neither kube-proxy (label k8s-app=kube-proxy or component=kube-proxy) nor a known CNI agent runs on it in kube-system or the namespaces of CNI agents; use',
+    );
+  });
+
+  test('where pods could not be listed, that is the reason', async () => {
+    const node: NodeInfo = {...nodeWith(), unlisted: 'not allowed to list pods in namespace kube-system.', isUnlisted: true};
+    await expect(execTransport(new FakeKubeApi()).open(node, signal)).rejects.toMatchObject({
+      message: expect.stringContaining('on node-a: its pods are not known: not allowed to list pods in namespace kube-system; use'),
+      isPermanent: true,
+    });
   });
 
   test('a pod without the tools, or that is gone, is passed over', async () => {

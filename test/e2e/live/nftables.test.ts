@@ -4,7 +4,7 @@ import {capturePath} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
 import {clusterNeeds, LiveCluster} from './cluster.ts';
 import {confined, LiveAgent} from './live-agent.ts';
-import {type CheckReport, svcTrace} from './svc-trace.ts';
+import {type CheckReport, svcTrace, withoutReading} from './svc-trace.ts';
 
 const capture = 'nftables/1.36';
 
@@ -20,7 +20,7 @@ describeWith([...clusterNeeds, 'nft'], 'check of a live cluster in nftables mode
     const options = {kubeconfig: api.kubeconfig, bin: join(folder, 'bin'), temporary: join(folder, 'tmp')};
     const {stdout, stderr, exitCode} = await svcTrace(['check', '-A', '-o', 'json', ...args], options);
     expect(stderr).toBe('');
-    return {report: JSON.parse(stdout) as CheckReport, exitCode};
+    return {report: withoutReading(JSON.parse(stdout) as CheckReport), exitCode};
   }
 
   test('by exec and ssh nothing is found on healthy nodes, as in what was captured of them', async () => {

@@ -35,7 +35,13 @@ export interface CheckReport {
     readonly nodesChecked: number;
     readonly nodesUnread: number;
   };
-  readonly nodes: readonly {readonly name: string; readonly status: string; readonly reason?: string}[];
+  readonly nodes: readonly {
+    readonly name: string;
+    readonly status: string;
+    readonly reason?: string;
+    readonly via?: string;
+    readonly notRead?: readonly object[];
+  }[];
   readonly findings: readonly {
     readonly code: string;
     readonly severity?: string;
@@ -44,4 +50,9 @@ export interface CheckReport {
     readonly endpoint?: string;
     readonly message: string;
   }[];
+}
+
+/** A report without how its nodes were read, which a bundle that was made by hand does not tell. */
+export function withoutReading({nodes, ...report}: CheckReport): CheckReport {
+  return {...report, nodes: nodes.map(({via: _, notRead: __, ...node}) => node)};
 }

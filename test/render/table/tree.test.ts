@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import type {EndpointTrace, EntryTrace} from '../../../src/model/service-trace.ts';
 import {tree} from '../../../src/render/table/tree.ts';
-import {hostile, numbered, plain, reportOf} from '../report.ts';
+import {findingOf, hostile, numbered, plain, reportOf, unreadNode} from '../report.ts';
 import {endpoint, entry, reportFullOf, trace, traced} from '../traces.ts';
 
 /** The tree alone, without verdict and findings. */
@@ -64,6 +64,15 @@ test('both families and protocols of a Service are shown', async () => {
 test('-q leaves the verdict and the findings', async () => {
   const text = tree(await traced('faults/missing-endpoint', 'shop/web'), {...plain, quiet: true});
   expect(text).toMatch(/^FAULTY: 1 error on 1 of 3 nodes \(1 Service with findings\)\n\nST202 error/);
+});
+
+test('why a node was not checked is said once', () => {
+  const reason = 'no pod to exec into on node-b: neither kube-proxy nor a known CNI agent runs on it';
+  const finding = findingOf('node-b', null, {code: 'ST901', severity: 'warning', message: `node-b was not checked: ${reason}`});
+  const report = reportOf({nodes: ['node-a', unreadNode('node-b', reason)], services: ['shop/web'], findings: [finding], traces: [trace]});
+  const said = (text: string) => text.replace(/\s+/g, ' ').split(reason).length - 1;
+  expect(said(tree(report, plain))).toBe(1);
+  expect(said(tree({...report, findings: []}, plain))).toBe(1);
 });
 
 describe('made-up traces', () => {

@@ -261,7 +261,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     const key = this.#keyOf(entry);
     const name = entry.address === null ? 'service-nodeports' : 'service-ips';
     const value = actual.set(name)?.elements.get(key)?.value ?? null;
-    return value === null ? [] : [{table: expected.id, chain: name, line: 1, text: `${key} : ${value}`}];
+    return value === null ? [] : [{table: expected.id, chain: name, line: 1, isOrdinal: true, text: `${key} : ${value}`}];
   }
 
   #keyOf({address, port}: Entry): string {

@@ -2,7 +2,7 @@ import type {ExpectedTable} from '../../../expect/nftables/expected-table.ts';
 import {parseNftName} from '../../../expect/nftables/nft-names.ts';
 import type {NftPort} from '../../../expect/nftables/nft-port.ts';
 import type {NftRuleset} from '../../../model/nft-ruleset.ts';
-import type {RuleText} from '../../../model/ruleset.ts';
+import {type RuleText, ruleTextOf} from '../../../model/ruleset.ts';
 import type {PortTrace, TraceStep} from '../../../model/service-trace.ts';
 import {walkNftPacket} from '../../../trace/nftables/walk-nft-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
@@ -32,11 +32,12 @@ export function traceNftPort({item, expected, ruleset}: NftTraceInput): PortTrac
 
 /** A map leads to the chain of the next rule; which of its elements did so is seen by that. */
 function stepsOf(path: readonly RuleText[]): readonly TraceStep[] {
-  return path.flatMap(({table, chain, line, text}, at) => {
+  return path.flatMap((rule, at) => {
+    const {text} = rule;
     const next = path[at + 1]?.chain ?? '';
-    const to = / vmap @service-/.test(` ${text}`) ? next : (targetsOf({table, chain, line, text})[0] ?? '');
+    const to = / vmap @service-/.test(` ${text}`) ? next : (targetsOf(rule)[0] ?? '');
     const role = parseNftName(to)?.role;
     const leads = role === 'external' || role === 'service' || role === 'local';
-    return leads ? [{table, chain, line, text, to}] : [];
+    return leads ? [{...ruleTextOf(rule), to}] : [];
   });
 }
