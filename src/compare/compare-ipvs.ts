@@ -2,21 +2,21 @@ import type {RealServer, VirtualServer} from '../model/virtual-server.ts';
 import type {IpSet} from '../parse/ipvs/ipset-save.ts';
 import {memberText} from '../parse/ipvs/ipset-save.ts';
 
-/** How one virtual server differs from the one that is expected in its place. */
+/** How one virtual server differs from the expected one. */
 export interface ServerDifference {
   readonly expected: VirtualServer;
   readonly actual: VirtualServer;
   readonly missing: readonly RealServer[];
-  /** Real servers that take connections and should not be there. One of weight 0 is only waiting for its last connections to end. */
+  /** Real servers that accept connections and are not expected. One with weight 0 only waits for its last connections to end. */
   readonly extra: readonly RealServer[];
-  /** Real servers that are there with another weight, limit or way of forwarding. */
+  /** Real servers with another weight, limit or forwarding method. */
   readonly changed: readonly {readonly expected: RealServer; readonly actual: RealServer}[];
   /** The scheduler or its flags. */
   readonly scheduling: boolean;
   readonly persistence: boolean;
 }
 
-/** Null when the two do the same. */
+/** Null if both do the same. */
 export function compareServers(expected: VirtualServer, actual: VirtualServer): ServerDifference | null {
   const found = new Map(actual.realServers.map(real => [real.hostPort, real]));
   const wanted = new Map(expected.realServers.map(real => [real.hostPort, real]));
@@ -48,13 +48,13 @@ function sameFlags(a: readonly string[], b: readonly string[]): boolean {
   return a.toSorted().join() === b.toSorted().join();
 }
 
-/** The elements of a set that are missing, and those that should not be there with their lines. */
+/** The missing elements of a set, and the unexpected ones with their lines. */
 interface SetDifference {
   readonly missing: readonly string[];
   readonly extra: readonly {readonly member: string; readonly line: number}[];
 }
 
-/** A set that is not there holds nothing. */
+/** A missing set counts as empty. */
 export function compareMembers(expected: ReadonlySet<string>, actual: IpSet | undefined): SetDifference {
   const found = new Map((actual?.elements ?? []).map((element, index) => [memberText(element), actual?.lines[index] ?? 0]));
   return {

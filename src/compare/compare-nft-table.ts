@@ -3,12 +3,12 @@ import type {RuleText} from '../model/ruleset.ts';
 import {nftRule} from '../parse/nftables/nft-rule.ts';
 import {compareTexts} from './compare-texts.ts';
 
-/** What a table `kube-proxy` should hold, grouped by owners (Service ports). */
+/** The expected content of a table `kube-proxy`, grouped by owners (Service ports). */
 export interface NftExpectation<Owner> {
   readonly table: string;
   readonly owners: readonly Owner[];
   objectsOf(owner: Owner): NftObjects;
-  /** Chains and sets that all share, and elements that belong to no owner. */
+  /** Chains and sets that all Service ports share, and elements without an owner. */
   readonly baseRules: readonly ExpectedNftChain[];
   readonly baseSets: readonly ExpectedSet[];
   readonly baseElements: readonly ExpectedElement[];
@@ -32,7 +32,7 @@ interface ExpectedElement extends Pick<NftElement, 'key' | 'value' | 'comment'> 
   readonly set: string;
 }
 
-/** One way in which a table is not the one expected. */
+/** One difference between a table and the expected one. */
 export interface NftDifference<Owner> {
   readonly kind: 'missing' | 'extra' | 'duplicate' | 'reordered';
   /** A rule, an element of a set or map, the hook of a base chain, or a set with its attributes. */
@@ -44,24 +44,24 @@ export interface NftDifference<Owner> {
   readonly key?: string;
   readonly value?: string | null;
   readonly comment?: string | null;
-  /** Null when it belongs to all, or to nothing that is expected. */
+  /** Null if it belongs to all owners, or to nothing that is expected. */
   readonly owner: Owner | null;
 }
 
 interface NftComparison<Owner> {
   readonly differences: readonly NftDifference<Owner>[];
-  /** Chains that are not expected and hold rules. */
+  /** Chains with rules that are not expected. */
   readonly unexpectedChains: readonly NftChain[];
   /** Sets that are not expected. */
   readonly unexpectedSets: readonly NftSet[];
 }
 
-/** Compares a table with what it should hold. Comments make no difference, nor does the order of elements. */
+/** Compares a table with the expected content. Comments and the order of elements do not matter. */
 export function compareNftTable<Owner>(expectation: NftExpectation<Owner>, actual: NftTable): NftComparison<Owner> {
   return new NftTableComparison(expectation, actual).compare();
 }
 
-/** An element that is not on the node, and all that it is missing for. */
+/** A missing element, with all its owners. */
 interface Claim<Owner> {
   readonly element: ExpectedElement;
   readonly owners: (Owner | null)[];
@@ -73,7 +73,7 @@ class NftTableComparison<Owner> {
   readonly #differences: NftDifference<Owner>[] = [];
   readonly #chains = new Set<string>();
   readonly #sets = new Set<string>();
-  /** Keys of shared sets that are right or expected, by set. */
+  /** Keys of shared sets that are correct or expected, by set. */
   readonly #keys = new Map<string, Map<string, 'right' | Claim<Owner>>>();
   readonly #places = new Map<string, ReadonlyMap<string, number>>();
 
@@ -135,7 +135,7 @@ class NftTableComparison<Owner> {
     if (found !== undefined) this.#note({kind: 'extra', what: 'set', name, rule: this.#text(name, shapeText(found), 1), owner});
   }
 
-  /** What several owners claim is right when the node holds what one of them wants. */
+  /** An element that several owners claim is correct if the node has the value of one of them. */
   #noteElement(element: ExpectedElement, owner: Owner | null): void {
     let keys = this.#keys.get(element.set);
     if (keys === undefined) {
@@ -177,7 +177,7 @@ class NftTableComparison<Owner> {
     this.#note({kind, what: 'element', name: set, rule: this.#text(set, elementText({key, value}), line), key, value, comment, owner});
   }
 
-  /** The place of an element in the dump, which is all that is known of where it stands. */
+  /** The position of an element in the dump. Elements have no line number. */
   #placeOf(set: string, key: string): number {
     let places = this.#places.get(set);
     if (places === undefined) {

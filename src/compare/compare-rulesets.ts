@@ -4,34 +4,34 @@ import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import {comparableRule} from '../parse/iptables/comparable-rule.ts';
 import {parseRule} from '../parse/iptables/rule.ts';
 
-/** What is expected, in groups that each belong to one owner. A group is rendered only while it is compared. */
+/** The expected rules, grouped by owner. A group is rendered only while it is compared. */
 export interface RulesetExpectation<Owner> {
   readonly owners: Iterable<Owner>;
-  /** Chains that belong to the owner alone, as text by name, and its rules in chains that it shares with others. */
+  /** Chains that belong to the owner alone, as text by name, and its rules in shared chains. */
   rulesOf(owner: Owner): {
     readonly own: ReadonlyMap<string, string>;
     readonly shared: readonly {readonly table: string; readonly chain: string; readonly text: string}[];
   };
-  /** Rules that belong to nobody, by `table/chain`. A chain without any of them, and without any of an owner's, is to be empty. */
+  /** Rules without an owner, by `table/chain`. A chain listed here with no rules, and without rules of an owner, must be empty. */
   baseRules(): ReadonlyMap<string, readonly string[]>;
-  /** Chains, as `table/chain`, of which only the presence of the expected rules counts: the base chains. */
+  /** The base chains, as `table/chain`: of these, only the presence of the expected rules is compared. */
   readonly open: ReadonlySet<string>;
-  /** Chains in which the order of rules does not count. */
+  /** Chains in which the order of rules does not matter. */
   readonly unordered: ReadonlySet<string>;
 }
 
 export interface RulesetComparison<Owner> {
   readonly differences: readonly Difference<Owner>[];
-  /** What was found of each chain of table nat, by its place there. */
+  /** The result for each chain of table nat (`chainFound`), by its index there. */
   readonly nat: Readonly<Uint8Array>;
 }
 
-/** A chain that is not expected, one that reads as an owner's is expected to, and one that does not. */
+/** A chain that is not expected, one with the expected text, and one with another text. */
 export const chainFound = {unexpected: 0, same: 1, changed: 2} as const;
 
 /**
- * Lists the differences between what is expected and what is there, blind to counters, comments and the order of independent
- * rules. A chain whose text is the expected text is done at once; only chains that differ are taken apart.
+ * Lists the differences between expected and actual rules, ignoring counters, comments and the order of independent rules. A chain whose
+ * text is the expected text is done at once; only chains that differ are parsed.
  */
 export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actual: Ruleset): RulesetComparison<Owner> {
   const differences: Difference<Owner>[] = [];
@@ -65,7 +65,7 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
 interface OwnedSharedRule<Owner> {
   readonly text: string;
   readonly owner: Owner | null;
-  /** Its place among the expected rules of the chain. */
+  /** Its index among the expected rules of the chain. */
   readonly place: number;
 }
 
@@ -86,7 +86,7 @@ function add<T>(map: Map<string, T[]>, key: string, value: T): void {
   else list.push(value);
 }
 
-/** Rules of one owner's own chain: order counts. */
+/** Compares a chain of one owner: order matters. */
 function compareChain<Owner>(
   expected: {table: string; name: string; text: string; owner: Owner},
   actual: Chain | undefined,
@@ -125,7 +125,7 @@ function compareLists<Owner>(
   return differences;
 }
 
-/** Finds for each actual rule its place among the expected ones: `[index among the expected, actual rule]`, in actual order. */
+/** Pairs each actual rule with its index among the expected ones: `[index among the expected, actual rule]`, in actual order. */
 function pairUp<Owner>(
   place: {readonly table: string; readonly chain: string},
   expected: readonly OwnedRule<Owner>[],
@@ -153,14 +153,14 @@ function pairUp<Owner>(
   return {pairs, differences};
 }
 
-/** Of equal rules, the place after the last one taken, so that a rule that is gone is missed once and not in two places. */
+/** Of equal rules, the first after the previous match, so that a missing rule is one difference and not two. */
 function takePlace(places: number[] | undefined, last: number): number | undefined {
   if (places === undefined) return undefined;
   const at = places.findIndex(place => place > last);
   return places.splice(Math.max(at, 0), 1)[0];
 }
 
-/** A chain that many share, or a base chain: a set of rules. Lines that read the same are paired without being parsed. */
+/** Compares a shared chain or a base chain as a set of rules. Equal lines are paired without being parsed. */
 function compareShared<Owner>({table, name, rules, open}: SharedPlace<Owner>, actual: Chain | undefined): readonly Difference<Owner>[] {
   const prefix = `-A ${name} `;
   const waiting = new Map<string, OwnedSharedRule<Owner>[]>();
@@ -196,12 +196,12 @@ function compareShared<Owner>({table, name, rules, open}: SharedPlace<Owner>, ac
   ];
 }
 
-/** A comment of a third party may name a chain of kube-proxy's, as Weave's does. */
+/** A comment of a third party may contain a chain name of kube-proxy, as Weave's does. */
 function namesChainOfProxy(line: string): boolean {
   return line.includes('KUBE-') && line.replace(/"(?:[^"\\]|\\.)*"/g, '""').includes('KUBE-');
 }
 
-/** Between owners the order does not count; among the rules of one owner it does, and the rules of the frame come last. */
+/** Between owners order does not matter; among the rules of one owner it does, and the base rules come last. */
 class OrderWithinOwner<Owner> {
   readonly late: {readonly index: number; readonly owner: Owner | null}[] = [];
   readonly #last = new Map<Owner, number>();

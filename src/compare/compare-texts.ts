@@ -1,10 +1,10 @@
-/** One item that is not where it is expected. */
+/** An item that is missing, unexpected or in another position. */
 interface TextDifference<T> {
   readonly kind: 'missing' | 'extra' | 'duplicate' | 'reordered';
   readonly item: T;
 }
 
-/** Compares two ordered lists by what `textOf` says of their items; equal items are paired in order. */
+/** Compares two ordered lists by the text of their items; equal items are paired in order. */
 export function compareTexts<T>(expected: readonly T[], actual: readonly T[], textOf: (item: T) => string): readonly TextDifference<T>[] {
   const open = new Map<string, number>();
   for (const item of expected) open.set(textOf(item), (open.get(textOf(item)) ?? 0) + 1);

@@ -3,7 +3,7 @@ import {checks} from '../checks/index.ts';
 import type {Finding} from '../model/finding.ts';
 import {toFinding} from './to-finding.ts';
 
-/** What the API objects alone show. */
+/** The findings that need only the API objects. */
 export function clusterFindings(context: ClusterContext): readonly Finding[] {
   return checks.flatMap(check =>
     check.cluster === undefined ? [] : [...check.cluster(context)].map(observation => toFinding(check, observation)),

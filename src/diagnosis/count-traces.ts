@@ -5,8 +5,8 @@ import type {NodeDump} from '../model/snapshot.ts';
 import {hasCounters, pickLines, ruleCounters} from '../parse/iptables/rule-counters.ts';
 
 /**
- * Traces with the counters of their rules, where the dump has them. They are read off the lines of these rules, so that the parser
- * need not keep those of a million others.
+ * Adds the counters of their rules to traces, if the dump has them. They are read from the lines of these rules, so that the parser need
+ * not keep the counters of a million others.
  */
 export function countTraces(traces: readonly PortTrace[], node: NodeDump): readonly PortTrace[] {
   const sources = new Map<Family, readonly ReadonlyMap<number, string>[]>();
@@ -21,7 +21,7 @@ export function countTraces(traces: readonly PortTrace[], node: NodeDump): reado
   });
 }
 
-/** The dumps that hold counters, by the lines that are asked for. Which of them a rule is from its text tells. */
+/** The dumps with counters, by line. The text of a rule identifies its dump. */
 function readLines(node: NodeDump, family: Family, wanted: ReadonlySet<number>): readonly ReadonlyMap<number, string>[] {
   const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
   const files = [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`, 'nft.txt'];

@@ -24,11 +24,11 @@ import {tracedPorts} from './traced-ports.ts';
 import {withUnservedFamilies} from './unserved-families.ts';
 import {withinWhatWasRead} from './retract-unread.ts';
 
-/** What is kept of a node when its dumps are dropped. */
+/** What is kept of a node after its dumps are dropped. */
 export interface NodeResult {
   readonly report: NodeReport;
   readonly findings: readonly Finding[];
-  /** Null when nothing is known of the node's kube-proxy. */
+  /** Null if nothing is known of the node's kube-proxy. */
   readonly proxy: ProxyVersion | null;
   readonly traces: readonly PortTrace[];
 }
@@ -36,34 +36,34 @@ export interface NodeResult {
 export interface NodeSurroundings {
   readonly api: ApiObjects;
   readonly view: ClusterView;
-  /** Those that were asked for. */
+  /** The requested Services. */
   readonly services: readonly ServiceObject[];
   readonly options: DiagnoseOptions;
 }
 
-/** What a node is held against in one of several analyses of the same dumps. */
+/** The input of one of several analyses of the same dumps. */
 export interface StateToTest {
   readonly view: ClusterView;
-  /** No finding is to stand for many Services. */
+  /** Report each Service by itself, without findings that stand for many. */
   readonly eachService?: boolean;
-  /** How far the node is behind the API, once that is known. */
+  /** How far the node lags behind the API, once that is known. */
   readonly lag?: NodeLag;
 }
 
 export interface TestedState {
   readonly result: NodeResult;
-  /** Chains of Services that nothing reaches. */
+  /** Chains of Services that no rule reaches. */
   readonly unreached: readonly {readonly family: Family; readonly chain: string}[];
   /** See `ModeAnalysis`. */
   readonly differing: ReadonlyMap<string, number>;
 }
 
-/** Every stage that a node goes through: its dumps are parsed, compared with what is expected, and the differences analyzed. */
+/** Every stage for one node: parse its dumps, compare them with the expected rules, and analyze the differences. */
 export function diagnoseNode(node: NodeDump, surroundings: NodeSurroundings): NodeResult {
   return prepareNode(node, surroundings)({view: surroundings.view}).result;
 }
 
-/** Parses the dumps of a node once; what is returned analyzes them by any state of the Services. */
+/** Parses the dumps of a node once, and returns a function that analyzes them against any state of the Services. */
 export function prepareNode(node: NodeDump, {api, view: latest, services, options}: NodeSurroundings): (state: StateToTest) => TestedState {
   const dumps = readDumps(node);
   const nft = onceAsked(() => readNft(node));
@@ -95,7 +95,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
   };
 }
 
-/** A dump is not read before somebody asks, and then once. */
+/** Reads a dump when it is first needed, and only once. */
 function onceAsked<T>(make: () => T): () => T {
   let made: {readonly value: T} | null = null;
   return () => {
@@ -104,7 +104,7 @@ function onceAsked<T>(make: () => T): () => T {
   };
 }
 
-/** The text of a rule is a part of a dump, and would keep the whole of it in memory. */
+/** The text of a rule is a slice of a dump and would keep the whole dump in memory. */
 function detached(finding: Finding): Finding {
   return (finding.actual?.length ?? 0) === 0 ? finding : structuredClone(finding);
 }

@@ -12,9 +12,9 @@ import type {NodeLag, NodeReading} from '../model/state-history.ts';
 import {type NodeResult, type NodeSurroundings, prepareNode, type StateToTest, type TestedState} from './diagnose-node.ts';
 
 /**
- * Diagnoses a node by every state that the Services had within the time that kube-proxy may take to follow: a Service is in sync when
- * the node fits one of them, and what is reported of one that fits none is compared with the state that it is nearest to. Without a
- * change it is one analysis; with changes, one more for each further state of the Services that do not fit yet, all of them at a time.
+ * Diagnoses a node against every state that the Services had within kube-proxy's grace period. A Service is in sync if the node matches one
+ * of them; if it matches none, it is compared with the nearest one. Without a change this is one analysis; with changes, one more for each
+ * further state of the Services that do not match yet, all Services at a time.
  */
 export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, reading: NodeReading): NodeResult {
   const evaluate = prepareNode(node, surroundings);
@@ -34,7 +34,7 @@ export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, r
   search(searches, evaluateChosen);
   const {result} = evaluateChosen({lag: lagOf(searches, changes.size)});
   if (!result.findings.some(isOfNode)) return result;
-  // One late Service can look like a setting that differs on the whole node, or like a node without any rules.
+  // One Service that lags can look like a setting that differs on the whole node, or like a node without rules.
   search(searches, () => evaluateChosen({eachService: true}));
   const other = evaluateChosen({lag: lagOf(searches, changes.size)}).result;
   return other.findings.some(isOfNode) ? result : other;
@@ -42,7 +42,7 @@ export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, r
 
 type Evaluate = (how?: Omit<StateToTest, 'view'>) => TestedState;
 
-/** The latest result again where it was by the same states: a lag within the grace period changes no finding. */
+/** The latest result again if the states are the same: a lag within the grace period changes no finding. */
 function lastReused(searches: readonly StateSearch[], evaluate: Evaluate): Evaluate {
   let last: {readonly states: readonly (ServiceState | undefined)[]; readonly eachService: boolean; readonly tested: TestedState} | null =
     null;
@@ -57,7 +57,7 @@ function lastReused(searches: readonly StateSearch[], evaluate: Evaluate): Evalu
   };
 }
 
-/** Tests the states of all Services that do not fit yet, each of them one state older at a time. */
+/** Tests the states of all Services that do not match yet, each one state older at a time. */
 function search(searches: readonly StateSearch[], evaluate: Evaluate): void {
   for (const one of searches) one.start();
   for (;;) {
@@ -67,24 +67,24 @@ function search(searches: readonly StateSearch[], evaluate: Evaluate): void {
       const left = unreached.filter(({family, chain}) => family === one.family && one.owns(chain)).length;
       one.note(findings, {left, differing: differing.get(differingKey(one.family, one.service)) ?? 0});
     }
-    // Every one of them has to go on.
+    // Every search has to advance.
     if (searches.filter(one => one.advance()).length === 0) break;
   }
   for (const one of searches) one.settle();
 }
 
-/** What is programmed for the Service, in the family of the search. */
+/** What the node has for the Service, in the family of the search. */
 function isOfService({code, service, family}: Finding, one: StateSearch): boolean {
   if (service === undefined || !code.startsWith('ST2')) return false;
   return `${service.namespace}/${service.name}` === one.service && (family === undefined || family === one.family);
 }
 
-/** One finding in place of many about Services. */
+/** A single finding in place of many about Services. */
 function isOfNode({code, severity, service}: Finding): boolean {
   return service === undefined && (nodeWide.has(code) || (code.startsWith('ST2') && severity !== 'info'));
 }
 
-/** Looks for the state of one Service in one family that a node fits, from the newest on. */
+/** Searches for the state of one Service in one family that a node matches, from the newest on. */
 class StateSearch {
   readonly family: Family;
   readonly service: string;
@@ -106,7 +106,7 @@ class StateSearch {
     this.#graceMs = graceMs;
   }
 
-  /** Whether a chain is one of the Service, other than those of its endpoints. */
+  /** Whether a chain belongs to the Service, without those of its endpoints. */
   owns(chain: string): boolean {
     const parsed = parseChainName(chain);
     if (parsed !== null) return parsed.role !== 'SEP' && this.#hashes.has(parsed.hash);
@@ -117,7 +117,7 @@ class StateSearch {
     return this.states[this.#index];
   }
 
-  /** Null where the node fits none. */
+  /** Null if the node matches none. */
   get lagSeconds(): number | null {
     return this.#best?.rules === 0 ? (this.states[this.#best.index]?.age ?? 0) / 1000 : null;
   }
@@ -129,8 +129,8 @@ class StateSearch {
   }
 
   /**
-   * What was found of it by the state that is chosen now, and how many of its chains nothing reaches: by a state in which the Service is
-   * not there, an entry that somebody removed would not be missed, but its chains would be left.
+   * The findings for the current state, and how many chains of the Service no rule reaches. In a state without the Service, an entry rule
+   * that was removed would not be missed, but its chains would remain.
    */
   note(findings: readonly Finding[], {left, differing}: {readonly left: number; readonly differing: number}): void {
     if (this.#isDone) return;
@@ -142,7 +142,7 @@ class StateSearch {
       this.#best = {index: this.#index, rules, severity};
   }
 
-  /** Chooses the next state where none fits yet; false when there is nothing more to test. */
+  /** Chooses the next state if none matches yet; false if there is nothing more to test. */
   advance(): boolean {
     if (this.#isDone) return false;
     this.#isDone = this.#best?.rules === 0 || this.#index + 1 >= this.states.length;
@@ -150,14 +150,14 @@ class StateSearch {
     return !this.#isDone;
   }
 
-  /** Chooses what to report by: the state that the node is nearest to, or the latest where that one is too old. */
+  /** Chooses the state to report against: the nearest one, or the latest if the nearest is too old. */
   settle(): void {
     const best = this.#best?.index ?? 0;
     this.#index = (this.states[best]?.age ?? 0) > this.#graceMs ? 0 : best;
   }
 }
 
-/** By the newest names and by those of up to 1.19. */
+/** Names as in current versions and as in those up to 1.19. */
 function chainHashes({metadata, spec}: ServiceObject): readonly string[] {
   return (spec?.ports ?? []).flatMap(({name = '', protocol = 'TCP'}) => {
     const base = `${metadata.namespace ?? 'default'}/${metadata.name}`;
@@ -173,12 +173,12 @@ function keepsOldChains({endpointSlices}: ApiObjects): boolean {
   return endpoints > 1000;
 }
 
-/** How far the node is from a state. */
+/** The distance between the node and a state. */
 interface TestedDistance {
   readonly index: number;
   /** Rules or other objects that differ. */
   readonly rules: number;
-  /** Of two states that are equally far, the one by which more is wrong: by the other a removed rule would not be missed. */
+  /** Of two states at equal distance, the one with more findings: with the other, a removed rule would not be missed. */
   readonly severity: number;
 }
 
@@ -188,10 +188,10 @@ function countRules({expected = [], actual = []}: Finding): number {
 
 const weights = {error: 1_000_000, warning: 1000, info: 1};
 
-/** Findings in place of one for each Service: a node that is late can look like one of these. */
+/** Findings in place of one for each Service: a node that lags can look like one of these. */
 const nodeWide: ReadonlySet<string> = new Set(['ST305', 'ST504', 'ST507', 'ST509']);
 
-/** So many states of a Service are tested; it has no more than these within the grace period unless something is wrong with it. */
+/** The number of states of a Service that are tested. More within the grace period mean that something else is wrong. */
 const maxStates = 400;
 
 function chosenBy(searches: readonly StateSearch[]): ChosenState {
@@ -204,7 +204,7 @@ function chosenBy(searches: readonly StateSearch[]): ChosenState {
   return chosen;
 }
 
-/** By Service, the slices that it had within the grace period. */
+/** The slices of each Service within the grace period. */
 function recentSlices(searches: readonly StateSearch[], graceMs: number): ReadonlyMap<string, readonly ServiceState['slices'][number][]> {
   const recent = new Map<string, Set<ServiceState['slices'][number]>>();
   for (const {service, states} of searches) {

@@ -20,8 +20,8 @@ import {unreadNode} from './unread-node.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /**
- * A diagnosis in the making: nodes are diagnosed one by one, in any order, and only what was found of each is kept. The same API
- * objects and nodes give the same Report.
+ * A diagnosis in progress: nodes are diagnosed one by one, in any order, and only the findings of each are kept. The same API objects and
+ * nodes give the same Report.
  */
 export class Diagnosis {
   readonly #options: DiagnoseOptions;
@@ -33,7 +33,7 @@ export class Diagnosis {
     this.#cluster = clusterOf(api, options);
   }
 
-  /** The Services that were asked for. */
+  /** The requested Services. */
   get services(): readonly ServiceObject[] {
     return this.#cluster.services;
   }
@@ -43,34 +43,34 @@ export class Diagnosis {
     return this.#cluster.api;
   }
 
-  /** From now on nodes are compared with these API objects; earlier results stay. */
+  /** Compares nodes with these API objects from now on; earlier results stay. */
   renew(api: ApiObjects): void {
     this.#cluster = clusterOf(api, this.#options);
   }
 
-  /** Diagnoses a node and drops its dumps; by all states of the Services where they were followed. Replaces what was found before. */
+  /** Diagnoses a node and drops its dumps; against all states of the Services if they were followed. Replaces an earlier result. */
   add(node: NodeDump, reading?: NodeReading): void {
     const surroundings = {...this.#cluster, options: this.#options};
     const result = reading === undefined ? diagnoseNode(node, surroundings) : diagnoseStates(node, surroundings, reading);
     this.#results.set(node.name, result);
   }
 
-  /** A node that was diagnosed elsewhere. Replaces what was found before. */
+  /** Adds a node that was diagnosed elsewhere. Replaces an earlier result. */
   addResult(result: NodeResult): void {
     this.#results.set(result.report.name, result);
   }
 
-  /** What is known of a node so far. */
+  /** The result of a node so far. */
   resultOf(node: string): NodeResult | undefined {
     return this.#results.get(node);
   }
 
-  /** A node of which nothing is known. */
+  /** Adds a node that was not read. */
   addUnread(node: UnreadNode): void {
     this.#results.set(node.name, unreadNode(node));
   }
 
-  /** A node that is not there any more. */
+  /** Removes a node that no longer exists. */
   forget(node: string): void {
     this.#results.delete(node);
   }
@@ -119,7 +119,7 @@ export class Diagnosis {
     return (only === undefined || only.has(code)) && !skip?.has(code);
   }
 
-  /** Of a node's findings those that are about no Service, or about one that was asked for. */
+  /** The findings of a node that concern no Service, or a requested one. */
   #isAsked({service}: Finding): boolean {
     if (service === undefined) return true;
     const {asked, existing} = this.#cluster;
@@ -132,10 +132,10 @@ interface ClusterInScope {
   readonly api: ApiObjects;
   readonly view: ClusterView;
   readonly services: readonly ServiceObject[];
-  /** Those that were asked for, and all, as `namespace/name`. */
+  /** The requested Services, and all, as `namespace/name`. */
   readonly asked: ReadonlySet<string>;
   readonly existing: ReadonlySet<string>;
-  /** How many of those that were asked for have endpoints that could not be read. */
+  /** How many requested Services have endpoints that could not be read. */
   readonly unsure: number;
 }
 
@@ -166,7 +166,7 @@ function newestProxy(results: readonly NodeResult[]): ProxyVersion {
   return newest ?? {version: {text: 'unknown', minor: newestKnownMinor, patch: 0}, gates: {}};
 }
 
-/** One of both families counts once. */
+/** A port of both families counts once. */
 function countPorts(view: ClusterView, services: readonly ServiceObject[], proxy: ProxyVersion): number {
   const asked = new Set(services);
   const entries = families.flatMap(family => view.entries(family, proxy).filter(({port}) => asked.has(port.object)));

@@ -26,7 +26,7 @@ export function nodeReport(
 }
 
 function settingsOf(config: ProxyConfig): Readonly<Record<string, Setting<string>>> {
-  // The settings of IPVS say nothing of other modes.
+  // The settings of IPVS do not matter in other modes.
   const entries = Object.entries(config).filter(([name]) => !name.startsWith('ipvs') || config.mode.value === 'ipvs');
   return Object.fromEntries(entries.map(([name, {value, source}]) => [name, {value: settingText(value), source}]));
 }

@@ -2,7 +2,7 @@ import type {Finding} from '../model/finding.ts';
 import type {Problem} from '../model/snapshot.ts';
 import {toFinding} from './to-finding.ts';
 
-/** What could not be read, and what was wrong with a file of a node, is a finding too. */
+/** An object that could not be read, or an unusable file of a node, is a finding too. */
 export function problemFinding({message, node, remedy, isMinor}: Problem): Finding {
   return toFinding(notRead, {
     message,

@@ -6,12 +6,12 @@ import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {Diagnosis} from './diagnosis.ts';
 
-/** Whether a snapshot is nothing but rules, as a file with pasted text is. */
+/** Whether a snapshot contains only rules, like a file with pasted text. */
 export function isRulesAlone({api}: Snapshot): boolean {
   return api.services === null && api.endpointSlices === null && api.endpoints === null && api.nodes === null;
 }
 
-/** What rules without API objects tell of the Services that are asked for: their way through the rules, and what is wrong with the rules themselves. */
+/** What rules without API objects show of the requested Services: their packet paths, and the faults of the rules themselves. */
 export function reportRulesAlone(
   snapshot: Snapshot,
   options: DiagnoseOptions,
@@ -41,7 +41,7 @@ export function reportRulesAlone(
   };
 }
 
-/** Findings that need no API object, whatever else the text holds. */
+/** Findings that need no API object, whatever else the text contains. */
 const ofRulesAlone: ReadonlySet<string> = new Set(['unexpected-rule', 'broken-jump', 'uneven-balance', 'orphan-chain']);
 
 function chainsOf({entries}: PortTrace): readonly string[] {

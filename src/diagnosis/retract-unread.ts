@@ -3,8 +3,8 @@ import type {ApiObjects} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /**
- * The symptoms that hold although not all Services were read: rules of a Service that was not read are no leftovers. Unattributed
- * rules are only reported if they affect the Services that were read.
+ * The symptoms that hold even if not all Services were read: rules of a Service that was not read are not stale. Unattributed rules are
+ * only reported if they affect the Services that were read.
  */
 export function withinWhatWasRead(symptoms: readonly Symptom[], {services, namespaces}: ApiObjects): readonly Symptom[] {
   if (namespaces === undefined) return symptoms;

@@ -5,7 +5,7 @@ import type {NodeReport, Summary} from '../model/report.ts';
 interface SummaryInput {
   readonly services: ServicesInScope;
   readonly servicePorts: number;
-  /** All that was asked for could be read, nodes apart. */
+  /** Everything requested could be read, except nodes. */
   readonly isComplete: boolean;
 }
 

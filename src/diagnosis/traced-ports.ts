@@ -4,7 +4,10 @@ import type {ServiceObject} from '../model/api-objects.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 
-/** Which Service ports of a node are traced. Of faulty Services no more than a report has room for: traces take memory on every node. */
+/**
+ * The Service ports of a node that are traced. The number of faulty Services is limited to what a report can show: traces take memory on
+ * every node.
+ */
 export function tracedPorts(services: readonly ServiceObject[], trace: NonNullable<DiagnoseOptions['trace']>): NodeInput['traces'] {
   const asked = new Set(trace === false ? [] : services.map(({metadata}) => `${metadata.namespace ?? 'default'}/${metadata.name}`));
   const isAsked = ({namespace, service}: ServicePort): boolean => asked.has(`${namespace}/${service}`);
@@ -20,7 +23,7 @@ function faultyServices(found: readonly Symptom[]): readonly string[] {
   return [...new Set(loud.flatMap(({port}) => (port === null ? [] : [`${port.namespace}/${port.service}`])))];
 }
 
-/** Every port of a family asks with the same list. */
+/** Every port of a family uses the same list. */
 function oncePerFamily<T>(make: (found: readonly Symptom[]) => T): (found: readonly Symptom[]) => T {
   let last: {readonly found: readonly Symptom[]; readonly made: T} | null = null;
   return found => {

@@ -4,8 +4,8 @@ import {families, type Family} from '../model/family.ts';
 import type {PortTrace, UnservedAddress} from '../model/service-trace.ts';
 
 /**
- * Traces of one node with the cluster IPs of the families that its kube-proxy does not serve: up to 1.20 it serves one. A family that
- * could not be read is not among them, for that is a finding.
+ * Adds to the traces of one node the cluster IPs of families that its kube-proxy does not serve: up to 1.20 it serves one. A family that
+ * could not be read is not added, because that is a finding.
  */
 export function withUnservedFamilies(
   traces: readonly PortTrace[],

@@ -8,14 +8,14 @@ import {diffNodes} from './diff-nodes.ts';
 import {diffRules} from './diff-rules.ts';
 import {diffServices} from './diff-services.ts';
 
-/** One of the two sides: what was collected, where it is at hand, and what was found. */
+/** One of the two sides: the collected data, if available, and the findings. */
 export interface DiffSide {
-  /** Null for a report, which holds no objects and no dumps. */
+  /** Null for a report, which contains no objects or dumps. */
   readonly snapshot: Snapshot | null;
   readonly report: Pick<Report, 'nodes' | 'findings'>;
 }
 
-/** What changed from one bundle, or report, to another. A pure function of both. */
+/** The changes from one bundle, or report, to another. A pure function of both. */
 export function diffBundles(before: DiffSide, after: DiffSide): BundleDiff {
   const whole = before.snapshot !== null && after.snapshot !== null ? [before.snapshot, after.snapshot] : [];
   const [old, young] = whole;
@@ -29,7 +29,7 @@ export function diffBundles(before: DiffSide, after: DiffSide): BundleDiff {
   };
 }
 
-/** A node that is not there any more took what was found on it with it. */
+/** The findings of a removed node are resolved with it. */
 function unreadReasons(before: DiffSide, after: DiffSide): readonly string[] {
   return unreadSince(before.report, after.report).map(
     name => `what was found on ${name}: the later side did not read it, so whether it is still there is not known`,
@@ -60,5 +60,5 @@ function diffSnapshots(before: Snapshot, after: Snapshot): Objects {
   };
 }
 
-/** Which endpoints there are is not a matter of versions, but for some that were read otherwise long ago. */
+/** The endpoints do not depend on versions, except some old ones that read them differently. */
 const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0}, gates: {}};

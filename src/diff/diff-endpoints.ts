@@ -9,7 +9,7 @@ import type {ApiObjects} from '../model/snapshot.ts';
 import {pairUp} from './diff-keyed.ts';
 import {sameJson} from './same-json.ts';
 
-/** Endpoints of Services that came, went, or changed their state. */
+/** Endpoints of Services that are new, removed, or changed their state. */
 export function diffEndpoints(before: ApiObjects, after: ApiObjects, proxy: ProxyVersion): readonly EndpointChange[] {
   const changed = changedServices(before, after, proxy);
   const [old, young] = [before, after].map(api => endpointsOf(partOf(api, changed), proxy));
@@ -29,8 +29,8 @@ export function diffEndpoints(before: ApiObjects, after: ApiObjects, proxy: Prox
 }
 
 /**
- * The Services, as `namespace/name`, whose object or slices read differently on the two sides: the endpoints of all others are the same,
- * and most Services are among these. Null where all have to be looked at.
+ * The Services, as `namespace/name`, whose object or slices differ between the two sides: the endpoints of all others, which are most, are
+ * the same. Null if all have to be compared.
  */
 function changedServices(before: ApiObjects, after: ApiObjects, proxy: ProxyVersion): ReadonlySet<string> | null {
   if (before.endpointSlices === null || after.endpointSlices === null) return null;

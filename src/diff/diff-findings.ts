@@ -6,8 +6,8 @@ import type {Report} from '../model/report.ts';
 type ReportFindings = Pick<Report, 'nodes' | 'findings'>;
 
 /**
- * Findings that came and those that went; one that is of another severity now did both. The words and line numbers may be others in
- * what stayed. What was found on a node that the later side did not read has not gone: nobody has looked.
+ * New and resolved findings; a finding whose severity changed is both. Message and line numbers may change. A finding on a node that the
+ * later side did not read is not resolved.
  */
 export function diffFindings(before: ReportFindings, after: ReportFindings): readonly FindingChange[] {
   const {came, went} = pairFindings(before.findings, after.findings, (old, young) => old.severity === young.severity);
@@ -18,7 +18,7 @@ export function diffFindings(before: ReportFindings, after: ReportFindings): rea
   ];
 }
 
-/** Nodes of which the earlier side found something that the later side cannot have looked for. */
+/** Nodes with findings on the earlier side that the later side cannot have checked. */
 export function unreadSince(before: ReportFindings, after: ReportFindings): readonly string[] {
   const read = new Set(after.nodes.flatMap(({name, status}) => (status === 'checked' ? [name] : [])));
   const found = new Set(before.findings.flatMap(({node, code}: Finding) => (node === undefined || code.startsWith('ST9') ? [] : [node])));

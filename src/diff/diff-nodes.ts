@@ -3,7 +3,7 @@ import type {NodeReport} from '../model/report.ts';
 import {diffFields, type ComparedFields} from './diff-fields.ts';
 import {pairUp} from './diff-keyed.ts';
 
-/** Nodes that came, went, or run with other settings. */
+/** Nodes that are new, removed, or have other settings. */
 export function diffNodes(before: readonly NodeReport[], after: readonly NodeReport[]): readonly NodeChange[] {
   return pairUp(before, after, ({name}) => name).flatMap((pair): readonly NodeChange[] => {
     const node = (pair.after ?? pair.before)?.name ?? '';

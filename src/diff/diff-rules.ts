@@ -2,7 +2,7 @@ import type {RulesChange} from '../model/findings/bundle-diff.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {type HeldLines, heldLines} from './unmatched-lines.ts';
 
-/** The lines that only one of the sides has, place by place; blind to their order and to counters. */
+/** The lines that only one side has, for each chain, set or list; ignores their order and counters. */
 export function diffRules(before: NodeDump, after: NodeDump): readonly RulesChange[] {
   const [old, young] = [heldLines(before), heldLines(after)];
   return [...new Set([...old.keys(), ...young.keys()])]
@@ -17,7 +17,7 @@ const nothing: HeldLines = {places: () => [], textAt: () => ''};
 
 type PlaceChange = Omit<RulesChange, 'node'>;
 
-/** Most places are the same on both sides, and nothing is kept of them. */
+/** Most texts are the same on both sides, and nothing is kept of them. */
 function diffHeld(old: HeldLines, young: HeldLines): readonly PlaceChange[] {
   const changes = new Map<string, PlaceChange>();
   const look = (place: string) => {
@@ -31,7 +31,7 @@ function diffHeld(old: HeldLines, young: HeldLines): readonly PlaceChange[] {
   return [...changes.values()];
 }
 
-/** A line that stands twice in one text and once in the other is left over once. */
+/** A line that occurs twice in one text and once in the other is left over once. */
 function linesOnlyIn(text: string, other: string): readonly string[] {
   const left = new Map<string, number>();
   for (const line of linesOf(other)) left.set(line, (left.get(line) ?? 0) + 1);

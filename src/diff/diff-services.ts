@@ -4,7 +4,7 @@ import {diffFields, type ComparedFields} from './diff-fields.ts';
 import {pairUp} from './diff-keyed.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 
-/** Services that came, went, or changed in a field that kube-proxy goes by. */
+/** Services that are new, removed, or changed in a field that kube-proxy uses. */
 export function diffServices(before: readonly ServiceObject[], after: readonly ServiceObject[]): readonly ServiceChange[] {
   return pairUp(before, after, keyOf).flatMap((pair): readonly ServiceChange[] => {
     const {metadata} = pair.after ?? pair.before ?? {metadata: {name: ''}};

@@ -3,14 +3,14 @@ import type {ChainsByName} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {parseNftJson} from '../parse/nftables/nft-json.ts';
 
-/** The chains of one table, its sets, or a list: lines by place, all of a place as one text, which is made when it is asked for. */
+/** The chains of one table, its sets, or a list, by name. The text of each is created on demand. */
 export interface HeldLines {
   places(): Iterable<string>;
-  /** Empty for a place that is not there. */
+  /** Empty if there is no such name. */
   textAt(place: string): string;
 }
 
-/** What a node holds: the chains of iptables and nftables, the elements of sets, virtual servers. */
+/** The content of a node: the chains of iptables and nftables, the elements of sets, virtual servers. */
 export function heldLines(node: NodeDump): ReadonlyMap<string, HeldLines> {
   return new Map([...iptablesLines(node), ...nftablesLines(node), ...plainLines(node)]);
 }
@@ -26,7 +26,7 @@ function* iptablesLines(node: NodeDump): Iterable<Held> {
       ];
 }
 
-/** Without an object for each chain: most are the same on both sides. */
+/** Creates no object for each chain: most are the same on both sides. */
 function textOf(chains: ChainsByName, name: string): string {
   const place = chains.placeOf(name);
   return place < 0 ? '' : chains.textAt(place);
@@ -37,7 +37,7 @@ function* nftablesLines(node: NodeDump): Iterable<Held> {
   if (content === null) return;
   for (const {id, chains, sets} of parseNftJson(content).tables.values()) {
     yield [`nftables ${id}/`, {places: () => chains.keys(), textAt: chain => chains.get(chain)?.text() ?? ''}];
-    // What clients an endpoint has had changes by itself.
+    // The clients of an endpoint change all the time.
     const lasting = [...sets.keys()].filter(name => !name.startsWith('affinity-'));
     const elements = (set: string) => [...(sets.get(set)?.elements.values() ?? [])];
     const textAt = (set: string) =>

@@ -3,13 +3,13 @@ import type {Rule, RuleText} from '../model/ruleset.ts';
 import {joinHostPort, type RealServer, type VirtualServer} from '../model/virtual-server.ts';
 import type {ChainResult} from './branch.ts';
 
-/** A real server with the part of new connections, 0 to 1, that it gets. */
+/** A real server with its share of new connections, 0 to 1. */
 interface RealShare {
   readonly real: RealServer;
   readonly share: number;
 }
 
-/** How a virtual server spreads new connections of many clients in the long run. Empty when no real server takes any. */
+/** How a virtual server distributes new connections of many clients in the long run. Empty if no real server accepts connections. */
 export function sharesOf({scheduler, realServers}: VirtualServer): readonly RealShare[] {
   const usable = realServers.filter(({weight}) => weight > 0);
   const chosen = failover.has(scheduler) ? heaviest(usable) : usable;
@@ -18,17 +18,20 @@ export function sharesOf({scheduler, realServers}: VirtualServer): readonly Real
   return chosen.map(real => ({real, share: weightOf(real) / total}));
 }
 
-/** Schedulers that ask of a weight only whether it is 0. */
+/** Schedulers for which only a weight of 0 matters. */
 export const blindToWeight: ReadonlySet<string> = new Set(['rr', 'lc', 'dh']);
 
-/** Schedulers that use the heaviest real server alone, until it is full. */
+/** Schedulers that use only the real server with the highest weight, until it is full. */
 const failover: ReadonlySet<string> = new Set(['fo', 'ovf']);
 
 function heaviest(usable: readonly RealServer[]): readonly RealServer[] {
   return usable.toSorted((a, b) => b.weight - a.weight).slice(0, 1);
 }
 
-/** Addresses the packet of a branch to a real server. Forwarded in another way than by masquerading, it still bears the virtual address: a pod drops it. */
+/**
+ * Sends the packet of a branch to a real server. With another forwarding method than masquerading it keeps the virtual address, and a pod
+ * drops it.
+ */
 export function sendTo<R extends RuleText>(real: RealServer, end: ChainResult<R>): ChainResult<R> {
   const destination = parseAddress(real.address);
   if (destination === null) return {...end, verdict: 'undecided', reason: `${real.hostPort} is no address`};

@@ -6,9 +6,9 @@ export interface Branch<R extends RuleText = Rule> {
   readonly packet: Packet;
   readonly probability: number;
   readonly path: Path<R> | null;
-  /** Rules that could not be told and were taken not to match. */
+  /** Rules whose match is unknown and was taken as no match. */
   readonly inferred: readonly R[];
-  /** The rule that could not be told and was taken to match; such a branch counts for nothing but to see what would differ. */
+  /** The rule whose match is unknown and was taken as a match. Such a branch only serves to see what would differ. */
   readonly supposed: R | null;
 }
 
@@ -24,9 +24,9 @@ export interface ChainResult<R extends RuleText = Rule> extends Branch<R> {
 
 /** The paths that continue after one rule. */
 export interface Outlets<R extends RuleText = Rule> {
-  /** Branches that leave the chain here. */
+  /** Branches that end or leave the chain at this rule. */
   readonly done: ChainResult<R>[];
-  /** Branches that go on to the next rule. */
+  /** Branches that continue with the next rule. */
   readonly next: Branch<R>[];
 }
 
@@ -38,7 +38,7 @@ export function undecided<R extends RuleText>(branch: Branch<R>, reason: string)
   return {...branch, verdict: 'undecided', reason};
 }
 
-/** Branches in the same state go on as one. */
+/** Merges branches in the same state. */
 export function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): readonly Branch<R>[] {
   if (branches.length < 2) return branches;
   const merged = new Map<string, Branch<R>>();
@@ -54,7 +54,7 @@ export function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): 
   return [...merged.values()];
 }
 
-/** More ways than this that rest on a rule that cannot be evaluated are not followed one by one. */
+/** Above this number, branches that depend on a rule that cannot be evaluated are not followed one by one. */
 const maxSuppositions = 256;
 
 export function limitSuppositions<R extends RuleText>(branches: readonly Branch<R>[], done: ChainResult<R>[]): readonly Branch<R>[] {
@@ -72,7 +72,10 @@ interface Supposition<R extends RuleText> {
   follow(branch: Branch<R>, out: Outlets<R>): void;
 }
 
-/** A rule that cannot be told: the packet goes on as if it did not match, and what would be if it did is kept beside. */
+/**
+ * A rule whose match is unknown: the packet continues as if it did not match, and what would happen if it did is kept in a branch beside
+ * it.
+ */
 export function suppose<R extends RuleText>({rule, branch, follow}: Supposition<R>, out: Outlets<R>): void {
   const hypothetical: {done: ChainResult<R>[]; next: Branch<R>[]} = {done: [], next: []};
   follow({...branch, supposed: branch.supposed ?? rule}, hypothetical);

@@ -1,6 +1,6 @@
 import type {Rule, RuleText} from '../model/ruleset.ts';
 
-/** The outcome of a packet: the end of one path through the rules. `R` is what a rule is in the proxy mode at hand. */
+/** The outcome of a packet: the end of one path through the rules. `R` is the type of rules in this proxy mode. */
 export interface Outcome<R extends RuleText = Rule> {
   readonly verdict: 'accept' | 'reject' | 'drop' | 'undecided';
   /** `ip:port` that the packet was rewritten to; null when it was not. */
@@ -11,10 +11,10 @@ export interface Outcome<R extends RuleText = Rule> {
   readonly path: readonly R[];
   /** Where the packet was rewritten to before the outcome became undecided. */
   readonly rewrittenTo?: string;
-  /** For an undecided outcome, what could not be told. */
+  /** For an undecided outcome, what is unknown. */
   readonly reason?: string;
-  /** The base chain whose policy dropped the packet, where no rule did: `table/chain`. */
+  /** The base chain whose policy dropped the packet, if no rule did: `table/chain`. */
   readonly policy?: string;
-  /** The rule that could not be told, where it is one rule's match. */
+  /** The rule whose match is unknown, if it is one rule. */
   readonly doubt?: R;
 }

@@ -13,7 +13,7 @@ export interface Packet {
   readonly port: number;
   /** `node` for a packet that a process of the node itself sends; all others arrive. */
   readonly origin: 'node' | 'arriving';
-  /** Null when it is not known. */
+  /** Null if unknown. */
   readonly inInterface: string | null;
   readonly outInterface: string | null;
   readonly mark: number;
@@ -24,23 +24,23 @@ export interface Packet {
   readonly masquerade: boolean;
   /** Connection tracking was switched off for it (NOTRACK), and with it all address translation. */
   readonly untracked: boolean;
-  /** Where it was sent to before IPVS sent it on to a real server. */
+  /** The destination before IPVS forwarded it to a real server. */
   readonly virtual?: {readonly destination: Address; readonly port: number};
 }
 
-/** What matching needs to know of the node beside its rules. */
+/** What matching needs to know about the node beside its rules. */
 export interface Environment {
-  /** Whether an address is one of the node's own; null when that is not known. */
+  /** Whether an address is one of the node's own; null if unknown. */
   isLocal(address: Address): boolean | null;
-  /** Whether an interface of this name can be the one an arriving packet came in on, or leaves by. Asked only where it is not known. */
+  /** Whether a packet with an unknown interface can have arrived on, or leave by, an interface of this name. */
   canBeInterface(name: string, packet: Packet): boolean | null;
-  /** Whether an address is in an ipset; null when the set was not read. */
+  /** Whether an address is in an ipset; null if the set was not read. */
   inSet(name: string, packet: Packet, directions: string): boolean | null;
-  /** The virtual server of IPVS that takes a packet; left out where the node has none. */
+  /** The virtual server of IPVS that matches a packet; left out if the node has none. */
   virtualServer?(packet: Packet): VirtualServer | undefined;
-  /** The `recent` lists that already hold the source of the packet. */
+  /** The `recent` lists that already contain the packet's source. */
   readonly knownTo: ReadonlySet<string>;
-  /** The address that REDIRECT sends arriving packets to; null when it is not known. */
+  /** The address that REDIRECT sends arriving packets to; null if unknown. */
   redirectAddress(packet: Packet): Address | null;
 }
 

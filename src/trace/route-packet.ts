@@ -7,16 +7,16 @@ export type HookName = 'prerouting' | 'input' | 'forward' | 'output' | 'postrout
 /** Where the kernel calls a base chain. */
 interface HookPlace {
   readonly hook: HookName;
-  /** Chains of one hook are passed from the lowest to the highest; those of one priority in their order here. */
+  /** Chains of one hook run from the lowest priority to the highest; those of equal priority in this order. */
   readonly priority: number;
-  /** Address translation, which is asked once for a connection, and not at all for packets that are not tracked. */
+  /** NAT chains run once for a connection, and never for packets that are not tracked. */
   readonly isNat: boolean;
-  /** Chains of address translation have one priority, and are asked in the order of these. */
+  /** NAT chains have one common priority and run in this order. */
   readonly natOrder?: number;
 }
 
 export interface HookedChain<R extends RuleText = Rule> extends HookPlace {
-  /** No result is `return`: the policy has been applied. */
+  /** Never `return`: the policy has been applied. */
   walk(branch: Branch<R>): readonly ChainResult<R>[];
 }
 
@@ -24,11 +24,11 @@ export interface HookedChain<R extends RuleText = Rule> extends HookPlace {
 interface Route<R extends RuleText = Rule> {
   readonly chains: HookedChains<R>;
   readonly environment: Environment;
-  /** What IPVS makes of a packet, by real servers; null when it is for no virtual server. Left out where there is no IPVS. */
+  /** What IPVS does to a packet, by real server; null if no virtual server matches. Left out without IPVS. */
   balance?(end: ChainResult<R>): readonly ChainResult<R>[] | null;
 }
 
-/** The base chains of each hook, in the order in which they are passed. */
+/** The base chains of each hook, in the order in which they run. */
 type HookedChains<R extends RuleText = Rule> = ReadonlyMap<HookName, readonly HookedChain<R>[]>;
 
 export function inOrder<R extends RuleText>(chains: readonly HookedChain<R>[]): HookedChains<R> {
@@ -38,13 +38,13 @@ export function inOrder<R extends RuleText>(chains: readonly HookedChain<R>[]): 
   );
 }
 
-/** Sends the first packet of a connection through the hooks that it passes. All ends, those of suppositions too. */
+/** Sends the first packet of a connection through the hooks that it passes. Returns all ends, including those of hypothetical branches. */
 export function routePacket<R extends RuleText>(route: Route<R>, start: Branch<R>): readonly ChainResult<R>[] {
   if (start.packet.origin !== 'node') return pass(route, 'prerouting', [start]).flatMap(end => afterRouting(route, end));
   return pass(route, 'output', [start], isBeforeIpvs).flatMap(end => balanced(route, end) ?? sendOut(route, end));
 }
 
-/** IPVS takes the node's own packets after address translation and before the filters. */
+/** IPVS handles packets of the node itself after NAT and before the filters. */
 const ipvsPriority = -98;
 const isBeforeIpvs = ({priority}: HookPlace): boolean => priority < ipvsPriority;
 const isAfterIpvs = ({priority}: HookPlace): boolean => priority >= ipvsPriority;
@@ -53,7 +53,7 @@ function sendOut<R extends RuleText>(route: Route<R>, end: ChainResult<R>): read
   return end.verdict === 'accept' ? pass(route, 'output', [end], isAfterIpvs).flatMap(result => afterRouting(route, result)) : [end];
 }
 
-/** Routing after the first hooks: to the node itself, onwards, or out. */
+/** Routing after the first hooks: to the node itself, forwarded, or out. */
 function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>): readonly ChainResult<R>[] {
   if (end.verdict !== 'accept') return [end];
   const {packet} = end;
@@ -70,7 +70,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   return sameVerdicts(delivered, onwards) ? onwards : [localityUnknown(end)];
 }
 
-/** A packet of the node to itself leaves by the loopback interface and comes in again; nat is not asked a second time. */
+/** A packet of the node to itself leaves by the loopback interface and arrives again; NAT does not run a second time. */
 function comeIn<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): readonly ChainResult<R>[] {
   const onLoopback = {...sent, packet: {...sent.packet, inInterface: 'lo', outInterface: null}};
   return pass(route, 'input', pass(route, 'prerouting', [onLoopback], isNoNat), isNoNat);
@@ -84,8 +84,8 @@ function balanced<R extends RuleText>(route: Route<R>, end: ChainResult<R>): rea
 }
 
 /**
- * A packet that arrived for a real server of the node itself goes no further. What IPVS sends on passes as if the node had sent it;
- * table nat is not asked a second time.
+ * A packet that arrived for a real server on the node itself goes no further. A packet that IPVS forwards continues as if the node had sent
+ * it; table nat does not run a second time.
  */
 function deliver<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): readonly ChainResult<R>[] {
   const {packet} = sent;
@@ -104,7 +104,7 @@ function localityUnknown<R extends RuleText>(end: ChainResult<R>): ChainResult<R
   return {...end, verdict: 'undecided', reason};
 }
 
-/** All chains of a hook that are wanted. What ended before it stays as it is. */
+/** Runs the selected chains of a hook. Branches that ended before stay unchanged. */
 function pass<R extends RuleText>(
   route: Route<R>,
   hook: HookName,
@@ -123,7 +123,7 @@ function pass<R extends RuleText>(
   return [...ended, ...live];
 }
 
-/** Once one chain has translated an address, no other is asked for the same. */
+/** Once one chain has translated an address, no other NAT chain runs for it. */
 function passChain<R extends RuleText>(chain: HookedChain<R>, branch: ChainResult<R>): readonly ChainResult<R>[] {
   const {packet, probability, path, inferred, supposed} = branch;
   if (chain.isNat && (packet.untracked || isTranslated(chain, branch))) return [branch];

@@ -5,14 +5,14 @@ import type {Outcome} from './outcome.ts';
 import {type Packet, pathRules} from './packet.ts';
 
 /**
- * Puts the ends together. An end that rests on a rule that could not be told stands only if the same fates had waited for the
- * packet had the rule matched; otherwise it is undecided.
+ * Merges the ends of all branches. An end that depends on a rule whose match is unknown stands only if the outcomes would be the same had
+ * the rule matched; otherwise it is undecided.
  */
 export function summarizeBranches<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly Outcome<R>[] {
   const real = ends.filter(({supposed}) => supposed === null);
   const doubtful = doubtfulRules(ends);
   return real.map(end => {
-    // A rule may only seem to matter because of one after it that cannot be told either.
+    // A rule may only seem to matter because of a later one that cannot be evaluated either.
     const doubt = end.inferred.findLast(rule => doubtful.has(rule));
     if (doubt === undefined) return outcome(end);
     const others = doubtful.get(doubt) ?? [];
@@ -26,7 +26,7 @@ function samePlace(a: Packet, b: Packet): boolean {
   return a.destination.text === b.destination.text && a.port === b.port;
 }
 
-/** The rules whose match would change what may become of the packet, each with the ends that it would then come to. */
+/** The rules whose match would change the outcome, each with the ends that the packet would then have. */
 function doubtfulRules<R extends RuleText>(ends: readonly ChainResult<R>[]): ReadonlyMap<R, readonly ChainResult<R>[]> {
   const usual = new Map<R, Set<string>>();
   for (const end of ends) if (end.supposed === null) for (const rule of end.inferred) pathOutcomesOf(usual, rule).add(pathOutcome(end));

@@ -1,11 +1,11 @@
 import type {RuleText} from '../model/ruleset.ts';
 import {type Branch, type ChainResult, limitSuppositions, mergeAlike, type Outlets, undecided} from './branch.ts';
 
-/** What ends a walk that would not end. */
+/** Limits that end a walk through pathological rules. */
 export interface WalkLimits {
-  /** Counts down; a ruleset that leads round and round ends when it is used up. */
+  /** Counts down; a walk through rules that loop ends at 0. */
   budget: number;
-  /** What was looked at so far, to end a walk that looks at the same over and over. */
+  /** The rules evaluated so far, to end a walk that evaluates the same rules over and over. */
   readonly seen?: SeenRules;
 }
 
@@ -14,7 +14,7 @@ interface Countable {
   readonly ruleCount: number;
 }
 
-/** How many rules a walk has come by at all, however often it came by. */
+/** How many different rules a walk has evaluated. */
 class SeenRules {
   readonly #chains = new Set<Countable>();
   #rules = 0;
@@ -27,16 +27,16 @@ class SeenRules {
     this.#rules += chain.ruleCount;
   }
 
-  /** Through the rules of a real node a walk comes by each some dozens of times, or once for each endpoint of a large Service. */
+  /** A walk through a real node's rules evaluates each some dozens of times, or once for each endpoint of a large Service. */
   get goesRound(): boolean {
     return this.#looks > 50_000 && this.#looks > 100 * this.#rules;
   }
 }
 
-/** Rules looked at in one walk. Through a real node's rules that is a few hundred, and some dozens for each endpoint of a large Service. */
+/** Rules evaluated in one walk. For a real node these are a few hundred, and some dozens for each endpoint of a large Service. */
 const walkBudget = 500_000;
 
-/** Rulesets whose chains fork and meet again without end: after one long walk in vain all others through them are short. */
+/** Rulesets whose chains branch and join again without end: after one walk that hit the limit, later walks through them are short. */
 const inVain = new WeakSet<object>();
 const shortBudget = 2_000;
 
@@ -45,7 +45,7 @@ export function limitsFor(rules: object): WalkLimits {
   return {budget: inVain.has(rules) ? shortBudget : walkBudget, seen: new SeenRules()};
 }
 
-/** Takes note of a walk that was too long. */
+/** Records that a walk hit the limit. */
 export function noteWalk(rules: object, {budget}: WalkLimits): void {
   if (budget < 0) inVain.add(rules);
 }
@@ -60,7 +60,7 @@ export interface Call {
   readonly above: Call | null;
 }
 
-/** Enters a chain; a text when that cannot be, which says why. */
+/** Enters a chain. Returns a text with the reason if it cannot. */
 export function enterChain(limits: WalkLimits, chain: Countable, above: Call | null): Call | string {
   const call: Call = {chain: chain.name, depth: (above?.depth ?? 0) + 1, above};
   if (call.depth > deepestChain || isOpen(chain.name, above))
@@ -77,11 +77,11 @@ function isOpen(chain: string, call: Call | null): boolean {
 
 interface PassedRules<R extends RuleText> {
   readonly done: ChainResult<R>[];
-  /** What comes to the end of the chain. */
+  /** What happens at the end of the chain. */
   readonly live: readonly Branch<R>[];
 }
 
-/** Takes a packet through rules, one after another. On its way it may have met rules of other kinds (`R`). */
+/** Takes a packet through rules in order. It may have matched rules of other kinds (`R`) before. */
 export function passRules<T extends R, R extends RuleText>(
   limits: WalkLimits,
   rules: readonly T[],

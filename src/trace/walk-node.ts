@@ -10,18 +10,18 @@ import type {WalkContext} from './iptables/walk-chain.ts';
 import {iptablesChains} from './iptables/walk-packet.ts';
 import {limitsFor, noteWalk} from './walk-limits.ts';
 
-/** A node that holds rules of both kinds, as one in nftables mode whose network plugin uses iptables. */
+/** A node with rules of both kinds, for example in nftables mode with a network plugin that uses iptables. */
 interface NodeRules {
-  /** Of one family; of both backends where both are in use. */
+  /** Of one family; of both backends if both are in use. */
   readonly iptables: readonly Ruleset[];
   readonly nft: NftSource;
-  /** Whose base chains were made later, which no dump tells. Those of nftables, unless it is said. */
+  /** Whose base chains were created later, which no dump shows. By default those of nftables. */
   readonly younger?: 'nft' | 'iptables';
 }
 
 /**
- * Walks the first packet of a connection through all rules of a node, in the order of hooks and priorities. Of base chains of one
- * priority the kernel asks the younger ones first.
+ * Walks the first packet of a connection through all rules of a node, in the order of hooks and priorities. Of base chains with one
+ * priority the kernel runs the younger ones first.
  */
 export function walkNode(
   {iptables, nft, younger = 'nft'}: NodeRules,
@@ -40,7 +40,7 @@ export function walkNode(
   return summarizeBranches(undecideTruncated(ends, tables));
 }
 
-/** A table of iptables-nft that the dump of iptables holds too, and tells more of. */
+/** A table of iptables-nft that the iptables dump contains too, with more detail. */
 export function isShownByIptables({id, baseChains}: NftTableSource, iptables: readonly Ruleset[]): boolean {
   const name = /^ip6? (raw|mangle|nat|filter|security)$/.exec(id)?.[1];
   if (name === undefined || !baseChains.every(chain => /^[A-Z]+$/.test(chain.name))) return false;

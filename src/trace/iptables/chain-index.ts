@@ -4,8 +4,8 @@ import type {Packet} from '../packet.ts';
 import {pushTo} from '../../model/lists.ts';
 
 /**
- * The rules of a chain that may concern a packet, in order. A chain of many rules is sorted once by destination host, so that
- * a walk through KUBE-SERVICES looks at a handful of its rules and not at all of them.
+ * The rules of a chain that may match a packet, in order. A chain of many rules is indexed once by destination host, so that a walk through
+ * KUBE-SERVICES evaluates a handful of its rules instead of all.
  */
 export function candidateRules(chain: Chain, packet: Packet): readonly Rule[] {
   if (chain.ruleCount <= smallChain) return chain.rules();
@@ -25,7 +25,7 @@ const indexes = new WeakMap<Chain, ChainIndex>();
 
 interface ChainIndex {
   readonly byHost: ReadonlyMap<string, readonly number[]>;
-  /** Rules without a destination host that ask for one protocol and port, as node ports do. */
+  /** Rules without a destination host that match one protocol and port, such as node ports. */
   readonly byPort: ReadonlyMap<string, readonly number[]>;
   readonly others: readonly number[];
 }
@@ -46,7 +46,7 @@ function buildIndex(chain: Chain): ChainIndex {
 
 function destinationHost(rule: Rule): string | null {
   const value = rule.options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0] ?? '';
-  // As nearly all read: a big chain has tens of thousands, and reading each address takes as long as all else.
+  // Nearly all rules have this form. A large chain has tens of thousands, and parsing each address takes as long as everything else.
   const plain = plainHost.exec(value)?.[1];
   if (plain !== undefined) return plain;
   const cidr = parseCidr(value);

@@ -2,10 +2,10 @@ import {type Cidr, contains, parseAddress, parseCidr} from '../../model/address.
 import type {Match, Rule, RuleOption} from '../../model/ruleset.ts';
 import type {Environment, Packet} from '../packet.ts';
 
-/** How likely a rule matches: 0 is no, 1 is yes, between them is chance (`statistic`). Null means that it cannot be told. */
+/** How likely a rule matches: 0 is no, 1 is yes, a value between is random (`statistic`). Null means unknown. */
 export type Likelihood = number | null;
 
-/** Matches a packet against all conditions of a rule. A condition that fails for certain outweighs those that cannot be told. */
+/** Matches a packet against all conditions of a rule. One condition that certainly fails outweighs those that are unknown. */
 export function matchRule(rule: Rule, packet: Packet, environment: Environment): Likelihood {
   let likelihood: Likelihood = 1;
   for (const option of rule.options) {
@@ -20,12 +20,12 @@ export function matchRule(rule: Rule, packet: Packet, environment: Environment):
   return likelihood;
 }
 
-/** Connection tracking comes in after raw, but for a packet that the node has sent to itself: that one has a state already. */
+/** Connection tracking runs after raw, except for a packet that the node sent to itself: that one already has a state. */
 function beforeTracking(packet: Packet): MatchedPacket {
   return packet.inInterface === 'lo' || packet.untracked ? packet : {...packet, stateless: true};
 }
 
-/** To a packet without a state conntrack says INVALID. */
+/** For a packet without a state, conntrack matches INVALID. */
 interface MatchedPacket extends Packet {
   readonly stateless?: true;
 }
@@ -57,7 +57,7 @@ function plainOption(flag: string, value: string, packet: Packet, environment: E
     case '-p':
       return truth(isProtocol(value, packet.protocol));
     case '-i':
-      // Only what the node sends to itself comes in on the loopback interface, and then that is known.
+      // Only packets that the node sends to itself arrive on the loopback interface, and then the interface is known.
       return value === 'lo' && packet.inInterface === null ? 0 : matchInterface(value, inInterfaceOf(packet), packet, environment);
     case '-o':
       return matchInterface(value, packet.outInterface, packet, environment);
@@ -88,7 +88,7 @@ function isProtocol(value: string, protocol: string): boolean {
   );
 }
 
-/** What the node itself sends came in on no interface, so that `-i` never matches it and `! -i` always does. */
+/** A packet that the node itself sends has no input interface, so `-i` never matches it and `! -i` always does. */
 function inInterfaceOf({inInterface, origin}: Packet): string | null {
   return inInterface ?? (origin === 'node' ? '' : null);
 }
@@ -108,7 +108,7 @@ function matchExtension(match: Match, packet: Packet, environment: Environment):
 const always: Matcher = () => 1;
 const never: Matcher = () => 0;
 
-/** The matches whose outcome can be told from a packet. Every other match is unknown. */
+/** The matches that can be evaluated for a packet. Every other match is unknown. */
 const matchers: Readonly<Record<string, Matcher>> = {
   comment: always,
   nfacct: always,
@@ -131,7 +131,7 @@ const matchers: Readonly<Record<string, Matcher>> = {
   iprange: everyOption(rangeOption),
   ipvs: everyOption(ipvsOption),
   pkttype: everyOption(option => truth(option.values[0] === 'unicast')),
-  // A sane routing table is taken for granted: the packet came in where its answers will leave.
+  // Assumes symmetric routing: the packet arrived on the interface by which replies leave.
   rpfilter: ({options}) => truth(!options.some(({flag}) => flag === '--invert')),
 };
 
@@ -220,7 +220,7 @@ function chance(value: number): Likelihood {
   return value >= 0 && value <= 1 ? value : null;
 }
 
-/** A client is known to a list or it is not; how often it came is not modeled. */
+/** Whether a client is on a list. The number of its packets is not modeled. */
 function matchRecent({options}: Match, _packet: Packet, environment: Environment): Likelihood {
   if (options.some(({flag}) => flag === '--set')) return 1;
   if (options.some(({flag}) => flag === '--hitcount')) return null;
@@ -229,7 +229,7 @@ function matchRecent({options}: Match, _packet: Packet, environment: Environment
   return check === undefined ? null : negate(truth(environment.knownTo.has(name)), check.negated);
 }
 
-/** Asks what IPVS did to a packet, so nothing but `! --ipvs` matches one that it has not sent on. */
+/** Matches what IPVS did to a packet: only `! --ipvs` matches a packet that IPVS has not forwarded. */
 function ipvsOption(option: RuleOption, {virtual, protocol}: Packet): Likelihood {
   const value = option.values[0] ?? '';
   if (virtual === undefined) return option.negated && option.flag !== '--ipvs' ? 1 : 0;

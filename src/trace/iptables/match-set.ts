@@ -2,7 +2,7 @@ import {type Address, canonicalAddress, contains, parseAddress, parseCidr} from 
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Packet} from '../packet.ts';
 
-/** Whether a packet is in an ipset; `directions` is `src` or `dst` for each part of an element. Null when it cannot be told. */
+/** Whether a packet is in an ipset; `directions` is `src` or `dst` for each part of an element. Null if unknown. */
 export function isInSet(set: IpSet, packet: Packet, directions: string): boolean | null {
   const sides = directions.split(',');
   const matches = (element: readonly string[]): boolean | null => matchElement({set, element, sides}, packet);
@@ -13,7 +13,7 @@ export function isInSet(set: IpSet, packet: Packet, directions: string): boolean
   return certain.length > 0 ? true : members.length > 0 ? null : false;
 }
 
-/** Of networks that hold an address the narrowest decides; null when it cannot be told which that is. */
+/** Of several networks that contain an address, the narrowest decides; null if it is unknown which that is. */
 function isExcepted(certain: readonly (readonly string[])[], exceptions: readonly (readonly string[])[]): boolean | null {
   const narrowest = (elements: readonly (readonly string[])[]): number =>
     Math.max(-1, ...elements.map(([part = '']) => parseCidr(part)?.prefix ?? -1));
@@ -37,7 +37,7 @@ function matchElement({set, element, sides}: Matched, packet: Packet): boolean |
   return unknown ? null : true;
 }
 
-/** Elements that begin with the packet's own address or port, and those of which that cannot be told by their text. */
+/** Elements that begin with the packet's own address or port, and elements whose text does not show it. */
 function candidates(set: IpSet, packet: Packet, sides: readonly string[]): readonly (readonly string[])[] {
   if (set.elements.length <= smallSet || (set.parts[0] !== 'ip' && set.parts[0] !== 'port')) return set.elements;
   let index = indexes.get(set);
@@ -53,7 +53,7 @@ function candidates(set: IpSet, packet: Packet, sides: readonly string[]): reado
 const smallSet = 16;
 const indexes = new WeakMap<IpSet, ReadonlyMap<string, readonly (readonly string[])[]>>();
 
-/** One address as it is always spelled, or a bare port. */
+/** One address in canonical spelling, or a bare port. */
 function isPlain(text: string): boolean {
   return /^\d+$/.test(text) || canonicalAddress(text) === text;
 }

@@ -13,8 +13,8 @@ export interface WalkContext extends WalkLimits {
 }
 
 /**
- * Walks a packet through one chain of one table, into the chains that it calls. A base chain ends in its policy. On its path the packet
- * may have matched rules of other kinds (`R`).
+ * Walks a packet through one chain of one table, including the chains that it calls. A base chain ends with its policy. Before this chain
+ * the packet may have matched rules of other kinds (`R`).
  */
 export function walkChain<R extends RuleText>(
   context: WalkContext,
@@ -60,7 +60,7 @@ function step<R extends RuleText>(context: WalkContext, at: Step<R>, out: Outlet
   take(context, {...at, branch: {...branch, probability: branch.probability * likelihood}}, out);
 }
 
-/** The rule matches: do what its target says. */
+/** The rule matches: applies its target. */
 function take<R extends RuleText>(context: WalkContext, {table, rule, branch, call}: Step<R>, out: Outlets<R | Rule>): void {
   const taken = {...branch, path: {rule, before: branch.path}};
   const target = rule.target;
@@ -123,7 +123,7 @@ function effectOf(rule: Rule, packet: Packet, environment: Environment): RuleRes
       };
     default:
       if (withoutEffect.has(name)) return {kind: 'continue', packet};
-      // A chain that is not there cannot be jumped to in a kernel. The packet passes on here, and the broken jump is found by its structure.
+      // The kernel does not allow a jump to a missing chain. The packet continues here; the comparison of rules reports the broken jump.
       if (/^KUBE-/.test(name)) return {kind: 'continue', packet};
       return {kind: 'leave', packet, verdict: 'undecided', reason: `target ${name} is not known`};
   }

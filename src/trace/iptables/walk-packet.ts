@@ -9,8 +9,8 @@ import {type WalkContext, walkChain} from './walk-chain.ts';
 import {limitsFor, noteWalk} from '../walk-limits.ts';
 
 /**
- * Walks the first packet of a connection through a node's rules as the kernel does: raw, mangle, nat and filter in the order
- * of the hooks it passes. The probabilities of the outcomes add up to 1.
+ * Walks the first packet of a connection through a node's rules like the kernel: raw, mangle, nat and filter in the order of the hooks that
+ * it passes. The probabilities of the outcomes add up to 1.
  */
 export function walkPacket(rules: ChainSource, packet: Packet, environment: Environment): readonly Outcome[] {
   const context: WalkContext = {rules, environment, ...limitsFor(rules)};
@@ -31,7 +31,7 @@ interface TableHook {
   readonly priority: number;
 }
 
-/** What the kernel calls the tables of iptables with. */
+/** The hooks and priorities of the tables of iptables. */
 const hooks: readonly TableHook[] = [
   ...places('raw', -300, ['prerouting', 'output']),
   ...places('mangle', -150, ['prerouting', 'input', 'forward', 'output', 'postrouting']),
@@ -64,7 +64,7 @@ function passBaseChain<R extends RuleText>(
   );
 }
 
-/** What IPVS makes of a packet, on a path with rules of other kinds too (`R`); null when it is for no virtual server. */
+/** What IPVS does to a packet, on a path with rules of other kinds too (`R`); null if no virtual server matches. */
 export function balanceByIpvs<R extends RuleText>(
   environment: Environment,
 ): (end: ChainResult<R | Rule>) => readonly ChainResult<R | Rule>[] | null {

@@ -5,14 +5,14 @@ import {type ElementLookup, lookUpList, lookUpSet} from './look-up-element.ts';
 import {flagNames, numberRange} from './match-value.ts';
 import {type PacketAt, type PacketValue, packetValue} from './packet-value.ts';
 
-/** A packet at a hook of one table, whose sets its rules ask. */
+/** A packet at a hook of one table, with the sets that the table's rules use. */
 export interface Evaluation extends PacketAt {
   readonly table: NftTableSource;
 }
 
 type MatchStatement = NftStatement & {readonly kind: 'match'};
 
-/** How likely a comparison holds: 0 is no, 1 is yes, between them is chance. Null means unknown. */
+/** How likely a comparison holds: 0 is no, 1 is yes, a value between is random. Null means unknown. */
 export function matchLikelihood({left, operator, right}: MatchStatement, at: Evaluation): Likelihood {
   if (left.kind === 'binary') return matchBinary({left, operator, right}, at);
   const key = keyOf(left, at);
@@ -40,7 +40,7 @@ function isEqual(key: readonly PacketValue[], right: NftExpression, at: Evaluati
   return found.kind === 'unknown' ? null : found.kind === 'found';
 }
 
-/** What the right side of a comparison, or a map, has for a key. */
+/** The result for a key of the right side of a comparison, or of a map. */
 function lookUp(key: readonly PacketValue[], where: NftExpression, at: Evaluation): ElementLookup {
   if (where.kind === 'list') return lookUpList(key, where.elements, at);
   if (where.kind === 'value' || where.kind === 'concat') return lookUpList(key, [{key: constantText(where), value: null}], at);
@@ -81,7 +81,7 @@ function matchFlags({flags, unsure}: PacketValue & {readonly kind: 'flags'}, {ma
 
 function matchMaskedRandom(mask: NftExpression, operator: NftOperator, right: NftExpression): Likelihood {
   const count = Number(constantText(mask)) + 1;
-  // Only a mask of the lowest bits leaves all numbers as likely.
+  // Only with a mask of the lowest bits are all numbers equally likely.
   return Number.isInteger(Math.log2(count)) ? matchRandom({kind: 'random', first: 0, count}, operator, right) : null;
 }
 
@@ -122,7 +122,7 @@ function compareNumbers(value: number, operator: NftOperator, right: NftExpressi
   return Number(results[operator]);
 }
 
-/** The number that an expression comes to, such as a new mark; null when it is unknown. */
+/** The value of a numeric expression, such as a new mark; null if unknown. */
 export function numberOf(expression: NftExpression, at: Evaluation): number | null {
   if (expression.kind === 'value') return numberRange(expression.text)?.[0] ?? null;
   if (expression.kind === 'selector') {
@@ -148,7 +148,7 @@ const calculate: Readonly<Record<'&' | '|' | '^' | '<<' | '>>', (a: number, b: n
   '>>': (a, b) => a >>> b,
 };
 
-/** What a map gives: each value with how likely it is, and how likely there is none. */
+/** The results of a map: each value with its probability, and the probability that there is none. */
 interface Choices {
   readonly choices: readonly {readonly value: string; readonly share: number}[];
   readonly rest: number;
@@ -165,7 +165,7 @@ export function choose(key: NftExpression, map: NftExpression, at: Evaluation): 
   return found.kind === 'found' && found.value !== null ? {choices: [{value: found.value, share: 1}], rest: 0} : {choices: [], rest: 1};
 }
 
-/** All elements of a map, to see what may come of it. */
+/** All elements of a map, to see which results are possible. */
 export function elementsOf(map: NftExpression, {table}: Evaluation): readonly NftListElement[] {
   if (map.kind === 'list') return map.elements;
   const set = map.kind === 'reference' ? table.set(map.set) : undefined;

@@ -3,7 +3,7 @@ import type {NftListElement} from '../../model/nft-statement.ts';
 import {isConstant} from './match-value.ts';
 import type {PacketAt, PacketValue} from './packet-value.ts';
 
-/** What a set or map has for a packet. */
+/** The result of a lookup in a set or map for a packet. */
 export type ElementLookup =
   | {readonly kind: 'found'; readonly value: string | null}
   | {readonly kind: 'absent'}
@@ -12,7 +12,7 @@ export type ElementLookup =
 const absent: ElementLookup = {kind: 'absent'};
 const unknown: ElementLookup = {kind: 'unknown'};
 
-/** Looks a key up in a named set or map, which may hold many elements. The key is a concatenation, mostly of one or three values. */
+/** Looks up a key in a named set or map, which may have many elements. The key is a concatenation, usually of one or three values. */
 export function lookUpSet(key: readonly PacketValue[], set: NftSet, at: PacketAt): ElementLookup {
   if (at.environment.knownTo.has(set.name)) return {kind: 'found', value: null};
   const text = exactText(key);
@@ -23,7 +23,7 @@ export function lookUpSet(key: readonly PacketValue[], set: NftSet, at: PacketAt
   return found.kind === 'absent' && !set.complete ? unknown : found;
 }
 
-/** The key in the spelling of an element; null when it has none, as with a value that is not known. */
+/** The key in the spelling of an element; null if it has none, for example if a value is unknown. */
 function exactText(key: readonly PacketValue[]): string | null {
   const parts: string[] = [];
   for (const value of key) {
@@ -35,7 +35,7 @@ function exactText(key: readonly PacketValue[]): string | null {
   return parts.join(' . ');
 }
 
-/** Looks a key up among elements one by one. `*` stands for all that no other element holds. */
+/** Looks up a key by comparing it with the elements one by one. `*` stands for every key that no other element matches. */
 export function lookUpList(key: readonly PacketValue[], elements: Iterable<NftListElement>, at: PacketAt): ElementLookup {
   let isUnsure = false;
   let others: ElementLookup = absent;

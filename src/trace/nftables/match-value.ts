@@ -1,7 +1,7 @@
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import type {PacketAt, PacketValue} from './packet-value.ts';
 
-/** Whether a value is the constant, or in the prefix or range, that a rule or an element names. Null when it is unknown. */
+/** Whether a value equals the constant, or is in the prefix or range, of a rule or element. Null if unknown. */
 export function isConstant(value: PacketValue, text: string, at: PacketAt): boolean | null {
   switch (value.kind) {
     case 'none':
@@ -71,7 +71,7 @@ function isInterface(
 ): boolean | null {
   const pattern = text.replace(/\*$/, '+');
   if (name !== null) return pattern.endsWith('+') ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
-  // Only what the node sends to itself comes in on the loopback interface, and then that is known.
+  // Only packets that the node sends to itself arrive on the loopback interface, and then the interface is known.
   if (pattern === 'lo' && side === 'in') return false;
   return environment.canBeInterface(pattern, packet) === false ? false : null;
 }

@@ -2,29 +2,29 @@ import type {Address} from '../../model/address.ts';
 import type {Environment, Packet} from '../packet.ts';
 import type {HookName} from '../route-packet.ts';
 
-/** A packet at a hook, to be asked things. */
+/** A packet at a hook, with what selectors need. */
 export interface PacketAt {
   readonly packet: Packet;
   readonly environment: Environment;
   readonly hook: HookName;
-  /** That of the base chain. */
+  /** The priority of the base chain. */
   readonly priority: number;
 }
 
-/** What a selector finds in a packet. */
+/** The value of a selector for a packet. */
 export type PacketValue =
-  /** The packet has nothing of the kind, as one of UDP has no TCP flags: the rule does not match, whatever it asks. */
+  /** The packet has no such field, like TCP flags in a UDP packet: the rule does not match, whatever the operator. */
   | {readonly kind: 'none'}
   | {readonly kind: 'unknown'}
   | {readonly kind: 'address'; readonly address: Address}
   | {readonly kind: 'number'; readonly value: number}
   /** All spellings of it, the one of `nft list` first. */
   | {readonly kind: 'word'; readonly words: readonly string[]}
-  /** The flags that are set, and those of which it is not known. */
+  /** The flags that are set, and those that are unknown. */
   | {readonly kind: 'flags'; readonly flags: readonly string[]; readonly unsure: readonly string[]}
-  /** Null when it is not known which. */
+  /** Null if it is unknown which. */
   | {readonly kind: 'interface'; readonly name: string | null; readonly side: 'in' | 'out'}
-  /** Any number from `first` on, `count` of them, all as likely. */
+  /** A number from `first` on, `count` of them, all equally likely. */
   | {readonly kind: 'random'; readonly first: number; readonly count: number};
 
 const none: PacketValue = {kind: 'none'};
@@ -58,7 +58,7 @@ const readers: Readonly<Record<string, SelectorReader>> = {
 };
 
 function networkField(field: string, packet: Packet): PacketValue {
-  // Which address a masqueraded packet has now is not known.
+  // The address of a masqueraded packet is unknown.
   if (field === 'saddr') return packet.masquerade ? unknown : {kind: 'address', address: packet.source};
   if (field === 'daddr') return {kind: 'address', address: packet.destination};
   if (field === 'protocol' || field === 'nexthdr') return protocolValue(packet);
@@ -100,20 +100,20 @@ function metaValue(key: string, at: PacketAt): PacketValue {
   }
 }
 
-/** An arriving packet never came in on loopback; a packet of the node came in on no interface. */
+/** An arriving packet has never arrived on loopback; a packet that the node sends has no input interface. */
 function inInterface({packet, hook}: PacketAt): PacketValue {
   if (hook === 'output' || (packet.origin === 'node' && packet.inInterface === null)) return {kind: 'interface', name: '', side: 'in'};
   return {kind: 'interface', name: packet.inInterface, side: 'in'};
 }
 
-/** Before routing and on input there is none. */
+/** There is no output interface before routing or on input. */
 function outInterface({packet, hook, environment}: PacketAt): PacketValue {
   if (hook === 'prerouting' || hook === 'input') return {kind: 'interface', name: '', side: 'out'};
   const toItself = packet.origin === 'node' && !packet.rewritten && environment.isLocal(packet.destination) === true;
   return {kind: 'interface', name: packet.outInterface ?? (toItself ? 'lo' : null), side: 'out'};
 }
 
-/** Connection tracking comes in at this priority; before it, every packet is invalid. */
+/** Connection tracking runs at this priority; before it, every packet is invalid. */
 const trackingPriority = -200;
 
 export function isBeforeTracking({hook, priority}: Pick<PacketAt, 'hook' | 'priority'>): boolean {
@@ -124,7 +124,7 @@ export function isBeforeTracking({hook, priority}: Pick<PacketAt, 'hook' | 'prio
 function connectionValue(words: readonly string[], at: PacketAt): PacketValue {
   const key = words.join(' ');
   const {packet} = at;
-  // On the loopback interface it brings its connection along.
+  // On the loopback interface the packet keeps its connection.
   if (isBeforeTracking(at) && !packet.untracked && packet.inInterface !== 'lo')
     return key === 'state' ? {kind: 'flags', flags: ['invalid'], unsure: []} : none;
   if (key === 'state') return {kind: 'flags', flags: [packet.untracked ? 'untracked' : 'new'], unsure: []};
@@ -145,12 +145,12 @@ function originalValue(key: string, packet: Packet): PacketValue {
 /** `fib saddr type`, `fib daddr . iif type`, `fib saddr . iif oif`. */
 function fibValue(words: readonly string[], {packet, environment}: PacketAt): PacketValue {
   const result = words.at(-1);
-  // A sane routing table is taken for granted: the packet came in where its answers will leave.
+  // Assumes symmetric routing: the packet arrived on the interface by which replies leave.
   if (result !== 'type') return words[0] === 'saddr' ? {kind: 'word', words: ['exists']} : unknown;
   if (words[0] === 'saddr' && packet.masquerade) return unknown;
   const address = words[0] === 'saddr' ? packet.source : packet.destination;
   const local = environment.isLocal(address);
-  // Whether it is one of that interface's addresses is not known.
+  // It is unknown whether it is one of that interface's addresses.
   if (local === null || (local && (words.includes('iif') || words.includes('oif')))) return unknown;
   return {kind: 'word', words: [local ? 'local' : isMulticast(address) ? 'multicast' : 'unicast']};
 }

@@ -9,18 +9,18 @@ import type {HookName} from '../route-packet.ts';
 import {isBeforeTracking} from './packet-value.ts';
 import {choose, elementsOf, type Evaluation, matchLikelihood, numberOf} from './evaluate.ts';
 
-/** A rule where it is run. */
+/** The place at which a rule runs. */
 interface RuleRun<R extends RuleText> {
   readonly rule: NftRule;
   readonly table: NftTableSource;
   readonly hook: HookName;
   readonly priority: number;
   readonly environment: Environment;
-  /** Walks a chain that the rule calls; `return` when it comes to its end. */
+  /** Walks a chain that the rule calls; `return` at its end. */
   call(chain: string, branch: Branch<R | NftRule>): readonly ChainResult<R | NftRule>[];
 }
 
-/** Runs a rule on a packet: its statements from left to right, up to the first that does not hold. */
+/** Runs a rule on a packet: its statements from left to right, until one does not match. */
 export function runRule<R extends RuleText>(run: RuleRun<R>, branch: Branch<R | NftRule>, out: Outlets<R | NftRule>): void {
   runFrom(run, 0, branch, out);
 }
@@ -39,7 +39,7 @@ function runFrom<R extends RuleText>(run: RuleRun<R>, start: number, from: Branc
   out.next.push(branch);
 }
 
-/** What is only counted or logged after it does not matter. */
+/** Counters and log statements at the end of a rule do not matter. */
 function isLast(statements: readonly NftStatement[], at: number): boolean {
   return statements.slice(at + 1).every(({kind}) => kind === 'passive');
 }
@@ -52,7 +52,7 @@ interface StatementRun<R extends RuleText> {
   readonly out: Outlets<R | NftRule>;
 }
 
-/** The branch that goes on to the next statement; null when none does. */
+/** The branch that continues with the next statement; null if there is none. */
 function runStatement<R extends RuleText>(run: RuleRun<R>, statement: NftStatement, at: StatementRun<R>): Branch<R | NftRule> | null {
   const {branch, out} = at;
   switch (statement.kind) {
@@ -101,7 +101,7 @@ function supposeRest<R extends RuleText>({rule}: RuleRun<R>, {branch, rest, out}
 /** Conditions that are not modeled. */
 const isCondition = /^(?:limit|quota|socket|osf|rt|meta|ct|ip6?|tcp option|sctp chunk|xt match) /;
 
-/** What is not known is a condition, if only because something follows; at the end of a rule it may do anything. */
+/** An unknown statement counts as a condition if another statement follows it; at the end of a rule it may do anything. */
 function runUnknown<R extends RuleText>(run: RuleRun<R>, text: string, at: StatementRun<R>): null {
   if (!at.isLast || isCondition.test(text)) return supposeRest(run, at);
   const {branch, out} = at;
@@ -120,7 +120,7 @@ function evaluation<R extends RuleText>({table, hook, priority, environment}: Ru
   return {table, hook, priority, environment, packet};
 }
 
-/** The rule is one that the packet matched. */
+/** Adds the rule to those that the packet matched. */
 function taken<R extends RuleText>({rule}: RuleRun<R>, branch: Branch<R | NftRule>): Branch<R | NftRule> {
   return branch.path?.rule === rule ? branch : {...branch, path: {rule, before: branch.path}};
 }
@@ -130,7 +130,7 @@ function end<R extends RuleText>(out: Outlets<R | NftRule>, branch: Branch<R | N
   return null;
 }
 
-/** `meta mark set …`. Other fields that are set do not matter here, but for addresses and ports. */
+/** `meta mark set …`. Other fields do not matter here, except addresses and ports. */
 function assign<R extends RuleText>(
   run: RuleRun<R>,
   {target, value}: NftStatement & {readonly kind: 'assign'},
@@ -167,7 +167,7 @@ function follow<R extends RuleText>(
       return null;
     case 'jump':
     case 'goto':
-      // What comes to the end of a chain it was sent to with goto is back where this chain was called.
+      // A packet that reaches the end of a chain that was entered by goto returns to where this chain was called.
       for (const result of run.call(verdict.chain, branch))
         if (result.verdict === 'return' && verdict.kind === 'jump') out.next.push(result);
         else out.done.push(result);
@@ -175,7 +175,7 @@ function follow<R extends RuleText>(
   }
 }
 
-/** The verdict under the key, or on to the next rule. */
+/** The verdict for the key, or the next rule. */
 function runVerdictMap<R extends RuleText>(run: RuleRun<R>, {key, map}: NftStatement & {readonly kind: 'vmap'}, at: StatementRun<R>): null {
   const {branch, out} = at;
   const found = choose(key, map, evaluation(run, branch));

@@ -14,7 +14,7 @@ interface NftWalk {
   readonly priority: number;
 }
 
-/** Walks a packet through one base chain and the chains that it calls; at its end stands its policy. */
+/** Walks a packet through one base chain and the chains that it calls. The chain ends with its policy. */
 export function walkBaseChain<R extends RuleText>(
   walk: NftWalk,
   chain: NftChain,
@@ -47,7 +47,9 @@ function walkNftChain<R extends RuleText>(
   return done;
 }
 
-/** In a kernel a chain that is called is there. Where it is not, the packet comes back, and the broken jump is found by its structure. */
+/**
+ * In the kernel a called chain always exists. If it is missing here, the packet returns; the comparison of rules reports the broken jump.
+ */
 function callChain<R extends RuleText>(
   walk: NftWalk,
   name: string,

@@ -28,7 +28,7 @@ export function tablesOf({tableSources}: NftSource, family: Family): readonly Nf
   return tableSources.filter(table => (table.family === own || table.family === 'inet') && !('dormant' in table && table.dormant === true));
 }
 
-/** A packet that gets through a truncated dump is undecided: base chains after its end are unknown. */
+/** A packet that passes a truncated dump is undecided: base chains after its end are unknown. */
 export function undecideTruncated<R extends RuleText>(
   ends: readonly ChainResult<R>[],
   tables: readonly NftTableSource[],
@@ -54,8 +54,8 @@ interface NftPath {
 }
 
 /**
- * All base chains, as parts of a path on which there may be rules of other kinds (`R`). Of those of one hook and priority the kernel
- * runs the youngest first.
+ * All base chains, as parts of a path with rules of other kinds (`R`). Of base chains with one hook and priority the kernel runs the
+ * youngest first.
  */
 export function nftChains<R extends RuleText>({tables, environment, limits}: NftPath): readonly HookedChain<R | NftRule>[] {
   const chains = tables.flatMap(table => table.baseChains.flatMap(chain => baseChain(table, chain)));
@@ -76,7 +76,7 @@ function isHook(text: string): text is HookName {
   return text === 'prerouting' || text === 'input' || text === 'forward' || text === 'output' || text === 'postrouting';
 }
 
-/** The kernel runs all address-translation chains at this priority; their own priority only orders them. */
+/** The kernel runs all NAT chains at this priority; their own priority only orders them. */
 function natPriority(hook: HookName): number {
   return hook === 'prerouting' || hook === 'output' ? -100 : 100;
 }
