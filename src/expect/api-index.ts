@@ -1,7 +1,7 @@
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 
-/** The Node of that name; undefined where it is not there or Nodes were not read. */
+/** The Node with this name; undefined if it does not exist or Nodes were not read. */
 export function nodeObject({nodes}: ApiObjects, name: string): NodeObject | undefined {
   return nodes === null ? undefined : nodesByName(nodes).get(name);
 }
@@ -15,7 +15,7 @@ const nodesByName = once((nodes: readonly NodeObject[]) => new Map(nodes.toRever
 
 const podsByNode = once((pods: readonly PodObject[]) => Map.groupBy(pods, ({spec}) => spec?.nodeName));
 
-/** Worked out once for each list: with thousands of nodes nobody can go through thousands of objects for each of them. */
+/** Computed once for each list: with thousands of nodes, a search through thousands of objects for each would be slow. */
 export function once<List extends object, Result>(work: (list: List) => Result): (list: List) => Result {
   const results = new WeakMap<List, {readonly value: Result}>();
   return list => {

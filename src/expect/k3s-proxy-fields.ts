@@ -5,22 +5,22 @@ import {type KubeProxyFields, parseArguments} from '../parse/kube-proxy/kube-pro
 import {once} from './api-index.ts';
 
 /**
- * The settings of a kube-proxy that runs inside k3s, from the command lines that k3s and RKE2 write into annotations of the Nodes;
- * null on a Node without one. Follows k3s's kubeProxyArgs: what is handed on (`--kube-proxy-arg`) goes before what k3s gives itself.
+ * The settings of a kube-proxy that runs inside k3s, from the command lines that k3s and RKE2 write to annotations of the Nodes; null for a
+ * Node without one. Follows k3s's kubeProxyArgs: `--kube-proxy-arg` overrides the arguments of k3s itself.
  */
 export function k3sProxyFields(object: NodeObject | undefined, api: ApiObjects): KubeProxyFields | null {
   const own = nodeArgs(object);
   if (own === null) return null;
   const handedOn = parseArguments(own.kubeProxyArgs);
-  // kube-proxy heeds no flags beside a file.
+  // kube-proxy ignores flags if it has a configuration file.
   if (own.kubeProxyArgs.some(arg => arg.startsWith('--config='))) return handedOn;
   const clusterCIDR = clusterCIDROf(object, api);
   return {mode: 'iptables', ...(clusterCIDR === null ? {} : {clusterCIDRs: clusterCIDR.split(',')}), ...handedOn};
 }
 
 /**
- * Whether k3s or RKE2 runs kube-proxy on this node, by `--disable-kube-proxy` of the servers, which tell the agents; null where this is
- * neither of them, where no server is seen, and where they do not agree.
+ * Whether k3s or RKE2 runs kube-proxy on this node, by `--disable-kube-proxy` of the servers, which pass it to the agents. Null if this is
+ * neither of them, if no server is known, and if they disagree.
  */
 export function k3sRunsKubeProxy(object: NodeObject | undefined, api: ApiObjects): boolean | null {
   if (nodeArgs(object) === null) return null;
@@ -35,7 +35,7 @@ function nodeArgs(object: NodeObject | undefined): NodeArgs | null {
   return text === undefined ? null : parseNodeArgs(text);
 }
 
-/** Agents learn it from the servers. Null where no server tells, or the pods of this node show that the default does not count. */
+/** Agents get it from the servers. Null if no server tells, or the pods of this node show that the default does not apply. */
 function clusterCIDROf(object: NodeObject | undefined, api: ApiObjects): string | null {
   const {cidrs} = saidByServers(api.nodes ?? []);
   const [only] = cidrs;
@@ -43,7 +43,7 @@ function clusterCIDROf(object: NodeObject | undefined, api: ApiObjects): string 
   return only ?? (isDefault(object) ? defaultClusterCIDR : null);
 }
 
-/** What the servers say, each thing once. */
+/** The values of the servers, without duplicates. */
 const saidByServers = once((nodes: readonly NodeObject[]) => {
   const servers = nodes.flatMap(node => nodeArgs(node) ?? []).filter(({isServer}) => isServer);
   return {

@@ -10,8 +10,8 @@ interface MappedConfig {
 }
 
 /**
- * The configuration that kube-proxy's pod reads from a ConfigMap; null when none is known. A pod that says what it mounts reads
- * nothing else: a ConfigMap that is left over from another installation is not believed.
+ * The configuration that kube-proxy's pod reads from a ConfigMap; null if none is known. A pod reads only the ConfigMaps that it mounts:
+ * one that is left over from another installation is ignored.
  */
 export function kubeProxyConfigMap({configMaps}: ApiObjects, pod: PodObject | undefined): MappedConfig | null {
   if (configMaps === null) return null;

@@ -2,12 +2,12 @@ import type {ObjectMeta, PodObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {podsOnNode} from './api-index.ts';
 
-/** Pods that run kube-proxy, as a platform makes them. Where each is from: docs/platforms.md. */
+/** Pods that run kube-proxy, as platforms create them. For the source of each see docs/platforms.md. */
 interface KubeProxyPods {
   readonly namespace: string;
-  /** What their names begin with. */
+  /** The prefix of their names. */
   readonly name: string;
-  /** Of which one is on them. */
+  /** One of these labels is on them. */
   readonly labels: Readonly<Record<string, string>>;
 }
 
@@ -19,13 +19,13 @@ const kubeProxyPods: readonly KubeProxyPods[] = [
   {namespace: 'openshift-sdn', name: 'sdn-', labels: {app: 'sdn'}},
 ];
 
-/** The pod that runs kube-proxy on a node: running ones first. Undefined where it runs as a process, in k3s, or not at all. */
+/** The pod that runs kube-proxy on a node, running ones first. Undefined if kube-proxy runs as a process, in k3s, or not at all. */
 export function kubeProxyPod(api: ApiObjects, node: string): PodObject | undefined {
   const pods = podsOnNode(api, node).filter(({metadata}) => runsKubeProxy(metadata));
   return pods.toSorted((a, b) => standing(a) - standing(b))[0];
 }
 
-/** Whether a pod is one that runs kube-proxy, by its namespace and its name or labels. */
+/** Whether a pod runs kube-proxy, by its namespace and its name or labels. */
 export function runsKubeProxy({namespace, name, labels}: ObjectMeta): boolean {
   return kubeProxyPods.some(
     kind =>
@@ -34,7 +34,7 @@ export function runsKubeProxy({namespace, name, labels}: ObjectMeta): boolean {
   );
 }
 
-/** An update leaves two for a moment: the one that goes, and the one that comes. */
+/** During an update there are briefly two: the old one and the new one. */
 function standing({metadata, status}: PodObject): number {
   if (metadata.deletionTimestamp !== undefined) return 2;
   return status?.phase === undefined || status.phase === 'Running' ? 0 : 1;
@@ -42,7 +42,7 @@ function standing({metadata, status}: PodObject): number {
 
 export type Container = NonNullable<NonNullable<PodObject['spec']>['containers']>[number];
 
-/** The container of that pod that kube-proxy runs in; the first where none is named for it. */
+/** The container of that pod that runs kube-proxy; the first if none has its name. */
 export function kubeProxyContainer(pod: PodObject | undefined): Container | undefined {
   const containers = pod?.spec?.containers ?? [];
   return containers.find(({name}) => name?.includes('kube-proxy')) ?? containers[0];

@@ -7,13 +7,13 @@ interface VersionInput {
   readonly node: NodeDump;
   readonly api: ApiObjects;
   readonly object: NodeObject | undefined;
-  /** What the user says. */
+  /** The version that the user gives. */
   readonly given: string | undefined;
-  /** What the node's rules show. */
+  /** The version that the node's rules show. */
   readonly infer: () => {readonly version?: KubeProxyVersion};
 }
 
-/** The version of a node's kube-proxy with its source. What is no version is a problem, and the next source is asked. */
+/** The version of a node's kube-proxy with its source. An invalid version is reported, and the next source is tried. */
 export function kubeProxyVersion({node, api, object, given, infer}: VersionInput, problems: Problem[]): Setting<KubeProxyVersion> {
   const info = object?.status?.nodeInfo;
   const sources: readonly VersionSource[] = [
@@ -21,14 +21,14 @@ export function kubeProxyVersion({node, api, object, given, infer}: VersionInput
     {name: 'kube-proxy-version', text: node.read('kube-proxy-version')?.toString('utf8')},
     ...imageSource(api, node.name),
     ...(isK3s(info?.kubeletVersion) ? [{name: 'k3s in the Node status: kube-proxy is a part of it', text: info?.kubeletVersion}] : []),
-    // The kubelet writes its own version here, if anything: it does not know kube-proxy's. Since 1.29 the field is deprecated.
+    // The kubelet writes its own version here, if anything: it does not know kube-proxy's. The field is deprecated since 1.29.
     {name: 'Node status', text: info?.kubeProxyVersion, weak: true},
     {name: 'kubelet version in the Node status', text: info?.kubeletVersion, weak: true},
   ];
   for (const {name, text, weak} of sources) {
     if (text === undefined || text.trim() === '') continue;
     const value = parseVersion(text);
-    // kube-proxy may lag behind the kubelet.
+    // kube-proxy may be older than the kubelet.
     if (value !== null && weak) return {value: {...value, guessed: true}, source: name};
     if (value !== null) return {value, source: sourceOf(name, value)};
     if (!weak) problems.push({node: node.name, message: `${name}: "${text.trim().split('\n', 1)[0] ?? ''}" is no version of kube-proxy`});
@@ -44,7 +44,7 @@ export function kubeProxyVersion({node, api, object, given, infer}: VersionInput
 interface VersionSource {
   readonly name: string;
   readonly text: string | undefined;
-  /** It may be off by some versions, and is no problem when it is none. */
+  /** It may be wrong by some versions; an invalid one is not reported. */
   readonly weak?: boolean;
 }
 
@@ -52,7 +52,7 @@ function sourceOf(name: string, {minor}: KubeProxyVersion): string {
   return minor > newestKnownMinor ? `${name}; newer than the newest known rules, judged by those of 1.${newestKnownMinor}` : name;
 }
 
-/** The image of kube-proxy's container. One of another name (OpenShift's, a mirror's) is believed only where its tag is a version. */
+/** The image of kube-proxy's container. An image with another name (OpenShift's, a mirror's) counts only if its tag is a version. */
 function imageSource(api: ApiObjects, node: string): readonly VersionSource[] {
   const image = kubeProxyContainer(kubeProxyPod(api, node))?.image;
   const tag = image === undefined ? undefined : tagOf(image);
@@ -66,7 +66,7 @@ function holdsAllOfKubernetes(image: string): boolean {
   return /\/(?:hardened-kubernetes|hyperkube)(?:-[a-z0-9]+)?[:@]/.test(`/${image}`);
 }
 
-/** The tag of `registry:5000/kube-proxy:v1.36.2@sha256:…`; undefined when there is none. */
+/** The tag of `registry:5000/kube-proxy:v1.36.2@sha256:…`; undefined if there is none. */
 function tagOf(image: string): string | undefined {
   return /^[^@]*:([^/:@]+)(?:@|$)/.exec(image)?.[1];
 }
@@ -75,7 +75,7 @@ function isK3s(kubeletVersion: string | undefined): boolean {
   return kubeletVersion?.includes('+k3s') ?? false;
 }
 
-/** Reads `v1.36.2`, `Kubernetes v1.30.5-gke.100` and the like; null when there is no version in it. */
+/** Reads `v1.36.2`, `Kubernetes v1.30.5-gke.100` and the like; null if the text contains no version. */
 export function parseVersion(text: string): KubeProxyVersion | null {
   const found = /(?<![\d.])v?1\.(\d+)(?:\.(\d+))?[^\s]*/.exec(text);
   if (found === null) return null;

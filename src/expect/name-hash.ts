@@ -1,13 +1,13 @@
 import {hash} from 'node:crypto';
 
-/** sha256 in base32, the first 16 characters: kube-proxy's way to short names that do not collide. */
+/** sha256 in base32, the first 16 characters: how kube-proxy makes short names that do not collide. */
 export function hash16(text: string): string {
-  // A string of one character a byte: large clusters hash a million names, and as many Buffers cost more than the hashing.
+  // A string with one character a byte: large clusters hash a million names, and as many Buffers would cost more than the hashing.
   const digest = hash('sha256', text, 'binary');
   return eightCharacters(digest, 0) + eightCharacters(digest, 5);
 }
 
-/** Five bytes are eight characters; two numbers of 20 bits keep the arithmetic within 32 bits. */
+/** Five bytes give eight characters; two numbers of 20 bits keep the arithmetic within 32 bits. */
 function eightCharacters(digest: string, at: number): string {
   const middle = digest.charCodeAt(at + 2);
   const high = (digest.charCodeAt(at) << 12) | (digest.charCodeAt(at + 1) << 4) | (middle >> 4);

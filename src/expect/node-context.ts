@@ -3,14 +3,14 @@ import type {Family} from '../model/family.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../model/proxy-config.ts';
 
-/** How kube-proxy tells traffic of this node's pods from other traffic. Follows `getLocalDetectors`. */
+/** How kube-proxy distinguishes traffic of this node's pods from other traffic. Follows `getLocalDetectors`. */
 export type LocalDetector =
   | {readonly kind: 'cidr'; readonly cidr: string}
   | {readonly kind: 'bridge'; readonly name: string}
   | {readonly kind: 'prefix'; readonly name: string}
   | {readonly kind: 'none'};
 
-/** All that one family's rules on one node depend on in any proxy mode, besides Services and endpoints. */
+/** Everything that one family's rules on one node depend on in any proxy mode, besides Services and endpoints. */
 export interface NodeContext {
   readonly family: Family;
   readonly version: KubeProxyVersion;
@@ -21,7 +21,7 @@ export interface NodeContext {
   /** The masquerade mark as iptables-save prints it, such as `0x4000`. */
   readonly mark: string;
   readonly localhostNodePorts: boolean;
-  /** Loopback addresses bear no node ports but where `localhostNodePorts` says so. */
+  /** Node ports do not answer on loopback addresses, unless `localhostNodePorts` is set. */
   readonly excludesLoopback: boolean;
   /**
    * In nftables mode with the gate KubeProxyNFTablesLocalhostNodePorts: whether kube-proxy itself listens on the loopback address for
@@ -33,13 +33,13 @@ export interface NodeContext {
   readonly invalidDrop: boolean;
   /** KUBE-POSTROUTING clears the mark before it masquerades. */
   readonly clearsMark: boolean;
-  /** The address that source ranges are held against. */
+  /** The node's address that source ranges are compared with. */
   readonly nodeIP: string;
-  /** Counters by nfacct are in use on the node; only the node itself can tell. */
+  /** The node counts with nfacct; only the node itself shows it. */
   readonly nfacct: boolean;
 }
 
-/** The node's addresses that its node ports answer on: null stands for every local address. */
+/** The node's addresses on which its node ports answer: null stands for every local address. */
 export function nodePortDestinations(context: NodeContext): readonly string[] | null {
   const {nodePortCIDRs, facts, family} = context;
   if (nodePortCIDRs === null) return null;

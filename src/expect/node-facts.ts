@@ -3,7 +3,7 @@ import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import {nodeObject} from './api-index.ts';
 import {parseNodeAddresses} from '../parse/node-addresses.ts';
 
-/** What is wrong with the list of a node's interfaces; null when it can be read or is not there. */
+/** Why the list of a node's interfaces is invalid; null if it is valid or missing. */
 export function addressesProblem(node: NodeDump): Problem | null {
   const text = node.read('addresses.json')?.toString('utf8');
   if (text === undefined || parseNodeAddresses(text) !== null) return null;
@@ -13,7 +13,7 @@ export function addressesProblem(node: NodeDump): Problem | null {
   };
 }
 
-/** What is known of a node: the Node object, and its interfaces where they were read. */
+/** The facts about a node: from the Node object, and from its interfaces if they were read. */
 export function nodeFacts(node: NodeDump, api: ApiObjects): NodeFacts {
   const object = nodeObject(api, node.name);
   const hostIPs = ['InternalIP', 'ExternalIP'].flatMap(type =>

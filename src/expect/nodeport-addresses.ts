@@ -6,13 +6,13 @@ import {isLoopback} from './node-context.ts';
 interface NodePortAddressesInput {
   readonly given: readonly string[];
   readonly version: KubeProxyVersion;
-  /** What kube-proxy takes for the node's address in a family; a loopback address where it knows none. */
+  /** The node's address in a family as kube-proxy sees it; a loopback address if it has none. */
   readonly nodeIP: (family: Family) => string;
 }
 
 /**
- * `nodePortAddresses` with its keywords replaced by CIDRs of both families. `primary` stands alone up to 1.36; 1.37 adds `localhost`
- * and `all` and lets them be mixed. Follows `platformApplyDefaults` and `NewNodePortAddresses`.
+ * `nodePortAddresses` with its keywords replaced by CIDRs of both families. Up to 1.36 `primary` is the only entry if it is used; 1.37 adds
+ * `localhost` and `all`, and allows several. Follows `platformApplyDefaults` and `NewNodePortAddresses`.
  */
 export function expandNodePortAddresses({given, version, nodeIP}: NodePortAddressesInput): readonly string[] {
   if (version.minor < 37 && given[0] !== 'primary') return given;

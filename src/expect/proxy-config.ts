@@ -10,7 +10,7 @@ import {kubeProxyConfigMap} from './kube-proxy-config-map.ts';
 import {kubeProxyContainer, kubeProxyPod} from './kube-proxy-pod.ts';
 import {kubeProxyVersion} from './kube-proxy-version.ts';
 
-/** What the user says of all kube-proxies; it goes before whatever was found. */
+/** Settings by the user for every kube-proxy. They override all other sources. */
 export interface ConfigOverrides extends KubeProxyFields {
   readonly version?: string;
   readonly zone?: string;
@@ -22,9 +22,9 @@ interface ResolvedConfig {
 }
 
 /**
- * The settings of one node's kube-proxy, each with its source. In order of trust: flags, `/configz` (what the running
- * kube-proxy works with), its configuration file, the arguments of its pod or of k3s, the ConfigMap; where none of them says
- * anything, what the node's rules show (`infer`, asked only then); kube-proxy's defaults.
+ * The settings of one node's kube-proxy, each with its source. In order of precedence: flags, `/configz` (the settings of the running
+ * kube-proxy), its configuration file, the arguments of its pod or of k3s, the ConfigMap; then what the node's rules show (`infer`, called
+ * only if needed); then kube-proxy's defaults.
  */
 export function resolveProxyConfig(
   node: NodeDump,
@@ -75,8 +75,8 @@ export function resolveProxyConfig(
 }
 
 /**
- * The configuration that leaves the proxy mode to kube-proxy's default; null where one sets it or none was read. `/configz` shows the
- * default as if it were set, so that it counts only where it is empty.
+ * The configuration that leaves the proxy mode to kube-proxy's default; null if one sets it or none was read. `/configz` shows the default
+ * as if it were set, so it counts only if it is empty.
  */
 export function leavesModeToDefault(node: NodeDump, api: ApiObjects): string | null {
   const layers = layersOf({node, api, object: nodeObject(api, node.name), overrides: {}}, []).filter(tellsSettings);
@@ -85,7 +85,7 @@ export function leavesModeToDefault(node: NodeDump, api: ApiObjects): string | n
   return deciding.some(({fields}) => fields.mode !== undefined) ? null : (deciding[0]?.source ?? null);
 }
 
-/** A command line that only points to a configuration file tells nothing, and k3s's not all where the servers' is not known. */
+/** A command line that only names a configuration file shows no settings, and that of k3s shows only some if the servers' is unknown. */
 function tellsSettings({fields, source}: Layer): boolean {
   if (source === argumentsOfK3s) return fields.clusterCIDRs !== undefined;
   return source !== 'flag' && Object.keys(fields).some(name => name !== 'hostnameOverride');
@@ -129,7 +129,7 @@ function layersOf({node, api, object, overrides}: LayersInput, problems: Problem
   return layers;
 }
 
-/** The user speaks of the mode that kube-proxy runs in, whichever it is. */
+/** The user names the mode that kube-proxy runs in, whatever it is called. */
 function forAllModes(overrides: ConfigOverrides): KubeProxyFields {
   const {masqueradeAll, masqueradeBit} = overrides;
   return {
@@ -139,7 +139,7 @@ function forAllModes(overrides: ConfigOverrides): KubeProxyFields {
   };
 }
 
-/** What the running kube-proxy says of itself goes before its configuration; an empty mode is iptables on Linux. */
+/** The running kube-proxy's answer overrides its configuration; an empty mode is iptables on Linux. */
 function modeOf(node: NodeDump, configured: Setting<string>, problems: Problem[]): Setting<string> {
   const said = node.read('proxy-mode')?.toString('utf8').trim();
   if (configured.source === 'flag' || said === undefined || said === '')
@@ -155,13 +155,13 @@ function asDetectLocalMode(mode: string): DetectLocalMode {
   return mode === 'NodeCIDR' || mode === 'BridgeInterface' || mode === 'InterfaceNamePrefix' ? mode : 'ClusterCIDR';
 }
 
-/** The sysctl decides, whoever set it; the setting of kube-proxy only sets it. */
+/** The sysctl decides, whoever set it; kube-proxy's setting only sets the sysctl. */
 function liberalOf(node: NodeDump, configured: Setting<boolean>): Setting<boolean> {
   const sysctl = /nf_conntrack_tcp_be_liberal\s*=\s*(\d)/.exec(node.read('sysctls')?.toString('utf8') ?? '');
   return sysctl === null ? configured : {value: sysctl[1] !== '0', source: 'sysctls'};
 }
 
-/** kube-proxy sets the sysctls, and what they are now is what counts. */
+/** kube-proxy sets the sysctls; their current values count. */
 function strictArpOf(node: NodeDump, configured: Setting<boolean>): Setting<boolean> {
   const sysctls = node.read('sysctls')?.toString('utf8') ?? '';
   const ignore = /conf\.all\.arp_ignore\s*=\s*(\d)/.exec(sysctls)?.[1];

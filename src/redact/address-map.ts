@@ -4,9 +4,9 @@ import type {KeyedHash} from './keyed-hash.ts';
 import {type Bits, isKept, toBits, touchesKept} from './kept-ranges.ts';
 
 /**
- * Gives each public address another one, so that two addresses share as many leading bits as before: what was inside a network is
- * inside the network's new one, and nothing else is. Each bit is flipped or not by the bits before it and the key, as Crypto-PAn does.
- * Private addresses and the like stay, and no other becomes one of them.
+ * Replaces public addresses and preserves prefixes: two replaced addresses share as many leading bits as the originals, so an address stays
+ * inside its network and outside all others. The key and the preceding bits decide whether a bit is flipped, as in Crypto-PAn. Private and
+ * similar addresses stay, and no other address is mapped to one of them.
  */
 export class AddressMap {
   readonly #hash: KeyedHash;
@@ -23,7 +23,9 @@ export class AddressMap {
     return this.#public.size;
   }
 
-  /** The new text of an address or a network (`address/prefix`); null when the text is neither. What stays keeps its spelling. */
+  /**
+   * The replacement of an address or a network (`address/prefix`); null if the text is neither. An address that stays keeps its spelling.
+   */
   replace(text: string): string | null {
     const known = this.#texts.get(text);
     if (known !== undefined) return known;
@@ -32,7 +34,7 @@ export class AddressMap {
     return replaced;
   }
 
-  /** The base of a network whose length is told elsewhere. */
+  /** The base address of a network whose length is given elsewhere. */
   base(text: string, length: number): string | null {
     return this.replace(`${text}/${length}`)?.split('/')[0] ?? null;
   }
@@ -46,7 +48,7 @@ export class AddressMap {
     return formatAddress(address.family, mapped);
   }
 
-  /** Host bits that are zero stay so: they are no part of the network. */
+  /** Host bits that are zero stay zero: they are not part of the network. */
   #network(text: string): string | null {
     const slash = text.indexOf('/');
     const [address, cidr] = [parseAddress(text.slice(0, slash)), parseCidr(text)];
@@ -75,7 +77,7 @@ export class AddressMap {
     return value - low + this.#map({family: 'IPv4', value: low, text: ''});
   }
 
-  /** Link-local addresses may be made of the interface's hardware address: `ff:fe` in the middle tells. */
+  /** Link-local addresses may contain the interface's hardware address: `ff:fe` in the middle shows it. */
   #withoutMac(value: bigint): bigint {
     if (value >> 118n !== 0x3fan || ((value >> 24n) & 0xffffn) !== 0xfffen) return value;
     const drawn = BigInt(`0x${this.#hash.bytes('interface', value.toString(16)).toString('hex', 0, 6)}`);
@@ -90,7 +92,7 @@ export class AddressMap {
     return mapped;
   }
 
-  /** Whether to flip each bit of the byte that follows these bits: by `1` and the bits of the byte before it, read as a number. */
+  /** Whether to flip each bit of the byte that follows these bits, indexed by `1` and the preceding bits of that byte, read as a number. */
   #flipsAfter(family: Family, before: Bits): readonly boolean[] {
     const key = `${family} ${before}`;
     const known = this.#flips.get(key);

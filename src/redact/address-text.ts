@@ -5,12 +5,12 @@ const hardware = /(?<![\w:])[0-9a-f]{2}(?::[0-9a-f]{2}){5}(?![\w:])/gi;
 const ipv4 = /(?<![\d.])(?<!\d\.)\d{1,3}(?:\.\d{1,3}){3}(?!\d|\.\d)(?:\/\d{1,3}(?:\.\d{1,3}){0,3})?/g;
 const ipv6 = /(?<![\w:.])(?=[\da-f]*:[\da-f]*:)[\da-f:]+(?:\.\d{1,3}){0,3}(?:\/\d{1,3})?/gi;
 
-/** Whether a text can only be meant for addresses, networks or ports, right or wrong: no name is written so. */
+/** Whether a text can only be addresses, networks or ports, valid or not: no name has this form. */
 export function looksLikeAddress(text: string): boolean {
   return /^(?=.*\.)[\s\d.,:/[\]-]+$|^(?=.*:.*:)[\s\d.:,/[\]a-f]+$/i.test(text);
 }
 
-/** Replaces addresses wherever they stand in a text: alone, with a prefix or a port, in lists, ranges and `key=value`. */
+/** Replaces all addresses in a text: alone, with a prefix or a port, in lists, ranges and `key=value`. */
 export class AddressText {
   readonly #addresses: AddressMap;
   readonly #hash: KeyedHash;
@@ -33,7 +33,7 @@ export class AddressText {
     return plain.replace(hardware, found => this.hardware(found)).replace(ipv6, found => this.#ipv6(found));
   }
 
-  /** Another hardware address of the kind that is given out locally; those of all zeros or ones stay. */
+  /** A locally administered hardware address in place of another one; all zeros and all ones stay. */
   hardware(text: string): string {
     const key = text.toLowerCase();
     if (/^(?:00:){5}00$|^(?:ff:){5}ff$/.test(key)) return text;
@@ -48,7 +48,7 @@ export class AddressText {
   #ipv6(found: string): string {
     const whole = this.#addresses.replace(found);
     if (whole !== null) return whole;
-    // A colon that ends a sentence, or stands between the address and a port.
+    // A colon that ends a sentence, or that separates address and port.
     const shorter = /^(.+?):+$/.exec(found)?.[1];
     return shorter === undefined ? found : `${this.#addresses.replace(shorter) ?? shorter}${found.slice(shorter.length)}`;
   }

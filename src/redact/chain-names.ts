@@ -6,7 +6,7 @@ import {knownChainName} from './known-chains.ts';
 
 const protocols = ['tcp', 'udp', 'sctp'];
 
-/** `namespace/name:port` or `namespace/name`, as kube-proxy writes it in comments and hashes it into the names of chains. */
+/** `namespace/name:port` or `namespace/name`, as kube-proxy writes it in comments and hashes it into chain names. */
 export const servicePortPattern = /^([a-z0-9][-a-z0-9]*)\/([a-z0-9][-a-z0-9.]*)(:[-a-z0-9]*)?$/;
 
 interface ServicePortKey {
@@ -15,9 +15,8 @@ interface ServicePortKey {
 }
 
 /**
- * Gives each chain another name. Those that kube-proxy makes of a Service port or an endpoint get the name that it would make of
- * the new names and addresses; for that it has to learn of Service ports and endpoints first. A name that was made of something
- * unknown gets another of the same look.
+ * Renames chains. A chain of a Service port or an endpoint gets the name that kube-proxy would derive from the new names and addresses; for
+ * this, Service ports and endpoints must be learned first. A name with an unknown origin is replaced by one of the same form.
  */
 export class ChainNames {
   readonly #hash: KeyedHash;
@@ -35,12 +34,12 @@ export class ChainNames {
     this.#addresses = addresses;
   }
 
-  /** How many names of kube-proxy's chains were made of something that is not known. */
+  /** How many names of kube-proxy's chains have an unknown origin. */
   get unknownCount(): number {
     return this.#unknown.size;
   }
 
-  /** The new form of `namespace/name:port`; null when the text is none. */
+  /** The new form of `namespace/name:port`; null if the text has another form. */
   servicePort(text: string): string | null {
     const found = servicePortPattern.exec(text);
     if (found === null) return null;
@@ -48,7 +47,7 @@ export class ChainNames {
     return `${this.#names.replace(namespace, 'namespace')}/${this.#names.replace(name, 'service')}${port}`;
   }
 
-  /** Learns of a Service port, with the protocols that it may have. */
+  /** Learns a Service port, with the protocols that it may have. */
   learn(name: string, among: readonly string[] = protocols): void {
     for (const protocol of among) {
       const key = `${name} ${protocol}`;
@@ -62,7 +61,7 @@ export class ChainNames {
     }
   }
 
-  /** Learns of an endpoint (`address:port`, spelled as it was hashed) of a Service port. */
+  /** Learns an endpoint (`address:port`, in the spelling that was hashed) of a Service port. */
   learnEndpoint(name: string, protocol: string, hostPort: string): void {
     const renamed = this.servicePort(name);
     if (renamed === null) return;
@@ -71,19 +70,19 @@ export class ChainNames {
     this.#renamed.set(hash, hashOf(endpointChainName(renamed, protocol, this.#addresses.replace(hostPort))));
   }
 
-  /** The Service port that a chain was named for; null when it is not known. */
+  /** The Service port that a chain name is derived from; null if unknown. */
   portOf(chain: string): ServicePortKey | null {
     const parsed = parseChainName(chain);
     return parsed === null ? null : (this.#ports.get(parsed.hash) ?? null);
   }
 
-  /** The endpoint that a chain was named for, spelled as it was hashed; null when it is not known. */
+  /** The endpoint that a chain name is derived from, in the spelling that was hashed; null if unknown. */
   endpointOf(chain: string): string | null {
     const parsed = parseChainName(chain);
     return parsed === null ? null : (this.#endpoints.get(parsed.hash) ?? null);
   }
 
-  /** Whether the new name of a chain can be told. */
+  /** Whether the origin of the chain's name is known. */
   knows(chain: string): boolean {
     const parsed = parseChainName(chain);
     return parsed !== null && this.#renamed.has(parsed.hash);
@@ -100,7 +99,7 @@ export class ChainNames {
     return this.#hash.letters('chain', hash, 16).toUpperCase();
   }
 
-  /** What it begins with tells whose it is; 28 characters are as many as a chain may have. */
+  /** The prefix shows which program created the chain; a chain name has at most 28 characters. */
   #thirdParty(chain: string): string {
     const beginning =
       /^(?:cali-|KUBE-NWPLCY-|KUBE-POD-FW-|KUBE-ROUTER-|KUBE-|ANTREA-|WEAVE-|CILIUM_|OVN-KUBE-|CNI-|DOCKER-|ISTIO_|ufw-|f2b-)/.exec(chain);

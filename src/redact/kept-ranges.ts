@@ -5,8 +5,8 @@ import type {Family} from '../model/family.ts';
 export type Bits = string;
 
 /**
- * Addresses that tell nothing of whose cluster it is, and whose meaning a diagnosis needs: private, shared, loopback, link-local,
- * multicast, reserved and benchmark ranges. Those for documentation are not among them: on a real node they would be somebody's.
+ * Addresses that do not identify a cluster and whose meaning a diagnosis needs: private, shared, loopback, link-local, multicast, reserved
+ * and benchmark ranges. Documentation ranges are not included: on a real node they would be real addresses.
  */
 const ranges: Readonly<Record<Family, readonly string[]>> = {
   IPv4: `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16 198.18.0.0/15
@@ -21,7 +21,10 @@ export function isKept(family: Family, address: Bits): boolean {
   return keptBits[family].some(range => address.startsWith(range));
 }
 
-/** Whether the network holds a kept range, or is part of one: then the bit after its prefix must stay, lest others fall in there. */
+/**
+ * Whether the network contains a kept range, or is part of one: then the bit after its prefix must stay, so that no other address is mapped
+ * into the range.
+ */
 export function touchesKept(family: Family, prefix: Bits): boolean {
   return keptBits[family].some(range => range.startsWith(prefix) || prefix.startsWith(range));
 }

@@ -2,7 +2,7 @@ import {createHmac} from 'node:crypto';
 
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** Bytes that look random and depend on a key, a purpose and a text alone: who has not the key cannot tell the text by trying. */
+/** Pseudorandom bytes that depend only on a key, a purpose and a text: without the key, the text cannot be found by trying. */
 export class KeyedHash {
   readonly #key: string | Uint8Array;
 
@@ -15,7 +15,7 @@ export class KeyedHash {
     return createHmac('sha256', this.#key).update(`${purpose}\0${text}`).digest();
   }
 
-  /** Up to 32 letters and digits in lower case, five bits each. */
+  /** Up to 32 lower-case letters and digits, five bits each. */
   letters(purpose: string, text: string, count: number): string {
     return [...this.bytes(purpose, text).subarray(0, count)].map(byte => alphabet[byte & 31]).join('');
   }

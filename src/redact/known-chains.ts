@@ -1,9 +1,12 @@
-/** Whether the name of a chain, or of what stands after `-j`, is the same on every node that has it. */
+/** Whether the name of a chain or target is the same on every node that has it. */
 export function knownChainName(name: string): boolean {
   return known.has(name);
 }
 
-/** Built in, targets of iptables, those of kube-proxy and the kubelet that are not named for a Service, and those of common programs. */
+/**
+ * Built-in chains, targets of iptables, chains of kube-proxy and the kubelet that are not named after a Service, and those of common
+ * programs.
+ */
 const known = new Set(
   `
   PREROUTING INPUT FORWARD OUTPUT POSTROUTING

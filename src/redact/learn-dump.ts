@@ -3,8 +3,8 @@ import {servicePortPattern} from './chain-names.ts';
 import {flagValue} from './rule-line.ts';
 
 /**
- * Learns from the rules of a dump what the names of their chains were made of: the Service ports in comments, and the endpoints of
- * DNAT rules. That also tells of Services and endpoints that the API does not have any more.
+ * Learns from the rules of a dump what their chain names are derived from: the Service ports in comments, and the endpoints of DNAT rules.
+ * This includes Services and endpoints that are no longer in the API.
  */
 export function learnDump(lines: Iterable<string>, chains: ChainNames): void {
   const rewrites: string[] = [];
@@ -34,7 +34,7 @@ function learnPick(line: string, chains: ChainNames, pickedBy: Map<string, strin
   if (port !== null && endpoint !== undefined) chains.learnEndpoint(port.name, port.protocol, endpoint);
 }
 
-/** The DNAT rule of an endpoint, whose Service port stands in its comment or is that of the chain that jumps to it. */
+/** The DNAT rule of an endpoint. Its Service port is in its comment, or is that of the chain that jumps to it. */
 function learnRewrite(line: string, chains: ChainNames, pickedBy: ReadonlyMap<string, string>): void {
   const chain = /-A (\S+)/.exec(line)?.[1] ?? '';
   const target = flagValue(line, '--to-destination');

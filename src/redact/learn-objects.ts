@@ -3,7 +3,7 @@ import type {EndpointSliceObject, ServiceObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import type {Replacements} from './replacements.ts';
 
-/** Learns all names that the API has, each as what it is, and what the names of chains are made of. */
+/** Learns all names in the API with their kinds, and what chain names are derived from. */
 export function learnObjects(api: ApiObjects, replacements: Replacements): void {
   const {names} = replacements;
   const lists = [api.services, api.endpointSlices, api.endpoints, api.pods, api.configMaps];
@@ -58,7 +58,7 @@ function servicePortNames(namespace: string | undefined, service: string, port: 
   return port === undefined || port === '' ? [name, `${name}:`] : [`${name}:${port}`];
 }
 
-/** As it is written, and as it would be printed. */
+/** As spelled, and in canonical form. */
 function hostPorts(address: string, port: number): readonly string[] {
   const spellings = new Set([address, canonicalAddress(address) ?? address]);
   return [...spellings].map(text => (text.includes(':') ? `[${text}]:${port}` : `${text}:${port}`));

@@ -1,7 +1,7 @@
 import type {AddressMap} from './address-map.ts';
 import type {KeyedHash} from './keyed-hash.ts';
 
-/** What something is the name of; it shows in the new name. `word` is for all that has no better one. */
+/** The kind of a name, which shows in the new name. `word` stands for every other kind. */
 export type NameKind = 'namespace' | 'service' | 'pod' | 'node' | 'word';
 
 const beginnings: Readonly<Record<NameKind, string>> = {namespace: 'ns', service: 'svc', pod: 'pod', node: 'node', word: 'name'};
@@ -14,8 +14,8 @@ const common = new Set([
 ]);
 
 /**
- * Gives each name another one. The same text gets the same name wherever it stands, whatever it names there: a Service and the
- * label that its pods have of it, a node and its host name. The kind that it was first seen as shows in the new name.
+ * Replaces names. The same text always gets the same replacement, whatever it names: a Service and a label of its pods, a node and its host
+ * name. The replacement shows the kind that was seen first.
  */
 export class Names {
   readonly #hash: KeyedHash;
@@ -28,7 +28,7 @@ export class Names {
     this.#addresses = addresses;
   }
 
-  /** The new name. Each part of a name with dots is replaced for itself; case does not count, as it does not for kube-proxy. */
+  /** The new name. Each part of a name with dots is replaced separately. Case does not matter, as in kube-proxy. */
   replace(text: string, kind: NameKind = 'word'): string {
     const key = text.trim().toLowerCase();
     if (key === '' || common.has(text)) return text;
@@ -44,7 +44,7 @@ export class Names {
     return this.#add(key, kind);
   }
 
-  /** The new name of what was replaced before as the name of an object; null for others, for mere words may be anything. */
+  /** The new name of a text that was replaced before as the name of an object; null for others, because ordinary words can be anything. */
   known(text: string): string | null {
     const name = this.#known.get(text.toLowerCase());
     return name === undefined || name.startsWith(`${beginnings.word}-`) ? null : name;
@@ -54,7 +54,7 @@ export class Names {
     return this.#counts;
   }
 
-  /** The pods of kube-proxy are told by how their names begin. */
+  /** The names of kube-proxy's pods are recognized by their prefix. */
   #add(key: string, kind: NameKind): string {
     const beginning = /^(?:kube-proxy|openshift-kube-proxy|sdn)(?=-)/.exec(key)?.[0] ?? beginnings[kind];
     const name = `${beginning}-${this.#hash.letters('name', key, 10)}`;

@@ -1,6 +1,9 @@
 import {formatAddress, parseAddress} from '../model/address.ts';
 
-/** The fewest networks that hold the addresses from the first to the last and no other. Null when the two are no addresses of one family. */
+/**
+ * The smallest list of networks that contains exactly the addresses from the first to the last. Null if the two are not addresses of one
+ * family.
+ */
 export function networksBetween(first: string, last: string): readonly {readonly address: string; readonly length: number}[] | null {
   const [from, to] = [parseAddress(first), parseAddress(last)];
   if (from === null || to === null || from.family !== to.family || from.value > to.value) return null;

@@ -2,7 +2,7 @@ import {servicePortHash} from '../expect/iptables/chain-names.ts';
 import {parseAddress} from '../model/address.ts';
 import type {Replacements} from './replacements.ts';
 
-/** The name of a chain or a set that kube-proxy made for a Service port or an endpoint. */
+/** The name of a chain or set that kube-proxy created for a Service port or an endpoint. */
 interface NftName {
   readonly role: string;
   readonly hash: string;
@@ -11,11 +11,11 @@ interface NftName {
   readonly namespace: string;
   readonly service: string;
   readonly port: string;
-  /** With dots for the colons of IPv6. */
+  /** With dots in place of the colons of IPv6. */
   readonly endpoint: {readonly address: string; readonly port: string} | null;
 }
 
-/** The new name of a chain or a set: for those of a Service port or an endpoint, the one that kube-proxy would make of the new names. */
+/** The new name of a chain or set: for those of a Service port or an endpoint, the name that kube-proxy would derive from the new names. */
 export function redactNftName(name: string, replacements: Replacements): string {
   const parsed = parseNftName(name);
   if (parsed === null) return name.includes('/') ? `name-${replacements.hash.letters('nft', name, 12)}` : name;
@@ -25,7 +25,7 @@ export function redactNftName(name: string, replacements: Replacements): string 
   return `${parsed.role}-${hash}-${content}`;
 }
 
-/** The endpoint (`address:port`) that a chain is named for; null for other chains. */
+/** The endpoint (`address:port`) in a chain's name; null for other chains. */
 export function nftEndpoint(name: string): string | null {
   const endpoint = parseNftName(name)?.endpoint ?? null;
   if (endpoint === null) return null;

@@ -27,7 +27,7 @@ const type = {apiVersion: 'kept', kind: 'kept'} as const;
 /** The lists of objects in a bundle. */
 export type ObjectList = Exclude<keyof ApiObjects, 'namespaces' | 'podsOf' | 'unsure'>;
 
-/** The fields that are kept of each kind of API object, and how. All others are left out. */
+/** The fields that are kept of each kind of API object, and their treatment. All others are left out. */
 export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
   services: {
     fields: {
@@ -100,7 +100,7 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
   configMaps: {fields: {...type, metadata: metadata('word'), data: configData}},
 };
 
-/** Of containers only the name is kept, as another one; of those in kube-proxy's pods also what they run. */
+/** Of containers only the replaced name is kept; of those in kube-proxy's pods also the image and the command line. */
 function podTreatment(pod: unknown, replacements: Replacements): unknown {
   const {metadata: about} = asObject(pod);
   const {name, namespace, labels: given} = asObject(about);
@@ -126,7 +126,7 @@ function podFields(containers: Treatment): Treatment {
   };
 }
 
-/** Labels whose keys are those of Kubernetes or of no one in particular keep them; their values are replaced as names are. */
+/** Labels whose keys are those of Kubernetes, or are generic, keep their keys; their values are replaced like names. */
 function labels(value: unknown, replacements: Replacements): unknown {
   const {names} = replacements;
   const entries = Object.entries(asObject(value)).map(([key, text]) => [
@@ -178,7 +178,7 @@ function kubeProxyContainer(value: unknown, replacements: Replacements): unknown
   };
 }
 
-/** Without the registry. What it is and its tag matter: they tell the version. */
+/** Without the registry. The image name and its tag are kept: they show the version. */
 function redactImage(image: string): string {
   const tag = /^[^@]*(:v?\d[^/:@]*)(?:@|$)/.exec(image)?.[1] ?? '';
   return `registry.example/${/kube-proxy|hardened-kubernetes|hyperkube/.exec(image)?.[0] ?? 'image'}${tag}`;

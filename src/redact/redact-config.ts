@@ -4,7 +4,7 @@ import {readJson} from '../parse/json-text.ts';
 import type {Replacements} from './replacements.ts';
 import {treatAddress} from './treatment.ts';
 
-/** Settings whose values are words of Kubernetes, or names of interfaces; by the lower-case name of the field or flag. */
+/** Settings whose values are words of Kubernetes, or interface names; by the lower-case name of the field or flag. */
 const keptSettings = new Set(
   `
   kind apiversion mode proxy-mode detectlocalmode detect-local-mode bridgeinterface pod-bridge-interface interfacenameprefix
@@ -14,7 +14,7 @@ const keptSettings = new Set(
     .split(/\s+/),
 );
 
-/** What stands for a file that cannot be read: it can be read as little. */
+/** Replaces a file that cannot be parsed by another one that cannot be parsed. */
 export const unreadable = '{redacted: [';
 
 /** `/configz`: a JSON document. */
@@ -29,7 +29,7 @@ export function redactConfigText(text: string, replacements: Replacements): stri
   return config instanceof Error ? unreadable : dump(redactSettings(config, '', replacements), {lineWidth: -1});
 }
 
-/** The words of a command line or of a script: flags stay, and their values as far as they are settings. */
+/** The words of a command line or a script: flags stay, and so do values that are settings. */
 export function redactArguments(args: readonly unknown[], replacements: Replacements): readonly string[] {
   let flag = '';
   return args.map(arg =>
@@ -43,7 +43,7 @@ export function redactArguments(args: readonly unknown[], replacements: Replacem
   );
 }
 
-/** A word that is no flag: the value of the flag before it, or part of the command. k3s hands on flags as values of its own. */
+/** A word that is not a flag: the value of the preceding flag, or part of the command. k3s passes flags on as values of its own. */
 function redactWord(word: string, flag: string, replacements: Replacements): string {
   const [, inner, value] = flag === 'kube-proxy-arg' ? (/^([\w-]+)=(.*)$/s.exec(word) ?? []) : [];
   if (inner !== undefined && value !== undefined) return `${inner}=${redactSetting(value, inner, replacements)}`;

@@ -4,7 +4,10 @@ import type {Replacements} from './replacements.ts';
 import {redactRuleLine} from './rule-line.ts';
 import {sortedOrder} from './sorted-order.ts';
 
-/** A dump of `iptables-save` or `iptables -S`; a listing of `iptables -L` becomes one. It is gone through twice: the names of chains can only be told by all of its rules. */
+/**
+ * A dump of `iptables-save` or `iptables -S`; a listing of `iptables -L` is converted to one. Two passes: chain names can only be derived
+ * from all of its rules.
+ */
 export function redactDump(given: Buffer, replacements: Replacements): Buffer {
   const dump = fromPastedText(given) ?? given;
   learnDump(linesOf(dump), replacements.chains);
@@ -23,7 +26,7 @@ export function redactDump(given: Buffer, replacements: Replacements): Buffer {
   return Buffer.concat(out);
 }
 
-/** A dump can be bigger than a string may be. */
+/** A dump can be larger than the longest possible string. */
 const partSize = 1 << 20;
 
 function* linesOf(dump: Buffer): Iterable<string> {
@@ -35,7 +38,7 @@ function* linesOf(dump: Buffer): Iterable<string> {
   }
 }
 
-/** A pick is a rule of a balancing chain that jumps to the chain of an endpoint. */
+/** A rule of a balancing chain that jumps to the chain of an endpoint. */
 interface Pick {
   readonly line: string;
   readonly chain: string;
@@ -61,12 +64,12 @@ function pickOf(line: string): Pick | null {
   return found === null ? null : {line, chain: found[1] ?? '', target: found[2] ?? ''};
 }
 
-/** Rules for returning clients come before those that balance; each of the two is a list of all endpoints. */
+/** Rules for returning clients precede the balancing rules; each group lists all endpoints. */
 function belongsTogether(a: Pick, b: Pick): boolean {
   return a.chain === b.chain && a.line.includes('--rcheck') === b.line.includes('--rcheck');
 }
 
-/** Endpoints change places, the probabilities stay where they are. */
+/** Endpoints swap positions, the probabilities stay in place. */
 function redactPicks(run: readonly Pick[], replacements: Replacements): readonly string[] {
   const {chains, text} = replacements;
   const lines = run.map(({line}) => redactRuleLine(line, replacements));

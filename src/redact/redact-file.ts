@@ -7,7 +7,7 @@ import {redactNftText} from './redact-nft-text.ts';
 import type {Replacements} from './replacements.ts';
 import {type Treatment, treat} from './treatment.ts';
 
-/** Redacts one file of a node; null for a file that no bundle has by that name, which is left out. */
+/** Redacts one file of a node; null for an unknown file name, which is left out. */
 export function redactFile(file: string, content: Buffer, replacements: Replacements): Buffer | null {
   if (/^ip6?tables(?:-legacy|-nft)?-save$/.test(file)) return redactDump(content, replacements);
   if (file === 'nft.json' || file === 'nft-ruleset.json') return redactNftDump(content, replacements);
@@ -15,7 +15,7 @@ export function redactFile(file: string, content: Buffer, replacements: Replacem
   return redact === undefined ? null : Buffer.from(redact(content.toString('utf8'), replacements));
 }
 
-/** As JSON, or as the text that people paste. */
+/** As JSON, or as pasted text. */
 function redactNftDump(content: Buffer, replacements: Replacements): Buffer {
   if (content.includes('"nftables"')) return redactNft(content, replacements);
   return Buffer.from(redactNftText(content.toString('utf8'), replacements));

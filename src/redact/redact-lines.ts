@@ -16,12 +16,12 @@ export function redactIpset(text: string, replacements: Replacements): string {
   });
 }
 
-/** An element may name another set, when the set is one of sets. */
+/** An element names another set if the set is one of sets. */
 function member(text: string, replacements: Replacements): string {
   return /^[A-Za-z][\w-]*$/.test(text) && text.includes('-') ? replacements.setName(text) : replacements.text.replace(text);
 }
 
-/** `ipvsadm-save`, `conntrack -L`: words of the programs, numbers, and addresses. */
+/** `ipvsadm-save`, `conntrack -L`: keywords, numbers, and addresses. */
 export function redactAddresses(text: string, {text: addresses}: Replacements): string {
   return eachLine(text, line => addresses.replace(line));
 }
@@ -52,7 +52,7 @@ export function redactSysctls(text: string): string {
     .join('');
 }
 
-/** A file of one word or line, which stays when it is of the form that it should have. */
+/** A file of one word or line, which is kept if it has the expected form. */
 export function keepOnly(pattern: RegExp): (text: string) => string {
   return text => (pattern.test(text.trim()) || text.trim() === '' ? text : 'redacted\n');
 }

@@ -3,7 +3,7 @@ import type {Replacements} from './replacements.ts';
 
 const parts = /(comment "[^"]*"|prefix "[^"]*"|(?:service|local|external|firewall|endpoint|affinity)-[A-Z2-7]{8}-[^\s{},;:]+)/;
 
-/** What `nft list` printed as text. Words of nft, numbers and interfaces stay. */
+/** The text output of `nft list`. Keywords of nft, numbers and interfaces stay. */
 export function redactNftText(text: string, replacements: Replacements): string {
   return text
     .split('\n')

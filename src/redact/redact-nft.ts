@@ -7,7 +7,10 @@ import {sortedOrder} from './sorted-order.ts';
 
 type JsonFields = Readonly<Record<string, unknown>>;
 
-/** What `nft -j` printed of kube-proxy's tables, or of all; also several documents one after another, which become one. One that is cut stays so. */
+/**
+ * The output of `nft -j`, of kube-proxy's tables or of all. Several documents one after another become one. A truncated one stays
+ * truncated.
+ */
 export function redactNft(content: Buffer, replacements: Replacements): Buffer {
   const {items, cutAt} = jsonItems(content);
   const old = items.map(({start, end}) => readJson(content.toString('utf8', start, end)));
@@ -19,7 +22,7 @@ export function redactNft(content: Buffer, replacements: Replacements): Buffer {
   return Buffer.concat([Buffer.from('{"nftables": ['), ...parts, Buffer.from(cutAt === null ? ']}\n' : ', {"')]);
 }
 
-/** One `{"rule": {…}}`, `{"chain": {…}}` and so on. In tables that are not kube-proxy's, chains and sets are named as in iptables. */
+/** One `{"rule": {…}}`, `{"chain": {…}}` and so on. In tables of other programs, chains and sets are named as in iptables. */
 function redactObject(object: unknown, replacements: Replacements): unknown {
   if (!isObject(object) || 'metainfo' in object) return object;
   return Object.fromEntries(
@@ -52,7 +55,7 @@ class NftRedaction {
     return this.#fields(value);
   }
 
-  /** A range among the elements of a set becomes as many networks as it takes. */
+  /** A range among the elements of a set is replaced by the networks that cover it. */
   #item(item: unknown, key: string): unknown {
     if (isObject(item) && Array.isArray(item['range'])) return this.#range(item['range']);
     return Array.isArray(item) ? [this.part(item, key)] : this.part(item, key);
@@ -80,7 +83,7 @@ class NftRedaction {
     return {addr: base ?? addr, len};
   }
 
-  /** Networks keep what they hold; the addresses from one to another do not, and may be of more than one network. */
+  /** A network keeps its content; a range of addresses does not, and may consist of several networks. */
   #range([first, last]: readonly unknown[]): readonly unknown[] {
     const networks = typeof first === 'string' && typeof last === 'string' ? networksBetween(first, last) : null;
     const {addresses} = this.#replacements;
@@ -89,7 +92,7 @@ class NftRedaction {
     return networks.map(({address, length}) => ({prefix: this.#prefix({addr: address, len: length})}));
   }
 
-  /** `numgen random mod n map { 0 : …, 1 : … }`: the endpoints stand in their order. */
+  /** `numgen random mod n map { 0 : …, 1 : … }`: the endpoints are in their order. */
   #numbered(value: JsonFields & {readonly data: {readonly set: readonly (readonly [unknown, unknown])[]}}): JsonFields {
     const {set} = value.data;
     const fresh = set.map(([, target]) => this.part(target, ''));
@@ -108,7 +111,7 @@ function isNumbered(value: JsonFields): value is JsonFields & {readonly data: {r
   return isObject(key) && 'numgen' in key && isObject(data) && Array.isArray(data['set']) && data['set'].every(Array.isArray);
 }
 
-/** Rules for returning clients, one for each endpoint, stand in the order of the endpoints too. */
+/** Rules for returning clients, one for each endpoint, are in the order of the endpoints too. */
 function inOrder(fresh: readonly unknown[], old: readonly unknown[]): readonly unknown[] {
   const result = [...fresh];
   for (let start = 0; start < old.length; ) {
@@ -147,7 +150,7 @@ function chainOf(object: unknown): unknown {
   return `${rule?.['family']} ${rule?.['chain']}`;
 }
 
-/** The jump of a rule that is for the clients of one endpoint; null for all else. */
+/** The jump of a rule for the clients of one endpoint; null for all others. */
 function affinityTarget(object: unknown): JsonFields | null {
   const expressions = ruleOf(object)?.['expr'];
   if (!Array.isArray(expressions) || expressions.length !== 2) return null;

@@ -12,15 +12,15 @@ export interface RedactionSummary {
   readonly names: ReadonlyMap<NameKind, number>;
   readonly addresses: number;
   readonly hardwareAddresses: number;
-  /** Chains of kube-proxy's for a Service or an endpoint that is not known. */
+  /** Chains of kube-proxy for an unknown Service or endpoint. */
   readonly unknownChains: number;
   /** Names of files. */
   readonly leftOut: readonly string[];
 }
 
 /**
- * Takes out of a bundle what tells whose cluster it is, and leaves what a diagnosis needs. The API objects go first, then the nodes,
- * one at a time in any order. The same key makes the same of the same.
+ * Removes what identifies a cluster from a bundle, and keeps what a diagnosis needs. Redact the API objects first, then the nodes, one at a
+ * time in any order. The same key gives the same replacements.
  */
 export class Redaction {
   readonly #replacements: Replacements;
@@ -54,7 +54,7 @@ export class Redaction {
     };
   }
 
-  /** Words of a message in which something of the cluster may stand. */
+  /** Messages may contain names of the cluster in these words. */
   message(text: string): string {
     return this.#replacements.words.message(text);
   }

@@ -5,7 +5,7 @@ import {KeyedHash} from './keyed-hash.ts';
 import {Names} from './names.ts';
 import {Words} from './words.ts';
 
-/** All that is replaced in one bundle, by one key. What is found twice is replaced by the same. */
+/** All replacements in one bundle, by one key. Equal texts have equal replacements. */
 export class Replacements {
   readonly hash: KeyedHash;
   readonly addresses: AddressMap;
@@ -23,13 +23,13 @@ export class Replacements {
     this.words = new Words(this.names, this.text, this.chains);
   }
 
-  /** A unique id of an object, as another one. */
+  /** The replacement of an object's unique id. */
   uid(text: string): string {
     const hex = this.hash.bytes('uid', text).toString('hex');
     return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
   }
 
-  /** The name of an ipset or of a list of `recent`: those of kube-proxy stay, or follow the chain that they are named for. */
+  /** The name of an ipset or of a `recent` list: those of kube-proxy stay, or follow the chain that they are named after. */
   setName(text: string): string {
     if (/^KUBE-(?:SVC|SVL|EXT|FW|XLB|SEP)-/.test(text)) return this.chains.replace(text);
     if (isKubeProxySet(text) || text === 'DEFAULT') return text;

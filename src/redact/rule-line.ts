@@ -1,7 +1,7 @@
 import {type ListingCommand, parseListingCommand} from '../parse/iptables/listing-command.ts';
 import type {Replacements} from './replacements.ts';
 
-/** What the value of a flag of iptables is; values of all others are searched for addresses only. */
+/** The kind of value of an iptables flag; values of other flags are only searched for addresses. */
 const flagKinds = new Map<string, 'chain' | 'comment' | 'set' | 'free' | 'kept'>([
   ...['-A', '-N', '-I', '-D', '-P', '-E', '-j', '-g', '--jump', '--goto'].map(flag => [flag, 'chain'] as const),
   ['--comment', 'comment'],
@@ -23,8 +23,8 @@ const flagKinds = new Map<string, 'chain' | 'comment' | 'set' | 'free' | 'kept'>
 const beforeRule = /^\s*(?:\[\d+:\d+\] )?/;
 
 /**
- * One line of `iptables-save` or `iptables -S`. Matches, targets, ports, marks and interfaces stay; chains, comments, sets and
- * addresses are replaced. A line that is none of theirs is treated as a comment.
+ * One line of `iptables-save` or `iptables -S`. Matches, targets, ports, marks and interfaces stay; chains, comments, sets and addresses
+ * are replaced. Any other line is treated as a comment.
  */
 export function redactRuleLine(line: string, replacements: Replacements): string {
   if (line === 'COMMIT' || /^\*[a-z]+$|^[.…\s]*$/.test(line)) return line;
@@ -37,7 +37,7 @@ export function redactRuleLine(line: string, replacements: Replacements): string
   return /^-[ANIDPE] /.test(rule) ? begin + redactRule(rule, replacements) : replacements.words.comment(line);
 }
 
-/** The values of a line's flags, such as the one comment; quotes and all. Null where the flag is not there. */
+/** The values of a flag in a line, such as the comment, with their quotes. Null if the line does not have the flag. */
 export function flagValue(line: string, flag: string): string | null {
   const at = line.indexOf(` ${flag} `);
   if (at < 0) return null;
@@ -50,7 +50,7 @@ function isHeader(line: string): boolean {
   );
 }
 
-/** The command line above a listing, without what somebody searched for. */
+/** The command line above a listing, without search terms. */
 function printedCommand({family, table, filtered}: ListingCommand): string {
   const tool = family === 'IPv6' ? 'ip6tables' : 'iptables';
   return `# ${table === null ? `${tool}-save` : `${tool} -t ${table} -S`}${filtered ? ' | grep' : ''}`;

@@ -2,7 +2,7 @@ import type {EndpointAddress, EndpointsObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {sortedOrder} from './sorted-order.ts';
 
-/** Of Endpoints objects kube-proxy takes the order as it is: where it was sorted it is sorted again. */
+/** kube-proxy uses the addresses of Endpoints objects in their order: a list that was sorted is sorted again. */
 export function sortSubsets(before: ApiObjects, after: ApiObjects): ApiObjects {
   const endpoints = after.endpoints?.map((object, index) => sortObject(before.endpoints?.[index], object)) ?? null;
   return {...after, endpoints};

@@ -1,7 +1,7 @@
 import {compareText} from '../model/text/compare-text.ts';
 /**
- * kube-proxy sorts endpoints by their text, and new addresses sort in another way: where the old ones stood sorted, gives for each
- * place the index of the new one that is to stand there. Null when all may stay as it is.
+ * kube-proxy sorts endpoints by their text, and replaced addresses sort differently. If the old ones were sorted, gives for each position
+ * the index of the new one that belongs there. Null if no order has to change.
  */
 export function sortedOrder(before: readonly string[], after: readonly string[]): readonly number[] | null {
   if (!isSorted(before) || isSorted(after)) return null;

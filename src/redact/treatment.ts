@@ -3,8 +3,8 @@ import type {NameKind} from './names.ts';
 import type {Replacements} from './replacements.ts';
 
 /**
- * What becomes of a part of a JSON document. What no treatment is given for is left out, so that nothing is kept unseen.
- * A part that has not the shape that its treatment is for is replaced as a name is.
+ * How to redact a part of a JSON document. A part without a treatment is left out, so that nothing is kept unchecked. A part of an
+ * unexpected shape is replaced like a name.
  */
 export type Treatment =
   | 'kept'
@@ -25,7 +25,7 @@ export function treat(value: unknown, treatment: Treatment, replacements: Replac
   return treatFields(value as Readonly<Record<string, unknown>>, treatment.fields, replacements);
 }
 
-/** An address, or the name that stands in its place. */
+/** An address, or a name in place of one. */
 export function treatAddress(text: string, {addresses, text: inText, names}: Replacements): string {
   const trimmed = text.trim();
   if (addresses.replace(trimmed) !== null) return text.replace(trimmed, addresses.replace(trimmed) ?? '');

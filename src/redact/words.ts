@@ -2,7 +2,7 @@ import {type AddressText, looksLikeAddress} from './address-text.ts';
 import type {ChainNames} from './chain-names.ts';
 import type {Names} from './names.ts';
 
-/** Words of kube-proxy's and the kubelet's own comments, which say what a rule is for. */
+/** Words in the comments of kube-proxy and the kubelet, which explain rules. */
 const vocabulary = new Set(
   `
   a accepted all and balancing block by chain check checks clusterip cluster conntrack connections destinations dropped endpoints
@@ -16,7 +16,7 @@ const vocabulary = new Set(
     .split(/\s+/),
 );
 
-/** Replaces what text that people or programs wrote may give away. */
+/** Replaces identifying parts of text that people or programs wrote. */
 export class Words {
   readonly #names: Names;
   readonly #addresses: AddressText;
@@ -28,12 +28,12 @@ export class Words {
     this.#chains = chains;
   }
 
-  /** A comment: all words are replaced that are not of the few that kube-proxy uses. */
+  /** A comment: replaces all words except the few that kube-proxy uses. */
   comment(text: string): string {
     return text.replace(/[^\s"\\]+/g, word => this.#commentWord(word));
   }
 
-  /** A message of this program or of one that it ran: names that are known, host names and addresses are replaced. */
+  /** A message of this program or of one that it ran: replaces known names, host names and addresses. */
   message(text: string): string {
     return text.replace(/[^\s"'`(),;]+/g, word => this.#messageWord(word));
   }

@@ -11,7 +11,7 @@ import {
 import {topologyOf} from './endpoint-sets.ts';
 import type {ProxyVersion} from './service-ports.ts';
 
-/** What a kube-proxy knows of its node when it picks endpoints. */
+/** What kube-proxy knows of its node when it selects endpoints. */
 export interface NodeTopology {
   readonly nodeName: string;
   readonly zone: string | null;
@@ -53,7 +53,7 @@ function categorize(port: ServicePort, endpoints: readonly Endpoint[], node: Nod
   return {cluster, local, reachable: union(cluster, local), hasAny};
 }
 
-/** Not ready, but still serving while it terminates: used when nothing else is left. */
+/** Not ready, but still serving while terminating: used if there is no other endpoint. */
 function isLeaving(endpoint: Endpoint): boolean {
   return !endpoint.ready && endpoint.serving && endpoint.terminating;
 }
@@ -88,7 +88,7 @@ function union(cluster: readonly Endpoint[], local: readonly Endpoint[]): readon
   return [...cluster, ...local.filter(endpoint => !known.has(endpoint))];
 }
 
-/** Before 1.24: an internal policy Local takes the place of all other endpoints, unless the external policy is Local. */
+/** Before 1.24: the internal policy Local replaces all other endpoints, unless the external policy is Local. */
 function categorizeBefore124(port: ServicePort, all: readonly Endpoint[], node: NodeTopology): CategorizedEndpoints {
   const {version, gates} = node.proxy;
   const onlyLocal = port.internalPolicyLocal && !port.externalPolicyLocal && honorsInternalPolicy(version, gates);
@@ -105,7 +105,10 @@ function categorizeBefore124(port: ServicePort, all: readonly Endpoint[], node: 
   return {cluster, local, reachable: union(cluster, local), hasAny};
 }
 
-/** The endpoints that the first of the Service's topology keys finds; `*` finds all. Follows `FilterTopologyEndpoint` of 1.17 to 1.21. */
+/**
+ * The endpoints that match the first applicable topology key of the Service; `*` matches all. Follows `FilterTopologyEndpoint` of 1.17 to
+ * 1.21.
+ */
 function byTopologyKeys({object}: ServicePort, endpoints: readonly Endpoint[], {labels, proxy}: NodeTopology): readonly Endpoint[] {
   const keys = object.spec?.topologyKeys ?? [];
   if (keys.length === 0 || !honorsTopologyKeys(proxy.version, proxy.gates)) return endpoints;

@@ -7,10 +7,10 @@ import {ClusterView, type PortEntry, serviceKey} from './cluster-view.ts';
 import type {ProxyVersion} from './service-ports.ts';
 import type {ServiceState} from './service-states.ts';
 
-/** For a family, the state in which each Service is taken to be, by `namespace/name`; every other Service is as it is now. */
+/** For a family, the chosen state of each Service, by `namespace/name`; every other Service is in its current state. */
 export type ChosenState = ReadonlyMap<Family, ReadonlyMap<string, ServiceState>>;
 
-/** The API objects with some Services in a state that they had before. The others are worked out once, with `latest`. */
+/** The API objects with some Services in an earlier state. The others are computed once, with `latest`. */
 export class ChosenStates extends ClusterView {
   readonly #latest: ClusterView;
   readonly #chosen: ChosenState;

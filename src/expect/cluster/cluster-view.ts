@@ -10,15 +10,15 @@ import {type ProxyVersion, servicePorts} from './service-ports.ts';
 import {pushTo} from '../../model/lists.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-/** A Service port with all its endpoints: what is the same on every node. */
+/** A Service port with all its endpoints, which are the same on every node. */
 export interface PortEntry {
   readonly port: ServicePort;
   readonly set: EndpointSet;
-  /** The name of an endpoint's chain, worked out once for all nodes. */
+  /** The name of an endpoint's chain, computed once for all nodes. */
   readonly endpointChain: (endpoint: Endpoint) => string;
 }
 
-/** The API objects as kube-proxies see them, worked out once for all nodes that run the same version. */
+/** The API objects as kube-proxy interprets them, computed once for all nodes that run the same version. */
 export class ClusterView {
   readonly #api: ApiObjects;
   readonly #entries = new Map<string, readonly PortEntry[]>();
@@ -44,7 +44,7 @@ export class ClusterView {
     return this.#slicesByService(proxy).get(service) ?? [];
   }
 
-  /** What is used in place of the objects that a kube-proxy of this version reads, where those were not read. */
+  /** The substitute for objects that kube-proxy of this version reads and that were not collected. */
   standIn({version, gates}: ProxyVersion): {readonly used: string; readonly read: string} | null {
     const {endpoints, endpointSlices} = this.#api;
     const old = readsEndpoints(version, gates);
@@ -52,7 +52,7 @@ export class ClusterView {
     return !old && endpointSlices === null && endpoints !== null ? {used: 'Endpoints', read: 'EndpointSlices'} : null;
   }
 
-  /** Endpoints that a Service port had within the time that kube-proxy may take; none where nobody followed it. */
+  /** Endpoints that a Service port had within kube-proxy's grace period; none if Services were not followed. */
   formerEndpoints(_port: ServicePort, _proxy: ProxyVersion): readonly Pick<Endpoint, 'address' | 'port'>[] {
     return [];
   }
@@ -72,7 +72,7 @@ export class ClusterView {
   #source(proxy: ProxyVersion): (port: ServicePort) => EndpointSet {
     const slices = this.#slicesByService(proxy);
     const old = readsEndpoints(proxy.version, proxy.gates) || this.#api.endpointSlices === null;
-    // What the other kind of object says stands in for what was not read: see `standIn`.
+    // Objects of the other kind replace those that were not read: see `standIn`.
     if (!old || this.#api.endpoints === null) return port => endpointSet(port, slices.get(serviceKey(port)) ?? [], proxy.version);
     const objects = new Map<string, EndpointsObject>(this.#api.endpoints.map(object => [namespacedName(object.metadata), object]));
     return port => endpointSetOfEndpoints(port, objects.get(serviceKey(port)));

@@ -14,7 +14,7 @@ import {
 } from './proxy-versions.ts';
 import {headlessLabel, proxyNameLabel} from './service-ports.ts';
 
-/** The Service that a slice belongs to, as `namespace/name`; null when kube-proxy of this version does not use the slice. */
+/** The Service that a slice belongs to, as `namespace/name`; null if kube-proxy of this version does not use the slice. */
 export function sliceOwner(slice: EndpointSliceObject, version: KubeProxyVersion): string | null {
   const labels = slice.metadata.labels ?? {};
   const service = labels['kubernetes.io/service-name'];
@@ -54,7 +54,7 @@ export function endpointSetOfEndpoints(port: ServicePort, object: EndpointsObjec
   return merge.result();
 }
 
-/** A port of a slice is one of a Service by name and protocol; `targetPort` plays no part. */
+/** A port of a slice belongs to a Service port by name and protocol; `targetPort` does not matter. */
 function matches(slicePort: SlicePort, port: ServicePort): boolean {
   if (slicePort.name === undefined || slicePort.name === null) return false;
   if (typeof slicePort.port !== 'number' || slicePort.port === 0) return false;
@@ -83,7 +83,7 @@ function firstAddress(endpoint: SliceEndpoint | null): string {
   return endpoint?.addresses?.[0] ?? '';
 }
 
-/** Conditions default as kube-proxy defaults them: ready and serving when not said, terminating only when said. */
+/** Conditions have kube-proxy's defaults: ready and serving if unset, terminating only if set. */
 function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {port: number; slice: string}): Endpoint {
   const {conditions, targetRef, hints} = endpoint;
   return {
@@ -103,7 +103,7 @@ function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {po
   };
 }
 
-/** Where an endpoint is, by label of its node, as `v1beta1` says it: `v1` has fields for its node and its zone. */
+/** The endpoint's topology by its node's labels, as in `v1beta1`; `v1` has fields for node and zone. */
 export function topologyOf({topology, deprecatedTopology, nodeName, zone}: SliceEndpoint): Readonly<Record<string, string>> {
   return {
     ...deprecatedTopology,
@@ -124,7 +124,7 @@ function hintNames(hints: readonly {readonly name?: string}[] | null | undefined
   return !hints?.length ? null : hints.map(({name}) => name ?? '');
 }
 
-/** Collects endpoints under kube-proxy's key and remembers which of them disagree. */
+/** Collects endpoints under kube-proxy's key and records those that contradict each other. */
 class Merge {
   readonly #byKey = new Map<string, Endpoint>();
   #duplicates: Map<string, Endpoint[]> | null = null;
@@ -167,8 +167,8 @@ function content(endpoint: Endpoint): string {
 }
 
 /**
- * All lists that kube-proxy may have made of a set with duplicates that disagree; the first is the likeliest. Where upstream
- * defines the outcome there is one list. At most 64 are given.
+ * All lists that kube-proxy can have built from a set with contradicting duplicates, the likeliest first. If upstream defines the result,
+ * there is one list. At most 64.
  */
 export function possibleEndpoints(set: EndpointSet, nodeName: string, version: KubeProxyVersion): readonly (readonly Endpoint[])[] {
   let lists: (readonly Endpoint[])[] = [set.endpoints];
@@ -186,7 +186,7 @@ function maySurvive(all: readonly Endpoint[], nodeName: string, version: KubePro
     prefersNotTerminating(version) ? !endpoint.terminating : endpoint.nodeName === nodeName;
   const preferred = all.filter(isPreferred);
   const candidates = preferred.length > 0 ? preferred : all;
-  // Inside one slice the order is defined, so the outcome is: without a preferred one the first stays, else the last preferred.
+  // Within one slice the order is defined, and with it the result: the last preferred endpoint, or the first if none is preferred.
   const oneSlice = new Set(all.map(({slice}) => slice)).size === 1 && !mergesByAddress(version);
   if (!oneSlice) return uniqueBy(candidates, content);
   const winner = preferred.length > 0 ? preferred.at(-1) : all[0];

@@ -16,19 +16,19 @@ export interface PortsInput {
   readonly family: Family;
 }
 
-/** A Service port as iptables and IPVS mode know it: `recent` lists and chains of endpoints have the same names. */
+/** A Service port in iptables and IPVS mode: `recent` lists have the names of the endpoint chains. */
 export interface PortWithChains extends ServedPort {
-  /** The chain of an endpoint; names are the same on every node. */
+  /** The chain of an endpoint; its name is the same on every node. */
   readonly endpointChain: (endpoint: Endpoint) => string;
 }
 
-/** What the node's kube-proxy takes its node for. */
+/** The node name that kube-proxy uses. */
 export function nodeTopology({config, facts}: PortsInput, hypothesis: Hypothesis): NodeTopology {
   const zone = hypothesis.zone === undefined ? config.zone.value : hypothesis.zone;
   return {nodeName: hypothesis.nodeName ?? config.nodeName.value, zone, labels: facts.labels, proxy: proxyVersion(config)};
 }
 
-/** Every Service port of the family with the endpoints that the node's kube-proxy uses for it, in any proxy mode. */
+/** Every Service port of the family with the endpoints that this node's kube-proxy uses for it, in any proxy mode. */
 export function portsOnNode({view, family}: PortsInput, topology: NodeTopology, picks: Hypothesis['picks']): readonly PortWithChains[] {
   return view.entries(family, topology.proxy).map(({port, set, endpointChain}) => {
     const lists = set.ambiguous.size === 0 ? [set.endpoints] : possibleEndpoints(set, topology.nodeName, topology.proxy.version);

@@ -11,7 +11,7 @@ export function hasExternalChains(version: KubeProxyVersion): boolean {
   return version.minor >= 24;
 }
 
-/** 1.34: a source range of a zero prefix means that there are no ranges. */
+/** 1.34: a source range with prefix 0 means that there are no ranges. */
 export function zeroRangeMeansAll(version: KubeProxyVersion): boolean {
   return version.minor >= 34;
 }
@@ -26,7 +26,7 @@ export function honorsIPMode(version: KubeProxyVersion, gates: FeatureGates): bo
   return version.minor >= 29 && (version.minor >= 35 || isGateOn(gates, 'LoadBalancerIPMode', version.minor >= 30));
 }
 
-/** 1.36: external IPs can be switched off by the gate AllowServiceExternalIPs; their chains are written all the same. */
+/** 1.36: the gate AllowServiceExternalIPs can switch external IPs off; their chains are written anyway. */
 export function writesExternalIPs(version: KubeProxyVersion, gates: FeatureGates): boolean {
   return version.minor < 36 || isGateOn(gates, 'AllowServiceExternalIPs', true);
 }
@@ -41,7 +41,7 @@ export function hasSharedSelector(version: KubeProxyVersion): boolean {
   return version.minor <= 35;
 }
 
-/** Up to 1.30 addresses stand in hashes, sort order and comments as they are written in the slice. */
+/** Up to 1.30 hashes, sort order and comments use addresses as spelled in the slice. */
 export function keepsAddressSpelling(version: KubeProxyVersion): boolean {
   return version.minor <= 30;
 }
@@ -95,18 +95,18 @@ export function endsUnnamedPortWithColon(version: KubeProxyVersion): boolean {
   return version.minor <= 19;
 }
 
-/** Up to 1.20 only endpoints that are ready are known at all, counted or merged. */
+/** Up to 1.20 kube-proxy knows, counts and merges only ready endpoints. */
 export function knowsReadyEndpointsOnly(version: KubeProxyVersion): boolean {
   return version.minor <= 20;
 }
 
-/** `spec.topologyKeys`, 1.17 to 1.21: gate ServiceTopology, off by default; only where slices are read. */
+/** `spec.topologyKeys`, 1.17 to 1.21: gate ServiceTopology, off by default; only if slices are read. */
 export function honorsTopologyKeys(version: KubeProxyVersion, gates: FeatureGates): boolean {
   if (version.minor < 17 || version.minor > 21 || readsEndpoints(version, gates)) return false;
   return isGateOn(gates, 'ServiceTopology', false);
 }
 
-/** Up to 1.6 an annotation asks for the Local traffic policy: there is no field for it. */
+/** Up to 1.6 an annotation sets the Local traffic policy: there is no field for it. */
 export function readsPolicyAnnotation(version: KubeProxyVersion): boolean {
   return version.minor <= 6;
 }

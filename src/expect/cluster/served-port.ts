@@ -1,14 +1,14 @@
 import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
-/** One Service port with the endpoints that kube-proxy on one node knows of it, in any proxy mode. */
+/** One Service port with the endpoints that kube-proxy on one node has for it, in any proxy mode. */
 export interface ServedPort {
   readonly port: ServicePort;
   readonly endpoints: CategorizedEndpoints;
-  /** All endpoints, usable or not. */
+  /** All endpoints, whether usable or not. */
   readonly all: readonly Endpoint[];
-  /** How many lists of endpoints kube-proxy may have made: more than one where the API gives endpoints twice. */
+  /** How many lists of endpoints kube-proxy can have built: more than one if the API contains duplicate endpoints. */
   readonly lists: number;
-  /** Under which name the node remembers the clients of an endpoint: the list of `recent`, or an affinity set. */
+  /** The name under which the node stores the clients of an endpoint: a `recent` list or an affinity set. */
   readonly clientList: (endpoint: Endpoint) => string;
 }

@@ -24,12 +24,12 @@ export function proxyVersion({version, featureGates}: Pick<ProxyConfig, 'version
   return {version: version.value, gates: featureGates.value};
 }
 
-/** Why kube-proxy does not serve a Service; null when it does. Follows `ShouldSkipService` and the informer's label selector. */
+/** Why kube-proxy does not serve a Service; null if it does. Follows `ShouldSkipService` and the informer's label selector. */
 export function whyNotServed(service: ServiceObject, version: KubeProxyVersion): string | null {
   return notServed(service, version)?.reason ?? null;
 }
 
-/** The same with its kind, for counts. */
+/** The same reason with its kind, for counts. */
 export function notServed(
   service: ServiceObject,
   version: KubeProxyVersion,
@@ -105,7 +105,7 @@ function servicePort(service: ServiceObject, port: ServicePortSpec, {family, clu
   };
 }
 
-/** Follows `ExternalPolicyLocal` of `pkg/api/v1/service`, which took in external IPs of ClusterIP Services in 1.29. */
+/** Follows `ExternalPolicyLocal` of `pkg/api/v1/service`, which includes external IPs of ClusterIP Services since 1.29. */
 function isExternalPolicyLocal({metadata, spec = {}}: ServiceObject, version: KubeProxyVersion): boolean {
   const annotations = readsPolicyAnnotation(version) ? (metadata.annotations ?? {}) : {};
   const asked = policyAnnotations.some(name => annotations[name] === 'OnlyLocal');

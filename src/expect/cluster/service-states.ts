@@ -4,12 +4,12 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {type NodeReading, servicesOf, sliceService, type StateChange, type StateHistory} from '../../model/state-history.ts';
 
-/** What a Service was at one time in one family: the object, and its slices. */
+/** The state of a Service at one time in one family: the object, and its slices. */
 export interface ServiceState {
-  /** Null where there was no such Service. */
+  /** Null if the Service did not exist. */
   readonly service: ServiceObject | null;
   readonly slices: readonly EndpointSliceObject[];
-  /** When the node was read, for how long it had been replaced by another state; 0 for the latest. In milliseconds. */
+  /** How long another state had replaced it when the node was read; 0 for the latest. In milliseconds. */
   readonly age: number;
 }
 
@@ -18,13 +18,13 @@ export interface ServiceStates {
   /** `namespace/name`. */
   readonly service: string;
   readonly family: Family;
-  /** The first is the latest. States that read the same are one, with the age of the newest. */
+  /** The first is the latest. Equal states are one, with the age of the newest. */
   readonly states: readonly ServiceState[];
-  /** There may have been states that nobody saw. */
+  /** There may have been states that were not observed. */
   readonly isPartlyKnown: boolean;
 }
 
-/** The Services, `namespace/name`, that changed while they were followed, with their changes in the order in which they happened. */
+/** The Services, `namespace/name`, that changed while they were followed, with their changes in order. */
 export function changesByService({changes: all}: StateHistory): ReadonlyMap<string, readonly StateChange[]> {
   const changes = new Map<string, StateChange[]>();
   for (const change of all) {
@@ -38,8 +38,8 @@ export function changesByService({changes: all}: StateHistory): ReadonlyMap<stri
 }
 
 /**
- * All states that a Service had until the node was read. kube-proxy follows Services and slices by two watches, each in the order of
- * events, and neither waits for the other: every state of the Service may be met with every state of its slices.
+ * All states that a Service had until the node was read. kube-proxy follows Services and slices by two independent watches, each in the
+ * order of its events: every state of the Service can coincide with every state of its slices.
  */
 export function serviceStates(
   service: string,
@@ -60,7 +60,7 @@ export function serviceStates(
   return {service, family, states: [...states.values()], isPartlyKnown: changes.some(({after}) => after !== undefined)};
 }
 
-/** An event reaches this machine later than the kube-proxy of a node: by no more than this, in milliseconds. */
+/** An event can reach this machine later than kube-proxy on a node: by no more than this, in milliseconds. */
 const transmission = 2000;
 
 interface Version<T> {
@@ -83,7 +83,7 @@ function serviceVersions(service: string, api: ApiObjects, {changes, reading}: F
   return versions;
 }
 
-/** From the newest to the oldest: each change undone gives the set before it. */
+/** From the newest to the oldest: undoing a change gives the set before it. */
 function sliceVersions(
   service: string,
   family: Family,
@@ -92,7 +92,7 @@ function sliceVersions(
   const isOwn = (slice: EndpointSliceObject | null): slice is EndpointSliceObject =>
     slice !== null && sliceService(slice) === service && (slice.addressType ?? family) === family;
   const all = changes.flatMap(change => (change.kind === 'EndpointSlice' && (isOwn(change.before) || isOwn(change.now)) ? [change] : []));
-  // Of a slice that changed the changes tell; every other one is as it is now.
+  // A slice that changed is taken from its changes, every other one from the current objects.
   const set = new Map((api.endpointSlices ?? []).filter(isOwn).map(slice => [namespacedName(slice.metadata), slice]));
   const put = (gone: EndpointSliceObject | null, there: EndpointSliceObject | null): void => {
     if (gone !== null) set.delete(namespacedName(gone.metadata));
@@ -108,23 +108,23 @@ function sliceVersions(
   return versions;
 }
 
-/** No kube-proxy can have followed it when the node was read. */
+/** kube-proxy cannot have followed it when the node was read. */
 function isLater({at, after}: Pick<StateChange, 'at' | 'after'>, {to}: NodeReading): boolean {
   return (after ?? at) > to + transmission;
 }
 
-/** What replaced a state after the reading was begun, or is still on its way, makes it no older. */
+/** A replacement after the read began, or one whose event is still outstanding, does not age a state. */
 function ageOf(replacedAt: number, {from}: NodeReading): number {
   return Math.max(1, from - replacedAt);
 }
 
-/** All that kube-proxy reads of it. */
+/** The fields that kube-proxy reads. */
 function stateText({service, slices}: ServiceState): string {
   const sorted = slices.map(slice => JSON.stringify([slice.metadata.name, withoutVersion(slice)])).sort();
   return JSON.stringify([service === null ? null : withoutVersion(service), sorted]);
 }
 
-/** Controllers write times of their own, which changes nothing. */
+/** Controllers write timestamps, which change nothing for kube-proxy. */
 function withoutVersion<T extends ServiceObject | EndpointSliceObject>({metadata, ...object}: T): object {
   const {labels = {}, annotations = {}} = metadata;
   const {'endpoints.kubernetes.io/last-change-trigger-time': _, ...rest} = annotations;

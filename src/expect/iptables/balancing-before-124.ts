@@ -7,13 +7,13 @@ import {decimalsOfProbability} from './iptables-versions.ts';
 interface Balancing {
   readonly chain: string;
   readonly endpoints: readonly Endpoint[];
-  /** The affinity of the Service, if it has any, counts here. */
+  /** The Service's session affinity applies, if it has any. */
   readonly affinity: boolean;
   readonly affinityComment: string;
   readonly balancingComment: (index: number) => string;
 }
 
-/** The rules that pick an endpoint: returning clients first, then each endpoint with its share. */
+/** The rules that select an endpoint: first for returning clients, then one for each endpoint with its share. */
 export function writeBalancing({item, context}: PlanBefore124, write: RuleWriter, balancing: Balancing): void {
   const {chain, endpoints, affinity, affinityComment, balancingComment} = balancing;
   const {port, endpointChain} = item;

@@ -21,9 +21,9 @@ import {
 } from './iptables-versions.ts';
 
 /**
- * The rules that all Services hang in: jumps from the base chains, the masquerade mark, forwarding. Follows
- * `iptablesJumpChains` and the top-level chains of `syncProxyRules`. The jumps are written in the order in which they stand
- * on a node where nobody else writes; other orders are legitimate.
+ * The rules that exist whatever the Services: jumps from the base chains, the masquerade mark, forwarding. Follows `iptablesJumpChains` and
+ * the top-level chains of `syncProxyRules`. The jumps are in the order of a node where no other program writes rules; other orders are
+ * valid.
  */
 export function writeBaseRules(context: NodeContext, write: RuleWriter): void {
   writeJumps(context, write);
@@ -32,7 +32,7 @@ export function writeBaseRules(context: NodeContext, write: RuleWriter): void {
   writeKubeFirewall(context, write);
 }
 
-/** The chains that exist whether or not they hold rules: `[table, chain]`. */
+/** The chains that exist whether they contain rules or not: `[table, chain]`. */
 export function baseRuleChains(context: NodeContext): readonly (readonly [table: string, chain: string])[] {
   const {version} = context;
   return [
@@ -50,7 +50,7 @@ export function baseRuleChains(context: NodeContext): readonly (readonly [table:
   ];
 }
 
-/** Chains without rules by which kube-proxy notices that somebody flushed a table. Follows `iptables.Monitor`. */
+/** Empty chains by which kube-proxy notices that a table was flushed. Follows `iptables.Monitor`. */
 export const canaryTables: readonly string[] = ['mangle', 'nat', 'filter'];
 export const canaryChain = 'KUBE-PROXY-CANARY';
 
@@ -93,7 +93,7 @@ function writeForward(context: NodeContext, write: RuleWriter): void {
   for (const rule of establishedRules(context)) write('filter', 'KUBE-FORWARD', rule);
 }
 
-/** What lets the answers of pods through: one rule for all, or one for each direction. */
+/** The rules that accept replies of pods: one for all, or one for each direction. */
 function establishedRules(context: NodeContext): readonly string[] {
   const rule = (text: string, before = ''): string =>
     `${before}${comment(`kubernetes forwarding conntrack ${text}`)} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`;
@@ -110,7 +110,7 @@ function writeKubeFirewall({version, family, localhostNodePorts}: NodeContext, w
   write('filter', 'KUBE-FIREWALL', `! -s 127.0.0.0/8 -d 127.0.0.0/8 ${comment('block incoming localnet connections')} ${states} -j DROP`);
 }
 
-/** The last rules of nat/KUBE-SERVICES, by which node ports are reached. Written after all Services. */
+/** The last rules of nat/KUBE-SERVICES, which jump to the node ports. Written after all Services. */
 export function writeNodePortTail(context: NodeContext, write: RuleWriter): void {
   const text = comment('kubernetes service nodeports; NOTE: this must be the last rule in this chain');
   const addresses = nodePortDestinations(context);

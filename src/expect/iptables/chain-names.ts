@@ -1,6 +1,6 @@
 import {hash16} from '../name-hash.ts';
 
-/** Chains of one Service port share 16 characters. Follows `portProtoHash`: sha256 in base32, cut to 16. */
+/** The chains of one Service port have 16 characters in common. Follows `portProtoHash`: sha256 in base32, cut to 16. */
 export function servicePortHash(servicePortName: string, protocol: string): string {
   return hash16(servicePortName + protocol.toLowerCase());
 }
@@ -10,7 +10,7 @@ export function endpointChainName(servicePortName: string, protocol: string, hos
   return `KUBE-SEP-${hash16(servicePortName + protocol.toLowerCase() + hostPort)}`;
 }
 
-/** What the prefix of a chain of kube-proxy's says about it. */
+/** What the prefix of a kube-proxy chain means. */
 export type ChainRole = 'SVC' | 'SVL' | 'EXT' | 'FW' | 'XLB' | 'SEP';
 
 export function chainName(role: ChainRole, hashText: string): string {

@@ -5,7 +5,7 @@ import {comment, type RuleWriter} from './rule-text.ts';
 import {clusterIPMasquerade} from './service-rules.ts';
 import {keepsAffinityUnderLocalPolicy, masqueradesInServiceChain, masqueradesTwice} from './iptables-versions.ts';
 
-/** The rules in shared chains by which packets come to a Service port. */
+/** The rules in shared chains that match packets to a Service port. */
 export function writeEntries(plan: PlanBefore124, write: RuleWriter): void {
   const {port} = plan.item;
   if (!masqueradesInServiceChain(plan.context.version)) {
@@ -22,7 +22,7 @@ function addressRule({item: {port}, text: {protocol, host}}: PlanBefore124, addr
   return `-d ${address}${host} -p ${protocol} ${comment(`${port.servicePortName} ${to.what}`)} -m ${protocol} --dport ${port.port} -j ${to.target}`;
 }
 
-/** One rule at most, but for 1.5, which writes one for masqueradeAll and one for the network of pods. */
+/** At most one rule. 1.5 writes two: one for masqueradeAll and one for the pod network. */
 function clusterIPMasquerades({item, context}: PlanBefore124): readonly string[] {
   const rules = [clusterIPMasquerade(item, context)];
   if (context.masqueradeAll && masqueradesTwice(context.version)) rules.push(clusterIPMasquerade(item, {...context, masqueradeAll: false}));

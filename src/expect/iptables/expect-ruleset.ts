@@ -6,7 +6,7 @@ import {ExpectedRuleset} from './expected-ruleset.ts';
 import {nodeContext, type SeenSettings} from './iptables-context.ts';
 
 export interface ExpectInput extends PortsInput {
-  /** Only for what the node alone can tell, such as whether the kernel counts with nfacct. */
+  /** Used only for what the node alone shows, such as whether the kernel counts with nfacct. */
   readonly ruleset: Ruleset | null;
 }
 
@@ -38,7 +38,7 @@ function seenIn(ruleset: Ruleset | null): SeenSettings {
   };
 }
 
-/** The two objects that kube-proxy counts with are made together, so a rule with either of them shows that the kernel has both. */
+/** kube-proxy creates its two nfacct objects together, so a rule with either of them shows that the kernel has both. */
 function countsWithNfacct(ruleset: Ruleset | null): boolean {
   const chains = [ruleset?.chain('filter', 'KUBE-FORWARD'), ruleset?.chain('nat', 'KUBE-NODEPORTS')];
   return chains.some(chain => chain?.text().includes('-m nfacct') ?? false);

@@ -23,8 +23,8 @@ interface PortRules {
 }
 
 /**
- * What kube-proxy should have written on one node in one family. Rules of a Service port are rendered when they are asked for
- * and not kept, so that a node with a million rules needs no million strings; a walk asks only for the chains on its way.
+ * What kube-proxy should have written on one node in one family. Rules of a Service port are rendered on demand and not kept, so that a
+ * node with a million rules needs no million strings; a walk only needs the chains on its path.
  */
 export class ExpectedRuleset implements ChainSource {
   readonly family: Family;
@@ -32,7 +32,7 @@ export class ExpectedRuleset implements ChainSource {
   readonly ports: readonly PortOnNode[];
   readonly #byHash: ReadonlyMap<string, PortOnNode>;
   readonly #baseRules: ReadonlyMap<string, readonly string[]>;
-  /** Rules of shared chains, by `table/chain`, as they are gathered while Service ports are rendered. */
+  /** Rules of shared chains, by `table/chain`, collected while Service ports are rendered. */
   #shared: Map<string, string[]> | null = null;
   /** By table and name. */
   readonly #chains = new Map<string, Map<string, Chain>>();
@@ -77,7 +77,7 @@ export class ExpectedRuleset implements ChainSource {
     return {shared, own};
   }
 
-  /** Rules of the frame by `table/chain`, those of base chains and the node-port tail among them. */
+  /** Base rules by `table/chain`, including those of base chains and the last rules of KUBE-SERVICES. */
   baseRules(): ReadonlyMap<string, readonly string[]> {
     return this.#baseRules;
   }
@@ -104,7 +104,7 @@ export class ExpectedRuleset implements ChainSource {
     return this.#keep(table, name, rules.map(rule => `-A ${name} ${rule}`).join('\n'));
   }
 
-  /** Does the work, and then forgets the chains of Service ports that were rendered for it. */
+  /** Runs `work`, and then discards the chains of Service ports that were rendered for it. */
   forgetting<T>(work: () => T): T {
     const chains = this.#chains.get('nat');
     const before = chains?.size ?? 0;
@@ -114,12 +114,12 @@ export class ExpectedRuleset implements ChainSource {
     return result;
   }
 
-  /** Makes the chains of a Service port available to a walk; endpoint chains cannot be found by their names alone. */
+  /** Makes the chains of a Service port available to a walk: endpoint chains cannot be found by name alone. */
   materialize(item: PortOnNode): void {
     for (const [name, text] of this.rulesOf(item).own) this.#keep('nat', name, text);
   }
 
-  /** All rules of shared chains: only a walk asks for them. */
+  /** All rules of shared chains, which only a walk needs. */
   #sharedRules(): ReadonlyMap<string, readonly string[]> {
     if (this.#shared !== null) return this.#shared;
     const shared = new Map<string, string[]>();
@@ -148,7 +148,7 @@ function baseRuleTexts(context: NodeContext): ReadonlyMap<string, readonly strin
   return baseRules;
 }
 
-/** Chains in which nobody else writes; into KUBE-FIREWALL and KUBE-MARK-DROP the kubelet does. */
+/** Chains in which only kube-proxy writes. The kubelet writes to KUBE-FIREWALL and KUBE-MARK-DROP. */
 function chainsOfProxyAlone(context: NodeContext): readonly string[] {
   const chains = baseRuleChains(context).filter(([, chain]) => chain !== 'KUBE-FIREWALL' && chain !== 'KUBE-MARK-DROP');
   return chains.map(([table, chain]) => `${table}/${chain}`);

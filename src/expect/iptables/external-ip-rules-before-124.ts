@@ -19,7 +19,7 @@ export function writeExternalIP(plan: PlanBefore124, address: string, write: Rul
   write('nat', 'KUBE-SERVICES', `${rule} -j ${target}`);
 }
 
-/** Packets to an external IP that do not come from this node's pods are masqueraded; all of them without a detector. */
+/** Packets to an external IP that do not come from this node's pods are masqueraded; without a detector all are. */
 export function externalIPMasquerade(plan: PlanBefore124, address: string): string {
   const pods = localSource(plan.context);
   if (pods === null) return `${externalIPRule(plan, address)} -j KUBE-MARK-MASQ`;

@@ -3,7 +3,7 @@ import type {PlanBefore124} from './plan-before-124.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
 import {ownAddressesInRanges, sourceText} from './service-rules.ts';
 
-/** KUBE-FW: for every load-balancer address, its ranges and then the mark to drop. All addresses share one chain. */
+/** KUBE-FW: for every load-balancer address its source ranges, then the drop mark. All addresses share one chain. */
 export function writeFirewallChain(plan: PlanBefore124, write: RuleWriter): void {
   const {port} = plan.item;
   const chain = chainName('FW', port.hash);

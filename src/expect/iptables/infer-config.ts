@@ -7,12 +7,12 @@ import {parseRule} from '../../parse/iptables/rule.ts';
 import {parseChainName} from './chain-names.ts';
 import {chainsOfRoles, masqueradingChains} from './role-chains.ts';
 
-/** What a node's rules show of the kube-proxy that wrote them, for where nothing else tells. */
+/** What a node's rules show of the kube-proxy that wrote them. Used if there is no other source. */
 export interface InferredConfig extends KubeProxyFields {
   readonly version?: KubeProxyVersion;
 }
 
-/** Reads kube-proxy's settings off its rules: most Services agree on them, whatever is wrong with some. */
+/** Infers kube-proxy's settings from its rules: most Services agree on them, even if some are broken. */
 export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredConfig {
   const all = [...rulesets.values()];
   if (!all.some(holdsServiceRules)) return all.some(holdsPortals) ? {mode: 'userspace'} : {};
@@ -37,7 +37,7 @@ export type SeenIptablesDetector =
   | {readonly kind: 'cidr' | 'interface'; readonly value: string}
   | {readonly kind: 'all'; readonly value: ''};
 
-/** How most Services tell pods from other clients; null when none of them does. */
+/** How the rules of most Services distinguish pods from other clients; null if none does. */
 export function usualDetector(ruleset: Ruleset): SeenIptablesDetector | null {
   const votes = new Map<string, {detector: SeenIptablesDetector; count: number}>();
   for (const chain of masqueradingChains(ruleset)) {
@@ -59,7 +59,7 @@ function detectorOf({options}: Rule): SeenIptablesDetector {
   return link === undefined ? {kind: 'all', value: ''} : {kind: 'interface', value: link};
 }
 
-/** With masqueradeAll, and in a dump that was cut, pods are told from others only where external traffic is cut short to all endpoints. */
+/** With masqueradeAll, and in a truncated dump, only the bypass for external traffic distinguishes pods from other clients. */
 function podDetector(ruleset: Ruleset, usual: SeenIptablesDetector | null): SeenIptablesDetector | null {
   return usual === null || usual.kind === 'all' ? externalDetector(ruleset) : usual;
 }
@@ -79,7 +79,9 @@ function interfaceFields(link: string): KubeProxyFields {
     : {detectLocalMode: 'BridgeInterface', bridgeInterface: link};
 }
 
-/** Undefined for a mark of several bits, such as the four letters `MASQ` of kube-proxy 1.1: that is no setting of later ones. */
+/**
+ * Undefined for a mark of several bits, such as the four letters `MASQ` of kube-proxy 1.1: later versions cannot be configured like this.
+ */
 function masqueradeBit(rulesets: readonly Ruleset[]): number | undefined {
   const marks = rulesets.flatMap(
     ruleset => /--(?:set-xmark|or-mark|set-mark) (0x[0-9a-f]+)/.exec(ruleset.chain('nat', 'KUBE-MARK-MASQ')?.text() ?? '')?.[1] ?? [],
@@ -92,7 +94,7 @@ function tail(ruleset: Ruleset): readonly Rule[] {
   return (ruleset.chain('nat', 'KUBE-SERVICES')?.rules() ?? []).filter(({target}) => target?.name === 'KUBE-NODEPORTS');
 }
 
-/** A family without any jump to its node ports, beside one whose jumps name addresses, is one whose addresses none of the CIDRs holds. */
+/** A family without a jump to node ports, while the other family's jumps name addresses, has no address in any of the CIDRs. */
 function nodePortAddressesOf(rulesets: readonly Ruleset[]): readonly string[] {
   const given = rulesets.flatMap(nodePortAddresses);
   const without = rulesets.filter(ruleset => tail(ruleset).length === 0 && ruleset.chain('nat', 'KUBE-SERVICES') !== undefined);
@@ -107,7 +109,7 @@ function negatesLoopback({options}: Rule): boolean {
   return options.some(({flag, negated, values}) => flag === '-d' && negated && values[0] === '127.0.0.0/8');
 }
 
-/** The newest version that fits, by what only some versions write. */
+/** The newest version that matches, by rules that only some versions write. */
 function fingerprint(rulesets: ReadonlyMap<Family, Ruleset>): KubeProxyVersion {
   const all = [...rulesets.values()];
   const six = rulesets.get('IPv6');
@@ -121,7 +123,7 @@ function fingerprint(rulesets: ReadonlyMap<Family, Ruleset>): KubeProxyVersion {
   return guess(six !== undefined && (six.chain('nat', 'KUBE-SERVICES')?.text() ?? '').includes('! -d ::1/128') ? 26 : 25);
 }
 
-/** Some rules of table filter, in pasted text, tell nothing by what they lack. */
+/** In pasted text, rules that are missing from table filter prove nothing. */
 function showsFilter({tables, cut}: Ruleset): boolean {
   const filter = tables.get('filter');
   return (
@@ -136,13 +138,13 @@ function holdsPortals(ruleset: Ruleset): boolean {
 
 const portals = ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST', 'KUBE-NODEPORT-CONTAINER', 'KUBE-NODEPORT-HOST'];
 
-/** An excerpt may hold the chains of a few Services and no more. */
+/** An excerpt may contain only the chains of a few Services. */
 function holdsServiceRules(ruleset: Ruleset): boolean {
   if (ruleset.chain('nat', 'KUBE-SERVICES') !== undefined) return true;
   return chainsOfRoles(ruleset, ['SVC', 'SVL', 'EXT', 'FW', 'XLB', 'SEP']).next().done !== true;
 }
 
-/** A table that is not in the dump tells nothing: an excerpt of nat alone may be of any version that writes the like. */
+/** A table that is missing from the dump proves nothing: an excerpt of table nat may be from any version with such rules. */
 function minorOfNat(all: readonly Ruleset[]): number {
   const chains = all.flatMap(ruleset => [...(ruleset.tables.get('nat')?.chains.values() ?? [])]);
   const holds = (role: string, pattern: RegExp): boolean =>
@@ -159,7 +161,7 @@ function minorOfNat(all: readonly Ruleset[]): number {
   return says(all, 'nat', 'KUBE-SERVICES', '-j KUBE-MARK-MASQ') || says(all, 'nat', 'KUBE-NODEPORTS', '-j KUBE-MARK-MASQ') ? 21 : 36;
 }
 
-/** Up to 1.23 rules of other chains jump to KUBE-XLB; what 1.24 and later left of it nothing jumps to. */
+/** Up to 1.23, rules of other chains jump to KUBE-XLB. Nothing jumps to chains that 1.24 and later left behind. */
 export function usesLocalChains(all: readonly Ruleset[]): boolean {
   return all.some(({tables}) =>
     [...(tables.get('nat')?.chains.startingWith('KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-FW-') ?? [])].some(chain =>
@@ -195,7 +197,7 @@ function says(rulesets: readonly Ruleset[], table: string, chain: string, text: 
   return rulesets.some(ruleset => ruleset.chain(table, chain)?.text().includes(text));
 }
 
-/** Up to 1.19: `"default/web: cluster IP"` of a port without a name. */
+/** Up to 1.19: `"default/web: cluster IP"` for a port without a name. */
 function endsNamesWithColon(ruleset: Ruleset): boolean {
   return [...(ruleset.tables.get('nat')?.chains.values() ?? [])].some(chain => /"[^"/ ]+\/[^":/ ]+:(?: [^"]*)?"/.test(chain.text()));
 }

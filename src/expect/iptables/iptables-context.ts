@@ -6,7 +6,7 @@ import {localDetector, type NodeContext} from '../node-context.ts';
 import {expandNodePortAddresses} from '../nodeport-addresses.ts';
 import {clearsMasqueradeMark, dropsInvalid, excludesLocalhost, knowsNodeIP, skipsInvalidDropWhenLiberal} from './iptables-versions.ts';
 
-/** What the node alone can tell; null where nothing is seen. */
+/** What only the node shows; null if nothing is known. */
 export interface SeenSettings {
   readonly nfacct: boolean;
   readonly clearsMark: boolean | null;
@@ -32,12 +32,12 @@ export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFact
   };
 }
 
-/** A family without a CIDR of its own gets all addresses. Follows `NewNodePortAddresses`. */
+/** A family without a CIDR of its own uses all addresses. Follows `NewNodePortAddresses`. */
 function nodePortAddresses(family: Family, config: ProxyConfig, facts: NodeFacts): readonly string[] | null {
   const given = expandNodePortAddresses({
     given: config.nodePortAddresses.value,
     version: config.version.value,
-    // The addresses that kube-proxy takes for the node's, its bindAddress before the Node's.
+    // The addresses that kube-proxy uses as the node's: its bindAddress, otherwise the Node's.
     nodeIP: of => nodeIPForRanges(of, config, facts),
   });
   const parsed = given.map(text => parseCidr(text)).filter(cidr => cidr?.family === family);
@@ -45,7 +45,7 @@ function nodePortAddresses(family: Family, config: ProxyConfig, facts: NodeFacts
   return parsed.map(cidr => cidr?.text ?? '');
 }
 
-/** Some IPv4 CIDR lies inside 127.0.0.0/8 or holds 127.0.0.0. Follows `ContainsIPv4Loopback`. */
+/** Some IPv4 CIDR is inside 127.0.0.0/8 or contains 127.0.0.0. Follows `ContainsIPv4Loopback`. */
 function allowsLoopback(cidrs: readonly string[] | null): boolean {
   if (cidrs === null) return true;
   const loopback = parseCidr('127.0.0.0/8');

@@ -59,14 +59,14 @@ export function countsWithNfacct(version: KubeProxyVersion): boolean {
   return version.minor >= 31;
 }
 
-/** Up to 1.24 kube-proxy makes sure that KUBE-MARK-DROP exists; the kubelet fills it. */
+/** Up to 1.24 kube-proxy creates KUBE-MARK-DROP if it is missing; the kubelet writes its rules. */
 export function ensuresMarkDrop(version: KubeProxyVersion): boolean {
   return version.minor <= 24;
 }
 
 /**
- * Up to 1.27 a kube-proxy of both families compares source ranges with its bind address, one of a single family with the Node's;
- * 1.28 with the Node's for one family.
+ * Up to 1.27, a kube-proxy of both families compares source ranges with its bind address, and one of a single family with the Node's
+ * address; 1.28 with the Node's for one family.
  */
 export function knowsNodeIP(version: KubeProxyVersion, primary: boolean): boolean {
   return version.minor >= 29 || version.minor <= 20 || (version.minor === 28 && primary);
@@ -77,57 +77,55 @@ export function decimalsOfProbability(version: KubeProxyVersion): 5 | 10 {
   return version.minor >= 17 ? 10 : 5;
 }
 
-/** 1.16: a chain without rules in each table shows kube-proxy that somebody flushed it. */
+/** 1.16: an empty chain in each table shows kube-proxy that the table was flushed. */
 export function hasCanary(version: KubeProxyVersion): boolean {
   return version.minor >= 16;
 }
 
-/** 1.16: `--random-fully`, where iptables has it. */
+/** 1.16: `--random-fully`, if iptables supports it. */
 export function masqueradesRandomly(version: KubeProxyVersion): boolean {
   return version.minor >= 16;
 }
 
 /**
- * 1.19: KUBE-POSTROUTING returns what is not marked and clears the mark before it masquerades. The change came to late patches
- * of versions before, so that there the node itself tells (`seen`; null when nothing is seen).
+ * 1.19: KUBE-POSTROUTING returns packets without the mark, and clears the mark before it masquerades. Late patches of earlier versions have
+ * the change, so for these the node decides (`seen`; null if nothing is known).
  */
 export function clearsMasqueradeMark(version: KubeProxyVersion, seen: boolean | null): boolean {
   return version.minor >= 19 || (seen ?? (version.minor === 18 && version.patch >= 6));
 }
 
-/**
- * 1.15: packets in state INVALID are dropped (kubernetes#74840). Some patches of 1.11 to 1.14 do it too: there the node tells.
- */
+/** 1.15: packets in state INVALID are dropped (kubernetes#74840). Some patches of 1.11 to 1.14 do so too: for these the node decides. */
 export function dropsInvalid(version: KubeProxyVersion, seen: boolean | null): boolean {
   return version.minor >= 15 || (hasForwardChain(version) && (seen ?? version.minor === 14));
 }
 
-/** 1.11: the chain KUBE-FORWARD; it came between 1.5 and 1.11. */
+/** 1.11: the chain KUBE-FORWARD. It was added between 1.5 and 1.11. */
 export function hasForwardChain(version: KubeProxyVersion): boolean {
   return version.minor >= 11;
 }
 
-/** 1.11: external addresses and node ports are refused in KUBE-EXTERNAL-SERVICES; 1.5 refuses cluster IPs alone. */
+/** 1.11: external addresses and node ports are rejected in KUBE-EXTERNAL-SERVICES; 1.5 rejects cluster IPs only. */
 export function refusesExternalEntries(version: KubeProxyVersion): boolean {
   return version.minor >= 11;
 }
 
-/** 1.11: only new connections are led to the chains of table filter. */
+/** 1.11: only new connections jump to the chains of table filter. */
 export function hooksNewConnectionsOnly(version: KubeProxyVersion): boolean {
   return version.minor >= 11;
 }
 
-/** 1.14: what the node forwards is led to filter/KUBE-SERVICES, so that pods are refused too. */
+/** 1.14: forwarded packets jump to filter/KUBE-SERVICES, so that packets of pods are rejected too. */
 export function refusesForwarded(version: KubeProxyVersion): boolean {
   return version.minor >= 14;
 }
 
-/** 1.14 to 1.19: what comes in for the node is led to filter/KUBE-SERVICES as well. */
+/** 1.14 to 1.19: packets to the node jump to filter/KUBE-SERVICES as well. */
 export function hooksServicesFromInput(version: KubeProxyVersion): boolean {
   return version.minor >= 14 && version.minor <= 19;
 }
 
-/** 1.20: what the node forwards is led to KUBE-EXTERNAL-SERVICES. */
+/** 1.20: forwarded packets jump to KUBE-EXTERNAL-SERVICES. */
 export function refusesForwardedToExternal(version: KubeProxyVersion): boolean {
   return version.minor >= 20;
 }
@@ -137,22 +135,22 @@ export function acceptsHealthChecks(version: KubeProxyVersion): boolean {
   return version.minor >= 21;
 }
 
-/** 1.18: established connections are forwarded whatever their addresses; before, those of the pods' network alone. */
+/** 1.18: established connections are accepted for all addresses; before, only for those of the pod network. */
 export function forwardsAllEstablished(version: KubeProxyVersion): boolean {
   return version.minor >= 18;
 }
 
-/** 1.11: a Service without endpoints has no rules in table nat; 1.5 leads its packets to an empty KUBE-SVC chain. */
+/** 1.11: a Service without endpoints has no rules in table nat; 1.5 sends its packets to an empty KUBE-SVC chain. */
 export function leavesOutEmptyServices(version: KubeProxyVersion): boolean {
   return version.minor >= 11;
 }
 
-/** 1.5 writes both masquerade rules of a cluster IP when masqueradeAll and a network of pods are given; later versions one. */
+/** 1.5 writes both masquerade rules of a cluster IP if masqueradeAll and a pod network are set; later versions write one. */
 export function masqueradesTwice(version: KubeProxyVersion): boolean {
   return version.minor < 11;
 }
 
-/** Up to 1.20, packets to an external IP are all masqueraded, and taken only if no bridge brought them or the node has the address. */
+/** Up to 1.20, all packets to an external IP are masqueraded, and matched only if they came from no bridge or the node has the address. */
 export function excludesBridgedExternalIPs(version: KubeProxyVersion): boolean {
   return version.minor <= 20;
 }
@@ -162,35 +160,38 @@ export function appliesPolicyToExternalIPs(version: KubeProxyVersion, gates: Fea
   return version.minor >= 21 || (version.minor >= 18 && isGateOn(gates, 'ExternalPolicyForExternalIP', version.minor >= 20));
 }
 
-/** Where a load-balancer address without endpoints is refused: 1.14 in KUBE-SERVICES, 1.20 in KUBE-EXTERNAL-SERVICES, before nowhere. */
+/**
+ * Where a load-balancer address without endpoints is rejected: in KUBE-SERVICES since 1.14, in KUBE-EXTERNAL-SERVICES since 1.20, nowhere
+ * before.
+ */
 export function refusesLoadBalancerIn(version: KubeProxyVersion): 'KUBE-SERVICES' | 'KUBE-EXTERNAL-SERVICES' | null {
   if (version.minor >= 20) return 'KUBE-EXTERNAL-SERVICES';
   return version.minor >= 14 ? 'KUBE-SERVICES' : null;
 }
 
-/** 1.16: under Local policy the node itself uses all endpoints, by two rules of KUBE-XLB. */
+/** 1.16: under the Local policy the node itself uses all endpoints, by two rules of KUBE-XLB. */
 export function cutsShortLocalTraffic(version: KubeProxyVersion): boolean {
   return version.minor >= 16;
 }
 
-/** 1.11: session affinity under Local policy, and the node's own packets to a node port of it are masqueraded. */
+/** 1.11: session affinity applies under the Local policy, and the node's own packets to such a node port are masqueraded. */
 export function keepsAffinityUnderLocalPolicy(version: KubeProxyVersion): boolean {
   return version.minor >= 11;
 }
 
-/** Up to 1.27 kube-proxy deletes KUBE-XLB chains that it does not need; later ones do not know them. */
+/** Up to 1.27 kube-proxy deletes KUBE-XLB chains that it does not need; later versions ignore them. */
 export function deletesLocalChains(version: KubeProxyVersion): boolean {
   return version.minor <= 27;
 }
 
-/** 1.21: kube-proxy serves both families (gate IPv6DualStack, off before); up to then that of its node's address alone. */
+/** 1.21: kube-proxy serves both families (gate IPv6DualStack, off before); up to then only the family of its node's address. */
 export function servesBothFamilies(version: KubeProxyVersion, gates: FeatureGates): boolean {
   return version.minor >= 23 || isGateOn(gates, 'IPv6DualStack', version.minor >= 21);
 }
 
 /**
- * Versions whose sources were not at hand: the rules of one of their neighbors are theirs. `bounds` are those to try, the likelier
- * one first; where `certain` is false neither need be right, and a node that neither fits is not judged.
+ * Versions whose sources were not available: they have the rules of one of their neighbors. `bounds` are the candidates, the likelier one
+ * first. If `certain` is false, neither need be right, and a node that matches neither is not checked.
  */
 export function neighborsOf({minor}: KubeProxyVersion): {readonly bounds: readonly number[]; readonly certain: boolean} | null {
   if (minor >= 6 && minor <= 10) return {bounds: [11, 5], certain: false};

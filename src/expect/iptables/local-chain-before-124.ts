@@ -5,7 +5,7 @@ import {comment, type RuleWriter} from './rule-text.ts';
 import {localSource} from './service-rules.ts';
 import {cutsShortLocalTraffic, keepsAffinityUnderLocalPolicy, numbersBalancingRules} from './iptables-versions.ts';
 
-/** KUBE-XLB: pods and the node itself use all endpoints, everybody else those of this node. */
+/** KUBE-XLB: pods and the node itself use all endpoints, other clients only those on this node. */
 export function writeLocalChain(plan: PlanBefore124, write: RuleWriter): void {
   const {item, context} = plan;
   const {port, endpoints} = item;

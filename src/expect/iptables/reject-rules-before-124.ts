@@ -2,7 +2,7 @@ import {type PlanBefore124, writesNodePort} from './plan-before-124.ts';
 import {comment, type RuleWriter, reject} from './rule-text.ts';
 import {refusesExternalEntries, refusesLoadBalancerIn} from './iptables-versions.ts';
 
-/** What refuses the packets of a Service port without endpoints. */
+/** The rules that reject packets to a Service port without endpoints. */
 export function writeRejects(plan: PlanBefore124, write: RuleWriter): void {
   const {item, context, text} = plan;
   const {port} = item;

@@ -7,7 +7,7 @@ export function* chainsOfRoles({tables}: Ruleset, roles: readonly ChainRole[]): 
   for (const chain of tables.get('nat')?.chains.startingWith(...prefixes) ?? []) if (parseChainName(chain.name) !== null) yield chain;
 }
 
-/** The chains in which Services are masqueraded at their cluster IPs: those of the ports, and up to 1.23 the one that they share. */
+/** The chains with the masquerade rules for cluster IPs: those of the ports, and up to 1.23 the shared one. */
 export function* masqueradingChains(ruleset: Ruleset): IterableIterator<Chain> {
   yield* chainsOfRoles(ruleset, ['SVC', 'SVL']);
   const shared = ruleset.chain('nat', 'KUBE-SERVICES');

@@ -1,7 +1,7 @@
 import type {Family} from '../../model/family.ts';
 import type {Protocol} from '../../model/service-port.ts';
 
-/** Takes the rules that are written, in order. `rule` is all that follows `-A CHAIN `, as iptables-save prints it. */
+/** Receives the rules in the order in which they are written. `rule` is everything after `-A CHAIN `, as iptables-save prints it. */
 export type RuleWriter = (table: 'filter' | 'nat' | 'mangle', chain: string, rule: string) => void;
 
 export interface ProtocolText {
@@ -19,14 +19,14 @@ export function comment(text: string): string {
   return `-m comment --comment "${text}"`;
 }
 
-/** iptables-save prints a recent match with its mask and side, whatever was given. */
+/** iptables-save always prints a recent match with its mask and side. */
 export function recentMask(family: Family): string {
   return family === 'IPv4' ? '255.255.255.255' : 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff';
 }
 
 /**
- * The probability of `1/n` as the kernel holds it: in units of 2^-31, printed with 11 decimals. kube-proxy writes it with 10, up to
- * 1.16 with 5. Follows `computeProbability`.
+ * The probability `1/n` as the kernel stores it: in units of 2^-31, printed with 11 decimals. kube-proxy writes 10 decimals, up to 1.16 5.
+ * Follows `computeProbability`.
  */
 export function probability(n: number, decimals: 5 | 10 = 10): string {
   const known = probabilities[decimals];

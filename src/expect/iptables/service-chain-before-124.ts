@@ -6,7 +6,7 @@ import {comment, type RuleWriter} from './rule-text.ts';
 import {clusterIPMasquerade} from './service-rules.ts';
 import {masqueradesInServiceChain} from './iptables-versions.ts';
 
-/** KUBE-SVC: balancing over all endpoints; in 1.22 and 1.23 after the rules that masquerade. */
+/** KUBE-SVC: balances over all endpoints; in 1.22 and 1.23 after the masquerade rules. */
 export function writeServiceChain(plan: PlanBefore124, write: RuleWriter): void {
   const {item, context} = plan;
   const {port, endpoints, large} = item;

@@ -12,8 +12,8 @@ import {type PortOnNode, writeEndpointRules} from './service-rules.ts';
 import {acceptsHealthChecks, leavesOutEmptyServices} from './iptables-versions.ts';
 
 /**
- * All rules of one Service port, kube-proxy 1.5 to 1.23: KUBE-XLB in place of KUBE-EXT and KUBE-SVL, a KUBE-FW chain for
- * every load-balancer address, and KUBE-MARK-DROP for what must not pass. Follows `syncProxyRules` of those versions.
+ * All rules of one Service port, kube-proxy 1.5 to 1.23: KUBE-XLB in place of KUBE-EXT and KUBE-SVL, a KUBE-FW chain for every
+ * load-balancer address, and KUBE-MARK-DROP for packets to drop. Follows `syncProxyRules` of those versions.
  */
 export function writeServiceRulesBefore124(item: PortOnNode, context: NodeContext, write: RuleWriter): void {
   const {port, endpoints} = item;

@@ -9,15 +9,15 @@ import {comment, type ProtocolText, probability, protocolText, type RuleWriter, 
 import {countsWithNfacct, dropsInFilter, explainsFirewallChain, hasProxyFirewall, nodePortsNeedAddress} from './iptables-versions.ts';
 import {keepsAddressSpelling, writesExternalIPs} from '../cluster/proxy-versions.ts';
 
-/** One Service port with what its rules on a node are made from. */
+/** One Service port with the input for its rules on a node. */
 export interface PortOnNode extends PortWithChains {
-  /** Comments are left out where kube-proxy holds more than 1,000 endpoints. */
+  /** Comments are left out if kube-proxy has more than 1,000 endpoints. */
   readonly large: boolean;
 }
 
 /**
- * All rules of one Service port, kube-proxy 1.24 and later. Follows the loop over service ports in `syncProxyRules`.
- * Rules of one chain are written one after another.
+ * All rules of one Service port, kube-proxy 1.24 and later. Follows the loop over service ports in `syncProxyRules`. The rules of one chain
+ * are written consecutively.
  */
 export function writeServiceRules(item: PortOnNode, context: NodeContext, write: RuleWriter): void {
   const plan = planOf(item, context);
@@ -129,7 +129,7 @@ function writeFilterRules(plan: ServiceRulesPlan, write: RuleWriter): void {
   }
 }
 
-/** What becomes of packets that no endpoint may take; null in 1.24, where a missing local endpoint is no matter of the filter table. */
+/** The outcome of packets that no endpoint may serve; null in 1.24, where table filter has no rule for a missing local endpoint. */
 function verdictOf(plan: ServiceRulesPlan): {readonly comment: string; readonly target: string} | null {
   const {port, endpoints} = plan.item;
   if (!endpoints.hasAny) return {comment: comment(`${port.servicePortName} has no endpoints`), target: reject(port.family)};
@@ -145,7 +145,7 @@ function writeHealthCheck({item: {port}}: ServiceRulesPlan, write: RuleWriter): 
   );
 }
 
-/** KUBE-EXT: masquerade under Cluster policy; under Local policy the short cuts for pods and for the node itself. */
+/** KUBE-EXT: masquerading under the Cluster policy; the bypass rules for pods and for the node itself under the Local policy. */
 function writeExternalChain(plan: ServiceRulesPlan, write: RuleWriter): void {
   const {port} = plan.item;
   const chain = chainName('EXT', port.hash);
@@ -164,7 +164,7 @@ function writeExternalChain(plan: ServiceRulesPlan, write: RuleWriter): void {
     write('nat', chain, `${comment(`${port.servicePortName} has no local endpoints`)} -j KUBE-MARK-DROP`);
 }
 
-/** The match for traffic of this node's pods; null when no detector is set up. */
+/** The match for traffic of this node's pods; null without a detector. */
 export function localSource({detector}: NodeContext): string | null {
   switch (detector.kind) {
     case 'cidr':
@@ -191,12 +191,14 @@ function writeFirewallChain(plan: ServiceRulesPlan, write: RuleWriter): void {
   }
 }
 
-/** iptables-save leaves out a network of prefix 0. */
+/** iptables-save leaves out a network with prefix 0. */
 export function sourceText(range: string): string {
   return range.endsWith('/0') ? '' : `-s ${range} `;
 }
 
-/** With the node itself among the sources, each load-balancer address may reach itself: the node's packets to it bear it as source. */
+/**
+ * If the source ranges contain the node itself, each load-balancer address may reach itself: the node's packets to it have it as source.
+ */
 export function ownAddressesInRanges(port: ServicePort, context: NodeContext): readonly string[] {
   const node = parseAddress(context.nodeIP);
   const inside = port.sourceRanges.some(range => {
@@ -257,8 +259,8 @@ interface EndpointRules {
 }
 
 /**
- * KUBE-SEP of each endpoint: the hairpin mark, then the DNAT. Nearly all rules of a large cluster are of these two, so what they have
- * in common is put together once.
+ * KUBE-SEP of each endpoint: the hairpin mark, then the DNAT. These are nearly all rules of a large cluster, so their common parts are
+ * built once.
  */
 export function writeEndpointRules({item, context, text}: EndpointRules, write: RuleWriter): void {
   const {port, large, endpoints, endpointChain} = item;

@@ -3,7 +3,7 @@ import type {IpvsContext} from './ipvs-context.ts';
 import {sparesOtherInterfaces} from './ipvs-versions.ts';
 import {externalIPsOf} from './virtual-servers.ts';
 
-/** The addresses that kube-proxy binds to kube-ipvs0 for a Service port, so that the node takes packets for them in. */
+/** The addresses that kube-proxy binds to kube-ipvs0 for a Service port, so that the node accepts packets for them. */
 export function boundAddressesOf(port: ServicePort, context: IpvsContext): readonly string[] {
   const external = [...externalIPsOf(port, context), ...port.loadBalancerVIPs];
   const elsewhere = new Set(sparesOtherInterfaces(context.version) ? context.facts.addresses : []);

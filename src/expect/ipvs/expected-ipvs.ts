@@ -10,24 +10,24 @@ import type {SetRole} from './set-names.ts';
 import {type ExpectedServer, expectServers} from './virtual-servers.ts';
 import {pushTo} from '../../model/lists.ts';
 
-/** What kube-proxy should have made of one family on one node in IPVS mode. */
+/** What kube-proxy should have configured for one family on one node in IPVS mode. */
 export interface ExpectedIpvs {
   readonly context: IpvsContext;
   readonly ports: readonly ServedPort[];
-  /** By key. Where several Services claim one address and port, the last one that kube-proxy comes to wins: any of them may have. */
+  /** By key. If several Services claim one address and port, the last one that kube-proxy processes wins: it can be any of them. */
   readonly servers: ReadonlyMap<string, readonly ExpectedServer[]>;
   readonly members: ReadonlyMap<SetRole, ExpectedMembers>;
-  /** The addresses of kube-ipvs0, with the Service ports that they are for. */
+  /** The addresses of kube-ipvs0, with the Service ports that they belong to. */
   readonly bound: ReadonlyMap<string, readonly ServedPort[]>;
-  /** Rules of the frame by `table/chain`, chains without rules among them. */
+  /** Base rules by `table/chain`, including empty chains. */
   readonly baseRules: ReadonlyMap<string, readonly string[]>;
   /** The rules of a Service port in KUBE-IPVS-OUT-FILTER. */
   outFilter(owner: ServedPort): readonly string[];
 }
 
-/** `facts` have the addresses of all interfaces but kube-ipvs0. */
+/** `facts` contain the addresses of all interfaces except kube-ipvs0. */
 interface ExpectIpvsInput extends PortsInput {
-  /** The addresses that kube-ipvs0 bears. */
+  /** The addresses bound to kube-ipvs0. */
   readonly bound: readonly string[];
 }
 

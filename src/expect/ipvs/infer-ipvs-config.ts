@@ -4,11 +4,11 @@ import type {Ruleset} from '../../model/ruleset.ts';
 import {parseChainName} from '../iptables/chain-names.ts';
 import type {InferredConfig} from '../iptables/infer-config.ts';
 
-/** What the iptables frame of IPVS mode shows of the kube-proxy that wrote it; null on a node that does not run in this mode. */
+/** What the iptables base rules of IPVS mode show of the kube-proxy that wrote them; null on a node that does not run in this mode. */
 export function inferIpvsConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredConfig | null {
   const all = [...rulesets.values()];
   const services = all.filter(ruleset => ruleset.chain('nat', 'KUBE-SERVICES')?.text().includes('-j KUBE-NODE-PORT'));
-  // Where chains of Services are in use, those of IPVS are what is left of it.
+  // If chains of Services are in use, those of IPVS are leftovers.
   if (services.length === 0 || all.some(holdsServiceChains)) return null;
   const masquerade = all.map(
     ruleset =>
@@ -40,7 +40,7 @@ function linkFields(link: string): InferredConfig {
     : {detectLocalMode: 'BridgeInterface', bridgeInterface: link};
 }
 
-/** The newest version that writes such a frame. */
+/** The newest version that writes such base rules. */
 function fingerprint(rulesets: readonly Ruleset[]): KubeProxyVersion {
   const filter = (chain: string): string => rulesets.map(ruleset => ruleset.chain('filter', chain)?.text() ?? '').join('\n');
   const has = (chain: string): boolean => rulesets.some(ruleset => ruleset.chain('filter', chain) !== undefined);

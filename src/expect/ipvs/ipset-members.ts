@@ -8,13 +8,13 @@ import type {IpvsContext} from './ipvs-context.ts';
 import {type SetRole, setRoles} from './set-names.ts';
 import {externalIPsOf} from './virtual-servers.ts';
 
-/** The elements that a set should hold, in the spelling of `ipset save`, each with the Service ports that it is for. */
+/** The expected elements of a set, in the spelling of `ipset save`, each with the Service ports that it belongs to. */
 export type ExpectedMembers = ReadonlyMap<string, readonly ServedPort[]>;
 
 interface MemberInput {
   readonly ports: readonly ServedPort[];
   readonly context: IpvsContext;
-  /** The name under which kube-proxy looks for local endpoints. */
+  /** The node name by which kube-proxy finds local endpoints. */
   readonly nodeName: string;
 }
 
@@ -40,7 +40,7 @@ function writeMembers(owner: ServedPort, {context, nodeName}: Omit<MemberInput, 
   const protocol = port.protocol.toLowerCase();
   const at = `${protocol}:${port.port}`;
   for (const endpoint of owner.all) {
-    // Ready or not: an endpoint of this node may come to itself as long as it has connections.
+    // Ready or not: an endpoint of this node may connect to itself as long as it has connections.
     if (endpoint.nodeName !== nodeName) continue;
     const address = parseAddress(endpoint.address)?.text ?? endpoint.address;
     write('KUBE-LOOP-BACK', address, `${protocol}:${endpoint.port}`, address);
@@ -51,7 +51,7 @@ function writeMembers(owner: ServedPort, {context, nodeName}: Omit<MemberInput, 
   for (const address of port.loadBalancerVIPs) writeBalancer(port, {context, address, at}, write);
   for (const address of boundAddressesOf(port, context)) write('KUBE-IPVS-IPS', address);
   if (port.nodePort !== 0) {
-    // Without an address for its node port kube-proxy leaves the rest of a Service port out.
+    // Without an address for its node port kube-proxy skips the rest of a Service port.
     if (context.nodeAddresses.length === 0) return;
     writeNodePort(port, context, write);
   }
@@ -69,7 +69,7 @@ function writeBalancer(port: ServicePort, {context, address, at}: Balancer, writ
   if (port.externalPolicyLocal) write('KUBE-LOAD-BALANCER-LOCAL', address, at);
   if (port.sourceRanges.length === 0) return;
   write('KUBE-LOAD-BALANCER-FW', address, at);
-  // The kernel takes no network of prefix 0 into such a set.
+  // The kernel does not accept a network with prefix 0 in such a set.
   for (const range of port.sourceRanges) if (parseCidr(range)?.prefix !== 0) write('KUBE-LOAD-BALANCER-SOURCE-CIDR', address, at, range);
   if (ownAddressesInRanges(port, context).length > 0) write('KUBE-LOAD-BALANCER-SOURCE-IP', address, at, address);
 }

@@ -14,13 +14,13 @@ import {
 
 interface BaseRuleInput {
   readonly context: IpvsContext;
-  /** Whether some Service gives a set an element: many rules are written only then. */
+  /** Whether some Service adds an element to a set: many rules are only written then. */
   readonly wants: (role: SetRole) => boolean;
 }
 
 /**
- * The iptables rules around IPVS. They know no Service: sets tell which packets they are for. Follows `createAndLinkKubeChain`
- * and `writeIptablesRules`.
+ * The iptables rules around IPVS. They contain no Services: sets select the packets. Follows `createAndLinkKubeChain` and
+ * `writeIptablesRules`.
  */
 export function writeIpvsBaseRules(given: BaseRuleInput, write: RuleWriter): void {
   writeJumps(given, write);
@@ -33,7 +33,7 @@ export function writeIpvsBaseRules(given: BaseRuleInput, write: RuleWriter): voi
   if (hasIpvsFilter(given.context.version)) writeIpvsFilter(given, write);
 }
 
-/** The chains that exist whether or not they hold rules: `[table, chain]`. */
+/** The chains that exist whether they contain rules or not: `[table, chain]`. */
 export function ipvsBaseRuleChains({version}: IpvsContext): readonly (readonly [table: string, chain: string])[] {
   return [
     ['nat', 'KUBE-SERVICES'],
@@ -54,7 +54,7 @@ export function ipvsBaseRuleChains({version}: IpvsContext): readonly (readonly [
   ];
 }
 
-/** Drops what the node sends to load-balancer addresses whose ranges leave it out: the one chain with rules of Services. */
+/** Drops packets from the node to load-balancer addresses whose source ranges exclude it. The only chain with rules of Services. */
 export function outFilterRules(port: ServicePort, context: IpvsContext): readonly string[] {
   if (!hasIpvsOutFilter(context.version) || port.sourceRanges.length === 0 || ownAddressesInRanges(port, context).length > 0) return [];
   const length = context.family === 'IPv4' ? 32 : 128;
@@ -66,7 +66,7 @@ export function outFilterRules(port: ServicePort, context: IpvsContext): readonl
 
 const protocolNumbers = {TCP: 6, UDP: 17, SCTP: 132} as const;
 
-/** In the order in which they stand on a node where nobody else writes. */
+/** In the order of a node where no other program writes rules. */
 function writeJumps({context: {version}}: BaseRuleInput, write: RuleWriter): void {
   const jump = (table: 'nat' | 'filter', chain: string, text: string, to: string): void => write(table, chain, `${comment(text)} -j ${to}`);
   for (const chain of ['PREROUTING', 'OUTPUT']) jump('nat', chain, 'kubernetes service portals', 'KUBE-SERVICES');
@@ -108,13 +108,13 @@ function writeServices(given: BaseRuleInput, write: RuleWriter): void {
   if (wants('KUBE-LOAD-BALANCER')) rule(`${inSet(given, 'KUBE-LOAD-BALANCER', 'dst,dst')} -j ACCEPT`);
 }
 
-/** External IPs reached from a bridge port or from the node itself go on. */
+/** Accepts packets to external IPs from a bridge port or from the node itself. */
 function writeExternal(match: string, rule: (text: string) => void): void {
   rule(`${match} -m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT`);
   rule(`${match} -m addrtype --dst-type LOCAL -j ACCEPT`);
 }
 
-/** Without a way to tell pods, what comes *from* the address of a Service is masqueraded. */
+/** Without a way to detect pods, packets *from* the address of a Service are masqueraded. */
 function clusterIPMasquerade(given: BaseRuleInput): string {
   const {masqueradeAll, detector} = given.context;
   const pods = masqueradeAll ? null : localSource(given.context);
@@ -172,7 +172,7 @@ function writeForward({context: {mark}}: BaseRuleInput, write: RuleWriter): void
   write('filter', 'KUBE-FORWARD', `${text} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`);
 }
 
-/** Source ranges: what is for a load-balancer address with ranges must come from one of them. */
+/** Source ranges: packets to a load-balancer address with ranges must come from one of them. */
 function writeFirewall(given: BaseRuleInput, table: 'nat' | 'filter', write: RuleWriter): void {
   const [from, chain, end] =
     table === 'nat'
@@ -192,7 +192,7 @@ function writeFirewall(given: BaseRuleInput, table: 'nat' | 'filter', write: Rul
   write(table, chain, `-j ${end}`);
 }
 
-/** Ports of the node itself are not to be reached through the addresses of Services. */
+/** The node's own ports must not be reachable through the addresses of Services. */
 function writeIpvsFilter(given: BaseRuleInput, write: RuleWriter): void {
   const {family, version} = given.context;
   const rule = (text: string): void => write('filter', 'KUBE-IPVS-FILTER', text);

@@ -5,12 +5,12 @@ import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {nodeContext} from '../iptables/iptables-context.ts';
 import {isLoopback, type NodeContext} from '../node-context.ts';
 
-/** All that one family's state on one node depends on in IPVS mode, besides Services and endpoints. */
+/** Everything that one family's state on one node depends on in IPVS mode, besides Services and endpoints. */
 export interface IpvsContext extends NodeContext {
   readonly scheduler: string;
-  /** Virtual servers inside these networks are never touched by kube-proxy. */
+  /** kube-proxy never changes virtual servers inside these networks. */
   readonly excludeCIDRs: readonly Cidr[];
-  /** The addresses that node ports answer on. */
+  /** The addresses on which node ports answer. */
   readonly nodeAddresses: readonly string[];
 }
 
@@ -19,7 +19,7 @@ export function ipvsContext(family: Family, config: ProxyConfig, facts: NodeFact
   const plain = nodeContext(family, config, facts, {nfacct: false, clearsMark: null, dropsInvalid: null});
   return {
     ...plain,
-    // The loopback address bears no node ports in this mode, whatever the setting says.
+    // In this mode node ports never answer on the loopback address, whatever the setting.
     localhostNodePorts: false,
     excludesLoopback: true,
     scheduler: config.ipvsScheduler.value === '' ? 'rr' : config.ipvsScheduler.value,
@@ -28,7 +28,7 @@ export function ipvsContext(family: Family, config: ProxyConfig, facts: NodeFact
   };
 }
 
-/** Without a list of networks kube-ipvs0 is left out, with one it is not. Follows the use of `nodePortAddresses` in `syncProxyRules`. */
+/** Without a list of networks kube-ipvs0 is excluded, with one it is not. Follows the use of `nodePortAddresses` in `syncProxyRules`. */
 function nodeAddresses({family, facts, nodePortCIDRs}: NodeContext, bound: readonly string[]): readonly string[] {
   const cidrs = nodePortCIDRs?.map(text => parseCidr(text)) ?? null;
   const candidates = cidrs === null ? facts.addresses : [...facts.addresses, ...bound];

@@ -1,21 +1,24 @@
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 
 /**
- * What differs between the versions of kube-proxy in IPVS mode alone: one function for each difference. What concerns Services
- * and endpoints in every mode stands with the iptables mode.
+ * The differences between versions of kube-proxy in IPVS mode only: one function for each. Differences in Services and endpoints are in
+ * `cluster/proxy-versions.ts`.
  */
 
-/** 1.26: KUBE-IPVS-FILTER keeps the node's own ports off the addresses of Services, which KUBE-IPVS-IPS holds. */
+/** 1.26: KUBE-IPVS-FILTER blocks the node's own ports on the addresses of Services, which are in KUBE-IPVS-IPS. */
 export function hasIpvsFilter(version: KubeProxyVersion): boolean {
   return version.minor >= 26;
 }
 
-/** 1.26: packets from the loopback address are left alone. */
+/** 1.26: packets from the loopback address are not changed. */
 export function skipsLoopbackSources(version: KubeProxyVersion): boolean {
   return version.minor >= 26;
 }
 
-/** Up to 1.23 source ranges are enforced in table nat, by KUBE-FIREWALL and KUBE-MARK-DROP; later in table filter. Which 1.24 does is not known. */
+/**
+ * Up to 1.23 source ranges are enforced in table nat, by KUBE-FIREWALL and KUBE-MARK-DROP; later in table filter. It is unknown which 1.24
+ * does.
+ */
 export function firewallsInNat(version: KubeProxyVersion): boolean {
   return version.minor <= 23;
 }
@@ -25,17 +28,17 @@ export function admitsHealthChecks(version: KubeProxyVersion): boolean {
   return version.minor >= 28;
 }
 
-/** 1.30: KUBE-IPVS-FILTER lets external IPs of Services with external policy Local through. */
+/** 1.30: KUBE-IPVS-FILTER accepts packets to external IPs of Services with the external policy Local. */
 export function admitsLocalExternalIPs(version: KubeProxyVersion): boolean {
   return version.minor >= 30;
 }
 
-/** 1.29: what the node sends to a load-balancer address whose ranges leave it out is dropped in KUBE-IPVS-OUT-FILTER. */
+/** 1.29: KUBE-IPVS-OUT-FILTER drops packets from the node to a load-balancer address whose source ranges exclude it. */
 export function hasIpvsOutFilter(version: KubeProxyVersion): boolean {
   return version.minor >= 29;
 }
 
-/** 1.28: an address that another interface of the node bears is not bound to kube-ipvs0. */
+/** 1.28: an address of another interface of the node is not bound to kube-ipvs0. */
 export function sparesOtherInterfaces(version: KubeProxyVersion): boolean {
   return version.minor >= 28;
 }

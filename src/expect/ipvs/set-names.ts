@@ -2,7 +2,7 @@ import type {Family} from '../../model/family.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {hasIpvsFilter} from './ipvs-versions.ts';
 
-/** The ipsets of kube-proxy with their types, under the names that they have in IPv4. */
+/** The ipsets of kube-proxy with their types, under their IPv4 names. */
 export const setTypes = {
   'KUBE-LOOP-BACK': 'hash:ip,port,ip',
   'KUBE-CLUSTER-IP': 'hash:ip,port',
@@ -25,7 +25,7 @@ export const setTypes = {
 
 export type SetRole = keyof typeof setTypes;
 
-/** The sets that a kube-proxy of this version makes in each family, whether it fills them or not. */
+/** The sets that kube-proxy of this version creates in each family, whether it fills them or not. */
 export function setRoles(version: KubeProxyVersion): readonly SetRole[] {
   const all = Object.keys(setTypes) as SetRole[];
   return hasIpvsFilter(version) ? all : all.filter(role => role !== 'KUBE-IPVS-IPS');

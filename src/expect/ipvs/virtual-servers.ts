@@ -8,14 +8,17 @@ import {writesExternalIPs} from '../cluster/proxy-versions.ts';
 import type {IpvsContext} from './ipvs-context.ts';
 import {hashesPorts} from './ipvs-versions.ts';
 
-/** A virtual server that kube-proxy should have made, and for what. */
+/** A virtual server that kube-proxy should have created, and the Service ports that it belongs to. */
 export interface ExpectedServer {
   readonly server: VirtualServer;
   readonly owner: ServedPort;
   readonly entry: Entry;
 }
 
-/** The virtual servers of one Service port, one for each address that it answers on. Follows `syncProxyRules`, `syncService` and `syncEndpoint`. */
+/**
+ * The virtual servers of one Service port, one for each address on which it answers. Follows `syncProxyRules`, `syncService` and
+ * `syncEndpoint`.
+ */
 export function expectServers(owner: ServedPort, context: IpvsContext): readonly ExpectedServer[] {
   const {port} = owner;
   const external = preferLocal(port.externalPolicyLocal, owner);
@@ -36,7 +39,7 @@ export function externalIPsOf(port: ServicePort, {version, gates}: IpvsContext):
   return writesExternalIPs(version, gates) ? [...new Set(port.externalIPs)] : [];
 }
 
-/** Unlike in the other modes, a Local policy without a local endpoint falls back on all endpoints (kubernetes#97081). */
+/** Unlike in the other modes, a Local policy without a local endpoint falls back to all endpoints (kubernetes#97081). */
 function preferLocal(policyLocal: boolean, {endpoints: {local, cluster}}: ServedPort): readonly Endpoint[] {
   return policyLocal && local.length > 0 ? local : cluster;
 }

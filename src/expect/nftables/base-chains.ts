@@ -7,7 +7,7 @@ import {checksClusterIPs, hasFirewallChains, hasPreDNATChains, rewritesInService
 /** A chain that does not belong to one Service. */
 export interface BaseRuleChain {
   readonly name: string;
-  /** Null for a chain that others call. */
+  /** Null for a chain that other chains call. */
   readonly base: NftHook | null;
   readonly rules: readonly string[];
 }
@@ -62,7 +62,7 @@ const filters129: readonly BaseRuleChain[] = [
   filter('filter-output', 'output', -101, ['endpoints-check', 'firewall-check']),
 ];
 
-/** Base chains of earlier versions, which an upgrade leaves behind: their rules jump where the new ones do. */
+/** Base chains of earlier versions, which an upgrade leaves behind: their rules jump to the same chains. */
 export function formerChains(context: NodeContext): readonly BaseRuleChain[] {
   if (!hasPreDNATChains(context.version)) return [];
   const former = filters130.filter(({name}) => !filters.some(chain => chain.name === name));
@@ -78,7 +78,7 @@ function entryKey({family}: NodeContext): string {
   return `${ipWord(family)} daddr . meta l4proto . th dport`;
 }
 
-/** The destinations of node ports: some addresses of the node, or all but loopback ones. */
+/** The destinations of node ports: some addresses of the node, or all except loopback addresses. */
 function nodePortMatch({family, nodePortCIDRs}: NodeContext): string {
   const daddr = `${ipWord(family)} daddr`;
   if (nodePortCIDRs !== null) return `${daddr} @nodeport-ips`;
@@ -95,7 +95,7 @@ function checkChains(context: NodeContext): readonly BaseRuleChain[] {
   return [...checks, ...clusterIPsCheck(context), chain('reject-chain', ['reject']), ...localhostChains(context)];
 }
 
-/** Processes of the node that listen on a node port of a loopback address are refused too. */
+/** Connections to processes of the node that listen on a node port of a loopback address are rejected too. */
 function localhostCheck(context: NodeContext): readonly string[] {
   if (rejectedOnLocalhost(context).length === 0) return [];
   const loopback = context.family === 'IPv4' ? 'ip daddr 127.0.0.0/8' : 'ip6 daddr ::1';
@@ -108,7 +108,7 @@ function localhostChains(context: NodeContext): readonly BaseRuleChain[] {
   );
 }
 
-/** The rule about addresses that no Service has is not among them: see `isServiceCIDRRule`. */
+/** Without the rule about addresses that no Service has: see `isServiceCIDRRule`. */
 function clusterIPsCheck({family, version}: NodeContext): readonly BaseRuleChain[] {
   const rule = `${ipWord(family)} daddr @cluster-ips reject${nftComment('Reject traffic to invalid ports of ClusterIPs')}`;
   return checksClusterIPs(version) ? [chain('cluster-ips-check', [rule])] : [];

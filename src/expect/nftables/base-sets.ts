@@ -3,18 +3,18 @@ import {localhostRejectMap, rejectedOnLocalhost} from './localhost-node-ports.ts
 import type {NftPlan} from './nft-port.ts';
 import {checksClusterIPs, hasFirewallChains, rewritesInServiceChain} from './nft-versions.ts';
 
-/** A set or map as it is declared. */
+/** The declaration of a set or map. */
 export interface SetShape {
   readonly name: string;
   readonly keyTypes: readonly string[];
   /** Null for a set. */
   readonly valueTypes: readonly string[] | null;
   readonly flags: readonly string[];
-  /** Seconds; null when there is none. */
+  /** Seconds; null if there is none. */
   readonly timeout: number | null;
 }
 
-/** The sets and maps that all Services share. They are there even when they are empty. */
+/** The sets and maps that all Services share. They exist even if they are empty. */
 export function baseSets(context: NodeContext): readonly SetShape[] {
   const address = addressType(context);
   const entry = [address, 'inet_proto', 'inet_service'];
@@ -47,7 +47,7 @@ export const setComments: Readonly<Record<string, string>> = {
   [localhostRejectMap]: 'localhost NodePorts rejected by kube-proxy',
 };
 
-/** The addresses that node ports answer on; null where it is all of them, and the set is not there. */
+/** The addresses on which node ports answer; null if it is all of them and the set does not exist. */
 export function nodePortIPs(context: NodeContext): readonly string[] | null {
   return nodePortDestinations(context);
 }

@@ -6,7 +6,10 @@ import {portNames} from './nft-names.ts';
 import {nftContext} from './nft-context.ts';
 
 interface ExpectTableInput extends PortsInput {
-  /** Used only for what the API does not determine: which of two Services that claim one address has it, and the node's addresses where the Node was not read. */
+  /**
+   * Used only for what the API does not determine: which of two Services that claim one address has it, and the node's addresses if the
+   * Node was not read.
+   */
   readonly table: NftTable | null;
 }
 

@@ -10,7 +10,7 @@ import {serviceChains} from './service-chains.ts';
 import {type SharedElement, serviceElements} from './service-elements.ts';
 import {pushTo} from '../../model/lists.ts';
 
-/** All that kube-proxy makes for one Service port. */
+/** Everything that kube-proxy creates for one Service port. */
 interface PortObjects {
   readonly elements: readonly SharedElement[];
   /** The texts of the rules of its own chains, by name. */
@@ -19,8 +19,8 @@ interface PortObjects {
 }
 
 /**
- * The table `kube-proxy` that should be on one node in one family. The objects of a Service port are made when they are asked for
- * and not kept; a walk asks only for those on its path.
+ * The expected table `kube-proxy` on one node in one family. The objects of a Service port are created on demand and not kept; a walk only
+ * needs those on its path.
  */
 export class ExpectedTable implements NftTableSource {
   readonly id: string;
@@ -35,7 +35,7 @@ export class ExpectedTable implements NftTableSource {
   readonly #sets = new Map<string, NftSet>();
   readonly #owners = new Map<string, NftPort>();
   #elements: ReadonlyMap<string, readonly SharedElement[]> | null = null;
-  /** Of an element that several Service ports claim: the value on the node. */
+  /** The actual value on the node, for an element that several Service ports claim. */
   readonly #actualValue: (set: string, key: string) => string | null | undefined;
 
   constructor(context: NodeContext, ports: readonly NftPort[], actualValue: (set: string, key: string) => string | null | undefined) {
@@ -109,7 +109,7 @@ export class ExpectedTable implements NftTableSource {
     return {table: this.id, name, keyTypes, valueTypes, flags, timeout, ...plain, elements};
   }
 
-  /** The elements of all Service ports: only a walk asks for them. */
+  /** The elements of all Service ports, which only a walk needs. */
   #sharedElements(): ReadonlyMap<string, readonly SharedElement[]> {
     if (this.#elements !== null) return this.#elements;
     const shared = new Map<string, SharedElement[]>();
@@ -127,7 +127,7 @@ export function tableId(family: Family): string {
   return `${ipWord(family)} kube-proxy`;
 }
 
-/** A chain that is given by the texts of its rules, or a rule that is only expected. */
+/** A chain built from the texts of its rules. */
 function textChain(
   {table, name, base}: {readonly table: string; readonly name: string; readonly base: NftHook | null},
   texts: readonly string[],

@@ -6,7 +6,7 @@ import {localhostRejectChain, localhostRejectMap} from './localhost-node-ports.t
 import {parseNftName} from './nft-names.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
 
-/** Settings of a kube-proxy as its tables show them, for nodes where nothing else does. */
+/** kube-proxy's settings as its tables show them. Used for nodes without another source. */
 export function inferNftConfig(tables: readonly NftTable[]): InferredConfig {
   if (tables.length === 0) return {};
   const seen = tables.map(table => {
@@ -45,7 +45,7 @@ function masqueradeBit(tables: readonly NftTable[]): number {
   return 14;
 }
 
-/** A family without a set of addresses answers on all. */
+/** A family without a set of addresses answers on all addresses. */
 function nodePortAddresses(tables: readonly NftTable[]): readonly string[] {
   return tables.flatMap(table => {
     const set = table.set('nodeport-ips');
@@ -59,13 +59,16 @@ function handlesLocalhost({sets}: NftTable): boolean {
   return sets.has(localhostRejectMap);
 }
 
-/** kube-proxy listens for TCP itself where no chain refuses TCP. */
+/** kube-proxy listens for TCP itself if no chain rejects TCP. */
 function listenedLoopbacks(tables: readonly NftTable[]): readonly string[] {
   const listened = tables.filter(table => handlesLocalhost(table) && !table.chains.has(localhostRejectChain('tcp')));
   return listened.map(({family}) => (family === 'ip' ? '127.0.0.0/8' : '::1/128'));
 }
 
-/** The newest version that fits, by what only some versions write. An upgrade leaves base chains behind, so new objects count, not old ones. */
+/**
+ * The newest version that matches, by objects that only some versions create. An upgrade leaves base chains behind, so only new objects
+ * count.
+ */
 function fingerprint(tables: readonly NftTable[]): KubeProxyVersion {
   if (tables.some(({sets}) => sets.has('hairpin-connections'))) return guessed(tables.some(mapsSingleEndpoint) ? 36 : 37);
   const has = (name: string): boolean => tables.some(({chains}) => chains.has(name));
@@ -73,7 +76,7 @@ function fingerprint(tables: readonly NftTable[]): KubeProxyVersion {
   return has('cluster-ips-check') ? guessed(32) : guessed(29);
 }
 
-/** 1.36 picks from a map even where there is one endpoint. */
+/** 1.36 uses a map even for a single endpoint. */
 function mapsSingleEndpoint(table: NftTable): boolean {
   return [...table.chains.values()].some(
     chain => /^(?:service|local)-/.test(chain.name) && / dnat ip6? to numgen random mod 1 map /.test(chain.text()),

@@ -6,7 +6,10 @@ import {isLoopback, localDetector, type NodeContext} from '../node-context.ts';
 import {expandNodePortAddresses} from '../nodeport-addresses.ts';
 import {defaultNodePortAddresses, dropsInvalid, handlesLocalhostNodePorts} from './nft-versions.ts';
 
-/** What one family's nftables rules on one node depend on. `seen` are the addresses of node ports in its table, null without such a set. */
+/**
+ * Everything that one family's nftables rules on one node depend on. `seen` are the addresses of node ports in its table, null without such
+ * a set.
+ */
 export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts, seen: readonly string[] | null): NodeContext {
   const version = config.version.value;
   return {
@@ -32,20 +35,20 @@ interface SeenAddresses {
   readonly seen: readonly string[] | null;
 }
 
-/** A family without a CIDR of its own gets all addresses. Follows `platformApplyDefaults` and `NewNodePortAddresses`. */
+/** A family without a CIDR of its own uses all addresses. Follows `platformApplyDefaults` and `NewNodePortAddresses`. */
 function nodePortCIDRs(family: Family, config: ProxyConfig, {facts, seen}: SeenAddresses): readonly string[] | null {
   const given = config.nodePortAddresses.value;
   const byDefault = given.length === 0 ? defaultNodePortAddresses(config.version.value) : null;
   const own = nodeIP(family, config, facts);
   const isOwn = byDefault === 'primary' || byDefault === 'node-ip' || given.includes('primary');
-  // Where the Node was not read, the set on the node holds the addresses that its kube-proxy found.
+  // If the Node was not read, the set on the node contains the addresses that its kube-proxy used.
   if (isOwn && facts.hostIPs.length === 0 && isLoopback(own)) return seen?.map(address => hostCidr(address, family)) ?? null;
   if (byDefault === 'node-ip') return [hostCidr(own, family)];
   const cidrs = cidrsOf(family, config, facts);
   return cidrs.length === 0 || cidrs.some(({prefix}) => prefix === 0) ? null : cidrs.map(({text}) => text);
 }
 
-/** The CIDRs that `nodePortAddresses`, or its default, has in a family. */
+/** The CIDRs of a family in `nodePortAddresses` or its default. */
 function cidrsOf(family: Family, config: ProxyConfig, facts: NodeFacts): readonly Cidr[] {
   const version = config.version.value;
   const isDefault = config.nodePortAddresses.value.length === 0 && defaultNodePortAddresses(version) === 'primary';
@@ -54,13 +57,13 @@ function cidrsOf(family: Family, config: ProxyConfig, facts: NodeFacts): readonl
   return expanded.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
 }
 
-/** Only an entry that is a loopback network itself makes kube-proxy listen; one that contains loopback addresses does not. */
+/** kube-proxy listens only for an entry that is a loopback network itself, not for one that contains loopback addresses. */
 function localhostHandling(family: Family, config: ProxyConfig, facts: NodeFacts): Pick<NodeContext, 'listensOnLocalhost'> {
   if (!handlesLocalhostNodePorts(config.version.value, config.featureGates.value)) return {};
   return {listensOnLocalhost: cidrsOf(family, config, facts).some(({text}) => isLoopback(text.replace(/\/.*$/, '')))};
 }
 
-/** What kube-proxy takes for the node's address: its bindAddress before the Node's, the loopback address where there is none. */
+/** The address that kube-proxy uses as the node's: its bindAddress, otherwise the Node's, otherwise the loopback address. */
 function nodeIP(family: Family, config: ProxyConfig, facts: NodeFacts): string {
   const bind = parseAddress(config.bindAddress.value);
   if (bind !== null && bind.value !== 0n && bind.family === family) return bind.text;

@@ -2,9 +2,9 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {hash16} from '../name-hash.ts';
 
-/** The names of all that kube-proxy makes for one Service port. */
+/** The names of everything that kube-proxy creates for one Service port. */
 export interface PortNames {
-  /** What follows the role in the names of its chains: `2QRHZV4L-default/kubernetes/tcp/https`. */
+  /** The part of its chain names after the role: `2QRHZV4L-default/kubernetes/tcp/https`. */
   readonly base: string;
   readonly service: string;
   readonly local: string;
@@ -16,7 +16,7 @@ export interface PortNames {
 
 const known = new WeakMap<ServicePort, PortNames>();
 
-/** Names are the same on every node, and hashing is a good part of the work on a large cluster: they are worked out once. */
+/** Names are the same on every node, and hashing takes much of the time in a large cluster: they are computed once. */
 export function portNames(port: ServicePort): PortNames {
   let names = known.get(port);
   if (names === undefined) {

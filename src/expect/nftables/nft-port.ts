@@ -7,10 +7,10 @@ import type {NodeContext} from '../node-context.ts';
 import type {PortNames} from './nft-names.ts';
 import {hasFirewallChains, rewritesInServiceChain} from './nft-versions.ts';
 
-/** One Service port with what its nftables objects on a node are made from. */
+/** One Service port with the input for its nftables objects on a node. */
 export interface NftPort extends ServedPort {
   readonly names: PortNames;
-  /** Whether a node is the one that this kube-proxy takes for its own. */
+  /** Whether a node name is the one that this kube-proxy uses. */
   readonly isLocal: (nodeName: string | null) => boolean;
 }
 
@@ -18,7 +18,7 @@ export interface NftPort extends ServedPort {
 export interface NftPlan {
   readonly item: NftPort;
   readonly context: NodeContext;
-  /** External and load-balancer addresses, each once. */
+  /** External and load-balancer addresses, without duplicates. */
   readonly externalAddresses: readonly string[];
   readonly balancerAddresses: readonly string[];
   readonly hasInternal: boolean;
@@ -31,11 +31,11 @@ export interface NftPlan {
   readonly usesFirewall: boolean;
   readonly usesCluster: boolean;
   readonly usesLocal: boolean;
-  /** Endpoints that have a chain of their own. */
+  /** Endpoints with a chain of their own. */
   readonly chained: readonly Endpoint[];
 }
 
-/** Unlike in iptables mode, source ranges hold for a Service without endpoints too. */
+/** Unlike in iptables mode, source ranges apply to a Service without endpoints too. */
 export function nftPlan(item: NftPort, context: NodeContext): NftPlan {
   const {port, endpoints, names} = item;
   const {hasAny, cluster, local, reachable} = endpoints;

@@ -3,7 +3,7 @@ import {mergeAddresses} from '../../parse/nftables/address-list.ts';
 import type {LocalDetector, NodeContext} from '../node-context.ts';
 import {matchesInterfaceName} from './nft-versions.ts';
 
-/** Pieces of rules in the spelling of `nft list ruleset`. */
+/** Parts of rules in the spelling of `nft list ruleset`. */
 
 /** `ip` or `ip6`. */
 export function ipWord(family: Family): 'ip' | 'ip6' {
@@ -18,7 +18,7 @@ export function setMarkStatement({mark}: NodeContext): string {
   return `meta mark set meta mark | ${mark}`;
 }
 
-/** The match for traffic of this node's pods, or for all other; null when kube-proxy cannot tell. */
+/** The match for traffic of this node's pods, or for all other traffic; null if kube-proxy cannot detect pods. */
 export function detects({family, detector, version}: NodeContext, local: boolean): string | null {
   const not = local ? '' : '!= ';
   const link = matchesInterfaceName(version) ? 'iifname' : 'iif';
@@ -41,7 +41,7 @@ function matchOf(
   }
 }
 
-/** A network, without the prefix when it is one host. */
+/** A network, without the prefix if it is a single host. */
 export function prefixText(cidr: string): string {
   return cidr.replace(/^([^:]*)\/32$/, '$1').replace(/\/128$/, '');
 }

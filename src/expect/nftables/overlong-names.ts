@@ -6,11 +6,11 @@ import type {ClusterView} from '../cluster/cluster-view.ts';
 import {expectTable} from './expect-table.ts';
 import {maxCommentBytes, oldestNftMinor, truncatesComments} from './nft-versions.ts';
 
-/** A Service port whose name nft does not accept as the comment of an element. */
+/** A Service port whose name is too long for the comment of an element. */
 export interface OverlongName {
   readonly family: Family;
   readonly port: ServicePort;
-  /** kube-proxy has to write such an element now, since the Service has no endpoint that this node may use. */
+  /** kube-proxy has to write such an element now, because the Service has no endpoint that this node may use. */
   readonly blocksSync: boolean;
 }
 
@@ -20,7 +20,7 @@ interface OverlongNamesInput {
   readonly facts: NodeFacts;
 }
 
-/** The Service ports that keep, or may keep, kube-proxy 1.29 to 1.36 from syncing a family in nftables mode. */
+/** The Service ports that prevent, or may prevent, kube-proxy 1.29 to 1.36 from syncing a family in nftables mode. */
 export function overlongNames({view, config, facts}: OverlongNamesInput): readonly OverlongName[] {
   const version = config.version.value;
   if (version.minor < oldestNftMinor || truncatesComments(version)) return [];
@@ -35,7 +35,7 @@ export function overlongNames({view, config, facts}: OverlongNamesInput): readon
   });
 }
 
-/** Names are ASCII, so that a character is a byte. */
+/** Names are ASCII: one character is one byte. */
 function isOverlong(name: string): boolean {
   return name.length > maxCommentBytes;
 }

@@ -6,7 +6,7 @@ import {parseNftName} from './nft-names.ts';
 /** How rules distinguish pods from other clients of cluster IPs: by a match, or `all` when no client counts as a pod. */
 type SeenNftDetector = {readonly kind: 'match'; readonly text: string} | {readonly kind: 'all'} | {readonly kind: 'none'};
 
-/** Null when the table does not show it. From 1.36 on one rule does so for all Services; before, the majority of their chains counts. */
+/** Null if the table does not show it. From 1.36 on, one rule shows it for all Services; before, the majority of their chains decides. */
 export function seenDetector(table: NftTable): SeenNftDetector | null {
   if (table.sets.has('hairpin-connections')) return inServicesChain(table);
   const votes = new Map<string, {readonly seen: SeenNftDetector; count: number}>();
@@ -42,7 +42,7 @@ function inner(table: NftTable): readonly {readonly name: string; readonly text:
 
 const leads = new WeakMap<NftTable, ReadonlySet<string | null>>();
 
-/** A chain that a cluster IP leads to, not only external traffic. */
+/** A chain for a cluster IP, not only for external traffic. */
 function isInner(table: NftTable, name: string): boolean {
   let targets = leads.get(table);
   if (targets === undefined) {

@@ -54,7 +54,7 @@ function policyChain(plan: NftPlan, chain: string, endpoints: readonly Endpoint[
   }
 }
 
-/** In the chain that the cluster IP leads to. From 1.36 on it is done for all Services at once. */
+/** In the chain of the cluster IP. From 1.36 on, one rule does this for all Services. */
 function clusterIPMark({item, context, hasInternal, internalChain}: NftPlan, chain: string): readonly string[] {
   if (rewritesInServiceChain(context.version) || chain !== internalChain || !hasInternal) return [];
   const {clusterIP, protocol, port} = item.port;
@@ -81,7 +81,7 @@ function endpointChain({item, context}: NftPlan, endpoint: Endpoint): readonly s
   ];
 }
 
-/** With the node itself among the sources, each load-balancer address may reach itself. */
+/** If the source ranges contain the node itself, each load-balancer address may reach itself. */
 function firewallRule({item, context}: NftPlan): string {
   const {port} = item;
   const allowed = [...new Set([...port.sourceRanges, ...ownAddressesInRanges(port, context)])];

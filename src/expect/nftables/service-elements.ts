@@ -50,7 +50,9 @@ interface ExternalKey {
   readonly refusals: string;
 }
 
-/** Without a local endpoint both hold: pods and the node itself are served, and what falls out of the external chain is dropped. */
+/**
+ * Without a local endpoint both apply: pods and the node itself are served, and packets that fall through the external chain are dropped.
+ */
 function leadsOut(plan: NftPlan, {key, map, refusals}: ExternalKey): readonly SharedElement[] {
   const {item, hasExternal} = plan;
   return [
@@ -80,7 +82,7 @@ function hairpins({item, context}: NftPlan): readonly SharedElement[] {
   );
 }
 
-/** Each node port whose protocol kube-proxy refuses on loopback addresses, whether it has endpoints or not. */
+/** Each node port with a protocol that kube-proxy rejects on loopback addresses, whether it has endpoints or not. */
 function localhostElements({item, context}: NftPlan): readonly SharedElement[] {
   const {nodePort, protocol} = item.port;
   const word = protocol.toLowerCase();
@@ -101,7 +103,7 @@ function refusal({item, context, noEndpointVerdict}: NftPlan, set: string, key: 
   return {set, key, value: noEndpointVerdict, comment: truncatesComments(context.version) ? truncated(name) : name};
 }
 
-/** Names are ASCII, so that a character is a byte. */
+/** Names are ASCII: one character is one byte. */
 function truncated(name: string): string {
   return name.slice(0, maxCommentBytes);
 }
