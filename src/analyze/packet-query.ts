@@ -50,8 +50,10 @@ export type PacketRules =
 export function askPacket(query: PacketQuery, {node, facts, rules, shown}: PacketNode): PacketAnswer {
   const sets = ipsetsOf(node);
   const {servers, bound} = readIpvsState(node);
-  const local = facts.allAddresses ? facts : {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
-  const environment = environmentOf(local, {sets, servers: servers ?? [], strict: true});
+  const local = {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
+  // Where pasted text does not show kube-ipvs0, it is not known which virtual addresses the device has.
+  const unbound = new Set(bound === null && shown !== undefined ? servers?.map(({address}) => address) : []);
+  const environment = environmentOf(local, {sets, servers: servers ?? [], unbound, strict: true});
   const source = parseAddress(query.source);
   const own = source !== null && environment.isLocal(source) === true && query.inInterface === null;
   const packet = packetOf(query, {

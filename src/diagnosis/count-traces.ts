@@ -61,7 +61,7 @@ function counted(rule: CountedRule | null, sources: Sources): CountedRule | null
   return rule === null ? null : {...rule, ...countersOf(rule, sources)};
 }
 
-function countersOf({line, text}: RuleText, sources: Sources): Pick<CountedRule, 'packets' | 'bytes'> {
+function countersOf({line, text}: RuleText, sources: Sources): Pick<CountedRule, 'packets' | 'bytes' | 'rounded'> {
   for (const lines of sources) {
     const counters = ruleCounters(lines.get(line) ?? '', text);
     if (counters !== null) return counters;

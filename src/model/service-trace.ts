@@ -52,6 +52,10 @@ export interface EntryTrace {
 export interface CountedRule extends RuleText {
   readonly packets?: number;
   readonly bytes?: number;
+  /** In place of packets: new connections, which IPVS counts by real server. */
+  readonly connections?: number;
+  /** The numbers were rounded by the tool that printed them: `12K`. */
+  readonly rounded?: true;
 }
 
 /** A rule that leads on, and the chain that it leads to. */
@@ -63,8 +67,8 @@ export interface EndpointTrace {
   /** `ip:port`. */
   readonly hostPort: string;
   readonly mark: Mark;
-  /** 0 to 1: the part of the packets that really goes there. */
-  readonly share: number;
+  /** 0 to 1: the part of the packets that really goes there; null where pasted rules do not show it. */
+  readonly share: number | null;
   /** The part that should go there; null where the API gives no reason for any. */
   readonly expectedShare: number | null;
   readonly masquerade: boolean;

@@ -40,6 +40,6 @@ function endpointObject({pick, rewrite, hostPort, ...endpoint}: EndpointTrace): 
 
 /** With the counters, where the dump has them. */
 function countedPlace(rule: CountedRule): object {
-  const {packets, bytes} = rule;
-  return {...place(rule), packets, bytes};
+  const {packets, bytes, connections, rounded} = rule;
+  return {...place(rule), packets, bytes, connections, rounded};
 }

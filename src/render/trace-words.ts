@@ -38,13 +38,15 @@ export function endText({verdict, reason}: NonNullable<EntryTrace['end']>, mark:
   return words[verdict];
 }
 
-export function percent(share: number): string {
-  return `${Math.round(share * 1000) / 10}%`;
+/** `?` where the share is not known. */
+export function percent(share: number | null): string {
+  return share === null ? '?' : `${Math.round(share * 1000) / 10}%`;
 }
 
 /** `12 packets`; empty where the dump has no counters. */
-export function packetsText({packets}: Pick<CountedRule, 'packets'>): string {
-  return packets === undefined ? '' : plural(packets, 'packet');
+export function packetsText({packets, connections, rounded}: Pick<CountedRule, 'packets' | 'connections' | 'rounded'>): string {
+  if (connections !== undefined) return plural(connections, 'connection');
+  return packets === undefined ? '' : `${rounded ? 'about ' : ''}${plural(packets, 'packet')}`;
 }
 
 /** What is shown of the first node of a group only. */
@@ -56,7 +58,7 @@ export function ofFirstNode(group: readonly PortTrace[]): string {
     .filter(rule => rule !== null && rule !== undefined);
   const shown = [
     ...(rules.some(rule => dumpLine(rule) > 0) ? ['line numbers'] : []),
-    ...(rules.some(({packets}) => packets !== undefined) ? ['counters'] : []),
+    ...(rules.some(rule => packetsText(rule) !== '') ? ['counters'] : []),
   ];
   return shown.length === 0 ? '' : `${shown.join(' and ')} of ${first.node}`;
 }

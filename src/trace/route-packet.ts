@@ -67,7 +67,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   const delivered = pass(route, 'input', [end]).flatMap(result => balanced(route, result) ?? [result]);
   if (local) return delivered;
   const onwards = forwarded();
-  return sameVerdicts(delivered, onwards) ? onwards : [localityUnknown(end)];
+  return outcomesOf(delivered) === outcomesOf(onwards) ? onwards : [localityUnknown(end, delivered)];
 }
 
 /** A packet of the node to itself leaves by the loopback interface and arrives again; NAT does not run a second time. */
@@ -93,14 +93,19 @@ function deliver<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): rea
   return pass(route, 'postrouting', pass(route, 'output', [{...sent, packet: {...packet, inInterface: null}}], isNoNat));
 }
 
-function sameVerdicts<R extends RuleText>(a: readonly ChainResult<R>[], b: readonly ChainResult<R>[]): boolean {
-  const verdicts = (results: readonly ChainResult<R>[]): string =>
-    [...new Set(results.filter(({supposed}) => supposed === null).map(({verdict}) => verdict))].sort().join();
-  return verdicts(a) === verdicts(b);
+/** Each verdict and the address that packets have then, which differs where IPVS takes them. */
+function outcomesOf<R extends RuleText>(results: readonly ChainResult<R>[]): string {
+  const sure = results.filter(({supposed}) => supposed === null);
+  return [...new Set(sure.map(({verdict, packet}) => `${verdict} ${packet.destination.text} ${packet.port}`))].sort().join();
 }
 
-function localityUnknown<R extends RuleText>(end: ChainResult<R>): ChainResult<R> {
-  const reason = `whether ${end.packet.destination.text} is an address of the node is not known, and INPUT and FORWARD treat the packet differently`;
+function localityUnknown<R extends RuleText>(end: ChainResult<R>, delivered: readonly ChainResult<R>[]): ChainResult<R> {
+  const {text} = end.packet.destination;
+  const isForIpvs = delivered.some(({packet}) => packet.virtual !== undefined);
+  const difference = isForIpvs
+    ? 'IPVS takes only packets to such addresses (--local-address names those of kube-ipvs0)'
+    : 'INPUT and FORWARD treat the packet differently';
+  const reason = `whether ${text} is an address of the node is not known, and ${difference}`;
   return {...end, verdict: 'undecided', reason};
 }
 

@@ -44,5 +44,5 @@ function sharesOf(port: ServicePort, traces: readonly PortTrace[]): SurveyedPort
       number === port.port,
   );
   const entry = trace?.entries.find(({entry: {kind}}) => kind === 'clusterIP');
-  return entry === undefined ? null : new Map(entry.endpoints.map(({hostPort, share}) => [hostPort, share]));
+  return entry === undefined ? null : new Map(entry.endpoints.map(({hostPort, share}) => [hostPort, share ?? 0]));
 }

@@ -1,33 +1,25 @@
 /** The way that each article follows by hand, from its rules and nothing else. */
 import {describe, expect, test} from 'vitest';
-import {isRulesAlone, reportRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
+import {isRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
 import type {PortTrace} from '../../src/model/service-trace.ts';
-import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
-import {splitText} from '../../src/parse/pasted/split-text.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {serviceList} from '../../src/render/table/service-list.ts';
 import {tree} from '../../src/render/table/tree.ts';
-import {selectInRules} from '../../src/run/scope/select-in-rules.ts';
 import {readFixture} from '../fixtures.ts';
-
-const noObjects = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};
+import {answerText, askText} from '../pasted/ask.ts';
+import {snapshotOfText, traceText} from '../pasted/trace-text.ts';
 
 function pasted(...fixtures: readonly string[]): Snapshot {
-  const text = fixtures.map(name => readFixture(`articles/${name}`).toString('utf8')).join('\n\nAnd then, some pages later:\n\n');
-  const files = splitText(Buffer.from(text));
-  const node: NodeDump = {name: 'rules.txt', files: [...files.keys()], read: file => files.get(file) ?? null};
-  return {origin: 'rules.txt', api: noObjects, nodes: [node], problems: []};
-}
-
-function trace(snapshot: Snapshot, ...names: readonly string[]) {
-  return reportRulesAlone(snapshot, {toolVersion: '0.0.0'}, traces =>
-    selectInRules(traces, {names, namespace: undefined, allNamespaces: false}),
-  );
+  return snapshotOfText(fixtures.map(name => readFixture(`articles/${name}`).toString('utf8')).join('\n\nAnd then, some pages later:\n\n'));
 }
 
 /** `nodePort 30964: KUBE-SVC-… to 10.0.0.1:80 50%`. */
 function waysOf(traces: readonly PortTrace[]): readonly string[] {
   return traces.flatMap(({entries}) =>
     entries.map(({entry, steps, endpoints}) => {
-      const ends = endpoints.map(({hostPort, share, rewrite}) => `${hostPort} ${Math.round(share * 100)}% by ${rewrite?.chain}`);
+      const ends = endpoints.map(
+        ({hostPort, share, rewrite}) => `${hostPort} ${Math.round((share ?? Number.NaN) * 100)}% by ${rewrite?.chain}`,
+      );
       return `${entry.kind} ${entry.address ?? '-'} ${entry.port}: ${steps.map(({to}) => to).join(' ')} to ${ends.join(', ')}`;
     }),
   );
@@ -35,7 +27,7 @@ function waysOf(traces: readonly PortTrace[]): readonly string[] {
 
 describe('a Service is traced from rules alone', () => {
   test('of 2016: from the cluster IP and the node port to both pods, and the chain whose name does not fit its address', () => {
-    const report = trace(pasted('mysql-2016/nodes/node1/iptables-save'), 'mysql-service');
+    const report = traceText(pasted('mysql-2016/nodes/node1/iptables-save'), 'mysql-service');
     const ends = '192.168.125.129:3306 50% by KUBE-SEP-ID6YWIT3F6WNZ47P, 192.168.125.131:3306 50% by KUBE-SEP-IN2YML2VIFH5RO2T';
     expect(waysOf(report.traces)).toEqual([
       `clusterIP 10.254.162.44 3306: KUBE-SVC-67RL4FN6JRUPOJYM to ${ends}`,
@@ -46,7 +38,7 @@ describe('a Service is traced from rules alone', () => {
   });
 
   test('of 2016 in userspace mode: to kube-proxy itself', () => {
-    const {traces} = trace(pasted('ssh-2016/nodes/node1/iptables-save'), 'default/ssh-service1');
+    const {traces} = traceText(pasted('ssh-2016/nodes/node1/iptables-save'), 'default/ssh-service1');
     expect(waysOf(traces)).toEqual([
       expect.stringContaining('clusterIP 10.254.132.107 2222:  to kube-proxy itself, at port 36463 of the node 100%'),
       expect.stringContaining('nodePort - 30239:  to kube-proxy itself, at port 36463 of the node 100%'),
@@ -60,7 +52,7 @@ describe('a Service is traced from rules alone', () => {
       'hostnames-2017-load-balancer.txt',
     );
     const ends = '10.76.0.10:9376 50% by KUBE-SEP-BWZ646KDVNVKXICT, 10.76.0.9:9376 50% by KUBE-SEP-EV2NQKURMPKCP5UI';
-    expect(waysOf(trace(snapshot, 'hostnames').traces).toSorted()).toEqual([
+    expect(waysOf(traceText(snapshot, 'hostnames').traces).toSorted()).toEqual([
       `clusterIP 10.79.255.4 80: KUBE-SVC-NWV5X2332I4OT4T3 to ${ends}`,
       expect.stringMatching(/^loadBalancerIP 104\.\d+\.\d+\.\d+ 80: KUBE-FW-NWV5X2332I4OT4T3 KUBE-SVC-NWV5X2332I4OT4T3 to /),
       `nodePort - 31358: KUBE-SVC-NWV5X2332I4OT4T3 to ${ends}`,
@@ -69,20 +61,20 @@ describe('a Service is traced from rules alone', () => {
 
   test('of 2020: chains without comments are known by their name, and their entry is not in the text', () => {
     const snapshot = pasted('test-service-2020/nodes/node1/iptables-save');
-    const report = trace(snapshot, 'KUBE-SVC-FCDRZOMGBO47PTZS');
+    const report = traceText(snapshot, 'KUBE-SVC-FCDRZOMGBO47PTZS');
     expect(waysOf(report.traces)).toEqual([
       'clusterIP - 0:  to 10.42.19.2:80 50% by KUBE-SEP-XMEIUTLIHCVEEQRB, 10.42.20.2:80 50% by KUBE-SEP-T4IG46XR4M43OGK2',
     ]);
     expect(tree(report, {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0})).toContain(
       'an entry that is not in this text',
     );
-    expect(() => trace(snapshot, 'default/test-service')).toThrow('is not in these rules');
+    expect(() => traceText(snapshot, 'default/test-service')).toThrow('is not in these rules');
   });
 
   test('of 2022: a listing with remarks, its node port shown apart, and a row shown again without its comment', () => {
     const snapshot = pasted('nginx-2022/nodes/master/iptables-save', 'nginx-2022-node-port.txt');
     const ends = '192.168.196.131:80 50% by KUBE-SEP-5V2UTJDVBQ73MZHD, 192.168.219.77:80 50% by KUBE-SEP-6KKQPHGRLUODOJRX';
-    expect(waysOf(trace(snapshot, 'default/nginx').traces)).toEqual([
+    expect(waysOf(traceText(snapshot, 'default/nginx').traces)).toEqual([
       `clusterIP 10.110.64.222 8080: KUBE-SVC-P4Q3KNUAWJVP4ILH to ${ends}`,
       `nodePort - 30170: KUBE-EXT-P4Q3KNUAWJVP4ILH KUBE-SVC-P4Q3KNUAWJVP4ILH to ${ends}`,
     ]);
@@ -91,7 +83,62 @@ describe('a Service is traced from rules alone', () => {
   test('and the first line says that nothing was compared', () => {
     const snapshot = pasted('mysql-2016/nodes/node1/iptables-save');
     expect(isRulesAlone(snapshot)).toBe(true);
-    const text = tree(trace(snapshot), {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0});
+    const text = tree(traceText(snapshot), {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0});
     expect(text.split('\n')[0]).toBe('from rules alone: nothing to compare with; 1 warning in the rules themselves');
+  });
+});
+
+describe('a whole article, its prose and all its commands in one text, shows the same', () => {
+  test('of 2016, with two modes in it', () => {
+    const {traces} = traceText(pasted('whole/mysql-2016.txt'));
+    expect(waysOf(traces)).toEqual(
+      waysOf(traceText(pasted('mysql-2016/nodes/node1/iptables-save', 'ssh-2016/nodes/node1/iptables-save')).traces),
+    );
+    expect(traces.map(({service}) => service.name)).toEqual(['mysql-service', 'ssh-service1']);
+  });
+
+  test('of 2017, which shows its rules several times and before they were scaled', () => {
+    const excerpts = [
+      'hostnames-2017-scaled/nodes/gke-node/iptables-save',
+      'hostnames-2017-node-port.txt',
+      'hostnames-2017-load-balancer.txt',
+    ];
+    const ways = waysOf(traceText(pasted('whole/hostnames-2017.txt'), 'hostnames').traces);
+    expect(ways.toSorted()).toEqual(waysOf(traceText(pasted(...excerpts), 'hostnames').traces).toSorted());
+    expect(ways).toHaveLength(3);
+  });
+
+  test('of 2020 about Docker, which shows no rule of kube-proxy', async () => {
+    const snapshot = pasted('whole/docker-2020.txt');
+    const report = traceText(snapshot);
+    expect(report.traces).toEqual([]);
+    expect(serviceList(report, {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0})).toContain(
+      'These rules hold no Service of kube-proxy.',
+    );
+    const text = readFixture('articles/whole/docker-2020.txt');
+    const question = {source: '172.17.0.2', destination: '10.96.0.1', port: '443'};
+    expect((await askText(text, [question])).map(answerText)).toEqual(['100.0% undecided']);
+  });
+
+  test('of 2020 about a Service of which the rules do not tell the name', () => {
+    expect(waysOf(traceText(pasted('whole/test-service-2020.txt')).traces)).toEqual([
+      'clusterIP - 0:  to 10.42.19.2:80 50% by KUBE-SEP-XMEIUTLIHCVEEQRB, 10.42.20.2:80 50% by KUBE-SEP-T4IG46XR4M43OGK2',
+    ]);
+  });
+
+  test('of 2022, with listings that show some rows again and leave others out', () => {
+    const snapshot = pasted('whole/nginx-2022.txt');
+    const ends = '192.168.196.131:80 50% by KUBE-SEP-5V2UTJDVBQ73MZHD, 192.168.219.77:80 50% by KUBE-SEP-6KKQPHGRLUODOJRX';
+    expect(waysOf(traceText(snapshot, 'default/nginx').traces)).toEqual([
+      `clusterIP 10.110.64.222 8080: KUBE-SVC-P4Q3KNUAWJVP4ILH to ${ends}`,
+      `nodePort - 30170: KUBE-EXT-P4Q3KNUAWJVP4ILH KUBE-SVC-P4Q3KNUAWJVP4ILH to ${ends}`,
+    ]);
+    expect(traceText(snapshot).traces.map(({service}) => service.name)).toEqual([
+      'kubernetes',
+      'nginx',
+      'kube-dns',
+      'kube-dns',
+      'kube-dns',
+    ]);
   });
 });

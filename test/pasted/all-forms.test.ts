@@ -2,6 +2,7 @@
 import {expect, test} from 'vitest';
 import {captureNames} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
+import {ipvsBreaches} from './ipvs-law.ts';
 import {iptablesBreaches, nftBreaches} from './law.ts';
 
 describeWith(['root', 'netns', 'iptables-nft', 'iptables-legacy', 'nft'], 'every capture answers alike in every form', () => {
@@ -31,4 +32,8 @@ describeWith(['root', 'netns', 'iptables-nft', 'iptables-legacy', 'nft'], 'every
     },
     300_000,
   );
+});
+
+test.each(captureNames('ipvs'))('%s answers alike in every form', async capture => {
+  expect(await ipvsBreaches(capture, 3)).toEqual([]);
 });

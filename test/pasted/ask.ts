@@ -22,26 +22,35 @@ export type Answer = ReadonlyMap<string, number>;
 export const nodeAddresses: readonly string[] = ['172.18.0.11', 'fc00:f853:ccd:e793::11', '10.244.11.1'];
 
 /** Puts the text into a file, as a user does, and asks `packet` about it. */
-export async function askText(text: string | Buffer, questions: readonly Question[]): Promise<readonly Answer[]> {
+export async function askText(
+  text: string | Buffer,
+  questions: readonly Question[],
+  addresses: readonly string[] = nodeAddresses,
+): Promise<readonly Answer[]> {
   const folder = mkdtempSync(join(tmpdir(), 'pasted-'));
   try {
     const file = join(folder, 'rules.txt');
     writeFileSync(file, text);
     const snapshot = await readBundle(file).catch(unlessUnreadable);
-    return questions.map(question => {
-      const answer = snapshot === null ? null : ask(question, snapshot);
-      if (answer === null) return new Map([['undecided', 100]]);
-      const outcomes = new Map<string, number>();
-      for (const {verdict, destination, masquerade, probability} of answer.outcomes) {
-        const key =
-          verdict === 'undecided' ? verdict : `${verdict} ${destination} ${masquerade && verdict === 'accept' ? 'masqueraded' : ''}`.trim();
-        outcomes.set(key, (outcomes.get(key) ?? 0) + probability * 100);
-      }
-      return outcomes;
-    });
+    return questions.map(question => (snapshot === null ? undetermined : askSnapshot(question, snapshot, addresses)));
   } finally {
     rmSync(folder, {recursive: true});
   }
+}
+
+const undetermined: Answer = new Map([['undecided', 100]]);
+
+/** The answer of the first node. */
+export function askSnapshot(question: Question, snapshot: Snapshot, addresses: readonly string[] = nodeAddresses): Answer {
+  const answer = ask(question, snapshot, addresses);
+  if (answer === null) return undetermined;
+  const outcomes = new Map<string, number>();
+  for (const {verdict, destination, masquerade, probability} of answer.outcomes) {
+    const key =
+      verdict === 'undecided' ? verdict : `${verdict} ${destination} ${masquerade && verdict === 'accept' ? 'masqueraded' : ''}`.trim();
+    outcomes.set(key, (outcomes.get(key) ?? 0) + probability * 100);
+  }
+  return outcomes;
 }
 
 function unlessUnreadable(error: unknown): null {
@@ -50,9 +59,9 @@ function unlessUnreadable(error: unknown): null {
 }
 
 /** Null where the text holds nothing of the family, or nothing that is understood: `packet` says so and gives no answer. */
-function ask(question: Question, snapshot: Snapshot): PacketAnswer | null {
+function ask(question: Question, snapshot: Snapshot, addresses: readonly string[]): PacketAnswer | null {
   try {
-    return askNodes({...question, 'local-address': nodeAddresses}, snapshot, () => true)[0] ?? null;
+    return askNodes({...question, 'local-address': addresses}, snapshot, () => true)[0] ?? null;
   } catch (error) {
     if (error instanceof Errors.CLIError && error.oclif.exit === 3) return null;
     throw error;

@@ -40,12 +40,21 @@ type ReadPart<T> = {readonly value: T} | {readonly problem: string};
 function readServers(node: NodeDump): ReadPart<readonly VirtualServer[]> {
   const text = node.read('ipvsadm-save')?.toString('utf8');
   if (text === undefined) return {problem: 'its virtual servers were not read (no ipvsadm-save)'};
-  const {servers, strays, cut} = parseIpvsadm(text);
+  const {servers, unweighted, contradiction, strays, cut} = parseIpvsadm(text);
   if (cut !== null) return {problem: `its ipvsadm-save is truncated at line ${cut}`};
   const [stray] = strays;
   if (stray !== undefined)
     return {
       problem: `line ${stray.line} of its ipvsadm-save cannot be read: it must be made with -n, which prints addresses and not names`,
+    };
+  const [bare] = unweighted;
+  if (bare !== undefined)
+    return {
+      problem: `line ${bare.line} of its ipvsadm-save shows no weights and no way of forwarding: it must be made with ipvsadm-save -n, or ipvsadm -Ln without more options`,
+    };
+  if (contradiction !== null)
+    return {
+      problem: `line ${contradiction} of its ipvsadm-save has other real servers than a line before it has for the same virtual server`,
     };
   if (servers.length === 0 && text.trim() !== '' && !/^IP Virtual Server/.test(text))
     return {problem: 'its ipvsadm-save is not what ipvsadm prints'};

@@ -12,6 +12,8 @@ export interface EnvironmentOptions {
   readonly sets?: ReadonlyMap<string, IpSet>;
   /** The node's virtual servers of IPVS. */
   readonly servers?: readonly VirtualServer[];
+  /** Addresses of virtual servers that the node has if kube-ipvs0 has them, which was not read. */
+  readonly unbound?: ReadonlySet<string>;
   /** Treat an address as unknown, not as external, if the node's interfaces were not read. */
   readonly strict?: boolean;
 }
@@ -19,13 +21,14 @@ export interface EnvironmentOptions {
 /** The facts of a node that its rules are matched against. */
 export function environmentOf(
   facts: NodeFacts,
-  {knownTo = new Set(), sets, servers = [], strict = false}: EnvironmentOptions = {},
+  {knownTo = new Set(), sets, servers = [], unbound, strict = false}: EnvironmentOptions = {},
 ): Environment {
   const own = new Set(facts.addresses.map(text => parseAddress(text)?.text ?? text));
   const byKey = new Map(servers.map(server => [serverKey(server), server]));
   return {
     virtualServer: packet => (byKey.size === 0 ? undefined : byKey.get(packetKey(packet))),
-    isLocal: address => own.has(address.text) || isLoopbackAddress(address) || (strict && !facts.allAddresses ? null : false),
+    isLocal: address =>
+      own.has(address.text) || isLoopbackAddress(address) || (unbound?.has(address.text) || (strict && !facts.allAddresses) ? null : false),
     canBeInterface: name => (!strict && isNeverOnServicePath(name) ? false : null),
     inSet: (name, packet, directions) => {
       const set = sets?.get(name);

@@ -1,39 +1,62 @@
-import type {RuleText} from '../../model/ruleset.ts';
-import type {PortTrace} from '../../model/service-trace.ts';
+import type {CountedRule, PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
-import type {VirtualServer} from '../../model/virtual-server.ts';
-import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
-import {entryTrace, type ShownPick} from './shown-port.ts';
+import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
+import {parseIpvsadm, type UnweightedServer} from '../../parse/ipvs/ipvsadm-save.ts';
+import {type IpvsStats, parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
+import {entryTrace, type ShownPath, type ShownPick} from './shown-port.ts';
 
 /** The virtual servers of IPVS with their real servers. Of Services the kernel knows addresses and no names. */
 export function ipvsServices(node: NodeDump): readonly PortTrace[] {
   const text = (node.read('ipvsadm-save') ?? node.read('ipvsadm-part'))?.toString('utf8');
-  return text === undefined ? [] : parseIpvsadm(text).servers.map(server => portTrace(node.name, server));
+  if (text === undefined) return [];
+  const {servers, unweighted} = parseIpvsadm(text);
+  const stats = parseIpvsadmStats(text);
+  return [
+    ...servers.map(server => portTrace(node.name, server, picksOf(server, stats))),
+    ...unweighted.map(server => portTrace(node.name, server, unweightedPicks(server, stats))),
+  ];
 }
 
-function portTrace(node: string, server: VirtualServer): PortTrace {
+type AnyServer = VirtualServer | UnweightedServer;
+
+function portTrace(node: string, server: AnyServer, picks: readonly ShownPick[]): PortTrace {
   const {family, address, port, protocol} = server;
   const isNodePort = port >= 30_000 && port <= 32_767;
-  const step = {...placeOf(server), to: `virtual server ${address}`};
+  const step = {...placeOf(server, server), to: `virtual server ${address}`};
   const entry = {kind: isNodePort ? 'nodePort' : 'clusterIP', address: isNodePort ? null : address, port} as const;
-  const picks = picksOf(server);
-  const end = picks.length === 0 ? ({verdict: 'rejected', rule: placeOf(server)} as const) : null;
   return {
     ...{node, family, service: {namespace: 'ipvs', name: address}, port: {name: '', protocol, port}},
-    entries: [entryTrace(entry, {steps: [step], picks, masquerade: false, end})],
+    entries: [entryTrace(entry, {steps: [step], picks, masquerade: false, end: endOf(server, picks)})],
   };
 }
 
-function placeOf({address, line, text}: VirtualServer): RuleText {
+/** A virtual server without real servers refuses every connection. */
+function endOf(server: AnyServer, picks: readonly ShownPick[]): ShownPath['end'] {
+  return picks.length === 0 ? {verdict: 'rejected', rule: placeOf(server, server)} : null;
+}
+
+type Place = Pick<VirtualServer, 'line' | 'text'>;
+
+function placeOf({address}: Pick<AnyServer, 'address'>, {line, text}: Place): CountedRule {
   return {table: 'ipvs', chain: address, line, text};
 }
 
-function picksOf(server: VirtualServer): readonly ShownPick[] {
+function picksOf(server: VirtualServer, stats: IpvsStats): readonly ShownPick[] {
   const total = server.realServers.reduce((sum, {weight}) => sum + weight, 0);
-  return server.realServers
-    .filter(({weight}) => weight > 0)
-    .map(({hostPort, weight, line, text}) => {
-      const rule = {table: 'ipvs', chain: server.address, line, text};
-      return {hostPort, share: weight / total, pick: rule, rewrite: rule};
-    });
+  return server.realServers.filter(({weight}) => weight > 0).map(real => pickOf(server, real, {share: real.weight / total, stats}));
+}
+
+/** Without weights it is not known which real servers take new connections, and how many. */
+function unweightedPicks(server: UnweightedServer, stats: IpvsStats): readonly ShownPick[] {
+  return server.realServers.map(real => pickOf(server, real, {share: null, stats}));
+}
+
+function pickOf(
+  server: AnyServer,
+  real: Place & {readonly hostPort: string},
+  {share, stats}: {readonly share: number | null; readonly stats: IpvsStats},
+): ShownPick {
+  const connections = stats.servers.get(serverKey(server))?.get(real.hostPort)?.connections ?? null;
+  const rule = {...placeOf(server, real), ...(connections === null ? {} : {connections})};
+  return {hostPort: real.hostPort, share, pick: rule, rewrite: rule};
 }

@@ -1,6 +1,6 @@
 import type {Entry} from '../../model/entry.ts';
 import {type RuleText, ruleTextOf} from '../../model/ruleset.ts';
-import type {EndpointTrace, EntryTrace, TraceStep} from '../../model/service-trace.ts';
+import type {CountedRule, EndpointTrace, EntryTrace, TraceStep} from '../../model/service-trace.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 
 /** The way from one entry to the endpoints, as the rules show it. */
@@ -15,8 +15,9 @@ export interface ShownPath {
 /** An endpoint with its part of the packets. */
 export interface ShownPick {
   readonly hostPort: string;
-  readonly share: number;
-  readonly pick: RuleText;
+  /** Null where the text does not show it. */
+  readonly share: number | null;
+  readonly pick: CountedRule;
   /** Null where the chain of the endpoint is not in the text. */
   readonly rewrite: RuleText | null;
 }

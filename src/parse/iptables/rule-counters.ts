@@ -1,20 +1,44 @@
 import {canonicalNftRule} from '../nftables/nft-rule.ts';
+import {readListedLine} from './iptables-list.ts';
+import {undecorate} from './undecorate.ts';
 
 /** What the kernel counted at a rule. In the table nat only the first packet of a connection comes by. */
 interface RuleCounters {
   readonly packets: number;
   readonly bytes: number;
+  /** `iptables -L -v` without `-x` prints large numbers as `12K`. */
+  readonly rounded?: true;
 }
 
 /**
- * The counters in a line of a dump: before a rule as `iptables-save -c` prints them, in it as `iptables -S -v` and nft do. Null when
- * there are none, and when the line is not the rule with this text.
+ * The counters in a line of a dump: before a rule as `iptables-save -c` and `iptables -L -v` print them, in it as `iptables -S -v` and
+ * nft do. Null when there are none, and when the line is not the rule with this text.
  */
-export function ruleCounters(line: string, text: string): RuleCounters | null {
+export function ruleCounters(raw: string, text: string): RuleCounters | null {
+  const line = undecorate(raw);
+  if (/^[\s+]*\d+[KMGT]?\s+\d/.test(line)) return listedCounters(line, text);
   const found = before.exec(line) ?? within.exec(line.replace(quoted, '""'));
   if (found === null || (!line.includes(text) && canonicalNftRule(line) !== text)) return null;
   return {packets: Number(found[1]), bytes: Number(found[2])};
 }
+
+/** `12  720K KUBE-SVC-…`, after the number of the row with `--line-numbers`. Rows do not name their chain: the rule must be that of the text. */
+function listedCounters(line: string, text: string): RuleCounters | null {
+  const chain = /^-A (\S+)/.exec(text)?.[1] ?? null;
+  for (const numbered of [false, true]) {
+    const read = readListedLine(line, {chain, verbose: true, numbered});
+    const found = read.kind === 'rule' && read.text === text ? (numbered ? afterNumber : atStart).exec(line) : null;
+    if (found === null) continue;
+    const [, packets, packetUnit = '', bytes, byteUnit = ''] = found;
+    const counters = {packets: Number(packets) * (units[packetUnit] ?? 1), bytes: Number(bytes) * (units[byteUnit] ?? 1)};
+    return packetUnit === '' && byteUnit === '' ? counters : {...counters, rounded: true};
+  }
+  return null;
+}
+
+const atStart = /^[\s+]*(\d+)([KMGT]?)\s+(\d+)([KMGT]?)\s/;
+const afterNumber = /^[\s+]*\d+\s+(\d+)([KMGT]?)\s+(\d+)([KMGT]?)\s/;
+const units: Readonly<Record<string, number>> = {'': 1, K: 1e3, M: 1e6, G: 1e9, T: 1e12};
 
 const before = /^\s*\[(\d+):(\d+)\]/;
 const within = /(?:\s-c|\bcounter packets) (\d+) (?:bytes )?(\d+)(?=\s|$)/;
@@ -22,7 +46,7 @@ const quoted = /"(?:[^"\\]|\\.)*"/g;
 
 /** Whether a dump has counters at all; costs next to nothing where it has none. */
 export function hasCounters(dump: Buffer): boolean {
-  return ['\n[', ' -c ', 'counter packets '].some(sign => dump.includes(sign));
+  return ['\n[', ' -c ', 'counter packets ', 'pkts '].some(sign => dump.includes(sign));
 }
 
 /** Lines of a dump by their numbers, counted from 1, without reading the others. */

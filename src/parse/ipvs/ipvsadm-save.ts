@@ -1,23 +1,34 @@
 import {canonicalAddress, familyOf} from '../../model/address.ts';
 import type {StrayLine} from '../../model/ruleset.ts';
 import type {Protocol} from '../../model/service-port.ts';
-import {joinHostPort, type RealServer, type VirtualServer} from '../../model/virtual-server.ts';
+import {joinHostPort, type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {splitHostPort} from '../iptables/comparable-rule.ts';
 import {truncatedLine} from '../truncated-line.ts';
 
-/** What one run of `ipvsadm-save -n`, `ipvsadm -S -n` or `ipvsadm -L -n` printed. */
+/** What `ipvsadm-save -n`, `ipvsadm -S -n` and `ipvsadm -L -n` printed, once or several times. */
 interface VirtualServerDump {
   readonly servers: readonly VirtualServer[];
+  /** Servers that only `--stats`, `--rate`, `--thresholds` or `--persistent-conn` lists: these do not show how a server forwards. */
+  readonly unweighted: readonly UnweightedServer[];
   /** Lines that name a server and could not be read, such as those of a run without `-n`. */
   readonly strays: readonly StrayLine[];
+  /** The first line of a server that is there twice, with other real servers: the listings are of two nodes or two times. */
+  readonly contradiction: number | null;
   /** The last line when it is torn off; it is not read. */
   readonly cut: number | null;
 }
 
+/** A virtual server whose scheduler, weights and ways of forwarding are not known. */
+export interface UnweightedServer extends Pick<VirtualServer, 'family' | 'protocol' | 'address' | 'port' | 'line' | 'text'> {
+  readonly realServers: readonly UnweightedReal[];
+}
+
+type UnweightedReal = Pick<RealServer, 'hostPort' | 'line' | 'text'>;
+
 /** Reads the virtual servers of both families. Servers of firewall marks have no address and are passed over. */
 export function parseIpvsadm(text: string): VirtualServerDump {
   const cut = truncatedLine(text);
-  const servers: OpenServer[] = [];
+  const all: OpenServer[] = [];
   const strays: StrayLine[] = [];
   const byPlace = new Map<string, OpenServer>();
   let current: OpenServer | null = null;
@@ -28,27 +39,58 @@ export function parseIpvsadm(text: string): VirtualServerDump {
     if (read.kind === 'mark') current = null;
     if (read.kind === 'server') {
       current = read.server;
-      servers.push(current);
+      all.push(current);
       byPlace.set(read.place, current);
     }
     if (read.kind === 'real') {
       const owner = read.place === null ? current : byPlace.get(read.place);
       if (owner === undefined || owner === null) continue;
-      owner.realServers.push(read.real);
+      if ('weight' in read.real) owner.realServers.push(read.real);
+      else owner.unweighted.push(read.real);
     }
   }
-  return {servers, strays, cut};
+  return {...withoutRepeated(all), strays, cut};
 }
 
 interface OpenServer extends VirtualServer {
   readonly realServers: RealServer[];
+  readonly unweighted: UnweightedReal[];
+}
+
+/** Several listings of the same servers are one. What shows weights goes before what does not. */
+function withoutRepeated(all: readonly OpenServer[]): Pick<VirtualServerDump, 'servers' | 'unweighted' | 'contradiction'> {
+  const known = new Map<string, OpenServer>();
+  let contradiction: number | null = null;
+  for (const server of all.toSorted((a, b) => Number(isUnweighted(a)) - Number(isUnweighted(b)))) {
+    const key = serverKey(server);
+    const before = known.get(key);
+    if (before === undefined) known.set(key, server);
+    else if (realsOf(before) !== realsOf(server)) contradiction ??= server.line;
+  }
+  const inOrder = [...known.values()].toSorted((a, b) => a.line - b.line);
+  return {
+    servers: inOrder.filter(server => !isUnweighted(server)).map(({unweighted, ...server}) => server),
+    unweighted: inOrder.filter(isUnweighted).map(({unweighted, ...server}) => ({...server, realServers: unweighted})),
+    contradiction,
+  };
+}
+
+function isUnweighted({scheduler, unweighted}: OpenServer): boolean {
+  return scheduler === '' || unweighted.length > 0;
+}
+
+function realsOf({realServers, unweighted}: OpenServer): string {
+  return [...realServers, ...unweighted]
+    .map(({hostPort}) => hostPort)
+    .sort()
+    .join();
 }
 
 type ReadLine =
   | {readonly kind: 'nothing' | 'stray' | 'mark'}
   | {readonly kind: 'server'; readonly server: OpenServer; readonly place: string}
   /** `place` names its virtual server; null for the one printed last. */
-  | {readonly kind: 'real'; readonly real: RealServer; readonly place: string | null};
+  | {readonly kind: 'real'; readonly real: RealServer | UnweightedReal; readonly place: string | null};
 
 const nothing: ReadLine = {kind: 'nothing'};
 const stray: ReadLine = {kind: 'stray'};
@@ -129,7 +171,8 @@ function readListedServer(words: readonly string[], line: number, text: string):
   const protocol = listedProtocols[words[0] ?? ''];
   const at = hostPort(words[1] ?? '');
   if (protocol === undefined || at === null) return stray;
-  const scheduler = words[2] ?? '';
+  // In place of the scheduler `--stats` and `--rate` print how much passed.
+  const scheduler = figure.test(words[2] ?? '') ? '' : (words[2] ?? '');
   const rest = words.slice(3);
   const after = (word: string): string | undefined => (rest.includes(word) ? rest[rest.indexOf(word) + 1] : undefined);
   const timeout = after('persistent');
@@ -145,6 +188,9 @@ function readListedServer(words: readonly string[], line: number, text: string):
   return {kind: 'server', place, server: openServer({protocol, at, flags: {scheduler, flags, persistence}, line, text})};
 }
 
+/** `12`, or `12K` without `--exact`. */
+const figure = /^\d+[KMGT]?$/;
+
 const listedForwarding: Readonly<Record<string, RealServer['forwarding']>> = {
   Masq: 'masquerade',
   Tunnel: 'tunnel',
@@ -152,9 +198,11 @@ const listedForwarding: Readonly<Record<string, RealServer['forwarding']>> = {
   Local: 'route',
 };
 
-/** `-> 10.244.1.2:8080  Masq  1  0  0`. */
+/** `-> 10.244.1.2:8080  Masq  1  0  0`; in listings without weights `-> 10.244.1.2:8080  12  345  300  45678  56789`. */
 function readListedReal(words: readonly string[], line: number, text: string): ReadLine {
   const to = hostPort(words[1] ?? '');
+  if (to !== null && words.length > 5 && words.slice(2).every(word => figure.test(word)))
+    return {kind: 'real', place: null, real: {hostPort: joinHostPort(to.address, to.port), line, text}};
   const forwarding = listedForwarding[words[2] ?? ''];
   if (to === null || forwarding === undefined || !/^\d+$/.test(words[3] ?? '')) return stray;
   return {kind: 'real', place: null, real: realServer(to, {forwarding, weight: Number(words[3]), upperThreshold: 0, line, text})};
@@ -181,7 +229,7 @@ interface ReadServer {
 }
 
 function openServer({protocol, at, flags, line, text}: ReadServer): OpenServer {
-  return {family: familyOf(at.address) ?? 'IPv4', protocol, ...at, ...flags, realServers: [], line, text};
+  return {family: familyOf(at.address) ?? 'IPv4', protocol, ...at, ...flags, realServers: [], unweighted: [], line, text};
 }
 
 function realServer(to: HostPort, rest: Omit<RealServer, 'address' | 'port' | 'hostPort'>): RealServer {

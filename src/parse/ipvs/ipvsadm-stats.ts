@@ -19,14 +19,18 @@ export interface IpvsStats {
   readonly strays: number;
 }
 
-/** Reads `ipvsadm -Ln --stats --exact` and `ipvsadm -Ln`, which are told apart by their headings. Numbers that were rounded are strays. */
+/**
+ * Reads `ipvsadm -Ln --stats --exact` and `ipvsadm -Ln`, which are told apart by their headings; a text with both gives both. Numbers
+ * that were rounded are strays. Other listings, such as `--rate`, count nothing and are passed over.
+ */
 export function parseIpvsadmStats(text: string): IpvsStats {
   const servers = new Map<string, Map<string, RealServerStats>>();
   let strays = 0;
   let current: Map<string, RealServerStats> | null = null;
-  const hasTotals = /^Prot LocalAddress:Port\s+Conns\s/m.test(text);
+  let read: ((words: readonly string[]) => RealServerStats | null) | null = connections;
   for (const line of text.split('\n')) {
     const words = line.trim().split(/\s+/);
+    if (words[0] === 'Prot' && words[1] === 'LocalAddress:Port') read = columns[words[2] ?? ''] ?? null;
     const [first = '', second = ''] = words;
     if (first === 'FWM') current = null;
     else if (first in protocols) {
@@ -35,14 +39,23 @@ export function parseIpvsadmStats(text: string): IpvsStats {
       current = key === null ? null : (servers.get(key) ?? new Map());
       if (key !== null && current !== null) servers.set(key, current);
       else strays++;
-    } else if (first === '->' && second !== 'RemoteAddress:Port' && current !== null) {
+    } else if (first === '->' && second !== 'RemoteAddress:Port' && current !== null && read !== null) {
       const at = hostPort(second);
-      const stats = hasTotals ? totals(words) : connections(words);
+      const stats = read(words);
       if (at === null || stats === null) strays++;
-      else current.set(joinHostPort(at.address, at.port), stats);
+      else addStats(current, joinHostPort(at.address, at.port), stats);
     }
   }
   return {servers, strays};
+}
+
+function addStats(server: Map<string, RealServerStats>, real: string, {connections: total, open, closing}: RealServerStats): void {
+  const before = server.get(real);
+  server.set(real, {
+    connections: total ?? before?.connections ?? null,
+    open: open ?? before?.open ?? null,
+    closing: closing ?? before?.closing ?? null,
+  });
 }
 
 const protocols: Readonly<Record<string, Protocol>> = {TCP: 'TCP', UDP: 'UDP', SCTP: 'SCTP'};
@@ -55,9 +68,14 @@ function totals(words: readonly string[]): RealServerStats | null {
 
 /** `-> 10.244.1.2:8080  Masq  1  3  2`: forwarding, weight, active and inactive connections. */
 function connections(words: readonly string[]): RealServerStats | null {
-  const [, , , , active = '', inactive = ''] = words;
-  return /^\d+$/.test(active) && /^\d+$/.test(inactive) ? {connections: null, open: Number(active), closing: Number(inactive)} : null;
+  const [, , forwarding = '', , active = '', inactive = ''] = words;
+  return /^[A-Z]/.test(forwarding) && /^\d+$/.test(active) && /^\d+$/.test(inactive)
+    ? {connections: null, open: Number(active), closing: Number(inactive)}
+    : null;
 }
+
+/** By the third word of the headings. */
+const columns: Readonly<Record<string, typeof totals>> = {Conns: totals, Scheduler: connections};
 
 function hostPort(text: string): {readonly address: string; readonly port: number} | null {
   const {address, port} = splitHostPort(text);

@@ -56,20 +56,47 @@ interface TextParts extends Readonly<Record<Tool, string[]>> {
 function partLines(lines: readonly string[]): TextParts {
   const parts: TextParts = {rules: [], nft: [], ipvs: [], ipset: [], isPartOfIpvs: false};
   let depth = 0;
-  for (const line of lines) {
+  let lastTool: Tool = 'rules';
+  let hasIpvs = false;
+  let hasHeading = false;
+  for (const [index, line] of lines.entries()) {
     const text = undecorate(line);
     if (depth > 0 && endsNft(text)) depth = 0;
     const tool = depth > 0 ? 'nft' : toolOf(text.trim());
     if (tool === 'nft') depth = Math.max(0, depth + bracesIn(text));
-    if (/\bipvsadm\b.*(?:\||\s-[tuf]\s|-service)/.test(text)) parts.isPartOfIpvs = true;
+    if (/^\s*Prot LocalAddress:Port/.test(text)) hasHeading = true;
+    // A last line without a newline may be half a row, which no longer looks like one.
+    if (index === lines.length - 1 && text.trim() !== '' && lastTool === 'ipvs') parts.isPartOfIpvs = true;
+    if (text.trim() !== '') lastTool = tool;
+    if (tool === 'ipvs') hasIpvs = true;
+    if (showsPartOfIpvs(text, {tool, hasHeading, hasIpvs})) parts.isPartOfIpvs = true;
     for (const name of ['rules', 'nft', 'ipvs', 'ipset'] as const) parts[name].push(name === tool ? (tool === 'rules' ? line : text) : '');
   }
   return parts;
 }
 
+/**
+ * Whether virtual servers may be missing: the command asked for one or was filtered, rows are left out, or rows of a listing have no
+ * heading above them.
+ */
+function showsPartOfIpvs(text: string, {tool, hasHeading, hasIpvs}: LineBefore): boolean {
+  if (/\bipvsadm(?:-save)?\b.*(?:\||\s-[tuf]\s|-service)/.test(text)) return true;
+  if (/^\s*(?:\.{3,}|\u2026+)\s*$/.test(text)) return hasIpvs;
+  return tool === 'ipvs' && !hasHeading && /^\s*(?:TCP|UDP|SCTP)\s/.test(text);
+}
+
+interface LineBefore {
+  readonly tool: Tool;
+  /** A heading of `ipvsadm -L` stands above. */
+  readonly hasHeading: boolean;
+  readonly hasIpvs: boolean;
+}
+
 function toolOf(text: string): Tool {
   if (/^table (?:(?:ip|ip6|inet|arp|bridge|netdev) )?\S+ \{/.test(text)) return 'nft';
   if (/^(?:IP Virtual Server version|Prot LocalAddress:Port|-> RemoteAddress:Port)/.test(text)) return 'ipvs';
+  // `ipvsadm -Lnc` lists connections, each with the time until it expires.
+  if (/^(?:TCP|UDP|SCTP|ICMP)\s+\d+:\d\d\s/.test(text)) return 'rules';
   if (/^(?:(?:TCP|UDP|SCTP)\s+\S+:[\w-]+\s|FWM\s+\d+\s|->\s+\S+:[\w-]+\s)/.test(text)) return 'ipvs';
   if (/^-[Aa] (?:-[tuf]|--(?:tcp|udp|sctp|fwmark)-service) \S/.test(text)) return 'ipvs';
   return /^(?:create \S+ (?:hash|list|bitmap):|add \S+ [\da-fA-F.:]+)/.test(text) ? 'ipset' : 'rules';

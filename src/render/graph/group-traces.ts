@@ -18,7 +18,7 @@ export function groupNodes(
   );
 }
 
-const isOfOneNode = new Set(['line', 'packets', 'bytes']);
+const isOfOneNode = new Set(['line', 'packets', 'bytes', 'connections', 'rounded']);
 
 export interface ChosenEndpoints {
   readonly shown: readonly EndpointTrace[];
@@ -37,7 +37,7 @@ export function chooseEndpoints(endpoints: readonly EndpointTrace[]): ChosenEndp
 const manyEndpoints = 12;
 const fewEndpoints = 5;
 
-/** The share of new connections of all these together. */
-export function shareOf(endpoints: readonly EndpointTrace[]): number {
-  return endpoints.reduce((sum, {share}) => sum + share, 0);
+/** The share of new connections of all these together; null where that of one is not known. */
+export function shareOf(endpoints: readonly EndpointTrace[]): number | null {
+  return endpoints.reduce<number | null>((sum, {share}) => (sum === null || share === null ? null : sum + share), 0);
 }

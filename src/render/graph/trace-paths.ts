@@ -57,7 +57,7 @@ function pathKey(trace: EntryTrace): string {
 
 /** All packets are masqueraded, or none. */
 function isSamePath({endpoints}: EntryTrace): boolean {
-  return new Set(endpoints.filter(({share}) => share > 0).map(({masquerade}) => masquerade)).size < 2;
+  return new Set(endpoints.filter(({share}) => share !== 0).map(({masquerade}) => masquerade)).size < 2;
 }
 
 function pathOf(group: readonly EntryTrace[], options: GraphOptions): readonly TracePath[] {

@@ -145,7 +145,9 @@ function endpointLines({endpoints}: EntryTrace, options: TreeOptions): readonly 
 
 function endpointLine(endpoint: EndpointTrace, options: TreeOptions): Line {
   const {style} = options;
-  const {hostPort, mark, share, masquerade, pod, nodeName, state, rewrite} = endpoint;
+  const {hostPort, mark, share, masquerade, pod, nodeName, state} = endpoint;
+  // Pasted rules may lack the endpoint's own chain: the rule that picks it has the same counters.
+  const rewrite = endpoint.rewrite ?? (mark === 'shown' ? endpoint.pick : null);
   const owner =
     state === null
       ? isFaulty(mark)

@@ -40,10 +40,11 @@ export function askNodes(flags: PacketFlags, snapshot: Snapshot, chosen: (name: 
 
 /** The node's rules of one family, and which parts of them pasted text shows. Throws a CLIError (exit 3) if there are none. */
 function packetRules(node: NodeDump, family: Family, snapshot: Snapshot): Pick<PacketNode, 'rules' | 'shown'> {
-  const iptables = readDumps(node).current.get(family) ?? rulesBesideIpvs(node, family);
+  const read = readDumps(node).current.get(family) ?? null;
+  const iptables = read ?? rulesBesideIpvs(node, family);
   const nft = readNft(node);
   if (iptables !== null) {
-    const rules: PacketRules = {iptables: withBaseRules(iptables, node, snapshot), nft};
+    const rules: PacketRules = {iptables: read === null ? iptables : withBaseRules(read, node, snapshot), nft};
     return isExcerpt(iptables) || isPasted(snapshot) ? {rules, shown: {iptables, nft}} : {rules};
   }
   if (nft === null || tablesOf(nft, family).length === 0)
@@ -58,7 +59,8 @@ function isPasted({api}: Snapshot): boolean {
 
 /** Text with only virtual servers shows no rules of iptables. */
 function rulesBesideIpvs(node: NodeDump, family: Family): Ruleset | null {
-  return node.read('ipvsadm-save') === null || readNft(node) !== null ? null : emptyRuleset(family);
+  const hasServers = node.read('ipvsadm-save') !== null || node.read('ipvsadm-part') !== null;
+  return hasServers && readNft(node) === null ? emptyRuleset(family) : null;
 }
 
 /** Places the rules of an excerpt in the base rules that kube-proxy writes. */

@@ -1,0 +1,165 @@
+/** What rules alone tell of Services: counters, virtual servers of IPVS, and what is wrong with the rules themselves. */
+import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {packetsText} from '../../src/render/trace-words.ts';
+import {askText, answerText} from './ask.ts';
+import {snapshotOfText, traceText} from './trace-text.ts';
+
+describe('counters', () => {
+  const shown = (text: string) =>
+    traceText(snapshotOfText(text), 'web').traces.flatMap(({entries}) =>
+      entries.flatMap(({steps, endpoints}) => [...steps, ...endpoints.map(({pick}) => pick)].map(rule => packetsText(rule ?? {}))),
+    );
+  const listing = [
+    '$ iptables -t nat -nvL',
+    'Chain KUBE-SERVICES (2 references)',
+    ' pkts bytes target     prot opt in     out     source               destination',
+    '   12   720 KUBE-SVC-TCOU7JCQXEZGVUNU  tcp  --  *  *  0.0.0.0/0  10.96.0.10  /* shop/web:http cluster IP */ tcp dpt:80',
+    '',
+    'Chain KUBE-SVC-TCOU7JCQXEZGVUNU (1 references)',
+    ' pkts bytes target     prot opt in     out     source               destination',
+    ' 123K 7400K KUBE-SEP-5V2UTJDVBQ73MZHD  all  --  *  *  0.0.0.0/0  0.0.0.0/0  /* shop/web:http -> 10.244.1.5:80 */ statistic mode random probability 0.50000000000',
+    '    7   420 KUBE-SEP-6KKQPHGRLUODOJRX  all  --  *  *  0.0.0.0/0  0.0.0.0/0  /* shop/web:http -> 10.244.1.6:80 */',
+    '',
+  ].join('\n');
+
+  test('of iptables -L -v are shown, rounded ones as such', () => {
+    expect(shown(listing)).toEqual(['12 packets', 'about 123000 packets', '7 packets']);
+    expect(shown(listing.replace(/^/gm, '> '))).toEqual(['12 packets', 'about 123000 packets', '7 packets']);
+  });
+
+  test('of iptables -L -v -x --line-numbers are exact, and numbers of rows are none', () => {
+    const numbered = listing
+      .replace('123K 7400K', '123456 7407360')
+      .replace(/^ pkts/gm, 'num pkts')
+      .replace(/^ +(?=\d)/gm, '4  ');
+    expect(shown(numbered)).toEqual(['12 packets', '123456 packets', '7 packets']);
+  });
+
+  test('of iptables -L without -v are none', () => {
+    const bare = [
+      'Chain KUBE-SERVICES (2 references)',
+      'target     prot opt source               destination',
+      'KUBE-SVC-TCOU7JCQXEZGVUNU  6  --  0.0.0.0/0  10.96.0.10  /* shop/web:http cluster IP */ tcp dpt:80',
+      '',
+    ];
+    expect(shown(bare.join('\n'))).toEqual(['']);
+  });
+});
+
+describe('virtual servers of IPVS', () => {
+  const list = [
+    '# ipvsadm -Ln',
+    'IP Virtual Server version 1.2.1 (size=4096)',
+    'Prot LocalAddress:Port Scheduler Flags',
+    '  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn',
+    'TCP  10.96.1.1:80 rr',
+    '  -> 10.244.11.4:8080             Masq    1      3          0',
+    '  -> 10.244.12.4:8080             Masq    1      0          0',
+    '',
+  ].join('\n');
+  const stats = [
+    '# ipvsadm -Ln --stats',
+    'IP Virtual Server version 1.2.1 (size=4096)',
+    'Prot LocalAddress:Port               Conns   InPkts  OutPkts  InBytes OutBytes',
+    '  -> RemoteAddress:Port',
+    'TCP  10.96.1.1:80                       30      150      120    12345    54321',
+    '  -> 10.244.11.4:8080                   10       50       40     4115    18107',
+    '  -> 10.244.12.4:8080                   20      100       80     8230    36214',
+    '',
+  ].join('\n');
+  const rate = stats
+    .replace('--stats', '--rate')
+    .replace('  Conns   InPkts  OutPkts  InBytes OutBytes', '    CPS    InPPS   OutPPS    InBPS   OutBPS');
+  const ways = (text: string) =>
+    traceText(snapshotOfText(text)).traces.flatMap(({service, entries}) =>
+      entries.map(({end, endpoints}) => [
+        service.name,
+        ...(end === null ? [] : [end.verdict]),
+        ...endpoints.map(({hostPort, share, pick}) => `${hostPort} ${share} ${packetsText(pick ?? {})}`.trim()),
+      ]),
+    );
+
+  test('of --stats have real servers and connections, and no shares: weights are not shown', () => {
+    expect(ways(stats)).toEqual([['10.96.1.1', '10.244.11.4:8080 null 10 connections', '10.244.12.4:8080 null 20 connections']]);
+  });
+
+  test('of --rate have real servers alone', () => {
+    expect(ways(rate)).toEqual([['10.96.1.1', '10.244.11.4:8080 null', '10.244.12.4:8080 null']]);
+  });
+
+  test.each([
+    ['before', stats + list],
+    ['behind', list + stats],
+  ])('of a list with --stats %s it have both', (_, text) => {
+    expect(ways(text)).toEqual([['10.96.1.1', '10.244.11.4:8080 0.5 10 connections', '10.244.12.4:8080 0.5 20 connections']]);
+  });
+
+  test('without real servers refuse', () => {
+    expect(ways(list.replace(/^ {2}-> 10.*\n/gm, ''))).toEqual([['10.96.1.1', 'rejected']]);
+  });
+
+  test('do not tell alone what becomes of a packet', async () => {
+    const question = {source: '10.244.11.9', destination: '10.96.1.1', port: '80'};
+    for (const text of [list, stats, rate]) expect((await askText(text, [question])).map(answerText)).toEqual(['100.0% undecided']);
+  });
+});
+
+describe('check finds in rules alone', () => {
+  const rules = (...lines: readonly string[]) =>
+    ['*nat', ':PREROUTING ACCEPT [0:0]', ':KUBE-SERVICES - [0:0]', '-A PREROUTING -j KUBE-SERVICES', ...lines, 'COMMIT', ''].join('\n');
+  const entry =
+    '-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-TCOU7JCQXEZGVUNU';
+  const found = (text: string) =>
+    diagnose(snapshotOfText(text), {toolVersion: '0.0.0'})
+      .findings.filter(({code}) => code !== 'ST901')
+      .map(({code, message}) => `${code} ${message}`);
+  const endpoint = (chain: string, address: string) =>
+    `-A ${chain} -p tcp -m comment --comment "shop/web:http" -m tcp -j DNAT --to-destination ${address}`;
+  const [first, second] = ['KUBE-SEP-5V2UTJDVBQ73MZHD', 'KUBE-SEP-6KKQPHGRLUODOJRX'];
+  const pick = (probability: string, chain = first) =>
+    `-A KUBE-SVC-TCOU7JCQXEZGVUNU -m comment --comment "shop/web:http" ${probability === '' ? '' : `-m statistic --mode random --probability ${probability} `}-j ${chain}`;
+
+  test('nothing where all is in order', () => {
+    expect(found(rules(':KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]', entry))).toEqual([]);
+  });
+
+  test('a jump to a chain that is not there, where the table is whole', () => {
+    expect(found(rules(entry))).toEqual([expect.stringMatching(/KUBE-SERVICES jumps to KUBE-SVC-TCOU7JCQXEZGVUNU/)]);
+    expect(found(rules('...', entry))).toEqual([]);
+  });
+
+  test('shares that do not add up', () => {
+    const chains = [':KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]', `:${first} - [0:0]`, `:${second} - [0:0]`];
+    const text = (probability: string) =>
+      rules(...chains, entry, pick(probability), pick('', second), endpoint(first, '10.244.1.5:80'), endpoint(second, '10.244.1.6:80'));
+    const uneven = (given: string) => found(given).filter(line => line.includes('shares'));
+    expect(uneven(text('0.50000000000'))).toEqual([]);
+    expect(uneven(text('0.20000000019'))).toEqual([expect.stringMatching(/rule 1 of 2 takes 20%.*kube-proxy writes 1\/2/)]);
+  });
+
+  test('a chain that no rule jumps to', () => {
+    const text = rules(':KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]', `:${first} - [0:0]`, entry, endpoint(first, '10.244.1.5:80'));
+    expect(found(text)).toContainEqual(expect.stringContaining(`no rule jumps to ${first}`));
+    expect(found(text.replace('COMMIT', `${pick('')}\nCOMMIT`))).not.toContainEqual(expect.stringContaining('no rule jumps to'));
+  });
+
+  test('a chain whose name does not fit its address', () => {
+    const text = rules(':KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]', `:${first} - [0:0]`, entry, pick(''), endpoint(first, '10.244.1.5:80'));
+    expect(found(text)).toEqual([expect.stringMatching(/^ST216 .*KUBE-SEP-5V2UTJDVBQ73MZHD leads to 10\.244\.1\.5:80/)]);
+  });
+});
+
+describe('check on rules alone says what to give with them', () => {
+  const remedy = (text: string) =>
+    diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).findings.find(({code}) => code === 'ST901')?.remedy;
+
+  test.each([
+    ['an nft dump', 'nft.json', 'table ip kube-proxy {\n\tchain services {\n\t}\n}\n'],
+    ['virtual servers', 'ipvsadm-save', '-A -t 10.96.1.1:80 -s rr\n'],
+    ['iptables', 'iptables-save', '*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n'],
+    ['ip6tables', 'ip6tables-save', '# Generated by ip6tables-save v1.8.9\n*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n'],
+  ])('%s goes into nodes/NAME/%s', (_, file, text) => {
+    expect(remedy(text)).toMatch(new RegExp(`trace --from FILE .*packet --from FILE .*nodes/NAME/${file}\\.$`));
+  });
+});

@@ -1,0 +1,21 @@
+import {reportRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
+import type {Report} from '../../src/model/report.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {splitText} from '../../src/parse/pasted/split-text.ts';
+import {selectInRules} from '../../src/run/scope/select-in-rules.ts';
+
+const noObjects = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};
+
+/** A pasted text as a file in place of a bundle is read. */
+export function snapshotOfText(text: string): Snapshot {
+  const files = splitText(Buffer.from(text));
+  const node = {name: 'rules.txt', files: [...files.keys()], read: (file: string) => files.get(file) ?? null};
+  return {origin: 'rules.txt', api: noObjects, nodes: [node], problems: []};
+}
+
+/** What `trace NAME… --from rules.txt` reports; without names all Services. */
+export function traceText(snapshot: Snapshot, ...names: readonly string[]): Report {
+  return reportRulesAlone(snapshot, {toolVersion: '0.0.0'}, traces =>
+    selectInRules(traces, {names, namespace: undefined, allNamespaces: false}),
+  );
+}
