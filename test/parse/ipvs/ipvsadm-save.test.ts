@@ -59,7 +59,13 @@ test('a number for a flag is the flag, as older ipvsadm print it', () => {
 test('servers of firewall marks are passed over with their real servers', () => {
   const list = 'FWM  1 rr\n  -> 10.0.0.2:0  Route 1 0 0\nTCP  10.0.0.1:80 rr\n';
   expect(parseIpvsadm(list).servers.map(({realServers}) => realServers)).toEqual([[]]);
-  expect(parseIpvsadm('-A -f 1 -s rr\n-a -f 1 -r 10.0.0.2:0 -g -w 1\n')).toEqual({servers: [], unweighted: [], strays: [], contradiction: null, cut: null});
+  expect(parseIpvsadm('-A -f 1 -s rr\n-a -f 1 -r 10.0.0.2:0 -g -w 1\n')).toEqual({
+    servers: [],
+    unweighted: [],
+    strays: [],
+    contradiction: null,
+    cut: null,
+  });
 });
 
 test('names in place of addresses are no servers, and said', () => {
