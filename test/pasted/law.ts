@@ -10,8 +10,14 @@ import {questionsFor} from './questions.ts';
 
 const quiet = ['-e', 'process.send({done: null}); process.on("disconnect", () => process.exit())'];
 
-/** Loads the iptables rules of a node into the kernel and holds every form against the dump. Gives what breaks the law. */
-export async function iptablesBreaches(capture: string, tool: Tool): Promise<readonly string[]> {
+/** Which forms are tried: one in `every`, from the form `from` on. All where it is left out. */
+export interface SampledForms {
+  readonly every: number;
+  readonly from: number;
+}
+
+/** Loads the iptables rules of a node into the kernel and holds its forms against the dump. Gives what breaks the law. */
+export async function iptablesBreaches(capture: string, tool: Tool, sampled?: SampledForms): Promise<readonly string[]> {
   await using node = await Namespace.open(quiet);
   const dump = await nodeOf(capture);
   const family = tool.startsWith('ip6') ? 'IPv6' : 'IPv4';
@@ -20,11 +26,11 @@ export async function iptablesBreaches(capture: string, tool: Tool): Promise<rea
   if (sets !== undefined) node.run('ipset', ['restore'], sets);
   loadRules(node, backend, {family, dump: dump.read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')?.toString() ?? ''});
   const save = node.run(`${tool}-save`, []);
-  return breaches(listForms(node, tool), save, questionsFor(save, family));
+  return breaches(chosen(listForms(node, tool), sampled), save, questionsFor(save, family));
 }
 
 /** The same for nftables. */
-export async function nftBreaches(capture: string): Promise<readonly string[]> {
+export async function nftBreaches(capture: string, sampled?: SampledForms): Promise<readonly string[]> {
   await using node = await Namespace.open(quiet);
   loadNft(node, await nodeOf(capture));
   // The rules of iptables that are beside those of kube-proxy have their own forms.
@@ -32,10 +38,14 @@ export async function nftBreaches(capture: string): Promise<readonly string[]> {
     node.run('nft', ['delete', 'table', ...(table[1] ?? '').split(' ')]);
   const ruleset = node.run('nft', ['list', 'ruleset']);
   return breaches(
-    listNftForms(node),
+    chosen(listNftForms(node), sampled),
     ruleset,
     questionsFor(ruleset, 'IPv4').filter(({destination}) => !destination.includes(':')),
   );
+}
+
+function chosen(forms: readonly Form[], {every, from}: SampledForms = {every: 1, from: 0}): readonly Form[] {
+  return forms.filter((_, index) => index % every === from);
 }
 
 async function nodeOf(capture: string): Promise<NodeDump> {

@@ -6,7 +6,7 @@ import {type MergedChain, mergeChain} from './merge-chain.ts';
 import {type Section, splitSections, isStructured} from './pasted-sections.ts';
 import type {PastedLine} from './pasted-text.ts';
 import {chainsByTable, type TableChain} from './section-tables.ts';
-import {isWholeTable} from './whole-table.ts';
+import {hasBaseChains, isWholeTable} from './whole-table.ts';
 
 /**
  * The rulesets in pasted text: what all its commands printed of one family is one ruleset. Only a table that is there whole twice is
@@ -75,16 +75,14 @@ function groupFor(groups: BackendParts[], part: Part): BackendParts {
   return known;
 }
 
-/** A table has each of its base chains once. */
+/** A table has each of its base chains once. A text that shows one of them again shows no other ruleset. */
 function isSecondListing(before: Part, part: Part): boolean {
   if (before.table !== part.table || before.section === part.section) return false;
   if (before.section.header !== null && part.section.header !== null) return true;
-  const base = new Set(before.chains.flatMap(({chain}) => (chain.declared && chain.policy !== null ? [chain.name] : [])));
-  return (
-    part.section.origin.chain === null &&
-    part.chains.some(({chain}) => chain.policy !== null && base.has(chain.name)) &&
-    before.section.origin.chain === null
-  );
+  return [before, part].every(({section, table, chains}) => {
+    const base = new Set(chains.flatMap(({chain}) => (chain.declared && chain.policy !== null ? [chain.name] : [])));
+    return section.origin.chain === null && hasBaseChains(table, name => base.has(name));
+  });
 }
 
 function rulesetOf({family, backend, parts}: BackendParts): Ruleset {
@@ -95,13 +93,24 @@ function rulesetOf({family, backend, parts}: BackendParts): Ruleset {
   const chains = all.flatMap(table => [...table.chains.values()]);
   const toolVersion = parts.find(({section}) => section.origin.toolVersion !== null)?.section.origin.toolVersion ?? null;
   return {
-    ...{family, backend, toolVersion, strays: inOrder(strays), cut: null, tables},
+    ...{family, backend, toolVersion, strays: inOrder(strays), cut: cutOf(parts), tables},
     ruleCount: chains.reduce((sum, chain) => sum + chain.ruleCount, 0),
     chainCount: chains.length,
     hasTable: name => tables.has(name),
     forgetting: (_, work) => work(),
     chain: (table, name) => tables.get(table)?.chains.get(name),
   };
+}
+
+/** Where a dump ends inside a table. Null for text that holds rules beside those of dumps. */
+function cutOf(parts: readonly Part[]): Ruleset['cut'] {
+  const isDump = parts.every(
+    ({section: {header, origin}, chains}) =>
+      (header !== null && origin.toolVersion !== null) || chains.every(({chain}) => chain.rules.length === 0),
+  );
+  const open = parts.findLast(({section: {header, committed}}) => header !== null && !committed);
+  if (!isDump || open === undefined) return null;
+  return {table: open.table, line: open.section.last};
 }
 
 function tableOf(name: string, parts: readonly Part[], strays: StrayLine[]): Table {

@@ -38,6 +38,8 @@ export interface Section {
   /** The table whose header `*nat` stands above; null in a listing. */
   readonly header: string | null;
   readonly chains: Map<string, SectionChain>;
+  /** The line of its last rule or declaration. */
+  last: number;
   /** A table was closed by COMMIT. */
   committed: boolean;
   /** Rules were left out, or a line among the rules could not be read. */
@@ -71,7 +73,10 @@ class SectionReader {
   take(line: PastedLine, number: number): void {
     const text = line.text.trim();
     if (text === '') return;
-    if (this.#isMade(line, text, number)) return;
+    if (this.#isMade(line, text, number)) {
+      if (this.#section !== null) this.#section.last = number;
+      return;
+    }
     this.#strays.push({line: number, text});
     if (isElision(text) || line.broken) this.#current().hasGaps = true;
     else if (!text.startsWith('#')) this.#isInterrupted = true;
@@ -165,7 +170,7 @@ class SectionReader {
   #new(header: string | null): Section {
     this.#hook = -1;
     this.#isInterrupted = false;
-    const section: Section = {origin: this.#origin, header, chains: new Map(), committed: false, hasGaps: false};
+    const section: Section = {origin: this.#origin, header, chains: new Map(), last: 0, committed: false, hasGaps: false};
     this.#sections.push(section);
     return section;
   }

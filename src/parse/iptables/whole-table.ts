@@ -8,15 +8,22 @@ import {targetOf} from './section-tables.ts';
  */
 export function isWholeTable(table: string, chains: readonly MergedChain[], sections: readonly Section[]): boolean {
   if (sections.some(({hasGaps, origin}) => hasGaps || (origin.filtered && origin.isCommand))) return false;
+  // A dump without COMMIT was cut before its end.
+  if (sections.some(({header, committed}) => header !== null && !committed)) return false;
   const byName = new Map(chains.map(chain => [chain.name, chain]));
-  const isDump = sections.every(({header, committed}) => header !== null && committed);
-  if (!isDump && !(baseChains[table] ?? []).every(name => byName.get(name)?.policy != null)) return false;
+  const isDump = sections.every(({header}) => header !== null);
+  if (!isDump && !hasBaseChains(table, name => byName.get(name)?.policy != null)) return false;
   if (chains.some(({declared, isContradicted}) => !declared || isContradicted)) return false;
   const jumps = countJumps(chains);
   return (
     [...jumps.keys()].every(name => byName.has(name) || isTarget(name)) &&
     chains.every(({name, references}) => references === null || references === (jumps.get(name) ?? 0))
   );
+}
+
+/** Whether all base chains are there without which a listing is none of the whole table. */
+export function hasBaseChains(table: string, has: (name: string) => boolean): boolean {
+  return (baseChains[table] ?? []).every(has);
 }
 
 function countJumps(chains: readonly MergedChain[]): ReadonlyMap<string, number> {
@@ -30,7 +37,7 @@ function countJumps(chains: readonly MergedChain[]): ReadonlyMap<string, number>
   return jumps;
 }
 
-/** Chains without which a listing is none of the whole table; kernels before 2.6.36 have no INPUT in nat. */
+/** Kernels before 2.6.36 have no INPUT in nat. */
 const baseChains: Readonly<Record<string, readonly string[]>> = {
   nat: ['PREROUTING', 'OUTPUT', 'POSTROUTING'],
   filter: ['INPUT', 'FORWARD', 'OUTPUT'],
