@@ -44,5 +44,7 @@ function sharesOf(port: ServicePort, traces: readonly PortTrace[]): SurveyedPort
       number === port.port,
   );
   const entry = trace?.entries.find(({entry: {kind}}) => kind === 'clusterIP');
-  return entry === undefined ? null : new Map(entry.endpoints.map(({hostPort, share}) => [hostPort, share ?? 0]));
+  return entry === undefined
+    ? null
+    : new Map(entry.endpoints.flatMap(({hostPort, share}) => (share === null ? [] : [[hostPort, share] as const])));
 }

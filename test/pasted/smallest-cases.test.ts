@@ -1,7 +1,10 @@
 /** The smallest text for each way in which pasted rules were once read wrongly. */
 import {describe, expect, test} from 'vitest';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
-import {answerText, askText, type Question} from './ask.ts';
+import {packetRenderers} from '../../src/render/table/packet.ts';
+import {askNodes} from '../../src/run/packet/packet-flags.ts';
+import {answerText, askText, nodeAddresses, type Question} from './ask.ts';
+import {snapshotOfText} from './trace-text.ts';
 
 const head = 'target     prot opt source               destination';
 const web: Question = {source: '10.244.11.4', destination: '10.96.0.1', port: '80'};
@@ -42,6 +45,42 @@ describe('what a text does not show is undetermined', () => {
     ['a chain that a rule jumps to', `${nat.replace('-j DNAT --to-destination 10.244.1.5:8080', '-j KUBE-SVC-AAAAAAAAAAAAAAAA')}${filter}`],
   ])('without %s', async (_, text) => {
     expect(await answer(text)).toBe('100.0% undecided');
+  });
+});
+
+describe('an undetermined packet', () => {
+  const two = nat
+    .replace(':KUBE-SERVICES', ':KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n:KUBE-SERVICES')
+    .replace('-j DNAT --to-destination 10.244.1.5:8080', '-j KUBE-SVC-AAAAAAAAAAAAAAAA')
+    .replace(
+      'COMMIT',
+      [
+        '-A KUBE-SVC-AAAAAAAAAAAAAAAA -m statistic --mode random --probability 0.50000000000 -p tcp -j DNAT --to-destination 10.244.1.5:8080',
+        '-A KUBE-SVC-AAAAAAAAAAAAAAAA -p tcp -j DNAT --to-destination 10.244.1.6:8080',
+        'COMMIT',
+      ].join('\n'),
+    );
+
+  test('names in each branch the endpoint that this branch leads to, and never says that it was not rewritten', () => {
+    const answers = askNodes({...web, 'local-address': nodeAddresses}, snapshotOfText(two), () => true);
+    expect(answers[0]?.outcomes.map(({verdict, rewrittenTo, probability}) => [verdict, rewrittenTo, probability])).toEqual([
+      ['undecided', '10.244.1.5:8080', 0.5],
+      ['undecided', '10.244.1.6:8080', 0.5],
+    ]);
+    const text = packetRenderers.tree(answers, {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0});
+    expect(text.match(/undetermined after DNAT to \S+(?=: )/g)).toEqual([
+      'undetermined after DNAT to 10.244.1.5:8080',
+      'undetermined after DNAT to 10.244.1.6:8080',
+    ]);
+    for (const branch of text.split(/^[├└]─/m).slice(1)) expect(new Set(branch.match(/10\.244\.1\.\d/g)).size).toBe(1);
+    expect(text).not.toContain('not rewritten');
+  });
+
+  test('is one of IPv6, too', async () => {
+    const six = two.replace('10.96.0.1/32', 'fd00:10::41').replaceAll(/10\.244\.1\.(\d):8080/g, '[fd00:244::$1]:8080');
+    const question = {source: 'fd00:244::9', destination: 'fd00:10::41', port: '80'};
+    const [answer] = askNodes({...question, 'local-address': nodeAddresses}, snapshotOfText(six), () => true);
+    expect(answer?.outcomes.map(({rewrittenTo}) => rewrittenTo)).toEqual(['[fd00:244::5]:8080', '[fd00:244::6]:8080']);
   });
 });
 

@@ -98,7 +98,7 @@ function pathsOf(trace: PortTrace, findings: NodeFindings, options: GraphOptions
   return [...groups.values()].flatMap(group => {
     const [first] = group;
     if (first === undefined) return [];
-    const isMasqueradedAlike = new Set(first.endpoints.filter(({share}) => share > 0).map(({masquerade}) => masquerade)).size < 2;
+    const isMasqueradedAlike = new Set(first.endpoints.filter(({share}) => share !== 0).map(({masquerade}) => masquerade)).size < 2;
     return [
       {
         sources: group.map(entry => [entryBox(entry, isMasqueradedAlike), ...rulesOf(entry)]),
@@ -184,7 +184,7 @@ function endpointBox(endpoint: EndpointTrace, saysMasquerade: boolean): PictureB
       ...(seen.length === 0 ? [] : [seen.join(', ')]),
     ].filter(line => line !== ''),
     fault: faultText(endpoint),
-    share: {actual: share, expected: expectedShare},
+    share: share === null ? null : {actual: share, expected: expectedShare},
     rules: [...(pick === null ? [] : [pick]), ...(rewrite === null || isOneRule ? [] : [rewrite])].map(rule => escapeText(ruleLine(rule))),
   };
 }
