@@ -9,7 +9,7 @@ export function symptomObservations(node: string, symptoms: readonly Symptom[]):
 }
 
 function observationOf(node: string, symptom: Symptom): Observation {
-  const {port, family, severity, entry, endpoint, expected, actual, detail} = symptom;
+  const {port, family, severity, entry, endpoint, expected, actual, detail, remedy} = symptom;
   const service = symptom.service ?? (port === null ? undefined : {namespace: port.namespace, name: port.service});
   const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
   return {
@@ -17,6 +17,7 @@ function observationOf(node: string, symptom: Symptom): Observation {
     ...(service === undefined ? {} : {service}),
     ...(port === null ? {} : {port: {name: port.portName, protocol: port.protocol, port: port.port}}),
     ...(severity === undefined ? {} : {severity}),
+    ...(remedy === undefined ? {} : {remedy}),
     ...(entry === undefined ? {} : {entry}),
     ...(endpoint === undefined ? {} : {endpoint}),
   };

@@ -31,6 +31,8 @@ export interface NodeContext {
   /** CIDRs of this family; null means all addresses. */
   readonly nodePortCIDRs: readonly string[] | null;
   readonly invalidDrop: boolean;
+  /** In nftables mode: the networks whose unallocated addresses kube-proxy drops packets to. Left out where they are not known. */
+  readonly serviceRanges?: readonly string[];
   /** KUBE-POSTROUTING clears the mark before it masquerades. */
   readonly clearsMark: boolean;
   /** The node's address that source ranges are compared with. */

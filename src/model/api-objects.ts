@@ -12,6 +12,7 @@ import type {
   V1ObjectMeta,
   V1Pod,
   V1Service,
+  V1ServiceCIDR,
   V1ServicePort,
   V1ServiceSpec,
 } from '@kubernetes/client-node';
@@ -70,3 +71,5 @@ export type EndpointAddress = Omit<Json<V1EndpointAddress>, 'nodeName'> & {reado
 export type NodeObject = ApiObject<V1Node>;
 export type PodObject = ApiObject<V1Pod>;
 export type ConfigMapObject = ApiObject<V1ConfigMap>;
+/** A network that cluster IPs are allocated from: `networking.k8s.io/v1`, from 1.33. */
+export type ServiceCIDRObject = ApiObject<V1ServiceCIDR>;

@@ -1,5 +1,13 @@
 import type {RecordedHistory} from './state-history.ts';
-import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, PodObject, ServiceObject} from './api-objects.ts';
+import type {
+  ConfigMapObject,
+  EndpointSliceObject,
+  EndpointsObject,
+  NodeObject,
+  PodObject,
+  ServiceCIDRObject,
+  ServiceObject,
+} from './api-objects.ts';
 
 /** All that was collected: API objects and raw node dumps. Everything after it is a pure function of it. */
 export interface Snapshot {
@@ -28,6 +36,8 @@ export interface ApiObjects {
   readonly nodes: readonly NodeObject[] | null;
   readonly pods: readonly PodObject[] | null;
   readonly configMaps: readonly ConfigMapObject[] | null;
+  /** Left out, or null, where they were not read or the API server does not have them. */
+  readonly serviceCIDRs?: readonly ServiceCIDRObject[] | null;
   /** The namespaces whose Services were all read; left out when those of all namespaces were. What is not in the lists may be there. */
   readonly namespaces?: readonly string[];
   /** Services, as `namespace/name`, of whose endpoints some could not be read: nothing is said of what is programmed for them. */

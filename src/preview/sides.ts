@@ -5,6 +5,7 @@ import {expectRuleset} from '../expect/iptables/expect-ruleset.ts';
 import {expectIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import {expectTable} from '../expect/nftables/expect-table.ts';
 import {tableId} from '../expect/nftables/expected-table.ts';
+import {droppedRanges} from '../expect/nftables/service-ranges.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {Family} from '../model/family.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
@@ -49,7 +50,14 @@ function writtenRules({setup, view, config, family}: ExpectedSideInput): Written
   switch (config.mode.value) {
     case 'nftables': {
       const table = setup.nft()?.tables.get(tableId(family)) ?? null;
-      const expected = expectTable({view, config, facts, family, table});
+      const expected = expectTable({
+        view,
+        config,
+        facts,
+        family,
+        table,
+        serviceRanges: droppedRanges({api: setup.api, config, family, table}),
+      });
       return {...none, expected, context: expected.context, ports: expected.ports, nft: [expected]};
     }
     case 'ipvs': {

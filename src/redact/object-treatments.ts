@@ -98,6 +98,7 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
   },
   pods: podTreatment,
   configMaps: {fields: {...type, metadata: metadata('word'), data: configData}},
+  serviceCIDRs: {fields: {...type, metadata: metadata('word'), spec: {fields: {cidrs: {list: 'address'}}}}},
 };
 
 /** Of containers only the replaced name is kept; of those in kube-proxy's pods also the image and the command line. */

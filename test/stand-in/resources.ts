@@ -14,6 +14,7 @@ export const resources: readonly Resource[] = [
   {plural: 'nodes', group: '', kind: 'Node', namespaced: false},
   {plural: 'namespaces', group: '', kind: 'Namespace', namespaced: false},
   {plural: 'endpointslices', group: 'discovery.k8s.io', kind: 'EndpointSlice', namespaced: true},
+  {plural: 'servicecidrs', group: 'networking.k8s.io', kind: 'ServiceCIDR', namespaced: false},
 ];
 
 /** A request as the API server's RequestInfo tells it: what an authorizer decides on. */

@@ -27,6 +27,8 @@ interface NftFamilyCase {
   readonly knowsZone: boolean;
   /** Each Service is analyzed by itself: no finding stands for many of them. */
   readonly eachService: boolean;
+  /** See `NftBaseRulesCase`. */
+  readonly serviceRanges: readonly string[] | null;
 }
 
 interface NftFamilyAnalysis {
@@ -37,7 +39,15 @@ interface NftFamilyAnalysis {
 }
 
 /** Everything that is wrong with one family's table on one node. A healthy node costs one comparison and no walk. */
-export function analyzeNftFamily({expect, ruleset, beside, actual, knowsZone, eachService}: NftFamilyCase): NftFamilyAnalysis {
+export function analyzeNftFamily({
+  expect,
+  ruleset,
+  beside,
+  actual,
+  knowsZone,
+  eachService,
+  serviceRanges,
+}: NftFamilyCase): NftFamilyAnalysis {
   const plain = expect({});
   if (actual === null || (!eachService && holdsNoServices(plain, actual)))
     return {expected: plain, symptoms: servesAny(plain) ? [noServiceRules(plain, actual)] : [], byPort: new Map()};
@@ -58,6 +68,7 @@ export function analyzeNftFamily({expect, ruleset, beside, actual, knowsZone, ea
       ...analyzeNftBaseRules({
         ...given,
         differences: owned.baseRules,
+        serviceRanges,
         isExplained: owned.isExplained,
         unexpectedChains: compared.unexpectedChains,
       }),

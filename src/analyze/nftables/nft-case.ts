@@ -22,6 +22,8 @@ export interface NftBaseRulesCase extends NftCase {
   /** Differences that belong to no Service port. */
   readonly differences: readonly NftPortDifference[];
   readonly unexpectedChains: readonly NftChain[];
+  /** The networks whose unallocated addresses kube-proxy should drop packets to; null where they are not known. */
+  readonly serviceRanges: readonly string[] | null;
   /** Differences that the findings of Services explain. */
   readonly isExplained: (difference: NftPortDifference) => boolean;
 }

@@ -1,7 +1,8 @@
 import {append} from '../../model/lists.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {tableId} from '../../expect/nftables/expected-table.ts';
-import {oldestNftMinor} from '../../expect/nftables/nft-versions.ts';
+import {dropsUnallocated, oldestNftMinor} from '../../expect/nftables/nft-versions.ts';
+import {serviceRanges} from '../../expect/nftables/service-ranges.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
@@ -58,7 +59,7 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
       byPort,
     } = analyzeNftFamily({
       ...{expect, ruleset, actual, beside: {iptables, sets}},
-      ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false},
+      ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false, serviceRanges: rangesOf(input, family)},
     });
     for (const [{port}, own] of byPort) differing.add(port, own.length);
     const doubt = found.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
@@ -79,6 +80,11 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
   const first = evaluated[0] ?? unread[0]?.family;
   if (first !== undefined) append(symptoms, unwalkedChains(ruleset, first));
   return {families: evaluated, unread, symptoms, traces, differing: differing.counts, config: input.config, counts};
+}
+
+/** Null for versions that do not drop such packets. */
+function rangesOf({api, config: {version, featureGates}}: NodeInput, family: Family): readonly string[] | null {
+  return dropsUnallocated(version.value, featureGates.value) ? serviceRanges(api, family) : null;
 }
 
 /** Where kube-proxy's own tables are truncated; null if they are complete, or there are none. */

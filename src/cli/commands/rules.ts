@@ -1,9 +1,11 @@
 import {Args, Errors, Flags} from '@oclif/core';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
+import {tableId} from '../../expect/nftables/expected-table.ts';
+import {droppedRanges} from '../../expect/nftables/service-ranges.ts';
 import type {ExpectedRules} from '../../model/expected-rules.ts';
-import {families} from '../../model/family.ts';
+import {families, type Family} from '../../model/family.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
-import {nodeSetup} from '../../preview/node-setup.ts';
+import {type NodeSetup, nodeSetup} from '../../preview/node-setup.ts';
 import {expectedRules, writableModes} from '../../preview/rules/expected-rules.ts';
 import {escapeText} from '../../render/escape.ts';
 import {formatOfMode, formatsOfMode, type RulesFormat, rulesRenderers} from '../../render/rules/index.ts';
@@ -112,7 +114,8 @@ const emptySnapshot: Snapshot = {
 };
 
 /** What the rules depend on and was not found. */
-function settingNotes({config, facts}: ReturnType<typeof nodeSetup>): readonly string[] {
+function settingNotes(setup: NodeSetup): readonly string[] {
+  const {config, facts} = setup;
   const {version, clusterCIDRs, detectLocalMode} = config;
   return [
     ...(version.value.guessed
@@ -121,8 +124,15 @@ function settingNotes({config, facts}: ReturnType<typeof nodeSetup>): readonly s
     ...(detectLocalMode.value === 'ClusterCIDR' && clusterCIDRs.value.length === 0 && clusterCIDRs.source === 'kube-proxy default'
       ? ['no clusterCIDR is known: no rule distinguishes pods from other clients (--cluster-cidr)']
       : []),
+    ...(config.mode.value === 'nftables' && families.some(family => rangesOf(setup, family) === undefined)
+      ? ['the Service range is not known: the rule that drops packets to its unallocated addresses is left out']
+      : []),
     ...(facts.hostIPs.length === 0 ? [`the addresses of ${facts.name} are not known: add its Node with -f`] : []),
   ];
+}
+
+function rangesOf({api, config, nft}: NodeSetup, family: Family): readonly string[] | undefined {
+  return droppedRanges({api, config, family, table: nft()?.tables.get(tableId(family)) ?? null});
 }
 
 function render(rules: ExpectedRules, format: RulesFormat = formatOfMode[rules.proxyMode] ?? 'json'): string {

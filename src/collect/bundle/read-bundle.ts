@@ -1,8 +1,24 @@
 import {readFileSync} from 'node:fs';
 import type {Readable} from 'node:stream';
-import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, PodObject, ServiceObject} from '../../model/api-objects.ts';
+import type {
+  ConfigMapObject,
+  EndpointSliceObject,
+  EndpointsObject,
+  NodeObject,
+  PodObject,
+  ServiceCIDRObject,
+  ServiceObject,
+} from '../../model/api-objects.ts';
 import type {NodeDump, Problem, Snapshot} from '../../model/snapshot.ts';
-import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, podShape, serviceShape} from '../objects/api-shapes.ts';
+import {
+  configMapShape,
+  endpointSliceShape,
+  endpointsShape,
+  nodeShape,
+  podShape,
+  serviceCIDRShape,
+  serviceShape,
+} from '../objects/api-shapes.ts';
 import {splitText} from '../../parse/pasted/split-text.ts';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 import {archiveFiles, type BundleFiles, directoryFiles, isDirectory} from './bundle-files.ts';
@@ -62,6 +78,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     nodes: list<NodeObject>('api/nodes.json', nodeShape).items,
     pods: list<PodObject>('api/pods.json', podShape).items,
     configMaps: list<ConfigMapObject>('api/configmaps.json', configMapShape).items,
+    serviceCIDRs: list<ServiceCIDRObject>('api/servicecidrs.json', serviceCIDRShape).items,
     ...record.scope,
   };
   const api = acrossGaps(objects, {services: services.gaps, endpointSlices: endpointSlices.gaps, endpoints: endpoints.gaps});

@@ -49,7 +49,7 @@ async function writeAll(target: BundleTarget, path: string, content: BundleConte
   const write = (file: string, bytes: Buffer): Promise<void> => attempt(path, () => target.write(file, bytes));
   for (const [list, about] of Object.entries(apiFiles)) {
     const items = content.api[list as keyof typeof apiFiles];
-    if (items !== null) await write(about.file, apiListText(items, about));
+    if (items !== null && items !== undefined) await write(about.file, apiListText(items, about));
   }
   const nodes = new Map<string, NodeRecord>();
   const problems = [...content.problems];

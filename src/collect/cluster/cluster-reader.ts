@@ -19,7 +19,7 @@ export class ClusterReader {
   }
 
   /** Null where the list may not be read, or the API server has no such resource. */
-  async list<T>({path, query, shape, remedy, isMinor, onNotServed}: Listed): Promise<readonly T[] | null> {
+  async list<T>({path, query, shape, remedy, isMinor, isOptional, onNotServed}: Listed): Promise<readonly T[] | null> {
     try {
       const {items, resourceVersion} = await this.#api.list<unknown>(path, query);
       if (query === undefined && resourceVersion !== '') this.versions.set(path, resourceVersion);
@@ -31,7 +31,7 @@ export class ClusterReader {
       return usable.items;
     } catch (error) {
       if (onNotServed !== undefined && error instanceof ApiError && error.status === 404) onNotServed();
-      else this.#keep(error, {remedy, isMinor});
+      else if (!(isOptional === true && error instanceof ApiError && error.status === 403)) this.#keep(error, {remedy, isMinor});
       return null;
     }
   }
@@ -70,6 +70,8 @@ interface Listed {
   readonly remedy: string;
   /** The run is complete without it. */
   readonly isMinor?: boolean | undefined;
+  /** That it may not be read is no problem. */
+  readonly isOptional?: boolean | undefined;
   /** Called in place of a problem when the API server has no such resource. */
   readonly onNotServed?: (() => void) | undefined;
 }

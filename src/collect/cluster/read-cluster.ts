@@ -1,9 +1,16 @@
 import pLimit from 'p-limit';
-import type {ConfigMapObject, EndpointSliceObject, EndpointsObject, NodeObject, ServiceObject} from '../../model/api-objects.ts';
+import type {
+  ConfigMapObject,
+  EndpointSliceObject,
+  EndpointsObject,
+  NodeObject,
+  ServiceCIDRObject,
+  ServiceObject,
+} from '../../model/api-objects.ts';
 import {systemConfigMaps} from '../../model/config-map-places.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
-import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, serviceShape} from '../objects/api-shapes.ts';
+import {configMapShape, endpointSliceShape, endpointsShape, nodeShape, serviceCIDRShape, serviceShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {ClusterReader} from './cluster-reader.ts';
 import type {ClusterScope} from './cluster-scope.ts';
@@ -18,12 +25,12 @@ export interface ClusterReading {
 }
 
 export interface ReadClusterOptions {
-  /** Read those of kube-proxy too. */
+  /** Read what kube-proxy's rules depend on besides: its ConfigMaps and the ServiceCIDRs. */
   readonly configMaps?: boolean;
 }
 
 /**
- * Reads Services with their slices, Nodes, and the ConfigMaps of kube-proxy. What may not be read is null and a problem. Rejects with
+ * Reads Services with their slices, Nodes, ServiceCIDRs, and the ConfigMaps of kube-proxy. What may not be read is null and a problem. Rejects with
  * an ApiError when the API server cannot be reached or does not accept the credentials.
  */
 export async function readCluster(
@@ -32,13 +39,14 @@ export async function readCluster(
   {configMaps: withConfigMaps = true}: ReadClusterOptions = {},
 ): Promise<ClusterReading> {
   const reader = new ClusterReader(api);
-  const [{services, ...endpoints}, nodes, configMaps] = await Promise.all([
+  const [{services, ...endpoints}, nodes, configMaps, serviceCIDRs] = await Promise.all([
     readServices(scope, reader),
     readNodes(reader),
     withConfigMaps ? readConfigMaps(reader) : null,
+    withConfigMaps ? readServiceCIDRs(reader) : null,
   ]);
   return {
-    api: {services, ...endpoints, nodes, pods: null, configMaps, ...partOf(scope)},
+    api: {services, ...endpoints, nodes, pods: null, configMaps, serviceCIDRs, ...partOf(scope)},
     problems: reader.problems,
     versions: reader.versions,
   };
@@ -111,6 +119,12 @@ function readConfigMaps(reader: ClusterReader): Promise<readonly ConfigMapObject
   return joined(
     systemConfigMaps.map(name => reader.get<ConfigMapObject>({...what, path: `/api/v1/namespaces/kube-system/configmaps/${name}`})),
   );
+}
+
+/** Served from 1.33 on. One rule of nftables mode follows from them, and nothing else: that they may not be read is no problem. */
+function readServiceCIDRs(reader: ClusterReader): Promise<readonly ServiceCIDRObject[] | null> {
+  const what = {shape: serviceCIDRShape, remedy: askForRights('list', 'servicecidrs.networking.k8s.io'), isOptional: true};
+  return reader.list<ServiceCIDRObject>({...what, path: '/apis/networking.k8s.io/v1/servicecidrs', onNotServed: () => {}});
 }
 
 /** Null when one of them is: half a list is not the list. */

@@ -6,6 +6,7 @@ export const apiFiles = {
   nodes: {file: 'api/nodes.json', apiVersion: 'v1', kind: 'Node'},
   pods: {file: 'api/pods.json', apiVersion: 'v1', kind: 'Pod'},
   configMaps: {file: 'api/configmaps.json', apiVersion: 'v1', kind: 'ConfigMap'},
+  serviceCIDRs: {file: 'api/servicecidrs.json', apiVersion: 'networking.k8s.io/v1', kind: 'ServiceCIDR'},
 } as const;
 
 /**

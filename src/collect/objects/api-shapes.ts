@@ -95,3 +95,5 @@ export const podShape: Shape = {
 };
 
 export const configMapShape: Shape = {fields: {metadata, data: names}};
+
+export const serviceCIDRShape: Shape = {fields: {metadata, spec: {fields: {cidrs: strings}}}};

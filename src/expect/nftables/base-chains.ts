@@ -1,7 +1,8 @@
+import type {Family} from '../../model/family.ts';
 import type {NftHook} from '../../model/nft-ruleset.ts';
 import type {NodeContext} from '../node-context.ts';
 import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './localhost-node-ports.ts';
-import {nftComment, detects, ipWord, setMarkStatement} from './nft-text.ts';
+import {addressList, detects, ipWord, nftComment, setMarkStatement} from './nft-text.ts';
 import {checksClusterIPs, hasFirewallChains, hasPreDNATChains, rewritesInServiceChain, splitsEndpointsCheck} from './nft-versions.ts';
 
 /** A chain that does not belong to one Service. */
@@ -108,13 +109,18 @@ function localhostChains(context: NodeContext): readonly BaseRuleChain[] {
   );
 }
 
-/** Without the rule about addresses that no Service has: see `isServiceCIDRRule`. */
-function clusterIPsCheck({family, version}: NodeContext): readonly BaseRuleChain[] {
+function clusterIPsCheck({family, version, serviceRanges = []}: NodeContext): readonly BaseRuleChain[] {
   const rule = `${ipWord(family)} daddr @cluster-ips reject${nftComment('Reject traffic to invalid ports of ClusterIPs')}`;
-  return checksClusterIPs(version) ? [chain('cluster-ips-check', [rule])] : [];
+  const unallocated = serviceRanges.length === 0 ? [] : [serviceRangeRule(family, serviceRanges)];
+  return checksClusterIPs(version) ? [chain('cluster-ips-check', [rule, ...unallocated])] : [];
 }
 
-/** Whether a rule of cluster-ips-check is the one that drops packets to addresses of the service network that no Service has. */
+/** The rule of cluster-ips-check that drops packets to addresses of the Service range that no Service has. */
+export function serviceRangeRule(family: Family, ranges: readonly string[]): string {
+  return `${ipWord(family)} daddr ${addressList(ranges)} drop${nftComment('Drop traffic to unallocated ClusterIPs')}`;
+}
+
+/** Whether a rule of cluster-ips-check, without its comment, is one that `serviceRangeRule` makes. */
 export function isServiceCIDRRule(body: string): boolean {
   return /^ip6? daddr [^@!]+ drop$/.test(body);
 }

@@ -11,11 +11,13 @@ interface ExpectTableInput extends PortsInput {
    * Node was not read.
    */
   readonly table: NftTable | null;
+  /** See `NodeContext.serviceRanges`. */
+  readonly serviceRanges?: readonly string[] | undefined;
 }
 
 /** What kube-proxy should have written in one family on one node in nftables mode. */
 export function expectTable(given: ExpectTableInput, hypothesis: Hypothesis = {}): ExpectedTable {
-  const {config, facts, family, table} = given;
+  const {config, facts, family, table, serviceRanges} = given;
   const seen = table?.sets.get('nodeport-ips');
   const plain = nftContext(family, config, facts, seen === undefined ? null : [...seen.elements.keys()]);
   const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = hypothesis;
@@ -25,5 +27,6 @@ export function expectTable(given: ExpectTableInput, hypothesis: Hypothesis = {}
     const names = portNames(item.port);
     return {...item, names, clientList: names.affinity, isLocal};
   });
-  return new ExpectedTable({...plain, detector, masqueradeAll}, ports, (set, key) => table?.sets.get(set)?.elements.get(key)?.value);
+  const context = {...plain, detector, masqueradeAll, ...(serviceRanges === undefined ? {} : {serviceRanges})};
+  return new ExpectedTable(context, ports, (set, key) => table?.sets.get(set)?.elements.get(key)?.value);
 }

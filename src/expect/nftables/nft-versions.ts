@@ -11,6 +11,11 @@ export function checksClusterIPs(version: KubeProxyVersion): boolean {
   return version.minor >= 30;
 }
 
+/** Packets to unallocated addresses of the Service range are dropped: gate MultiCIDRServiceAllocator, on from 1.33. */
+export function dropsUnallocated(version: KubeProxyVersion, gates: FeatureGates): boolean {
+  return checksClusterIPs(version) && (version.minor >= 34 || isGateOn(gates, 'MultiCIDRServiceAllocator', version.minor >= 33));
+}
+
 /** 1.30: endpoints-check was split into one check of Services and one of node ports. */
 export function splitsEndpointsCheck(version: KubeProxyVersion): boolean {
   return version.minor >= 30;

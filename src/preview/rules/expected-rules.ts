@@ -2,6 +2,7 @@ import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {tableId} from '../../expect/nftables/expected-table.ts';
+import {droppedRanges} from '../../expect/nftables/service-ranges.ts';
 import type {ExpectedRules, FamilyRules} from '../../model/expected-rules.ts';
 import type {Family} from '../../model/family.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -38,7 +39,13 @@ function familyRules(setup: NodeSetup, family: Family, isWanted: (port: ServiceP
   switch (config.mode.value) {
     case 'nftables': {
       const table = setup.nft()?.tables.get(tableId(family)) ?? null;
-      return {...none, nftables: nftTableText(expectTable({view, config, facts, family, table}), isWanted)};
+      return {
+        ...none,
+        nftables: nftTableText(
+          expectTable({view, config, facts, family, table, serviceRanges: droppedRanges({api: setup.api, config, family, table})}),
+          isWanted,
+        ),
+      };
     }
     case 'ipvs': {
       const expected = expectIpvs({view, config, facts: setup.hostFacts(), family, bound: setup.bound()});

@@ -212,6 +212,39 @@ describe('the frame', () => {
   });
 });
 
+describe('the rule about unallocated addresses', () => {
+  const cidrs = (...texts: readonly string[]) => ({
+    serviceCIDRs: texts.map((text, index) => ({metadata: {name: `range-${index}`}, spec: {cidrs: [text]}})),
+  });
+  const newsWith = async (ranges: readonly string[], change = (ruleset: string) => ruleset): Promise<readonly string[]> => {
+    const given = await nftScenario(change);
+    given.api(() => cidrs(...ranges));
+    return shortNews(given);
+  };
+
+  test('is the one that follows from the ServiceCIDRs', async () => {
+    expect(await newsWith(['10.96.0.0/16', 'fd00:96::/108'])).toEqual([]);
+  });
+
+  test('may be older than they are, which affects no Service', async () => {
+    expect(await newsWith(['10.96.0.0/16', '10.97.0.0/16', 'fd00:96::/108'])).toEqual(['ST217 info']);
+  });
+
+  test('is missed where they were read, and not where they were not', async () => {
+    const without = replaced(/\t\tip daddr 10\.96\.0\.0\/16 drop.*\n/, '');
+    expect(await newsWith(['10.96.0.0/16', 'fd00:96::/108'], without)).toEqual(['ST217 info']);
+    expect(shortNews(await nftScenario(without))).toEqual([]);
+  });
+
+  test('is not the fault of its writer when a ServiceCIDR holds endpoints', async () => {
+    const given = await nftScenario(replaced('ip daddr 10.96.0.0/16 drop', 'ip daddr 10.244.0.0/16 drop'));
+    given.api(() => cidrs('10.244.0.0/16', 'fd00:96::/108'));
+    const found = given.findings().filter(({code, severity}) => code === 'ST213' && severity === 'error');
+    expect(found.map(({message}) => message)).toEqual([expect.stringContaining('the Service range 10.244.0.0/16, and endpoints')]);
+    expect(found[0]?.remedy).toContain('Move the endpoints');
+  });
+});
+
 describe('tables of somebody else', () => {
   const chain = (name: string, hook: string, ...rules: readonly string[]): string =>
     `table inet other {\n\tchain ${name} {\n\t\ttype ${hook};\n${rules.map(rule => `\t\t${rule}\n`).join('')}\t}\n}`;

@@ -26,11 +26,15 @@ test.each(['ssh', 'docker', 'local'] as const)('%s needs the API for reading onl
     'get pods (all)',
     'get configmaps/kube-proxy kube-system',
     'get configmaps/kube-proxy-config kube-system',
+    'list servicecidrs.networking.k8s.io (all)',
   ]);
 });
 
 test('of one namespace only its Services, slices and pods are read', () => {
-  expect(wordsFor('ssh', 'shop').filter(words => words.endsWith('(all)'))).toEqual(['list nodes (all)']);
+  expect(wordsFor('ssh', 'shop').filter(words => words.endsWith('(all)'))).toEqual([
+    'list nodes (all)',
+    'list servicecidrs.networking.k8s.io (all)',
+  ]);
 });
 
 test('exec and debug ask for what they do, and only debug makes and deletes', () => {

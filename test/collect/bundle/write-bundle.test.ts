@@ -48,6 +48,17 @@ describe('what is written is read as it was', () => {
     expect(filesOf(join(unpacked, 'bundle'))).toEqual(filesOf(directory));
   });
 
+  test('with the ServiceCIDRs where they were read, and without the file where they were not', async () => {
+    const serviceCIDRs = [{metadata: {name: 'kubernetes'}, spec: {cidrs: ['10.96.0.0/16', 'fd00:96::/112']}}];
+    const path = target('bundle');
+    const before = {api: {...noObjects, services: [], serviceCIDRs}, nodes: [], problems: []};
+    await writeBundle(path, contentOf({...before, nodes: [node('node-a')]}));
+    expect((await readBundle(path)).api.serviceCIDRs?.map(({spec}) => spec?.cidrs)).toEqual([['10.96.0.0/16', 'fd00:96::/112']]);
+    const without = target('without');
+    await writeBundle(without, contentOf({...before, api: {...noObjects, services: []}, nodes: [node('node-a')]}));
+    expect(existsSync(join(without, 'api/servicecidrs.json'))).toBe(false);
+  });
+
   test('of chosen nodes only, the others of the cluster are not missing', async () => {
     const before = await snapshotOf('faults/missing-endpoint');
     const nodes = before.nodes.slice(1);

@@ -42,6 +42,7 @@ const objects = {
     pod('kube-system', 'calico-node-1', {node: 'node-b', labels: {'k8s-app': 'calico-node'}}),
     pod('shop', 'web-1', {labels: {app: 'web'}}),
   ],
+  servicecidrs: [{metadata: {name: 'kubernetes'}, spec: {cidrs: ['10.96.0.0/16']}}],
   configmaps: [{metadata: {namespace: 'kube-system', name: 'kube-proxy'}, data: {'config.conf': 'mode: iptables'}}],
 };
 
@@ -57,7 +58,7 @@ const namesOf = (items: readonly {readonly metadata: {readonly namespace?: strin
   items?.map(({metadata}) => `${metadata.namespace === undefined ? '' : `${metadata.namespace}/`}${metadata.name}`).sort();
 
 describe('readCluster', () => {
-  test('reads all Services, slices, Nodes and the ConfigMap of kube-proxy', async () => {
+  test('reads all Services, slices, Nodes, ServiceCIDRs and the ConfigMap of kube-proxy', async () => {
     const {api} = await served();
     const {api: read, problems} = await readCluster(api, {kind: 'cluster'});
     expect(problems).toEqual([]);
@@ -65,6 +66,7 @@ describe('readCluster', () => {
     expect(namesOf(read.endpointSlices)).toHaveLength(4);
     expect(namesOf(read.nodes)).toEqual(['node-a', 'node-b']);
     expect(namesOf(read.configMaps)).toEqual(['kube-system/kube-proxy']);
+    expect(namesOf(read.serviceCIDRs ?? null)).toEqual(['kubernetes']);
     expect(read.namespaces).toBeUndefined();
   });
 
@@ -113,6 +115,16 @@ describe('readCluster', () => {
     const {api} = await served({allow: ({resource}) => resource !== 'configmaps'});
     const {problems} = await readCluster(api, {kind: 'cluster'});
     expect(problems.map(({isMinor}) => isMinor)).toEqual([true, true]);
+  });
+
+  test('ServiceCIDRs that may not be read, or that the API server does not have, are not there, which is no problem', async () => {
+    const refused = await served({allow: ({resource}) => resource !== 'servicecidrs'});
+    const older = await served({faults: [{kind: 'status', match: /servicecidrs/, status: 404, message: '404 page not found'}]});
+    for (const {api} of [refused, older]) {
+      const {api: read, problems} = await readCluster(api, {kind: 'cluster'});
+      expect(problems).toEqual([]);
+      expect(read.serviceCIDRs).toBeNull();
+    }
   });
 
   test('an API server without slices is asked for Endpoints', async () => {
