@@ -32,7 +32,7 @@ export interface PreviewNode {
 
 export interface Requirement {
   readonly node: string;
-  readonly name: 'kernel' | 'nft' | 'mode-supported' | 'service-names' | 'leftovers' | 'network-plugin';
+  readonly name: 'kernel' | 'nft' | 'mode-supported' | 'service-names' | 'settings' | 'leftovers' | 'network-plugin';
   readonly status: 'met' | 'unmet' | 'unknown';
   readonly detail: string;
 }

@@ -37,6 +37,7 @@ const fits: Readonly<Record<string, CauseTest>> = {
   'unused-ports': ({probe}) => probe.kind === 'unused-port',
   'health-check-ports': ({probe}) => probe.kind === 'health-check',
   'third-party-firewalls': ({is, was}) => isByOthers(is) || isByOthers(was),
+  'own-address': ({probe}) => probe.source.kind === 'own-address',
   'source-ranges': ({is, was, item}) => item.port.sourceRanges.length > 0 && (isByRanges(is) || isByRanges(was)),
   'unallocated-addresses': ({is}) => lastRuleOf(is)?.path.at(-1)?.chain === 'cluster-ips-check',
   'missing-detector': ({probe, after, item}) =>
@@ -107,6 +108,10 @@ const causes: Readonly<Record<string, Cause>> = Object.fromEntries(
     'third-party-firewalls': [
       "a rule or policy that is not kube-proxy's ends the packet, and kube-proxy's own accept rules are not before it on both sides",
       'Allow the pod network and the translated ports in that firewall: in nftables mode kube-proxy accepts nothing that another table drops.',
+    ],
+    'own-address': [
+      'the node uses the address of the load balancer as its source: IPVS mode drops such connections to the Service, other modes apply the source ranges',
+      'Nothing, unless the load balancer puts its address on nodes.',
     ],
     'source-ranges': [
       'loadBalancerSourceRanges are enforced at another place: nftables mode drops before translation, also for pods, for Services without endpoints and for an external IP that is a load-balancer IP too',

@@ -1,4 +1,5 @@
 import {type ConfigOverrides, resolveProxyConfig} from '../expect/proxy-config.ts';
+import {familyOf, hostCidr} from '../model/address.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import type {NodeSetup} from './node-setup.ts';
@@ -11,18 +12,29 @@ export interface PlannedChange {
 }
 
 /** The settings of a node's kube-proxy after the change. Its version stays unless the plan says another one. */
-export function plannedConfig({node, api, config}: NodeSetup, {overrides, configFile}: PlannedChange): ProxyConfig {
+export function plannedConfig(setup: NodeSetup, {overrides, configFile}: PlannedChange): ProxyConfig {
+  const {node, api, config} = setup;
   const {config: planned} =
     configFile === null
       ? resolveProxyConfig(node, api, overrides, () => inferred(config))
       : resolveProxyConfig(withConfigFile(node, configFile), {...api, configMaps: null, pods: null}, overrides);
+  const mode = overrides.mode === undefined && configFile === null ? config.mode : planned.mode;
   return {
     ...planned,
-    mode: overrides.mode === undefined && configFile === null ? config.mode : planned.mode,
+    mode,
+    nodePortAddresses: mode.value === config.mode.value ? planned.nodePortAddresses : withoutDefault(setup, planned.nodePortAddresses),
     version: overrides.version === undefined ? config.version : planned.version,
     zone: config.zone,
     tcpBeLiberal: config.tcpBeLiberal.source === 'sysctls' ? config.tcpBeLiberal : planned.tcpBeLiberal,
   };
+}
+
+/** `/configz` of nftables mode shows the default of that mode as if it were set: `primary`, or up to 1.35 the addresses that it means. */
+function withoutDefault({node, api, facts}: NodeSetup, found: ProxyConfig['nodePortAddresses']): ProxyConfig['nodePortAddresses'] {
+  const own = new Set(['primary', ...facts.hostIPs.map(address => hostCidr(address, familyOf(address) ?? 'IPv4'))]);
+  if (found.source !== 'configz.json' || !found.value.every(text => own.has(text))) return found;
+  const written: NodeDump = {...node, read: file => (file === 'configz.json' ? null : node.read(file))};
+  return resolveProxyConfig(written, api, {}).config.nodePortAddresses;
 }
 
 /** What the rules showed of settings that no mode has a name of its own for. */

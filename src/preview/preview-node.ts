@@ -86,21 +86,30 @@ function groupsOf({expectedOnly}: PreviewNodeInput, {setup, before, after}: Side
   const iptables = expectedOnly ? [] : allOf(setup.dumps, family);
   const tables = expectedOnly ? [] : otherTables(setup.nft(), iptables);
   const deviations = expectedOnly ? {ports: new Set<ServedPort>(), texts: []} : deviationsOf(before, setup);
-  const constants = constantsIn([...thirdPartyTexts(iptables, tables), ...(deviations?.texts ?? [])]);
+  const ranges = [before, after].flatMap(({context}) => context.serviceRanges ?? []);
+  const constants = constantsIn([...thirdPartyTexts(iptables, tables), ...(deviations?.texts ?? []), ...ranges]);
+  const clusterIPs = new Set([...before.ports, ...after.ports].map(({port}) => port.clusterIP));
   const hosts = before.local.addresses;
   const groups = new Map<string, PortPair[]>();
   for (const [index, pair] of pairsOf(before.ports, after.ports).entries()) {
     const isAlone =
       deviations === null || constants.usesSets || pair.before === null || pair.after === null || deviations.ports.has(pair.before);
-    const sideShape = (item: ServedPort | null): string => (item === null ? '' : portShape(item, hosts));
+    const sideShape = (item: ServedPort | null): string => (item === null ? '' : portShape(item, {hosts, clusterIPs}));
     const key = isAlone ? `alone ${index}` : `${sideShape(pair.before)} ${sideShape(pair.after)} ${signatureOf(pair.known, constants)}`;
     pushTo(groups, key, pair);
   }
   return [...groups.values()];
 }
 
+/** Addresses that rules of kube-proxy treat in a way of their own when an endpoint has them. */
+interface SpecialAddresses {
+  /** Those of the node. */
+  readonly hosts: readonly string[];
+  readonly clusterIPs: ReadonlySet<string>;
+}
+
 /** All fields by which kube-proxy's own rules distinguish Service ports. */
-function portShape(item: ServedPort, hosts: readonly string[]): string {
+function portShape(item: ServedPort, {hosts, clusterIPs}: SpecialAddresses): string {
   const {port, endpoints, all} = item;
   return [
     shapeOf(item, hosts),
@@ -110,6 +119,7 @@ function portShape(item: ServedPort, hosts: readonly string[]): string {
     [...port.externalIPs, ...port.loadBalancerVIPs].some(address => hosts.includes(address)),
     port.externalIPs.some(address => port.loadBalancerVIPs.includes(address)),
     port.sourceRanges.some(range => range.endsWith('/0')),
+    all.some(({address}) => clusterIPs.has(address)),
   ].join();
 }
 

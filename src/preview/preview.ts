@@ -3,7 +3,8 @@ import type {Advice, Preview, PreviewChange, PreviewNode, PreviewSide, Requireme
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../model/snapshot.ts';
-import {adviceOf, type NodeAdvice} from './advice.ts';
+import {adviceOf} from './advice/index.ts';
+import type {NodeAdvice} from './advice/advice-case.ts';
 import {nodeSetup, type NodeSetup} from './node-setup.ts';
 import {isSameConfig, type PlannedChange, plannedConfig} from './plan.ts';
 import {previewNode} from './preview-node.ts';

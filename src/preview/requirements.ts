@@ -18,9 +18,10 @@ interface RequirementsInput {
 export function requirementsOf(input: RequirementsInput): readonly Requirement[] {
   const {setup, configAfter} = input;
   const mode = configAfter.mode.value;
-  if (mode === setup.config.mode.value && configAfter.version.value.minor === setup.config.version.value.minor) return [];
   const node = setup.node.name;
-  const found: Omit<Requirement, 'node'>[] = [modeSupported(configAfter)];
+  if (mode === setup.config.mode.value && configAfter.version.value.minor === setup.config.version.value.minor)
+    return keywords(configAfter).map(requirement => ({node, ...requirement}));
+  const found: Omit<Requirement, 'node'>[] = [modeSupported(configAfter), ...keywords(configAfter), ...counters(setup.config, configAfter)];
   const isSwitch = mode !== setup.config.mode.value;
   if (mode === 'nftables') found.push(...(isSwitch ? [kernel(input), nft(input)] : []), ...serviceNames(input));
   if (mode === 'ipvs' && isSwitch)
@@ -44,6 +45,25 @@ function modeSupported({mode, version, featureGates}: ProxyConfig): Omit<Require
     return {name, status: 'unmet', detail: `${by} refuses ipvs mode without the feature gate KubeProxyIPVS`};
   const remark = mode.value === 'ipvs' && minor >= 35 ? '; the mode is deprecated since 1.35' : '';
   return {name, status: 'met', detail: `${by} has ${mode.value} mode${remark}`};
+}
+
+/** Up to 1.36 kube-proxy refuses a configuration with the keywords of 1.37. */
+function keywords({version, nodePortAddresses}: ProxyConfig): readonly Omit<Requirement, 'node'>[] {
+  const given = nodePortAddresses.value;
+  const isMixed = given.includes('primary') && given.length > 1;
+  const unknown = [...given.filter(text => text === 'localhost' || text === 'all'), ...(isMixed ? ['primary together with others'] : [])];
+  if (version.value.minor >= 37 || unknown.length === 0) return [];
+  const detail = `kube-proxy ${version.value.text} does not start with nodePortAddresses ${unknown.join(', ')}: 1.37 is the first that knows it`;
+  return [{name: 'settings', status: 'unmet', detail}];
+}
+
+/** 1.31: rules that count with nfacct (kubernetes#142068). */
+function counters({mode, version: {value: before}}: ProxyConfig, after: ProxyConfig): readonly Omit<Requirement, 'node'>[] {
+  const isNew = after.mode.value === 'iptables' && after.version.value.minor >= 31 && (mode.value !== 'iptables' || before.minor < 31);
+  if (!isNew) return [];
+  const detail =
+    'kube-proxy 1.31 and newer counts with nfacct: on a kernel with nfnetlink_acct and without xt_nfacct it writes no rules at all; no dump shows it';
+  return [{name: 'kernel', status: 'unknown', detail}];
 }
 
 function kernel({setup}: RequirementsInput): Omit<Requirement, 'node'> {
@@ -96,7 +116,9 @@ function leftovers({setup, configAfter}: RequirementsInput): Omit<Requirement, '
   const both =
     pair !== undefined && pair.legacy.chain('nat', 'KUBE-SERVICES') !== undefined && pair.nft.chain('nat', 'KUBE-SERVICES') !== undefined;
   if (both) return {name, status: 'unmet', detail: 'both backends of iptables hold rules of kube-proxy; it cleans up only the one it uses'};
-  return {name, status: 'met', detail: `kube-proxy removes the rules of ${from} mode when it starts`};
+  const remark =
+    from === 'ipvs' && configAfter.version.value.minor >= 34 ? ', unless it cannot load ip_vs: look for kube-ipvs0 after the switch' : '';
+  return {name, status: 'met', detail: `kube-proxy removes the rules of ${from} mode when it starts${remark}`};
 }
 
 function plugin({setup, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {

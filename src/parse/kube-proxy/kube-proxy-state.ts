@@ -53,3 +53,9 @@ export function parseSyncMetrics(text: string): SyncMetrics {
   }
   return {lastSync, lastQueued, restoreFailures};
 }
+
+/** The sum of a counter of `/metrics` over its labels; 0 where it is not there. A counter at zero means "not seen", never "not used". */
+export function countOf(metrics: Buffer | null, name: string): number {
+  const lines = (metrics?.toString('utf8') ?? '').split('\n').filter(line => line.startsWith(`${name} `) || line.startsWith(`${name}{`));
+  return lines.reduce((sum, line) => sum + (Number(line.slice(line.lastIndexOf(' '))) || 0), 0);
+}

@@ -57,7 +57,7 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
 
 /** With it unmet, kube-proxy does not run. */
 export function isBlocking({name, status}: Requirement): boolean {
-  return status === 'unmet' && (name === 'kernel' || name === 'mode-supported' || name === 'service-names');
+  return status === 'unmet' && (name === 'kernel' || name === 'mode-supported' || name === 'service-names' || name === 'settings');
 }
 
 function verdictText({before, after, nodes}: Preview, summary: PreviewSummary): string {

@@ -1,0 +1,28 @@
+import type {ServiceObject} from '../../model/api-objects.ts';
+import type {Advice} from '../../model/preview.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import type {NodeSetup} from '../node-setup.ts';
+
+/** One node of the change. */
+export interface AdviceCase {
+  readonly setup: NodeSetup;
+  readonly configAfter: ProxyConfig;
+}
+
+/** What is said of one node; the texts are the same for all that it is said of. */
+export interface NodeAdvice extends Omit<Advice, 'nodes'> {
+  /** It is not about this node but about all. */
+  readonly ofCluster?: true;
+}
+
+/** External IPs and load-balancer IPs of a Service. */
+export function externalAddresses({spec, status}: ServiceObject): readonly string[] {
+  return [...(spec?.externalIPs ?? []), ...(status?.loadBalancer?.ingress?.flatMap(({ip}) => ip ?? []) ?? [])];
+}
+
+/** Up to three names. */
+export function namesOf(services: readonly ServiceObject[]): string {
+  const names = services.map(({metadata}) => namespacedName(metadata));
+  return names.length <= 3 ? names.join(', ') : `${names.slice(0, 3).join(', ')} and ${names.length - 3} more Services`;
+}

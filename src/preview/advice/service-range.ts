@@ -1,0 +1,64 @@
+import {droppedRanges} from '../../expect/nftables/service-ranges.ts';
+import {tableId} from '../../expect/nftables/expected-table.ts';
+import {contains, parseAddress, parseCidr} from '../../model/address.ts';
+import type {NodeObject} from '../../model/api-objects.ts';
+import {families} from '../../model/family.ts';
+import type {ProxyConfig} from '../../model/proxy-config.ts';
+import type {NodeSetup} from '../node-setup.ts';
+import type {AdviceCase, NodeAdvice} from './advice-case.ts';
+
+/**
+ * Nodes and pod networks inside the Service range: nftables mode from 1.33 on drops packets to them. Endpoints inside it are found by
+ * their packets.
+ */
+export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  const ranges = rangesOf(setup, configAfter);
+  if (ranges === null || ranges.length === 0 || isDroppedToday(setup)) return [];
+  const inside = (setup.api.nodes ?? []).flatMap(node => placesIn(node, ranges));
+  if (inside.length === 0) return [];
+  const shown = inside.slice(0, 3).join(', ');
+  return [
+    {
+      ...{topic: 'change', id: 'unallocated-addresses', effect: 'lost', ofCluster: true},
+      reason: `${shown}${inside.length > 3 ? ` and ${inside.length - 3} more` : ''} ${inside.length === 1 ? 'is' : 'are'} inside the Service range ${ranges.join(', ')}: nftables mode drops new connections to them`,
+      remedy: 'Renumber the pods or nodes, or delete the ServiceCIDR that holds them.',
+    },
+  ];
+}
+
+/** The networks of both families that packets are dropped to after the change; null where they are not known. */
+export function rangesOf(setup: NodeSetup, config: ProxyConfig): readonly string[] | null {
+  if (config.mode.value !== 'nftables') return [];
+  const ranges = families.map(family =>
+    droppedRanges({api: setup.api, config, family, table: setup.nft()?.tables.get(tableId(family)) ?? null}),
+  );
+  return ranges.includes(undefined) ? null : ranges.flatMap(range => range ?? []);
+}
+
+function isDroppedToday(setup: NodeSetup): boolean {
+  return (rangesOf(setup, setup.config) ?? []).length > 0;
+}
+
+function placesIn({metadata, spec, status}: NodeObject, ranges: readonly string[]): readonly string[] {
+  const networks = ranges.flatMap(text => parseCidr(text) ?? []);
+  const holds = (text: string): boolean => {
+    const address = parseAddress(text);
+    return address !== null && networks.some(network => contains(network, address));
+  };
+  const pods = spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR]);
+  const overlapping = pods.filter(text => {
+    const own = parseCidr(text);
+    const first = (cidr: string): string => cidr.replace(/\/\d+$/, '');
+    return own !== null && (holds(first(own.text)) || networks.some(network => overlaps(own, first(network.text))));
+  });
+  const addresses = (status?.addresses ?? []).flatMap(({type, address = ''}) => (type !== 'Hostname' && holds(address) ? [address] : []));
+  return [
+    ...overlapping.map(text => `the pod network ${text} of ${metadata.name}`),
+    ...addresses.map(address => `the address ${address} of ${metadata.name}`),
+  ];
+}
+
+function overlaps(cidr: NonNullable<ReturnType<typeof parseCidr>>, text: string): boolean {
+  const address = parseAddress(text);
+  return address !== null && contains(cidr, address);
+}

@@ -1,0 +1,51 @@
+import {allOf} from '../../analyze/iptables/read-dumps.ts';
+import {families} from '../../model/family.ts';
+import {countOf} from '../../parse/kube-proxy/kube-proxy-state.ts';
+import type {NodeSetup} from '../node-setup.ts';
+import type {AdviceCase, NodeAdvice} from './advice-case.ts';
+
+/** What a node must be ready for before its kube-proxy runs in nftables mode. */
+export function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  if (configAfter.mode.value !== 'nftables') return [];
+  const advice: NodeAdvice[] = [];
+  if (jumpsToMarkChain(setup))
+    advice.push({
+      ...{topic: 'change', id: 'mark-chain'},
+      reason:
+        "rules that are not kube-proxy's jump to KUBE-MARK-MASQ: on a new node in nftables mode the chain does not exist, and where it is left over the whole table nat of kube-proxy stays",
+      remedy: 'Give these rules a mark chain of their own (CNI portmap: externalSetMarkChain).',
+    });
+  if (setup.config.masqueradeAll.value && !configAfter.masqueradeAll.value)
+    advice.push({
+      ...{topic: 'change', id: 'masquerade-all'},
+      reason: 'masqueradeAll is set for iptables mode and not for nftables mode, which has a setting of its own',
+      remedy: 'Set nftables.masqueradeAll: true if Services rely on it.',
+    });
+  const accepted = countOf(setup.node.read('metrics'), 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total');
+  if (accepted > 0)
+    advice.push({
+      ...{topic: 'change', id: 'localhost-node-ports'},
+      reason: 'node ports on loopback addresses are in use: kube-proxy has counted packets to them since it started',
+      remedy: 'Find the clients on these nodes (conntrack -L -d 127.0.0.1), and let them use the address of the node.',
+    });
+  const count = (setup.api.services ?? []).filter(({spec}) => spec?.type !== 'ExternalName' && spec?.clusterIP !== 'None').length;
+  if (count > manyServices)
+    advice.push({
+      ...{topic: 'switch', id: 'large-clusters', ofCluster: true},
+      reason: `the first sync of ${count} Services takes minutes in nftables mode`,
+      remedy: 'Use kube-proxy 1.36 or newer, and switch one node at a time.',
+    });
+  return advice;
+}
+
+/** Above it the first sync was seen to take minutes (kubernetes#139513). */
+const manyServices = 5000;
+
+function jumpsToMarkChain({dumps}: NodeSetup): boolean {
+  const chains = families.flatMap(family =>
+    allOf(dumps, family).flatMap(ruleset => [...(ruleset.tables.get('nat')?.chains.values() ?? [])]),
+  );
+  return chains
+    .filter(({name}) => !name.startsWith('KUBE-'))
+    .some(chain => chain.rules().some(({text}) => text.includes('-j KUBE-MARK-MASQ')));
+}

@@ -1,0 +1,174 @@
+/** What `preview` foretells from the rules of one mode is what the kernel does with those of the other. */
+import {beforeAll, describe, expect, test} from 'vitest';
+import {packetOf} from '../../src/analyze/outcomes/probes.ts';
+import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
+import {parseAddress} from '../../src/model/address.ts';
+import type {PreviewChange, PreviewSource} from '../../src/model/preview.ts';
+import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import {effectOf, probeOutcome} from '../../src/preview/effect.ts';
+import {nodeSetup} from '../../src/preview/node-setup.ts';
+import {plannedConfig} from '../../src/preview/plan.ts';
+import {preview} from '../../src/preview/preview.ts';
+import {actualSide, expectedSide} from '../../src/preview/sides.ts';
+import {readFixture, snapshotOf} from '../fixtures.ts';
+import {describeWith} from '../require.ts';
+import {type Scenario, scenario} from '../scenario.ts';
+import type {KernelComparison} from './kernel/compare.ts';
+import {Experiment} from './kernel/experiment.ts';
+import type {Question} from './kernel/questions.ts';
+import {type ClientView, clientView, viewEffect} from './kernel/client-view.ts';
+
+interface Case {
+  readonly title: string;
+  readonly mode: 'iptables' | 'nftables';
+  readonly before: () => Promise<Snapshot>;
+  /** The same workload, as the other mode wrote it. */
+  readonly after: () => Promise<Snapshot>;
+  /** Effects that must be among those that are seen, so that the comparison is not empty. */
+  readonly sees: readonly string[];
+}
+
+const name = 'node-a';
+
+const cases: readonly Case[] = [
+  {
+    title: '1.36 from iptables to nftables mode',
+    mode: 'nftables',
+    before: () => snapshotOf('healthy/1.36-iptables'),
+    after: () => snapshotOf('nftables/1.36'),
+    sees: ['lost', 'refused'],
+  },
+  {
+    title: '1.36 from nftables to iptables mode',
+    mode: 'iptables',
+    before: () => snapshotOf('nftables/1.36'),
+    after: () => snapshotOf('healthy/1.36-iptables'),
+    sees: ['gained', 'unanswered'],
+  },
+  {
+    title: '1.33 from iptables to nftables mode',
+    mode: 'nftables',
+    before: () => snapshotOf('healthy/1.33-iptables'),
+    after: () => snapshotOf('nftables/1.33'),
+    sees: ['lost', 'refused'],
+  },
+  {
+    title: '1.36 to nftables mode behind a firewall that drops what KUBE-FORWARD does not accept',
+    mode: 'nftables',
+    before: () => changed('healthy/1.36-iptables', given => given.rules(name).policy('filter', 'FORWARD', 'DROP')),
+    after: () =>
+      changed('nftables/1.36', given => {
+        given.file(name, 'nft.json', readFixture('captures/nftables/1.36/nodes/node-a/nft.txt').toString('utf8'));
+        given.file(name, 'iptables-save', '*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n');
+      }),
+    sees: ['lost'],
+  },
+];
+
+async function changed(capture: string, change: (given: Scenario) => void): Promise<Snapshot> {
+  const given = await scenario(capture);
+  change(given);
+  return given.snapshot();
+}
+
+const tools = ['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', 'nft', 'iptables-nft-restore', 'ip6tables-nft-restore'];
+
+describeWith(tools, 'preview foretells what the kernel does', () => {
+  describe.each(cases)('$title', ({mode, before, after, sees}) => {
+    let snapshot: Snapshot;
+    let node: NodeDump;
+    let questions: readonly Question[];
+    let kernel: ReadonlyMap<Question, {readonly before: ClientView; readonly after: ClientView}>;
+
+    beforeAll(async () => {
+      snapshot = await before();
+      const [first, addresses] = await sent(snapshot);
+      const [second] = await sent(await after());
+      const [captured] = snapshot.nodes.filter(one => one.name === name);
+      if (captured === undefined) throw new Error(`there is no ${name}`);
+      node = {
+        ...captured,
+        files: [...new Set([...captured.files, 'addresses.json'])],
+        read: file => (file === 'addresses.json' ? Buffer.from(addresses) : captured.read(file)),
+      };
+      const later = new Map(second.map(comparison => [comparison.question.title, comparison]));
+      kernel = new Map(
+        first.flatMap(comparison => {
+          const other = later.get(comparison.question.title);
+          return other === undefined ? [] : [[comparison.question, {before: clientView(comparison), after: clientView(other)}] as const];
+        }),
+      );
+      questions = [...kernel.keys()];
+    });
+
+    test('packet by packet: what changes, how, and what does not', () => {
+      const view = new ClusterView(snapshot.api);
+      const setup = nodeSetup({node, api: snapshot.api, view, overrides: {}});
+      const config = plannedConfig(setup, {overrides: {mode}, configFile: null});
+      const sides = (['IPv4', 'IPv6'] as const).map(family => ({
+        family,
+        was: actualSide(setup, view, family),
+        is: expectedSide({setup, view, config, family, besideOthers: true}),
+      }));
+      const wrong = questions.flatMap(question => {
+        const {query, from} = question;
+        const side = sides.find(({family}) => family === query.family);
+        const source = {kind: from === 'node' ? 'node' : 'other', interface: query.inInterface};
+        const packet = packetOf(query, {...query, from: source});
+        if (packet === null || side === undefined) throw new Error(question.title);
+        const isLoopback = query.destination === '::1' || query.destination.startsWith('127.');
+        const probe = {
+          ...{packet, kind: isLoopback && from === 'node' ? ('localhost' as const) : ('entry' as const)},
+          entry: {kind: 'nodePort' as const, address: null, port: query.port},
+          source: {kind: 'node' as const, address: query.source, interface: query.inInterface},
+        };
+        const foretold = effectOf(probeOutcome(side.was, probe, null), probeOutcome(side.is, probe, null)) ?? 'same';
+        const views = kernel.get(question);
+        const seen = views === undefined ? 'nothing' : (viewEffect(views.before, views.after) ?? 'same');
+        return foretold === seen ? [] : [`${question.title}: foretold ${foretold}, seen ${seen}`];
+      });
+      expect(wrong).toEqual([]);
+      expect(questions.length).toBeGreaterThan(700);
+      const effects = new Set([...kernel.values()].flatMap(({before: was, after: is}) => viewEffect(was, is) ?? []));
+      expect([...effects]).toEqual(expect.arrayContaining([...sees]));
+    });
+
+    test('in its list: no Service, entry or kind of client is missed, and none invented', () => {
+      const plan = {overrides: {mode}, configFile: null};
+      const rest = {apiAfter: snapshot.api, selects: () => true, services: 0, expectedOnly: false, notes: []};
+      const {changes} = preview({snapshot, nodes: [node], plan, ...rest});
+      const asked = new Map(questions.filter(({service}) => service !== '').map(question => [keyOf(question), question]));
+      const seen = new Set(
+        [...kernel].flatMap(([question, views]) => (viewEffect(views.before, views.after) === null ? [] : keyOf(question))),
+      );
+      const listed = new Set(changes.map(keyOfChange).filter(key => asked.has(key)));
+      expect([...listed].toSorted()).toEqual([...seen].filter(key => asked.has(key)).toSorted());
+      expect(listed.size).toBeGreaterThan(0);
+    });
+  });
+});
+
+/** Sends everything but what comes back to an endpoint, and gives the addresses that the node had. */
+async function sent(snapshot: Snapshot): Promise<readonly [readonly KernelComparison[], string]> {
+  const isNft = snapshot.nodes.some(
+    node => node.name === name && node.files.includes('nft.json') && !node.files.includes('ip6tables-save'),
+  );
+  await using experiment = await Experiment.open({snapshot, node: name, backend: isNft ? 'nftables' : 'nft', podInterface: 'cni0'});
+  return [await experiment.try(experiment.questions.filter(({sticky}) => !sticky)), experiment.addresses];
+}
+
+/** `shop/web TCP [10.96.1.1]:80 pod`: all that the kind of a client, the entry and the Service tell. */
+function keyOf({service, from, sources, query: {protocol, destination, port, source}}: Question): string {
+  return `${service} ${protocol} [${destination}]:${port} ${kindOf(from, sources.length === 1, source)}`;
+}
+
+function kindOf(from: Question['from'], isOne: boolean, source: string): PreviewSource {
+  if (from === 'node') return 'node';
+  if (from === 'pods') return isOne ? 'endpoint' : 'pod';
+  return /^(?:10\.244\.|fd00:10:244:)/.test(source) ? 'remotePod' : 'external';
+}
+
+function keyOfChange({service, packet: {protocol, destination, port}, source}: PreviewChange): string {
+  const address = parseAddress(destination)?.text ?? destination;
+  return `${service.namespace}/${service.name} ${protocol.toUpperCase()} [${address}]:${port} ${source.kind}`;
+}

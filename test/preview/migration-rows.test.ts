@@ -1,0 +1,342 @@
+/** Each way in which proxy modes differ is said of a cluster that is affected, and not of one that is not. */
+import {describe, expect, test} from 'vitest';
+import type {ApiObjects} from '../../src/model/snapshot.ts';
+import {service} from '../cluster.ts';
+import type {Scenario} from '../scenario.ts';
+import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {Preview} from '../../src/model/preview.ts';
+import {adviceOf, idsOf, type PreviewSettings, previewFrom as previewOfCapture, withKernel} from './previews.ts';
+
+const node = 'node-a';
+
+const fromIpvs = (change: (given: Scenario) => void, mode = 'nftables') => previewFrom('ipvs/1.36', {mode}, change);
+const asIs = (): void => {};
+
+/** Of one node, which shows as much as all of them. */
+function previewFrom(
+  capture: string,
+  overrides: ConfigOverrides,
+  change: (given: Scenario) => void,
+  settings: PreviewSettings = {},
+): Promise<Preview> {
+  return previewOfCapture(capture, overrides, change, {nodes: [node], ...settings});
+}
+
+function toNftables(
+  change: (given: Scenario) => void = asIs,
+  overrides: ConfigOverrides = {},
+  settings: PreviewSettings = {},
+): Promise<Preview> {
+  return previewFrom('healthy/1.36-iptables', {mode: 'nftables', ...overrides}, change, settings);
+}
+
+describe('node ports on loopback addresses', () => {
+  const metric = (count: number) => (given: Scenario) =>
+    given.file(node, 'metrics', `kubeproxy_iptables_localhost_nodeports_accepted_packets_total ${count}\n`);
+
+  test('are known to be in use where kube-proxy counted packets to them', async () => {
+    const used = (await toNftables(metric(12))).advice.find(({id}) => id === 'localhost-node-ports');
+    expect(used?.nodes).toEqual([node]);
+    expect(adviceOf(await toNftables(metric(0)))).not.toContain('localhost-node-ports');
+  });
+});
+
+describe('packets in state INVALID', () => {
+  test('are dropped in iptables mode and not in IPVS mode, unless connection tracking is liberal', async () => {
+    const liberal = (given: Scenario): void => given.file(node, 'sysctls', 'net.netfilter.nf_conntrack_tcp_be_liberal = 1\n');
+    expect(adviceOf(await fromIpvs(asIs, 'iptables'))).toContain('invalid-packets');
+    expect(adviceOf(await fromIpvs(liberal, 'iptables'))).not.toContain('invalid-packets');
+    expect(adviceOf(await fromIpvs(asIs, 'nftables'))).not.toContain('invalid-packets');
+  });
+
+  test('that kube-proxy counted are named', async () => {
+    const given = (count: number) => (scenario: Scenario) => {
+      withKernel('5.15.0')(scenario);
+      scenario.file(node, 'metrics', `kubeproxy_iptables_ct_state_invalid_dropped_packets_total{ip_family="IPv4"} ${count}\n`);
+    };
+    const reason = async (count: number) => (await toNftables(given(count))).advice.find(({id}) => id === 'invalid-packets')?.reason;
+    expect(await reason(3)).toContain('has dropped such packets');
+    expect(await reason(0)).not.toContain('has dropped such packets');
+  });
+});
+
+describe('what lives in the Service range', () => {
+  const ranges = (...cidrs: readonly string[]) =>
+    ({serviceCIDRs: [{metadata: {name: 'kubernetes'}, spec: {cidrs}}]}) as Partial<ApiObjects>;
+  const known = (given: Scenario): void => given.api(() => ranges('10.96.0.0/16', 'fd00:96::/108'));
+
+  test('is lost when it is an endpoint', async () => {
+    const inside = (given: Scenario): void => {
+      known(given);
+      given.slices('shop/manual', slice => ({...slice, endpoints: [{addresses: ['10.96.200.7'], conditions: {ready: true}}]}));
+    };
+    const lost = (given: Awaited<ReturnType<typeof toNftables>>) =>
+      given.changes.filter(({cause}) => cause.id === 'unallocated-addresses').map(({effect, service: {name}}) => `${effect} ${name}`);
+    // The dumps do not hold the endpoint.
+    expect(new Set(lost(await toNftables(inside, {}, {expectedOnly: true})))).toEqual(new Set(['lost manual']));
+    expect(lost(await toNftables(known, {}, {expectedOnly: true}))).toEqual([]);
+    expect(lost(await toNftables(inside, {version: 'v1.32.0'}, {expectedOnly: true}))).toEqual([]);
+  });
+
+  test('is named when it is a pod network or a node', async () => {
+    const said = async (...cidrs: readonly string[]) =>
+      (await toNftables(given => given.api(() => ranges(...cidrs)))).advice.filter(({id}) => id === 'unallocated-addresses');
+    expect((await said('10.244.0.0/16')).map(({reason}) => reason)).toEqual([
+      expect.stringMatching(/^the pod network 10\.244\.11\.0\/24 of node-a, .* are inside the Service range 10\.244\.0\.0\/16/),
+    ]);
+    expect((await said('172.18.0.11/32'))[0]?.reason).toMatch(/^the address 172\.18\.0\.11 of node-a is inside/);
+    expect(await said('10.96.0.0/16')).toEqual([]);
+  });
+
+  test('is named in an upgrade to the first version that drops packets to it, not between two that do', async () => {
+    const overlapping = (given: Scenario): void => given.api(() => ranges('10.244.0.0/16', 'fd00:96::/108'));
+    const upgrade = async (from: string, version: string) => adviceOf(await previewFrom(from, {version}, overlapping));
+    expect(await upgrade('nftables/1.31', 'v1.33.0')).toContain('unallocated-addresses');
+    expect(await upgrade('nftables/1.33', 'v1.36.0')).not.toContain('unallocated-addresses');
+  });
+
+  test('is to be looked for by hand where the ServiceCIDRs were not read; where they were, only routed hosts are', async () => {
+    const byHand = async (change: (given: Scenario) => void) =>
+      (await toNftables(change)).advice.filter(({topic, reason}) => topic === 'by-hand' && reason.includes('Service range'));
+    expect((await byHand(asIs)).map(({reason}) => reason)).toEqual([expect.stringContaining('the ServiceCIDRs were not read')]);
+    expect((await byHand(known)).map(({reason}) => reason)).toEqual([
+      expect.stringMatching(/^hosts that are routed inside .* 10\.96\.0\.0\/16/),
+    ]);
+    expect((await fromIpvs(asIs, 'iptables')).advice.filter(({topic}) => topic === 'by-hand')).toEqual([]);
+  });
+});
+
+test('unused ports of cluster IPs change from iptables mode, not from IPVS mode', async () => {
+  expect(adviceOf(await toNftables())).toContain('unused-ports');
+  expect(adviceOf(await fromIpvs(asIs))).not.toContain('unused-ports');
+});
+
+describe('the addresses of kube-ipvs0', () => {
+  const addresses = (prefix: string) => (given: Scenario) =>
+    given.file(
+      node,
+      'addresses.json',
+      JSON.stringify([
+        {ifname: 'lo', addr_info: [{local: '127.0.0.1', prefixlen: 8}]},
+        {ifname: 'eth0', addr_info: [{local: '172.18.0.11', prefixlen: 16}]},
+        {ifname: 'eth1', addr_info: [{local: prefix, prefixlen: 24}]},
+      ]),
+    );
+  const arp = async (change: (given: Scenario) => void) =>
+    (await fromIpvs(change)).advice.filter(({reason}) => reason.includes('answer ARP')).length;
+
+  test('are announced by ARP in networks of the node only', async () => {
+    expect(await arp(addresses('203.0.113.250'))).toBe(1);
+    expect(await arp(addresses('192.0.2.250'))).toBe(0);
+  });
+
+  test('make the address of another node local', async () => {
+    const shared = (given: Scenario): void =>
+      given.service('shop/external-ips', object => ({...object, spec: {...object.spec, externalIPs: ['172.18.0.12']}}));
+    expect(adviceOf(await fromIpvs(shared))).toContain('node-addresses');
+    expect(adviceOf(await fromIpvs(asIs))).not.toContain('node-addresses');
+    expect(adviceOf(await toNftables(shared))).not.toContain('node-addresses');
+  });
+});
+
+test('Local policies that IPVS mode applied in another way are named, and without such a Service they are not', async () => {
+  const cluster = (given: Scenario): void =>
+    given.api(({services}) => ({
+      services: (services ?? []).map(object => ({
+        ...object,
+        spec: {...object.spec, externalTrafficPolicy: 'Cluster', internalTrafficPolicy: 'Cluster'},
+      })),
+    }));
+  expect(idsOf(await fromIpvs(asIs))).toContain('local-policies');
+  expect(idsOf(await previewFrom('ipvs/1.36', {mode: 'nftables'}, cluster, {expectedOnly: true}))).not.toContain('local-policies');
+});
+
+test('idle connections live longer after IPVS mode, and as long as before after iptables mode', async () => {
+  expect(adviceOf(await fromIpvs(asIs))).toContain('idle-connections');
+  expect(adviceOf(await toNftables())).not.toContain('idle-connections');
+});
+
+describe('a hostPort', () => {
+  const hostPort = (port: number, protocol: string) => (given: Scenario) => {
+    const rules = given.rules(node);
+    rules.declare('nat', 'CNI-HOSTPORT-DNAT');
+    rules.append('nat', `-A CNI-HOSTPORT-DNAT -p ${protocol} -m multiport --dports ${port} -j DNAT --to-destination 10.244.11.9:80`);
+  };
+
+  test('that is a node port too is named', async () => {
+    const said = (await toNftables(hostPort(30_080, 'tcp'))).advice.filter(({id}) => id === 'host-ports');
+    expect(said.map(({reason, nodes: of}) => [reason.split(' ', 1)[0], of])).toEqual([['30080/TCP', [node]]]);
+  });
+
+  test.each([
+    ['of another number', 30_999, 'tcp'],
+    ['of another protocol', 30_080, 'udp'],
+  ])('%s is not', async (_, port, protocol) => {
+    expect(adviceOf(await toNftables(hostPort(port, protocol)))).not.toContain('host-ports');
+  });
+});
+
+test('without a detector for pods, pods lose load-balancer addresses with a Local policy after IPVS mode; with one they do not', async () => {
+  const blind = (given: Scenario): void => {
+    given.file(node, 'configz.json', null);
+    given.file(node, 'kube-proxy-config.yaml', 'mode: ipvs\n');
+  };
+  // On a node with endpoints of its own nothing is lost.
+  const elsewhere = (given: Scenario): void =>
+    given.slices('shop/lb-local', slice => ({
+      ...slice,
+      endpoints: (slice.endpoints ?? []).map(one => ({...one, nodeName: 'node-c'})),
+    }));
+  const both = (given: Scenario): void => {
+    blind(given);
+    elsewhere(given);
+  };
+  const lost = async (change: (given: Scenario) => void) =>
+    (await previewFrom('ipvs/1.36', {mode: 'nftables'}, change, {expectedOnly: true})).changes
+      .filter(({effect, cause, service: {name}}) => effect === 'lost' && cause.id === 'missing-detector' && name === 'lb-local')
+      .map(({source}) => source.kind);
+  expect(new Set(await lost(both))).toEqual(new Set(['pod']));
+  expect(await lost(elsewhere)).toEqual([]);
+});
+
+describe('tables that a newer nft wrote', () => {
+  const table = (version: string, name: string) => (given: Scenario) =>
+    given.file(
+      node,
+      'nft.json',
+      JSON.stringify({
+        nftables: [
+          {metainfo: {version, release_name: 'x', json_schema_version: 1}},
+          {table: {family: 'inet', name, handle: 1}},
+          {chain: {family: 'inet', table: name, name: 'c', handle: 1}},
+        ],
+      }),
+    );
+  const about = async (change: (given: Scenario) => void, version = 'v1.36.2') =>
+    (await toNftables(change, {version})).advice
+      .filter(({id, nodes: of}) => id === 'newer-nft' && of.includes(node))
+      .map(({topic}) => topic);
+
+  test('are named with the node, up to kube-proxy 1.36', async () => {
+    expect(await about(table('1.1.3', 'fw'))).toEqual(['change']);
+    expect(await about(table('1.1.3', 'fw'), 'v1.37.0')).toEqual([]);
+  });
+
+  test('are not when an older nft reads the node, or when there are none', async () => {
+    expect(await about(table('1.0.9', 'fw'))).toEqual([]);
+    expect(await about(given => given.file(node, 'nft.json', JSON.stringify({nftables: [{metainfo: {version: '1.1.3'}}]})))).toEqual([]);
+  });
+
+  test('are to be looked for by hand where nft was not read', async () => {
+    expect(await about(asIs)).toEqual(['by-hand']);
+  });
+});
+
+test('the first sync of more than 5,000 Services takes minutes', async () => {
+  const many = (count: number) => (given: Scenario) =>
+    given.api(() => ({
+      services: Array.from({length: count}, (_, index) =>
+        service(`shop/s${index}`, {clusterIP: `10.96.${index >> 8}.${index & 255}`, ports: [{port: 80}]}),
+      ),
+      endpointSlices: [],
+    }));
+  const said = async (count: number) => adviceOf(await toNftables(many(count), {}, {expectedOnly: true}));
+  expect(await said(5001)).toContain('large-clusters');
+  expect(await said(5000)).not.toContain('large-clusters');
+});
+
+describe('source ranges', () => {
+  const sourceRanges = (given: Scenario, ...ranges: readonly string[]): void =>
+    given.service('shop/empty-lb', object => ({...object, spec: {...object.spec, loadBalancerSourceRanges: ranges}}));
+
+  test('are enforced without endpoints too: nothing is refused to others any more', async () => {
+    const found = await toNftables(given => sourceRanges(given, '198.51.100.0/24'), {}, {expectedOnly: true});
+    const changes = found.changes.filter(({cause}) => cause.id === 'source-ranges').map(({effect, service: {name}}) => `${effect} ${name}`);
+    expect(new Set(changes)).toEqual(new Set(['unanswered empty-lb']));
+  });
+
+  test('apply to an external IP that is a load-balancer IP too', async () => {
+    const both = (given: Scenario): void =>
+      given.service('shop/lb-ranges', object => ({...object, spec: {...object.spec, externalIPs: ['203.0.113.13']}}));
+    const lost = (await toNftables(both, {}, {expectedOnly: true})).changes.filter(({cause}) => cause.id === 'source-ranges');
+    expect(new Set(lost.map(({effect, service: {name}}) => `${effect} ${name}`))).toEqual(new Set(['lost lb-ranges']));
+  });
+
+  test('are not named where no Service has any', async () => {
+    const open = (given: Scenario): void => sourceRangesOff(given, 'shop/lb-ranges');
+    expect(idsOf(await toNftables(open, {}, {expectedOnly: true}))).not.toContain('source-ranges');
+  });
+
+  function sourceRangesOff(given: Scenario, name: string): void {
+    given.service(name, ({spec, ...object}) => {
+      const {loadBalancerSourceRanges: _, ...rest} = spec ?? {};
+      return {...object, spec: rest};
+    });
+  }
+});
+
+describe('programs that write or read iptables rules', () => {
+  const calico = (given: Scenario): void => given.rules(node).declare('filter', 'cali-FORWARD');
+  const status = async (change: (given: Scenario) => void) =>
+    (await toNftables(change)).requirements
+      .filter(({name}) => name === 'network-plugin')
+      .map(({node, status: found}) => `${node} ${found}`);
+
+  test('Calico needs a mode that fits, on the nodes that it runs on', async () => {
+    expect(await status(calico)).toEqual(['node-a unknown']);
+    expect(await status(asIs)).toEqual([]);
+  });
+
+  test('readers are to be looked for by hand, in a change to nftables mode only', async () => {
+    const readers = async (mode: string) =>
+      (await fromIpvs(asIs, mode)).advice.filter(({reason}) => reason.startsWith('programs that read'));
+    expect(await readers('nftables')).toHaveLength(1);
+    expect(await readers('iptables')).toEqual([]);
+  });
+});
+
+describe('established connections', () => {
+  const reason = async (mode: string) => (await fromIpvs(asIs, mode)).advice.find(({id}) => id === 'established-connections')?.reason ?? '';
+
+  test('through IPVS break where kube-proxy removes its virtual servers, and go on where it leaves them', async () => {
+    expect(await reason('nftables')).toContain('break when its virtual servers are removed');
+    expect(await reason('iptables')).toContain('go on while its virtual servers are left over');
+  });
+});
+
+describe('another version in one mode', () => {
+  test('1.35 after 1.36 finds empty endpoint chains, and 1.37 after 1.36 does not', async () => {
+    const said = async (version: string) => adviceOf(await previewFrom('nftables/1.36', {version}, asIs));
+    expect(await said('v1.35.0')).toContain('empty-endpoint-chains');
+    expect(await said('v1.37.0')).not.toContain('empty-endpoint-chains');
+    expect(await said('v1.32.0')).not.toContain('empty-endpoint-chains');
+  });
+
+  test('node ports on loopback addresses that are allowed after they were rejected keep kube-proxy from syncing', async () => {
+    const gate = 'featureGates: {KubeProxyNFTablesLocalhostNodePorts: true}\nclusterCIDR: 10.244.0.0/16\nmode: nftables\n';
+    const with137 = (given: Scenario): void => {
+      given.file(node, 'kube-proxy-version', 'Kubernetes v1.37.0\n');
+      given.file(node, 'configz.json', null);
+      given.file(node, 'kube-proxy-config.yaml', gate);
+    };
+    const found = await previewFrom('nftables/1.36', {nodePortAddresses: ['primary', 'localhost']}, with137);
+    expect(found.advice.filter(({topic}) => topic === 'switch').map(({id}) => id)).toEqual(['localhost-node-ports']);
+    expect(adviceOf(await previewFrom('nftables/1.36', {nodePortAddresses: ['primary']}, with137))).toEqual([]);
+  });
+
+  test('keywords of 1.37 keep an older kube-proxy from starting', async () => {
+    const status = async (version: string) =>
+      (await toNftables(asIs, {version, nodePortAddresses: ['primary', 'localhost']})).requirements
+        .filter(({name}) => name === 'settings')
+        .map(one => one.status);
+    expect(new Set(await status('v1.36.2'))).toEqual(new Set(['unmet']));
+    expect(await status('v1.37.0')).toEqual([]);
+  });
+
+  test('iptables mode counts with nfacct from 1.31 on, which a kernel may not have', async () => {
+    const kernel = async (capture: string, version: string) =>
+      (await previewFrom(capture, {version}, asIs)).requirements.filter(({detail}) => detail.includes('nfacct')).length;
+    expect(await kernel('healthy/1.30-iptables', 'v1.31.0')).toBe(1);
+    expect(await kernel('healthy/1.33-iptables', 'v1.36.0')).toBe(0);
+  });
+});

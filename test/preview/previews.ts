@@ -1,0 +1,67 @@
+import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {Preview} from '../../src/model/preview.ts';
+import type {Snapshot} from '../../src/model/snapshot.ts';
+import {preview} from '../../src/preview/preview.ts';
+import {type Scenario, scenario} from '../scenario.ts';
+
+export const nodes = ['node-a', 'node-b', 'node-c'];
+
+export function withKernel(kernelVersion: string): (given: Scenario) => void {
+  return given => {
+    for (const name of nodes)
+      given.nodeObject(name, node => ({...node, status: {...node.status, nodeInfo: {...node.status?.nodeInfo, kernelVersion}}}));
+  };
+}
+
+export interface PreviewSettings {
+  /** Both sides are computed, whatever the capture holds of its nodes. */
+  readonly expectedOnly?: boolean;
+  /** All of the capture unless said otherwise. */
+  readonly nodes?: readonly string[];
+}
+
+export function toNftables(
+  change: (given: Scenario) => void = () => {},
+  overrides: ConfigOverrides = {},
+  settings: PreviewSettings = {},
+): Promise<Preview> {
+  return previewFrom('healthy/1.36-iptables', {mode: 'nftables', ...overrides}, change, settings);
+}
+
+export async function previewFrom(
+  capture: string,
+  overrides: ConfigOverrides,
+  change: (given: Scenario) => void,
+  settings: PreviewSettings = {},
+): Promise<Preview> {
+  const given = await scenario(capture);
+  change(given);
+  const snapshot = given.snapshot();
+  return previewOf(snapshot, overrides, snapshot.api, settings);
+}
+
+export function previewOf(
+  snapshot: Snapshot,
+  overrides: ConfigOverrides,
+  apiAfter: Snapshot['api'] = snapshot.api,
+  {expectedOnly = false, nodes: chosen}: PreviewSettings = {},
+): Preview {
+  const plan = {overrides, configFile: null};
+  const wanted = snapshot.nodes.filter(({name}) => chosen?.includes(name) ?? true);
+  return preview({snapshot, nodes: wanted, plan, apiAfter, selects: () => true, services: 0, expectedOnly, notes: []});
+}
+
+export function idsOf({changes}: Preview, protocol?: string): readonly string[] {
+  return [...new Set(changes.filter(({packet}) => protocol === undefined || packet.protocol === protocol).map(({cause}) => cause.id))];
+}
+
+export function adviceOf({advice}: Preview): readonly string[] {
+  return advice.map(({id}) => id);
+}
+
+export function interfaces(...addresses: readonly string[]): string {
+  return JSON.stringify([
+    {ifname: 'lo', addr_info: [{local: '127.0.0.1'}, {local: '::1'}]},
+    ...addresses.map((local, index) => ({ifname: `eth${index}`, addr_info: [{local}]})),
+  ]);
+}
