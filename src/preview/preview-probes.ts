@@ -75,10 +75,9 @@ function hairpins(item: ServedPort, entry: Entry, context: NodeContext): readonl
   const own = item.endpoints.reachable.find(
     ({address, nodeName}) => nodeName === context.facts.name && !context.facts.addresses.includes(address),
   );
-  const [destination] = destinationsOf(entry, context);
-  if (own === undefined || destination === undefined) return [];
+  if (own === undefined) return [];
   const source: Source = {kind: 'endpoint', address: own.address, interface: podInterface(context)};
-  return probe('hairpin', {item, entry, source, destination});
+  return destinationsOf(entry, context).flatMap(destination => probe('hairpin', {item, entry, source, destination}));
 }
 
 interface PreviewProbeParts {

@@ -6,6 +6,7 @@ import {describeWith} from '../require.ts';
 import {scenario} from '../scenario.ts';
 import type {Destination} from './kernel/questions.ts';
 import {disagreements, pooledShares, type KernelComparison} from './kernel/compare.ts';
+import {withPrintedRules} from './kernel/printed-rules.ts';
 import {Experiment, type ExperimentSettings} from './kernel/experiment.ts';
 
 type Case = Omit<ExperimentSettings, 'snapshot' | 'backend'> & {readonly capture: string};
@@ -70,6 +71,31 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'packet say
       expect([...comparisons.flatMap(disagreements), ...pooledShares(comparisons)]).toEqual([]);
       expect(experiment.read.map(({held}) => held)).toEqual(experiment.read.map(({given: loaded}) => loaded));
     });
+  });
+});
+
+describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'node ports on loopback addresses of 1.37', () => {
+  const gate = {KubeProxyNFTablesLocalhostNodePorts: true};
+
+  test.each([
+    // kube-proxy listens for TCP itself, for which the lab stands in; UDP is refused.
+    {title: 'are answered or refused where kube-proxy listens', nodePortAddresses: ['primary', 'localhost'], refused: ['UDP']},
+    {title: 'are refused where it does not', nodePortAddresses: ['primary'], refused: ['TCP', 'UDP']},
+  ])('$title', async ({nodePortAddresses, refused}) => {
+    const settings = {mode: 'nftables', version: 'v1.37.0', featureGates: gate, nodePortAddresses};
+    const snapshot = withPrintedRules(await snapshotOf('nftables/1.36'), 'node-a', settings);
+    await using experiment = await Experiment.open({snapshot, node: 'node-a', backend});
+    for (const {given: loaded, held} of experiment.read) expect(held).toEqual(loaded);
+    const isLocal = (destination: string): boolean => destination === '127.0.0.1' || destination === '::1';
+    const questions = experiment.questions.filter(({from, query}) => from === 'node' && isLocal(query.destination));
+    const comparisons = await experiment.try(questions);
+    expect(comparisons.flatMap(disagreements)).toEqual([]);
+    // Most Services are IPv4 only, and have no node port on ::1.
+    const nodePorts = comparisons.filter(({question}) => question.service !== '' && question.query.family === 'IPv4');
+    const ends = (protocol: string) =>
+      new Set(nodePorts.filter(({question}) => question.query.protocol === protocol).flatMap(({sent}) => sent.map(one => one.pathOutcome)));
+    for (const protocol of ['TCP', 'UDP'])
+      expect([protocol, ...ends(protocol)]).toEqual([protocol, refused.includes(protocol) ? 'reject' : 'accept unchanged']);
   });
 });
 

@@ -75,14 +75,17 @@ export class Experiment implements AsyncDisposable {
     return askPacket(query, {...this.#node, rules: this.#loaded.rules(query.family)});
   }
 
-  /** Sends so many packets that no outcome can be missed by chance, if questions with the same answer are taken together. */
-  async try(questions: readonly Question[]): Promise<readonly KernelComparison[]> {
+  /**
+   * Sends so many packets that no outcome can be missed by chance, if questions with the same answer are taken together; with `alone`
+   * of each question by itself.
+   */
+  async try(questions: readonly Question[], {alone = false}: {readonly alone?: boolean} = {}): Promise<readonly KernelComparison[]> {
     const asked = questions.map(question => ({question, prediction: predictionOf(this.ask(question))}));
     const alike = Map.groupBy(asked, ({prediction}) => answerText(prediction));
     return this.#send(
       asked.map(({question, prediction}) => {
         const rarest = Math.min(...[...prediction.values()].map(({probability}) => probability));
-        const sharers = Math.min(4, alike.get(answerText(prediction))?.length ?? 1);
+        const sharers = alone ? 1 : Math.min(4, alike.get(answerText(prediction))?.length ?? 1);
         const length = Math.max(2, Math.ceil(flowsFor(rarest) / sharers));
         return {question, prediction, sources: Array.from({length}, () => question.query.source)};
       }),
