@@ -14,10 +14,17 @@ export function portAndProtocol({port}: PortTrace): string {
 }
 
 /** `load-balancer IP 203.0.113.9:80: no rules: ipMode is Proxy…`. Not escaped. */
-export function unservedText({kind, address, port, reason}: UnservedAddress): string {
-  const name =
-    address === null && kind === 'loadBalancerIP' ? 'load-balancer IP' : port === 0 ? 'node port' : entryText({kind, address, port});
-  return `${name}: no rules: ${reason}`;
+export function unservedText(address: UnservedAddress): string {
+  return `${unservedName(address)}: ${noRulesText(address)}`;
+}
+
+export function unservedName({kind, address, port}: UnservedAddress): string {
+  if (address === null && kind === 'loadBalancerIP') return 'load-balancer IP';
+  return port === 0 ? 'node port' : entryText({kind, address, port});
+}
+
+export function noRulesText({reason}: UnservedAddress): string {
+  return `no rules: ${reason}`;
 }
 
 /** The word for what is wrong with an endpoint, or the share that should be. */

@@ -90,7 +90,7 @@ function arrowText({from, to, label, isFault}: GraphArrow, graph: string): strin
  */
 function quoted(text: string): string {
   const plain = text.replace(/\$(?=\$)|:(?=fa-)/g, '$&\u2060');
-  return plain.replace(/%(?![ ,]|$)|[^\w .,:/()+%✓✗…\u2060\u00c0-\ud7ff-]/gu, character =>
+  return plain.replace(/%(?![ ,]|$)|[^\w .,:/()+%✓✗○…\u2060\u00c0-\ud7ff-]/gu, character =>
     character === '"' ? '#quot;' : `#${character.codePointAt(0)};`,
   );
 }

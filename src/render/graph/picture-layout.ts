@@ -100,7 +100,9 @@ function placeBeside({sources, ends}: PicturePath, {top, shape, full}: PathPlace
   const starts = exits.map(box => ({box, y: middle(box)}));
   const lines = [
     ...chainLines(placedLeft, left.exits),
-    ...starts.map(({box, y}) => straight({x: box.x + box.width, y}, {x: railX, y}, {isFault: isCut(box), hasHead: false})),
+    ...(ends.length === 0 ? [] : starts).map(({box, y}) =>
+      straight({x: box.x + box.width, y}, {x: railX, y}, {isFault: isCut(box), hasHead: false}),
+    ),
     ...rail(
       railX,
       starts.map(({y}) => y),
@@ -134,7 +136,9 @@ function placeBelow({sources, ends}: PicturePath, {top, shape, full}: PathPlace)
   const exits = above.exits.map(index => placedAbove[index]).filter(box => box !== undefined);
   const lines = [
     ...chainLines(placedAbove, above.exits),
-    ...exits.map(box => straight({x: box.x, y: middle(box)}, {x: railX, y: middle(box)}, {isFault: isCut(box), hasHead: false})),
+    ...(ends.length === 0 ? [] : exits).map(box =>
+      straight({x: box.x, y: middle(box)}, {x: railX, y: middle(box)}, {isFault: isCut(box), hasHead: false}),
+    ),
     ...rail(railX, exits.map(middle), placedBelow.map(middle)),
     ...placedBelow.map(box =>
       straight({x: railX, y: middle(box)}, {x: box.x, y: middle(box)}, {isFault: box.isFault, hasHead: isReached(box)}),
@@ -159,7 +163,7 @@ function middle({y, height}: PlacedBox): number {
 }
 
 function rail(x: number, starts: readonly number[], ends: readonly number[]): readonly PlacedLine[] {
-  const all = [...starts, ...ends];
+  const all = ends.length === 0 ? [] : [...starts, ...ends];
   const [first, last] = [Math.min(...all), Math.max(...all)];
   return all.length === 0 || first === last ? [] : [{path: `M${x} ${first} V${last}`, isFault: false, head: null}];
 }

@@ -16,7 +16,7 @@ export function pictureSummary({alerts, paths}: Picture): string {
       .join('; ');
     const to = ends.slice(0, maxEnds).map(words);
     const rest = ends.length > maxEnds ? [`and ${ends.length - maxEnds} more`] : [];
-    return `${from}: ${[...to, ...rest].join('; ') || 'reaches no endpoint'}.`;
+    return ends.length === 0 ? `${from}.` : `${from}: ${[...to, ...rest].join('; ')}.`;
   });
   return [...alerts.map(alert => `${alert}.`), ...sentences].join(' ');
 }

@@ -15,7 +15,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine} from '../dump-line.ts';
 import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
-import {endText, ofFirstNode, packetsText, percent, portName, portAndProtocol, shouldBe} from '../trace-words.ts';
+import {endText, noRulesText, ofFirstNode, packetsText, percent, portName, portAndProtocol, shouldBe, unservedName} from '../trace-words.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from './group-traces.ts';
 import {alertsOf, type NodeFindings, nodeFindings, thirdPartyRules} from './picture-findings.ts';
 import {groupPaths, type GraphOptions} from './trace-paths.ts';
@@ -79,10 +79,20 @@ function pictureOf(group: readonly PortTrace[], findings: NodeFindings, options:
   return [
     {
       ...{service: first.service, title, alerts},
-      paths: [...paths.filter(hasFault), ...paths.filter(path => !hasFault(path))],
+      paths: [...paths.filter(hasFault), ...paths.filter(path => !hasFault(path)), ...unservedPath(first)],
       isFault: isDrawn || alerts.length > 0,
     },
   ];
+}
+
+/** Addresses without rules, which lead nowhere. */
+function unservedPath({unserved = []}: PortTrace): readonly PicturePath[] {
+  if (unserved.length === 0) return [];
+  const sources = unserved.map((address): readonly PictureBox[] => {
+    const [title, line] = [escapeText(unservedName(address)), escapeText(noRulesText(address))];
+    return [{kind: 'entry', sign: '○', title, lines: [line], fault: '', share: null, rules: []}];
+  });
+  return [{sources, ends: []}];
 }
 
 function hasFault({sources, ends}: PicturePath): boolean {

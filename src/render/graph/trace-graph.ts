@@ -3,7 +3,7 @@ import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
 import {groupNodes, portsOf} from './group-traces.ts';
 import {type GraphOptions, type Leaf, type TracePath, tracePathsOf} from './trace-paths.ts';
-import {ofFirstNode, portName, portAndProtocol} from '../trace-words.ts';
+import {noRulesText, ofFirstNode, portName, portAndProtocol, unservedName} from '../trace-words.ts';
 
 /**
  * The packet path to one Service port as boxes and arrows, for the nodes on which it is the same. Control characters are spelled out;
@@ -49,6 +49,7 @@ function graphOf(group: readonly PortTrace[], options: GraphOptions): readonly T
   const paths = tracePathsOf(first.entries, options);
   const drawing = new Drawing(Math.max(0, ...paths.flatMap(({entries}) => entries.map(({steps}) => steps.length))));
   for (const path of paths) drawing.add(path);
+  for (const address of first.unserved ?? []) drawing.addUnserved([unservedName(address), noRulesText(address)].map(escapeText));
   return [{title, boxes: drawing.boxes, arrows: drawing.arrows}];
 }
 
@@ -71,6 +72,12 @@ class Drawing {
     const from = pick === null ? starts : [pick];
     for (const [index, leaf] of path.leaves.entries()) this.#addLeaf(leaf, from, this.#top + (height - path.leaves.length) / 2 + index);
     this.#top += height;
+  }
+
+  /** An address without rules leads nowhere. */
+  addUnserved(lines: readonly string[]): void {
+    this.#box('entry', 0, this.#top, [`○ ${lines[0] ?? ''}`, ...lines.slice(1)]);
+    this.#top++;
   }
 
   /** The entries, and the chains between them and the one that picks; of chains that several entries pass, each is drawn once. */

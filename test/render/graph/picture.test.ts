@@ -1,7 +1,9 @@
 import {describe, expect, test} from 'vitest';
 import {type Picture, type PictureBox, picturesOf} from '../../../src/render/graph/picture.ts';
+import {dot} from '../../../src/render/graph/dot.ts';
+import {mermaid} from '../../../src/render/graph/mermaid.ts';
 import {columnsOf, wrapLetters} from '../../../src/render/graph/wrap-letters.ts';
-import {findingOf, reportOf} from '../report.ts';
+import {findingOf, plain, reportOf} from '../report.ts';
 import {endpoint, entry, manyEndpoints, trace, traced} from '../traces.ts';
 
 const few = {all: false};
@@ -91,6 +93,17 @@ describe('of many endpoints', () => {
   });
 
   test('all are drawn when all are asked for', () => expect(ends(60, 4, true)).toHaveLength(60));
+});
+
+test('an address without rules stands last, with the reason and no endpoint', () => {
+  const unserved = [{kind: 'loadBalancerIP', address: '203.0.113.9', port: 80, reason: 'ipMode is Proxy'}] as const;
+  const report = reportOf({nodes: ['node-a'], services: ['shop/web'], traces: [{...trace, unserved}]});
+  const [picture] = picturesOf(report, few);
+  expect(picture && textOf(picture).at(-1)).toBe('○ load-balancer IP 203.0.113.9:80 > ');
+  expect(picture?.paths.at(-1)?.sources[0]?.[0]?.lines).toEqual(['no rules: ipMode is Proxy']);
+  expect(picture?.isFault).toBe(false);
+  for (const render of [mermaid, dot])
+    expect(render(report, plain)).toMatch(/○ load-balancer IP 203\.0\.113\.9:80(<br\/>|\\n)no rules: ipMode is Proxy/);
 });
 
 test('entries of which nothing is programmed share one list of missing endpoints', async () => {

@@ -41,6 +41,19 @@ describeWith(['chromium'], 'how a browser draws the picture of a Service', () =>
     'both families': () => traced('healthy/1.36-iptables', 'infra/dual'),
     'dropped by policy': () => traced('healthy/1.36-iptables', 'shop/lb-local'),
     refused: () => traced('healthy/1.36-iptables', 'shop/empty'),
+    'an address without rules': () => {
+      const {traces, ...report} = manyEndpoints(5, 2);
+      const unserved = [
+        {
+          kind: 'loadBalancerIP',
+          address: 'a1b2c3d4.elb.eu-central-1.amazonaws.com',
+          port: 80,
+          reason: 'the load balancer has a name and no address',
+        },
+        {kind: 'loadBalancerIP', address: '203.0.113.9', port: 80, reason: 'ipMode is Proxy: connections go to the load balancer'},
+      ] as const;
+      return {...report, traces: traces.map(each => ({...each, unserved}))};
+    },
     nftables: () => traced('nftables/1.36', 'shop/nodeport'),
   };
 
