@@ -1,13 +1,15 @@
 import type {Finding} from '../model/finding.ts';
 import {pushTo} from '../model/lists.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
+import {plural} from '../model/text/plural.ts';
 import {type FindingGroup, groupFindings} from './group-findings.ts';
 
 /** What one block of text tells: a finding, others of the same code on the same nodes, and what it is the likely cause of. */
 export interface FindingBlock extends FindingGroup {
   /** Not the first. */
-  readonly others: readonly Finding[];
+  readonly others: readonly FindingGroup[];
   /** Findings of Services on the same nodes that follow from it. */
-  readonly effects: readonly Finding[];
+  readonly effects: readonly FindingGroup[];
 }
 
 /** One block for each finding; the same finding on many nodes is one. */
@@ -33,16 +35,50 @@ export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock
     const own = alike.get(likeness(first)) ?? [first];
     const merged = own.length >= minAlike && isOfService(first) ? own : [first];
     for (const each of merged) done.add(each);
-    blocks.push({
-      ...first,
-      others: merged.slice(1).map(({finding}) => finding),
-      effects: (effects.get(first) ?? []).map(({finding}) => finding),
-    });
+    blocks.push({...first, others: merged.slice(1), effects: effects.get(first) ?? []});
   }
   return blocks;
 }
 
 const minAlike = 3;
+
+/** What the findings of a block have in common, and the places of the others: endpoints of one Service port, else Service ports. */
+export interface BlockPlaces {
+  /** `5 endpoints of shop/web:http`, `10 findings on 10 Service ports`. Not escaped. */
+  readonly head: string;
+  readonly others: readonly string[];
+}
+
+export function blockPlaces({finding, others}: FindingBlock): BlockPlaces {
+  const ports = [...new Set(others.map(other => portText(other.finding)))];
+  const isOnePort = ports.length === 1 && ports[0] === portText(finding);
+  const endpoints = [...new Set([finding, ...others.map(other => other.finding)].flatMap(({endpoint}) => endpoint ?? []))];
+  if (isOnePort && endpoints.length > 0)
+    return {
+      head: `${plural(endpoints.length, 'endpoint')} of ${ports[0]}`,
+      others: endpoints.filter(endpoint => endpoint !== finding.endpoint),
+    };
+  const places = ports.filter(port => port !== portText(finding));
+  return {head: `${plural(others.length + 1, 'finding')} on ${plural(places.length + 1, 'Service port')}`, others: places};
+}
+
+/** `shop/web:http`; empty for a finding of a node. Not escaped. */
+export function portText({service, port}: Finding): string {
+  if (service === undefined) return '';
+  return `${namespacedName(service)}${port === undefined || port.name === '' ? '' : `:${port.name}`}`;
+}
+
+/** `22 findings on 12 Services, likely from this cause`, with the numbers of each code and the Services. Not escaped. */
+export function effectsText({effects}: FindingBlock): {
+  readonly head: string;
+  readonly codes: string;
+  readonly services: readonly string[];
+} {
+  const services = [...new Set(effects.map(({finding: {service}}) => (service === undefined ? '' : namespacedName(service))))];
+  const codes = [...Map.groupBy(effects, ({finding: {code, name}}) => `${code} ${name}`)].map(([code, all]) => `${all.length} × ${code}`);
+  const head = `${plural(effects.length, 'finding')} on ${plural(services.length, 'Service')}, likely from this cause`;
+  return {head, codes: codes.join(', '), services};
+}
 
 /** Each cause with three or more effects. A group of findings counts for the first cause on all of its nodes. */
 function effectsOf(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, readonly FindingGroup[]> {

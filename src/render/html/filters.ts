@@ -17,6 +17,6 @@ export function filtersHtml({findings, nodes}: Report): Html {
 <label>Node <input type="search" name="node" list="node-names" placeholder="part of a name"></label>
 <datalist id="node-names">${nodes.map(({name}) => html`<option value="${name}"></option>`)}</datalist>
 <button type="reset">Reset</button>
-<output id="shown" aria-live="polite"></output>
+<output id="shown" aria-live="polite" data-total="${findings.length}"></output>
 </form>`;
 }

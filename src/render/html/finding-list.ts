@@ -1,17 +1,24 @@
 import type {Finding} from '../../model/finding.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {type FindingGroup, groupFindings} from '../group-findings.ts';
+import {dumpLine} from '../dump-line.ts';
+import {blockPlaces, causeBlocks, effectsText, type FindingBlock, portText} from '../finding-blocks.ts';
+import type {FindingGroup} from '../group-findings.ts';
+import {nodeList} from '../node-list.ts';
 import {docsOf} from '../json.ts';
 import {type Html, html, nothing} from './html.ts';
 import type {NodeRanges} from './node-ranges.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** Findings of which a page has room for a block each. */
+/** Findings of which a page has room, in blocks of one cause each. */
 interface ListedFindings {
+  readonly blocks: readonly ListedBlock[];
+  /** Those of all blocks. */
   readonly listed: readonly ListedFinding[];
   /** Findings left out, by code: the same on many nodes counts once. */
   readonly hidden: ReadonlyMap<string, number>;
+  /** How many findings the report has, those of each node counted. */
+  readonly total: number;
 }
 
 export interface ListedFinding extends FindingGroup {
@@ -19,19 +26,33 @@ export interface ListedFinding extends FindingGroup {
   readonly id: string;
 }
 
+export interface ListedBlock {
+  readonly block: FindingBlock;
+  /** The finding itself and others like it. */
+  readonly own: readonly ListedFinding[];
+  readonly effects: readonly ListedFinding[];
+}
+
 /** The worst first, and of each code no more than there is room for. */
 export function listFindings(findings: readonly Finding[]): ListedFindings {
   const listed: ListedFinding[] = [];
   const seen = new Map<string, number>();
   const hidden = new Map<string, number>();
-  for (const group of groupFindings(findings)) {
-    const {code} = group.finding;
-    const nth = (seen.get(code) ?? 0) + 1;
-    seen.set(code, nth);
-    if (nth <= maxPerCode && listed.length < max) listed.push({...group, id: `finding-${listed.length + 1}`});
-    else hidden.set(code, (hidden.get(code) ?? 0) + 1);
-  }
-  return {listed, hidden};
+  const list = (groups: readonly FindingGroup[]): readonly ListedFinding[] =>
+    groups.flatMap(group => {
+      const {code} = group.finding;
+      const nth = (seen.get(code) ?? 0) + 1;
+      seen.set(code, nth);
+      if (nth > maxPerCode || listed.length >= max) {
+        hidden.set(code, (hidden.get(code) ?? 0) + 1);
+        return [];
+      }
+      const item = {...group, id: `finding-${listed.length + 1}`};
+      listed.push(item);
+      return [item];
+    });
+  const blocks = causeBlocks(findings).map(block => ({block, own: list([block, ...block.others]), effects: list(block.effects)}));
+  return {blocks: blocks.filter(({own, effects}) => own.length + effects.length > 0), listed, hidden, total: findings.length};
 }
 
 const maxPerCode = 200;
@@ -43,35 +64,97 @@ interface FindingPlaces {
   readonly pathOf: (service: Finding['service']) => string | null;
 }
 
-export function findingsHtml({listed, hidden}: ListedFindings, places: FindingPlaces): Html {
-  if (listed.length === 0) return nothing;
+export function findingsHtml({blocks, hidden}: ListedFindings, places: FindingPlaces): Html {
+  if (blocks.length === 0) return nothing;
   const rest = [...hidden].map(([code, number]) => `${number} more of ${code}`).join(', ');
   return html`<section id="findings"><h2>Findings</h2>
-${listed.map((finding, index) => findingHtml(finding, index < openAtFirst && finding.finding.severity === 'error', places))}
+${blocks.map((block, index) => blockHtml(block, index < openAtFirst && block.block.finding.severity === 'error', places))}
 ${rest === '' ? nothing : html`<p class="note">Not shown: ${rest}. check -o json has all findings.</p>`}
 </section>`;
 }
 
 const openAtFirst = 3;
 
-function findingHtml({finding, nodes, id}: ListedFinding, isOpen: boolean, {ranges, pathOf}: FindingPlaces): Html {
-  const {code, name, severity, known, service, message, remedy, expected = [], actual = [], family} = finding;
-  const place = service === undefined ? '' : namespacedName(service);
-  const where = nodes.length === 0 ? nothing : html` on ${nodes.length === 1 ? (nodes[0] ?? '') : plural(nodes.length, 'node')}`;
+/** One finding; or several with their remedy, and what likely follows from them, each to open. */
+function blockHtml({block, own, effects}: ListedBlock, isOpen: boolean, places: FindingPlaces): Html {
+  const [first] = own;
+  if (first !== undefined && own.length === 1 && effects.length === 0) return findingHtml(first, {isOpen, hasRemedy: true}, places);
+  const {finding, nodes, others} = block;
+  const {severity} = finding;
+  const isOne = others.length === 0;
+  const what = isOne ? titlePlace(finding) : blockPlaces(block).head;
+  const {head, codes} = effectsText(block);
+  const after = block.effects.length === 0 ? '' : `, and ${head}`;
+  return html`<details class="block ${severity}"${isOpen ? html` open` : nothing}>
+<summary>${titleHtml(finding)}${what === '' ? '' : `: ${what}`}${onNodes(finding, nodes)}${after}</summary>
+<div>
+${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml(first, true, places)}</div>` : nothing}
+${isOne ? nothing : html`${remedyHtml(finding)}<p>${docsLink(finding)}</p>${own.map(each => findingHtml(each, {isOpen: false, hasRemedy: false}, places))}`}
+${effects.length === 0 ? nothing : html`<h3>${head}: ${codes}</h3>`}
+${effects.map(each => findingHtml(each, {isOpen: false, hasRemedy: true}, places))}
+</div>
+</details>`;
+}
+
+interface FindingLook {
+  readonly isOpen: boolean;
+  /** Not where the remedy stands above a list of findings. */
+  readonly hasRemedy: boolean;
+}
+
+function findingHtml(item: ListedFinding, {isOpen, hasRemedy}: FindingLook, places: FindingPlaces): Html {
+  const {finding, nodes, id} = item;
+  const place = titlePlace(finding);
+  return html`<details class="finding ${finding.severity}" ${dataOf(item, places)}${isOpen ? html` open` : nothing}>
+<summary>${titleHtml(finding)}${place === '' ? '' : `: ${place}`}${onNodes(finding, nodes)}</summary>
+<div id="${id}">${bodyHtml(item, hasRemedy, places)}</div>
+</details>`;
+}
+
+/** For the filters. */
+function dataOf({finding, nodes}: ListedFinding, {ranges}: FindingPlaces): Html {
+  const {severity, code} = finding;
+  return html`data-severity="${severity}" data-code="${code}" data-service="${placeOf(finding)}" data-nodes="${ranges.of(nodes)}" data-count="${Math.max(1, nodes.length)}"`;
+}
+
+function titleHtml({code, severity, known, name}: Finding): Html {
+  return html`<b class="${severity}">${code} ${severity}</b>${known ? ' (known)' : ''} ${name}`;
+}
+
+/** What tells a finding from others of its code: the Service port, and the endpoint. */
+function titlePlace(finding: Finding): string {
+  return [portText(finding), finding.endpoint ?? ''].filter(part => part !== '').join(', ');
+}
+
+function placeOf({service}: Finding): string {
+  return service === undefined ? '' : namespacedName(service);
+}
+
+function onNodes({family}: Finding, nodes: readonly string[]): string {
+  return `${nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`}${family === 'IPv6' ? ' (IPv6)' : ''}`;
+}
+
+function bodyHtml({finding, nodes}: ListedFinding, hasRemedy: boolean, {pathOf}: FindingPlaces): Html {
+  const {service, message, expected = [], actual = []} = finding;
   const path = pathOf(service);
+  const pathLink = path === null ? nothing : html`<a href="#${path}">Packet path to ${placeOf(finding)}</a>`;
   const [first = ''] = nodes.length > 1 ? nodes : [];
-  return html`<details class="finding ${severity}" data-severity="${severity}" data-code="${code}" data-service="${place}" data-nodes="${ranges.of(nodes)}"${isOpen ? html` open` : nothing}>
-<summary><b class="${severity}">${code} ${severity}</b>${known ? ' (known)' : ''} ${name}: ${place}${where}${family === 'IPv6' ? ' (IPv6)' : ''}</summary>
-<div id="${id}">
+  return html`
 <p>${message}</p>
 ${rulesHtml('Expected', expected, '')}
 ${rulesHtml('Found', actual, first)}
 ${nodes.length > 1 ? html`<p>Nodes: ${namesOf(nodes)}</p>` : nothing}
-<h3>What to do</h3>
-<p>${remedy}</p>
-<p><a href="${docsOf(code)}" rel="noreferrer">More about ${code}</a>${path === null ? nothing : html` · <a href="#${path}">Packet path to ${place}</a>`}</p>
-</div>
-</details>`;
+${hasRemedy ? html`${remedyHtml(finding)}<p>${docsLink(finding)}${path === null ? nothing : ' · '}${pathLink}</p>` : html`<p>${pathLink}</p>`}
+`;
+}
+
+function remedyHtml({remedy}: Finding): Html {
+  return html`<p class="label">What to do</p>
+<p>${remedy}</p>`;
+}
+
+function docsLink({code}: Finding): Html {
+  return html`<a href="${docsOf(code)}" rel="noreferrer">More about ${code}</a>`;
 }
 
 function namesOf(nodes: readonly string[]): string {
@@ -86,15 +169,16 @@ function rulesHtml(title: string, rules: readonly RuleText[], node: string): Htm
   if (rules.length === 0) return nothing;
   const shown = rules.slice(0, maxRules);
   const rest = rules.length > shown.length ? html`\n… and ${plural(rules.length - shown.length, 'more rule')}` : nothing;
-  return html`<h3>${title}${node === '' ? '' : ` (${node})`}</h3>
+  return html`<p class="label">${title}${node === '' ? '' : ` (${node})`}</p>
 <pre>${shown.map(rule => ruleHtml(rule))}${rest}</pre>`;
 }
 
 const maxRules = 8;
 
-function ruleHtml({table, line, text}: RuleText): Html {
-  const rule = text.length > maxRuleLength ? `${text.slice(0, maxRuleLength)}…` : text;
-  return html`${line > 0 ? `line ${line}: ` : ''}${table} ${rule}`;
+function ruleHtml(rule: RuleText): Html {
+  const {table, text} = rule;
+  const line = dumpLine(rule);
+  return html`${line > 0 ? `line ${line}: ` : ''}${table} ${text.length > maxRuleLength ? `${text.slice(0, maxRuleLength)}…` : text}`;
 }
 
 const maxRuleLength = 1000;

@@ -33,6 +33,8 @@ th, td { text-align: left; padding: 4px 12px; border-bottom: 1px solid var(--edg
 thead th { background: var(--box); max-width: 260px; overflow: hidden; text-overflow: ellipsis }
 tbody tr:last-child > * { border-bottom: 0 }
 tbody th { font-weight: normal }
+.scroll tr > th:first-child { position: sticky; left: 0; background: var(--ground); max-width: 40vw; white-space: normal; overflow-wrap: anywhere }
+.scroll thead tr > th:first-child { background: var(--box) }
 td.error { background: var(--bad-box); font-weight: bold }
 td.error, td.error a { color: var(--bad) }
 td.warning { background: var(--warn-box) }
@@ -42,9 +44,10 @@ td.unknown, .note { color: var(--soft) }
 details { border: 1px solid var(--edge); border-radius: 6px; margin: 8px 0 }
 summary { cursor: pointer; padding: 8px 12px; overflow-wrap: anywhere }
 details > div { padding: 2px 16px 14px; border-top: 1px solid var(--edge) }
-.finding.error { border-left: 5px solid var(--bad) }
-.finding.warning { border-left: 5px solid var(--warn) }
-.finding.info { border-left: 5px solid var(--info) }
+.label { font-size: 14px; font-weight: bold; margin: 14px 0 4px }
+.finding.error, .block.error { border-left: 5px solid var(--bad) }
+.finding.warning, .block.warning { border-left: 5px solid var(--warn) }
+.finding.info, .block.info { border-left: 5px solid var(--info) }
 code, pre { font: 13px/1.5 ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; unicode-bidi: isolate }
 pre { margin: 4px 0; padding: 8px 12px; background: var(--box); border-radius: 4px; white-space: pre-wrap; overflow-wrap: anywhere }
 figure { margin: 16px 0 28px }

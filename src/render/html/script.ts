@@ -9,6 +9,8 @@ const form = document.getElementById('filters');
 if (form !== null) {
   const nodes = all('#nodes tbody th').map(cell => cell.textContent.toLowerCase());
   const findings = all('.finding');
+  const blocks = all('.block');
+  const output = document.getElementById('shown');
   const rows = all('#matrix tbody tr');
   const columns = all('#matrix thead th[data-nodes]');
   const paths = all('.path');
@@ -40,8 +42,13 @@ if (form !== null) {
       for (const row of rows) row.cells[column.cellIndex].hidden = isHidden;
     }
     for (const path of paths) path.hidden = !isOfService(path);
-    const shown = findings.filter(finding => !finding.hidden).length;
-    document.getElementById('shown').textContent = 'Showing ' + shown + ' of ' + findings.length + ' findings';
+    const isNarrowed = isFiltered || service !== '' || node !== '';
+    for (const block of blocks) {
+      block.hidden = block.querySelector('.finding:not([hidden])') === null;
+      if (isNarrowed && !block.hidden) block.open = true;
+    }
+    const shown = findings.filter(finding => !finding.hidden).reduce((sum, finding) => sum + Number(finding.dataset.count), 0);
+    output.textContent = 'Showing ' + shown + ' of ' + output.dataset.total + ' findings';
   };
   form.addEventListener('input', apply);
   form.addEventListener('submit', event => event.preventDefault());

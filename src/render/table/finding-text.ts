@@ -2,9 +2,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
 import type {FindingGroup} from '../group-findings.ts';
-import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
-import {namespacedName} from '../../model/text/namespaced-name.ts';
-import {plural} from '../../model/text/plural.ts';
+import {blockPlaces, causeBlocks, effectsText, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import type {Finding} from '../../model/finding.ts';
 import {dumpLine} from '../dump-line.ts';
 import {bySeverity, type Style} from '../style.ts';
@@ -42,32 +40,18 @@ export function findingTexts(findings: readonly Finding[], {style, width, max, s
   });
 }
 
-/** The other places with the same fault: endpoints where all are of one Service port, else Service ports. */
-function othersLines({finding, others}: FindingBlock, style: Style, width: number): readonly string[] {
-  if (others.length === 0) return [];
-  const ports = [...new Set(others.map(portText))];
-  const isOnePort = ports.length === 1 && ports[0] === portText(finding);
-  const endpoints = new Set([finding, ...others].flatMap(({endpoint}) => endpoint ?? []));
-  const places = isOnePort
-    ? [...new Set(others.flatMap(({endpoint}) => endpoint ?? []))]
-    : ports.filter(port => port !== portText(finding));
-  const head = isOnePort
-    ? `${plural(endpoints.size, 'endpoint')} of ${ports[0]}`
-    : `${plural(others.length + 1, 'finding')} on ${plural(places.length + 1, 'Service port')}`;
-  return wrap(escapeText(`${head}: also ${listText(places)}`), proseWidth(width), `  ${style.dim('in all  ')}  `);
+function othersLines(block: FindingBlock, style: Style, width: number): readonly string[] {
+  if (block.others.length === 0) return [];
+  const {head, others} = blockPlaces(block);
+  // Other faults of one place, such as its entries, are in -o wide.
+  const also = others.length === 0 ? '; -o wide shows each' : `: also ${listText(others)}`;
+  return wrap(escapeText(`${head}${also}`), proseWidth(width), `  ${style.dim('in all  ')}  `);
 }
 
-function portText({service, port}: Finding): string {
-  if (service === undefined) return '';
-  return `${namespacedName(service)}${port === undefined || port.name === '' ? '' : `:${port.name}`}`;
-}
-
-function effectLines({effects}: FindingBlock, style: Style, width: number): readonly string[] {
-  if (effects.length === 0) return [];
-  const services = [...new Set(effects.map(({service}) => (service === undefined ? '' : namespacedName(service))))];
-  const codes = [...Map.groupBy(effects, ({code, name}) => `${code} ${name}`)].map(([code, all]) => `${all.length} × ${code}`);
-  const text = `${plural(effects.length, 'finding')} on ${plural(services.length, 'Service')}, likely from this cause: ${codes.join(', ')} (${listText(services)})`;
-  return wrap(escapeText(text), proseWidth(width), `  ${style.red('effects ')}  `);
+function effectLines(block: FindingBlock, style: Style, width: number): readonly string[] {
+  if (block.effects.length === 0) return [];
+  const {head, codes, services} = effectsText(block);
+  return wrap(escapeText(`${head}: ${codes} (${listText(services)})`), proseWidth(width), `  ${style.red('effects ')}  `);
 }
 
 function listText(names: readonly string[]): string {

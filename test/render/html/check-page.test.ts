@@ -62,6 +62,47 @@ test('the same on many nodes is one finding, with the nodes as ranges for the fi
   expect(texts(page, /<th scope="col" title[^>]*>(.*?)<\/th>/g)).toEqual(['node-[001-004,006-300]', 'node-005']);
 });
 
+describe('findings of one cause', () => {
+  const port = (name: string) => ({name, protocol: 'TCP', port: 80});
+  const missing = (service: string, rest: Partial<Finding> = {}): Finding => findingOf('node-a', service, {port: port('http'), ...rest});
+  const summaries = (page: string): readonly string[] => texts(page, /<summary>(.*?)<\/summary>/g);
+
+  test('are one block with the remedy once, and each finding in it can be told from the others', () => {
+    const findings = ['shop/a', 'shop/b', 'shop/c'].map(service => missing(service));
+    const page = html(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings}), plain);
+    expect(summaries(page).slice(0, 4)).toEqual([
+      'ST202 error missing-endpoint: 3 findings on 3 Service ports on node-a',
+      ...['shop/a:http', 'shop/b:http', 'shop/c:http'].map(place => `ST202 error missing-endpoint: ${place} on node-a`),
+    ]);
+    expect(page.match(/What to do/g)).toHaveLength(1);
+    expect(page).toContain('<output id="shown" aria-live="polite" data-total="3">');
+  });
+
+  test('that are endpoints of one Service port say so', () => {
+    const findings = ['10.0.0.1:80', '10.0.0.2:80', '10.0.0.3:80'].map(endpoint => missing('shop/web', {endpoint}));
+    const page = html(reportOf({nodes: ['node-a'], services: ['shop/web'], findings}), plain);
+    expect(summaries(page)[0]).toBe('ST202 error missing-endpoint: 3 endpoints of shop/web:http on node-a');
+    expect(summaries(page)[1]).toBe('ST202 error missing-endpoint: shop/web:http, 10.0.0.1:80 on node-a');
+  });
+
+  test('stand under what they likely follow from', () => {
+    const stopped = findingOf('node-a', null, {code: 'ST505', name: 'kube-proxy-not-syncing', remedy: 'Read its log.'});
+    const findings = [stopped, ...['shop/a', 'shop/b', 'shop/c'].map(service => missing(service))];
+    const page = html(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings}), plain);
+    expect(summaries(page)[0]).toBe('ST505 error kube-proxy-not-syncing on node-a, and 3 findings on 3 Services, likely from this cause');
+    expect(page).toContain('<h3>3 findings on 3 Services, likely from this cause: 3 × ST202 missing-endpoint</h3>');
+    expect(page.match(/class="block error" open/g)).toHaveLength(1);
+  });
+
+  test('on many nodes count as often as the heading counts them', () => {
+    const findings = ['node-a', 'node-b'].map(node => findingOf(node, 'shop/web', {message: `shop/web is lost on ${node}`}));
+    const page = html(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], findings}), plain);
+    expect(page).toContain('<b>2</b> errors');
+    expect(page.match(/data-count="(\d+)"/)?.[1]).toBe('2');
+    expect(page).toContain('data-total="2"');
+  });
+});
+
 describe('a big report', () => {
   const nodes = numbered('node', 300);
   const services = numbered('shop/svc', 5000);

@@ -113,11 +113,16 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(await seen(page, '#matrix tbody tr')).toHaveLength(13);
     expect(await seen(page, '#shown')).toEqual(['Showing 25 of 25 findings']);
 
+    expect(await seen(page, '.block > summary')).toEqual([
+      'ST202 error missing-endpoint: 10 findings on 10 Service ports on node-b',
+      'ST203 error stale-endpoint: 10 findings on 10 Service ports on node-b',
+    ]);
+
     await fill(page, 'service', 'SHOP/WEB');
     expect(await seen(page, '#matrix tbody th')).toEqual(['shop/web']);
     expect(await seen(page, '.finding summary')).toEqual([
-      'ST202 error missing-endpoint: shop/web on node-b',
-      'ST203 error stale-endpoint: shop/web on node-b',
+      'ST202 error missing-endpoint: shop/web:http, 10.244.11.99:8080 on node-b',
+      'ST203 error stale-endpoint: shop/web:http, 10.244.11.4:8080 on node-b',
     ]);
     expect(await seen(page, '.path summary')).toEqual(['shop/web']);
     expect(await seen(page, '#shown')).toEqual(['Showing 2 of 25 findings']);
