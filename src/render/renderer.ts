@@ -13,6 +13,19 @@ export interface RenderOptions {
   readonly failOn: Severity | 'never';
   /** When the run was, in seconds since 1970, for formats that have a place for it. */
   readonly unixTime?: number;
+  /** Where the report comes from, for formats that have a place for it. */
+  readonly provenance?: Provenance;
+}
+
+export interface Provenance {
+  /** Without secrets. */
+  readonly command: string;
+  /** In words: the context and the server, or the bundle. */
+  readonly source: string;
+  /** Of the API server, where it was asked. */
+  readonly serverVersion?: string;
+  /** When a bundle was taken (RFC 3339), where that is known. */
+  readonly takenAt?: string;
 }
 
 /** Turns a Report into the text of one output format, without a newline at its end. */

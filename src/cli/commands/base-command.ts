@@ -15,12 +15,13 @@ import type {Finding} from '../../model/finding.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {parseCheckReport} from '../../parse/check-report.ts';
 import {escapeText} from '../../render/escape.ts';
-import type {RenderOptions} from '../../render/renderer.ts';
+import type {Provenance, RenderOptions} from '../../render/renderer.ts';
+import {commandText} from '../options/command-text.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
 /** The flags that talking to a cluster takes. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
-type ReportFlags = ClusterFlags & LiveFlags & {readonly from?: string | undefined};
+type ReportFlags = ClusterFlags & LiveFlags & {readonly from?: string | undefined; readonly output?: string};
 type ReportOptions = ClusterRun['options'];
 type Live = Pick<ClusterRun, 'cluster' | 'progress' | 'signal'>;
 
@@ -28,6 +29,9 @@ type Live = Pick<ClusterRun, 'cluster' | 'progress' | 'signal'>;
 export abstract class BaseCommand extends Command {
   /** What `--from` names is read once: standard input can be read no second time. */
   #read: {readonly from: string; readonly snapshot: Promise<Snapshot>} | null = null;
+
+  /** Where the report comes from, once there is one. */
+  #source: Omit<Provenance, 'command'> | null = null;
 
   /** Flags without a usable connection are wrong use (exit 2); an API server that does not answer was not checked (exit 3). */
   protected override async catch(error: Error): Promise<unknown> {
@@ -41,11 +45,16 @@ export abstract class BaseCommand extends Command {
   protected async report(flags: ReportFlags, names: readonly string[], options: ReportOptions, wait?: WaitLimit): Promise<Report> {
     if (flags.from !== undefined) {
       const snapshot = await this.snapshot(flags.from);
+      this.#source = bundleSource(snapshot);
       return diagnose(snapshot, {...diagnoseOptions(flags, names, snapshot), ...options});
     }
     // Loaded only for a cluster: it takes time.
     const {diagnoseCluster} = await import('../../run/diagnose-cluster.ts');
-    return this.withCluster(flags, live => diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live}));
+    return this.withCluster(flags, async live => {
+      const report = await diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live});
+      this.#source = {source: live.cluster.description, ...(flags.output === 'html' ? await serverVersion(live) : {})};
+      return report;
+    });
   }
 
   /** Talks to the cluster that the flags name, until the work is done or interrupted. */
@@ -93,6 +102,7 @@ export abstract class BaseCommand extends Command {
       verbose: flags.verbose,
       failOn: (flags['fail-on'] ?? 'error') as RenderOptions['failOn'],
       unixTime: systemClock.now() / 1000,
+      ...(this.#source === null ? {} : {provenance: {...this.#source, command: commandText(process.argv.slice(2))}}),
     };
   }
 
@@ -125,6 +135,21 @@ export abstract class BaseCommand extends Command {
     } catch (error) {
       throw new Errors.CLIError(escapeText(`cannot read ${file}: ${errorText(error)}`), {exit: 2});
     }
+  }
+}
+
+function bundleSource({origin, takenAt}: Snapshot): Omit<Provenance, 'command'> {
+  return {source: origin === '-' ? 'standard input' : origin, ...(takenAt === undefined ? {} : {takenAt})};
+}
+
+/** Left out where it is not told: a report is complete without it. */
+async function serverVersion({cluster, signal}: Live): Promise<Pick<Provenance, 'serverVersion'>> {
+  try {
+    const {gitVersion} = await cluster.api.get<{readonly gitVersion?: unknown}>('/version', {}, {signal, once: true});
+    return typeof gitVersion === 'string' ? {serverVersion: gitVersion} : {};
+  } catch (error) {
+    if (error instanceof ApiError || signal.aborted) return {};
+    throw error;
   }
 }
 

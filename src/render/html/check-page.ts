@@ -12,19 +12,20 @@ import type {Renderer} from '../renderer.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /** The whole of a report in one page that needs nothing else: for a browser, for print, to send to others. */
-export const checkPage: Renderer = (report, {quiet}) => {
+export const checkPage: Renderer = (report, options) => {
   const ranges = new NodeRanges(report);
   const found = listFindings(report.findings);
   const paths = faultyPaths(report);
   const pathIds = new Map(paths.drawn.map(({service, id}) => [service, id]));
-  return page(report, 'Services', [
+  const body = [
     summaryHtml(report),
     filtersHtml(report),
-    ...(quiet ? [] : [matrixHtml(report, found.listed, ranges)]),
+    ...(options.quiet ? [] : [matrixHtml(report, found.listed, ranges)]),
     findingsHtml(found, {ranges, pathOf: service => (service === undefined ? null : (pathIds.get(namespacedName(service)) ?? null))}),
     pathsHtml(paths, report),
     nodesHtml(report),
-  ]);
+  ];
+  return page(report, options, {title: 'Services', body});
 };
 
 function pathsHtml({drawn, hidden}: {readonly drawn: readonly DrawnPath[]; readonly hidden: number}, report: Report): Html {

@@ -16,6 +16,11 @@ h2 { font-size: 17px; margin: 28px 0 8px }
 h3 { font-size: 14px; margin: 14px 0 4px }
 a { color: var(--info) }
 :focus-visible { outline: 3px solid var(--info); outline-offset: 2px }
+.facts { display: flex; flex-wrap: wrap; gap: 2px 22px; margin: 12px 0; font-size: 14px }
+.facts div { display: flex; gap: 6px; min-width: 0 }
+.facts dt { color: var(--soft); font-weight: normal; flex: none }
+.facts dd { margin: 0; overflow-wrap: anywhere; min-width: 0 }
+.facts code { font-size: 13px }
 .counts { display: flex; flex-wrap: wrap; gap: 10px; padding: 0; margin: 16px 0; list-style: none }
 .counts li { border: 1px solid var(--edge); border-radius: 6px; padding: 6px 14px }
 .counts b { font-size: 18px }
@@ -33,7 +38,7 @@ th, td { text-align: left; padding: 4px 12px; border-bottom: 1px solid var(--edg
 thead th { background: var(--box); max-width: 260px; overflow: hidden; text-overflow: ellipsis }
 tbody tr:last-child > * { border-bottom: 0 }
 tbody th { font-weight: normal }
-.scroll tr > th:first-child { position: sticky; left: 0; background: var(--ground); max-width: 40vw; white-space: normal; overflow-wrap: anywhere }
+.scroll tr > th:first-child { position: sticky; left: 0; background: var(--ground) }
 .scroll thead tr > th:first-child { background: var(--box) }
 td.error { background: var(--bad-box); font-weight: bold }
 td.error, td.error a { color: var(--bad) }
@@ -57,6 +62,12 @@ svg.narrow { display: none }
 @media screen and (max-width: 940px) {
   svg.wide { display: none }
   svg.narrow { display: block; width: 100%; max-width: 460px }
+}
+@media screen and (max-width: 600px) {
+  main, footer { padding: 0 14px }
+  header { width: calc(100% - 28px); padding: 8px 14px }
+  th, td { padding: 4px 8px }
+  .scroll tr > th:first-child { min-width: 9em; max-width: 9em; white-space: normal; overflow-wrap: anywhere }
 }
 dl { margin: 4px 0 }
 dt { font-weight: bold; overflow-wrap: anywhere }

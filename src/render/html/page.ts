@@ -3,6 +3,8 @@ import type {Report} from '../../model/report.ts';
 import {styleOf} from '../style.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {type Html, html, made} from './html.ts';
+import {provenanceHtml} from './provenance.ts';
+import type {RenderOptions} from '../renderer.ts';
 import {script} from './script.ts';
 import {style} from './page-style.ts';
 
@@ -10,7 +12,11 @@ import {style} from './page-style.ts';
  * A page that stands alone: it loads nothing, sends nothing, and runs no script and applies no style but its own, which the browser is
  * told by their hashes.
  */
-export function page(report: Report, title: string, body: readonly Html[]): string {
+export function page(
+  report: Report,
+  options: RenderOptions,
+  {title, body}: {readonly title: string; readonly body: readonly Html[]},
+): string {
   const {tool} = report;
   const verdict = verdictLine(report, styleOf(false));
   return html`<!DOCTYPE html>
@@ -27,6 +33,7 @@ export function page(report: Report, title: string, body: readonly Html[]): stri
 <body>
 <header class="${toneOf(report)}"><h1>${verdict}</h1></header>
 <main>
+${provenanceHtml(report, options)}
 ${body}
 </main>
 <footer>${tool.name} ${tool.version}</footer>

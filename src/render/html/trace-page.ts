@@ -8,13 +8,15 @@ import {picturesHtml} from './paths.ts';
 import type {Renderer} from '../renderer.ts';
 
 /** The pictures of `trace` and its findings in one page that needs nothing else. */
-export const traceHtml: Renderer = (report, {quiet, verbose}) => {
+export const traceHtml: Renderer = (report, options) => {
+  const {quiet, verbose} = options;
   const places = {ranges: new NodeRanges(report), pathOf: () => null};
   const pictures = picturesHtml(report, '', {all: verbose});
-  return page(report, 'Packet paths', [
+  const body = [
     ...(quiet ? [] : [html`<section id="paths"><h2>Packet paths</h2>${pictures}</section>`]),
     filtersHtml(report),
     findingsHtml(listFindings(report.findings), places),
     nodesHtml(report),
-  ]);
+  ];
+  return page(report, options, {title: 'Packet paths', body});
 };

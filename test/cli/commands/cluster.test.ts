@@ -42,6 +42,39 @@ function withoutSources(json: string): object {
   return JSON.parse(json, (key, value) => (ofReading.has(key) ? undefined : value)) as object;
 }
 
+describe('a page says where it comes from', () => {
+  const factsOf = (page: string): Readonly<Record<string, string>> =>
+    Object.fromEntries(
+      [...page.slice(0, page.indexOf('<section')).matchAll(/<dt>(.*?)<\/dt><dd>(.*?)<\/dd>/g)].map(([, name = '', value = '']) => [
+        name,
+        value.replaceAll(/<[^>]*>/g, ''),
+      ]),
+    );
+
+  test('of a cluster: time, context and server, version, scope, and the command without the token', async () => {
+    const before = Date.now();
+    const {stdout, stderr} = await svcTrace(['check', '-n', 'shop', '-o', 'html', '--token', 'admin-token']);
+    const {Made = '', ...facts} = factsOf(stdout);
+    expect(stderr).toBe('');
+    expect(facts).toEqual({
+      Source: expect.stringContaining('stand-in'),
+      Kubernetes: 'v1.36.2',
+      Scope: 'namespace shop',
+      Command: 'kubectl svc-trace check -n shop -o html --token HIDDEN',
+    });
+    const made = Date.parse(Made.replace(' UTC', 'Z'));
+    expect(made).toBeGreaterThanOrEqual(before - 1000);
+    expect(made).toBeLessThanOrEqual(Date.now());
+    expect(stdout).not.toContain('admin-token');
+  });
+
+  test('of a bundle: its name, and no version that nobody asked for', async () => {
+    const {stdout} = await svcTrace(['trace', 'shop/web', '-o', 'html', '--from', bundle]);
+    const {Made, ...facts} = factsOf(stdout);
+    expect(facts).toEqual({Source: bundle, Scope: 'shop/web', Command: `kubectl svc-trace trace shop/web -o html --from ${bundle}`});
+  });
+});
+
 describe('where there is nothing to look at', () => {
   test.each([
     ['no such context', ['--context', 'nowhere'], 2, 'nowhere'],

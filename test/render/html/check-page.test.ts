@@ -35,6 +35,34 @@ test('a healthy report has neither findings nor filters', () => {
   expect(page).not.toContain('class="finding');
 });
 
+test('a page says when it was made, of what, and how to make it again', () => {
+  const provenance = {
+    command: 'kubectl svc-trace check -A',
+    source: 'context kind',
+    serverVersion: 'v1.36.2',
+    takenAt: '2027-01-15T08:00:00Z',
+  };
+  const report = {...reportOf({nodes: ['node-a'], services: ['shop/web']}), scope: 'all namespaces'};
+  const page = html(report, {...plain, unixTime: 1_800_000_000.7, provenance});
+  expect(texts(page, /<dt>(.*?<\/dd>)/g)).toEqual([
+    'Made2027-01-15 08:00:00 UTC',
+    'Taken2027-01-15 08:00:00 UTC',
+    'Sourcecontext kind',
+    'Kubernetesv1.36.2',
+    'Scopeall namespaces',
+    'Commandkubectl svc-trace check -A',
+  ]);
+});
+
+test.each(Object.entries({...hostile, markup: `</dd><script>"'&`}))('where a page comes from is text: %s', (_, text) => {
+  const page = html(reportOf({nodes: ['node-a'], services: ['shop/web']}), {
+    ...plain,
+    provenance: {command: text, source: text, serverVersion: text, takenAt: text},
+  });
+  expect(isUnsafe(page.replaceAll('\n', ''))).toBe(false);
+  expect(page.match(/<script>/g)).toHaveLength(1);
+});
+
 test('nothing in a page leads outside but the links to what codes mean', () => {
   const page = checkPage(reportFullOf('web'), plain);
   const links = [...page.matchAll(/\b(?:href|src|action|srcset)="([^"]*)"/g)].map(([, link]) => link);
