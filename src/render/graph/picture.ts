@@ -15,7 +15,17 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine} from '../dump-line.ts';
 import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
-import {endText, noRulesText, ofFirstNode, packetsText, percent, portName, portAndProtocol, shouldBe, unservedName} from '../trace-words.ts';
+import {
+  endText,
+  noRulesText,
+  ofFirstNode,
+  packetsText,
+  percent,
+  portName,
+  portAndProtocol,
+  shouldBe,
+  unservedName,
+} from '../trace-words.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from './group-traces.ts';
 import {alertsOf, type NodeFindings, nodeFindings, thirdPartyRules} from './picture-findings.ts';
 import {groupPaths, type GraphOptions} from './trace-paths.ts';

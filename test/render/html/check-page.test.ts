@@ -43,7 +43,7 @@ test('a page says when it was made, of what, and how to make it again', () => {
     takenAt: '2027-01-15T08:00:00Z',
   };
   const report = {...reportOf({nodes: ['node-a'], services: ['shop/web']}), scope: 'all namespaces'};
-  const page = html(report, {...plain, unixTime: 1_800_000_000.7, provenance});
+  const page = checkPage(report, {...plain, unixTime: 1_800_000_000.7, provenance});
   expect(texts(page, /<dt>(.*?<\/dd>)/g)).toEqual([
     'Made2027-01-15 08:00:00 UTC',
     'Taken2027-01-15 08:00:00 UTC',
@@ -55,7 +55,7 @@ test('a page says when it was made, of what, and how to make it again', () => {
 });
 
 test.each(Object.entries({...hostile, markup: `</dd><script>"'&`}))('where a page comes from is text: %s', (_, text) => {
-  const page = html(reportOf({nodes: ['node-a'], services: ['shop/web']}), {
+  const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/web']}), {
     ...plain,
     provenance: {command: text, source: text, serverVersion: text, takenAt: text},
   });
@@ -97,7 +97,7 @@ describe('findings of one cause', () => {
 
   test('are one block with the remedy once, and each finding in it can be told from the others', () => {
     const findings = ['shop/a', 'shop/b', 'shop/c'].map(service => missing(service));
-    const page = html(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings}), plain);
+    const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings}), plain);
     expect(summaries(page).slice(0, 4)).toEqual([
       'ST202 error missing-endpoint: 3 findings on 3 Service ports on node-a',
       ...['shop/a:http', 'shop/b:http', 'shop/c:http'].map(place => `ST202 error missing-endpoint: ${place} on node-a`),
@@ -108,7 +108,7 @@ describe('findings of one cause', () => {
 
   test('that are endpoints of one Service port say so', () => {
     const findings = ['10.0.0.1:80', '10.0.0.2:80', '10.0.0.3:80'].map(endpoint => missing('shop/web', {endpoint}));
-    const page = html(reportOf({nodes: ['node-a'], services: ['shop/web'], findings}), plain);
+    const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/web'], findings}), plain);
     expect(summaries(page)[0]).toBe('ST202 error missing-endpoint: 3 endpoints of shop/web:http on node-a');
     expect(summaries(page)[1]).toBe('ST202 error missing-endpoint: shop/web:http, 10.0.0.1:80 on node-a');
   });
@@ -116,7 +116,7 @@ describe('findings of one cause', () => {
   test('stand under what they likely follow from', () => {
     const stopped = findingOf('node-a', null, {code: 'ST505', name: 'kube-proxy-not-syncing', remedy: 'Read its log.'});
     const findings = [stopped, ...['shop/a', 'shop/b', 'shop/c'].map(service => missing(service))];
-    const page = html(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings}), plain);
+    const page = checkPage(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings}), plain);
     expect(summaries(page)[0]).toBe('ST505 error kube-proxy-not-syncing on node-a, and 3 findings on 3 Services, likely from this cause');
     expect(page).toContain('<h3>3 findings on 3 Services, likely from this cause: 3 × ST202 missing-endpoint</h3>');
     expect(page.match(/class="block error" open/g)).toHaveLength(1);
@@ -124,7 +124,7 @@ describe('findings of one cause', () => {
 
   test('on many nodes count as often as the heading counts them', () => {
     const findings = ['node-a', 'node-b'].map(node => findingOf(node, 'shop/web', {message: `shop/web is lost on ${node}`}));
-    const page = html(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], findings}), plain);
+    const page = checkPage(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], findings}), plain);
     expect(page).toContain('<b>2</b> errors');
     expect(page.match(/data-count="(\d+)"/)?.[1]).toBe('2');
     expect(page).toContain('data-total="2"');
