@@ -1,4 +1,4 @@
-/** What a bundle's file holds is anybody's text: that it cannot be parsed is data, not a failure. */
+/** A file of a bundle may contain anything: a parse error is a result, not a failure of the run. */
 export function attempt<T>(parse: () => T): T | Error {
   try {
     return parse();

@@ -10,7 +10,7 @@ interface SavedReport {
 /** The schema of reports that can be read. */
 const readableVersion = 1;
 
-/** The nodes and findings of an earlier `check -o json` or `trace -o json`; why not, in words, when the text is no such report. */
+/** The nodes and findings of an earlier `check -o json` or `trace -o json`; the reason as text if it is not such a report. */
 export function parseCheckReport(text: string): SavedReport | {readonly whyNot: string} {
   const report = readJson(text.replace(/^\ufeff/, ''));
   if (report === undefined) return {whyNot: text.trim() === '' ? 'it is empty' : 'it is no JSON, or was cut'};
@@ -28,7 +28,7 @@ export function parseCheckReport(text: string): SavedReport | {readonly whyNot: 
   return {nodes, findings: findings.map(withAddress)};
 }
 
-/** Whether a file is such a report, or part of one, going by how it starts. */
+/** Whether a file is such a report, or part of one, by its beginning. */
 export function startsAsReport(start: string): boolean {
   return /^\ufeff?\s*\{\s*"schemaVersion"\s*:/.test(start);
 }

@@ -6,9 +6,9 @@ import {NumberList} from './number-list.ts';
 /** Tracked connections of one Service port, by the endpoint that answers them. */
 interface PortConnections {
   readonly endpoints: ReadonlyMap<string, EndpointConnections>;
-  /** Connections that were never sent on: the Service's own address is awaited to answer. */
+  /** Connections that were not translated: conntrack expects replies from the Service's own address. */
   readonly untranslated: number;
-  /** How many addresses the connections come from; `maxClients` stands for that many and more. */
+  /** How many addresses the connections come from; `maxClients` means that many or more. */
   readonly clients: number;
 }
 
@@ -19,35 +19,35 @@ export interface EndpointConnections {
   readonly open: number;
   /** TCP and SCTP: one end has closed; the kernel keeps the entry for a while. */
   readonly closing: number;
-  /** A number for each connection, sorted, by which it is known again in another read; null where that was not asked for. */
+  /** A sorted number for each connection, which identifies it in another read; null if not requested. */
   readonly identities: Float64Array | null;
 }
 
 export interface ConntrackCounts {
   readonly ports: ReadonlyMap<string, PortConnections>;
-  /** Lines that were read, of whatever connection. */
+  /** Lines read so far, whatever their connection. */
   readonly entries: number;
-  /** Lines about a Service that could not be understood. */
+  /** Lines about a Service that could not be parsed. */
   readonly strays: number;
 }
 
 export interface ConntrackOptions {
-  /** The Service port that an original destination belongs to, by `conntrackKey`. */
+  /** The Service port of an original destination, by `conntrackKey`. */
   readonly ports: ReadonlyMap<string, string>;
-  /** Keep what tells connections apart, 8 bytes for each of these Services. */
+  /** Store an identity of each connection, 8 bytes for each of these Services. */
   readonly identify: boolean;
 }
 
 export const maxClients = 64;
 
-/** What a connection is looked up by: `tcp 10.96.0.1 443`. */
+/** The lookup key of a connection: `tcp 10.96.0.1 443`. */
 export function conntrackKey(protocol: string, address: string, port: number | string): string {
   return `${protocol.toLowerCase()} ${address} ${port}`;
 }
 
 /**
- * Counts the connections of `conntrack -L` and `/proc/net/nf_conntrack` as they come, by original destination and by who answers. No
- * entry is kept, so that a table of a million takes no more memory than one of ten.
+ * Counts the connections of `conntrack -L` and `/proc/net/nf_conntrack` while they are read, by original destination and by replying
+ * endpoint. Keeps no entry, so that a table of a million needs no more memory than one of ten.
  */
 export class ConntrackCounter {
   readonly #options: ConntrackOptions;
@@ -152,7 +152,7 @@ function valueAt(line: string, name: string, from: number): string {
   return line.slice(start + name.length, end < 0 ? line.length : end);
 }
 
-/** Null for a state that is not known. A flow that the kernel has handed to the fast path is printed without one, and is established. */
+/** Null for an unknown state. A flow that the kernel has offloaded is printed without a state, and is established. */
 function stageOf(line: string, protocol: string): Stage | null {
   if (protocol !== 'tcp' && protocol !== 'sctp') return 'open';
   const state = /\s\d+\s+\d+\s+([A-Z_0-9]+)\s/.exec(line.slice(0, line.indexOf('src=')))?.[1];
@@ -168,7 +168,7 @@ const stages: Readonly<Record<string, Stage>> = {
   ...{SHUTDOWN_SENT: 'closing', SHUTDOWN_RECD: 'closing', SHUTDOWN_ACK_SENT: 'closing'},
 };
 
-/** The kernel's own number of a connection, or one made of its addresses and ports. */
+/** The kernel's own number of a connection, or a hash of its addresses and ports. */
 function identityOf(line: string, original: number): number {
   const id = / id=(\d+)/.exec(line)?.[1];
   return id === undefined
@@ -176,7 +176,7 @@ function identityOf(line: string, original: number): number {
     : Number(id);
 }
 
-/** 53 bits of two FNV-1a. */
+/** 53 bits of two FNV-1a hashes. */
 function hash(text: string): number {
   let low = 0x811c9dc5;
   let high = 0x01000193;

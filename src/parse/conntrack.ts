@@ -15,8 +15,8 @@ interface Tuple {
 }
 
 /**
- * Reads the connections of one protocol in conntrack's default zone: kube-proxy's rules see no other. Lines that are no connection, and
- * connections without ports, are skipped.
+ * Reads the connections of one protocol in conntrack's default zone, the only one that kube-proxy's rules see. Skips lines that are no
+ * connection, and connections without ports.
  */
 export function* parseConntrack(text: string, protocol: string): Iterable<TrackedConnection> {
   const pattern = /src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+)/g;

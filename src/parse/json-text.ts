@@ -1,4 +1,4 @@
-/** Reads JSON from a file that anybody may have written or cut off: what is no JSON gives undefined, not an exception. */
+/** Reads JSON from an untrusted or truncated file: invalid JSON gives undefined, not an exception. */
 export function readJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,4 +1,4 @@
-/** Cuts output that comes part by part into lines, and keeps no more of it than the line that is not complete yet. */
+/** Splits output that arrives in parts into lines, and keeps no more than the current incomplete line. */
 export class LineSplitter {
   readonly #take: (line: string) => void;
   #rest: Buffer = Buffer.alloc(0);
@@ -13,7 +13,7 @@ export class LineSplitter {
       this.#rest = this.#rest.length === 0 ? Buffer.from(part) : Buffer.concat([this.#rest, part]);
       return;
     }
-    // What is looked for in these lines is ASCII: every byte may be one character.
+    // Only ASCII is searched for in these lines: every byte can be one character.
     const text = this.#rest.toString('latin1') + part.toString('latin1', 0, last);
     this.#rest = Buffer.from(part.subarray(last + 1));
     for (let start = 0; start <= text.length; ) {
@@ -31,7 +31,7 @@ export class LineSplitter {
   }
 }
 
-/** A part of a line that is kept. As it is, it would keep everything in memory that came with the line. */
+/** Copies the part of a line that is kept. A slice would keep everything in memory that arrived with the line. */
 export function detached(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1');
 }

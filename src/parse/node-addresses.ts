@@ -8,7 +8,7 @@ interface InterfaceAddresses {
   readonly networks: readonly string[];
 }
 
-/** Reads `ip -j addr` (`addresses.json` in a bundle); null when it is no list of interfaces. */
+/** Reads `ip -j addr` (`addresses.json` in a bundle); null if it is not a list of interfaces. */
 export function parseNodeAddresses(text: string): readonly InterfaceAddresses[] | null {
   const parsed = readJson(text);
   if (!Array.isArray(parsed)) return null;

@@ -1,4 +1,4 @@
-/** Many numbers, 8 bytes each. */
+/** A growing list of numbers, 8 bytes each. */
 export class NumberList {
   #values = new Float64Array(16);
   #length = 0;

@@ -1,7 +1,7 @@
 import type {ChainsByName} from '../../model/ruleset.ts';
 import {DumpChain} from './dump-chain.ts';
 
-/** A run of rules of one chain that stand together in the dump: byte offsets, the number of the first line, and how many they are. */
+/** A run of consecutive rules of one chain in the dump: byte offsets, the number of the first line, and the number of rules. */
 interface Run {
   readonly start: number;
   end: number;
@@ -9,17 +9,17 @@ interface Run {
   count: number;
 }
 
-/** Where a rule stands: `nameAt` is where the name of its chain starts, `end` the end of the line, without the newline. */
+/** The position of a rule: `nameAt` is where the name of its chain starts, `end` the end of the line, without the newline. */
 interface RuleAt {
   readonly start: number;
   readonly nameAt: number;
   readonly end: number;
   readonly line: number;
-  /** The line is the rule and nothing else: it has no counters and is not indented. */
+  /** The line is only the rule: it has no counters and is not indented. */
   readonly plain: boolean;
 }
 
-/** What is kept of each chain, numbers in a row: where its name stands, and its first run of rules. */
+/** The numbers stored for each chain, in a row: the position of its name, and its first run of rules. */
 const NAME_START = 0;
 const NAME_END = 1;
 const START = 2;
@@ -30,16 +30,15 @@ const FLAGS = 6;
 const HASH = 7;
 const ROW = 8;
 
-/** A rule is not plain: then its bytes are not its text. */
+/** A rule is not plain: its text differs from its bytes. */
 const NOT_PLAIN = 1;
 const INCOMPLETE = 2;
 
 const SPACE = 0x20;
 
 /**
- * The chains of one table of a dump, in its order. A large node holds a quarter of a million, most of which are compared as text and
- * never looked at again: so a chain is a row of offsets into the bytes of the dump, found by its name's hash, and becomes an object
- * when somebody asks for it.
+ * The chains of one table of a dump, in its order. A large node has a quarter of a million, most of which are compared as text and never
+ * used again. So a chain is a row of offsets into the bytes of the dump, found by the hash of its name, and becomes an object on demand.
  */
 export class ChainTable implements ChainsByName {
   readonly bytes: Buffer;
@@ -48,18 +47,18 @@ export class ChainTable implements ChainsByName {
   /** Of all chains. */
   ruleCount = 0;
   #rows = new Int32Array(64 * ROW);
-  /** Open addressing, at most half full: the number of a chain plus one, 0 where there is none. */
+  /** Open addressing, at most half full: the index of a chain plus one, 0 for an empty slot. */
   #slots = new Int32Array(128);
   readonly #policies = new Map<number, string>();
-  /** Runs after the first: the rules of a chain nearly always stand together. */
+  /** Further runs of a chain. They are rare: rules of one chain are nearly always consecutive. */
   readonly #laterRuns = new Map<number, Run[]>();
   readonly #objects = new Map<number, DumpChain>();
-  /** The same in the order in which they were asked for. */
+  /** The chains that became objects, in the order of their requests. */
   readonly #asked: number[] = [];
   #sought: Uint8Array = new Uint8Array(64);
   #last = -1;
 
-  /** The name of `table` may be found out only when the whole dump has been read. */
+  /** The name of `table` may become known only when the whole dump has been read. */
   constructor(bytes: Buffer, table: {readonly name: string}) {
     this.bytes = bytes;
     this.table = table;
@@ -105,7 +104,7 @@ export class ChainTable implements ChainsByName {
     return this.#asked.length;
   }
 
-  /** Drops the objects, with their parsed rules, that were made after the first `kept` of them. */
+  /** Drops the objects, with their parsed rules, that were created after the first `kept`. */
   forgetAfter(kept: number, mayForget: (chain: string) => boolean): void {
     for (const index of this.#asked.splice(kept)) {
       if (mayForget(this.nameOf(index))) this.#objects.delete(index);
@@ -113,15 +112,15 @@ export class ChainTable implements ChainsByName {
     }
   }
 
-  /** The number of the chain whose name stands in these bytes of the dump; a chain of a new name is added. */
+  /** The index of the chain whose name is in these bytes of the dump; adds a new chain if necessary. */
   enter(start: number, end: number): number {
-    // Rules come in the order in which the chains were declared, so it is mostly the next one.
+    // Rules are in the order in which the chains were declared, so it is usually the next one.
     const next = this.#last + 1;
     this.#last = next < this.size && this.#isNamed(next, this.bytes, start, end) ? next : this.#found(start, end);
     return this.#last;
   }
 
-  /** Whether the word that starts there is the name of the chain. */
+  /** Whether the word at this position is the name of the chain. */
   isAt(index: number, start: number): boolean {
     const length = this.#cell(index, NAME_END) - this.#cell(index, NAME_START);
     return this.bytes[start + length] === SPACE && this.#isNamed(index, this.bytes, start, start + length);
@@ -143,7 +142,7 @@ export class ChainTable implements ChainsByName {
     this.#policies.set(index, policy);
   }
 
-  /** The dump tells nothing more of the chain, nor of those after it. */
+  /** The dump is truncated: it does not show the rest of this chain or the later ones. */
   markIncompleteFrom(first: number): void {
     for (let index = first; index < this.size; index++) this.#flag(index, INCOMPLETE);
   }
@@ -207,7 +206,7 @@ export class ChainTable implements ChainsByName {
   #begin(row: number, {start, nameAt, line}: RuleAt): void {
     const rows = this.#rows;
     const length = (rows[row + NAME_END] ?? 0) - (rows[row + NAME_START] ?? 0);
-    // Who looks for a chain by its name reads its rules next: the name there is nearer than that of its declaration.
+    // A lookup by name is followed by reading the rules: the name beside them is closer in memory than that of the declaration.
     rows[row + NAME_START] = nameAt;
     rows[row + NAME_END] = nameAt + length;
     rows[row + START] = start;
@@ -246,7 +245,7 @@ export class ChainTable implements ChainsByName {
     this.#slots = slots;
   }
 
-  /** Where the chain of that name is, or would be. */
+  /** The slot of the chain with this name, or the slot that it would have. */
   #slotOf(bytes: Uint8Array, start: number, end: number): number {
     const hash = hashOf(bytes, start, end);
     const mask = this.#slots.length - 1;
@@ -292,7 +291,7 @@ function doubled(rows: Int32Array): Int32Array<ArrayBuffer> {
   return more;
 }
 
-/** FNV-1a, and the high bits mixed into the low ones, which choose the slot. */
+/** FNV-1a, with the high bits mixed into the low ones, which choose the slot. */
 function hashOf(bytes: Uint8Array, start: number, end: number): number {
   let hash = 0x811c9dc5;
   for (let at = start; at < end; at++) hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193);

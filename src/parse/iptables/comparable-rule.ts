@@ -2,7 +2,7 @@ import {canonicalAddress, parseCidr} from '../../model/address.ts';
 import type {Match, Rule, RuleOption, Target} from '../../model/ruleset.ts';
 
 /**
- * The rule in a form in which two rules that do the same read the same, whatever iptables printed them: without comments,
+ * The rule in canonical form: two rules that do the same have equal texts, whichever version of iptables printed them. Without comments,
  * `nfacct` counters and `--random-fully`, with addresses in canonical form, marks as value and mask, probabilities rounded.
  */
 export function comparableRule(rule: Rule): string {
@@ -37,7 +37,7 @@ function comparableMatch(match: Match): string {
 
 const defaultsOfRecent = new Set(['--mask', '--rsource']);
 
-/** Tools disagree in the last decimals, and versions before 1.17 wrote five of them. */
+/** Tools differ in the last decimals, and versions before 1.17 wrote five. */
 function comparableStatistic(option: RuleOption): string {
   return option.flag === '--probability' ? `--probability ${Number(option.values[0]).toFixed(5)}` : print(option);
 }
@@ -62,7 +62,7 @@ function comparableDestination(option: RuleOption): string {
   return `${canonicalAddress(address) ?? address}:${port}`;
 }
 
-/** `--set-xmark v/m`, and `--set-mark`, `--or-mark`, `--and-mark`, `--xor-mark`, which older tools print. */
+/** `--set-xmark v/m`, and the forms that older tools print: `--set-mark`, `--or-mark`, `--and-mark`, `--xor-mark`. */
 export function markChange(options: readonly RuleOption[]): string {
   const option = options[0];
   const [value = '0', mask] = (option?.values[0] ?? '').split('/');
@@ -75,7 +75,7 @@ export function markChange(options: readonly RuleOption[]): string {
   return options.map(print).join(' ');
 }
 
-/** `10.0.0.1:80` or `[fd00::1]:80`; the port is empty when there is none. */
+/** `10.0.0.1:80` or `[fd00::1]:80`; the port is empty if there is none. */
 export function splitHostPort(text: string): {readonly address: string; readonly port: string} {
   const bracketed = /^\[([^\]]*)\](?::(.*))?$/.exec(text);
   if (bracketed !== null) return {address: bracketed[1] ?? '', port: bracketed[2] ?? ''};

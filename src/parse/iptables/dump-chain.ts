@@ -1,7 +1,7 @@
 import type {Chain, Rule} from '../../model/ruleset.ts';
 import {parseRule} from './rule.ts';
 
-/** Where a chain of a dump is stored, by the chain's index. */
+/** The storage of a dump's chains, by index. */
 interface ChainStore {
   readonly table: {readonly name: string};
   nameOf(index: number): string;
@@ -12,7 +12,7 @@ interface ChainStore {
   linesOf(index: number): readonly {readonly text: string; readonly line: number}[];
 }
 
-/** A chain as it stands in a dump; a rule costs nothing until somebody asks for it. */
+/** A chain of a dump. Its rules are parsed on demand. */
 export class DumpChain implements Chain {
   readonly #chains: ChainStore;
   readonly #index: number;

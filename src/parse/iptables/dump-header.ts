@@ -3,7 +3,7 @@ import type {Backend} from '../../model/ruleset.ts';
 
 /** The header of a dump of iptables-save. */
 export interface DumpHeader {
-  /** Null where the header does not say: iptables 1.8.0 to 1.8.2 with the nft backend call themselves `xtables-save` for both families. */
+  /** Null if the header does not show it: iptables 1.8.0 to 1.8.2 with the nft backend use the name `xtables-save` for both families. */
   readonly family: Family | null;
   readonly backend: Backend;
   readonly version: string;

@@ -1,6 +1,6 @@
 import type {Family} from '../../model/family.ts';
 
-/** The family of rules, by the addresses that they name; null when they name none. */
+/** The family of rules, by their addresses; null if they have none. */
 export function familyOfRules(text: string): Family | null {
   const [, address] = addresses.exec(text) ?? [];
   if (address !== undefined) return address.includes(':') ? 'IPv6' : 'IPv4';

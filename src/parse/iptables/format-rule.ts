@@ -1,6 +1,6 @@
 import type {Rule, RuleOption} from '../../model/ruleset.ts';
 
-/** The rule as iptables-save prints it. White space is single: `--nfacct-name  x` of the original has two blanks. */
+/** The rule as iptables-save prints it, with single spaces: the original prints two after `--nfacct-name`. */
 export function formatRule(rule: Rule): string {
   const parts = ['-A', rule.chain, ...rule.options.flatMap(formatOption)];
   for (const match of rule.matches) parts.push('-m', match.name, ...match.options.flatMap(formatOption));

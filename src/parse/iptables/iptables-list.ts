@@ -1,25 +1,25 @@
 import {listedMatches} from './listed-matches.ts';
 
-/** The listing that a row stands in. */
+/** The state while a listing is read. */
 export interface Listing {
-  /** The chain whose rows follow; null outside of one. */
+  /** The chain whose rows follow; null outside a chain. */
   readonly chain: string | null;
-  /** The listing was made with `-v` and names interfaces; null where its column headings were not pasted. */
+  /** The listing was printed with `-v` and shows interfaces; null if its column headings were not pasted. */
   readonly verbose: boolean | null;
-  /** Rows begin with numbers, as `--line-numbers` prints them. */
+  /** Rows begin with numbers, as with `--line-numbers`. */
   readonly numbered: boolean;
 }
 
 export const noListing: Listing = {chain: null, verbose: null, numbered: false};
 
-/** What a line of `iptables -L` is. */
+/** The kinds of lines of `iptables -L`. */
 export type ListedLine =
   | {readonly kind: 'chain'; readonly name: string; readonly policy: string | null; readonly references: number | null}
   | {readonly kind: 'columns'; readonly verbose: boolean; readonly numbered: boolean}
   | {readonly kind: 'rule'; readonly text: string}
   | {readonly kind: 'other'};
 
-/** Whether a text holds the output of `iptables -L`. */
+/** Whether a text contains output of `iptables -L`. */
 export function isListing(text: string): boolean {
   return chainHeadings.test(text);
 }
@@ -29,7 +29,7 @@ const chainHeadings = new RegExp(heading, 'm');
 const chainHeading = new RegExp(heading);
 const columns = /^\s*(?:\+\s+)?(num\s+)?(?:pkts\s+bytes\s+)?target\s+prot\s+(?:opt\s+)?(in\s+out\s+)?source\s+destination/;
 
-/** Reads one line of `iptables -L`; a rule is given as `iptables -S` prints it. */
+/** Reads one line of `iptables -L`; returns a rule as `iptables -S` prints it. */
 export function readListedLine(line: string, listing: Listing): ListedLine {
   const found = chainHeading.exec(line);
   if (found !== null) {
@@ -77,7 +77,7 @@ interface ListedRow {
   readonly extra: string;
 }
 
-/** Without `-v` interfaces are not shown. kube-proxy names one only to tell pods from other clients; third parties name any. */
+/** Without `-v`, interfaces are not shown. kube-proxy matches interfaces only to detect pods; third-party rules match any. */
 function mayNameInterface({chain, to = '', source, extra}: ListedRow): boolean {
   if (!chainsOfProxy.test(chain) && !chainsOfProxy.test(to)) return true;
   if (!/^(?:anywhere|0\.0\.0\.0\/0|::\/0)$/.test(source)) return false;

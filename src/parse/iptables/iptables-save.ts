@@ -8,10 +8,9 @@ import {pastedRulesets} from './pasted-rulesets.ts';
 import {isPlainDump, pastedLines} from './pasted-text.ts';
 
 /**
- * Reads what `iptables-save`, `ip6tables-save` (either backend, with or without `-c`), `iptables -S` or `iptables -L` printed. A dump is
- * read in one pass over the bytes; other text line by line. A file may hold several dumps one after another, and other lines in
- * between; each dump is one ruleset. `fallback` is the family where neither a header nor an address tells. An input without any rule or
- * chain gives no ruleset.
+ * Reads the output of `iptables-save`, `ip6tables-save` (either backend, with or without `-c`), `iptables -S` or `iptables -L`. A dump is
+ * read in one pass over the bytes; other text line by line. A file may contain several dumps, with other lines between them; each dump is
+ * one ruleset. `fallback` is the family if neither a header nor an address shows it. Input without any rule or chain gives no ruleset.
  */
 export function parseDumps(input: Buffer | string, fallback: Family = 'IPv4'): readonly Ruleset[] {
   const bytes = typeof input === 'string' ? Buffer.from(input) : input;
@@ -29,7 +28,7 @@ const HASH = 0x23;
 const BRACKET = 0x5b;
 const CLOSING_BRACKET = 0x5d;
 
-/** Control lines are short; of a longer line that is none only this many bytes are kept. */
+/** Control lines are short: of a longer line of another kind only this many bytes are kept. */
 const maxControlLine = 4096;
 
 class DumpReader {
@@ -37,10 +36,10 @@ class DumpReader {
   readonly #done: OpenDump[] = [];
   #dump: OpenDump;
   #table: OpenTable | null = null;
-  /** The chain of the line before: rules of a chain stand together, so it is nearly always the right one. */
+  /** The chain of the previous line: rules of a chain are consecutive, so it is nearly always the right one. */
   #chain = -1;
   #line = 0;
-  /** A rule stands outside of every table: this is no dump alone. */
+  /** A rule is outside all tables: the text is more than dumps. */
   #isMixed = false;
 
   constructor(bytes: Buffer, fallback: Family) {
@@ -48,7 +47,7 @@ class DumpReader {
     this.#dump = newDump(fallback, null, null);
   }
 
-  /** Null when rules stand outside of tables: then the text is more than dumps. */
+  /** Null if rules are outside of tables: then the text is more than dumps. */
   read(): readonly Ruleset[] | null {
     const bytes = this.#bytes;
     for (let start = 0; start < bytes.length && !this.#isMixed; ) {
@@ -65,7 +64,7 @@ class DumpReader {
     return this.#done.map(asRuleset);
   }
 
-  /** Inside a table that has not been committed, a last line without a newline is half a line: it is not read as a rule. */
+  /** Inside an uncommitted table, a last line without a newline is incomplete and is not read as a rule. */
   #truncatedPart(start: number, end: number): boolean {
     if (this.#table === null) return false;
     const text = this.#bytes.toString('utf8', start, Math.min(end, start + maxControlLine));
@@ -74,7 +73,7 @@ class DumpReader {
     return true;
   }
 
-  /** `nameAt` is where the name of the chain starts; `plain` that the line is the rule and nothing else. */
+  /** `nameAt` is where the name of the chain starts; `plain` means that the line is only the rule. */
   #rule(start: number, nameAt: number, end: number, plain: boolean): void {
     if (this.#table === null) {
       this.#isMixed = true;
@@ -98,7 +97,7 @@ class DumpReader {
     this.#dump.strays.push({line: this.#line, text});
   }
 
-  /** A rule that was indented when it was pasted; declarations of `iptables -S` stand in no dump. */
+  /** A rule that was indented when it was pasted. Declarations of `iptables -S` do not occur in dumps. */
   #pasted(text: string, start: number, end: number): void {
     const dash = this.#bytes.indexOf(DASH, start);
     if (text.startsWith('-A')) this.#rule(dash, dash + 3, end, false);
@@ -139,7 +138,7 @@ class DumpReader {
     this.#closeTable(this.#line);
   }
 
-  /** The header of a dump names the program, its version and its backend. A warning is kept: there may be rules elsewhere. */
+  /** The header of a dump shows the program, its version and its backend. A warning is kept: the other backend may have rules. */
   #comment(text: string): void {
     const header = parseDumpHeader(text);
     if (header === null) {
@@ -175,7 +174,7 @@ class DumpReader {
   #closeTable(last: number): void {
     const table = this.#table;
     if (table !== null && !table.complete) {
-      // Chains stand in the order of their declarations, so the dump tells nothing of the chain it ends in and of those after it.
+      // Chains are in the order of their declarations, so a truncated dump does not show the rest of its last chain or the later ones.
       table.chains.markIncompleteFrom(Math.max(this.#chain, 0));
       this.#dump.cut ??= {table: table.name, line: last};
     }
@@ -222,7 +221,7 @@ function asRuleset(dump: OpenDump): Ruleset {
   };
 }
 
-/** The family that addresses tell, where the header does not. */
+/** The family that addresses show, if the header does not. */
 function familyIn(tables: ReadonlyMap<string, OpenTable>): Family | null {
   for (const {chains} of tables.values()) {
     for (let place = 0; place < chains.size; place++) {

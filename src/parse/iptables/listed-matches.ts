@@ -1,6 +1,6 @@
 import {portRange} from './service-names.ts';
 
-/** The last column of `iptables -L`, as the options of `iptables -S`. */
+/** The last column of `iptables -L`, converted to the options of `iptables -S`. */
 interface ListedMatches {
   readonly matches: readonly string[];
   /** Options of the target. */
@@ -8,7 +8,7 @@ interface ListedMatches {
   readonly isGoto: boolean;
 }
 
-/** Reads what matches and target print of themselves. What is not understood becomes a match whose outcome is undetermined. */
+/** Reads the part that matches and targets print. Text that is not understood becomes a match whose result is unknown. */
 export function listedMatches(text: string): ListedMatches {
   const matches: string[] = [];
   const options: string[] = [];
@@ -90,7 +90,7 @@ const forms: readonly Form[] = [
   {pattern: /^\[goto\]\s*/, kind: 'goto', text: () => ''},
 ];
 
-/** A port of a name that is not known is a match whose outcome is undetermined. */
+/** A port with an unknown name becomes a match whose result is unknown. */
 function portMatch(side: string | undefined, mark: string | undefined, ports = ''): string {
   const numbers = portRange(ports);
   return numbers === null ? `-m not-understood --text "${side}pt:${ports}"` : `${not(mark)}--${side}port ${numbers}`;
@@ -103,7 +103,7 @@ function multiport(side: string | undefined, mark: string | undefined, ports = '
 
 const tcpFlags = ['FIN', 'SYN', 'RST', 'PSH', 'ACK', 'URG'];
 
-/** `0x17` as `FIN,SYN,RST,ACK`; names stay. */
+/** `0x17` as `FIN,SYN,RST,ACK`; names are kept. */
 function flagNames(text = ''): string {
   if (!text.startsWith('0x')) return text;
   const bits = Number(text);

@@ -1,20 +1,20 @@
 import type {Family} from '../../model/family.ts';
 import type {Backend} from '../../model/ruleset.ts';
 
-/** A command line that stands above its output, as people paste both: what it says of the output. */
+/** A command line above its output, as people paste both: what it shows about the output. */
 export interface ListingCommand {
   readonly family: Family;
-  /** Null when the name of the command does not say. */
+  /** Null if the name of the command does not show it. */
   readonly backend: Backend | null;
   /** Null for `iptables-save` without `-t`, whose output names its tables. */
   readonly table: string | null;
-  /** The one chain that was asked for; null for all. */
+  /** The one chain that was listed; null for all. */
   readonly chain: string | null;
-  /** Its output went through a filter such as grep, so that rules may be missing. */
+  /** Its output was piped through a filter such as grep, so rules may be missing. */
   readonly filtered: boolean;
 }
 
-/** Reads `user@node:~$ sudo iptables -S -t nat | grep web`; null when a line is no such command. */
+/** Reads `user@node:~$ sudo iptables -S -t nat | grep web`; null if the line is not such a command. */
 export function parseListingCommand(text: string): ListingCommand | null {
   if (text.length > 500 || !text.includes('tables')) return null;
   const found = command.exec(text.trim());
@@ -32,7 +32,7 @@ export function parseListingCommand(text: string): ListingCommand | null {
   };
 }
 
-/** Whether a line is a command at a prompt whose output is no listing that is known, or a filtered copy of one. */
+/** Whether a line is a command at a prompt whose output is not a known listing, or is a filtered one. */
 export function isPrompt(text: string): boolean {
   return /^(?:\[[^\]]*@[^\]]*\][$#]|[\w.-]+@[\w.-]+[^$#%>]{0,60}[$#%>]|[$%\u276f\u279c])\s+\S/.test(text);
 }

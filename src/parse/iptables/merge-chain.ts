@@ -9,17 +9,17 @@ export interface MergedChain {
   readonly rules: readonly PastedRule[];
   readonly declared: boolean;
   readonly references: number | null;
-  /** A command that lists the whole chain printed it, and nothing is missing from it. */
+  /** A command that lists the whole chain printed it, and nothing is missing. */
   readonly isWhole: boolean;
-  /** Rules that the listing of the chain does not hold stand elsewhere in the text. */
+  /** The text contains rules of the chain that the listing of the whole chain does not. */
   readonly isContradicted: boolean;
-  /** Rules that stand in the text again. */
+  /** Rules that the text contains repeatedly. */
   readonly repeated: readonly StrayLine[];
 }
 
 /**
- * What several sections show of one chain. Rules that stand together tell their order; a rule that is shown again is one rule. Where
- * the rules of a whole chain come with others that it does not hold, nothing tells which of them are on the node.
+ * The chain that several sections show. Consecutive rules show their order; a repeated rule is one rule. If the rules of a whole chain
+ * occur together with others, it is unknown which of them are on the node.
  */
 export function mergeChain(name: string, parts: readonly TableChain[]): MergedChain {
   const shown = parts.filter(({chain}) => chain.declared || chain.rules.length > 0);
@@ -43,7 +43,7 @@ function isListedWhole({section: {origin, hasGaps, header, committed}, chain}: T
   return header === null ? origin.isCommand : committed;
 }
 
-/** Rules on consecutive lines. The longest tell most about the order. */
+/** Consecutive rules. The longest run shows most of the order. */
 function blocksOf(rules: readonly PastedRule[]): readonly (readonly PastedRule[])[] {
   const blocks: PastedRule[][] = [];
   for (const rule of rules) {
@@ -79,7 +79,7 @@ function addBlocks(start: readonly PastedRule[], blocks: readonly (readonly Past
   return {rules, repeated, added};
 }
 
-/** Before the rule that it is shown before; kube-proxy writes no rule behind one that takes all packets. */
+/** Before the rule that follows it in the text; kube-proxy writes no rule after one that matches all packets. */
 function placeFor(rule: PastedRule, after: readonly PastedRule[], rules: readonly PastedRule[]): number {
   const next = new Set(after.map(textOf));
   const before = rules.findIndex(other => next.has(textOf(other)));
@@ -90,7 +90,7 @@ function placeFor(rule: PastedRule, after: readonly PastedRule[], rules: readonl
   return rest >= 0 ? rest : rules.length;
 }
 
-/** Without counters, and without the comment, which people leave out where they show a rule again. */
+/** Without counters, and without the comment, which people leave out when they repeat a rule. */
 function textOf({text}: PastedRule): string {
   return text
     .replace(/^\[\d+:\d+\] /, '')

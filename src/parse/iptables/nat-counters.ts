@@ -1,6 +1,6 @@
 import {detached, LineSplitter} from '../line-splitter.ts';
 
-/** What the table nat counted of one Service port. Only the first packet of a connection passes it: packets are connections. */
+/** The counters of one Service port in table nat. Only the first packet of a connection passes it: packets are connections. */
 export interface PortCounters {
   /** Packets at each rule of the port's chains, by the rule. */
   readonly rules: ReadonlyMap<string, number>;
@@ -10,9 +10,9 @@ export interface PortCounters {
 
 export interface NatCounters {
   readonly ports: ReadonlyMap<string, PortCounters>;
-  /** Rules of other endpoints: they tell whether kube-proxy wrote everything again. */
+  /** Rules of other endpoints. They show whether kube-proxy rewrote everything. */
   readonly others: ReadonlyMap<string, number>;
-  /** Rules that kube-proxy writes again whenever it writes anything. */
+  /** Rules that kube-proxy rewrites in every sync. */
   readonly base: ReadonlyMap<string, number>;
   /** False for a dump without counters. */
   readonly counted: boolean;
@@ -23,11 +23,11 @@ export interface NatCounters {
 export interface NatCounterOptions {
   /** Service ports by the name in the comments of their endpoints' rules, such as `shop/web:http`. */
   readonly byName: ReadonlyMap<string, string>;
-  /** Service ports by the part of a chain's name that all their chains share. */
+  /** Service ports by the part of the chain name that all their chains have in common. */
   readonly byHash: ReadonlyMap<string, string>;
 }
 
-/** Reads the counters of some Service ports off `iptables-save -c` as it comes, and off `iptables -t nat -S -v`. The other rules are not kept. */
+/** Reads the counters of some Service ports while `iptables-save -c` or `iptables -t nat -S -v` is read. Other rules are not kept. */
 export class NatCounterReader {
   readonly #options: NatCounterOptions;
   readonly #lines = new LineSplitter(line => this.#take(line));
@@ -105,13 +105,13 @@ const destination = /^-A KUBE-SEP-\S+ .*-j DNAT .*?--to-destination (\S+)/;
 const baseChains: ReadonlySet<string> = new Set(['KUBE-POSTROUTING', 'KUBE-MARK-MASQ', 'KUBE-NODEPORTS']);
 const maxOthers = 5000;
 
-/** The name of a Service port is never quoted within, and has no blanks. */
+/** The name of a Service port contains no quotes or spaces. */
 function commentOf(line: string): string {
   const at = line.indexOf('--comment "');
   return at < 0 ? '' : line.slice(at + 11, line.indexOf('"', at + 11));
 }
 
-/** The same rule may stand in a chain twice. */
+/** A chain may contain the same rule twice. */
 function add(counts: Map<string, number>, key: string, packets: number): void {
   counts.set(key, (counts.get(key) ?? 0) + packets);
 }

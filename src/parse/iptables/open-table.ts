@@ -13,7 +13,7 @@ export function newTable(bytes: Buffer, name: string): OpenTable {
   return Object.assign(table, {chains: new ChainTable(bytes, table)});
 }
 
-/** A line that stands for rules that somebody left out. */
+/** A line in place of rules that were left out, such as `...`. */
 export function isElision(text: string): boolean {
   return /^(?:\.{3,}|…+|⋮|\[?\(?(?:\.\.\.|…|snip|omitted|省略|中略|略)\)?\]?)$/i.test(text);
 }

@@ -9,8 +9,8 @@ import {chainsByTable, type TableChain} from './section-tables.ts';
 import {hasBaseChains, isWholeTable} from './whole-table.ts';
 
 /**
- * The rulesets in pasted text: what all its commands printed of one family is one ruleset. Only a table that is there whole twice is
- * the beginning of another one. `fallback` is the family where no rule tells.
+ * The rulesets in pasted text: the output of all commands for one family is one ruleset. Another ruleset only begins if a table is complete
+ * for the second time. `fallback` is the family if no rule shows it.
  */
 export function pastedRulesets(lines: readonly PastedLine[], fallback: Family): readonly Ruleset[] {
   const {sections, strays} = splitSections(lines);
@@ -21,7 +21,7 @@ export function pastedRulesets(lines: readonly PastedLine[], fallback: Family): 
   return first === undefined ? [] : [{...first, strays: inOrder([...first.strays, ...strays])}, ...rulesets.slice(1)];
 }
 
-/** What one section shows of one table. */
+/** The part of one table that one section shows. */
 interface Part {
   readonly family: Family;
   readonly backend: Backend | null;
@@ -52,7 +52,7 @@ function familyIn({chains}: Section): Family | null {
   return null;
 }
 
-/** The family of a section that does not tell is that of all others. */
+/** The family of a section that does not show it is that of all others. */
 function onlyFamily(sections: readonly Section[]): Family | null {
   const families = new Set(sections.flatMap(section => section.origin.family ?? familyIn(section) ?? []));
   const [only] = families;
@@ -129,7 +129,7 @@ function inOrder(strays: readonly StrayLine[]): readonly StrayLine[] {
   return strays.toSorted((a, b) => a.line - b.line);
 }
 
-/** The chains of a table of pasted text, in the order in which they are shown first. */
+/** The chains of a table of pasted text, in the order of their first occurrence. */
 class PastedChains implements ChainsByName {
   readonly #chains: readonly Chain[];
   readonly #places: ReadonlyMap<string, number>;

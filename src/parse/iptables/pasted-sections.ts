@@ -5,23 +5,23 @@ import {isPrompt, parseListingCommand} from './listing-command.ts';
 import {isElision} from './open-table.ts';
 import type {PastedLine} from './pasted-text.ts';
 
-/** A rule with the number of its line. */
+/** A rule with its line number. */
 export interface PastedRule {
   readonly line: number;
   readonly text: string;
 }
 
-/** What one section shows of one chain. */
+/** The part of one chain that one section shows. */
 export interface SectionChain {
   readonly name: string;
   policy: string | null;
   declared: boolean;
-  /** How often other rules jump to it, where a listing says so. */
+  /** How many rules jump to it, if a listing shows it. */
   references: number | null;
   readonly rules: PastedRule[];
 }
 
-/** What the command or header above a section says of it. */
+/** What the command or header above a section shows about it. */
 interface Origin {
   readonly family: Family | null;
   readonly backend: Backend | null;
@@ -53,7 +53,7 @@ interface PastedSections {
 
 const noOrigin: Origin = {family: null, backend: null, toolVersion: null, table: null, chain: null, filtered: false, isCommand: false};
 
-/** Divides pasted text into what each command printed. Every line is a part of a section or a stray line. */
+/** Divides pasted text into the output of each command. Every line is part of a section or a stray line. */
 export function splitSections(lines: readonly PastedLine[]): PastedSections {
   const reader = new SectionReader();
   for (const [index, line] of lines.entries()) reader.take(line, index + 1);
@@ -65,9 +65,9 @@ class SectionReader {
   readonly #strays: StrayLine[] = [];
   #origin = noOrigin;
   #section: Section | null = null;
-  /** The position of the base chain declared last, in the order of the hooks. */
+  /** The index of the base chain declared last, in the order of the hooks. */
   #hook = -1;
-  /** Text that is no rule came after the last rule. */
+  /** Text that is not a rule followed the last rule. */
   #isInterrupted = false;
 
   take(line: PastedLine, number: number): void {
@@ -178,7 +178,7 @@ class SectionReader {
 
 const hooks: readonly string[] = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
 
-/** A section that declares its chains, as whole listings and dumps do; rules alone are quotes or what grep left. */
+/** A section that declares its chains, like whole listings and dumps. Rules alone are quotes or the output of grep. */
 export function isStructured({header, chains}: Section): boolean {
   return header !== null || [...chains.values()].some(({declared}) => declared);
 }

@@ -5,18 +5,17 @@ import {breaksLines, undecorate} from './undecorate.ts';
 /** A line of pasted text as `iptables -S` would print it. */
 export interface PastedLine {
   readonly text: string;
-  /** How often `iptables -L` says that other rules jump to the chain; null where it does not say. */
+  /** How many rules jump to the chain according to `iptables -L`; null if it does not show it. */
   readonly references: number | null;
   /** The heading of a chain in `iptables -L`. */
   readonly heading: boolean;
-  /** A line among the rows of a listing that is none: rows may be missing, or it is the rest of one. */
+  /** A line among the rows of a listing that is not a row: rows may be missing, or it continues one. */
   readonly broken: boolean;
 }
 
 /**
- * Text as people paste it, in place of a dump: the output of `iptables -L`, rules broken over lines, marks of Markdown and HTML,
- * quotes and dashes that a word processor made of ASCII ones. Gives it back as `iptables -S` would print it, line for line, so that
- * numbers of lines stay. Null when the input is a dump with tables and nothing else, which is read as it is.
+ * Converts text as people paste it to the form of `iptables -S`: the output of `iptables -L`, wrapped rules, marks of Markdown and HTML,
+ * typographic quotes and dashes. Line numbers stay the same. Null if the input is a plain dump, which is read as it is.
  */
 export function fromPastedText(bytes: Buffer): Buffer | null {
   return isPlainDump(bytes)
@@ -28,7 +27,7 @@ export function fromPastedText(bytes: Buffer): Buffer | null {
       );
 }
 
-/** The same, with what a listing says beside its rules. */
+/** The same, with what a listing shows beside its rules. */
 export function pastedLines(bytes: Buffer): readonly PastedLine[] {
   const whole = bytes.toString('utf8');
   const text = breaksLines(whole) ? whole.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : whole;
@@ -36,10 +35,7 @@ export function pastedLines(bytes: Buffer): readonly PastedLine[] {
   return isListing(text) ? asRules(lines) : lines.map(line => ({text: line, ...plain}));
 }
 
-/**
- * A dump has tables, and holds nothing else that a terminal printed. It may be large: it is searched for some words and not read line
- * by line.
- */
+/** A dump has tables, and no other output of a terminal. It may be large: it is searched for some words and not read line by line. */
 export function isPlainDump(bytes: Buffer): boolean {
   const start = bytes.toString('latin1', 0, 4096);
   const hasTable = tableLine.test(start) || tableNames.some(name => bytes.indexOf(`\n*${name}`) >= 0);
@@ -50,7 +46,7 @@ export function isPlainDump(bytes: Buffer): boolean {
 
 const tableNames = ['nat', 'filter', 'mangle', 'raw', 'security'];
 const tableLine = /^\*(?:nat|filter|mangle|raw|security)\s*$/m;
-/** What stands in text that was pasted and in no dump. */
+/** Words that occur in pasted text and not in dumps. */
 const pastedSigns = [
   '\nChain ',
   '\n```',
@@ -70,7 +66,7 @@ const pastedSigns = [
   '$ kubectl',
 ];
 
-/** Puts the rest of a rule that was broken over lines behind its beginning, and leaves empty lines in its place. */
+/** Joins the lines of a wrapped rule, and leaves empty lines in their place. */
 function joinBroken(lines: readonly string[]): readonly string[] {
   const joined = [...lines];
   let open = -1;
@@ -98,7 +94,7 @@ function hasOpenQuote(rule: string): boolean {
   return (rule.replace(/\\./g, '').match(/"/g)?.length ?? 0) % 2 === 1;
 }
 
-/** The name of a chain of kube-proxy's ends with 16 characters: one that is shorter goes on in the next line. */
+/** The name of a kube-proxy chain ends with 16 characters: a shorter one continues on the next line. */
 function breaksWord(rule: string, line: string): boolean {
   const part = /KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-([A-Z2-7]{0,15})$/.exec(rule.trimEnd())?.[1];
   const rest = /^[A-Z2-7]+(?=\s|$)/.exec(line.trim())?.[0];
@@ -131,7 +127,7 @@ function listingAfter(read: ListedLine, line: string, listing: Listing): Listing
   return {...listing, chain: null, verbose: text === '' ? listing.verbose : null};
 }
 
-/** Lines after which no row of the chain before can come. */
+/** Lines after which the previous chain has no more rows. */
 function endsRows(text: string): boolean {
   return /^(?:```|-[ANP] |:[A-Z]|\*[a-z]+$|#{1,6} )/.test(text) || parseListingCommand(text) !== null;
 }

@@ -2,7 +2,7 @@ import {canonicalNftRule} from '../nftables/nft-rule.ts';
 import {readListedLine} from './iptables-list.ts';
 import {undecorate} from './undecorate.ts';
 
-/** What the kernel counted at a rule. In the table nat only the first packet of a connection comes by. */
+/** The kernel's counters of a rule. In table nat they count only the first packet of each connection. */
 interface RuleCounters {
   readonly packets: number;
   readonly bytes: number;
@@ -44,12 +44,12 @@ const before = /^\s*\[(\d+):(\d+)\]/;
 const within = /(?:\s-c|\bcounter packets) (\d+) (?:bytes )?(\d+)(?=\s|$)/;
 const quoted = /"(?:[^"\\]|\\.)*"/g;
 
-/** Whether a dump has counters at all; costs next to nothing where it has none. */
+/** Whether a dump has counters at all; cheap if it has none. */
 export function hasCounters(dump: Buffer): boolean {
   return ['\n[', ' -c ', 'counter packets ', 'pkts '].some(sign => dump.includes(sign));
 }
 
-/** Lines of a dump by their numbers, counted from 1, without reading the others. */
+/** Lines of a dump by number, from 1, without parsing the others. */
 export function pickLines(dump: Buffer, wanted: ReadonlySet<number>): ReadonlyMap<number, string> {
   const lines = new Map<number, string>();
   for (let line = 1, start = 0; start < dump.length && lines.size < wanted.size; line++) {

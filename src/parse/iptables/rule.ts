@@ -1,8 +1,8 @@
 import type {Match, Rule, RuleOption, Target} from '../../model/ruleset.ts';
 
 /**
- * Reads one `-A CHAIN …` line as iptables-save 1.4 to 1.8, `iptables -S` or an iptables-restore input spells it.
- * Nothing is dropped: matches, targets and options that are not known stand in the result like all others.
+ * Reads one `-A CHAIN …` line as spelled by iptables-save 1.4 to 1.8, `iptables -S` or an input of iptables-restore. Nothing is dropped:
+ * unknown matches, targets and options are in the result like all others.
  */
 export function parseRule(text: string, place: {readonly table: string; readonly chain: string; readonly line: number}): Rule {
   const tokens = tokenize(text);
@@ -16,7 +16,7 @@ interface Token {
   readonly quoted: boolean;
 }
 
-/** Splits at white space; a part in double quotes is one token, with its backslash escapes undone. */
+/** Splits at white space; a part in double quotes is one token, without its backslash escapes. */
 export function tokenize(text: string): readonly Token[] {
   const tokens: Token[] = [];
   const pattern = /"((?:[^"\\]|\\.)*)"?|[^\s"]\S*/gs;
@@ -34,16 +34,16 @@ interface OpenOption {
   quoted: boolean;
 }
 
-/** Sorts tokens into the parts of a rule: its own options, then matches, then the target. */
+/** Assigns tokens to the parts of a rule: its own options, then matches, then the target. */
 class Sections {
   readonly #options: OpenOption[] = [];
   readonly #matches: {name: string; options: OpenOption[]}[] = [];
   #target: {name: string; goto: boolean; options: OpenOption[]} | null = null;
-  /** The options of the match or target named last. */
+  /** The options of the last match or target. */
   #part: OpenOption[] | null = null;
   #negate = false;
 
-  /** Takes the token at `at`, with the value that belongs to it, and returns the index of the last token used. */
+  /** Reads the token at `at`, with its value, and returns the index of the last token used. */
   take(tokens: readonly Token[], at: number): number {
     const token = tokens[at];
     if (token === undefined) return at;
@@ -106,7 +106,7 @@ class Sections {
     return option;
   }
 
-  /** A value of the option read last; a word that follows no option is kept as an option without a flag. */
+  /** A value of the previous option; a word without an option is kept as an option without a flag. */
   #value(token: Token): void {
     const open = this.#open();
     let last = open.at(-1);
@@ -121,7 +121,7 @@ class Sections {
     if (token.quoted) last.quoted = true;
   }
 
-  /** The options of the part that is being read. An option before any `-m` belongs to the match of the protocol. */
+  /** The options of the current part. An option before any `-m` belongs to the match of the protocol. */
   #open(): OpenOption[] {
     if (this.#part !== null) return this.#part;
     this.#part = [];

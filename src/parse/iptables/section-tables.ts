@@ -1,7 +1,7 @@
 import type {PastedRule, Section, SectionChain} from './pasted-sections.ts';
 import {isStructured} from './pasted-sections.ts';
 
-/** What a section shows of a chain, in the table that the chain is in. */
+/** The part of a chain that a section shows, with the chain's table. */
 export interface TableChain {
   readonly table: string;
   readonly section: Section;
@@ -9,8 +9,8 @@ export interface TableChain {
 }
 
 /**
- * Which tables the chains of a section are in. A dump says so, and so does the command above a listing; otherwise the chains and the
- * rules tell. Rules without declarations, as grep leaves them, may be of several tables.
+ * Finds the tables of the chains of a section. A dump names them, and so does the command above a listing; otherwise chains and rules show
+ * them. Rules without declarations, as grep prints them, may be from several tables.
  */
 export function chainsByTable(section: Section): readonly TableChain[] {
   const {header, origin, chains} = section;
@@ -18,7 +18,7 @@ export function chainsByTable(section: Section): readonly TableChain[] {
   const one = header ?? (isStructured(section) ? tableOfListing(section) : origin.table);
   if (one !== null) return all.map(chain => ({table: one, section, chain}));
   const tables = new Map<string, string>();
-  // The table of a chain of a third party is that of the chains that jump to it.
+  // The table of a third-party chain is that of the chains that jump to it.
   for (const chain of all) for (const rule of chain.rules) noteJump(tables, rule, tableOfRule(chain.name, rule.text));
   return all.flatMap(chain => splitChain(section, chain, tables));
 }
@@ -35,7 +35,7 @@ function splitChain(section: Section, chain: SectionChain, tables: ReadonlyMap<s
   return [...byTable].map(([table, rules]) => ({table, section, chain: {...chain, rules}}));
 }
 
-/** Signs of a table outweigh the table that the command names. */
+/** Rules of a certain table outweigh the table that the command names. */
 function tableOfListing({origin, chains}: Section): string {
   const all = [...chains.values()];
   const base = new Set(all.filter(({policy}) => policy !== null).map(({name}) => name));
@@ -59,13 +59,13 @@ const natChains =
 const filterChains =
   /^(?:FORWARD|INPUT|KUBE-(?:FORWARD|FIREWALL|EXTERNAL-SERVICES|PROXY-FIREWALL|SOURCE-RANGES-FIREWALL|IPVS-FILTER|IPVS-OUT-FILTER))$/;
 
-/** The table that a chain of this name is in; null where there may be one in several. */
+/** The table that contains a chain of this name; null if several can. */
 function tableOfChain(name: string): string | null {
   if (natChains.test(name)) return 'nat';
   return filterChains.test(name) ? 'filter' : null;
 }
 
-/** The table that a rule is in, by what only one table can hold; null where nothing tells. */
+/** The table of a rule, by matches and targets that only one table allows; null if nothing shows it. */
 function tableOfRule(chain: string, text: string): string | null {
   const target = targetOf(text);
   if (/^(?:DNAT|SNAT|MASQUERADE|REDIRECT|NETMAP)$/.test(target)) return 'nat';

@@ -1,16 +1,16 @@
-/** The number of a port that `iptables -L` without `-n` prints as a name of /etc/services; null for one that is not known. */
+/** The port number for a name of /etc/services, as `iptables -L` without `-n` prints it; null if unknown. */
 function portNumber(name: string): number | null {
   if (/^\d+$/.test(name)) return Number(name);
   return Object.hasOwn(ports, name) ? (ports[name] ?? null) : null;
 }
 
-/** `http:https` as `80:443`; null when one of them is not known. */
+/** `http:https` as `80:443`; null if one of them is unknown. */
 export function portRange(text: string): string | null {
   const ends = text.split(':').map(end => (end === '' ? '' : portNumber(end)));
   return ends.includes(null) ? null : ends.join(':');
 }
 
-/** Names that Debian's and Red Hat's /etc/services agree on, of ports that Services and nodes use. */
+/** Names that are the same in Debian's and Red Hat's /etc/services, of ports that Services and nodes use. */
 const ports: Readonly<Record<string, number>> = {
   ...{echo: 7, discard: 9, 'ftp-data': 20, ftp: 21, ssh: 22, telnet: 23, smtp: 25, domain: 53, bootps: 67, bootpc: 68, tftp: 69},
   ...{gopher: 70, finger: 79, http: 80, kerberos: 88, pop3: 110, sunrpc: 111, nntp: 119, ntp: 123, 'netbios-ns': 137},

@@ -1,6 +1,6 @@
 /**
- * A line as a terminal printed it, before it was put into a chat, an issue, a blog post or a document: without colors, marks of
- * Markdown, tags of HTML, numbers of an editor, and with quotes and dashes of ASCII.
+ * A line as the terminal printed it, before it was pasted into a chat, an issue, a blog post or a document: without colors, Markdown, HTML
+ * tags and line numbers of an editor, and with ASCII quotes and dashes.
  */
 export function undecorate(line: string): string {
   let text = line.endsWith('\r') ? line.slice(0, -1) : line;
@@ -10,7 +10,7 @@ export function undecorate(line: string): string {
   return withoutMarks(text);
 }
 
-/** Whether a line holds a tag of HTML that breaks it. */
+/** Whether a line contains an HTML tag for a line break. */
 export function breaksLines(text: string): boolean {
   return /<br\s*\/?>/i.test(text);
 }
@@ -25,7 +25,7 @@ function withoutColors(text: string): string {
   return text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, '');
 }
 
-/** Full-width letters, spaces of other widths, curly quotes, and dashes that a word processor made of two. */
+/** Full-width letters, spaces of other widths, typographic quotes, and dashes that replace two hyphens. */
 function withPlainCharacters(line: string): string {
   const narrow = line
     .replace(/[\uff01-\uff5e]/g, letter => String.fromCharCode(letter.charCodeAt(0) - 0xfee0))
@@ -43,7 +43,7 @@ function withoutTags(text: string): string {
   return text.replace(tags, '').replace(/&(lt|gt|amp|quot|apos|nbsp|#39|#34);/g, (whole, name: string) => entities[name] ?? whole);
 }
 
-/** What a line that matters begins with: a rule, a declaration, a table, a heading, a counter. */
+/** The beginnings of relevant lines: a rule, a declaration, a table, a heading, a counter. */
 const begins = String.raw`(?:-[APN] \S|:[A-Za-z][\w-]* [A-Z-]|\*(?:nat|filter|mangle|raw|security)\s*$|\[\d+:\d+\] -A |Chain \S+ \()`;
 const quoteMark = /^\s*(?:>\s?)+/;
 const listMark = new RegExp(`^\\s*(?:[-*+\u2022]|\\d+[.)])\\s+\`?(?=${begins})`);

@@ -3,8 +3,8 @@ import type {Section} from './pasted-sections.ts';
 import {targetOf} from './section-tables.ts';
 
 /**
- * Whether chains are a whole table: its base chains are there, every chain that a rule jumps to, and as many jumps to each as the
- * listing counts. People leave rules out and say nothing of it.
+ * Whether chains are a complete table: its base chains exist, every chain that a rule jumps to exists, and each has as many jumps as the
+ * listing counts. People often leave rules out without a mark.
  */
 export function isWholeTable(table: string, chains: readonly MergedChain[], sections: readonly Section[]): boolean {
   if (sections.some(({hasGaps, origin}) => hasGaps || (origin.filtered && origin.isCommand))) return false;

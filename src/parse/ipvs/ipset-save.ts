@@ -5,11 +5,11 @@ export interface IpSet {
   readonly name: string;
   /** Such as `hash:ip,port`. */
   readonly type: string;
-  /** What an element is made of: `ip`, `net`, `port`, `mac`, `iface`, `set`, `mark`. */
+  /** The parts of an element: `ip`, `net`, `port`, `mac`, `iface`, `set`, `mark`. */
   readonly parts: readonly string[];
   /** Elements, each split at its commas; options such as `timeout 300` are left out. */
   readonly elements: readonly (readonly string[])[];
-  /** Elements marked `nomatch`: networks that are left out of wider ones. */
+  /** Elements marked `nomatch`: networks excluded from wider ones. */
   readonly exceptions: readonly (readonly string[])[];
   /** The line of each element in the dump, from 1. */
   readonly lines: readonly number[];
@@ -21,7 +21,7 @@ interface OpenSet extends IpSet {
   readonly lines: number[];
 }
 
-/** Reads what `ipset save` printed. Lines that are neither `create` nor `add` are passed over: they change nothing about members. */
+/** Reads the output of `ipset save`. Skips lines that are neither `create` nor `add`, which do not change members. */
 export function parseIpsetSave(text: string): ReadonlyMap<string, IpSet> {
   const sets = new Map<string, OpenSet>();
   for (const [index, line] of text.split('\n').entries()) {
@@ -46,7 +46,7 @@ function add(set: OpenSet | undefined, element: string[], {line, exception}: {re
   set.lines.push(line);
 }
 
-/** An element in one spelling: addresses in canonical form, the length of a single host left out. */
+/** An element in canonical form: canonical addresses, without the prefix length of a single host. */
 export function memberText(element: readonly string[]): string {
   return element.map(part => (isPort(part) ? part : (canonicalAddress(part) ?? networkText(part)))).join(',');
 }

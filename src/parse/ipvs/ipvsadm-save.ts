@@ -151,12 +151,12 @@ function commandFlags(given: ReadonlyMap<string, string>): ServerFlags {
       ...(given.has('-o') || given.has('--ops') ? ['ops'] : []),
       ...(netmask === undefined || isHostMask(netmask) ? [] : [`netmask ${netmask}`]),
     ],
-    // Without a number it is the default of ipvsadm.
+    // Without a number it is ipvsadm's default.
     persistence: timeout === undefined ? null : /^\d+$/.test(timeout) ? Number(timeout) : 300,
   };
 }
 
-/** Older ipvsadm number the flags of every scheduler but `sh`. */
+/** Older versions of ipvsadm number the flags of every scheduler except `sh`. */
 function schedulerFlag(scheduler: string, flag: string): string {
   if (scheduler !== 'mh') return flag;
   return flag === 'flag-2' ? 'mh-port' : flag === 'flag-1' ? 'mh-fallback' : flag;

@@ -3,11 +3,11 @@ import {joinHostPort, serverKey} from '../../model/virtual-server.ts';
 import type {Protocol} from '../../model/service-port.ts';
 import {splitHostPort} from '../iptables/comparable-rule.ts';
 
-/** What IPVS counted of one real server of one virtual server. */
+/** The counters of one real server of one virtual server. */
 export interface RealServerStats {
-  /** New connections since the real server was added; null where the listing has only open ones. */
+  /** New connections since the real server was added; null if the listing shows only open ones. */
   readonly connections: number | null;
-  /** Connections open now: active and inactive; null where the listing has only totals. */
+  /** Open connections, active and inactive; null if the listing shows only totals. */
   readonly open: number | null;
   readonly closing: number | null;
 }

@@ -3,7 +3,10 @@ import {parseNodeAddresses} from '../node-addresses.ts';
 
 export const ipvsDevice = 'kube-ipvs0';
 
-/** The addresses of kube-ipvs0 in what `ip -j addr` printed, link-local ones left out; null when it is no list of interfaces or has no such device. */
+/**
+ * The addresses of kube-ipvs0 in the output of `ip -j addr`, without link-local ones; null if it is not a list of interfaces or has no such
+ * device.
+ */
 export function parseIpvsDevice(text: string): readonly string[] | null {
   const device = parseNodeAddresses(text)?.find(({name}) => name === ipvsDevice);
   if (device === undefined) return null;

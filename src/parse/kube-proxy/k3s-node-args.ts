@@ -1,17 +1,17 @@
 import {readJson} from '../json-text.ts';
 
-/** What k3s and RKE2 write of their own command line into an annotation of the Node, with that of the configuration file merged in. */
+/** The command line of k3s or RKE2, which it writes into an annotation of the Node, merged with its configuration file. */
 export interface NodeArgs {
-  /** Of a server, which tells the agents what is the same for all. */
+  /** A server, which passes cluster-wide settings to the agents. */
   readonly isServer: boolean;
   readonly disablesKubeProxy: boolean;
-  /** `--cluster-cidr` of a server; null where its default counts. */
+  /** `--cluster-cidr` of a server; null if its default applies. */
   readonly clusterCIDR: string | null;
-  /** The flags that are handed on to kube-proxy, such as `--masquerade-all`. */
+  /** The flags that are passed on to kube-proxy, such as `--masquerade-all`. */
   readonly kubeProxyArgs: readonly string[];
 }
 
-/** Reads the annotation `k3s.io/node-args`: a JSON list in which `--flag=value` is split in two. Null when it is none. */
+/** Reads the annotation `k3s.io/node-args`: a JSON list in which `--flag=value` is split in two. Null if it is invalid. */
 export function parseNodeArgs(text: string): NodeArgs | null {
   const words: unknown = readJson(text);
   if (!Array.isArray(words) || !words.every(word => typeof word === 'string')) return null;

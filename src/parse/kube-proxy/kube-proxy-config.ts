@@ -1,6 +1,6 @@
 import {load} from 'js-yaml';
 
-/** The fields of a KubeProxyConfiguration that matter here, whatever shape they were read from. Undefined is "not said". */
+/** The fields of a KubeProxyConfiguration that matter here, from any format. Undefined means unset. */
 export interface KubeProxyFields {
   readonly mode?: string;
   readonly clusterCIDRs?: readonly string[];
@@ -9,7 +9,7 @@ export interface KubeProxyFields {
   readonly interfaceNamePrefix?: string;
   readonly masqueradeAll?: boolean;
   readonly masqueradeBit?: number;
-  /** The nftables mode has these two of its own. */
+  /** These two exist in nftables mode only. */
   readonly nftMasqueradeAll?: boolean;
   readonly nftMasqueradeBit?: number;
   readonly localhostNodePorts?: boolean;
@@ -23,20 +23,20 @@ export interface KubeProxyFields {
   readonly ipvsExcludeCIDRs?: readonly string[];
 }
 
-/** Reads `/configz`: the internal struct up to 1.35, the versioned form in 1.36. Throws a SyntaxError on what is no JSON. */
+/** Reads `/configz`: the internal struct up to 1.35, the versioned form in 1.36. Throws a SyntaxError for invalid JSON. */
 export function parseConfigz(text: string): KubeProxyFields {
   const whole = asObject(JSON.parse(text));
   return fieldsOf(asObject(whole['kubeproxy.config.k8s.io'] ?? whole));
 }
 
-/** Reads a KubeProxyConfiguration in YAML or JSON. Throws a YAMLException on what is neither. */
+/** Reads a KubeProxyConfiguration in YAML or JSON. Throws a YAMLException if it is neither. */
 export function parseConfigFile(text: string): KubeProxyFields {
   return fieldsOf(asObject(load(text)));
 }
 
 /**
- * Reads the command line of a kube-proxy. Flags that do not change rules are passed over, and with a configuration file
- * (`--config`) so are all but `--hostname-override`: kube-proxy itself does not heed them then.
+ * Reads the command line of a kube-proxy. Flags that do not change rules are skipped. With a configuration file (`--config`) all flags
+ * except `--hostname-override` are skipped, because kube-proxy ignores them.
  */
 export function parseArguments(args: readonly string[]): KubeProxyFields {
   const words = args.flatMap(arg => (/\s--|^exec /.test(arg) ? shellWords(arg) : [arg]));
@@ -70,7 +70,7 @@ export function parseArguments(args: readonly string[]): KubeProxyFields {
   });
 }
 
-/** These take no value but after `=`. */
+/** These take a value only after `=`. */
 const switches: ReadonlySet<string> = new Set([
   'masquerade-all',
   'iptables-localhost-nodeports',
@@ -78,7 +78,7 @@ const switches: ReadonlySet<string> = new Set([
   'ipvs-strict-arp',
 ]);
 
-/** The words of a script, as far as kube-proxy's are quoted at all. */
+/** The words of a script, with the quoting that kube-proxy's scripts use. */
 function shellWords(script: string): readonly string[] {
   return script.split(/\s+/).map(word => word.replaceAll(/["']/g, ''));
 }

@@ -1,15 +1,15 @@
 import {readJson} from '../json-text.ts';
 import type {Family} from '../../model/family.ts';
 
-/** What a kube-proxy says of its own health (`/healthz` on port 10256). Times are in milliseconds since 1970. */
+/** The health that kube-proxy reports (`/healthz` on port 10256). Times are in milliseconds since 1970. */
 interface Healthz {
   readonly now: number | null;
   readonly lastUpdated: number | null;
-  /** False when it says that it is not healthy, as a whole or for a family. */
+  /** False if it reports that it is unhealthy, as a whole or for a family. */
   readonly healthy: boolean;
 }
 
-/** Reads `/healthz`; null when it is no JSON object, as the plain `ok` of old versions. */
+/** Reads `/healthz`; null if it is not a JSON object, like the plain `ok` of old versions. */
 export function parseHealthz(text: string): Healthz | null {
   const parsed = readJson(text);
   if (typeof parsed !== 'object' || parsed === null) return null;
@@ -27,20 +27,20 @@ export function parseHealthz(text: string): Healthz | null {
   };
 }
 
-/** RFC 3339, or as Go prints a time, up to 1.30: `2026-11-21 10:29:29.314491726 +0000 UTC m=+5.039295790`. */
+/** RFC 3339, or, up to 1.30, in Go's format: `2026-11-21 10:29:29.314491726 +0000 UTC m=+5.039295790`. */
 function toTime(value: unknown): number | null {
   const time = typeof value === 'string' ? Date.parse(value.replace(/ [A-Z]+(?: m=\S+)?$/, '')) : Number.NaN;
   return Number.isNaN(time) ? null : time;
 }
 
-/** The metrics of kube-proxy that tell whether it keeps up, by family where it says so. Times are in seconds since 1970. */
+/** The metrics of kube-proxy that show whether it keeps up, by family if it reports them so. Times are in seconds since 1970. */
 interface SyncMetrics {
   readonly lastSync: ReadonlyMap<Family | '', number>;
   readonly lastQueued: ReadonlyMap<Family | '', number>;
   readonly restoreFailures: number;
 }
 
-/** Reads `/metrics`; metrics that are not there give nothing. */
+/** Reads `/metrics`; missing metrics are left out. */
 export function parseSyncMetrics(text: string): SyncMetrics {
   const lastSync = new Map<Family | '', number>();
   const lastQueued = new Map<Family | '', number>();

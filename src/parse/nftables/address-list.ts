@@ -1,14 +1,14 @@
 import {type Address, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Family} from '../../model/family.ts';
 
-/** Addresses from `low` to `high`, both inside. */
+/** Addresses from `low` to `high`, both included. */
 export interface AddressInterval {
   readonly family: Family;
   readonly low: bigint;
   readonly high: bigint;
 }
 
-/** Reads `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`; null when it is none of these. */
+/** Reads `10.0.0.1`, `10.0.0.0/8` or `10.0.0.1-10.0.0.9`; null for anything else. */
 export function parseInterval(text: string): AddressInterval | null {
   const dash = text.indexOf('-');
   if (dash >= 0) return between(parseAddress(text.slice(0, dash)), parseAddress(text.slice(dash + 1)));
@@ -24,8 +24,8 @@ function between(low: Address | null, high: Address | null): AddressInterval | n
 }
 
 /**
- * The elements of an anonymous set of addresses as nft lists them: sorted, what overlaps or touches merged into one. Null when one of
- * them is no address, prefix or range.
+ * The elements of an anonymous set of addresses as nft lists them: sorted, with overlapping and adjacent ones merged. Null if one of them
+ * is not an address, prefix or range.
  */
 export function mergeAddresses(texts: readonly string[]): readonly string[] | null {
   const intervals: AddressInterval[] = [];
@@ -48,7 +48,7 @@ function merged(intervals: readonly AddressInterval[]): readonly AddressInterval
   return result;
 }
 
-/** A prefix where it is one, else a range. */
+/** A prefix if possible, otherwise a range. */
 function formatInterval({family, low, high}: AddressInterval): string {
   const text = formatAddress(family, low);
   if (low === high) return text;

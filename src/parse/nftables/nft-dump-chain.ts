@@ -1,7 +1,7 @@
 import type {NftChain, NftHook, NftRule} from '../../model/nft-ruleset.ts';
 import {nftRule} from './nft-rule.ts';
 
-/** A chain as it stands in a dump: offsets into the bytes, so that a rule costs nothing until somebody asks for it. */
+/** A chain of a dump, as offsets into its bytes. Its rules are parsed on demand. */
 export class NftDumpChain implements NftChain {
   readonly table: string;
   readonly name: string;

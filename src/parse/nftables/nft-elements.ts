@@ -52,14 +52,14 @@ function parseElement(part: string): NftElement {
 
 const isExtended = / (?:timeout|expires|counter|comment|limit|last|quota) /;
 
-/** Names of interfaces stand in quotes. */
+/** Interface names are quoted. */
 function bare(key: string): string {
   return key.replaceAll('"', '');
 }
 
 const unitSeconds: Readonly<Record<string, number>> = {w: 604_800, d: 86_400, h: 3600, m: 60, s: 1};
 
-/** `3h`, `10m` or `9m59s996ms` in whole seconds; null when it is no duration. */
+/** `3h`, `10m` or `9m59s996ms` in whole seconds; null if it is not a duration. */
 export function nftSeconds(text: string): number | null {
   if (/^\d+$/.test(text)) return Number(text);
   if (!/^(?:\d+(?:ms|[wdhms]))+$/.test(text)) return null;

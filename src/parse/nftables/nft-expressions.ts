@@ -5,7 +5,7 @@ import {unquoted} from './nft-tokens.ts';
 
 type BinaryOperator = '&' | '|' | '^' | '<<' | '>>';
 
-/** Operand, concatenation, arithmetic (from left to right, as nft prints it) and `map`. Null where nothing of that stands. */
+/** Operand, concatenation, arithmetic (from left to right, as nft prints it) and `map`. Null if there is no such expression. */
 export function readExpression(reader: TokenReader): NftExpression | null {
   let left = readConcat(reader);
   if (left === null) return null;
@@ -48,12 +48,12 @@ export function readOperand(reader: TokenReader): NftExpression | null {
   return isValueAhead(reader) ? {kind: 'value', text: unquoted(reader.next())} : null;
 }
 
-/** Anything that could be a constant; what starts a statement is not. */
+/** Any possible constant; the first word of a statement is not one. */
 export function isValueAhead(reader: TokenReader): boolean {
   return !/^(?:|[},:]|accept|drop|return|continue|jump|goto|counter|log|vmap|map|set)$/.test(reader.peek());
 }
 
-/** How many words from here name something of the packet; 0 when none does. */
+/** How many words from here are a selector of the packet; 0 if none is. */
 function selectorLength(reader: TokenReader): number {
   const [first, second] = [reader.peek(), reader.peek(1)];
   if (/^[io]if(?:name|group)?$/.test(first)) return 1;

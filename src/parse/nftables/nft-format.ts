@@ -1,7 +1,7 @@
 import type {NftChain, NftElement, NftRuleset, NftSet, NftTable} from '../../model/nft-ruleset.ts';
 import {formatNftSeconds} from './nft-elements.ts';
 
-/** The ruleset as `nft list ruleset` prints it, an element a line, and as `nft -f` reads it. Priorities are numbers. */
+/** The ruleset as `nft list ruleset` prints it, with one element on each line, and as `nft -f` reads it. Priorities are numbers. */
 export function formatNftRuleset({tables}: NftRuleset): string {
   return [...tables.values()].map(formatTable).join('\n');
 }
@@ -27,7 +27,7 @@ function formatSet(set: NftSet): string {
   return block(set.valueTypes === null ? 'set' : 'map', set.name, lines);
 }
 
-/** JSON does not tell; those whose elements come and go are. */
+/** JSON does not show whether a set is dynamic; sets whose elements packets add and remove are. */
 function isDynamic({dynamic, flags, size}: NftSet): boolean {
   return dynamic ?? (flags.includes('timeout') && size !== null);
 }

@@ -1,9 +1,9 @@
 import {isJsonObject, type JsonValue, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
 
-/** How the constants beside a selector are spelled: as they are, in quotes, as a mark of eight digits, or as any hex number. */
+/** How the constants beside a selector are spelled: unchanged, in quotes, as a mark of eight digits, or as any hex number. */
 export type ValueStyle = 'plain' | 'quoted' | 'mark' | 'hex';
 
-/** An expression of `nft -j` in the text of `nft list`. What is not known is kept as JSON. */
+/** Converts an expression of `nft -j` to the text of `nft list`. Unknown expressions are kept as JSON. */
 export function expressionText(value: JsonValue | undefined, style: readonly ValueStyle[] = ['plain']): string {
   if (value === undefined || value === null) return '';
   if (typeof value !== 'object') return constantText(value, style[0]);
@@ -17,7 +17,7 @@ export function expressionText(value: JsonValue | undefined, style: readonly Val
   return write === undefined ? JSON.stringify(value) : write(content, style);
 }
 
-/** The styles of what is compared with an expression; of a concatenation, one for each part. */
+/** The styles of the values compared with an expression; for a concatenation, one for each part. */
 export function stylesOf(value: JsonValue | undefined): readonly ValueStyle[] {
   const [name, content] = onlyEntry(value);
   if (name === 'concat') return listOf(content).flatMap(stylesOf);
@@ -87,14 +87,14 @@ const writers: Readonly<Record<string, ExpressionWriter>> = {
   ...Object.fromEntries(['&', '|', '^', '<<', '>>'].map(operator => [operator, (content: JsonValue) => binaryText(operator, content)])),
 };
 
-/** An element of a set is a value, of a map a pair. */
+/** An element of a set is a value, one of a map a pair. */
 function elementText(element: JsonValue, style: readonly ValueStyle[]): string {
   if (!Array.isArray(element)) return expressionText(element, style);
   const [key, value] = listOf(element);
   return `${expressionText(key, style)} : ${expressionText(value)}`;
 }
 
-/** Newer versions of nft give a chain of the same operator as one list. */
+/** Newer versions of nft print a chain of the same operator as one list. */
 function binaryText(operator: string, content: JsonValue): string {
   const parts = listOf(content);
   const style = stylesOf(parts[0]);

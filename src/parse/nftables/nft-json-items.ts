@@ -1,4 +1,4 @@
-/** Where one object of a dump stands in its bytes. */
+/** The position of one object in the bytes of a dump. */
 export interface JsonItem {
   readonly start: number;
   readonly end: number;
@@ -6,11 +6,11 @@ export interface JsonItem {
 
 interface JsonItems {
   readonly items: readonly JsonItem[];
-  /** What stands after the last whole object of a dump that breaks off; null when none does. */
+  /** The text after the last complete object of a truncated dump; null if there is none. */
   readonly cutAt: string | null;
 }
 
-/** Finds the objects in the lists of `{"nftables": [ … ]}` documents, without parsing them: a dump can hold a million. */
+/** Finds the objects in the lists of `{"nftables": [ … ]}` documents without parsing them: a dump can have a million. */
 export function jsonItems(bytes: Buffer): JsonItems {
   const items: JsonItem[] = [];
   let at = listStart(bytes, 0);
@@ -26,14 +26,14 @@ const maxTruncatedLength = 4096;
 const key = '"nftables"';
 const [SPACE, QUOTE, COMMA, OPEN_LIST, BACKSLASH, CLOSE_LIST, OPEN, CLOSE] = [0x20, 0x22, 0x2c, 0x5b, 0x5c, 0x5d, 0x7b, 0x7d];
 
-/** Past the bracket of the next document's list; -1 when there is none. */
+/** The position after the bracket of the next document's list; -1 if there is none. */
 function listStart(bytes: Buffer, from: number): number {
   const found = bytes.indexOf(key, from);
   const bracket = found < 0 ? -1 : bytes.indexOf(OPEN_LIST, found);
   return bracket < 0 ? -1 : bracket + 1;
 }
 
-/** Takes in the objects of one list. The offset past its end, or null when it has none. */
+/** Reads the objects of one list. Returns the offset past its end, or null if it has none. */
 function readList(bytes: Buffer, from: number, items: JsonItem[]): number | null {
   for (let at = from; at < bytes.length; ) {
     const byte = bytes[at] ?? 0;

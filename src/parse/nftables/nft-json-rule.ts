@@ -72,7 +72,7 @@ function natTarget(addr: JsonValue | undefined, port: JsonValue | undefined): st
   return `${typeof addr === 'string' && addr.includes(':') ? `[${address}]` : address}:${expressionText(port)}`;
 }
 
-/** Refusing with "port unreachable" is the usual way, and not spelled out. */
+/** Rejecting with "port unreachable" is the default and is not printed. */
 function rejectText({type, expr}: JsonObject): string {
   if (type === undefined || expr === 'port-unreachable') return 'reject';
   return words(['reject with', textOf(type), textOf(expr)]);

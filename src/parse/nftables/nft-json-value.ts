@@ -17,7 +17,7 @@ export function textOf(value: JsonValue | undefined): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** Name and content of `{"name": content}`; an empty name when it is nothing of that kind. */
+/** Name and content of `{"name": content}`; an empty name for any other value. */
 export function onlyEntry(value: JsonValue | undefined): readonly [name: string, content: JsonValue] {
   const [entry] = isJsonObject(value) ? Object.entries(value) : [];
   return entry === undefined ? ['', null] : [entry[0], entry[1] ?? null];

@@ -9,8 +9,8 @@ import {type JsonItem, jsonItems} from './nft-json-items.ts';
 import {isJsonObject, type JsonValue, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
 
 /**
- * Reads what `nft -j list ruleset` or `nft -j list table …` printed, also several documents one after another. Rules stay bytes
- * until somebody asks for them. A dump that breaks off is read up to there: see `cut`.
+ * Reads the output of `nft -j list ruleset` or `nft -j list table …`, also several documents one after another. Rules stay bytes until they
+ * are needed. A truncated dump is read up to its end: see `cut`.
  */
 export function parseNftJson(input: Buffer | string): NftRuleset {
   return new JsonReader(typeof input === 'string' ? Buffer.from(input) : input).read();
@@ -21,7 +21,7 @@ class JsonReader {
   readonly #tables = new Map<string, NftDumpTable>();
   readonly #strays: NftStray[] = [];
   #toolVersion: string | null = null;
-  /** The last table that something belonged to, and whether that was a rule. */
+  /** The last table that an object belonged to, and whether the object was a rule. */
   #last: {readonly table: NftDumpTable; readonly isRule: boolean} | null = null;
 
   constructor(bytes: Buffer) {
@@ -39,7 +39,7 @@ class JsonReader {
     });
   }
 
-  /** Most of a dump are rules, and for those it is enough to know where they belong. */
+  /** Most of a dump are rules, and of these only the chain is needed here. */
   #isRule({start, end}: JsonItem): boolean {
     const head = this.#bytes.toString('utf8', start, Math.min(end, start + maxHeadLength));
     const found = ruleHead.exec(head);
@@ -82,7 +82,7 @@ class JsonReader {
     if (kind === 'table') table.dormant = listOf(content['flags']).includes('dormant');
     else if (kind === 'chain') table.openChain(textOf(content['name']), this.#source).base = hookOf(content);
     else if (kind === 'set' || kind === 'map') addSet(table, content);
-    // A rule whose fields stand in another order.
+    // A rule whose fields are in another order.
     else if (kind === 'rule') this.#stray(text);
     else table.others.push(text);
   }
@@ -99,8 +99,8 @@ class JsonReader {
   }
 
   /**
-   * A table stands as: sets, then all chains, then the rules chain by chain. A dump that breaks off among rules tells nothing more of
-   * the chain of the last rule and of those after it.
+   * A table is printed as: sets, then all chains, then the rules chain by chain. A dump that is truncated among rules does not show the
+   * rest of the last rule's chain or of the later ones.
    */
   #cut(truncated: string): NftRuleset['cut'] {
     if (truncated.trim() !== '') this.#stray(truncated);

@@ -4,7 +4,7 @@ import {mergeAddresses} from './address-list.ts';
 import {parseNftStatements} from './nft-statements.ts';
 import {closingBrace, joinNftTokens, nftTokens} from './nft-tokens.ts';
 
-/** What a rule is made of: its place, and its canonical text with the comment at the end. */
+/** The input for a rule: its place, and its canonical text with the comment at the end. */
 interface NftRuleText {
   readonly table: string;
   readonly chain: string;
@@ -14,7 +14,7 @@ interface NftRuleText {
   readonly text: string;
 }
 
-/** A rule from its canonical text, whether read or expected. Its statements are parsed when somebody asks. */
+/** A rule from its canonical text, whether read or expected. Its statements are parsed on demand. */
 export function nftRule(given: NftRuleText): NftRule {
   return new TextRule(given);
 }
@@ -52,8 +52,8 @@ function splitComment(text: string): {readonly body: string; readonly comment: s
 }
 
 /**
- * A rule as any version of nft lists it, in canonical text: without handle and counts, single blanks, `&` for `and`, marks in eight
- * digits, sets of addresses sorted and merged.
+ * The canonical text of a rule as listed by any version of nft: without handle and counters, with single spaces, `&` for `and`, marks in
+ * eight digits, sets of addresses sorted and merged.
  */
 export function canonicalNftRule(listed: string): string {
   const text = listed.trim().replace(/\s*# handle \d+$/, '');
@@ -63,7 +63,7 @@ export function canonicalNftRule(listed: string): string {
   return joinNftTokens(tokens) + (comment === null ? '' : ` comment "${comment}"`);
 }
 
-/** What nft 1.0.6 does not print of a rule without counters. A word too many costs only time. */
+/** Words that nft 1.0.6 leaves out for a rule without counters. A word too many only costs time. */
 const isSpecial = /\s\s|\t|\n|counter packets| used |\b(?:and|or|xor)\b|addr \. port|mark.*0x|(?:addr|=) \{|^mark |flags & \(/;
 
 /** `tcp flags & (fin | syn) == syn`, which older versions spell `tcp flags syn / fin,syn`. */
@@ -79,7 +79,7 @@ function oldFlags(_: string, mask: string, operator: string, flags: string): str
 }
 
 const symbols: Readonly<Record<string, string>> = {and: '&', or: '|', xor: '^'};
-/** After these a name stands, which may be any word. */
+/** These words precede a name, which may be any word. */
 const beforeName = new Set(['jump', 'goto', 'name']);
 
 function canonicalTokens(tokens: readonly string[]): readonly string[] {
@@ -98,7 +98,7 @@ function canonicalTokens(tokens: readonly string[]): readonly string[] {
   return result;
 }
 
-/** Whether a bare `mark` here is that of the packet, as nft spelled it once. */
+/** Whether a bare `mark` here is that of the packet, as in old spellings of nft. */
 function startsSelector(before: string): boolean {
   return before !== 'meta' && before !== 'ct' && before !== 'socket' && before !== 'mark';
 }
@@ -111,7 +111,7 @@ function paddedMark(token: string): string {
   return `0x${token.slice(2).toLowerCase().padStart(8, '0')}`;
 }
 
-/** Takes over a list in braces and returns where it ends. */
+/** Copies a list in braces and returns its end. */
 function pushList(result: string[], tokens: readonly string[], open: number): number {
   const close = closingBrace(tokens, open);
   const inside = tokens.slice(open + 1, close);

@@ -2,7 +2,7 @@ import type {NftExpression, NftNat, NftOperator, NftStatement, NftVerdict} from 
 import {isValueAhead, readExpression, readOperand} from './nft-expressions.ts';
 import {TokenReader} from './nft-token-reader.ts';
 
-/** Reads the body of a rule, in canonical text. What is not understood becomes an unknown statement with its text. */
+/** Reads the body of a rule in canonical text. Text that is not understood becomes an unknown statement. */
 export function parseNftStatements(body: string): readonly NftStatement[] {
   const reader = new TokenReader(body);
   const statements: NftStatement[] = [];
@@ -115,7 +115,7 @@ function constant(text: string | undefined): NftExpression | null {
   return text === undefined ? null : {kind: 'value', text};
 }
 
-/** `update @set { KEY [timeout T] }`; into a map goes also a value. */
+/** `update @set { KEY [timeout T] }`; an update of a map also has a value. */
 function readSetStatement(reader: TokenReader): NftStatement {
   const start = reader.at;
   const operation = reader.next();
@@ -123,7 +123,7 @@ function readSetStatement(reader: TokenReader): NftStatement {
   if (!set.startsWith('@') || reader.peek() !== '{') return readUnknown(reader, start);
   const inside = new TokenReader(reader.braces());
   const key = readExpression(inside);
-  // A limit in the braces is a condition.
+  // A limit inside the braces is a condition.
   if (key === null || !(inside.atEnd || ['timeout', 'expires', 'comment', ':'].includes(inside.peek()))) return readUnknown(reader, start);
   return {kind: 'set', operation, set: set.slice(1), key};
 }
@@ -135,19 +135,19 @@ function readPassive(reader: TokenReader): NftStatement {
   return {kind: 'passive', text: reader.text(start)};
 }
 
-/** Takes all up to what is known to start a statement. */
+/** Reads up to the next word that starts a known statement. */
 function readUnknown(reader: TokenReader, start: number = reader.at): NftStatement {
   if (reader.at === start) reader.next();
   skipArguments(reader);
   return {kind: 'unknown', text: reader.text(start)};
 }
 
-/** `xt match "comment"` is that of iptables-nft: a comment asks nothing, of all others JSON does not tell what. */
+/** `xt match "comment"` is written by iptables-nft: a comment is no condition. For all other matches JSON shows only the name. */
 function readExtension(reader: TokenReader): NftStatement {
   return reader.peek(1) === 'match' && reader.peek(2) === '"comment"' ? readPassive(reader) : readUnknown(reader);
 }
 
-/** `tcp option maxseg size set rt mtu` changes nothing of a packet's way; what an option is compared with cannot be told. */
+/** `tcp option maxseg size set rt mtu` does not change a packet's path; the result of a comparison with an option is unknown. */
 function readTcpOption(reader: TokenReader): NftStatement {
   const start = reader.at;
   reader.next();
@@ -163,7 +163,7 @@ function skipArguments(reader: TokenReader): void {
   }
 }
 
-/** Of a selector only those of two words are told apart from an argument, as in `log level info` or `socket mark 1`. */
+/** Only selectors of two words are distinguished from an argument, as in `log level info` or `socket mark 1`. */
 function startsStatement(reader: TokenReader): boolean {
   const word = reader.peek();
   return (
@@ -175,7 +175,7 @@ function startsStatement(reader: TokenReader): boolean {
 
 const operators: Readonly<Record<string, NftOperator>> = {'==': '==', '!=': '!=', '<': '<', '>': '>', '<=': '<=', '>=': '>='};
 
-/** What starts with something of the packet: a comparison, `vmap`, or `set`. */
+/** A statement that starts with a selector: a comparison, `vmap`, or `set`. */
 function readCondition(reader: TokenReader): NftStatement | null {
   const start = reader.at;
   const left = readExpression(reader);
@@ -193,7 +193,7 @@ function readCondition(reader: TokenReader): NftStatement | null {
   if (!isValueAhead(reader)) return back(reader, start);
   const right = readExpression(reader);
   if (right === null) return back(reader, start);
-  // `tcp flags syn / fin,syn,rst,ack`: only the flags after the slash are looked at.
+  // `tcp flags syn / fin,syn,rst,ack`: only the flags after the slash are compared.
   const mask = reader.take('/') ? readOperand(reader) : null;
   const looked: NftExpression = mask === null ? left : {kind: 'binary', operator: '&', left, right: mask};
   return {kind: 'match', left: looked, operator: operator ?? '==', right};

@@ -6,8 +6,8 @@ import {nftPriority} from './nft-priority.ts';
 import {canonicalNftRule} from './nft-rule.ts';
 
 /**
- * Reads what `nft list ruleset` or `nft list table …` printed, with or without handles and counts, also several one after another.
- * A dump that breaks off is read up to there: see `cut`.
+ * Reads the output of `nft list ruleset` or `nft list table …`, with or without handles and counters, also several outputs one after
+ * another. A truncated dump is read up to its end: see `cut`.
  */
 export function parseNftText(input: Buffer | string): NftRuleset {
   return new TextReader(typeof input === 'string' ? Buffer.from(input) : input).read();
@@ -15,7 +15,7 @@ export function parseNftText(input: Buffer | string): NftRuleset {
 
 const NEWLINE = 0x0a;
 
-/** What is open: nothing, a table, a chain or a set in it, or its elements, or something that is only kept. */
+/** The current block: none, a table, a chain or a set in it, its elements, or a block that is only kept. */
 type State =
   | {readonly kind: 'outside'}
   | {readonly kind: 'table'; readonly table: NftDumpTable}
@@ -38,7 +38,7 @@ class TextReader {
   #state: State = {kind: 'outside'};
   #line = 0;
 
-  /** The first words of a table of which no more is there. */
+  /** The first words of a table whose rest is missing. */
   #truncatedTable: string | null = null;
 
   constructor(bytes: Buffer) {
@@ -51,7 +51,7 @@ class TextReader {
       const end = newline < 0 ? this.#bytes.length : newline;
       this.#line++;
       const text = withoutHandle(this.#bytes.toString('utf8', start, end).trim());
-      // A last line without a newline may be half a line.
+      // A last line without a newline may be incomplete.
       if (newline < 0 && this.#mayBeTruncated(text)) this.#truncatedPart(text);
       else if (text !== '' && !text.startsWith('#')) this.#take(text, start, end);
       start = end + 1;
@@ -183,14 +183,14 @@ class TextReader {
     if (this.#state.kind === 'outside') this.#truncatedTable = text.slice('table '.length);
   }
 
-  /** What is still open was cut. */
+  /** A block that is still open is truncated. */
   #finish(): NftRuleset['cut'] {
     const state = this.#state;
     if (state.kind === 'outside') return this.#truncatedTable === null ? null : {table: this.#truncatedTable, line: this.#line};
     Object.assign(state.table, {complete: false, declared: false});
     if (state.kind === 'chain') state.chain.complete = false;
     if (state.kind === 'set' || state.kind === 'elements') state.set.complete = false;
-    // The last element may be half of one.
+    // The last element may be incomplete.
     if (state.kind === 'elements') addElements(state.set, state.parts.join(' ').replace(/,[^,]*$/, ''));
     return {table: state.table.id, line: this.#line};
   }
@@ -203,7 +203,7 @@ function withoutHandle(text: string): string {
 const isObject = /^(?:counter|quota|limit|flowtable|synproxy|secmark|tunnel|ct (?:helper|timeout|expectation)) /;
 const setProperties = new Set(['gc-interval', 'auto-merge', 'policy', 'counter', 'quota', 'limit', 'last']);
 
-/** How many braces it opens more than it closes; those in quotes do not count. */
+/** How many more braces it opens than it closes; quoted ones do not count. */
 function depthOf(text: string): number {
   if (!text.includes('{') && !text.includes('}')) return 0;
   let depth = 0;

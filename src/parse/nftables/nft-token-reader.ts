@@ -1,6 +1,6 @@
 import {closingBrace, joinNftTokens, nftTokens} from './nft-tokens.ts';
 
-/** Goes through the words of a rule. Past the end there are only empty words. */
+/** Iterates over the words of a rule. After the end there are only empty words. */
 export class TokenReader {
   at = 0;
   readonly #tokens: readonly string[];
@@ -21,14 +21,14 @@ export class TokenReader {
     return this.#tokens[this.at++] ?? '';
   }
 
-  /** Goes past the word if it is the next one. */
+  /** Skips the word if it is the next one. */
   take(word: string): boolean {
     if (this.peek() !== word) return false;
     this.at++;
     return true;
   }
 
-  /** What stands between the braces that open here; goes past them. */
+  /** Returns the words between the braces that open here, and skips them. */
   braces(): string {
     const close = closingBrace(this.#tokens, this.at);
     const inside = joinNftTokens(this.#tokens.slice(this.at + 1, close));
@@ -36,7 +36,7 @@ export class TokenReader {
     return inside;
   }
 
-  /** All from `start` to here. */
+  /** All words from `start` to here. */
   text(start: number): string {
     return joinNftTokens(this.#tokens.slice(start, this.at));
   }

@@ -2,13 +2,13 @@ import {parseListingCommand} from '../iptables/listing-command.ts';
 import {isPlainDump} from '../iptables/pasted-text.ts';
 import {breaksLines, undecorate} from '../iptables/undecorate.ts';
 
-/** The files of a bundle whose content a pasted text holds. */
+/** The files of a bundle that a pasted text contains. */
 type PastedFiles = ReadonlyMap<string, Buffer>;
 
 /**
- * Divides text that somebody pasted, the output of one tool or of many, into the files that a bundle has of a node. Lines keep their
- * numbers: those of other tools are empty. What no other tool printed is left to the reader of iptables, which keeps it. No file when
- * no line is a table, a chain or a rule.
+ * Divides pasted text, the output of one or more tools, into the files that a bundle has of a node. Line numbers stay the same: lines of
+ * other tools are empty. Lines that no other tool printed go to the reader of iptables, which keeps them. Returns no file if no line is a
+ * table, a chain or a rule.
  */
 export function splitText(content: Buffer): PastedFiles {
   if (isPlainDump(content) && !otherTools.some(sign => content.indexOf(sign) >= 0)) return new Map([[dumpFile(content), content]]);
@@ -38,7 +38,7 @@ function dumpFile(content: Buffer): string {
   return isSix ? 'ip6tables-save' : 'iptables-save';
 }
 
-/** What `nft -j` printed, without the command above it; null where there is none. */
+/** The output of `nft -j`, without the command above it; null if there is none. */
 function jsonOf(text: string): string | null {
   const start = text.search(/\{\s*"nftables"\s*:/);
   if (start < 0) return null;
@@ -49,7 +49,7 @@ function jsonOf(text: string): string | null {
 type Tool = 'rules' | 'nft' | 'ipvs' | 'ipset';
 
 interface TextParts extends Readonly<Record<Tool, string[]>> {
-  /** The command of ipvsadm asked for one virtual server, or its output was filtered. */
+  /** ipvsadm listed only one virtual server, or its output was filtered. */
   isPartOfIpvs: boolean;
 }
 
