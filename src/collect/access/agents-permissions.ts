@@ -1,7 +1,7 @@
 import type {Permission} from '../../model/access.ts';
 import {configMaps, listPodsOfServices, objectPermissions} from './read-permissions.ts';
 
-/** What `check --agents` asks of the API server: nothing of the nodes but what their agents answer. `namespace` is that of the Services. */
+/** The permissions of `check --agents`: nodes are not read, their agents answer. `namespace` is that of the Services. */
 export function collectPermissions(namespace: string | null, agentsNamespace: string): readonly Permission[] {
   const pods = {group: '', resource: 'pods', namespace: agentsNamespace, needed: true} as const;
   return [
@@ -12,7 +12,7 @@ export function collectPermissions(namespace: string | null, agentsNamespace: st
   ];
 }
 
-/** What the agents themselves ask of the API server. */
+/** The permissions of the agents themselves. */
 export function agentPermissions(): readonly Permission[] {
   const everywhere = {namespace: null, needed: true, without: 'the node is not judged'} as const;
   const services = {...everywhere, group: '', resource: 'services', purpose: 'the Services'};

@@ -5,21 +5,21 @@ import {readPermissions} from './read-permissions.ts';
 
 export interface AccessScope {
   readonly transport: TransportName;
-  /** Of the Services; null for all. */
+  /** The namespace of the Services; null for all. */
   readonly namespace: string | null;
   readonly debugNamespace: string;
-  /** Where the agents are that are asked in place of the nodes; left out where nodes are read. */
+  /** The namespace of the agents that are asked instead of reading nodes; left out if nodes are read. */
   readonly agentsNamespace?: string | undefined;
 }
 
-/** All that a run asks of the API server with this transport, each once: what is read, and what the transport needs. */
+/** All permissions of a run with this transport, without duplicates: for reading the API, and for the transport. */
 export function permissionsFor({transport, namespace, debugNamespace, agentsNamespace}: AccessScope): readonly Permission[] {
   if (agentsNamespace !== undefined) return distinct(collectPermissions(namespace, agentsNamespace));
   const entry = transports[transport];
   return distinct([...readPermissions(namespace, entry.usesPods), ...entry.permissions({debugNamespace})]);
 }
 
-/** The needed ones first. */
+/** The required ones first. */
 function distinct(all: readonly Permission[]): readonly Permission[] {
   const known = new Map<string, Permission>();
   for (const permission of all) {

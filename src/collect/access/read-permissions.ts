@@ -2,8 +2,8 @@ import type {Permission} from '../../model/access.ts';
 import {systemConfigMaps} from '../../model/config-map-places.ts';
 
 /**
- * What every run that looks at a live cluster reads, whatever the transport. `namespace` is that of the Services, null for all;
- * `podsNeeded` says whether nodes are reached by way of their pods.
+ * What every run on a live cluster reads, whatever the transport. `namespace` is that of the Services, null for all; `podsNeeded` tells
+ * whether nodes are reached through their pods.
  */
 export function readPermissions(namespace: string | null, podsNeeded: boolean): readonly Permission[] {
   return [
@@ -42,7 +42,7 @@ export function objectPermissions(namespace: string | null): readonly Permission
   ];
 }
 
-/** To know every state that Services had while nodes were read. */
+/** For knowing every state that Services had while nodes were read. */
 function watchPermissions(namespace: string | null): readonly Permission[] {
   const watched = {
     verb: 'watch',
@@ -59,7 +59,7 @@ function watchPermissions(namespace: string | null): readonly Permission[] {
 
 const pods = {group: '', resource: 'pods', needed: false} as const;
 
-/** To say why a Service has no endpoints. */
+/** For explaining why a Service has no endpoints. */
 export function listPodsOfServices(namespace: string | null): Permission {
   return {
     ...pods,

@@ -4,7 +4,7 @@ import type {KubeApi} from '../kube/kube-api.ts';
 
 const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
 
-/** Asks the API server whether this user may do these things; nothing is done. Rejects with an ApiError when it gives no answer. */
+/** Asks the API server whether this user has these permissions; changes nothing. Rejects with an ApiError if there is no answer. */
 export function reviewAccess(api: KubeApi, permissions: readonly Permission[]): Promise<readonly ReviewedPermission[]> {
   const limit = pLimit(8);
   return Promise.all(permissions.map(permission => limit(async () => ({...permission, allowed: await mayI(api, permission)}))));

@@ -1,23 +1,23 @@
 import type {Permission} from '../../model/access.ts';
 
-/** To run commands in pods of a namespace. */
+/** For running commands in pods of a namespace. */
 export function execPermissions(namespace: string): readonly Permission[] {
   const exec = {group: '', resource: 'pods', subresource: 'exec', namespace, needed: true} as const;
   return [
     {...exec, verb: 'get', purpose: 'exec (a WebSocket begins with a GET)', without: 'no node is read'},
-    // Kubernetes 1.35 asks for both.
+    // Kubernetes 1.35 requires both.
     {...exec, verb: 'create', purpose: 'exec', without: 'no node is read (Kubernetes before 1.35 does not ask for it)'},
   ];
 }
 
-/** To read what kube-proxy says of itself through the API server: images of kube-proxy have no program for HTTP. */
+/** For reading kube-proxy's pages through the API server: images of kube-proxy have no HTTP client. */
 export const nodeProxyPermission: Permission = {
   ...{verb: 'get', group: '', resource: 'nodes', subresource: 'proxy', namespace: null, needed: false},
   purpose: "kube-proxy's health, metrics and settings",
   without: 'ST505 does not know whether kube-proxy is healthy',
 };
 
-/** To make a pod on each node, run commands in it, and delete it. */
+/** For creating a pod on each node, running commands in it, and deleting it. */
 export function debugPermissions(namespace: string): readonly Permission[] {
   const pods = {group: '', resource: 'pods', namespace, needed: true} as const;
   return [

@@ -7,5 +7,5 @@ export interface AgentPlace {
 
 export const defaultAgentPlace: AgentPlace = {namespace: 'svc-trace', selector: 'app.kubernetes.io/name=svc-trace-agent'};
 
-/** Where an agent answers, unless its pod says otherwise. */
+/** The default port of an agent. */
 export const defaultAgentPort = 10_270;

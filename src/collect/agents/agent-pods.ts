@@ -4,7 +4,7 @@ import type {ClusterReader} from '../cluster/cluster-reader.ts';
 import {podsByNode} from '../cluster/read-agent-pods.ts';
 import {type AgentPlace, defaultAgentPort} from './agent-place.ts';
 
-/** The agents, each by the name of its node; null where they may not be listed. */
+/** The agents' pods, by node name; null if they may not be listed. */
 export async function readAgents(reader: ClusterReader, {namespace, selector}: AgentPlace): Promise<ReadonlyMap<string, PodObject> | null> {
   const pods = await reader.list<PodObject>({
     path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`,
@@ -20,7 +20,7 @@ export async function readAgents(reader: ClusterReader, {namespace, selector}: A
   return new Map(best);
 }
 
-/** An update leaves two for a moment: the one that goes, and the one that comes. */
+/** During an update there are briefly two: the old one and the new one. */
 function standing({metadata, status}: PodObject): number {
   if (metadata.deletionTimestamp !== undefined) return 3;
   if (status?.phase !== 'Running') return 2;

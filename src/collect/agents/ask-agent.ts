@@ -5,12 +5,12 @@ import {type AgentAnswer, readResult} from './read-result.ts';
 import {errorText} from '../../model/text/error-text.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-/** What came of asking an agent. */
+/** The result of asking an agent. */
 export type AgentReply =
   | {readonly kind: 'answer'; readonly answer: AgentAnswer}
   | {readonly kind: 'none'; readonly reason: string; readonly remedy: string};
 
-/** Asks an agent for its result, through the API server's proxy to its pod. Never rejects, but where the API server does not accept the credentials. */
+/** Requests an agent's result through the API server's proxy to its pod. Rejects only if the API server does not accept the credentials. */
 export async function askAgent(api: KubeApi, pod: PodObject, signal: AbortSignal): Promise<AgentReply> {
   const {namespace = '', name} = pod.metadata;
   const agent = namespacedName({namespace, name});
@@ -30,7 +30,7 @@ export async function askAgent(api: KubeApi, pod: PodObject, signal: AbortSignal
   }
 }
 
-/** A finding takes a thousand. */
+/** One finding takes about a thousand bytes. */
 const maxBytes = 64 * 1024 * 1024;
 
 function none(reason: string, remedy: string): AgentReply {
@@ -44,7 +44,7 @@ interface AskedAgent {
   readonly signal: AbortSignal;
 }
 
-/** An agent says in plain words what keeps it; the API server says it with a Status, which has a reason. */
+/** An agent answers with plain text why it has no result; the API server answers with a Status, which has a reason. */
 function whyNoAnswer(error: ApiError, {agent, namespace, name, signal}: AskedAgent): AgentReply {
   const {status, reason, cause, message} = error;
   if (signal.aborted) return none(`its agent ${agent} did not answer: ${errorText(signal.reason)}`, readPod(namespace, name));
@@ -65,7 +65,7 @@ function readPod(namespace: string, name: string): string {
   return `Look at it with: kubectl describe pod -n ${namespace} ${name}; kubectl logs -n ${namespace} ${name}.`;
 }
 
-/** What was answered, without who was asked for what. */
+/** The message of an answer, without the description of the request. */
 function lastPart(message: string): string {
   return /answered \d+ [A-Za-z ]+: (.*?)\.?$/.exec(message)?.[1] ?? message;
 }

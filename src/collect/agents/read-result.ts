@@ -2,16 +2,16 @@ import {type Finding, severities} from '../../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
 import {type Shape, whyMalformed} from '../objects/object-shape.ts';
 
-/** What an agent answered. */
+/** The answer of an agent. */
 export interface AgentAnswer {
   readonly result: AgentResult;
   /** When it answered, by its own clock, in milliseconds since 1970. */
   readonly now: number;
-  /** Why its latest look came to nothing; null when it did not. */
+  /** Why its latest check failed; null if it succeeded. */
   readonly trouble: string | null;
 }
 
-/** Reads the JSON of an agent's `/result`; a text says why it cannot be used. It is as untrusted as anything a node says. */
+/** Reads the JSON of an agent's `/result`; a text says why it cannot be used. It is as untrusted as all data of a node. */
 export function readResult(value: unknown): AgentAnswer | string {
   const version = (value as {readonly schemaVersion?: unknown} | null)?.schemaVersion;
   if (version === undefined) return 'it is no result of svc-trace agent';
@@ -21,7 +21,7 @@ export function readResult(value: unknown): AgentAnswer | string {
   return wrong ?? asAnswer(value as WrittenResult);
 }
 
-/** As it is written: see `render/node-result.ts`. */
+/** The form in which it is written: see `render/node-result.ts`. */
 interface WrittenResult extends Omit<AgentResult, 'report' | 'judgedAt' | 'seen' | 'apiCurrentAt' | 'findings'> {
   readonly now: string;
   readonly trouble?: string;
@@ -77,7 +77,7 @@ const resultShape: Shape = {
   },
 };
 
-/** A field that is not there has no shape. */
+/** A missing field has no shape. */
 function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, intervalSeconds, seconds}: WrittenResult): string | null {
   const needed = {tool, api, node, findings, problems, now, judgedAt, intervalSeconds, seconds, 'api.seen': api?.seen};
   const missing = Object.entries(needed).find(([, value]) => value === undefined);
@@ -115,7 +115,7 @@ function asAnswer({
   };
 }
 
-/** Nothing but what is read of it: an agent cannot say what is known. */
+/** Only the fields that are read: an agent cannot mark a finding as known. */
 function asFinding({
   code,
   name,
@@ -137,7 +137,7 @@ function asFinding({
     ...(family === undefined ? {} : {family}),
     ...(service === undefined ? {} : {service}),
     ...(port === undefined ? {} : {port}),
-    // An address that is null is a field that is not there, by the time it was read.
+    // While reading, a null address became a missing field.
     ...(entry === undefined ? {} : {entry: {...entry, address: entry.address ?? null}}),
     ...(endpoint === undefined ? {} : {endpoint}),
     ...(rules.expected === undefined ? {} : {expected: texts(rules.expected)}),

@@ -7,7 +7,7 @@ import {createGzip} from 'node:zlib';
 import {Header, Pax} from 'tar';
 import {type BundleTarget, unfinishedName} from './bundle-target.ts';
 
-/** A gzipped tar archive, written file by file. All is in one folder, named for the archive. */
+/** A gzipped tar archive, written file by file. Everything is in one folder, named after the archive. */
 export async function archiveTarget(path: string): Promise<BundleTarget> {
   const target = resolve(path);
   await mkdir(dirname(target), {recursive: true});
@@ -15,7 +15,7 @@ export async function archiveTarget(path: string): Promise<BundleTarget> {
   const unfinished = join(folder, basename(target));
   const gzip = createGzip();
   const done = pipeline(gzip, createWriteStream(unfinished));
-  // Whoever writes next hears of a failure.
+  // The next write reports a failure.
   done.catch(() => {});
   const top = topFolder(target);
   const put = async (block: Buffer): Promise<void> => {
@@ -42,7 +42,7 @@ export async function archiveTarget(path: string): Promise<BundleTarget> {
 
 const blockSize = 512;
 
-/** A header, before it another one where the path is longer than it holds, and the content in whole blocks. */
+/** A header, preceded by a second one if the path is too long, and the content in whole blocks. */
 function* entry(path: string, content: Buffer): Iterable<Buffer> {
   const about = {path, mode: 0o644, size: content.length, type: 'File', mtime: new Date()} as const;
   const header = new Header(about);
@@ -52,7 +52,7 @@ function* entry(path: string, content: Buffer): Iterable<Buffer> {
   yield Buffer.alloc((blockSize - (content.length % blockSize)) % blockSize);
 }
 
-/** `shop` for `shop.tgz`. The names of the folders of a bundle would be taken for these. */
+/** `shop` for `shop.tgz`; `bundle` for a name that would be taken for a folder of the bundle. */
 function topFolder(target: string): string {
   const name = basename(target).replace(/\.(?:tgz|tar\.gz)$/, '');
   return ['', '.', '..', 'api', 'nodes'].includes(name) ? 'bundle' : name;

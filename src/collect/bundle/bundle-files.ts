@@ -2,7 +2,7 @@ import {existsSync, readdirSync, readFileSync, statSync} from 'node:fs';
 import {join, relative} from 'node:path';
 import {withoutByteOrderMark} from './byte-order-mark.ts';
 
-/** The files of a bundle, whatever holds them. Paths are relative to the bundle, with forward slashes. */
+/** The files of a bundle in any storage. Paths are relative to the bundle, with forward slashes. */
 export interface BundleFiles {
   readonly paths: readonly string[];
   read(path: string): Buffer | null;
@@ -16,7 +16,7 @@ export function directoryFiles(root: string): BundleFiles {
   return {paths, read: path => (existsSync(join(root, path)) ? withoutByteOrderMark(readFileSync(join(root, path))) : null)};
 }
 
-/** Reads a tar archive, gzipped or not, whole. A single top folder, as `tar czf x.tgz bundle/` makes it, is left out. */
+/** Reads a complete tar archive, gzipped or not. A single top folder, as `tar czf x.tgz bundle/` creates it, is removed from the paths. */
 export async function archiveFiles(content: Buffer): Promise<BundleFiles> {
   const {Parser} = await import('tar');
   const files = new Map<string, Buffer>();

@@ -3,7 +3,7 @@ import {mkdir, mkdtemp, rename, rm, rmdir, writeFile} from 'node:fs/promises';
 import {dirname, join, resolve} from 'node:path';
 import {type BundleTarget, unfinishedName} from './bundle-target.ts';
 
-/** A directory, with the files in it as they are called. */
+/** A directory with the bundle's files under their names. */
 export async function directoryTarget(path: string): Promise<BundleTarget> {
   const target = resolve(path);
   await mkdir(dirname(target), {recursive: true});

@@ -16,7 +16,7 @@ interface ReadHistory {
   readonly problems: readonly Problem[];
 }
 
-/** A change that cannot be used makes the whole history unusable: with a state left out a healthy node would have findings. */
+/** One invalid change makes the whole history unusable: with a state left out, a healthy node would have findings. */
 export function readHistory(content: Buffer | null): ReadHistory {
   if (content === null) return {problems: []};
   const history = parse(content.toString('utf8'));

@@ -3,12 +3,12 @@ import type {BundleTarget} from './bundle-target.ts';
 import {directoryTarget} from './directory-target.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
-/** Where no bundle can be written, with what to do. */
+/** A target to which no bundle can be written, with what to do. */
 export class UnwritableTarget extends Error {}
 
 /**
- * A directory, or an archive where the path ends in `.tgz` or `.tar.gz`. What is there already is never overwritten: throws an
- * UnwritableTarget for a file and for a directory that is not empty.
+ * A directory, or an archive if the path ends in `.tgz` or `.tar.gz`. Existing files are never overwritten: throws an UnwritableTarget for
+ * a file and for a directory that is not empty.
  */
 export async function openTarget(path: string): Promise<BundleTarget> {
   const isArchive = /\.(?:tgz|tar\.gz)$/.test(path);

@@ -34,8 +34,8 @@ import {errorText} from '../../model/text/error-text.ts';
 export class UnreadableBundle extends Error {}
 
 /**
- * Reads a bundle: a directory, a `.tgz`, `-` for standard input, or a file that holds nothing but a dump of iptables-save or nft.
- * Throws UnreadableBundle when there is nothing to work with; parts that cannot be read become problems of the Snapshot.
+ * Reads a bundle: a directory, a `.tgz`, `-` for standard input, or a file with only a dump of iptables-save or nft. Throws
+ * UnreadableBundle if nothing can be used; parts that cannot be read become problems of the Snapshot.
  */
 export async function readBundle(path: string): Promise<Snapshot> {
   const opened = await open(path);
@@ -106,12 +106,12 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
   };
 }
 
-/** Somebody may have put in by hand what could not be read. */
+/** A file that could not be read at the time may have been added by hand. */
 function isRuleDump(file: string): boolean {
   return /^nft(?:-ruleset)?\.json$/.test(file) || /^ip6?tables(?:-legacy|-nft)?-save$/.test(file);
 }
 
-/** `read` are nodes that were read: one of which there is no file, such as a Windows node, is there too. */
+/** `read` are the nodes that were read: one without files, such as a Windows node, is included. */
 function nodeDumps(files: BundleFiles, {read, missing}: Pick<ReadRecord, 'read' | 'missing'>): readonly NodeDump[] {
   const byNode = new Map<string, string[]>(read.map(node => [node, []]));
   for (const path of files.paths) {

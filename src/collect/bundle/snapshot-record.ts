@@ -1,19 +1,19 @@
 import type {ApiObjects, Problem, UnreadNode} from '../../model/snapshot.ts';
 
-/** What `snapshot.json` of a bundle says: when and with what it was taken, and what could not be read. */
+/** The content of `snapshot.json` of a bundle: when and how it was captured, and what could not be read. */
 export interface SnapshotRecord {
   readonly tool: {readonly name: string; readonly version: string};
-  /** RFC 3339; null when it is not known. */
+  /** RFC 3339; null if unknown. */
   readonly takenAt: string | null;
-  /** The context and the server, or the bundle that it was made of; null when that was redacted. */
+  /** The context and the server, or the bundle that it was made from; null if redacted. */
   readonly origin: string | null;
   readonly redacted: boolean;
-  /** What was read only in part, of the API as in `ApiObjects`. Left out when all was. */
+  /** API objects that were read in part, as in `ApiObjects`. Left out if all were read. */
   readonly scope?: {
     readonly namespaces?: readonly string[];
     readonly podsOf?: readonly string[];
     readonly unsure?: readonly string[];
-    /** Only the nodes listed below were asked for: the others are not missing. */
+    /** Only the nodes listed below were requested: the others are not missing. */
     readonly chosenNodes?: true;
   };
   /** All nodes that were to be read, by name. */
@@ -22,23 +22,23 @@ export interface SnapshotRecord {
 }
 
 export interface NodeRecord {
-  /** `partial`: see the problems; `unread`: not one dump of rules is there. */
+  /** `partial`: see the problems; `unread`: it has no dump of rules. */
   readonly status: 'read' | 'partial' | 'unread';
-  /** Of a node that is unread: why, and what to do. */
+  /** For an unread node: why, and what to do. */
   readonly reason?: string;
   readonly remedy?: string;
-  /** How the node was reached, in words. */
+  /** How the node was reached, as text. */
   readonly via?: string;
-  /** Files that are not there, and why. */
+  /** Missing files, and why. */
   readonly missing?: readonly {readonly file: string; readonly reason: string}[];
 }
 
-/** What of `snapshot.json` a later run needs. */
+/** The part of `snapshot.json` that a later run needs. */
 export interface ReadRecord {
   readonly takenAt?: string;
-  /** Nodes that were read, also those that have no file. */
+  /** Nodes that were read, including those without files. */
   readonly read: readonly string[];
-  /** Of these nodes, files that are not there, and why. */
+  /** The missing files of these nodes, and why. */
   readonly missing: ReadonlyMap<string, NonNullable<NodeRecord['missing']>>;
   readonly unread: readonly UnreadNode[];
   readonly problems: readonly Problem[];
@@ -47,7 +47,7 @@ export interface ReadRecord {
   readonly chosenNodes: boolean;
 }
 
-/** Reads `snapshot.json`. Bundles that were made by hand have none, or an incomplete one: what is not there is nothing. */
+/** Reads `snapshot.json`. Bundles made by hand have none, or an incomplete one: missing fields are empty. */
 export function readSnapshotRecord(content: Buffer | null): ReadRecord {
   if (content === null) return nothing;
   const record = parse(content.toString('utf8'));

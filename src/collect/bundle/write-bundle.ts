@@ -8,18 +8,18 @@ import {openTarget, UnwritableTarget} from './open-target.ts';
 import type {NodeRecord, SnapshotRecord} from './snapshot-record.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
-/** What goes into a bundle. */
+/** The content of a bundle. */
 export interface BundleContent {
-  /** All that is known of it at the start; nodes and problems are added as they come. */
+  /** What is known at the start; nodes and problems are added as they arrive. */
   readonly record: Omit<SnapshotRecord, 'nodes' | 'problems' | 'scope'>;
   readonly api: ApiObjects;
-  /** Each is written and dropped before the next one is asked for. */
+  /** Each is written and dropped before the next one is requested. */
   readonly nodes: AsyncIterable<BundledNode> | Iterable<BundledNode>;
-  /** Only some nodes of the cluster were asked for. */
+  /** Only some nodes of the cluster were requested. */
   readonly chosenNodes?: boolean;
-  /** Those of the API; those of nodes come with them. */
+  /** Problems of the API; those of nodes come with the nodes. */
   readonly problems: readonly Problem[];
-  /** The states that Services had until now, asked for when all nodes are there; null where none changed. */
+  /** The states that Services had until now, requested when all nodes have arrived; null if none changed. */
   readonly history?: () => RecordedHistory | null;
 }
 
@@ -29,8 +29,8 @@ export interface BundledNode extends NodeDump, Omit<Partial<NodeRecord>, 'via'> 
 }
 
 /**
- * Writes a bundle to a directory or an archive, and resolves to its record. Nothing is there under the name of the target until all
- * is written, and nothing is left behind when it fails. Rejects with an UnwritableTarget where the target is taken or cannot be written.
+ * Writes a bundle to a directory or an archive, and resolves to its record. The target does not exist until everything is written, and
+ * nothing is left behind on failure. Rejects with an UnwritableTarget if the target exists or cannot be written.
  */
 export async function writeBundle(path: string, content: BundleContent): Promise<SnapshotRecord> {
   const target = await openTarget(path);
@@ -74,7 +74,7 @@ async function writeNode(node: BundledNode, write: (file: string, bytes: Buffer)
   }
 }
 
-/** The names of nodes come from the cluster, or from a bundle that somebody sent: none may lead out of the bundle. */
+/** Node names come from the cluster, or from an untrusted bundle: none may lead out of the bundle. */
 function whyNoFolder(name: string): string | null {
   const isSafe = /^[^/\\:*?"<>|\p{Cc}]+$/u.test(name) && !/^\.*$/.test(name) && Buffer.byteLength(name) <= 255;
   return isSafe ? null : `a node is left out: its name cannot be that of a folder: ${JSON.stringify(name)}`;
@@ -104,7 +104,7 @@ function sorted(nodes: ReadonlyMap<string, NodeRecord>): Readonly<Record<string,
   return Object.fromEntries([...nodes].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** A disk that is full, or a folder that may not be written to. */
+/** A full disk, or a folder without write permission. */
 async function attempt<T>(path: string, write: () => Promise<T>): Promise<T> {
   try {
     return await write();

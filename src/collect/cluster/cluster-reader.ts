@@ -4,15 +4,18 @@ import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import type {Shape} from '../objects/object-shape.ts';
 import {usableItems} from '../objects/usable-items.ts';
 
-/** Reads kinds of objects, and keeps what could not be read as problems. An API server that cannot be talked to at all is an ApiError. */
+/**
+ * Reads kinds of objects, and records what could not be read as problems. Rejects with an ApiError if the API server cannot be reached at
+ * all.
+ */
 export class ClusterReader {
   readonly problems: Problem[] = [];
-  /** The resourceVersion of each list that was read whole, by its path. */
+  /** The resourceVersion of each list that was read completely, by its path. */
   readonly versions = new Map<string, string>();
   readonly #api: KubeApi;
   readonly #anyFailure: boolean;
 
-  /** `anyFailure`: that the API server cannot be talked to (any more) is a problem like all others. */
+  /** `anyFailure`: an unreachable API server is a problem like all others. */
   constructor(api: KubeApi, {anyFailure = false}: {readonly anyFailure?: boolean | undefined} = {}) {
     this.#api = api;
     this.#anyFailure = anyFailure;
@@ -36,7 +39,7 @@ export class ClusterReader {
     }
   }
 
-  /** As a list of one; empty where it is not there. */
+  /** As a list of one; empty if it does not exist. */
   async get<T>({path, query, shape, remedy, isMinor}: Listed): Promise<readonly T[] | null> {
     try {
       const usable = usableItems<T>(path, [await this.#api.get<unknown>(path, query)], shape);
@@ -66,7 +69,7 @@ interface Listed {
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly shape: Shape;
-  /** What to do where it may not be read. */
+  /** The remedy for a missing permission. */
   readonly remedy: string;
   /** The run is complete without it. */
   readonly isMinor?: boolean | undefined;

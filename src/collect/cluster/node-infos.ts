@@ -2,7 +2,7 @@ import type {NodeObject} from '../../model/api-objects.ts';
 import type {NodeInfo} from '../node/transport.ts';
 import {podsByNode, type PodsReading} from './read-agent-pods.ts';
 
-/** What transports need to know of these nodes. A node whose object was not read is known by its name and its pods. */
+/** What transports need to know about these nodes. A node whose object was not read is known by its name and its pods. */
 export function nodeInfos(names: readonly string[], objects: readonly NodeObject[], {pods, problems}: PodsReading): readonly NodeInfo[] {
   const byName = new Map(objects.map(object => [object.metadata.name, object]));
   const byNode = podsByNode(pods ?? []);

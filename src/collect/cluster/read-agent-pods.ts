@@ -8,15 +8,15 @@ import {pushTo} from '../../model/lists.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export interface PodsReading {
-  /** Null when not one list could be read. */
+  /** Null if no list could be read. */
   readonly pods: readonly PodObject[] | null;
   readonly problems: readonly Problem[];
 }
 
 /**
- * The pods by which nodes are reached and kube-proxy's settings are known: kube-proxy's, by their labels; for nodes without one also
- * what else runs in kube-system and in the namespaces of CNI agents. `nodes` are the names of the nodes that are of interest; null
- * when they are not known, so that the pods have to tell. `anyFailure` is that of ClusterReader.
+ * The pods through which nodes are reached and that show kube-proxy's settings: kube-proxy's, by their labels; for nodes without one also
+ * other pods in kube-system and in the namespaces of CNI agents. `nodes` are the names of the chosen nodes; null if unknown, and then the
+ * pods show them. `anyFailure` is that of ClusterReader.
  */
 export async function readAgentPods(
   api: KubeApi,
@@ -32,10 +32,10 @@ export async function readAgentPods(
   return {pods: joined([labeled, system, others]), problems: distinct(reader.problems)};
 }
 
-/** kube-proxy's DaemonSet as kubeadm and EKS make it, and static pods as GKE and RKE2 make them. */
+/** kube-proxy's DaemonSet as in kubeadm and EKS, and static pods as in GKE and RKE2. */
 const proxySelectors = ['k8s-app=kube-proxy', 'component=kube-proxy'];
 
-/** Where CNI agents run that are not in kube-system. */
+/** Namespaces of CNI agents other than kube-system. */
 const agentNamespaces = [
   'calico-system',
   'kube-flannel',
@@ -47,10 +47,10 @@ const agentNamespaces = [
   'ovn-kubernetes',
 ];
 
-/** Up to this many nodes are asked for one by one, so that not the pods of all nodes are read for a few. */
+/** Up to this many nodes are queried one by one, so that the pods of all nodes are not read for a few. */
 const fewNodes = 10;
 
-/** All of kube-system on these nodes; of all nodes when there are many. */
+/** All pods of kube-system on these nodes; on all nodes if there are many. */
 async function readSystemPods(reader: ClusterReader, nodes: readonly string[]): Promise<readonly PodObject[] | null> {
   if (nodes.length === 0 || nodes.length > fewNodes) return listPods(reader, 'kube-system', {});
   return joined(await Promise.all(nodes.map(node => listPods(reader, 'kube-system', {fieldSelector: `spec.nodeName=${node}`}))));
@@ -81,14 +81,14 @@ export function podsByNode(pods: readonly PodObject[]): ReadonlyMap<string, read
   return byNode;
 }
 
-/** Each pod once; null when nothing could be read. */
+/** Each pod once; null if nothing could be read. */
 function joined(lists: readonly (readonly PodObject[] | null)[]): readonly PodObject[] | null {
   if (lists.every(list => list === null)) return null;
   const pods = lists.flatMap(list => list ?? []);
   return [...new Map(pods.map(pod => [namespacedName(pod.metadata), pod])).values()];
 }
 
-/** One list that may not be read is one problem, however often it was tried. */
+/** A missing permission for a list is one problem, however often it was tried. */
 function distinct(problems: readonly Problem[]): readonly Problem[] {
   return [...new Map(problems.map(problem => [problem.remedy, problem])).values()];
 }

@@ -20,7 +20,7 @@ export interface ClusterReading {
   readonly api: ApiObjects;
   /** What could not be read, with the verb and the resource. */
   readonly problems: readonly Problem[];
-  /** The resourceVersion of each list, by its path: a watch can go on from there. */
+  /** The resourceVersion of each list, by its path: a watch can start from there. */
   readonly versions: ReadonlyMap<string, string>;
 }
 
@@ -54,7 +54,7 @@ export async function readCluster(
 
 export type ServiceObjects = Pick<ApiObjects, 'services' | 'endpointSlices' | 'endpoints'>;
 
-/** Services and their slices; Endpoints in place of slices where the API server has no slices. */
+/** Services and their slices; Endpoints if the API server has no slices. */
 export async function readServices(scope: ClusterScope, reader: ClusterReader): Promise<ServiceObjects> {
   let served = true;
   const onNotServed = () => {
@@ -140,7 +140,7 @@ function each<T>(services: readonly ServiceName[], read: (service: ServiceName) 
   return services.map(service => limit(read, service));
 }
 
-/** The part of a path that says where to look: everywhere, or in one namespace after another. */
+/** The scope as a part of the path: everything, or one namespace after another. */
 function places(scope: Exclude<ClusterScope, {readonly kind: 'services'}>): readonly string[] {
   return scope.kind === 'cluster' ? [''] : scope.namespaces.map(placeOf);
 }
@@ -153,7 +153,7 @@ function askForRights(verbs: string, resource: string): string {
   return `Get the right to ${verbs} ${resource}: "kubectl svc-trace access" prints the Role for it.`;
 }
 
-/** What the lists lack, for those who would take what is not there for gone. */
+/** What the lists lack, so that missing objects are not taken for deleted ones. */
 function partOf(scope: ClusterScope): Pick<ApiObjects, 'namespaces'> {
   if (scope.kind === 'cluster') return {};
   return {namespaces: scope.kind === 'namespaces' ? scope.namespaces : []};

@@ -6,11 +6,11 @@ import {ClusterReader} from './cluster-reader.ts';
 
 export interface ServicePods {
   readonly pods: readonly PodObject[];
-  /** The Services, as `namespace/name`, whose pods could be looked for. */
+  /** The Services, as `namespace/name`, whose pods could be searched. */
   readonly podsOf: ReadonlySet<string>;
 }
 
-/** The pods that these Services select. Those of a Service whose pods may not be listed are left out: they only make a message fuller. */
+/** The pods that these Services select. Services whose pods may not be listed are left out: pods only add detail to messages. */
 export async function readServicePods(api: KubeApi, services: readonly ServiceObject[]): Promise<ServicePods> {
   const reader = new ClusterReader(api, {anyFailure: true});
   const limit = pLimit(8);
@@ -31,5 +31,5 @@ export async function readServicePods(api: KubeApi, services: readonly ServiceOb
   return {pods: (await Promise.all(lists)).flat(), podsOf};
 }
 
-/** More Services without endpoints than this are not explained by their pods. */
+/** Above this number, Services without endpoints are not explained by their pods. */
 const maxServices = 50;

@@ -6,14 +6,14 @@ import type {Connection} from './kubectl-config.ts';
 import type {ApiResponse} from './send-request.ts';
 import {ProxyError} from './tunnel.ts';
 
-/** Who was asked for what. */
+/** The request that failed. */
 export interface FailedRequest {
-  /** As describeRequest says it. */
+  /** As `describeRequest` describes it. */
   readonly what: string;
   readonly connection: Connection;
 }
 
-/** The error for an answer that is none of 2xx. */
+/** The error for an answer with another status than 2xx. */
 export function refusal({status, body}: ApiResponse, {what, connection}: FailedRequest, credential: Credential): ApiError {
   const {message, reason} = statusOf(body);
   const said = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
@@ -63,7 +63,7 @@ interface Status {
   readonly reason: string;
 }
 
-/** A Status object, or the first line of what something between here and the API server sent in its place. */
+/** A Status object, or the first line of what a proxy in front of the API server sent instead. */
 function statusOf(body: Buffer): Status {
   const text = body.toString('utf8');
   try {
@@ -74,12 +74,12 @@ function statusOf(body: Buffer): Status {
   }
 }
 
-/** Whether an answer is the API server's own, not that of somebody behind it: a Status object, or the plain text of old versions. */
+/** Whether an answer is from the API server itself, not from a backend: a Status object, or the plain text of old versions. */
 export function isStatus(body: Buffer): boolean {
   return /^\s*(?:\{\s*"kind":\s*"Status"|error trying to reach service)/i.test(body.toString('latin1', 0, 100));
 }
 
-/** The error for a request that got no answer. */
+/** The error for a request without an answer. */
 export function noAnswer(error: unknown, {what, connection}: FailedRequest): ApiError {
   if (error instanceof ApiError) return error;
   const why = explain(error, connection);

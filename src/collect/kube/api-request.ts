@@ -10,7 +10,7 @@ export interface ApiRequest {
   readonly maxBytes?: number | undefined;
 }
 
-/** In words, for messages: `list services in namespace shop`, `get node-a of nodes`, `exec into kube-system/kube-proxy-x7k2p`. */
+/** A description for messages: `list services in namespace shop`, `get node-a of nodes`, `exec into kube-system/kube-proxy-x7k2p`. */
 export function describeRequest({method, path, query = {}}: ApiRequest): string {
   const resource = /^\/(?:api|apis\/[^/]+)\/[^/]+\/(?:namespaces\/([^/]+)\/)?([^/]+)(?:\/([^/]+))?(?:\/([^/]+))?$/.exec(path);
   if (resource === null) return `${method} ${path}`;
@@ -24,7 +24,7 @@ export function describeRequest({method, path, query = {}}: ApiRequest): string 
   return `list ${plural}${where}${selector === undefined ? '' : ` with ${selector}`}`;
 }
 
-/** The address of a request: the server's path is a prefix of all paths. */
+/** The URL of a request: the server's path is a prefix of all paths. */
 export function requestUrl(server: URL, path: string, query: Iterable<readonly [string, string]>): URL {
   const url = new URL(server);
   url.pathname = `${server.pathname.replace(/\/$/, '')}${path}`;

@@ -1,6 +1,6 @@
 import {type ExecConfig, KubeconfigError, type User} from './kubeconfig.ts';
 
-/** Throws KubeconfigError where a user of a kubeconfig contradicts itself. Follows client-go's validateAuthInfo. */
+/** Throws KubeconfigError if a user of a kubeconfig contradicts itself. Follows client-go's validateAuthInfo. */
 export function checkUser(user: User, name: string): void {
   const problems = [
     ...methodProblems(user),

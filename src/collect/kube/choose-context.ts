@@ -1,18 +1,18 @@
 import type {ConnectionFlags} from './connection-options.ts';
 import {type Cluster, type Context, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
 
-/** What flags and kubeconfig come to. */
+/** The result of flags and kubeconfig. */
 export interface ChosenContext {
-  /** Empty where there is none. */
+  /** Empty if there is none. */
   readonly contextName: string;
   readonly userName: string;
   readonly cluster: Cluster;
   readonly user: User;
-  /** Empty where neither flag nor context names one. */
+  /** Empty if neither flag nor context names one. */
   readonly namespace: string;
 }
 
-/** Follows client-go's DirectClientConfig: getContext, getCluster, getAuthInfo, with flags on top. Throws KubeconfigError. */
+/** Follows client-go's DirectClientConfig: getContext, getCluster, getAuthInfo, with flags taking precedence. Throws KubeconfigError. */
 export function chooseContext(config: Kubeconfig, flags: ConnectionFlags): ChosenContext {
   const contextName = flags.context || config.currentContext;
   const context = contextOf(config, contextName);
@@ -42,7 +42,10 @@ function clusterOf(config: Kubeconfig, context: Context, flags: ConnectionFlags)
   return {};
 }
 
-/** A context may name a user that is not there. kubectl asks for a name and a password then; here requests are anonymous, and a refusal says why. */
+/**
+ * A context may name a user that does not exist. kubectl then asks for a name and a password; here requests are anonymous, and a refusal
+ * says why.
+ */
 function userOf(config: Kubeconfig, name: string, flags: ConnectionFlags): User {
   const user = config.users.get(name);
   if (user === undefined && flags.user) {
@@ -57,7 +60,7 @@ function known(what: string, entries: ReadonlyMap<string, unknown>): string {
   return `Its ${what}: ${names.slice(0, 10).join(', ')}${names.length > 10 ? ` and ${names.length - 10} more` : ''}.`;
 }
 
-/** A flag about trust replaces all that the file says about trust; `--server` also drops the file's tls-server-name. */
+/** A flag about trust replaces everything the file says about trust; `--server` also drops the file's tls-server-name. */
 function withClusterFlags(cluster: Cluster, flags: ConnectionFlags): Cluster {
   const {server, tlsServerName, certificateAuthority, insecureSkipTlsVerify, proxyUrl} = flags;
   const {
@@ -91,7 +94,7 @@ function withUserFlags(user: User, flags: ConnectionFlags): User {
   });
 }
 
-/** Extra is merged by its keys; of the rest a flag takes the place of what the file says. */
+/** Extra is merged by key; for all other fields a flag replaces the value of the file. */
 export function impersonatedUser(user: User, {as, asGroups, asUid, asUserExtra}: ConnectionFlags): User {
   return {
     ...(as ? {as} : {}),

@@ -2,8 +2,8 @@ import {BlockList, isIP} from 'node:net';
 import {KubeconfigError} from './kubeconfig.ts';
 
 /**
- * The proxy on the way to the API server: the kubeconfig's proxy-url, or what the environment names for the host.
- * Follows Go's net/http.ProxyFromEnvironment, so that kubectl and this go the same way. Throws KubeconfigError.
+ * The proxy for the API server: the kubeconfig's proxy-url, or what the environment names for the host. Follows Go's
+ * net/http.ProxyFromEnvironment, so that it is the proxy that kubectl uses. Throws KubeconfigError.
  */
 export function chooseProxy(server: URL, proxyUrl: string | undefined, environment: NodeJS.ProcessEnv): URL | null {
   if (proxyUrl) return proxyOf(proxyUrl, 'proxy-url');

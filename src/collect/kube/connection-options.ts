@@ -1,4 +1,4 @@
-/** kubectl's own flags, as given. What is undefined or empty was not given. */
+/** kubectl's own flags. An undefined or empty value means that the flag was not given. */
 export interface ConnectionFlags {
   readonly kubeconfig?: string | undefined;
   readonly context?: string | undefined;

@@ -10,10 +10,10 @@ import {retryDelay} from './retry-delay.ts';
 import {type ApiResponse, bodyParts, readResponse, responseTo, sendRequest, type WireRequest} from './send-request.ts';
 
 export interface KubeApiOptions {
-  /** For each single request, in milliseconds; 0 for no limit but that of a dead connection. */
+  /** Timeout of each request, in milliseconds; 0 for none, except for a dead connection. */
   readonly requestTimeout?: number;
   readonly userAgent?: string;
-  /** The first delay before a request is made again, in milliseconds. */
+  /** The delay before the first retry, in milliseconds. */
   readonly backoff?: number;
 }
 
@@ -49,7 +49,7 @@ class HttpKubeApi implements KubeApi {
       const applied = await this.#applied();
       const response = await sendRequest({...this.#wire(request, applied), signal, maxBytes});
       answer = response;
-      // An unhealthy kube-proxy answers 503, and the API server too where it reaches nothing: then with a Status.
+      // An unhealthy kube-proxy answers 503. So does the API server if it cannot reach it, but with a Status.
       return {applied, response: isStatus(response.body) ? response : begun};
     });
     return answer;
@@ -137,7 +137,7 @@ class HttpKubeApi implements KubeApi {
     });
   }
 
-  /** Who asks and over which connections, as client-node says it for this moment. */
+  /** Credentials and connections for the next request, from client-node. */
   async #applied(): Promise<RequestOptions> {
     const options: RequestOptions = {};
     await this.#config.applyToHTTPSOptions(options);
@@ -158,7 +158,7 @@ class HttpKubeApi implements KubeApi {
     };
   }
 
-  /** Makes a request until it is answered or not worth making again. Rejects with a CommandFailed or an ApiError. */
+  /** Repeats a request until it is answered or a retry is useless. Rejects with a CommandFailed or an ApiError. */
   async #retrying(request: ApiRequest, signal: AbortSignal, attempt: () => Promise<AnsweredAttempt>): Promise<ApiResponse> {
     const asked: FailedRequest = {what: describeRequest(request), connection: this.#config};
     let renewed = false;
@@ -191,7 +191,7 @@ class HttpKubeApi implements KubeApi {
   }
 }
 
-/** What came of one attempt, and the options that client-node had given for it. */
+/** The answer of one attempt, and the options that client-node had set for it. */
 interface AnsweredAttempt {
   readonly applied: object;
   readonly response: ApiResponse;
@@ -199,10 +199,10 @@ interface AnsweredAttempt {
 
 type AttemptOutcome = ({readonly kind: 'answer'} & AnsweredAttempt) | {readonly kind: 'failure'; readonly error: unknown};
 
-/** What an exec comes to that had its stream. */
+/** Stands for the answer to an exec whose stream was opened. */
 const switchedProtocols: ApiResponse = {status: 101, headers: {}, body: Buffer.alloc(0)};
 
-/** What an answer comes to that is read elsewhere. */
+/** Stands for an answer whose body is read elsewhere. */
 const begun: ApiResponse = {status: 200, headers: {}, body: Buffer.alloc(0)};
 
 async function* none(): AsyncGenerator<Buffer> {}

@@ -1,27 +1,27 @@
 import {CommandFailed} from '../node/transport.ts';
 import {ApiError} from './kube-api.ts';
 
-/** The Status at the end of an exec, as far as it is read. */
+/** The Status at the end of an exec, as far as it is used. */
 interface ExecStatus {
   readonly status: string;
   readonly message: string;
   readonly reason: string;
   readonly code: number | null;
-  /** Of the program; null where the Status names none. */
+  /** The program's exit code; null if the Status has none. */
   readonly exitCode: number | null;
 }
 
 /** How a command ended. */
 interface ExecEnd {
   readonly argv: readonly string[];
-  /** What channel 3 held; empty when the connection was closed before. */
+  /** The content of channel 3; empty if the connection was closed before. */
   readonly status: Buffer;
   readonly stderr: Buffer;
-  /** Of the WebSocket. */
+  /** The close code of the WebSocket. */
   readonly closeCode: number;
 }
 
-/** Throws a CommandFailed or an ApiError when the command did not end well, or when its end was not seen. */
+/** Throws a CommandFailed or an ApiError if the command failed, or if its end was not received. */
 export function assertSuccess({argv, status: content, stderr, closeCode}: ExecEnd): void {
   if (content.length === 0) throw incomplete(`the connection was closed (${closeCode}) before ${argv[0]} had ended`);
   const status = statusOf(content);
@@ -38,7 +38,7 @@ function incomplete(why: string): ApiError {
   return new ApiError(`${why}: what it printed is not complete`, {status: null});
 }
 
-/** Null where it is no Status: a server or a proxy may send anything. */
+/** Null if it is not a Status: a server or a proxy may send anything. */
 function statusOf(content: Buffer): ExecStatus | null {
   const value = parsed(content);
   const {status, message, reason, code, details} = (value ?? {}) as Readonly<Record<string, unknown>>;
@@ -67,7 +67,7 @@ function exitCodeIn(details: unknown): number | null {
   return /^-?\d+$/.test(code) ? Number(code) : null;
 }
 
-/** As runc and crun say it, for a program looked up in PATH and for one given by its path. */
+/** The messages of runc and crun, for a program looked up in PATH and for one given by its path. */
 function isNotFound(message: string): boolean {
   return /executable file (?:`[^`]*` )?not found|exec: "[^"]*": (?:stat [^:]*: )?no such file or directory/.test(message);
 }

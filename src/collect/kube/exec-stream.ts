@@ -7,28 +7,28 @@ import type {KubectlConfig} from './kubectl-config.ts';
 import {type ApiResponse, maxSilence, readResponse} from './send-request.ts';
 
 interface ExecRequest {
-  /** With its query. */
+  /** With the query string. */
   readonly path: string;
   readonly argv: readonly string[];
   readonly signal: AbortSignal;
   readonly userAgent: string;
-  /** Milliseconds until the stream must be open; 0 for the default. */
+  /** How long opening the stream may take, in milliseconds; 0 for the default. */
   readonly timeout: number;
-  /** Takes stdout as it comes; what it resolves to is empty then. */
+  /** Receives stdout while it arrives; the promise then resolves to empty output. */
   readonly take?: TakeOutput | undefined;
 }
 
-/** What the command printed on stdout, or the answer of an API server that opened no stream, with the options it was asked with. */
+/** What the command printed on stdout, or the answer of an API server that opened no stream, with the options of the request. */
 type ExecOutcome =
   | {readonly kind: 'stdout'; readonly stdout: Buffer}
   | {readonly kind: 'answer'; readonly applied: object; readonly response: ApiResponse};
 
-/** In those before v4 the Status is no JSON. */
+/** In protocols before v4 the Status is not JSON. */
 const protocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io'];
 
 /**
- * Runs a command over a WebSocket. Only the Status on channel 3 says that the output is whole: a stream that ends without one is an error.
- * Rejects with a CommandFailed, an ApiError, or what the connection broke with.
+ * Runs a command over a WebSocket. Only the Status on channel 3 shows that the output is complete: a stream that ends without it is an
+ * error. Rejects with a CommandFailed, an ApiError, or the connection's error.
  */
 export function execOverWebSocket(config: KubectlConfig, request: ExecRequest): Promise<ExecOutcome> {
   const {argv, signal} = request;
@@ -63,7 +63,7 @@ function connect(config: KubectlConfig, request: ExecRequest, {resolve, reject}:
   new WebSocketHandler(config, open).connect(request.path, null, null).catch(reject);
 }
 
-/** Throws where the signal was aborted while credentials were asked for. */
+/** Throws if the signal was aborted while credentials were obtained. */
 function openSocket(url: string, applied: WebSocket.ClientOptions, {signal, timeout, userAgent}: ExecRequest): WebSocket {
   signal.throwIfAborted();
   const socket = new WebSocket(url, protocols, {
@@ -78,7 +78,7 @@ function openSocket(url: string, applied: WebSocket.ClientOptions, {signal, time
   return socket;
 }
 
-/** client-node's own reader throws inside the socket on an empty frame, and ends the stdout of this program when a frame says so. */
+/** client-node's own reader throws inside the socket on an empty frame, and ends the stdout of this program if a frame says so. */
 function withoutReader(socket: WebSocket): WebSocket {
   return Object.defineProperty(socket, 'onmessage', {set: () => {}});
 }
@@ -107,7 +107,7 @@ class Channels {
     to?.push(frame.subarray(1));
   }
 
-  /** Throws where the command did not end well. */
+  /** Throws if the command failed. */
   stdoutOf(argv: readonly string[], closeCode: number): Buffer {
     assertSuccess({argv, status: Buffer.concat(this.#status), stderr: Buffer.concat(this.#stderr), closeCode});
     return Buffer.concat(this.#stdout);

@@ -13,12 +13,12 @@ export function impersonationHeaders(user: User): Readonly<Record<string, string
   };
 }
 
-/** Go sends UTF-8 in a header as it is; Node.js wants a string with one character for each byte. */
+/** Go sends UTF-8 in a header unchanged; Node.js needs a string with one character for each byte. */
 function headerText(text: string): string {
   return Buffer.from(text, 'utf8').toString('latin1');
 }
 
-/** Keys such as `scopes.example.com/a` hold what no header name may: it is percent-encoded, and so is `%`. */
+/** Keys such as `scopes.example.com/a` contain characters that are invalid in header names: these and `%` are percent-encoded. */
 function headerName(key: string): string {
   return [...Buffer.from(key, 'utf8')]
     .map(byte =>

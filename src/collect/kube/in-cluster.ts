@@ -3,10 +3,10 @@ import {join} from 'node:path';
 import {type ChosenContext, impersonatedUser} from './choose-context.ts';
 import type {ConnectionFlags} from './connection-options.ts';
 
-/** Where kubelet mounts the service account of a pod. */
+/** Where the kubelet mounts the service account of a pod. */
 export const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
 
-/** The pod's own service account, as client-go's inClusterClientConfig takes it; null where this is no pod. */
+/** The pod's own service account, as in client-go's inClusterClientConfig; null if this is not a pod. */
 export function inClusterContext(environment: NodeJS.ProcessEnv, folder: string, flags: ConnectionFlags): ChosenContext | null {
   const host = environment['KUBERNETES_SERVICE_HOST'];
   const port = environment['KUBERNETES_SERVICE_PORT'];

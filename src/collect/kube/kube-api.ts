@@ -1,27 +1,30 @@
-/** The little of the Kubernetes API that is needed here, over one keep-alive connection. */
+/** The part of the Kubernetes API that is used here, over keep-alive connections. */
 export interface KubeApi {
-  /** In words, for messages and snapshots: the context and the server. */
+  /** The context and the server, for messages and snapshots. */
   readonly description: string;
-  /** Reads one object or any other JSON. Rejects with an ApiError. `path` is such as `/api/v1/nodes/node-a`. */
+  /** Reads one object or any other JSON. Rejects with an ApiError. `path` is for example `/api/v1/nodes/node-a`. */
   get<T>(path: string, query?: Readonly<Record<string, string>>, options?: GetOptions): Promise<T>;
-  /** Reads a whole list by pages of 500; a list that expires while it is read (410) is read again from the start. */
+  /** Reads a complete list in pages of 500. A list that expires while it is read (410) is read again from the start. */
   list<T>(path: string, query?: Readonly<Record<string, string>>): Promise<ListResult<T>>;
   /**
-   * An answer in parts, as they come: a list too big to be held as text, or a watch. Resolves when the answer begins; rejects with an
-   * ApiError. Reading on rejects when the connection breaks, when nothing has come for `silenceMs`, and when the signal is aborted.
+   * An answer in parts as they arrive: a list that is too large for one string, or a watch. Resolves when the answer begins; rejects with
+   * an ApiError. Iteration rejects if the connection breaks, if nothing arrives for `silenceMs`, and when the signal is aborted.
    */
   stream(path: string, query: Readonly<Record<string, string>>, options: StreamOptions): Promise<AsyncIterable<Buffer>>;
   /**
-   * What a node or a pod answers through the API server's proxy to it, whatever its status. Asked once. Rejects with an ApiError when
-   * the API server refuses or reaches nothing.
+   * The answer of a node or pod through the API server's proxy, whatever its status. Requested once. Rejects with an ApiError if the API
+   * server refuses or cannot connect.
    */
   proxied(path: string, options: Pick<GetOptions, 'signal' | 'maxBytes'>): Promise<ApiAnswer>;
   create<T>(path: string, body: object): Promise<T>;
-  /** Resolves when the API server has taken the request; also when the object is not there (any more). */
+  /** Resolves when the API server has accepted the request, even if the object does not exist. */
   delete(path: string, query?: Readonly<Record<string, string>>): Promise<void>;
-  /** Runs a command in a container of a running pod (WebSocket exec) and resolves to its stdout. Rejects with a CommandFailed or an ApiError. With `take`, stdout may go there as it comes. */
+  /**
+   * Runs a command in a container of a running pod (WebSocket exec) and resolves to its stdout. Rejects with a CommandFailed or an
+   * ApiError. With `take`, stdout is passed on while it arrives.
+   */
   exec(target: ExecTarget, argv: readonly string[], signal: AbortSignal, take?: (part: Buffer) => void): Promise<Buffer>;
-  /** Closes connections that are kept. */
+  /** Closes keep-alive connections. */
   close(): void;
 }
 
@@ -33,15 +36,15 @@ export interface ApiAnswer {
 
 export interface GetOptions {
   readonly signal?: AbortSignal;
-  /** What fails is not asked for again, but where the API server has too much to do (429). */
+  /** A failed request is not repeated, unless the API server is overloaded (429). */
   readonly once?: boolean;
-  /** How long the answer may be: for one that is not the API server's own. */
+  /** The maximum length of the answer, for one that is not from the API server itself. */
   readonly maxBytes?: number;
 }
 
 export interface StreamOptions {
   readonly signal: AbortSignal;
-  /** A connection that stays silent for longer is taken to be dead. In milliseconds. */
+  /** A connection that is silent for longer is considered dead. In milliseconds. */
   readonly silenceMs: number;
 }
 
@@ -56,10 +59,10 @@ export interface ExecTarget {
   readonly container: string;
 }
 
-/** What the API server answered, or why it did not. The message says what was asked, what came back and what to do. */
+/** The API server's error, or why it did not answer. The message contains the request, the result and what to do. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
-  /** HTTP status; null when there was no answer. */
+  /** HTTP status; null if there was no answer. */
   readonly status: number | null;
   /** `reason` of the Status object, such as `Forbidden`. */
   readonly reason: string;

@@ -1,6 +1,6 @@
-/** A kubeconfig as its file holds it, its lists by name. Paths are absolute; field names are those of the file. */
+/** A kubeconfig in the structure of its file, with lists indexed by name. Paths are absolute; field names are those of the file. */
 export interface Kubeconfig {
-  /** Empty where none is set. */
+  /** Empty if none is set. */
   readonly currentContext: string;
   readonly clusters: ReadonlyMap<string, Cluster>;
   readonly users: ReadonlyMap<string, User>;
@@ -33,7 +33,7 @@ export interface User {
   readonly 'as-user-extra'?: Readonly<Record<string, readonly string[]>> | null;
   readonly 'auth-provider'?: {readonly name: string; readonly config?: Readonly<Record<string, string>> | null} | null;
   readonly exec?: ExecConfig | null;
-  /** The file that the user stands in; not a field of it. */
+  /** The file that the user was read from; not a field of it. */
   readonly origin?: string;
 }
 
@@ -56,7 +56,7 @@ export interface Context {
 
 export const emptyKubeconfig: Kubeconfig = {currentContext: '', clusters: new Map(), users: new Map(), contexts: new Map()};
 
-/** A kubeconfig that cannot be used, or flags that do not go with it: wrong use. The message says what was tried and what to do. */
+/** A kubeconfig that cannot be used, or flags that contradict it: wrong use. The message says what was tried and what to do. */
 export class KubeconfigError extends Error {
   override readonly name = 'KubeconfigError';
 }

@@ -5,16 +5,16 @@ import {KubeConfig} from '@kubernetes/client-node/dist/config.js';
 import type {Credential, Credentials} from './credentials/credentials.ts';
 import {tunnelThrough} from './tunnel.ts';
 
-/** How to reach one API server, and as whom. */
+/** How to reach one API server, and with which identity. */
 export interface Connection {
-  /** In words: `context "kind" at https://127.0.0.1:6443`. */
+  /** A description for messages: `context "kind" at https://127.0.0.1:6443`. */
   readonly description: string;
   /** Its path is a prefix of every request's path. */
   readonly server: URL;
-  /** The namespace where none is named. */
+  /** The default namespace. */
   readonly namespace: string;
   readonly trust: Trust;
-  /** Null where the API server is reached directly. */
+  /** Null if the API server is reached directly. */
   readonly proxy: URL | null;
   readonly compression: boolean;
   readonly impersonation: Readonly<Record<string, string | readonly string[]>>;
@@ -22,20 +22,20 @@ export interface Connection {
 }
 
 export interface Trust {
-  /** Certificates of authorities as PEM; null for those that the system trusts. */
+  /** Certificates of authorities as PEM; null for the system's. */
   readonly ca: string | null;
   /** The name the certificate must have; null for the server's own. */
   readonly serverName: string | null;
   readonly verify: boolean;
 }
 
-/** The name by which client-node finds our authenticator. Its own authenticators are asked first, and must not know the name. */
+/** The name by which client-node finds our authenticator. Its own authenticators are tried first, and must not know the name. */
 const ownProvider = 'svc-trace';
 
 /**
- * client-node's KubeConfig with one cluster, one user and one context, chosen as kubectl chooses them. Every request, stream and exec
- * gets its TLS options, headers and agent from `applyToHTTPSOptions`. Added to client-node: connections that are kept, the authorities
- * of the system, all of impersonation, credentials that expire, proxies.
+ * client-node's KubeConfig with one cluster, one user and one context, chosen as kubectl chooses them. Every request, stream and exec gets
+ * its TLS options, headers and agent from `applyToHTTPSOptions`. Added to client-node: keep-alive connections, the system's authorities,
+ * complete impersonation, credentials that expire, proxies.
  */
 export class KubectlConfig extends KubeConfig implements Connection {
   readonly description: string;
@@ -46,9 +46,9 @@ export class KubectlConfig extends KubeConfig implements Connection {
   readonly compression: boolean;
   readonly impersonation: Connection['impersonation'];
   readonly credentials: Credentials;
-  /** By client certificate: that of a credential plugin changes while a run lasts. */
+  /** By client certificate: that of a credential plugin changes during a run. */
   readonly #agents = new Map<string, Agent>();
-  /** Who the request with these options is from. */
+  /** The credential of requests with these options. */
   readonly #applied = new WeakMap<object, Credential>();
 
   constructor(connection: Connection) {
@@ -78,7 +78,7 @@ export class KubectlConfig extends KubeConfig implements Connection {
     return this.#applied.get(options) ?? this.credentials.fixed ?? {authorization: null, certificate: null};
   }
 
-  /** Closes connections that are kept. */
+  /** Closes keep-alive connections. */
   close(): void {
     for (const agent of this.#agents.values()) agent.destroy();
   }
@@ -91,7 +91,7 @@ export class KubectlConfig extends KubeConfig implements Connection {
     this.#applied.set(options, credential);
   }
 
-  /** client-node keeps one agent for the user, made with the certificate of the first request. */
+  /** client-node keeps one agent for the user, created with the certificate of the first request. */
   #keptAgent(options: RequestOptions): Agent {
     const certificate = String(options.cert ?? '');
     const kept = this.#agents.get(certificate);
@@ -107,12 +107,12 @@ export class KubectlConfig extends KubeConfig implements Connection {
 function keepConnections(agent: Agent, {ca, cert, key}: RequestOptions): void {
   Object.assign(agent, {keepAlive: true});
   if (!(agent instanceof https.Agent)) return;
-  // Made once: reading certificates takes longer than all else about a connection.
+  // Created once: reading certificates takes longer than everything else about a connection.
   const secureContext = tls.createSecureContext({ca: ca ?? systemAuthorities(), cert, key});
   Object.assign(agent.options, {keepAlive: true, secureContext});
 }
 
-/** kubectl trusts a proxy that speaks TLS as it trusts the API server; one that the system trusts is trusted as well. */
+/** Like kubectl, trusts a proxy with TLS by the same authorities as the API server; one that the system trusts is trusted as well. */
 function authoritiesOf({ca}: Trust): string[] {
   return [...systemAuthorities(), ...(ca === null ? [] : [ca])];
 }
@@ -122,19 +122,19 @@ function systemAuthorities(): string[] {
   return [...tls.getCACertificates('default'), ...tls.getCACertificates('system')];
 }
 
-/** The proxy is left out: see `tunnelThrough`. */
+/** Without the proxy: see `tunnelThrough`. */
 function clusterOf({server, trust}: Connection): KubeConfig['clusters'][number] {
   return {
     name: 'cluster',
     server: server.href.replace(/\/$/, ''),
-    // client-node refuses a server without TLS that does not say so.
+    // client-node refuses a server without TLS unless this is set.
     skipTLSVerify: !trust.verify || server.protocol === 'http:',
     ...(trust.ca === null ? {} : {caData: base64(trust.ca)}),
     ...(trust.serverName === null ? {} : {tlsServerName: trust.serverName}),
   };
 }
 
-/** A credential that stays what it is goes into client-node's own fields. */
+/** A credential that never changes is set in client-node's own fields. */
 function userOf({fixed}: Credentials): KubeConfig['users'][number] {
   if (fixed === null) return {name: 'user', authProvider: {name: ownProvider}};
   const {token, password, certificate} = fixed;

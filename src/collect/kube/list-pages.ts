@@ -2,14 +2,14 @@ import {ApiError, type ListResult} from './kube-api.ts';
 
 interface ListPage<T> {
   readonly metadata?: {readonly resourceVersion?: string; readonly continue?: string};
-  /** A list of nothing can be null. */
+  /** Null for an empty list of some API servers. */
   readonly items?: readonly T[] | null;
 }
 
 const pageSize = '500';
 const maxStarts = 4;
 
-/** Reads a list page by page. When the next page has expired (410), the list is read again from the start, so that it is of one moment. */
+/** Reads a list page by page. If the next page has expired (410), the list is read again from the start, so that it is consistent. */
 export async function listPages<T>(readPage: (query: Readonly<Record<string, string>>) => Promise<ListPage<T>>): Promise<ListResult<T>> {
   for (let start = 1; ; start++) {
     try {

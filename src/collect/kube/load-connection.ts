@@ -13,19 +13,19 @@ import {type LoadedKubeconfig, loadKubeconfig} from './load-kubeconfig.ts';
 import {pemOf} from './pem.ts';
 import {userCredentials} from './credentials/user-credentials.ts';
 
-/** What a kubeconfig is read in. */
+/** The environment in which a kubeconfig is read. */
 interface ConnectionEnvironment {
   readonly environment: NodeJS.ProcessEnv;
   readonly serviceAccountFolder: string;
-  /** Whether a credential plugin may ask. */
+  /** Whether a credential plugin may ask the user. */
   readonly interactive: boolean;
-  /** Nothing that a credential plugin says is shown. */
+  /** The messages of credential plugins are not shown. */
   readonly quiet: boolean;
 }
 
 /**
- * The API server that kubectl would talk to with the same flags and environment, and how. Reads files, sends nothing.
- * Throws KubeconfigError, which is wrong use.
+ * The API server that kubectl would use with the same flags and environment. Reads files, sends no request. Throws KubeconfigError, which
+ * is wrong use.
  */
 export function loadConnection(flags: ConnectionFlags, given: Partial<ConnectionEnvironment> = {}): KubectlConfig {
   const surroundings = {environment: process.env, serviceAccountFolder, interactive: canAsk(), quiet: false, ...given};
@@ -67,7 +67,7 @@ function whyNoServer({contextName}: ChosenContext, {config, tried}: LoadedKubeco
   return `no cluster to talk to. Looked for a kubeconfig at ${tried}, and this is no pod with a service account. Give one with --kubeconfig or KUBECONFIG, a server with --server, or a bundle with --from.`;
 }
 
-/** A server without a scheme is taken as client-go's DefaultServerURL takes it: TLS only where something is said about TLS. */
+/** A server without a scheme is handled like in client-go's DefaultServerURL: TLS only if a TLS option is set. */
 function serverOf(cluster: Cluster): URL {
   const {server = ''} = cluster;
   const secure = cluster['certificate-authority'] || cluster['certificate-authority-data'] || cluster['insecure-skip-tls-verify'];
@@ -96,7 +96,7 @@ interface CredentialsContext {
   readonly surroundings: ConnectionEnvironment;
 }
 
-/** Nothing secret goes over a connection that is not encrypted, as in client-go. */
+/** As in client-go, secrets are never sent over a connection without encryption. */
 function credentialsFor(
   {userName, user, cluster}: ChosenContext,
   {server, trust, surroundings}: CredentialsContext,

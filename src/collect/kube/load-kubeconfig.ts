@@ -5,13 +5,13 @@ import {readKubeconfigFile} from './read-kubeconfig-file.ts';
 
 export interface LoadedKubeconfig {
   readonly config: Kubeconfig;
-  /** In words, for messages: which files were looked for, and which of them were not there. */
+  /** Text for messages: which files were looked for, and which of them do not exist. */
   readonly tried: string;
 }
 
 /**
- * Reads the files kubectl would read: `--kubeconfig` (must exist), or the list in KUBECONFIG, or ~/.kube/config.
- * Follows client-go's ClientConfigLoadingRules.Load: the first file that has a name wins it whole, files that are missing are passed over.
+ * Reads the files kubectl would read: `--kubeconfig` (must exist), or the list in KUBECONFIG, or ~/.kube/config. Follows client-go's
+ * ClientConfigLoadingRules.Load: the first file that has a name wins it whole, missing files are skipped.
  */
 export function loadKubeconfig(explicit: string | undefined, environment: NodeJS.ProcessEnv): LoadedKubeconfig {
   const paths = explicit ? [explicit] : kubeconfigPaths(environment);
@@ -26,7 +26,7 @@ export function loadKubeconfig(explicit: string | undefined, environment: NodeJS
   };
 }
 
-/** Set but empty, KUBECONFIG counts as not set. */
+/** An empty KUBECONFIG counts as unset. */
 function kubeconfigPaths(environment: NodeJS.ProcessEnv): readonly string[] {
   const list = environment['KUBECONFIG'] ?? '';
   if (list === '') return [join(environment['HOME'] || homedir(), '.kube', 'config')];

@@ -1,6 +1,9 @@
 const units: Readonly<Record<string, number>> = {h: 3_600_000, m: 60_000, s: 1000, ms: 1, us: 0.001, µs: 0.001, ns: 0.000_001};
 
-/** `--request-timeout` as kubectl takes it: seconds, or a Go duration such as `1m30s`. In milliseconds, 0 for no limit; null when it is neither. */
+/**
+ * Parses `--request-timeout` like kubectl: seconds, or a Go duration such as `1m30s`. In milliseconds, 0 for no limit; null if it is
+ * neither.
+ */
 export function parseTimeout(text: string): number | null {
   if (/^\d+$/.test(text)) return Number(text) * 1000;
   const parts = [...text.matchAll(/(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|ns)/gy)];

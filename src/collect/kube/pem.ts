@@ -2,7 +2,7 @@ import {readFileSync} from 'node:fs';
 import {KubeconfigError} from './kubeconfig.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
-/** Text given in base64 or in a file; null where neither is. Throws KubeconfigError when the file cannot be read. */
+/** PEM from base64 text or from a file; null if neither is given. Throws KubeconfigError if the file cannot be read. */
 export function pemOf(data: string | undefined, file: string | undefined, what: string): string | null {
   if (data) return Buffer.from(data, 'base64').toString('utf8');
   if (!file) return null;

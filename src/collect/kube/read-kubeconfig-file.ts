@@ -4,7 +4,7 @@ import {CORE_SCHEMA, load} from 'js-yaml';
 import {type Cluster, type Context, emptyKubeconfig, type ExecConfig, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
-/** Reads one file, its relative paths made absolute against its folder. Null when there is no such file. Throws KubeconfigError. */
+/** Reads one file and resolves its relative paths against its folder. Null if the file does not exist. Throws KubeconfigError. */
 export function readKubeconfigFile(path: string): Kubeconfig | null {
   const text = contentOf(path);
   if (text === null) return null;
@@ -45,7 +45,7 @@ function kubeconfigOf(document: unknown, path: string): Kubeconfig {
   };
 }
 
-/** A list such as `clusters: [{name, cluster: {…}}]` by name. The same name twice in one file is refused, as client-go does. */
+/** A list such as `clusters: [{name, cluster: {…}}]` by name. Like client-go, refuses a name that occurs twice in one file. */
 function named<T>(file: Record<string, unknown>, list: string, key: string, read: (value: Record<string, unknown>) => T): Map<string, T> {
   const entries = new Map<string, T>();
   for (const [index, item] of listOf(file[list], list).entries()) {
@@ -65,7 +65,7 @@ function clusterOf(value: Record<string, unknown>, folder: string): Cluster {
   return withPaths(value, ['certificate-authority'], folder);
 }
 
-/** A plugin's command is a path of the file only when it has a separator; otherwise it is looked up in PATH. */
+/** A plugin's command is a path relative to the file only if it has a separator; otherwise it is looked up in PATH. */
 function userOf(value: Record<string, unknown>, folder: string): User {
   const user: User = withPaths(value, ['client-certificate', 'client-key', 'tokenFile'], folder);
   const command = user.exec?.command;
@@ -90,7 +90,7 @@ const lists = new Set(['as-groups', 'args', 'env', 'extensions']);
 const objects = new Set(['as-user-extra', 'auth-provider', 'exec', 'config']);
 const booleans = new Set(['insecure-skip-tls-verify', 'disable-compression', 'provideClusterInfo']);
 
-/** A token of digits is a number in YAML. Taken for a string it could lose its zeros, so it is refused, as kubectl refuses it. */
+/** A token of digits is a number in YAML. Converted to a string it could lose leading zeros, so it is refused, like in kubectl. */
 function checkStrings(value: Record<string, unknown>, where: string): void {
   for (const [field, content] of Object.entries(value)) {
     if (content === null || content === undefined) continue;

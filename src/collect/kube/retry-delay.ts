@@ -1,12 +1,12 @@
 import type {ApiRequest} from './api-request.ts';
 import type {ApiResponse} from './send-request.ts';
 
-/** What came of one attempt. */
+/** The result of one attempt. */
 type RequestOutcome = {readonly kind: 'answer'; readonly response: ApiResponse} | {readonly kind: 'failure'; readonly error: unknown};
 
 /**
- * How long to wait before the same request is made again, in milliseconds; null when it is not to be made again.
- * 429 means that nothing was done yet. After anything else only a request that may be done twice is repeated.
+ * The delay before a retry, in milliseconds; null for no retry. 429 means that nothing was done yet. After any other result, only a request
+ * that is safe to repeat is repeated.
  */
 export function retryDelay(
   outcome: RequestOutcome,
@@ -22,7 +22,7 @@ export function retryDelay(
 }
 
 interface RetryState {
-  /** How often it was made again already. */
+  /** The number of retries so far. */
   readonly retries: number;
   /** The first delay, in milliseconds. */
   readonly backoff: number;
@@ -31,13 +31,13 @@ interface RetryState {
 const maxRetries = 4;
 const maxThrottled = 8;
 
-/** A connection that broke during the request, as a kept one does when the API server restarts; or a truncated answer. */
+/** A connection that broke during the request, as keep-alive connections do when the API server restarts; or a truncated answer. */
 function isBroken(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException | null)?.code ?? '';
   return ['ECONNRESET', 'EPIPE', 'Z_BUF_ERROR'].includes(code);
 }
 
-/** In milliseconds, at most half a minute; null where the header is not there. */
+/** In milliseconds, at most half a minute; null without the header. */
 function retryAfter(header: string | undefined): number | null {
   if (header === undefined) return null;
   const seconds = /^\d+$/.test(header) ? Number(header) : (Date.parse(header) - Date.now()) / 1000;

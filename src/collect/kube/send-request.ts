@@ -4,16 +4,16 @@ import {pipeline} from 'node:stream';
 import {promisify} from 'node:util';
 import {createGunzip, gunzip, type ZlibOptions} from 'node:zlib';
 
-/** `headers`, `agent` and `auth` are as client-node gives them. */
+/** `headers`, `agent` and `auth` are set by client-node. */
 export interface WireRequest extends Pick<RequestOptions, 'headers' | 'agent' | 'auth'> {
   readonly method: string;
   readonly url: URL;
   /** JSON; null for none. */
   readonly body: string | null;
   readonly signal: AbortSignal;
-  /** How long the connection may stay silent, in milliseconds: `maxSilence` where it is not given. */
+  /** How long the connection may be silent, in milliseconds. The default is `maxSilence`. */
   readonly silenceMs?: number;
-  /** How long the body may be, unpacked; without a limit where it is not given. */
+  /** The maximum length of the decompressed body; without it there is no limit. */
   readonly maxBytes?: number | undefined;
 }
 
@@ -23,12 +23,12 @@ export interface ApiResponse {
   readonly body: Buffer;
 }
 
-/** The API server ends a request by itself after 60 s. A connection that stays silent for longer than this is dead. In milliseconds. */
+/** The API server ends a request by itself after 60 s. A connection that is silent for longer than this is dead. In milliseconds. */
 export const maxSilence = 75_000;
 
 /**
- * Sends one request and resolves to the whole of its answer, whatever its status. Rejects when there is none, or only a part of one;
- * with the reason of the signal when that ended it.
+ * Sends one request and resolves to its complete answer, whatever its status. Rejects if there is none or only part of one, and with the
+ * signal's reason if it was aborted.
  */
 export async function sendRequest(wire: WireRequest): Promise<ApiResponse> {
   try {
@@ -50,7 +50,7 @@ export function responseTo({url, body, signal, silenceMs = maxSilence, maxBytes:
   });
 }
 
-/** Rejects when the answer ends before it is whole, and when it is too long. */
+/** Rejects if the answer is truncated or too long. */
 export async function readResponse(response: IncomingMessage, maxBytes = Infinity): Promise<ApiResponse> {
   const parts: Buffer[] = [];
   let length = 0;
@@ -65,10 +65,10 @@ export async function readResponse(response: IncomingMessage, maxBytes = Infinit
   return {status: response.statusCode ?? 0, headers: response.headers, body};
 }
 
-/** The body in parts, as they come; rejects where it breaks off. */
+/** The body in parts as they arrive; rejects if it is truncated. */
 export function bodyParts(response: IncomingMessage): AsyncIterable<Buffer> {
   if (response.headers['content-encoding'] !== 'gzip') return response;
-  // What breaks the answer off comes out of the other end.
+  // An error of the answer appears at the end of the pipeline.
   return pipeline(response, createGunzip(), () => {});
 }
 

@@ -1,9 +1,9 @@
 import type {Socket} from 'node:net';
-// Imported here and not by `import('socks')`: in the bundle that package has no names of its own for a dynamic import.
+// Not `import('socks')`: in the bundle, a dynamic import of that package has no named exports.
 import {SocksClient} from 'socks';
 import {hostOf} from './choose-proxy.ts';
 
-/** The name is left to the proxy to look up, as Go leaves it. `timeout` is in milliseconds. */
+/** The proxy resolves the host name, as with Go. `timeout` is in milliseconds. */
 export async function throughSocks(
   proxy: URL,
   {host, port}: {readonly host: string; readonly port: number},

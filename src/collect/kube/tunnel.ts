@@ -11,24 +11,23 @@ interface TunnelTarget {
   readonly authorities: readonly string[];
 }
 
-/** A proxy that would not, or could not, connect. */
+/** A proxy that refused to connect, or could not. */
 export class ProxyError extends Error {
   override readonly name = 'ProxyError';
 }
 
 interface TunneledAgent {
   readonly agent: Agent;
-  /** Who a proxy that speaks TLS is trusted by, as PEM. */
+  /** Authorities for a proxy with TLS, as PEM. */
   readonly authorities: readonly string[];
 }
 
 type Created = (error: Error | null, stream: Duplex) => void;
 
 /**
- * Has an agent of client-node connect through a proxy. client-node has agents for proxies of its own, which are wrong in cases that
- * matter: a SOCKS one checks the certificate of a server that is named by its address against `localhost`, and looks names up on this
- * side of the proxy; an HTTP one takes no IPv6 address, of the server or of the proxy. Neither tells a failure of the proxy from one of
- * the API server.
+ * Makes an agent of client-node connect through a proxy. client-node's own proxy agents are wrong in cases that matter: its SOCKS agent
+ * checks the certificate of a server with an IP address against `localhost`, and resolves names locally; its HTTP agent accepts no IPv6
+ * address, of the server or of the proxy. Neither distinguishes an error of the proxy from one of the API server.
  */
 export function tunnelThrough(proxy: URL, {agent, authorities}: TunneledAgent): void {
   const direct = agent.createConnection.bind(agent);

@@ -4,19 +4,19 @@ import type {EndpointSliceObject, NodeObject, ServiceObject} from '../../model/a
 import {endpointSliceShape, nodeShape, serviceShape} from '../objects/api-shapes.ts';
 import {usableItems} from '../objects/usable-items.ts';
 
-/** API objects from files, as `kubectl apply -f` takes them. */
+/** API objects from files, in the form that `kubectl apply -f` accepts. */
 interface Manifests {
   readonly services: readonly ServiceObject[];
   readonly endpointSlices: readonly EndpointSliceObject[];
   readonly nodes: readonly NodeObject[];
-  /** Kinds that change no rule of kube-proxy, each once. */
+  /** Kinds that do not affect kube-proxy's rules, without duplicates. */
   readonly ignored: readonly string[];
 }
 
 /** A manifest that cannot be used; the message names the file and the reason. */
 export class UnreadableManifest extends Error {}
 
-/** Reads YAML or JSON, also several documents and Lists; `-` is standard input. Throws an UnreadableManifest. */
+/** Reads YAML or JSON, including several documents and Lists; `-` is standard input. Throws an UnreadableManifest. */
 export function readManifests(files: readonly string[], namespace: string): Manifests {
   const objects = files.flatMap(file => documentsOf(file).map(object => inNamespace(object, namespace)));
   const ofKind = (kind: string): readonly Fields[] => objects.filter(object => object['kind'] === kind);

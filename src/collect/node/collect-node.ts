@@ -8,17 +8,17 @@ import {errorText} from '../../model/text/error-text.ts';
 
 export interface CollectOptions {
   readonly signal: AbortSignal;
-  /** For one node, from the first try to reach it to the last file, in milliseconds. */
+  /** Timeout for one node, from the first connection to the last file, in milliseconds. */
   readonly timeoutMs: number;
-  /** Whether a file is of use, by its name in a bundle; all are when left out. */
+  /** Whether to read a file, by its name in a bundle; all are read if left out. */
   readonly wants?: ((file: string) => boolean) | undefined;
-  /** Read what the node counted too. */
+  /** Also read the node's counters. */
   readonly counters?: CounterScope | undefined;
 }
 
 /**
- * Reads one node. Never rejects: what could not be read is a problem, and what was read before is kept. A connection that breaks is
- * made once more. Whatever happens, the shell is disposed of.
+ * Reads one node. Never rejects: what could not be read is a problem, and files read before are kept. A broken connection is reopened once.
+ * The shell is always disposed of.
  */
 export async function collectNode(node: NodeInfo, transport: Transport, options: CollectOptions): Promise<CollectedNode> {
   const timer = new AbortController();
@@ -43,7 +43,7 @@ interface ReadAttempt {
   readonly isLast: boolean;
 }
 
-/** Resolves to whether the connection broke and it is worth another try. */
+/** Resolves to whether the connection broke and a retry is useful. */
 async function attempt(node: NodeInfo, transport: Transport, {reading, signal, wants, counters, isLast}: ReadAttempt): Promise<boolean> {
   let shell: NodeShell | null = null;
   try {
@@ -64,7 +64,7 @@ async function attempt(node: NodeInfo, transport: Transport, {reading, signal, w
   }
 }
 
-/** What it was waiting for says more than that the time was up. */
+/** The current activity explains more than a timeout. */
 function whyStopped(signal: AbortSignal, error: unknown): string {
   return error instanceof Unreachable ? `${errorText(signal.reason)} (${error.message})` : errorText(signal.reason);
 }
@@ -74,7 +74,7 @@ async function openUntil(transport: Transport, node: NodeInfo, signal: AbortSign
   signal.throwIfAborted();
   const {promise: tooLate, reject} = Promise.withResolvers<never>();
   let timer: NodeJS.Timeout | undefined;
-  // A transport that honors the signal cleans up, and gets the time for that.
+  // A transport that honors the signal cleans up, and gets time for that.
   const onAbort = () => {
     timer = setTimeout(() => reject(signal.reason), cleanUpMs);
   };
@@ -91,7 +91,7 @@ async function openUntil(transport: Transport, node: NodeInfo, signal: AbortSign
   }
 }
 
-/** How long a transport may take to clean up, in milliseconds. */
+/** The time for a transport to clean up, in milliseconds. */
 const cleanUpMs = 10_000;
 
 async function dispose(shell: NodeShell, reading: NodeReader): Promise<void> {

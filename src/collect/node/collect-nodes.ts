@@ -3,7 +3,7 @@ import type {CollectedNode} from './collected-node.ts';
 import type {NodeInfo, Transport} from './transport.ts';
 
 interface CollectNodesOptions extends CollectOptions {
-  /** How many nodes may be in progress at the same time: being read, or read and not consumed yet. */
+  /** How many nodes may be in progress at a time: being read, or read and not consumed yet. */
   readonly concurrency?: number;
   /** Called whenever a number changes. */
   readonly onProgress?: (progress: CollectProgress) => void;
@@ -11,17 +11,17 @@ interface CollectNodesOptions extends CollectOptions {
 
 export interface CollectProgress {
   readonly total: number;
-  /** Read, with the failed ones. */
+  /** Nodes that were read, including failed ones. */
   readonly done: number;
-  /** Of which nothing or not all could be read. */
+  /** Nodes that were read in part or not at all. */
   readonly failed: number;
   readonly inProgress: number;
 }
 
 /**
- * Reads many nodes and yields each when it is done, in no particular order. A node counts as in progress until the next one is asked
- * for, so that no more dumps than `concurrency` are in memory when the caller drops each after use. When the signal is aborted it
- * rejects with its reason; whether it ends so, by a `break` or by itself, all shells have been disposed of by then.
+ * Reads many nodes and yields each when it is done, in no particular order. A node is in progress until the next one is requested, so at
+ * most `concurrency` dumps are in memory if the caller drops each after use. Rejects with the signal's reason when it is aborted. When it
+ * ends, also by `break`, all shells have been disposed of.
  */
 export async function* collectNodes(
   nodes: readonly NodeInfo[],

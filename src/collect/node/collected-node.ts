@@ -1,14 +1,14 @@
 import type {NodeDump, Problem} from '../../model/snapshot.ts';
 
-/** What was read of one node, in memory. */
+/** The files of one node, in memory. */
 export interface CollectedNode extends NodeDump {
-  /** `read`: all that is needed is there; `partial`: see the problems; `unread`: not one dump of rules is there. */
+  /** `read`: everything required was read; `partial`: see the problems; `unread`: it has no dump of rules. */
   readonly status: 'read' | 'partial' | 'unread';
-  /** How the node was reached, in words; null when it was not. */
+  /** How the node was reached, as text; null if it was not. */
   readonly via: string | null;
-  /** What is needed and could not be read. */
+  /** Required files that could not be read. */
   readonly problems: readonly Problem[];
-  /** Files that are not there and need not be, with the reason. */
+  /** Optional files that are missing, with the reason. */
   readonly missing: readonly MissingFile[];
 }
 

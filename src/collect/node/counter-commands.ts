@@ -1,6 +1,6 @@
 import type {NodeCommand} from './node-command.ts';
 
-// Commands that read what a node counted. All of them only list: nothing is reset, and no accounting is switched on.
+// Commands that read a node's counters. All of them only list: nothing is reset, and no accounting is switched on.
 
 /** The table nat with its counters, by the program that prints the rules, such as `iptables-save`. */
 export function natCommand(program: string): readonly string[] {
@@ -10,18 +10,18 @@ export function natCommand(program: string): readonly string[] {
 export const ipvsTotalsCommand: readonly string[] = ['ipvsadm', '-Ln', '--stats', '--exact'];
 export const ipvsListCommand: readonly string[] = ['ipvsadm', '-Ln'];
 
-/** All tracked connections of a family, each with the kernel's number for it. */
+/** All tracked connections of a family, each with the kernel's ID. */
 export function conntrackCommand(family: 'ipv4' | 'ipv6'): readonly string[] {
   return ['conntrack', '-L', '-f', family, '-o', 'id'];
 }
 
-/** Both families, where the program is missing and the kernel has the file. */
+/** Both families, if the program is missing and the kernel provides the file. */
 export const conntrackFile: readonly string[] = ['cat', '/proc/net/nf_conntrack'];
 
-/** `rules`: counters of rules. `all`: the whole of conntrack too, and what IPVS gave to whom. */
+/** `rules`: counters of rules. `all`: also all of conntrack, and the counters of IPVS. */
 export type CounterScope = 'rules' | 'all';
 
-/** The same commands of a node, with what it counted. */
+/** The commands of a node, with counters. */
 export function withCounters(commands: readonly NodeCommand[], counters: CounterScope | undefined): readonly NodeCommand[] {
   if (counters === undefined) return commands;
   const counted = commands.map(command => {

@@ -3,13 +3,13 @@ import type {NodeCommand, CommandVariant} from './node-command.ts';
 
 const curl = ['curl', '-sS', '--noproxy', '*', '--max-time', '5'];
 
-/** What kube-proxy serves over HTTP on its node. */
+/** A page that kube-proxy serves over HTTP on its node. */
 export interface KubeProxyPage {
-  /** As in a bundle. */
+  /** The name in a bundle. */
   readonly file: string;
   readonly port: number;
   readonly path: string;
-  /** What of it is kept. */
+  /** The part to keep. */
   readonly keep?: (body: Buffer) => Buffer | null;
 }
 
@@ -20,12 +20,12 @@ const pages: readonly KubeProxyPage[] = [
   {file: 'proxy-mode', port: 10249, path: '/proxyMode'},
 ];
 
-/** The page that a file holds; undefined for a file that is read otherwise. */
+/** The page of a file; undefined for a file that is read in another way. */
 export function pageOf(file: string): KubeProxyPage | undefined {
   return pages.find(page => page.file === file);
 }
 
-/** What of an answer is kept; null for an error page. */
+/** The part of an answer to keep; null for an error page. */
 export function keptOf(page: KubeProxyPage, body: Buffer): Buffer | null {
   return kept(body, page.keep);
 }
@@ -34,21 +34,21 @@ function urlOf({port, path}: KubeProxyPage): string {
   return `http://127.0.0.1:${port}${path}`;
 }
 
-/** Each page by itself, by a program on the node. */
+/** Each page by itself, with a program on the node. */
 export const kubeProxyPages: readonly NodeCommand[] = pages.map(page => ({
   file: page.file,
   variants: httpVariants(urlOf(page), page.keep),
 }));
 
-/** Several files that one run of a program may give. What it does not give is read file by file. */
+/** Several files that one run of a program may give. Those that it does not give are read one by one. */
 export interface JointCommand {
   readonly files: readonly string[];
   readonly argv: readonly string[];
-  /** What is kept of each file; null for "nothing to see". */
+  /** The part of each file to keep; null for none. */
   readonly split: (output: Buffer) => ReadonlyMap<string, Buffer | null>;
 }
 
-/** All pages of kube-proxy by one curl, which says after each where it got it from. It fails if it does not get all of each. */
+/** All pages of kube-proxy by one curl, which prints the URL after each. It fails if one of them is incomplete. */
 export const allPages: JointCommand = {
   files: pages.map(({file}) => file),
   argv: [...curl, '--fail-early', '-w', '\\nsvc-trace %{url_effective}\\n', ...pages.map(urlOf)],
@@ -69,7 +69,7 @@ function fileOfPage(url: string, body: Buffer): readonly (readonly [string, Buff
   return page === undefined ? [] : [[page.file, kept(body, page.keep)]];
 }
 
-/** An answer of any status that is JSON or text is kept, as kube-proxy's 503 is one too: an error page is not. */
+/** An answer with any status is kept if it is JSON or text, because kube-proxy's 503 is one too; an error page is not. */
 function kept(body: Buffer, keep: (body: Buffer) => Buffer | null = all => all): Buffer | null {
   return /^(?:404 page not found|\s*<)/.test(body.toString('latin1', 0, 100)) ? null : keep(body);
 }
@@ -82,7 +82,7 @@ function httpVariants(url: string, keep: KubeProxyPage['keep']): readonly Comman
   ];
 }
 
-/** The rest is about Go and HTTP, and long. */
+/** The other metrics are about Go and HTTP, and long. */
 function onlyKubeProxyMetrics(body: Buffer): Buffer | null {
   const lines = body.toString('utf8').split('\n');
   return Buffer.from(

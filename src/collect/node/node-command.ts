@@ -1,20 +1,20 @@
 import type {Buffer} from 'node:buffer';
 
-/** How one file of a bundle is read off a node. */
+/** How one file of a bundle is read from a node. */
 export interface NodeCommand {
-  /** As in a bundle, such as `iptables-save`. */
+  /** The name in a bundle, such as `iptables-save`. */
   readonly file: string;
-  /** The ways to read it, the best first: the next is tried where the program of one is not there. */
+  /** The ways to read it, the best first: the next is tried if the program of one does not exist. */
   readonly variants: readonly CommandVariant[];
-  /** A dump of rules, which ends with COMMIT unless it was truncated. */
+  /** A dump of rules, which ends with COMMIT unless it is truncated. */
   readonly isDump?: boolean;
-  /** A failure to read it is a problem, unless the node does without the program or the family and another dump is there. */
+  /** A failure to read it is a problem, unless the node lacks the program or the family and has another dump. */
   readonly isRequired?: boolean;
 }
 
 export interface CommandVariant {
-  /** Run one after another. It is enough when one of them works. */
+  /** Run one after another. It is enough if one of them succeeds. */
   readonly commands: readonly (readonly string[])[];
-  /** What to keep of it; null for "nothing to see". By default all, one after another. */
+  /** The part of the output to keep; null for none. By default all, concatenated. */
   readonly join?: (outputs: readonly Buffer[]) => Buffer | null;
 }

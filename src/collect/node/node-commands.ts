@@ -2,10 +2,10 @@ import {Buffer} from 'node:buffer';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
 import type {NodeCommand, CommandVariant} from './node-command.ts';
 
-/** Says by its version which backend the tools in use read. */
+/** Its version shows which backend the tools in use read. */
 export const backendCommand: readonly string[] = ['iptables-save', '--version'];
 
-/** What is read first of each node. Only argvs: no shell may be there. */
+/** The first reads of each node. Only argvs: there may be no shell. */
 export const firstCommands: readonly NodeCommand[] = [
   {file: 'iptables-save', variants: [{commands: [['iptables-save']]}], isDump: true, isRequired: true},
   {file: 'ip6tables-save', variants: [{commands: [['ip6tables-save']]}], isDump: true, isRequired: true},
@@ -49,10 +49,10 @@ export const firstCommands: readonly NodeCommand[] = [
   ...kubeProxyPages,
 ];
 
-/** What is worth reading after that, by what was found. */
+/** Further reads, depending on the first results. */
 export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly NodeCommand[] {
   const commands = [...otherBackend('iptables', read), ...otherBackend('ip6tables', read)];
-  // Tables of others matter where kube-proxy uses nftables. Elsewhere this would list all of iptables-nft once more, which takes long.
+  // Tables of other programs matter if kube-proxy uses nftables. Otherwise this would list all of iptables-nft once more, which takes long.
   if (holds(read, 'proxy-mode', 'nftables') || holds(read, 'nft.json', '"kube-proxy"'))
     commands.push({file: 'nft-ruleset.json', variants: [{commands: [['nft', '-j', 'list', 'ruleset']]}]});
   const hasIpvs =
@@ -65,7 +65,7 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
   return commands;
 }
 
-/** The dumps of the backend that the tools in use do not read; of both when it is not known which that is. */
+/** The dumps of the backend that the default tools do not read; of both if the default is unknown. */
 function otherBackend(tool: 'iptables' | 'ip6tables', read: ReadonlyMap<string, Buffer>): NodeCommand[] {
   const header = read.get(`${tool}-save`)?.toString('latin1', 0, 200) ?? '';
   const said = header === '' ? (read.get('iptables-version')?.toString('latin1') ?? '') : header;
@@ -79,7 +79,7 @@ function otherBackend(tool: 'iptables' | 'ip6tables', read: ReadonlyMap<string, 
     }));
 }
 
-/** A backend that holds no table is not in use. */
+/** A backend without tables is not in use. */
 function onlyWithTables(outputs: readonly Buffer[]): Buffer | null {
   const dump = Buffer.concat(outputs);
   return dump.includes('\n*') || dump[0] === 0x2a ? dump : null;
@@ -93,7 +93,7 @@ function dumpHolds(read: ReadonlyMap<string, Buffer>, text: string): boolean {
   return holds(read, 'iptables-save', text) || holds(read, 'ip6tables-save', text);
 }
 
-/** `sysctl`, else the files behind it, which `grep` names along with what they hold. */
+/** `sysctl`, otherwise the files behind it, which `grep` prints with their names. */
 function sysctlVariants(names: readonly string[]): readonly CommandVariant[] {
   const files = names.map(name => `/proc/sys/${name.replaceAll('.', '/')}`);
   return [
@@ -126,7 +126,7 @@ function onlyVersion(outputs: readonly Buffer[]): Buffer | null {
   return version === undefined ? null : Buffer.from(`${version}\n`);
 }
 
-/** One document of two: the second goes into the list of the first. Not parsed, for it can be big. */
+/** Merges two documents: the second goes into the list of the first. Not parsed, because it can be large. */
 function joinNft([first = Buffer.alloc(0), second]: readonly Buffer[]): Buffer {
   if (second === undefined) return first;
   return Buffer.concat([first.subarray(0, first.lastIndexOf(']')), Buffer.from(', '), second.subarray(second.indexOf('[') + 1)]);

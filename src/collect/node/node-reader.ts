@@ -18,7 +18,7 @@ interface NodeConnection {
   readonly isLast: boolean;
 }
 
-/** What has been read of one node so far: it outlives the connection. */
+/** The files read from one node so far. It outlives a connection. */
 export class NodeReader {
   readonly files = new Map<string, Buffer>();
   /** How the node was reached, in words. */

@@ -4,9 +4,9 @@ import type {KubeApi} from '../kube/kube-api.ts';
 import {managedBy, ownerAnnotation, podPath, podsPath, processAnnotation, thisOwner} from './debug-pod.ts';
 
 /**
- * Deletes debug pods that a killed run left, and resolves to their names: those that have ended, that are older than ten minutes
- * and than they were meant to live, and those of this user and machine whose process is gone. Pods of runs that go on stay.
- * Rejects with an ApiError. `now` is in milliseconds.
+ * Deletes debug pods that a killed run left, and resolves to their names: pods that have ended, pods older than ten minutes and than their
+ * intended lifetime, and pods of this user and machine whose process no longer exists. Pods of running processes stay. Rejects with an
+ * ApiError. `now` is in milliseconds.
  */
 export async function removeLeftovers(api: KubeApi, namespace: string, now = Date.now()): Promise<readonly string[]> {
   const {items} = await api.list<DebugPodObject>(podsPath(namespace), {labelSelector: `${managedBy.key}=${managedBy.value}`});
@@ -21,7 +21,7 @@ interface DebugPodObject extends PodObject {
   readonly spec?: PodObject['spec'] & {readonly activeDeadlineSeconds?: number};
 }
 
-/** The label alone could be on anything that was installed by a tool of this name. */
+/** Another tool of this name could use the same label. */
 function isOurs({metadata}: DebugPodObject): boolean {
   return metadata.labels?.[managedBy.key] === managedBy.value && metadata.annotations?.[ownerAnnotation] !== undefined;
 }

@@ -5,7 +5,7 @@ import {Unreachable} from '../node/transport.ts';
 import {type DebugPodOptions, podPath} from './debug-pod.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-/** What the status of a pod says of its start. */
+/** What the status of a pod shows about its start. */
 interface StartingPod extends PodObject {
   readonly status?: PodObject['status'] & {
     readonly reason?: string;
@@ -27,7 +27,7 @@ function createRemedy({status, message}: ApiError): string {
   return status === 404 ? ' (choose a namespace that is there with --debug-namespace)' : '';
 }
 
-/** Resolves when the pod runs. Rejects with an Unreachable as soon as it is clear that it will not, or when the time is up. */
+/** Resolves when the pod runs. Rejects with an Unreachable as soon as it is certain that it will not, or when the timeout expires. */
 export async function untilRunning(
   api: KubeApi,
   pod: DebugPodOptions,
@@ -54,7 +54,7 @@ async function readStatus(api: KubeApi, pod: DebugPodOptions): Promise<StartingP
   }
 }
 
-/** Null while it may still start. The first ErrImagePull is not the end: the kubelet tries again. */
+/** Null while it may still start. The first ErrImagePull is not final: the kubelet tries again. */
 function whyItFails(status: StartingPod['status'], pod: DebugPodOptions): string | null {
   if (status?.phase === 'Failed' || status?.phase === 'Succeeded') {
     return `it ended at once${status.reason === undefined ? '' : ` (${status.reason}${status.message === undefined ? '' : `: ${status.message}`})`}`;

@@ -12,10 +12,10 @@ export interface DebugPodOptions {
   readonly lifetimeSeconds: number;
 }
 
-/** On every pod that is created here. */
+/** The label of every pod that is created here. */
 export const managedBy = {key: 'app.kubernetes.io/managed-by', value: 'svc-trace'} as const;
 const runLabel = 'svc-trace/run';
-/** Annotations: the user and machine that made a pod, and the process. */
+/** Annotations: the user and machine that created a pod, and the process. */
 export const ownerAnnotation = 'svc-trace/owner';
 export const processAnnotation = 'svc-trace/process';
 
@@ -26,7 +26,7 @@ export function thisOwner(): string {
   return `${userName()}@${hostname()}`;
 }
 
-/** A user that has a number only, as in many containers, has no name. */
+/** A user with only a number, as in many containers, has no name. */
 function userName(): string {
   try {
     return userInfo().username;
@@ -43,7 +43,7 @@ export function podPath({namespace, name}: {readonly namespace: string; readonly
   return `${podsPath(namespace)}/${encodeURIComponent(name)}`;
 }
 
-/** A privileged pod that does nothing, in the host's network and process namespaces. It ends by itself when nobody deletes it. */
+/** A privileged pod that does nothing, in the host's network and process namespaces. It ends by itself if it is not deleted. */
 export function debugPod(pod: DebugPodOptions): object {
   return {
     apiVersion: 'v1',
@@ -81,7 +81,7 @@ export function debugPod(pod: DebugPodOptions): object {
   };
 }
 
-/** Left out for a name that is too long for a label; the pod's spec has it anyway. */
+/** Left out if the name is too long for a label; the pod's spec has it anyway. */
 function nodeLabel(node: string): Readonly<Record<string, string>> {
   return node.length > 63 ? {} : {'svc-trace/node': node};
 }

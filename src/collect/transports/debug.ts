@@ -9,15 +9,15 @@ import {errorText} from '../../model/text/error-text.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export interface DebugOptions {
-  /** An image with `sleep` and `nsenter`, or with iptables of its own. */
+  /** An image with `sleep` and `nsenter`, or with its own iptables. */
   readonly image?: string;
   readonly namespace?: string;
   readonly imagePullSecret?: string;
-  /** How long a pod may take to start, in milliseconds. */
+  /** Timeout for the start of a pod, in milliseconds. */
   readonly startTimeoutMs?: number;
-  /** How long a pod lives when nobody deletes it, in milliseconds. */
+  /** The lifetime of a pod that is not deleted, in milliseconds. */
   readonly lifetimeMs?: number;
-  /** Marks the pods of one run. */
+  /** Identifies the pods of one run. */
   readonly runId?: string;
 }
 
@@ -25,8 +25,8 @@ export const defaultDebugImage = 'docker.io/library/busybox:1.37';
 export const defaultDebugNamespace = 'kube-system';
 
 /**
- * Makes a privileged pod on the node and runs the commands in the network and mount namespaces of the host, by `nsenter`; in the
- * container itself where the host has no iptables. The pod is deleted when the shell is disposed of and when it cannot be opened.
+ * Creates a privileged pod on the node and runs the commands in the network and mount namespaces of the host, by `nsenter`; in the
+ * container itself if the host has no iptables. The pod is deleted when the shell is disposed of and when it cannot be opened.
  */
 export function debugTransport(api: KubeApi, options: DebugOptions = {}): Transport {
   const runId = options.runId ?? randomBytes(4).toString('hex');
@@ -41,7 +41,7 @@ export function debugTransport(api: KubeApi, options: DebugOptions = {}): Transp
         await untilRunning(api, pod, {signal, timeoutMs: options.startTimeoutMs ?? 60_000});
         return debugShell(await enteredShell(api, pod, signal), remove);
       } catch (error) {
-        // Also when it is not known whether the pod was created.
+        // Even if it is unknown whether the pod was created.
         await remove().catch(() => {});
         throw error;
       }

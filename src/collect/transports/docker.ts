@@ -3,10 +3,10 @@ import {refuseInvalidNodeName} from './node-name.ts';
 import {isProgramMissing} from './root-command.ts';
 import {runProgram} from './run-program.ts';
 
-/** Programs that run nodes as containers, in the order in which they are asked. They take the same arguments. */
+/** Programs that run nodes as containers, in the order in which they are tried. They take the same arguments. */
 const programs = ['docker', 'podman'] as const;
 
-/** Nodes that are containers of this machine, called as the node is: kind, minikube. */
+/** Nodes that are containers on this machine, with the names of the nodes: kind, minikube. */
 export function dockerTransport(): Transport {
   return {
     name: 'docker',
@@ -26,7 +26,7 @@ export function dockerTransport(): Transport {
   };
 }
 
-/** Why a container cannot be used; null when it runs. */
+/** Why a container cannot be used; null if it runs. */
 async function whyNot(program: string, container: string, signal: AbortSignal): Promise<string | null> {
   const result = await runProgram(program, ['container', 'inspect', '--format', '{{.State.Running}}', container], {signal});
   if (result.notFound) return 'is not installed';
@@ -40,7 +40,7 @@ function containerShell(program: string, container: string): NodeShell {
     async run(argv, signal, take) {
       const result = await runProgram(program, ['exec', '--user', '0', container, ...argv], {signal, take});
       if (result.exitCode === 0) return result.stdout;
-      // What the engine itself could not do says nothing about the command.
+      // An error of the engine itself is not one of the command.
       const exitCode = /^(?:Error response from daemon|Cannot connect to the)/m.test(result.stderr) ? null : result.exitCode;
       throw new CommandFailed(argv, {...result, exitCode, notFound: isProgramMissing(result)});
     },

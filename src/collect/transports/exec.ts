@@ -7,7 +7,7 @@ import {isProgramMissing} from './root-command.ts';
 import {plural} from '../../model/text/plural.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
-/** Execs into a pod that already runs on the node, in its network, and has the tools. Creates nothing. */
+/** Execs into a pod that already runs on the node in its network namespace and has the tools. Creates nothing. */
 export function execTransport(api: KubeApi): Transport {
   const readPage = nodeProxyPages(api);
   return {
@@ -37,18 +37,18 @@ function namesOf(targets: readonly ExecTarget[]): string {
   return targets.map(({namespace, pod}) => `${namespace}/${pod}`).join(', ');
 }
 
-/** A command that was run, and what it came to. */
+/** A command that was run, and its result. */
 interface Ran {
   readonly argv: readonly string[];
   readonly outcome: Promise<Buffer>;
 }
 
-/** `lacking` when the pod is gone or has no iptables-save, `down` when its container does not run: the next one may be tried then. */
+/** `lacking` if the pod does not exist or has no iptables-save, `down` if its container does not run: the next one may be tried then. */
 async function probeTools(api: KubeApi, target: ExecTarget, signal: AbortSignal): Promise<Ran | 'lacking' | 'down'> {
   try {
     return {argv: backendCommand, outcome: Promise.resolve(await api.exec(target, backendCommand, signal))};
   } catch (error) {
-    // An old iptables-save knows no --version, and is there.
+    // An old iptables-save knows no --version, and exists.
     if (error instanceof CommandFailed && error.exitCode !== null) return isMissing(error) ? 'lacking' : failedAlready(error);
     if (error instanceof CommandFailed && isMissing(error)) return 'lacking';
     if (error instanceof ApiError && isDown(error)) return 'down';
@@ -57,19 +57,19 @@ async function probeTools(api: KubeApi, target: ExecTarget, signal: AbortSignal)
   }
 }
 
-/** As a kubelet says it of a container that has ended, or has not begun. */
+/** Messages of the kubelet for a container that has ended or not started. */
 function isDown({message}: ApiError): boolean {
   return /container not found \(|container \S+ (?:is )?not (?:running|created)/i.test(message);
 }
 
 function failedAlready(error: CommandFailed): Ran {
   const outcome = Promise.reject<Buffer>(error);
-  // Nobody may ask for it again.
+  // The result may never be awaited.
   outcome.catch(() => {});
   return {argv: backendCommand, outcome};
 }
 
-/** Each command is a connection of its own: what is known already is not asked again. */
+/** Each command is a connection of its own: known results are not requested again. */
 function remembering(shell: NodeShell, {argv: known, outcome}: Ran): NodeShell {
   return {
     description: shell.description,
@@ -78,7 +78,7 @@ function remembering(shell: NodeShell, {argv: known, outcome}: Ran): NodeShell {
   };
 }
 
-/** An API server that refuses says itself what it was asked for. */
+/** If the API server refuses, its message names the request. */
 function whatFailed({namespace, pod}: ExecTarget, reason: string): string {
   const what = `exec into ${namespace}/${pod}`;
   return reason.includes(what) ? reason : `cannot ${what}: ${reason}`;

@@ -3,17 +3,17 @@ import type {ExecTarget} from '../kube/kube-api.ts';
 import type {NodeInfo} from '../node/transport.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-/** A kind of pod that runs on every node, in the host network, and has iptables inside. */
+/** A kind of pod that runs on every node, in the host network, and contains iptables. */
 interface HostAgent {
-  /** What its pods are called, at the beginning. */
+  /** The prefix of its pods' names. */
   readonly name: RegExp;
-  /** Labels of which one is on its pods. */
+  /** One of these labels is on its pods. */
   readonly labels: Readonly<Record<string, readonly string[]>>;
-  /** The container with the tools. Where a pod has none of that name its first one is used. */
+  /** The container with the tools. If a pod has none of this name, its first one is used. */
   readonly container: RegExp;
 }
 
-/** The best first: kube-proxy's iptables is the one that wrote the rules. */
+/** The best first: kube-proxy's iptables wrote the rules. */
 const hostAgents: readonly HostAgent[] = [
   {name: /^kube-proxy/, labels: {'k8s-app': ['kube-proxy'], component: ['kube-proxy']}, container: /^kube-proxy$/},
   {name: /^openshift-kube-proxy/, labels: {}, container: /^kube-proxy$/},
@@ -30,10 +30,10 @@ const hostAgents: readonly HostAgent[] = [
   {name: /^ovnkube-node/, labels: {app: ['ovnkube-node']}, container: /^ovn(?:kube-controller|kube-node)$/},
 ];
 
-/** Namespaces in which only an administrator makes pods: a pod that somebody calls kube-proxy elsewhere is not believed. */
+/** Namespaces in which only administrators create pods: a pod called kube-proxy elsewhere is not trusted. */
 const systemNamespaces = /^(?:kube-|openshift-|calico-|cilium|ovn-)/;
 
-/** Where to exec for a node: containers of running pods of its own network, the best first. */
+/** Where to exec for a node: containers of running pods in its network namespace, the best first. */
 export function agentsOn(node: NodeInfo): readonly ExecTarget[] {
   const pods = node.pods.filter(pod => runsInHostNetwork(pod, node.name));
   return hostAgents.flatMap(agent => pods.filter(pod => isOne(pod, agent)).map(pod => containerOf(pod, agent)));

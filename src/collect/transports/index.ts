@@ -8,7 +8,7 @@ import {execTransport} from './exec.ts';
 import {type LocalOptions, localTransport} from './local.ts';
 import {type SshOptions, sshTransport} from './ssh.ts';
 
-/** What the transports are made of; each takes its own part. */
+/** What transports depend on; each uses its own part. */
 interface TransportSettings {
   readonly api: KubeApi;
   readonly debug?: DebugOptions;
@@ -19,9 +19,9 @@ interface TransportSettings {
 interface TransportEntry {
   /** For the help text and the docs. */
   readonly summary: string;
-  /** Nodes are reached by way of pods that run there already. */
+  /** Nodes are reached through pods that already run there. */
   readonly usesPods: boolean;
-  /** What it asks of the API server, besides reading what every run reads. */
+  /** The permissions that it needs, besides those of every run. */
   readonly permissions: (settings: {readonly debugNamespace: string}) => readonly Permission[];
   make(settings: TransportSettings): Transport;
 }
@@ -62,7 +62,7 @@ export const transports = {
 
 export type TransportName = keyof typeof transports;
 
-/** What `auto` stands for: it creates nothing. */
+/** The transports of `auto`: they create nothing. */
 export const automatic: TransportName = 'exec';
 
 /** The values of `--transport`. */

@@ -6,11 +6,11 @@ import {runProgram} from './run-program.ts';
 
 export interface LocalOptions {
   readonly sudo?: boolean;
-  /** The one node that was asked for is taken to be this machine, whatever it is called. */
+  /** The one requested node is assumed to be this machine, whatever its name. */
   readonly onlyNode?: boolean;
 }
 
-/** Runs the commands right here: for use on the node itself. */
+/** Runs the commands on this machine: for use on the node itself. */
 export function localTransport({sudo = false, onlyNode = false}: LocalOptions = {}): Transport {
   return {
     name: 'local',

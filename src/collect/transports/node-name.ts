@@ -1,8 +1,8 @@
 import {type NodeInfo, Unreachable} from '../node/transport.ts';
 
 /**
- * Refuses a node whose name is none that Kubernetes allows (a DNS subdomain): names reach the command lines of ssh and docker,
- * where one such as `-oProxyCommand=…` would be an option.
+ * Refuses a node name that Kubernetes does not allow (a DNS subdomain): names are used in command lines of ssh and docker, where
+ * `-oProxyCommand=…` would be an option.
  */
 export function refuseInvalidNodeName({name}: NodeInfo): void {
   if (/^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(name) && name.length <= 253) return;

@@ -3,17 +3,17 @@ import {ApiError} from '../kube/kube-api.ts';
 import type {KubeProxyPage} from '../node/kube-proxy-pages.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
-/** Reads a page of a node's kube-proxy. Rejects with an Error that says why there is none. */
+/** Reads a page of a node's kube-proxy. Rejects with an Error with the reason if there is none. */
 export type ReadPage = (node: string, page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
 
 /**
- * kube-proxy's pages through the API server's proxy to the node: an image of kube-proxy has no program for HTTP. The API server connects
- * to the address of the node, where kube-proxy serves its health, and its metrics only if it is configured to.
+ * kube-proxy's pages through the API server's proxy to the node: an image of kube-proxy has no HTTP client. The API server connects to the
+ * node's address, where kube-proxy serves its health, and its metrics only if it is configured to.
  */
 export function nodeProxyPages(api: KubeApi): ReadPage {
   const silent = new Map<number, number>();
   return async (node, {port, path}, signal) => {
-    // A firewall between the API server and the nodes is the same for all of them: each would take the whole time.
+    // A firewall between the API server and the nodes affects all of them: each would take the full timeout.
     if ((silent.get(port) ?? 0) >= maxSilent) throw new Error(`not asked: the API server got no answer at port ${port} of other nodes`);
     const timer = AbortSignal.timeout(timeoutMs);
     const proxy = `/api/v1/nodes/${encodeURIComponent(node)}:${port}/proxy${path}`;
@@ -31,13 +31,13 @@ export function nodeProxyPages(api: KubeApi): ReadPage {
   };
 }
 
-/** Less than a connection that is dropped on the way takes. */
+/** Shorter than the timeout of a connection whose packets are dropped. */
 const timeoutMs = 5000;
 const maxSilent = 2;
 /** The metrics of a kube-proxy are some hundred kilobytes. */
 const maxBytes = 16 * 1024 * 1024;
 
-/** Names no node, so that the same reason on many nodes reads the same. */
+/** Contains no node name, so that the same reason on many nodes is the same text. */
 function whyNot(port: number, error: unknown, isSilent: boolean): string {
   if (isSilent) return `no answer at port ${port} of the node within ${timeoutMs / 1000} s (asked through the API server)`;
   if (!(error instanceof ApiError)) return errorText(error);
@@ -53,7 +53,7 @@ function isRefused({message}: ApiError): boolean {
   return /connection refused/i.test(message);
 }
 
-/** The API server gave up, or something between it and the node did. */
+/** The API server timed out, or a device between it and the node did. */
 function isTimeout(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 504 || /i\/o timeout|timed out|deadline exceeded/i.test(error.message));
 }

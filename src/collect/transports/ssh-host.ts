@@ -4,7 +4,10 @@ import {type NodeInfo, Unreachable} from '../node/transport.ts';
 export const sshAddressTypes = ['InternalIP', 'ExternalIP', 'Hostname'] as const;
 export type SshAddressType = (typeof sshAddressTypes)[number];
 
-/** The host to give to ssh: the address of that type, of InternalIP the Hostname where there is none. What is neither an IP nor a host name is refused. */
+/**
+ * The host for ssh: the node's address of that type, or its Hostname if it has no InternalIP. Anything but an IP address or a host name is
+ * refused.
+ */
 export function sshHost(node: NodeInfo, type: SshAddressType = 'InternalIP'): string {
   const host = addressOf(node, type) ?? (type === 'ExternalIP' ? undefined : (addressOf(node, 'Hostname') ?? node.name));
   if (host === undefined) {
@@ -13,7 +16,7 @@ export function sshHost(node: NodeInfo, type: SshAddressType = 'InternalIP'): st
       isPermanent: true,
     });
   }
-  // The kubelet of the node says what its addresses are: they are no more to be trusted than the node.
+  // The node's kubelet reports its addresses: they can be trusted no more than the node.
   const isHost = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(host) || (isIP(host) !== 0 && !host.includes('%'));
   if (!isHost)
     throw new Unreachable(

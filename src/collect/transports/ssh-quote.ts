@@ -1,11 +1,11 @@
 import {toolFolders} from './root-command.ts';
 
-/** The line that the login shell of the node gets: every word quoted, and a PATH in which a plain user finds the tools too. */
+/** The line for the login shell of the node: every word quoted, and a PATH with the directories of the tools. */
 export function remoteCommand(argv: readonly string[]): string {
   return `env PATH="$PATH:${toolFolders}" ${argv.map(quoted).join(' ')}`;
 }
 
-/** In single quotes nothing means anything to a POSIX shell, but the single quote. */
+/** In single quotes, only the single quote is special in a POSIX shell. */
 function quoted(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,9 +1,9 @@
-/** What to do about a failure of ssh, by what it said. */
+/** What to do about a failure of ssh, by its message. */
 export function sshRemedy(said: string, host: string): string {
   return remedies.find(({pattern}) => pattern.test(said))?.remedy(host) ?? `try "ssh ${host}" by hand`;
 }
 
-/** Whether ssh would fail in the same way later: a key or a setting is wrong. */
+/** Whether ssh would fail the same way again: a key or a setting is wrong. */
 export function isPermanentFailure(said: string): boolean {
   return remedies.find(({pattern}) => pattern.test(said))?.isPermanent ?? false;
 }
@@ -14,7 +14,7 @@ interface Remedy {
   readonly isPermanent?: true;
 }
 
-/** The first that fits counts. */
+/** The first match counts. */
 const remedies: readonly Remedy[] = [
   {
     pattern: /System is booting up|pam_nologin/,

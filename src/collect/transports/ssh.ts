@@ -12,15 +12,15 @@ import {isPermanentFailure, sshRemedy} from './ssh-remedy.ts';
 export interface SshOptions {
   readonly user?: string;
   readonly port?: number;
-  /** As in ssh_config, such as `ProxyJump=bastion`. They go before all of ours but those of the shared connection. */
+  /** Options as in ssh_config, such as `ProxyJump=bastion`. They override all of ours except those of the shared connection. */
   readonly options?: readonly string[];
   readonly addressType?: SshAddressType;
   readonly sudo?: boolean;
-  /** How long to wait for the connection, in milliseconds. */
+  /** Timeout for the connection, in milliseconds. */
   readonly connectTimeoutMs?: number;
 }
 
-/** The system's ssh: with the user's configuration, agent, jump hosts and host-key checking. One connection a node, closed in the end. */
+/** The system's ssh: with the user's configuration, agent, jump hosts and host-key checks. One connection a node, closed in the end. */
 export function sshTransport(options: SshOptions = {}): Transport {
   return {
     name: 'ssh',
@@ -39,17 +39,17 @@ export function sshTransport(options: SshOptions = {}): Transport {
   };
 }
 
-/** ssh ends with this code when it is ssh that failed. A command can do so too. */
+/** ssh exits with this code if ssh itself failed. A command can do so too. */
 const sshFailed = 255;
 
-/** The shared connection goes away by itself this long after the last command, in seconds: also when this process was killed. */
+/** The shared connection ends by itself this long after the last command, in seconds, even if this process was killed. */
 const idleSeconds = 60;
 
 class SshConnection implements NodeShell {
   description: string;
   readonly #host: string;
   readonly #options: SshOptions;
-  /** Private: holds the socket of the shared connection and what ssh said. */
+  /** A private folder for the socket of the shared connection and the messages of ssh. */
   readonly #folder: string;
   #commands = 0;
 
@@ -60,12 +60,12 @@ class SshConnection implements NodeShell {
     this.#folder = folder;
   }
 
-  /** Connects, and finds out whether commands will run as root. The connection stays in the background. */
+  /** Connects, and determines whether commands will run as root. The connection stays in the background. */
   async start(node: NodeInfo, signal: AbortSignal): Promise<void> {
     const sudo = this.#options.sudo === true;
     const log = join(this.#folder, 'log');
     const file = await open(log, 'a', 0o600);
-    // With sudo it must be a command that sudoers has to allow anyway.
+    // With sudo, it must be a command that sudoers has to allow anyway.
     const command = remoteCommand(asRoot(sudo ? ['iptables-save', '--version'] : ['id', '-u'], sudo));
     const settings = ['ControlMaster=auto', `ControlPersist=${idleSeconds}`];
     const result = await runProgram('ssh', [...this.#arguments(log, settings), command], {
@@ -97,7 +97,7 @@ class SshConnection implements NodeShell {
     const result = await runProgram('ssh', [...this.#arguments(log, ['ControlMaster=no']), command], {signal, take});
     if (result.exitCode === 0) return result.stdout;
     const said = await readFile(log, 'utf8').catch(() => '');
-    // A shared connection that breaks is not worth a word to ssh.
+    // ssh may ignore a shared connection that breaks.
     if (result.exitCode === sshFailed && (said !== '' || result.stderr.trim() === '')) {
       throw new CommandFailed(argv, {exitCode: null, stderr: lastLine(said) || 'the connection was lost', cause: result.cause});
     }
@@ -111,11 +111,11 @@ class SshConnection implements NodeShell {
   }
 
   get #socket(): string {
-    // `%` stands for something else in a ControlPath.
+    // `%` has a meaning in a ControlPath.
     return join(this.#folder, 'socket').replaceAll('%', '%%');
   }
 
-  /** All arguments but the command. For ssh the first value of a setting counts. */
+  /** All arguments except the command. ssh uses the first value of a setting. */
   #arguments(log: string, settings: readonly string[]): readonly string[] {
     const {user, port, options = [], connectTimeoutMs = 10_000} = this.#options;
     const all = [
@@ -144,7 +144,7 @@ class SshConnection implements NodeShell {
   }
 }
 
-/** What ssh ended with is said last. */
+/** The last message of ssh is the reason of its failure. */
 function lastLine(said: string): string {
   return said.trim().split('\n').at(-1)?.trim() ?? '';
 }

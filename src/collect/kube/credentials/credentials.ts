@@ -1,17 +1,17 @@
-/** Who makes a request. Asked for before each request, because tokens expire while a run lasts. */
+/** The identity for requests. Queried before each request, because tokens expire during a run. */
 export interface Credentials {
-  /** In words, for messages: `the token of user "admin"`. */
+  /** A description for messages: `the token of user "admin"`. */
   readonly description: string;
-  /** Null where the credential changes while a run lasts. */
+  /** Null if the credential changes during a run. */
   readonly fixed: FixedCredential | null;
-  /** Rejects with an ApiError when there are none to be had. */
+  /** Rejects with an ApiError if there are no credentials. */
   current(): Promise<Credential>;
-  /** The API server refused this credential. True when it is worth asking again with the one that is current now. */
+  /** Call it when the API server refused this credential. Resolves to true if a retry with the current one is useful. */
   renew(refused: Credential): Promise<boolean>;
 }
 
 export interface Credential {
-  /** Value of the Authorization header; null for none. */
+  /** Value of the Authorization header; null if there is none. */
   readonly authorization: string | null;
   readonly certificate: ClientCertificate | null;
 }
@@ -22,13 +22,13 @@ export interface ClientCertificate {
   readonly key: string;
 }
 
-/** A credential in the parts that client-node takes. */
+/** A credential in the fields that client-node accepts. */
 interface FixedCredential extends Credential {
   readonly token: string | null;
   readonly password: {readonly username: string; readonly password: string} | null;
 }
 
-/** Credentials that stay what they are. */
+/** Credentials that never change. */
 export function fixedCredentials(
   description: string,
   {token = null, password = null, certificate = null}: Partial<Omit<FixedCredential, 'authorization'>> = {},

@@ -3,29 +3,29 @@ import {bearer, type ClientCertificate, type Credential, type Credentials} from 
 import {ApiError} from '../kube-api.ts';
 import type {ExecConfig} from '../kubeconfig.ts';
 
-/** What a plugin is told and given. */
+/** The input and environment of a plugin. */
 export interface PluginSurroundings {
   readonly environment: NodeJS.ProcessEnv;
   /** `spec.cluster` of KUBERNETES_EXEC_INFO, for plugins with provideClusterInfo. */
   readonly cluster: object;
-  /** Whether someone is there to answer a plugin's question. */
+  /** Whether the user can answer a plugin's question. */
   readonly interactive: boolean;
-  /** What a plugin says on stderr is not shown. */
+  /** The stderr of a plugin is not shown. */
   readonly quiet: boolean;
 }
 
 interface PluginOptions extends PluginSurroundings {
-  /** The kubeconfig's own, where the plugin gives none. */
+  /** The certificate and key of the kubeconfig, if the plugin returns none. */
   readonly certificate: ClientCertificate | null;
 }
 
 interface PluginAnswer {
   readonly credential: Credential;
-  /** In milliseconds since 1970; null when it does not expire. */
+  /** In milliseconds since 1970; null if it does not expire. */
   readonly expires: number | null;
 }
 
-/** Runs a credential plugin when credentials are first needed, when they have expired and when they were refused. Follows client-go's exec.Authenticator. */
+/** Runs a credential plugin when credentials are first needed, have expired or were refused. Follows client-go's exec.Authenticator. */
 export function execCredentials(config: ExecConfig, options: PluginOptions): Credentials {
   let answer: Promise<PluginAnswer> | null = null;
   const ask = () => {
@@ -36,7 +36,7 @@ export function execCredentials(config: ExecConfig, options: PluginOptions): Cre
     });
     return asked;
   };
-  // Of many requests that find it stale, one has it renewed.
+  // If many requests find it outdated, only one renews it.
   const askInPlaceOf = (stale: Promise<PluginAnswer>) => (answer === null || answer === stale ? ask() : answer);
   const current = async () => {
     if (answer === null) return (await ask()).credential;
@@ -68,7 +68,7 @@ async function runPlugin(config: ExecConfig, options: PluginOptions): Promise<Pl
       KUBERNETES_EXEC_INFO: JSON.stringify({kind: 'ExecCredential', apiVersion, spec}),
     },
     extendEnv: false,
-    // A plugin asks its questions on stderr: stdout is for the credential.
+    // A plugin asks questions on stderr: stdout is for the credential.
     stdio: [interactive ? 'inherit' : 'ignore', 'pipe', options.quiet ? 'ignore' : 'inherit'],
     reject: false,
   });
@@ -126,7 +126,7 @@ function parse(stdout: string, command: string | undefined): ExecCredential {
   try {
     return (JSON.parse(stdout) as ExecCredential | null) ?? {};
   } catch (error) {
-    // What it printed may hold a secret, so it is not shown.
+    // Its output may contain a secret, so it is not shown.
     throw pluginError(`the credential plugin ${command} printed something that is no JSON`, error);
   }
 }
@@ -135,7 +135,7 @@ function pluginError(message: string, cause?: unknown): ApiError {
   return new ApiError(message, {status: null, reason: 'Unauthorized', cause});
 }
 
-/** Whether a plugin may ask: standard input is a terminal. */
+/** Whether a plugin may ask questions: standard input is a terminal. */
 export function canAsk(): boolean {
   return process.stdin.isTTY === true;
 }

@@ -7,15 +7,15 @@ import {errorText} from '../../../model/text/error-text.ts';
 
 interface OidcUser {
   readonly name: string;
-  /** Its `auth-provider` is set; `origin` is the file that new tokens are written to. */
+  /** The user's `auth-provider` is set; `origin` is the file that new tokens are written to. */
   readonly user: User;
   readonly certificate: ClientCertificate | null;
   readonly environment: NodeJS.ProcessEnv;
 }
 
 /**
- * The OIDC token that stands in the kubeconfig. When it has expired, it is renewed with the refresh token and written back, as an
- * issuer may take each refresh token only once. Follows client-go's oidc plugin.
+ * The OIDC token of the kubeconfig. If it has expired, it is renewed with the refresh token and written back, because an issuer may accept
+ * each refresh token only once. Follows client-go's oidc plugin.
  */
 export function oidcCredentials({name, user, certificate, environment}: OidcUser): Credentials {
   const provider = user['auth-provider'];
@@ -85,7 +85,7 @@ function missing(field: string): never {
   throw new Error(`its auth-provider has no ${field}`);
 }
 
-/** Ten seconds early, as client-go's oidc plugin does. A token that is no JWT is left to the API server to check. */
+/** Ten seconds early, like client-go's oidc plugin. A token that is not a JWT is left to the API server to check. */
 function isExpired(token: string, now: number): boolean {
   if (token === '') return true;
   const expiry = expiryOf(token);

@@ -12,17 +12,17 @@ export interface OidcClient {
   readonly clientId: string;
   /** Empty for a public client. */
   readonly clientSecret: string;
-  /** Who the issuer's certificate is signed by, where the system does not know. */
+  /** The authority that signed the issuer's certificate, if the system does not know it. */
   readonly authority: {readonly file: string | undefined; readonly data: string | undefined};
 }
 
 interface OidcTokens {
   readonly idToken: string;
-  /** Null when the one that was used stays good. */
+  /** Null if the previous one stays valid. */
   readonly refreshToken: string | null;
 }
 
-/** Asks the issuer for a new token: finds its token endpoint, then says who it is in a header and, if that is refused, in the body. */
+/** Requests a new token from the issuer: finds its token endpoint, then authenticates in a header and, if that is refused, in the body. */
 export async function refreshOidcToken(client: OidcClient, environment: NodeJS.ProcessEnv): Promise<OidcTokens> {
   const send = sender(client, environment);
   const discovery = URL.parse(`${client.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
@@ -72,13 +72,13 @@ function tokenRequest({refreshToken, clientId, clientSecret}: OidcClient, identi
   return {method: 'POST', headers, body: form.toString()};
 }
 
-/** Null when the answer was no success, or has no such field. */
+/** Null if the answer was no success, or has no such field. */
 function textField({status, body}: ApiResponse, field: string): string | null {
   const value = status === 200 ? jsonOf(body)[field] : null;
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
-/** What the issuer says is wrong: `invalid_grant` for a refresh token that is no longer good. */
+/** The issuer's error code: `invalid_grant` for a refresh token that is no longer valid. */
 function errorOf({body}: ApiResponse): string {
   const {error, error_description: description} = jsonOf(body);
   const parts = [error, description].filter(part => typeof part === 'string');

@@ -4,12 +4,12 @@ import {ApiError} from '../kube-api.ts';
 import {errorText} from '../../../model/text/error-text.ts';
 
 interface TokenFileOptions {
-  /** The token for as long as the file cannot be read. */
+  /** The token until the file can be read. */
   readonly fallback: string | null;
   readonly certificate: ClientCertificate | null;
 }
 
-/** A token that something else keeps fresh in a file, such as a service account's: read again each time it is needed. */
+/** A token that another program renews in a file, such as a service account's: read again whenever it is needed. */
 export function tokenFileCredentials(file: string, {fallback, certificate}: TokenFileOptions): Credentials {
   let last = fallback;
   const current = async (): Promise<Credential> => {

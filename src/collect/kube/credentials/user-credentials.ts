@@ -10,7 +10,7 @@ interface NamedUser {
   readonly user: User;
 }
 
-/** The credentials of a user of a kubeconfig. A token given outright goes before a plugin, which is not run then, as in client-go. */
+/** The credentials of a kubeconfig user. As in client-go, a token takes precedence over a plugin, which does not run then. */
 export function userCredentials({name, user}: NamedUser, plugin: PluginSurroundings): Credentials {
   const whose = name === '' ? '' : ` of user "${name}"`;
   const certificate = clientCertificate(user);

@@ -3,13 +3,13 @@ import {CORE_SCHEMA, dump, load} from 'js-yaml';
 
 interface AuthProviderChange {
   readonly userName: string;
-  /** Fields of the auth-provider's config that are set; all others stay. */
+  /** Fields of the auth-provider's config to set; all others stay. */
   readonly config: Readonly<Record<string, string>>;
 }
 
 /**
- * Writes new tokens into a kubeconfig, under the lock that kubectl takes for that. Throws when the file is locked, cannot be written,
- * or has no such user. Follows client-go's ModifyConfig.
+ * Writes new tokens into a kubeconfig, under kubectl's lock file. Throws if the file is locked, cannot be written, or has no such user.
+ * Follows client-go's ModifyConfig.
  */
 export function writeAuthProvider(path: string, {userName, config}: AuthProviderChange): void {
   const lock = `${path}.lock`;
