@@ -58,7 +58,7 @@ function unseenObjects({services, endpointSlices, endpoints}: ApiObjects, {curre
   return `${unseen} were not read, and without them the expected rules are unknown${held === '' ? '' : `: ${held}`}`;
 }
 
-/** What can be asked of rules alone, and what to give with them. */
+/** What rules without API objects can answer, and what to add for other questions. */
 function whatToGive({node}: NodeInput): string {
   const dump = ['iptables-save', 'ip6tables-save', 'nft.json', 'ipvsadm-save'].find(file => node.files.includes(file)) ?? 'iptables-save';
   return `See what these rules do: svc-trace trace --from FILE lists the Services that they serve, svc-trace trace NAME --from FILE draws one, and svc-trace packet --from FILE --source IP --destination IP --port PORT --local-address IP follows one packet. To compare the rules with the cluster put the API objects beside them: a directory with api/services.json, api/endpointslices.json (or api/endpoints.json) and nodes/NAME/${dump}.`;

@@ -11,16 +11,16 @@ interface ExpectedPorts<Item extends ServedPort> {
   readonly ports: readonly Item[];
 }
 
-/** What a proxy mode knows of its expectations. `Expected` is one, `Item` a Service port of it. */
+/** How a proxy mode builds and compares its expectations. `Expected` is one, `Item` a Service port of it. */
 interface HypothesisCase<Expected extends ExpectedPorts<Item>, Item extends ServedPort> {
   expect(hypothesis: Hypothesis): Expected;
   /** The expectation without a hypothesis; it is the answer if none is needed. */
   readonly plain: Expected;
   /** The same Service port in another expectation. */
   counterpart(other: Expected, item: Item): Item | undefined;
-  /** All that is expected of a Service port, as text. */
+  /** Everything expected for a Service port, as text. */
   textOf(expected: Expected, item: Item): string;
-  /** Whether what the node holds of a Service port is what is expected. */
+  /** Whether the node has exactly the expected rules of a Service port. */
   fits(expected: Expected, item: Item): boolean;
   /** The node identifies pods differently than configured; null if it does not, or the mode has no such rules. */
   otherDetector(expected: Expected): {readonly hypothesis: Hypothesis; readonly symptom: Symptom<never>} | null;

@@ -15,7 +15,7 @@ import {environmentOf} from './outcomes/environment.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {packetOf} from './outcomes/probes.ts';
 
-/** A packet that somebody asks about. */
+/** The packet of a query. */
 export interface PacketQuery {
   readonly family: Family;
   readonly source: string;
@@ -37,16 +37,16 @@ export interface PacketNode {
   readonly node: NodeDump;
   readonly facts: NodeFacts;
   readonly rules: PacketRules;
-  /** The rules as the text shows them, where that may be a part of what the node holds. */
+  /** The rules as the text shows them, if the text may be a part of the node's rules. */
   readonly shown?: PacketRules | undefined;
 }
 
-/** What a node holds of iptables in one family, and of nftables. */
+/** A node's rules: of iptables in one family, and of nftables. */
 export type PacketRules =
   | {readonly iptables: Ruleset; readonly nft: NftRuleset | null}
   | {readonly iptables: null; readonly nft: NftRuleset};
 
-/** Walks the packet through the rules that the node really holds. A source that is the node's own starts on the node. */
+/** Walks the packet through the actual rules of the node. A packet with one of the node's own addresses as source starts on the node. */
 export function askPacket(query: PacketQuery, {node, facts, rules, shown}: PacketNode): PacketAnswer {
   const sets = ipsetsOf(node);
   const {servers, bound} = readIpvsState(node);
@@ -96,7 +96,7 @@ function asUnseen(outcome: Outcome<RuleText>): Outcome<RuleText> {
   return {...outcome, verdict: 'undecided', reason: 'kube-proxy runs in IPVS mode, and the virtual servers of the node were not read'};
 }
 
-/** Walks a packet through all that a node holds. */
+/** Walks a packet through all rules of a node. */
 export function walkRules({iptables, nft}: PacketRules, packet: Packet, environment: Environment): readonly Outcome<RuleText>[] {
   if (iptables === null) return walkNftPacket(nft, packet, environment);
   return nft === null ? walkPacket(iptables, packet, environment) : walkNode({iptables: [iptables], nft}, packet, environment);

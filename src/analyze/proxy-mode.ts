@@ -30,7 +30,7 @@ export interface NodeInput {
   readonly dumps: Dumps;
   /** The node's nftables, parsed when they are first asked for; null when they were not read. */
   readonly nft: () => NftRuleset | null;
-  /** Analyze each Service by itself: no finding is to stand for many of them, for that depends on the states of all. */
+  /** Analyze each Service by itself, without findings that stand for many of them, because those depend on the states of all. */
   readonly eachService?: boolean;
   /** The Service ports for which to trace packet paths, given the symptoms of their family. */
   readonly traces: (port: ServicePort, found: readonly Symptom[]) => boolean;

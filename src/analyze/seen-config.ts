@@ -5,7 +5,7 @@ import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Dumps} from './iptables/read-dumps.ts';
 import {kubeProxyTables} from './nftables/read-nft.ts';
 
-/** What the node's rules show of its kube-proxy: those of iptables first, which a node of nftables mode may hold for other ends. */
+/** What the node's rules show of its kube-proxy: first those of iptables, which a node in nftables mode may have for other purposes. */
 export function seenConfig(rulesets: Dumps['current'], nft: () => NftRuleset | null): InferredConfig {
   const ipvs = inferIpvsConfig(rulesets);
   if (ipvs !== null) return ipvs;

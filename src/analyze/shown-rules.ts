@@ -2,13 +2,13 @@ import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import type {Outcome} from '../trace/outcome.ts';
 
-/** The chains that a walk came by, `table/chain`. */
+/** The chains that a walk visited, `table/chain`. */
 interface WatchedRuleset {
   readonly ruleset: Ruleset;
   readonly visited: ReadonlySet<string>;
 }
 
-/** Takes note of every chain that a walk asks for. */
+/** Records every chain that a walk requests. */
 export function watchChains(ruleset: Ruleset): WatchedRuleset {
   const visited = new Set<string>();
   const chain: Ruleset['chain'] = (table, name) => {
@@ -19,8 +19,8 @@ export function watchChains(ruleset: Ruleset): WatchedRuleset {
 }
 
 /**
- * The chains on a packet's path that the text does not show to their end. Tables that kube-proxy does not use are taken to hold nothing
- * where the text does not show them.
+ * The chains on a packet's path that the text does not show completely. Tables that kube-proxy does not use are assumed to be empty if the
+ * text does not show them.
  */
 export function unseenChains(shown: Ruleset, visited: ReadonlySet<string>): readonly string[] {
   return [...visited].filter(place => {
@@ -28,7 +28,7 @@ export function unseenChains(shown: Ruleset, visited: ReadonlySet<string>): read
     const own = shown.tables.get(table);
     if (own === undefined) return (table === 'nat' || table === 'filter') && isBaseChain(name);
     const chain = own.chains.get(name);
-    // No kernel holds a jump to a chain that is not there: somebody left the chain out.
+    // The kernel allows no jump to a missing chain: the text leaves the chain out.
     if (chain === undefined) return isBaseChain(name) ? !own.complete : !isTarget(name);
     return !own.complete && !chain.complete;
   });
@@ -43,7 +43,7 @@ function isTarget(name: string): boolean {
   return /^[A-Z]+$/.test(name);
 }
 
-/** An outcome that rests on rules the text shows only in part. */
+/** An outcome that depends on rules that the text shows only in part. */
 export function undeterminedBy<R extends RuleText>(outcome: Outcome<R>, unseen: readonly string[]): Outcome<R> {
   const {verdict, destination, masquerade, rewrittenTo} = outcome;
   const names = unseen.slice(0, 4).join(', ') + (unseen.length > 4 ? ` and ${unseen.length - 4} more` : '');
@@ -64,7 +64,7 @@ export function undeterminedBy<R extends RuleText>(outcome: Outcome<R>, unseen: 
 
 const verdictWords = {accept: 'accepted', reject: 'refused', drop: 'dropped'} as const;
 
-/** What kube-proxy's table in nftables lacks to be whole, in words; null when it is. */
+/** What is missing from kube-proxy's table in nftables, as text; null if it is complete. */
 export function missingFromNft(nft: NftRuleset): string | null {
   if (nft.strays.some(({text}) => /^(?:\.{3,}|…+)$/.test(text))) return 'rules that were left out';
   for (const table of nft.tables.values()) {

@@ -3,7 +3,7 @@ import {builtManifest} from './built-manifest.ts';
 import {commandModules} from './command-modules.ts';
 import {packageFile} from './package-file.ts';
 
-/** This program as a plugin of oclif whose commands are parts of the bundle, where oclif's own loader would look for files of theirs. */
+/** This program as a plugin of oclif whose commands are in the bundle. oclif's own loader would look for separate files. */
 export function builtPlugin(root: string): Interfaces.Plugin {
   const pjson: Interfaces.PJSON = JSON.parse(packageFile('package.json'));
   const manifest = builtManifest();
@@ -31,7 +31,7 @@ export function builtPlugin(root: string): Interfaces.Plugin {
   return plugin;
 }
 
-/** Throws for a name that is none of a command: that is a bug, as oclif asks for those of the manifest only. */
+/** Throws for a name that is not a command: this is a bug, because oclif requests only those of the manifest. */
 async function loadCommand(id: string, plugin: Interfaces.Plugin): Promise<Command.Class> {
   const load = commandModules[id];
   if (load === undefined) throw new Error(`no module holds the command ${id}`);

@@ -1,6 +1,6 @@
 /**
- * The flags that take a value, so that the word after one is not read as a command or a Service.
- * They are those of the commands, listed here because the command is not known yet when they are needed.
+ * The flags with a value, so that the next word is not read as a command or a Service. They are listed here because they are needed before
+ * the command is known.
  */
 export const valueFlags: readonly string[] = `
   --kubeconfig --context --cluster --user -n --namespace -l --selector -s --server --token --as --as-group --as-uid --as-user-extra
@@ -18,9 +18,9 @@ export const valueFlags: readonly string[] = `
   .split(/\s+/);
 
 /**
- * The arguments with the command's name first, as oclif wants them: `-n shop check -A` becomes `check -n shop -A`, and a first word
- * that is no command is a Service to trace, so `-n shop web` becomes `trace -n shop web`. `help check` becomes `check --help`.
- * Left alone: no arguments, a leading `--version`, and a call for help that names no command.
+ * The arguments with the command's name first, as oclif expects them: `-n shop check -A` becomes `check -n shop -A`. A first word that is
+ * not a command is a Service to trace: `-n shop web` becomes `trace -n shop web`. `help check` becomes `check --help`. Unchanged: no
+ * arguments, a leading `--version`, and a call for help without a command.
  */
 export function withCommand(argv: readonly string[], commands: readonly string[], flagsWithValue: readonly string[]): string[] {
   if (argv.length === 0 || argv[0] === '--version') return [...argv];
@@ -33,20 +33,20 @@ export function withCommand(argv: readonly string[], commands: readonly string[]
   return commands.includes(word) ? [word, ...others] : ['trace', ...argv];
 }
 
-/** `help WORD` with a word that is no command: the caller reports it. */
+/** `help WORD` with a word that is not a command: the caller reports it. */
 function namesNoCommand(words: readonly string[], commands: readonly string[], flagsWithValue: readonly string[]): boolean {
   const at = firstWord(words, flagsWithValue);
   return at !== undefined && !commands.includes(words[at] ?? '');
 }
 
-/** The word that stands where a command would, when it is none and so was taken for a Service; null when there is no such word. */
+/** The word in the position of a command that was taken for a Service; null if there is none. */
 export function wordForCommand(argv: readonly string[], commands: readonly string[], flagsWithValue: readonly string[]): string | null {
   const at = firstWord(argv, flagsWithValue);
   const word = at === undefined ? undefined : argv[at];
   return word === undefined || word === 'help' || commands.includes(word) ? null : word;
 }
 
-/** Where the first argument stands that is neither a flag nor a flag's value; none is looked for after `--`. */
+/** The index of the first argument that is neither a flag nor a flag's value; the search ends at `--`. */
 function firstWord(argv: readonly string[], flagsWithValue: readonly string[]): number | undefined {
   for (let at = 0; at < argv.length; at++) {
     const argument = argv[at] ?? '';
@@ -57,7 +57,7 @@ function firstWord(argv: readonly string[], flagsWithValue: readonly string[]): 
   return undefined;
 }
 
-/** Whether the value of this flag is the next argument: not for `--node=a` or `-nshop`, but for `--node`, `-n` and `-An`. */
+/** Whether the next argument is this flag's value: not for `--node=a` or `-nshop`, but for `--node`, `-n` and `-An`. */
 function takesNext(flag: string, flagsWithValue: readonly string[]): boolean {
   if (flag.startsWith('--')) return flagsWithValue.includes(flag);
   const letters = [...flag.slice(1)];

@@ -1,6 +1,6 @@
 import type {Command} from '@oclif/core';
 
-/** Every command by its name. Each is loaded when it is run: none pays for what another one needs. */
+/** Every command by name. Each is loaded only when it runs. */
 export const commandModules: Readonly<Record<string, () => Promise<{readonly default: Command.Class}>>> = {
   access: () => import('./commands/access.ts'),
   agent: () => import('./commands/agent.ts'),

@@ -17,18 +17,18 @@ export async function main(argv: readonly string[], url: string): Promise<void> 
   if (argv[0] === '__complete') return (await import('./complete/main.ts')).completeMain(argv.slice(1), url);
   const commands = Object.keys(commandModules);
   try {
-    // Node.js runs the sources as they are; oclif must not look for something that compiles them.
+    // Node.js runs the sources directly; oclif must not look for a compiler.
     settings.enableAutoTranspile = false;
     const args = withCommand(argv, commands, valueFlags);
     const root = fileURLToPath(new URL('..', url));
     if (await showHelp(args, {root, bin})) return;
     if (argv[0] === 'help' && argv.length > 1) throw unknownCommand(argv[1] ?? '', commands);
-    // oclif looks here for the command at hand.
+    // oclif reads the current command here.
     process.argv.splice(2, Infinity, ...args);
     await run(args, await oclifOptions(root));
     await flush();
   } catch (error) {
-    // oclif ends the process, and what a pipe has not taken yet would be lost.
+    // oclif ends the process, and output still in the pipe would be lost.
     await flush();
     if (!isWrongUse(error)) return handle(withExitCode(error));
     const word = wordForCommand(argv, commands, valueFlags);
@@ -39,7 +39,7 @@ export async function main(argv: readonly string[], url: string): Promise<void> 
 
 const bin = 'kubectl svc-trace';
 
-/** An error with a message for the user; the end of a command with an exit code is none. */
+/** An error with a message for the user; not the end of a command with an exit code. */
 function isWrongUse(error: unknown): error is Error & {readonly oclif: {readonly exit: number}} {
   return error instanceof Errors.CLIError && !(error instanceof Errors.ExitError) && error.oclif.exit !== undefined;
 }
@@ -48,14 +48,14 @@ function unknownCommand(word: string, commands: readonly string[]): Error {
   return new Errors.CLIError(`unknown command "${escapeText(word)}"`, {exit: 2, suggestions: [...closest(word, commands)]});
 }
 
-/** Resolves when stdout has taken everything written so far, or is gone: a reader that has seen enough (`| head`) is no error. */
+/** Resolves when stdout has written everything, or is closed: a reader that closes the pipe (`| head`) is no error. */
 function flush(): Promise<void> {
   return new Promise(resolve => {
     process.stdout.write('', () => resolve());
   });
 }
 
-/** An error that does not name its exit code is a bug. It must not look like a finding (1), so it ends as "could not look" (3). */
+/** An error without an exit code is a bug. It must not look like a finding (1), so it exits like a failed check (3). */
 function withExitCode(thrown: unknown): Error {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   return 'oclif' in error ? error : Object.assign(error, {oclif: {exit: 3}});

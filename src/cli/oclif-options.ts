@@ -2,7 +2,7 @@ import {readFileSync} from 'node:fs';
 import type {Interfaces} from '@oclif/core';
 import {isBuilt} from './built-manifest.ts';
 
-/** How oclif gets to know the commands of the package in this folder: those that were built, or those of the sources. */
+/** How oclif finds the commands of the package in this folder: the built ones, or those of the sources. */
 export async function oclifOptions(root: string): Promise<Interfaces.Options> {
   if (!isBuilt) return sourceOptions(root);
   const {builtPlugin} = await import('./built-plugin.ts');
@@ -10,7 +10,7 @@ export async function oclifOptions(root: string): Promise<Interfaces.Options> {
   return {root, pjson: plugin.pjson, plugins: new Map([[plugin.name, plugin]])};
 }
 
-/** From the sources every command is loaded, so that help and completion know its flags. */
+/** From sources every command is loaded, so that help and completion know its flags. */
 function sourceOptions(root: string): Interfaces.Options {
   const pjson = JSON.parse(readFileSync(`${root}/package.json`, 'utf8'));
   const commands = {strategy: 'pattern', target: './src/cli/commands', globPatterns: ['*.ts', '!base-command.ts']};

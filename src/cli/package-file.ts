@@ -1,8 +1,8 @@
 import {readFileSync} from 'node:fs';
 
 /**
- * The text of a file of this package, by its path in it (`docs/checks/ST101.md`). An executable holds these files itself and replaces
- * this module (tools/release/embed-files.ts).
+ * The text of a file of this package, by its path in it (`docs/checks/ST101.md`). An executable contains these files and replaces this
+ * module (tools/release/embed-files.ts).
  */
 export function packageFile(path: string): string {
   return readFileSync(new URL(`${packageRoot}${path}`, import.meta.url), 'utf8');

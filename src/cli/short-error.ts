@@ -1,6 +1,6 @@
 import {closest} from '../run/scope/closest.ts';
 
-/** What oclif's parser adds to an error about a flag or an argument. */
+/** The data that oclif's parser adds to an error about a flag or argument. */
 interface ParseError extends Error {
   readonly suggestions?: readonly string[];
   /** Flags that do not exist. */
@@ -9,15 +9,15 @@ interface ParseError extends Error {
   readonly parse?: {readonly input?: {readonly flags?: Readonly<Record<string, unknown>>}};
 }
 
-/** The words of the command line that help to say what was meant. */
+/** The words of the command line from which a suggestion is derived. */
 interface GivenWords {
-  /** The word that stands where a command would and was taken for a Service; null when a command was given. */
+  /** The word in the position of a command that was taken for a Service; null if a command was given. */
   readonly word: string | null;
   readonly commands: readonly string[];
   readonly bin: string;
 }
 
-/** An error of wrong use in one or two lines: what is wrong, and what may have been meant. */
+/** An error of wrong use in one or two lines: what is wrong, and a suggestion. */
 export function shortError(error: ParseError, given: GivenWords): string {
   const command = meantCommand(error, given);
   if (command !== null && given.word !== null)
@@ -29,7 +29,7 @@ export function shortError(error: ParseError, given: GivenWords): string {
   return `Error: ${plainMessage(error.message)}${hint}`;
 }
 
-/** The command that a mistyped first word may have been; null where nothing is near. */
+/** The command closest to a mistyped first word; null if none is close. */
 function meantCommand(error: Error, {word, commands}: Pick<GivenWords, 'word' | 'commands'>): string | null {
   const {oclif} = error as ParseError;
   return word === null || oclif?.exit !== 2 ? null : (closest(word, commands)[0] ?? null);

@@ -8,8 +8,8 @@ import {pushTo} from '../../model/lists.ts';
 import {plural} from '../../model/text/plural.ts';
 
 /**
- * Some rules of a node, as people paste them: what they do not show may well be on the node. Listings of table nat or filter alone are
- * one too. (A truncated dump is none: what comes before its end is whole.)
+ * Some rules of a node, as people paste them: the node may have more rules than they show. Listings of table nat or filter alone count too.
+ * (A truncated dump does not: it is complete up to its end.)
  */
 export function isExcerpt(ruleset: Ruleset): boolean {
   if (ruleset.cut !== null) return false;
@@ -18,16 +18,16 @@ export function isExcerpt(ruleset: Ruleset): boolean {
 }
 
 /**
- * The excerpt with all that it does not hold as it should be: chains that it lacks, and rules that it lacks of chains that it shows
- * in part. What it holds stays, right or wrong. Tables count as incomplete, so that nothing is said to be missing from them.
+ * The excerpt, completed with the expected rules: chains that it lacks, and rules missing from chains that it shows in part. The rules of
+ * the excerpt stay, right or wrong. Tables count as incomplete, so that no rule is reported as missing from them.
  */
 export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ruleset {
   return fillUp(excerpt, expected, () => true);
 }
 
 /**
- * The same where no Service is known: only the base rules are added. A packet that gets to the end of a chain of
- * kube-proxy's that is shown, or of one that leads to Services, may find more rules there on the node.
+ * The same if no Service is known: only the base rules are added. A packet that reaches the end of a kube-proxy chain in the excerpt, or of
+ * a chain that jumps to Services, may match more rules on the node.
  */
 export function addBaseRules(excerpt: Ruleset, baseRules: ExpectedRuleset): Ruleset {
   const open = new Set(['nat/KUBE-SERVICES', 'nat/KUBE-NODEPORTS']);
@@ -38,7 +38,7 @@ export function addBaseRules(excerpt: Ruleset, baseRules: ExpectedRuleset): Rule
   );
 }
 
-/** Rules of which nothing was shown. */
+/** Rules of which the excerpt shows none. */
 export function emptyRuleset(family: Family): Ruleset {
   const tables = new Map<string, Table>();
   return {
@@ -111,10 +111,10 @@ const baseChains: readonly string[] = [
   ...['INPUT', 'FORWARD', 'OUTPUT'].map(chain => `filter/${chain}`),
 ];
 
-/** The rules that are shown, and before each of them those that should come before it. */
+/** The rules of the excerpt, each preceded by the expected rules that come before it. */
 function merged(shown: Chain, right: Chain): readonly Rule[] {
   const actual = shown.rules();
-  // A chain of a Service port or an endpoint that shows as many rules as it should have is shown whole.
+  // A chain of a Service port or an endpoint with the expected number of rules is complete.
   if (parseChainName(shown.name) !== null && actual.length >= right.ruleCount) return actual;
   const waiting = new Map<string, number[]>();
   for (const [index, rule] of actual.entries()) {
@@ -132,7 +132,7 @@ function merged(shown: Chain, right: Chain): readonly Rule[] {
   return [...rules, ...actual.slice(next), ...last];
 }
 
-/** Chains of the excerpt that belong to no Service port that is known, in words; empty when there is none. */
+/** Chains of the excerpt that belong to no known Service port, as text; empty if there are none. */
 export function describeUnknownChains(excerpt: Ruleset, expected: ExpectedRuleset): string {
   const names = [...(excerpt.tables.get('nat')?.chains.keys() ?? [])].filter(name => {
     const parsed = parseChainName(name);
@@ -142,7 +142,7 @@ export function describeUnknownChains(excerpt: Ruleset, expected: ExpectedRulese
   return `; ${names.slice(0, 3).join(', ')} ${names.length === 1 ? 'is' : 'are'} of no Service that was given (the name is a hash of namespace, name, port name and protocol)`;
 }
 
-/** How much a dump holds, and of which Service ports, in a few words. */
+/** How much a dump contains, and of which Service ports, in a few words. */
 export function describeRules(ruleset: Ruleset): string {
   const tables = [...ruleset.tables.keys()].join(' and ');
   const {ruleCount, chainCount} = ruleset;

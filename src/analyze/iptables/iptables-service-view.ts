@@ -33,7 +33,7 @@ export class IptablesServiceView implements ChainSource {
     return this.#made.get(name);
   }
 
-  /** KUBE-SERVICES as found, with the node-port jump as it should be. */
+  /** The actual KUBE-SERVICES, with the expected node-port jump. */
   #withTail(): Chain | undefined {
     const actual = this.#actual.chain('nat', 'KUBE-SERVICES');
     const expected = this.#expected.chain('nat', 'KUBE-SERVICES');

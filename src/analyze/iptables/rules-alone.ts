@@ -6,7 +6,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {misnamedChains} from './misnamed-chains.ts';
 import type {Dumps} from './read-dumps.ts';
 
-/** What rules show to be wrong without any API object: names that do not fit, broken jumps, uneven shares, chains without a way in. */
+/** Faults that rules show without any API object: names that do not match, broken jumps, uneven shares, chains that no rule jumps to. */
 export function rulesAloneSymptoms({current}: Dumps): readonly Symptom[] {
   return [...current].flatMap(([family, ruleset]) => {
     const chains = [...(ruleset.tables.get('nat')?.chains.values() ?? [])];
@@ -19,7 +19,7 @@ export function rulesAloneSymptoms({current}: Dumps): readonly Symptom[] {
   });
 }
 
-/** Where a table is whole, a chain that a rule jumps to and that is not there was lost. */
+/** In a complete table, a missing chain that a rule jumps to was lost. */
 function brokenJumps(ruleset: Ruleset, chains: readonly Chain[], family: Family): readonly Symptom<Rule>[] {
   return chains.flatMap(chain =>
     chain.rules().flatMap((rule): readonly Symptom<Rule>[] => {
@@ -31,7 +31,7 @@ function brokenJumps(ruleset: Ruleset, chains: readonly Chain[], family: Family)
   );
 }
 
-/** kube-proxy gives every endpoint the same share: the first of n rules takes 1/n, and the last takes all that is left. */
+/** kube-proxy gives every endpoint the same share: the first of n rules takes 1/n, and the last takes the rest. */
 function unevenShares(chain: Chain, family: Family): readonly Symptom<Rule>[] {
   const role = parseChainName(chain.name)?.role;
   if (role !== 'SVC' && role !== 'SVL' && role !== 'XLB') return [];

@@ -1,7 +1,7 @@
 import type {Family} from '../../model/family.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 
-/** Why there is nothing to say about a family's Services in its iptables; null when the dump holds the tables that they live in. */
+/** Why nothing can be reported about a family's Services in its iptables; null if the dump contains the tables of Services. */
 export function whyNoTables(family: Family, ruleset: Ruleset | null): string | null {
   if (ruleset === null) return `there is no ${family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'} of it`;
   const missing = ['nat', 'filter'].filter(table => !ruleset.hasTable(table));

@@ -94,7 +94,7 @@ function harmless(differences: readonly BaseRuleDifference[], where: string): re
   });
 }
 
-/** Requests pass IPVS and not FORWARD; the answers of pods do pass it. */
+/** Requests pass IPVS and not FORWARD; replies of pods do pass it. */
 function blocksForward(differences: readonly BaseRuleDifference[], {ruleset}: BaseChainsCase): boolean {
   const policy = ruleset.chain('filter', 'FORWARD')?.policy;
   return differences.some(({kind, rule}) =>
@@ -107,7 +107,7 @@ function blocksHealthChecks(differences: readonly BaseRuleDifference[], {expecte
   return checked && differences.some(({kind}) => kind === 'missing');
 }
 
-/** Chains that only do something together. */
+/** Chains that only work together. */
 const groups: ReadonlyMap<string, string> = new Map([
   ['nat/KUBE-POSTROUTING', 'mark'],
   ['nat/KUBE-MARK-MASQ', 'mark'],

@@ -37,11 +37,11 @@ export function analyzeIpvsBaseRules(given: IpvsBaseRulesCase): readonly Symptom
   });
 }
 
-/** Rules of others in base chains, what is beyond a cut, and what only follows from what a set holds, are not said here. */
+/** Not reported here: third-party rules in base chains, rules after the end of a truncated dump, and effects of a set's content. */
 function isReportedHere({kind, table, chain, rule, owner}: BaseRuleDifference, {expected, ruleset, sets}: IpvsBaseRulesCase): boolean {
   if (kind !== 'missing' && !chain.startsWith('KUBE-')) return false;
   if (kind === 'missing' && isBeyondTheCut(ruleset, table, chain)) return false;
-  // Of a Service's own rule the walk of its packets tells.
+  // The walk of a Service's packets covers its own rule.
   if (owner !== null) return false;
   const set = setOf(rule);
   if (set === null || sets === null || alwaysWritten.has(`${table}/${chain}`)) return true;
@@ -63,7 +63,7 @@ interface DetectorResult {
   readonly left: readonly BaseRuleDifference[];
 }
 
-/** The one rule that tells pods from others differs in nothing else. */
+/** The one rule that detects pods differs, and nothing else. */
 function otherDetector(differences: readonly BaseRuleDifference[]): DetectorResult {
   const own = differences.filter(({chain, rule}) => chain === 'KUBE-SERVICES' && isClusterIPMasquerade(rule));
   const missing = own.find(({kind}) => kind === 'missing')?.rule;
@@ -90,7 +90,7 @@ function compareBaseRules(expected: ExpectedIpvs, ruleset: Ruleset): readonly Ba
 
 const baseChains = new Set(['filter/INPUT', 'filter/FORWARD', 'filter/OUTPUT', 'nat/PREROUTING', 'nat/OUTPUT', 'nat/POSTROUTING']);
 
-/** Their rules ask for sets whether these hold anything or not. */
+/** Their rules match sets, whether these have elements or not. */
 const alwaysWritten = new Set(['filter/KUBE-IPVS-FILTER', 'filter/KUBE-NODE-PORT']);
 
 function isHook({kind, chain}: BaseRuleDifference): boolean {
@@ -101,7 +101,7 @@ function isClusterIPMasquerade(rule: Rule): boolean {
   return rule.target?.name === 'KUBE-MARK-MASQ' && (setOf(rule)?.endsWith('CLUSTER-IP') ?? false);
 }
 
-/** In words: who is not masqueraded. */
+/** The connections that are not masqueraded, as text. */
 function podsOf(rule: Rule): string {
   const option = rule.options.find(({flag, negated}) => negated && (flag === '-s' || flag === '-i'));
   if (option !== undefined) return `clients ${option.flag === '-s' ? 'in' : 'behind'} ${option.values[0]}`;

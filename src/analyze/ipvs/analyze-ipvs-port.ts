@@ -31,7 +31,7 @@ export function analyzeIpvsPort({item, differences, expected, sides, nodeName}: 
   const serverCount = [...expected.servers.values()].flat().filter(({owner}) => owner === item).length;
   const semantics = new IpvsSemantics({item, differences, sides, serverCount, nodeName});
   comparePathOutcomes({item, comparisons, semantics, symptoms});
-  // What is refused for want of an element is masqueraded by the same element.
+  // Packets that are rejected because of a missing element are masqueraded by the same element.
   if (symptoms.has('unexpected-reject')) symptoms.drop('masquerade-mismatch');
   analyzeSettings(item, differences, symptoms);
   analyzeHealthCheck(item, differences, symptoms);
@@ -40,7 +40,7 @@ export function analyzeIpvsPort({item, differences, expected, sides, nodeName}: 
   return symptoms.all;
 }
 
-/** What is set on virtual servers: for how long clients stay, how connections are spread. */
+/** The settings of virtual servers: the affinity timeout and the scheduler. */
 function analyzeSettings({port}: ServedPort, {servers}: IpvsPortDifferences, symptoms: SymptomList<Rule>): void {
   for (const {expected, actual, persistence, scheduling} of servers) {
     const evidence = settingEvidence(expected, actual);

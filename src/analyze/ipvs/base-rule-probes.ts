@@ -7,7 +7,7 @@ import {onePerShape, shapeOf} from '../outcomes/port-shape.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {pathOutcomeOn, type IpvsSide} from './ipvs-sides.ts';
 
-/** What base rules that differ do to packets, the worst first. */
+/** The effects of base rules that differ, the most severe first. */
 export type BaseRuleHarm =
   /** Packets that should reach an endpoint do not. */
   | 'refuses'
@@ -15,13 +15,13 @@ export type BaseRuleHarm =
   | 'admits'
   /** Connections that cannot work without it are not masqueraded. */
   | 'keeps-source'
-  /** Connections are masqueraded, or not, against the settings. */
+  /** Connections are masqueraded, or not, contrary to the settings. */
   | 'masquerades'
   /** The node's own ports answer on addresses of Services. */
   | 'exposes'
   | 'none';
 
-/** What base rules do in place of those expected. */
+/** The effect of base rules compared with the expected ones. */
 export type HarmOf = (rules: ChainSource) => BaseRuleHarm;
 
 interface TriedPacket {
@@ -32,7 +32,7 @@ interface TriedPacket {
   readonly local: boolean;
 }
 
-/** Walks packets of Services of every shape through base rules. What becomes of them in the expected ones is walked once, when it is first asked for. */
+/** Walks packets of Services of every shape through base rules. The outcomes with the expected rules are computed once, on demand. */
 export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, nodeName: string): HarmOf {
   let tried: readonly (TriedPacket & {readonly pathOutcome: PathOutcome})[] | null = null;
   return rules => {

@@ -8,7 +8,7 @@ export function memberEvidence(set: string, member: string, line: number): Rule 
   return evidence('ipset', set, {line, text: `add ${set} ${member}`});
 }
 
-/** An address of kube-ipvs0. It has no line of its own: what is there counts as seen in the first. */
+/** An address of kube-ipvs0. It has no line of its own, so an actual address has line 1. */
 export function addressEvidence(address: string, line: 0 | 1): Rule {
   return evidence(ipvsDevice, ipvsDevice, {line, text: `${address}/${address.includes(':') ? 128 : 32}`});
 }

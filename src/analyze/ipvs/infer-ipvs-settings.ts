@@ -19,14 +19,14 @@ interface InferIpvsCase {
   readonly eachService: boolean;
 }
 
-/** Where the node's virtual servers show that one thing explains many differences, that is the finding. */
+/** If the node's virtual servers show that one hypothesis explains many differences, it is the finding. */
 export function inferIpvsSettings({expect, plain, servers, knowsZone, eachService}: InferIpvsCase): Inferred<ExpectedIpvs> {
   const actual = new Map(servers.map(server => [serverKey(server), server]));
   return inferHypothesis<ExpectedIpvs, ServedPort>({
     ...{expect, plain, knowsZone, eachService, textOf},
     counterpart: (other, {port}) => itemsByPort(other.ports).get(port),
     fits: (expected, item) => fits(expected, item, actual),
-    // Who is a pod is told by sets and one rule of the frame, which is judged by itself.
+    // Pods are detected by sets and one base rule, which is evaluated separately.
     otherDetector: () => null,
   });
 }

@@ -7,7 +7,7 @@ import {familyOf} from '../../model/address.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpvsState} from './ipvs-state.ts';
 
-/** An element that is missing from a set, or that should not be in it. */
+/** An element that is missing from a set, or unexpected in it. */
 export interface MemberDifference {
   readonly kind: 'missing' | 'extra';
   readonly role: SetRole;
@@ -16,7 +16,7 @@ export interface MemberDifference {
   readonly line: number;
 }
 
-/** In what one Service port's share of a node's IPVS differs. */
+/** The differences of one Service port in a node's IPVS. */
 export interface IpvsPortDifferences {
   readonly missingServers: readonly ExpectedServer[];
   readonly servers: readonly (ServerDifference & {readonly of: ExpectedServer})[];
@@ -24,17 +24,17 @@ export interface IpvsPortDifferences {
   readonly missingAddresses: readonly string[];
 }
 
-/** How one family of a node's IPVS differs from what is expected, by the Service ports that it concerns. */
+/** The differences of one family of a node's IPVS, by Service port. */
 export interface IpvsDifferences {
   readonly byPort: ReadonlyMap<ServedPort, IpvsPortDifferences>;
-  /** What is expected: of a server that several Services claim, the one that is there. */
+  /** The expected servers: of a server that several Services claim, the one that exists. */
   readonly resolved: ReadonlyMap<string, ExpectedServer>;
   readonly extraServers: readonly VirtualServer[];
   readonly extraAddresses: readonly string[];
   /** Elements that belong to no Service port. */
   readonly extraMembers: readonly MemberDifference[];
   readonly missingAddresses: readonly string[];
-  /** Sets that are not there, or are of another type. */
+  /** Sets that do not exist, or have another type. */
   readonly wrongSets: readonly {readonly set: string; readonly found: string | null; readonly wanted: string}[];
 }
 
@@ -76,7 +76,7 @@ export function compareIpvs(expected: ExpectedIpvs, state: IpvsState): IpvsDiffe
   };
 }
 
-/** Of several Services that claim one address and port, kube-proxy may have come to any last. */
+/** If several Services claim one address and port, kube-proxy can have processed any of them last. */
 function resolve(expected: ExpectedIpvs, actual: ReadonlyMap<string, VirtualServer>): ReadonlyMap<string, ExpectedServer> {
   const resolved = new Map<string, ExpectedServer>();
   for (const [key, claims] of expected.servers) {
@@ -113,7 +113,7 @@ function wrongSets({members, context: {family}}: ExpectedIpvs, {sets}: IpvsState
   });
 }
 
-/** Finds the Service ports that an element which is not expected names. */
+/** Finds the Service ports that an unexpected element names. */
 class MemberOwners {
   readonly #expected: ExpectedIpvs;
   readonly #endpoints = new Map<string, ServedPort[]>();

@@ -4,7 +4,9 @@ import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {sourcesFor} from '../outcomes/sources.ts';
 import type {IpvsPortDifferences} from './ipvs-differences.ts';
 
-/** Packets that together show what the differences of a Service port do. Clients that came before are told by the servers' timeouts. */
+/**
+ * Packets that together show the effect of a Service port's differences. Returning clients are covered by comparing the servers' timeouts.
+ */
 export function ipvsProbes(item: ServedPort, context: IpvsContext, differences: IpvsPortDifferences): readonly Probe[] {
   const changed = new Set(differences.members.flatMap(({role, member}) => (role === 'KUBE-LOOP-BACK' ? [member.split(',')[0] ?? ''] : [])));
   const hairpins = item.endpoints.reachable.filter(({address}) => changed.has(address)).slice(0, 64);
@@ -17,7 +19,7 @@ interface Known {
   readonly probes: readonly Probe[];
 }
 
-/** A node has many addresses, and only a few are tried as a rule: those whose virtual server differs are tried all. */
+/** A node has many addresses, and usually only a few are probed: those whose virtual server differs are all probed. */
 function furtherNodePorts(item: ServedPort, context: IpvsContext, {differences, probes}: Known): readonly Probe[] {
   const {port} = item;
   const tried = new Set(probes.map(({packet}) => packet.destination.text));

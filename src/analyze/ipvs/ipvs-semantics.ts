@@ -15,9 +15,9 @@ interface SemanticsInput {
   readonly item: ServedPort;
   readonly differences: IpvsPortDifferences;
   readonly sides: IpvsSides;
-  /** How many virtual servers the Service port should have. */
+  /** How many virtual servers are expected for the Service port. */
   readonly serverCount: number;
-  /** The name under which kube-proxy looks for local endpoints. */
+  /** The node name by which kube-proxy finds local endpoints. */
   readonly nodeName: string;
 }
 
@@ -35,7 +35,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     this.#cluster = names(endpoints.cluster);
   }
 
-  /** It went on to the node itself or past it, or was kept off the node's own ports. */
+  /** The packet continued to the node itself or was forwarded, or was blocked from the node's own ports. */
   isUnentered({verdict, destination, path}: Outcome): boolean {
     if (verdict === 'accept') return destination === null;
     return verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER' && this.hasNoEntry();
@@ -49,7 +49,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     return rangeChains.has(path.at(-1)?.chain ?? '') ? 'ranges' : 'other';
   }
 
-  /** Told by who is reached, where the two policies reach different endpoints. */
+  /** Shown by the endpoints, if the two policies select different ones. */
   policyOf({destinations}: PathOutcome): 'Cluster' | 'Local' | null {
     if (this.#local.size === 0 || this.#cluster.size === 0 || sameNames(this.#local, this.#cluster)) return null;
     const reached = new Set(destinations.keys());
@@ -57,7 +57,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     return sameNames(reached, this.#cluster) ? 'Cluster' : null;
   }
 
-  /** Where no policy is Local and one endpoint alone is missing, that is what it is. */
+  /** If no policy is Local and only one endpoint is missing, the cause is the missing endpoint. */
   #mayBeLocal(): boolean {
     const {port} = this.#given.item;
     const marked = this.#given.differences.members.some(({role, kind}) => kind === 'extra' && role.includes('-LOCAL'));
@@ -81,7 +81,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     ].slice(0, 64);
   }
 
-  /** Forwarded in another way than by masquerading: what arrives at the pod is not addressed to it. */
+  /** Forwarded with another method than masquerading: the packet that arrives at the pod has another destination address. */
   #otherForwarding({actual}: ProbeComparison): readonly KeyedSymptom<Rule>[] {
     const reals = this.#given.differences.servers.flatMap(({changed, actual: server}) =>
       changed.filter(({actual: real}) => real.forwarding !== 'masquerade').map(pair => ({...pair, server})),
@@ -97,7 +97,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     });
   }
 
-  /** The virtual server is there, and none of its real servers takes connections. */
+  /** The virtual server exists, and none of its real servers accepts connections. */
   #exhausted(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
     if (!comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.table === 'ipvs')) return [];
     return [...comparison.expected.destinations.keys()].map(endpoint => {
@@ -111,7 +111,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     });
   }
 
-  /** The virtual server is there, and the node does not take in what arrives for its address. */
+  /** The virtual server exists, and the node does not accept packets for its address. */
   #notTakenIn(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
     const {packet, entry, source} = comparison.probe;
     const address = packet.destination.text;
@@ -122,7 +122,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence}, key: `entry ${entryText(entry)}`}];
   }
 
-  /** Its virtual server is there, and the set that lets its packets past KUBE-IPVS-FILTER lacks its address and port. */
+  /** Its virtual server exists, and its address and port are missing from the set that passes KUBE-IPVS-FILTER. */
   #refusedBySet(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
     const {packet, entry, source} = comparison.probe;
     const kept = comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
@@ -134,7 +134,10 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     return [{symptom: {kind: 'unexpected-reject', severity: 'error', entry, detail, expected, actual}, key: `refused ${entryText(entry)}`}];
   }
 
-  /** Its virtual server is gone, and its address is not: new connections are refused by KUBE-IPVS-FILTER, as those to any other port of it. */
+  /**
+   * Its virtual server is missing, and its address is not: KUBE-IPVS-FILTER rejects new connections, like those to any other port of the
+   * address.
+   */
   #keptOff(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
     const {packet, entry} = comparison.probe;
     const kept = comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
@@ -174,7 +177,7 @@ export class IpvsSemantics implements ModeSemantics<Rule> {
     return {expected: expected.slice(0, 6), actual: []};
   }
 
-  /** The virtual server that the packet of a trial is for: as it should be, and as it is. */
+  /** The virtual server that matches the packet of a probe: the expected and the actual one. */
   #serversOf({probe: {packet}}: ProbeComparison): {readonly wanted: VirtualServer | undefined; readonly found: VirtualServer | undefined} {
     const {expected, actual} = this.#given.sides;
     return {wanted: expected.environment.virtualServer?.(packet), found: actual.environment.virtualServer?.(packet)};
@@ -231,7 +234,7 @@ function sameNames(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
   return a.size === b.size && [...a].every(name => b.has(name));
 }
 
-/** The line of a virtual server alone, for what is set on it and not on its real servers. */
+/** The line of a virtual server alone, for settings of the server and not of its real servers. */
 export function settingEvidence(expected: VirtualServer, actual: VirtualServer): Evidence<Rule> {
   return {expected: [serverRule(expected)], actual: [serverRule(actual)]};
 }

@@ -56,7 +56,7 @@ export function pathOutcomeOn({rules, environment}: IpvsSide, packet: Packet): P
   return collectPathOutcome<Rule>(walkPacket(rules, packet, environment), () => null);
 }
 
-/** The sets of IPVS mode with the members that they should have. */
+/** The sets of IPVS mode with their expected members. */
 export function expectedSets({members, context: {family}}: ExpectedIpvs): ReadonlyMap<string, IpSet> {
   return new Map([...members].map(([role, wanted]) => [setName(role, family), setOf(role, setName(role, family), [...wanted.keys()])]));
 }

@@ -13,13 +13,13 @@ import {parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
 import {parseNodeAddresses} from '../../parse/node-addresses.ts';
 import {truncatedLine} from '../../parse/truncated-line.ts';
 
-/** What a node holds of IPVS mode beside its iptables. Null stands for what was not read, or not to its end. */
+/** The state of IPVS mode on a node beside its iptables. Null stands for a part that was not read, or is truncated. */
 export interface IpvsState {
   readonly servers: readonly VirtualServer[] | null;
   readonly sets: ReadonlyMap<string, IpSet> | null;
-  /** The addresses of kube-ipvs0; none when there is no such device. */
+  /** The addresses of kube-ipvs0; none if the device does not exist. */
   readonly bound: readonly string[] | null;
-  /** Why something is null, and what to do. */
+  /** Why a part is null, and what to do. */
   readonly problems: readonly string[];
 }
 
@@ -70,7 +70,7 @@ function readSets(node: NodeDump): ReadPart<ReadonlyMap<string, IpSet>> {
   return sets.size === 0 && text.trim() !== '' ? {problem: 'its ipset-save is not what ipset prints'} : {value: sets};
 }
 
-/** What `ip` says of kube-ipvs0 alone goes before what it says of all interfaces. */
+/** What `ip` prints about kube-ipvs0 alone overrides what it prints about all interfaces. */
 function readBound(node: NodeDump): ReadPart<readonly string[]> {
   const device = node.read('kube-ipvs0.json')?.toString('utf8');
   const own = device === undefined ? null : parseIpvsDevice(device);
@@ -86,9 +86,8 @@ function readBound(node: NodeDump): ReadPart<readonly string[]> {
 }
 
 /**
- * The node without kube-ipvs0: its own addresses. Where its interfaces were not read, virtual servers tell of them, since
- * kube-proxy looked at the interfaces: addresses on which most node ports answer, and those of load balancers that it did not
- * bind to kube-ipvs0.
+ * The node without kube-ipvs0: its own addresses. If its interfaces were not read, virtual servers show them, because kube-proxy read the
+ * interfaces: addresses on which most node ports answer, and load-balancer addresses that it did not bind to kube-ipvs0.
  */
 export function hostFacts(facts: NodeFacts, state: IpvsState, ports: readonly ServicePort[], version: KubeProxyVersion): NodeFacts {
   const bound = new Set(state.bound ?? []);
@@ -113,7 +112,7 @@ function addressesWithNodePorts({servers}: IpvsState, nodePorts: ReadonlySet<num
   return [...ports].filter(([, found]) => found.size * 2 >= nodePorts.size).map(([address]) => address);
 }
 
-/** External addresses with virtual servers that neither kube-ipvs0 bears nor KUBE-IPVS-IPS holds: another interface has them. */
+/** External addresses with virtual servers that are neither bound to kube-ipvs0 nor in KUBE-IPVS-IPS: another interface has them. */
 function sparedAddresses({servers, bound, sets}: IpvsState, ports: readonly ServicePort[]): readonly string[] {
   if (servers === null || bound === null || sets === null) return [];
   const external = new Set(ports.flatMap(({externalIPs, loadBalancerVIPs}) => [...externalIPs, ...loadBalancerVIPs]));

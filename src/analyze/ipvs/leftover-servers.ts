@@ -21,8 +21,8 @@ interface LeftoverServersCase {
 }
 
 /**
- * Virtual servers that IPVS mode left behind and that still take packets: another mode translates those for Services before IPVS
- * sees them, so it is those of addresses and ports that no Service has any more.
+ * Virtual servers that IPVS mode left behind and that still match packets. Another mode translates the packets of Services before IPVS, so
+ * these are servers for addresses and ports of deleted Services.
  */
 export function catchingServers({node, facts, view, config, rulesets}: LeftoverServersCase): readonly VirtualServer[] {
   const {servers, sets, bound} = readIpvsState(node);

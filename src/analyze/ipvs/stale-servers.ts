@@ -19,7 +19,7 @@ interface StaleCase {
   readonly state: IpvsState;
 }
 
-/** What a node holds that belongs to no Service of the API: virtual servers, addresses, elements of sets. */
+/** State of a node that belongs to no Service of the API: virtual servers, addresses, elements of sets. */
 export function staleServers(given: StaleCase): readonly Symptom<Rule>[] {
   const servers = given.differences.extraServers.flatMap(server => analyzeServer(server, given));
   const said = new Set(given.differences.extraServers.map(({address}) => address));
@@ -67,7 +67,7 @@ function isOfKubeProxy({address, port, protocol}: VirtualServer, {state, expecte
   return roles.some(([role, member]) => held(role, member)) || isOfNodePort({address, port, protocol}, expected);
 }
 
-/** The port is a Service's node port: the virtual server stands on an address that has none (any more). */
+/** The port is a Service's node port: the virtual server is on an address that is no longer a node-port address. */
 function isOfNodePort({port, protocol}: Pick<VirtualServer, 'address' | 'port' | 'protocol'>, {ports}: ExpectedIpvs): boolean {
   return ports.some(item => item.port.nodePort === port && item.port.protocol === protocol);
 }

@@ -65,7 +65,7 @@ function otherDetector(
   const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
   const found = describeSeen(seen);
   if (configured === describeDetector(found)) return null;
-  // Where other rules tell pods as configured, it is that one rule which is wrong.
+  // If other rules detect pods as configured, only this rule is wrong.
   const cut = bypassDetector(actual);
   if (cut !== null && found !== 'all' && describeDetector(cut) === configured) return null;
   const hypothesis: Hypothesis = found === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: found};

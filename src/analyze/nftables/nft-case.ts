@@ -6,7 +6,7 @@ import type {NftServiceView} from './nft-service-view.ts';
 
 export type NftPortDifference = NftDifference<NftPort>;
 
-/** One family's table on one node, beside what it should be. */
+/** One family's table on one node, with the expected one. */
 export interface NftCase {
   readonly expected: ExpectedTable;
   readonly actual: NftTable;

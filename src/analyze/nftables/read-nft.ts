@@ -3,8 +3,8 @@ import type {NodeDump} from '../../model/snapshot.ts';
 import {parseNftDump} from '../../parse/nftables/nft-dump.ts';
 
 /**
- * What a node holds of nftables; null when it was not read. The whole ruleset goes before kube-proxy's tables alone; where it ends too
- * early, these are taken from a dump that does not.
+ * A node's nftables; null if they were not read. The dump of the whole ruleset has precedence over that of kube-proxy's tables; if it is
+ * truncated, these are taken from one that is not.
  */
 export function readNft(node: NodeDump): NftRuleset | null {
   let found: NftRuleset | null = null;

@@ -12,7 +12,7 @@ import {kubeProxyTables} from './read-nft.ts';
 /** Versions whose tables look alike and that treat some Services in different ways. */
 const lookalikes: readonly (readonly number[])[] = [[37, 36], [35, 34], [33], [32, 31, 30], [29]];
 
-/** Where kube-proxy's version is only guessed: the one whose table it is, and of those that look alike the one that fits best. */
+/** If kube-proxy's version is only guessed: the version that the table shows, and of similar ones the one that matches best. */
 export function resolveNftVersion(input: NodeInput, ruleset: NftRuleset): ProxyConfig {
   const {config} = input;
   const {value, source} = config.version;

@@ -3,8 +3,8 @@ import type {NftChain, NftRule, NftRuleset, NftTable} from '../../model/nft-rule
 import type {Symptom} from '../symptoms/symptom.ts';
 
 /**
- * Tables that see packets where no walk goes (bridges, devices, ARP) and may keep them from going on. What they do to packets of
- * Services is not looked at, and that is said.
+ * Tables that see packets outside the path of a walk (bridges, devices, ARP) and may drop them. Their effect on packets of Services is not
+ * evaluated, which is reported.
  */
 export function unwalkedChains({tables}: NftRuleset, family: Family): readonly Symptom[] {
   return [...tables.values()].flatMap(table => {

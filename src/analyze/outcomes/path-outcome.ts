@@ -77,7 +77,7 @@ export function near(a: number, b: number): boolean {
   return Math.abs(a - b) <= tolerance;
 }
 
-/** In a few words: where the packets of a walk end. */
+/** Where the packets of a walk end, in a few words. */
 export function describePathOutcome(pathOutcome: PathOutcome<RuleText>): string {
   const parts: string[] = [];
   if (pathOutcome.destinations.size > 0)

@@ -78,7 +78,7 @@ interface PacketParts {
   readonly from: {readonly kind: string; readonly interface: string | null};
 }
 
-/** A new packet; null when an address is none. */
+/** A new packet; null if one of the addresses is invalid. */
 export function packetOf(
   {protocol, family}: {readonly protocol: string; readonly family: Packet['family']},
   parts: PacketParts,

@@ -29,7 +29,7 @@ function leadsOn({target}: Rule): boolean {
   return role !== undefined && role !== 'SEP';
 }
 
-/** The rule asks nothing that only some packets fulfill. */
+/** The rule has no condition that only some packets fulfill. */
 function isForAll({options, matches}: Rule): boolean {
   return options.every(({flag}) => flag === '-p' || flag === '-d') && matches.every(({name}) => passing.has(name));
 }
@@ -56,7 +56,7 @@ export function probabilityOf({matches}: Rule): number {
   return option === undefined ? 1 : Number(option.values[0]);
 }
 
-/** Where the chain of an endpoint leads; up to 1.30 the comment of the jump tells it, too. */
+/** The endpoint of an endpoint chain; up to 1.30 the comment of the jump shows it, too. */
 function endpointOf(ruleset: Ruleset, jump: Rule): Pick<ShownPick, 'hostPort' | 'rewrite'> {
   const name = jump.target?.name ?? '';
   const rewrite =

@@ -7,17 +7,17 @@ import {pathFrom} from './iptables-path.ts';
 import {type CommentedPort, commentedPort, portsByHash} from './service-port-names.ts';
 import {entryTrace, type ShownPath, stepOf, unseenEntry} from './shown-port.ts';
 
-/** A rule that takes packets to one entry of a Service port. */
+/** A rule that matches packets to one entry of a Service port. */
 interface EntryRule {
   readonly rule: Rule;
   readonly entry: Entry;
   readonly protocol: string;
   readonly port: CommentedPort;
-  /** The Service's own port, where the entry tells it. */
+  /** The Service's own port, if the entry shows it. */
   readonly path: ShownPath;
 }
 
-/** The Service ports that rules of iptables serve, or refuse, with the way from each entry to the endpoints. */
+/** The Service ports that rules of iptables serve, or reject, with the path from each entry to the endpoints. */
 export function iptablesServices(node: string, ruleset: Ruleset): readonly PortTrace[] {
   const names = portsByHash(ruleset);
   const entries = [...serviceEntries(ruleset, names), ...refusedEntries(ruleset), ...portalEntries(ruleset)];
@@ -57,13 +57,13 @@ function serviceEntries(ruleset: Ruleset, names: ReadonlyMap<string, CommentedPo
   );
 }
 
-/** Up to 1.21 the rule before it in the same chain marks packets to the same entry. */
+/** Up to 1.21 the previous rule in the same chain marks packets to the same entry. */
 function isMasqueradedBefore(ruleset: Ruleset, rule: Rule): boolean {
   const rest = rule.text.replace(/ -j .*$/, '');
   return (ruleset.chain('nat', rule.chain)?.rules() ?? []).some(({text}) => text === `${rest} -j KUBE-MARK-MASQ`);
 }
 
-/** Services without endpoints are refused in table filter. */
+/** Services without endpoints are rejected in table filter. */
 function refusedEntries(ruleset: Ruleset): readonly EntryRule[] {
   return ['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES'].flatMap(chain =>
     (ruleset.chain('filter', chain)?.rules() ?? []).flatMap((rule): readonly EntryRule[] => {
@@ -76,7 +76,7 @@ function refusedEntries(ruleset: Ruleset): readonly EntryRule[] {
   );
 }
 
-/** In userspace mode rules lead to a port of kube-proxy itself, which picks the endpoint. */
+/** In userspace mode rules redirect to a port of kube-proxy itself, which picks the endpoint. */
 function portalEntries(ruleset: Ruleset): readonly EntryRule[] {
   const chains = ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST', 'KUBE-NODEPORT-CONTAINER', 'KUBE-NODEPORT-HOST'];
   return chains.flatMap(chain =>
@@ -92,7 +92,7 @@ function portalEntries(ruleset: Ruleset): readonly EntryRule[] {
   );
 }
 
-/** Chains of Services that no rule of the text leads to. */
+/** Chains of Services that no rule of the text jumps to. */
 function chainsWithoutEntry(
   ruleset: Ruleset,
   names: ReadonlyMap<string, CommentedPort>,
@@ -118,7 +118,7 @@ function samePort(a: CommentedPort, b: CommentedPort): boolean {
   return a.namespace === b.namespace && a.name === b.name && a.portName === b.portName;
 }
 
-/** A chain of which no comment tells the Service: its name is a hash. */
+/** A chain whose Service no comment names: the chain name is a hash. */
 function unnamed(chain: string): CommentedPort {
   return {namespace: 'unnamed', name: chain, portName: '', rest: ''};
 }

@@ -5,7 +5,7 @@ import {parseIpvsadm, type UnweightedServer} from '../../parse/ipvs/ipvsadm-save
 import {type IpvsStats, parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
 import {entryTrace, type ShownPath, type ShownPick} from './shown-port.ts';
 
-/** The virtual servers of IPVS with their real servers. Of Services the kernel knows addresses and no names. */
+/** The virtual servers of IPVS with their real servers. The kernel stores the addresses of Services, not their names. */
 export function ipvsServices(node: NodeDump): readonly PortTrace[] {
   const text = (node.read('ipvsadm-save') ?? node.read('ipvsadm-part'))?.toString('utf8');
   if (text === undefined) return [];

@@ -14,7 +14,7 @@ interface NftEntry {
   readonly path: ShownPath;
 }
 
-/** The Service ports that kube-proxy's tables of nftables serve, with the way from each entry to the endpoints. */
+/** The Service ports that kube-proxy's tables of nftables serve, with the path from each entry to the endpoints. */
 export function nftServices(node: string, ruleset: NftRuleset): readonly PortTrace[] {
   return [...ruleset.tables.values()].filter(({name}) => name === 'kube-proxy').flatMap(table => servicesOfTable(node, table));
 }

@@ -1,16 +1,16 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 
-/** What a comment of kube-proxy's says: `shop/web:http cluster IP`. */
+/** The content of a kube-proxy comment: `shop/web:http cluster IP`. */
 export interface CommentedPort {
   readonly namespace: string;
   readonly name: string;
   readonly portName: string;
-  /** What follows the name: `cluster IP`, `-> 10.244.1.5:8080`. */
+  /** The part after the name: `cluster IP`, `-> 10.244.1.5:8080`. */
   readonly rest: string;
 }
 
-/** The Service port that a rule's comment names; null where it names none. */
+/** The Service port in a rule's comment; null if it names none. */
 export function commentedPort(rule: Rule): CommentedPort | null {
   const comment = rule.matches.find(({name}) => name === 'comment')?.options[0]?.values[0];
   return comment === undefined ? null : parseComment(comment);
@@ -27,7 +27,7 @@ function parseComment(comment: string): CommentedPort | null {
   return {namespace, name, portName, rest};
 }
 
-/** The Service ports of chains, by the 16 characters that all chains of one share. */
+/** The Service ports of chains, by the 16 characters that all chains of one have in common. */
 export function portsByHash(ruleset: Ruleset): ReadonlyMap<string, CommentedPort> {
   const ports = new Map<string, CommentedPort>();
   for (const chain of ruleset.tables.get('nat')?.chains.values() ?? []) {

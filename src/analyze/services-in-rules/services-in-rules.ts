@@ -7,7 +7,7 @@ import {iptablesServices} from './iptables-services.ts';
 import {ipvsServices} from './ipvs-services.ts';
 import {nftServices} from './nft-services.ts';
 
-/** The Service ports that the rules of a node tell of, in any proxy mode, sorted by name. What the rules do not show is said in the traces. */
+/** The Service ports in the rules of a node, in any proxy mode, sorted by name. The traces say what the rules do not show. */
 export function servicesInRules(node: NodeDump): readonly PortTrace[] {
   const nft = readNft(node);
   const traces = [

@@ -3,16 +3,16 @@ import {type RuleText, ruleTextOf} from '../../model/ruleset.ts';
 import type {CountedRule, EndpointTrace, EntryTrace, TraceStep} from '../../model/service-trace.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 
-/** The way from one entry to the endpoints, as the rules show it. */
+/** The path from one entry to the endpoints, as the rules show it. */
 export interface ShownPath {
   readonly steps: readonly TraceStep[];
   readonly picks: readonly ShownPick[];
   readonly masquerade: boolean;
-  /** Why packets may not come to an endpoint. */
+  /** Why packets may not reach an endpoint. */
   readonly end: EntryTrace['end'];
 }
 
-/** An endpoint with its part of the packets. */
+/** An endpoint with its share of the packets. */
 export interface ShownPick {
   readonly hostPort: string;
   /** Null where the text does not show it. */
@@ -38,10 +38,10 @@ export function stepOf(rule: RuleText, to: string): TraceStep {
   return {...ruleTextOf(rule), to};
 }
 
-/** An entry of which the text shows nothing: only the chain that it leads to is there. */
+/** An entry that the text does not show: only the chain that it leads to is there. */
 export const unseenEntry: Entry = {kind: 'clusterIP', address: null, port: 0};
 
-/** Something that the path leads to and the text does not show. */
+/** A chain on the path that the text does not show. */
 export function notInText(what: string): EntryTrace['end'] {
   return {verdict: 'undecided', rule: null, reason: `${what} is not in this text`};
 }

@@ -42,7 +42,7 @@ export type SymptomKind =
 export interface Symptom<R extends RuleText = RuleText> {
   readonly kind: SymptomKind;
   readonly family: Family;
-  /** When it is not the usual one of its kind. */
+  /** Set if it is not the usual one of its kind. */
   readonly severity?: Severity;
   /** Null when it concerns the node as a whole, or a Service that the API does not have. */
   readonly port: ServicePort | null;

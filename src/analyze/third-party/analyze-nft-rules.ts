@@ -67,7 +67,7 @@ function namedPorts({expected}: NftThirdPartyCase, isNamed: (item: NftPort) => b
 /** Above this number, Service ports that third-party tables name are not probed one by one. */
 const maxTried = 200;
 
-/** All Service ports of the shapes that were tried. */
+/** All Service ports of the shapes that were probed. */
 function alike(items: ReadonlySet<NftPort>, {expected}: NftThirdPartyCase): readonly NftPort[] {
   const {hostIPs} = expected.context.facts;
   const shapes = new Set([...items].map(item => shapeOf(item, hostIPs)));

@@ -4,7 +4,7 @@ import {type Cidr, contains, parseAddress, parseCidr} from '../../model/address.
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import {probedNodePortAddresses} from '../outcomes/entries.ts';
 
-/** What tables that are not kube-proxy's name: addresses, ports, networks. */
+/** The addresses, ports and networks in tables of other programs. */
 interface ThirdPartyText {
   readonly words: ReadonlySet<string>;
   readonly networks: readonly Cidr[];
@@ -45,7 +45,7 @@ interface ProbedAddresses {
   readonly ports: readonly number[];
 }
 
-/** The addresses and ports by which a rule may mean a Service port. */
+/** The addresses and ports by which a rule may select a Service port. */
 export function addressesProbed({port, endpoints}: NftPort, context: NodeContext): ProbedAddresses {
   const nodePort = port.nodePort === 0 ? [] : probedNodePortAddresses(context);
   return {

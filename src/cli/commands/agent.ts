@@ -69,7 +69,7 @@ export default class AgentCommand extends BaseCommand {
           look.kind === 'trouble' ? lines.trouble(look.message) : lines.show(look.report, changes.take(look.report, at), at),
       }),
     );
-    // SIGTERM is how it ends.
+    // SIGTERM is its normal end.
     process.exitCode = 0;
   }
 }

@@ -19,15 +19,15 @@ import type {Provenance, RenderOptions} from '../../render/renderer.ts';
 import {commandText} from '../options/command-text.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
-/** The flags that talking to a cluster takes. */
+/** The flags of a connection to a cluster. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
 type ReportFlags = ClusterFlags & LiveFlags & {readonly from?: string | undefined; readonly output?: string};
 type ReportOptions = ClusterRun['options'];
 type Live = Pick<ClusterRun, 'cluster' | 'progress' | 'signal'>;
 
-/** What all commands share: reading, writing, and error messages. */
+/** The common parts of all commands: reading, writing, and error messages. */
 export abstract class BaseCommand extends Command {
-  /** What `--from` names is read once: standard input can be read no second time. */
+  /** The input of `--from` is read once: standard input cannot be read again. */
   #read: {readonly from: string; readonly snapshot: Promise<Snapshot>} | null = null;
 
   /** Where the report comes from, once there is one. */
@@ -41,14 +41,16 @@ export abstract class BaseCommand extends Command {
     throw error;
   }
 
-  /** The report of `check` and `trace`: of the bundle that `--from` names, or else of the cluster. Sets the exit code when interrupted. */
+  /**
+   * The report of `check` and `trace`: of the bundle that `--from` names, otherwise of the cluster. Sets the exit code when interrupted.
+   */
   protected async report(flags: ReportFlags, names: readonly string[], options: ReportOptions, wait?: WaitLimit): Promise<Report> {
     if (flags.from !== undefined) {
       const snapshot = await this.snapshot(flags.from);
       this.#source = bundleSource(snapshot);
       return diagnose(snapshot, {...diagnoseOptions(flags, names, snapshot), ...options});
     }
-    // Loaded only for a cluster: it takes time.
+    // Loaded only for a cluster, because it takes time.
     const {diagnoseCluster} = await import('../../run/diagnose-cluster.ts');
     return this.withCluster(flags, async live => {
       const report = await diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live});
@@ -57,7 +59,7 @@ export abstract class BaseCommand extends Command {
     });
   }
 
-  /** Talks to the cluster that the flags name, until the work is done or interrupted. */
+  /** Runs the work with a connection to the chosen cluster, until it is done or interrupted. */
   protected async withCluster<T>(flags: LiveFlags, work: (live: Live) => Promise<T>): Promise<T> {
     const {openCluster} = await import('../../run/open-cluster.ts');
     const {progressLine} = await import('../../run/nodes/node-progress.ts');
@@ -75,7 +77,7 @@ export abstract class BaseCommand extends Command {
     }
   }
 
-  /** Reads what `--from` names. Throws a CLIError (exit 2) when it cannot be used. */
+  /** Reads the input of `--from`. Throws a CLIError (exit 2) if it cannot be used. */
   protected async snapshot(from: string): Promise<Snapshot> {
     try {
       if (this.#read?.from !== from) this.#read = {from, snapshot: readBundle(from)};
@@ -106,7 +108,7 @@ export abstract class BaseCommand extends Command {
     };
   }
 
-  /** Throws a CLIError (exit 2) when the file cannot be written. */
+  /** Throws a CLIError (exit 2) if the file cannot be written. */
   protected print(text: string, file: string | undefined): void {
     if (file === undefined) {
       process.stdout.write(`${text}\n`);
@@ -119,7 +121,7 @@ export abstract class BaseCommand extends Command {
     }
   }
 
-  /** The findings of an earlier `check -o json`. Throws a CLIError (exit 2) when the file is none. */
+  /** The findings of an earlier `check -o json`. Throws a CLIError (exit 2) if the file is not one. */
   protected baseline(file: string | undefined): readonly Finding[] {
     if (file === undefined) return [];
     const report = parseCheckReport(this.#readBaseline(file));
@@ -157,7 +159,7 @@ function notABaseline(file: string, why: string, command: string): Error {
   return new Errors.CLIError(escapeText(`cannot use ${file} as a baseline: ${why}. Make one with: ${command}`), {exit: 2});
 }
 
-/** NO_COLOR and FORCE_COLOR, as https://no-color.org and Node itself read them. They are about terminals: a file gets no color by them. */
+/** NO_COLOR and FORCE_COLOR, as in https://no-color.org and Node.js. They apply to terminals: a file never gets color. */
 function wantsColor(toTerminal: boolean): boolean {
   const {NO_COLOR, FORCE_COLOR} = process.env;
   if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';

@@ -53,7 +53,7 @@ Exit codes: 0 written, 2 wrong use or the bundle cannot be written, 3 written, b
     if (from === undefined && !isComplete(record)) process.exitCode = 3;
   }
 
-  /** A bundle that is there. */
+  /** An existing bundle. */
   async #again(from: string, choice: Parameters<typeof selectNodes>[0]): Promise<CapturedBundle> {
     const snapshot = await this.snapshot(from);
     return captureOf(snapshot, selectNodes(choice, snapshot));

@@ -55,7 +55,7 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
   }
 }
 
-/** Null for what is no report, and left to those who read bundles. */
+/** Null if it is not a report; readers of bundles report the error. */
 function textOfReport(path: string): string | null {
   if (!statSync(path, {throwIfNoEntry: false})?.isFile()) return null;
   const start = Buffer.alloc(startLength);
@@ -68,5 +68,5 @@ function textOfReport(path: string): string | null {
   return startsAsReport(start.toString('utf8')) ? readFileSync(path, 'utf8') : null;
 }
 
-/** In bytes, as far as a file is read to see what it is. */
+/** How much of a file is read to find its type, in bytes. */
 const startLength = 200;

@@ -95,7 +95,7 @@ On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json a
   async #live(top: TopInput, color: boolean, wide: boolean): Promise<void> {
     const {topCluster} = await import('../../run/top/top-cluster.ts');
     const stop = new AbortController();
-    // What is being done is said on the screen.
+    // The screen shows the progress.
     await this.withCluster({...top.flags, quiet: true, 'no-progress': true}, async live => {
       const what = `${live.cluster.description}  every ${top.interval / 1000} s`;
       const screen = topScreen({color, wide, what: escapeText(what)});

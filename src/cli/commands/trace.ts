@@ -66,7 +66,7 @@ export default class TraceCommand extends BaseCommand {
     process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn);
   }
 
-  /** What rules without API objects show; null when `--from` names more than rules. */
+  /** What rules without API objects show; null if `--from` names more than rules. */
   private async rulesAlone(from: string, flags: ScopeFlags, names: readonly string[]): Promise<Report | null> {
     const snapshot = await this.snapshot(from);
     if (!isRulesAlone(snapshot)) return null;

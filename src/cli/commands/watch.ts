@@ -46,7 +46,7 @@ q or Ctrl-C ends it. The exit code after Ctrl-C is 130, as of "kubectl get --wat
     }),
   };
 
-  /** An interruption is how it ends, so there is no message. */
+  /** An interruption is its normal end, so there is no message. */
   protected override async catch(error: Error): Promise<unknown> {
     return error instanceof Interrupted ? undefined : super.catch(error);
   }
@@ -59,7 +59,7 @@ q or Ctrl-C ends it. The exit code after Ctrl-C is 130, as of "kubectl get --wat
     const options = {toolVersion: this.config.version, known: this.baseline(flags.baseline)};
     const changes = new FindingChanges(({severity, known}) => flags.verbose || (severity !== 'info' && !known));
     const {watchCluster} = await import('../../run/watch/watch-cluster.ts');
-    // A reader that has seen enough (`| head`) ends it as a signal does: what was made on the cluster is cleaned up.
+    // A reader that closes the pipe (`| head`) ends it like a signal: everything created on the cluster is removed.
     process.stdout.once('error', () => process.kill(process.pid, 'SIGTERM'));
     // The screen shows the progress.
     await this.withCluster({...flags, quiet: true, 'no-progress': true}, async live => {

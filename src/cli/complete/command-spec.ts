@@ -1,13 +1,13 @@
 import {builtManifest, isBuilt} from '../built-manifest.ts';
 
-/** What completion needs to know of a command: a part of what oclif knows of it. */
+/** What completion needs to know about a command: a part of oclif's data. */
 export interface CommandSpec {
   readonly id: string;
   readonly summary?: string | undefined;
   readonly hidden?: boolean | undefined;
   readonly flags: Readonly<Record<string, FlagSpec>>;
   readonly args?: Readonly<Record<string, ArgumentSpec>> | undefined;
-  /** False where more arguments may follow than are named. */
+  /** False if more arguments may follow than are named. */
   readonly strict?: boolean | undefined;
 }
 
@@ -28,7 +28,7 @@ interface ArgumentSpec {
   readonly options?: readonly string[] | undefined;
 }
 
-/** The commands of the package in this folder. Of those that were built it is written down; from the sources they are all loaded. */
+/** The commands of the package in this folder. A build has recorded them; from sources they are all loaded. */
 export async function commandSpecs(root: string): Promise<readonly CommandSpec[]> {
   if (isBuilt) return Object.values(builtManifest().commands) as readonly CommandSpec[];
   const {Config, settings} = await import('@oclif/core');

@@ -1,20 +1,20 @@
 import type {CommandSpec, FlagSpec} from './command-spec.ts';
 import {pushTo} from '../../model/lists.ts';
 
-/** A command line that is not finished: the words before the one that is being typed. */
+/** An incomplete command line: the words before the one being typed. */
 export interface CommandWords {
-  /** Undefined as long as there is no word that is neither a flag nor a flag's value. */
+  /** Undefined until there is a word that is neither a flag nor a flag's value. */
   readonly command: CommandSpec | undefined;
-  /** By the long name; a switch has the value `true`. */
+  /** By long name; a switch has the value `true`. */
   readonly flags: ReadonlyMap<string, readonly string[]>;
   readonly args: readonly string[];
   /** The flag whose value is being typed. */
   readonly pending: FlagSpec | undefined;
-  /** No flags come after `--`. */
+  /** No flags follow after `--`. */
   readonly onlyArgs: boolean;
 }
 
-/** Reads the words as the program itself would read them: a first word that is no command is a Service to trace. */
+/** Reads the words like the program itself: a first word that is not a command is a Service to trace. */
 export function readWords(words: readonly string[], commands: readonly CommandSpec[]): CommandWords {
   const all = allFlags(commands);
   const at = firstArgument(words, all);
@@ -56,11 +56,11 @@ function readRest(words: readonly string[], known: Readonly<Record<string, FlagS
 interface GivenFlag {
   readonly spec: FlagSpec;
   readonly value: string;
-  /** Its value is the next word. */
+  /** The next word is its value. */
   readonly takesNext: boolean;
 }
 
-/** Undefined for a word that is no flag, and for one that is not known. */
+/** Undefined for a word that is not a flag, and for an unknown flag. */
 function flagOf(word: string, known: Readonly<Record<string, FlagSpec>>): GivenFlag | undefined {
   const [, dashes = '', name = '', value] = /^(--?)([^=]+)(?:=(.*))?$/s.exec(word) ?? [];
   if (dashes === '') return undefined;

@@ -7,16 +7,16 @@ export interface Candidate {
   readonly description?: string;
 }
 
-/** What may stand in place of the word that is being typed. */
+/** The possible completions of the word being typed. */
 export interface Completion {
   readonly candidates: readonly Candidate[];
-  /** The shell completes names of files. */
+  /** The shell completes file names. */
   readonly files: boolean;
-  /** More of the same word may follow. */
+  /** The word may continue. */
   readonly noSpace: boolean;
 }
 
-/** Names that have to be looked up. Resolves to none where they cannot be. `typed` is what is there of the word. */
+/** Looks up names. Resolves to none if they cannot be read. `typed` is the beginning of the word. */
 export type LookUp = (kind: ValueKind, words: CommandWords, typed: string) => Promise<readonly Candidate[]>;
 
 /** The completion of `typed` after these words. */
@@ -50,7 +50,7 @@ async function completeFlag(typed: string, {commands, known, lookUp}: WordsBefor
   return matching(typed, [...candidates, {value: '--help', description: 'show help'}]);
 }
 
-/** The short form is offered only where nothing but a dash was typed, and `--no-…` only where it was begun. */
+/** The short form is offered only after a single dash, and `--no-…` only if it was begun. */
 function spellings(flag: FlagSpec, typed: string): readonly Candidate[] {
   const description = flag.description ?? '';
   return [
@@ -60,7 +60,7 @@ function spellings(flag: FlagSpec, typed: string): readonly Candidate[] {
   ];
 }
 
-/** The value stands alone: shells take what comes before it (`--output=`) for themselves. */
+/** Only the value: shells keep the part before it (`--output=`). */
 async function completeValue(flag: FlagSpec, typed: string, {known, lookUp}: WordsBefore): Promise<Completion> {
   if (flag.options !== undefined)
     return matching(
@@ -74,7 +74,7 @@ async function completeValue(flag: FlagSpec, typed: string, {known, lookUp}: Wor
   return kind === 'codes' ? oneMore(typed, found) : matching(typed, found);
 }
 
-/** A list with commas: what is there already stays. */
+/** A list with commas: the existing items stay. */
 function oneMore(typed: string, found: readonly Candidate[]): Completion {
   const there = typed.slice(0, typed.lastIndexOf(',') + 1);
   const taken = new Set(there.toUpperCase().split(','));
@@ -82,7 +82,7 @@ function oneMore(typed: string, found: readonly Candidate[]): Completion {
   return {...matching(typed, more), noSpace: true};
 }
 
-/** A Service may stand where a command does. Those are looked up only when no command is meant. */
+/** A Service can be in the position of a command. Services are looked up only if no command matches. */
 async function completeFirst(typed: string, {commands, known, lookUp}: WordsBefore & CompleteInput): Promise<Completion> {
   const named = commands.filter(({hidden}) => hidden !== true).map(({id, summary = ''}) => ({value: id, description: summary}));
   const found = matching(typed, [...named, {value: 'help', description: 'show help'}]);
@@ -111,7 +111,7 @@ async function completeArgument(command: CommandSpec, typed: string, {known, loo
 /** No completion. */
 export const nothing: Completion = {candidates: [], files: false, noSpace: false};
 
-/** What ends in a slash is a namespace, and goes on. */
+/** A candidate that ends in a slash is a namespace, and continues. */
 function matching(typed: string, candidates: readonly Candidate[]): Completion {
   const fitting = candidates.filter(({value}) => value.toLowerCase().startsWith(typed.toLowerCase()));
   return {...nothing, candidates: fitting, noSpace: fitting.length > 0 && fitting.every(({value}) => value.endsWith('/'))};

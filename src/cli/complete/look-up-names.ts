@@ -15,7 +15,7 @@ interface Looking {
   readonly requestTimeout: number;
 }
 
-/** The names of a kind: contexts and the like in the kubeconfig, the rest in the bundle of `--from` or in the cluster. */
+/** The names of a kind: contexts and the like from the kubeconfig, others from the bundle of `--from` or from the cluster. */
 export async function lookUpNames(
   kind: Exclude<ValueKind, 'codes'>,
   {flags}: CommandWords,
@@ -32,14 +32,14 @@ export async function lookUpNames(
   return (await source.list(kind === 'nodes' ? 'nodes' : 'namespaces', null)).map(({name}) => ({value: name}));
 }
 
-/** Where the names of objects are. */
+/** Where object names are read from. */
 interface NameSource {
-  /** Where none is named; null for a bundle, where it is looked for in all. */
+  /** The default namespace; null for a bundle, in which all are searched. */
   readonly namespace: string | null;
   readonly list: (kind: 'services' | 'nodes' | 'namespaces', namespace: string | null) => Promise<readonly ObjectMeta[]>;
 }
 
-/** As they may be written: `name`, `svc/name` and `namespace/name`, as it was begun. */
+/** In each form that can be typed: `name`, `svc/name` and `namespace/name`. */
 async function serviceNames(source: NameSource, typed: string, flags: CommandWords['flags']): Promise<readonly Candidate[]> {
   const [first = '', second] = typed.split('/');
   const isKind = ['svc', 'service', 'services'].includes(first);
@@ -49,12 +49,12 @@ async function serviceNames(source: NameSource, typed: string, flags: CommandWor
   const prefix = second === undefined ? '' : `${first}/`;
   const named = found.map(object => ({value: all ? namespacedName(object) : prefix + object.name}));
   if (second !== undefined || all || named.some(({value}) => value.startsWith(typed))) return named;
-  // No Service is called so: it may be a namespace that is being typed.
+  // No Service has this prefix: it may be a namespace.
   return (await source.list('namespaces', null)).map(({name}) => ({value: `${name}/`}));
 }
 
 async function clusterNames(flags: ParsedConnectionFlags, requestTimeout: number): Promise<NameSource> {
-  // What is completed from the kubeconfig or a bundle needs no client.
+  // Completion from the kubeconfig or a bundle needs no client.
   const [{createKubeApi}, {loadConnection}, {asConnectionFlags}] = await Promise.all([
     import('../../collect/kube/create-kube-api.ts'),
     import('../../collect/kube/load-connection.ts'),

@@ -1,6 +1,6 @@
 import type {LookUp} from './complete.ts';
 
-/** Looks up codes in the program, and names in bundle or cluster, for which a request may take half of `patience` (milliseconds). */
+/** Looks up codes in the program, and names in a bundle or cluster. A request may take half of `patience` (milliseconds). */
 export function lookUpWithin(patience: number): LookUp {
   return async (kind, words, typed) => {
     if (kind !== 'codes') {

@@ -20,13 +20,13 @@ export async function completeMain(argv: readonly string[], url: string): Promis
   process.stdout.write(textOf(found), () => process.exit(0));
 }
 
-/** In milliseconds. Nobody waits longer for a completion. */
+/** In milliseconds. No user waits longer for a completion. */
 const usualPatience = 1800;
 
 async function completionOf(argv: readonly string[], root: string, patience: number): Promise<Completion> {
   try {
     const commands = await commandSpecs(root);
-    // Commands and flags need nothing of what talks to clusters.
+    // Commands and flags need no code for clusters.
     const lookUp: LookUp = async (...asked) => (await import('./look-up.ts')).lookUpWithin(patience)(...asked);
     return await complete(argv.slice(0, -1), argv.at(-1) ?? '', {commands, lookUp});
   } catch {
@@ -34,7 +34,7 @@ async function completionOf(argv: readonly string[], root: string, patience: num
   }
 }
 
-/** Directives of cobra: 2, no blank after the word; 4, no names of files. */
+/** Directives of cobra: 2, no space after the word; 4, no file names. */
 function textOf({candidates, files, noSpace}: Completion): string {
   const directive = (noSpace ? 2 : 0) + (files ? 0 : 4);
   return `${candidates.map(lineOf).join('')}:${directive}\n`;

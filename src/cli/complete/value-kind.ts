@@ -1,4 +1,4 @@
-/** Values that can be looked up, or left to the shell. */
+/** Values that can be looked up, or are left to the shell. */
 export type ValueKind = 'services' | 'namespaces' | 'nodes' | 'contexts' | 'clusters' | 'users' | 'codes' | 'files';
 
 const byName: Readonly<Record<string, ValueKind>> = {
@@ -21,7 +21,7 @@ const byHelpValue: Readonly<Record<string, ValueKind>> = {
   DIR: 'files',
 };
 
-/** The kind of values that a flag or an argument takes, by its name and by what its help shows; null where they cannot be known. */
+/** The kind of values of a flag or argument, by its name and its help; null if they cannot be looked up. */
 export function valueKind(spec: {readonly name: string; readonly helpValue?: string | readonly string[] | undefined}): ValueKind | null {
   const {name, helpValue = ''} = spec;
   const shown = (typeof helpValue === 'string' ? helpValue : (helpValue[0] ?? '')).split(/[|.]/, 1)[0] ?? '';

@@ -1,6 +1,6 @@
 import {wrap} from '../../render/wrap.ts';
 
-/** What help shows of a command: a part of what oclif knows of it. */
+/** What help shows of a command: a part of oclif's data. */
 export interface HelpSpec {
   readonly id: string;
   readonly summary?: string | undefined;
@@ -38,7 +38,7 @@ interface HelpLayout {
   readonly width: number;
 }
 
-/** The help of one command: usage in one line, examples, what it does, its own flags, and last those of the connection. */
+/** The help of one command: usage in one line, examples, description, its own flags, and last the connection flags. */
 export function commandHelp(spec: HelpSpec, layout: HelpLayout): string {
   const {summary = '', description = '', flags} = spec;
   const width = Math.min(layout.width, maxWidth);
@@ -99,7 +99,7 @@ function headOf({name, char, type, allowNo, helpValue, options}: HelpFlag): stri
   return `  ${char === undefined ? '   ' : `-${char},`} --${allowNo === true ? '[no-]' : ''}${name}${type === 'option' ? ` ${value}` : ''}`;
 }
 
-/** What stands for a value that is one of a list. */
+/** The placeholder of a value from a list. */
 const valueNames: Readonly<Record<string, string>> = {
   output: 'FORMAT',
   transport: 'NAME',
@@ -124,7 +124,7 @@ function oneOf(options: readonly string[] | undefined): readonly string[] {
   return options === undefined ? [] : [options.join(', ')];
 }
 
-/** Two columns; a head that is too long for the first has its text on the next line. */
+/** Two columns. If a head is too long for the first, its text starts on the next line. */
 function rowLines(rows: readonly {readonly head: string; readonly text: string}[], width: number): readonly string[] {
   const column = Math.min(Math.max(...rows.map(({head}) => head.length)) + 2, maxHead);
   return rows.flatMap(({head, text}) => {

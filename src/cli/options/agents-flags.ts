@@ -4,7 +4,7 @@ import type {ParsedAgentsFlags} from '../../run/options/agents.ts';
 
 const helpGroup = 'AGENTS';
 
-/** To collect results from agents instead of reading nodes. */
+/** Flags to collect results from agents instead of reading nodes. */
 export const agentsFlags = {
   agents: Flags.boolean({
     description: 'collect the results of the agents on the nodes (svc-trace agent) instead of reading the nodes',

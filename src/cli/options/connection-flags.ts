@@ -2,7 +2,7 @@ import {Flags} from '@oclif/core';
 
 const helpGroup = 'CLUSTER';
 
-/** kubectl's connection flags. `-n` is among the flags for Services. */
+/** kubectl's connection flags. `-n` is one of the flags for Services. */
 export const connectionFlags = {
   kubeconfig: Flags.string({description: 'path of the kubeconfig', helpValue: 'FILE', helpGroup}),
   context: Flags.string({description: 'context of the kubeconfig', helpValue: 'NAME', helpGroup}),

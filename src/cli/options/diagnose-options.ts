@@ -6,7 +6,7 @@ import {evaluationOptions, type ParsedEvaluationFlags} from '../../run/options/e
 import {selectServices} from '../../run/scope/select-services.ts';
 import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
 
-/** From the command line to the options of `diagnose` for a bundle. Throws a CLIError (exit 2) for what does not exist. */
+/** Converts the command line to the options of `diagnose` for a bundle. Throws a CLIError (exit 2) for unknown names. */
 export function diagnoseOptions(
   flags: ScopeFlags & ParsedEvaluationFlags,
   names: readonly string[],
@@ -23,13 +23,13 @@ export function diagnoseOptions(
   };
 }
 
-/** Which nodes of a bundle are asked for. */
+/** The requested nodes of a bundle. */
 export function selectNodes(flags: NodeChoice, snapshot: Snapshot): (name: string) => boolean {
   const chosen = new Set(nodesOf(flags, snapshot).names);
   return name => chosen.has(name);
 }
 
-/** A bundle can hold dumps of nodes that no Node object is there for. */
+/** A bundle may contain dumps of nodes without a Node object. */
 function nodesOf(flags: NodeChoice, {nodes, api}: Snapshot): ChosenNodes {
   const dumped = nodes.map(({name}): [string, NodeObject] => [name, {metadata: {name}}]);
   const objects = (api.nodes ?? []).map((node): [string, NodeObject] => [node.metadata.name, node]);

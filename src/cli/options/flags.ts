@@ -36,7 +36,7 @@ export const sourceFlags = {
   }),
 };
 
-/** Settings of kube-proxy that were not detected, or to override. */
+/** Settings of kube-proxy that were not detected, or that override detected ones. */
 export const settingFlags = {
   'proxy-mode': Flags.string({description: 'the mode kube-proxy runs in', helpValue: 'MODE', helpGroup: 'KUBE-PROXY'}),
   'cluster-cidr': Flags.string({

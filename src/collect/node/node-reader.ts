@@ -21,16 +21,16 @@ interface NodeConnection {
 /** The files read from one node so far. It outlives a connection. */
 export class NodeReader {
   readonly files = new Map<string, Buffer>();
-  /** How the node was reached, in words. */
+  /** How the node was reached, as text. */
   via: string | null = null;
   readonly #node: string;
   readonly #asked = new Map<string, NodeCommand>();
   readonly #done = new Set<string>();
   readonly #absentPrograms = new Set<string>();
   readonly #problems: string[] = [];
-  /** Problems that only a change by the user resolves. */
+  /** Problems that only the user can resolve. */
   readonly #permanent = new Set<string>();
-  /** Of required files: problems when there is nothing in their place. */
+  /** Problems with required files that have no substitute. */
   readonly #unsupported: string[] = [];
   readonly #missing: MissingFile[] = [];
 
@@ -38,7 +38,7 @@ export class NodeReader {
     this.#node = node;
   }
 
-  /** Reads what has not been read yet. Rejects when the connection broke and another is to be tried, or when the signal was aborted. */
+  /** Reads what has not been read yet. Rejects if the connection broke and another one can be tried, and when the signal was aborted. */
   async readAll(commands: readonly NodeCommand[], reader: NodeConnection): Promise<void> {
     for (const command of commands) this.#asked.set(command.file, command);
     const limit = pLimit(parallel);
@@ -61,7 +61,10 @@ export class NodeReader {
     if (brokenBy !== undefined) throw brokenBy;
   }
 
-  /** What one command does not give, its own commands do, one after another: of a program that is not there, only the first is tried. */
+  /**
+   * Files that a joint command does not give are read by their own commands, one after another; if a program does not exist, only the first
+   * is tried.
+   */
   async #readTogether(joint: JointCommand, commands: readonly NodeCommand[], reader: NodeConnection): Promise<void> {
     const given = await this.#run(joint.argv, reader).then(joint.split, (error: unknown) => {
       if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
@@ -111,7 +114,7 @@ export class NodeReader {
     throw failure;
   }
 
-  /** What the commands printed that worked; the failure of the first when none did. */
+  /** The output of the commands that succeeded; the failure of the first if none did. */
   async #runVariant({commands}: CommandVariant, isDump: boolean, reader: NodeConnection): Promise<readonly Buffer[]> {
     const outputs: Buffer[] = [];
     let failure: unknown;
@@ -170,7 +173,7 @@ export class NodeReader {
     if (isPermanent(error)) this.#permanent.add(message);
   }
 
-  /** It was stopped before all was read. */
+  /** Reading was interrupted before everything was read. */
   stopped(reason: string): void {
     const open = [...this.#asked.keys()].filter(file => !this.#done.has(file));
     const what =
@@ -201,7 +204,7 @@ export class NodeReader {
   }
 }
 
-/** Whether it is the connection that failed, not what was asked for. */
+/** Whether the connection failed, and not the command. */
 export function isBroken(error: unknown): boolean {
   if (error instanceof Unreachable) return isBroken(error.cause);
   if (error instanceof CommandFailed) return error.exitCode === null && !error.notFound;
@@ -219,7 +222,7 @@ function isAbsent(error: unknown): boolean {
   return error instanceof CommandFailed && error.notFound;
 }
 
-/** A kernel without the family or the backend: ip6tables-save fails where IPv6 is turned off. */
+/** The kernel lacks the family or the backend: ip6tables-save fails if IPv6 is turned off. */
 function isUnsupported(error: unknown): boolean {
   return (
     error instanceof CommandFailed && /not supported|does not exist|protocol not available|(?:can't|cannot) initialize/i.test(error.stderr)
@@ -233,7 +236,7 @@ function isTruncated(dump: Buffer): boolean {
   return last !== undefined && last.trim() !== 'COMMIT';
 }
 
-/** A single output is not copied: it can be big. */
+/** A single output is not copied, because it can be large. */
 function joined(outputs: readonly Buffer[]): Buffer {
   return outputs.length === 1 && outputs[0] !== undefined ? outputs[0] : Buffer.concat(outputs);
 }

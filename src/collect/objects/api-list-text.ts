@@ -10,8 +10,8 @@ export const apiFiles = {
 } as const;
 
 /**
- * A list as `kubectl get … -A -o json` prints it, without what only the API server and `kubectl apply` need: `managedFields` and the
- * copy of the object that was applied. Written object by object: a list can be longer than a string may be.
+ * A list as `kubectl get … -A -o json` prints it, without what only the API server and `kubectl apply` need: `managedFields` and the last
+ * applied configuration. Written object by object: a list can be longer than the longest possible string.
  */
 export function apiListText(items: readonly object[], {apiVersion, kind}: {readonly apiVersion: string; readonly kind: string}): Buffer {
   const parts = [Buffer.from('{\n    "apiVersion": "v1",\n    "items": [')];

@@ -1,6 +1,6 @@
 /**
- * Called when something large has been read and is not needed any more. The executables run on Bun, whose collector does not hurry with
- * large buffers and strings: without it they would be held to the end. Node.js lets go of them in time by itself.
+ * Call it when something large was read and is no longer needed. The executables run on Bun, whose garbage collector frees large buffers
+ * and strings late: without this they would stay in memory until the end. Node.js needs no call.
  */
 export function dropGarbage(): void {
   const {Bun} = globalThis as {readonly Bun?: {gc(force: boolean): void}};

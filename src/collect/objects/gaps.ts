@@ -1,9 +1,9 @@
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-/** What a list of API objects lacks of what it should hold. */
+/** What is missing from a list of API objects. */
 export interface Gaps {
-  /** Items that cannot be used, as they are. */
+  /** Unusable items, unchanged. */
   readonly leftOut: readonly unknown[];
   /** It is the first page of a longer list. */
   readonly isTruncated: boolean;
@@ -18,8 +18,8 @@ interface ServiceGaps {
 }
 
 /**
- * Marks what may be there and is not in the lists, so that nothing is reported as stale, or as without endpoints, because of it: of a Service
- * whose slice was left out, not all endpoints are known; of truncated lists, no Service is known to be complete.
+ * Marks objects that may exist although they are not in the lists, so that nothing is reported as stale, or as without endpoints, because
+ * of it. If a slice was left out, the endpoints of its Service are incomplete; in truncated lists every Service may be incomplete.
  */
 export function acrossGaps(api: ApiObjects, gaps: ServiceGaps): ApiObjects {
   const {services, endpointSlices, endpoints} = gaps;
@@ -34,7 +34,7 @@ export function acrossGaps(api: ApiObjects, gaps: ServiceGaps): ApiObjects {
   return {...api, endpointSlices: slices, endpoints: whole, ...(unsure.size > 0 ? {unsure} : {}), ...(lacks ? {namespaces: []} : {})};
 }
 
-/** It is unknown which Services have endpoints that are missing here. */
+/** It is unknown which Services the missing endpoints belong to. */
 function isUnknown({leftOut, isTruncated}: Gaps, serviceOf: (item: unknown) => readonly string[]): boolean {
   return isTruncated || leftOut.some(item => serviceOf(item).length === 0);
 }
@@ -53,7 +53,7 @@ function serviceOfEndpoints(item: unknown): readonly string[] {
   return serviceName(metadata?.namespace, metadata?.name);
 }
 
-/** Empty when one of them is not known. */
+/** Empty if one of them is unknown. */
 function serviceName(namespace: unknown, name: unknown): readonly string[] {
   return typeof name === 'string' && (namespace === undefined || typeof namespace === 'string') ? [namespacedName({namespace, name})] : [];
 }

@@ -1,6 +1,6 @@
 /**
- * What a part of an API object must be for the rest of the program: a plain value, a list, a map, or an object with fields.
- * Fields that are not named here are not read, and may hold anything.
+ * The type that the program expects of a part of an API object: a plain value, a list, a map, or an object with fields. Other fields are
+ * not read, and may contain anything.
  */
 export type Shape =
   | 'string'
@@ -11,11 +11,11 @@ export type Shape =
   | {readonly fields: Readonly<Record<string, Shape>>};
 
 /**
- * Says what is wrong with a value that has not the shape, such as `spec.ports[0].port is no number`; null when it has it.
- * A field that is null is taken out: no part of the program tells it from one that is not there.
+ * Describes the first value with another shape, such as `spec.ports[0].port is no number`; null if there is none. Removes fields that are
+ * null: the program treats them like missing ones.
  */
 export function whyMalformed(value: unknown, shape: Shape, path: string): string | null {
-  // Nearly every object has its shape, and a large cluster holds millions of fields: paths are put together only where one is wrong.
+  // Nearly every object has its shape, and a large cluster has millions of fields: a path is only built for an invalid one.
   return hasShape(value, shape) ? null : firstFault(value, shape, path);
 }
 

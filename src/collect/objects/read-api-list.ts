@@ -5,15 +5,15 @@ import type {Shape} from './object-shape.ts';
 import {usableItems} from './usable-items.ts';
 
 export interface ApiList<T> {
-  /** Null when the file is not there or cannot be read at all. */
+  /** Null if the file does not exist or cannot be read at all. */
   readonly items: readonly T[] | null;
   readonly problems: readonly Problem[];
   readonly gaps: Gaps;
 }
 
 /**
- * Reads a list as `kubectl get -o json` prints it. Items that have no name or not the shape are left out and said. `read` gives the
- * content of the file; it is not held on to, as it can be larger than all that comes of it.
+ * Reads a list as `kubectl get -o json` prints it. Items without a name or of another shape are left out and reported. `read` returns the
+ * content of the file, which is not kept, because it can be larger than the objects.
  */
 export function readApiList<T extends {readonly metadata: {readonly name: string}}>(
   file: string,
@@ -48,10 +48,10 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
   return {items: usable.items, problems, gaps: {leftOut: usable.leftOut, isTruncated: more}};
 }
 
-/** Null where there is no file. */
+/** Null if there is no file. */
 function parsedContent(content: Buffer | null): NonNullable<unknown> | null {
   if (content === null) return null;
-  // The word null is JSON too, and no list.
+  // The word null is valid JSON, but not a list.
   return parseJson(content.toString('utf8')) ?? {};
 }
 
@@ -67,7 +67,7 @@ function parseJson(text: string): unknown {
 function itemsOf(value: unknown): readonly unknown[] | null {
   if (typeof value !== 'object' || value === null) return null;
   if ('items' in value && Array.isArray(value.items)) return value.items;
-  // A list of no items is printed by some tools as null.
+  // Some tools print an empty list as null.
   return 'items' in value && value.items === null ? [] : null;
 }
 

@@ -3,12 +3,14 @@ import {type Shape, whyMalformed} from './object-shape.ts';
 
 interface UsableItems<T> {
   readonly items: readonly T[];
-  /** Those that cannot be used, as they are. */
+  /** Unusable items, unchanged. */
   readonly leftOut: readonly unknown[];
   readonly problems: readonly Problem[];
 }
 
-/** The items of a list that have a name and the shape; the others are left out and said. `origin` is what the list is called. */
+/**
+ * The items of a list that have a name and the shape; the others are left out and reported. `origin` is the name of the list in messages.
+ */
 export function usableItems<T>(origin: string, list: readonly unknown[], shape: Shape): UsableItems<T> {
   const problems: Problem[] = [];
   const leftOut: unknown[] = [];
@@ -23,7 +25,7 @@ export function usableItems<T>(origin: string, list: readonly unknown[], shape: 
   return {items, leftOut, problems};
 }
 
-/** Checks what the rest of the program takes for granted: that the fields it reads are of the right kind. */
+/** Checks the assumption of the rest of the program: that the fields it reads have the right types. */
 function whyUnusable(item: unknown, shape: Shape): string | null {
   if (typeof item !== 'object' || item === null) return 'it is no object';
   const {metadata} = item as {readonly metadata?: unknown};

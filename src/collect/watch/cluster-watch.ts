@@ -38,7 +38,7 @@ export class ClusterWatch {
     });
   }
 
-  /** Whom to tell of every object that changes. */
+  /** Called for every object that changes. */
   set onSeen(listener: SeenListener) {
     this.#onSeen = listener;
   }
@@ -56,12 +56,12 @@ export class ClusterWatch {
     return this.watches.every(watch => watch.isListed);
   }
 
-  /** When the API server last gave a sign of life, on the watch where that is longer ago. Milliseconds since 1970. */
+  /** When the API server last sent something, on the watch that has been silent for longer. Milliseconds since 1970. */
   get currentAt(): number {
     return Math.min(...this.watches.map(watch => watch.currentAt));
   }
 
-  /** Why it does not work just now; null when it does. */
+  /** Why it does not work at the moment; null if it works. */
   get trouble(): string | null {
     return this.watches.map(watch => watch.trouble).find(trouble => trouble !== null) ?? null;
   }
@@ -70,20 +70,20 @@ export class ClusterWatch {
     return this.watches.flatMap(watch => watch.problems);
   }
 
-  /** Up to where all is known now. */
+  /** The versions up to which all changes are known. */
   get seen(): SeenVersions {
     return {services: this.services.resourceVersion, endpointSlices: this.endpointSlices.resourceVersion};
   }
 
-  /** The same lists for as long as nothing changes, in the order of the API's. */
+  /** The same lists as long as nothing changes, in the API's order. */
   objects(): Lists {
     this.#lists ??= {services: sorted(this.services.objects), endpointSlices: sorted(this.endpointSlices.objects), endpoints: null};
     return this.#lists;
   }
 
-  /** A change may have been missed: the watches are opened anew. */
+  /** A change may have been missed: restarts the watches. */
   doubt(): void {
-    // A watch takes its time to come back, and is not to be kept from it.
+    // A watch takes time to restart, and must not be interrupted meanwhile.
     if (Date.now() - this.#reopenedAt < betweenReopenings) return;
     this.#reopenedAt = Date.now();
     for (const watch of this.watches) watch.reopen();

@@ -6,8 +6,8 @@ import type {ServiceObjects} from '../cluster/read-cluster.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 
 /**
- * A Service and its slices as etcd has them, whatever watches tell; a text says why that cannot be found out. Only lists are asked for:
- * that takes no other right than to watch does.
+ * A Service and its slices as stored in etcd, whatever the watches delivered; a text says why they could not be read. Uses lists only: this
+ * needs no more permissions than a watch.
  */
 export async function lookUpService(api: KubeApi, {namespace, name}: ServiceName): Promise<ServiceObjects | string> {
   const reader = new ClusterReader(api, {anyFailure: true});

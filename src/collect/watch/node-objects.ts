@@ -11,8 +11,8 @@ export interface NodeObjects {
 }
 
 /**
- * What the API knows of one node and its kube-proxy: the Node, the pods of kube-system on it, and kube-proxy's ConfigMaps. All is asked
- * for by name or node and of the watch cache (`resourceVersion=0`), so that it costs the API server little however many nodes ask.
+ * The API objects about one node and its kube-proxy: the Node, the pods of kube-system on it, and kube-proxy's ConfigMaps. All are read by
+ * name or node and from the watch cache (`resourceVersion=0`), so that many agents cost the API server little.
  */
 export async function readNodeObjects(api: KubeApi, node: string): Promise<NodeObjects> {
   const reader = new ClusterReader(api, {anyFailure: true});
@@ -29,7 +29,7 @@ function readNode(reader: ClusterReader, name: string): Promise<readonly NodeObj
   return reader.get<NodeObject>({path: `/api/v1/nodes/${encodeURIComponent(name)}`, query: fromCache, shape: nodeShape, remedy});
 }
 
-/** Agents of k3s and RKE2 learn from the servers how kube-proxy is to run: see `k3s-proxy-fields.ts`. */
+/** On k3s and RKE2, the servers pass kube-proxy's settings to the agents: see `k3s-proxy-fields.ts`. */
 function isOfK3s({metadata: {annotations = {}}}: NodeObject): boolean {
   return 'k3s.io/node-args' in annotations || 'rke2.io/node-args' in annotations;
 }

@@ -18,52 +18,52 @@ interface Watched {
 export interface ObjectWatchOptions<T extends Watched> {
   /** The plural, for messages and metrics. */
   readonly kind: string;
-  /** Of the list, such as `/api/v1/services`. */
+  /** The path of the list, such as `/api/v1/services`. */
   readonly path: string;
   readonly shape: Shape;
   readonly strings: StringPool;
-  /** What of the list to watch, such as a `fieldSelector`; all of it when it is left out. */
+  /** Restricts the list, such as a `fieldSelector`; left out for all objects. */
   readonly query?: Readonly<Record<string, string>>;
   /** Objects that were read before. With their resourceVersion no list is needed. */
   readonly start?: {readonly objects: readonly T[]; readonly resourceVersion?: string | undefined};
   /**
-   * Called with an object that was added, changed or deleted, and as it was before. `isListed`: seen by reading the list again; there may
-   * have been other changes before it.
+   * Called with an object that was added, changed or deleted, and its previous state. `isListed`: found by reading the list again, so there
+   * may have been other changes before.
    */
   readonly onChange: (now: T | undefined, before: T | undefined, isListed: boolean) => void;
-  /** Called when a list or a watch fails; it is tried again. */
+  /** Called when a list or a watch fails; it is retried. */
   readonly onFailure?: (error: unknown) => void;
-  /** The first pause after a failure, in milliseconds; it doubles up to half a minute. */
+  /** The pause after the first failure, in milliseconds; it doubles up to half a minute. */
   readonly backoffMs?: number | undefined;
-  /** For how long a watch may be silent: bookmarks come about once a minute. In milliseconds. */
+  /** How long a watch may be silent, in milliseconds: bookmarks arrive about once a minute. */
   readonly silenceMs?: number | undefined;
 }
 
-/** Why a watch was begun anew: in due time, because it broke, or because the API server has forgotten what came after. */
+/** Why a watch was restarted: as scheduled, because it broke, or because the API server no longer has the next changes (410). */
 type RestartReason = 'ended' | 'broken' | 'expired';
 
 /**
- * All objects of a kind, held and kept up to date by a list and a watch, as client-go's Reflector does it: from the API server's watch
- * cache, resumed where it broke, listed again only when the API server no longer knows what came after (410).
+ * All objects of a kind, kept up to date by a list and a watch, like client-go's Reflector: from the API server's watch cache, resumed
+ * after a break, listed again only if the API server no longer has the next changes (410).
  */
 export class ObjectWatch<T extends Watched> {
   readonly kind: string;
   readonly restarts: Record<RestartReason, number> = {ended: 0, broken: 0, expired: 0};
-  /** How often all of them were read. */
+  /** How often the list was read. */
   lists = 0;
-  /** All that happened up to here is known; empty before the first list. */
+  /** All changes up to this resourceVersion are known; empty before the first list. */
   resourceVersion = '';
-  /** When the API server last gave a sign of life on the watch, in milliseconds since 1970; 0 for never. */
+  /** When the API server last sent something on the watch, in milliseconds since 1970; 0 for never. */
   currentAt = 0;
-  /** Why it does not work just now, in words. */
+  /** Why it does not work at the moment, as text. */
   trouble: string | null = null;
   #objects = new Map<string, T>();
   #malformed = new Map<string, Problem>();
   #mustList = true;
-  /** The latest try came to something. */
+  /** The latest attempt succeeded. */
   #worked = false;
   #current = new AbortController();
-  /** From which version on to list: any, at first; then none that is older than what is known. */
+  /** The minimum version of the next list: any at first, then none older than what is known. */
   #listFrom = '0';
   readonly #api: KubeApi;
   readonly #options: ObjectWatchOptions<T>;
@@ -75,7 +75,7 @@ export class ObjectWatch<T extends Watched> {
     const {objects, resourceVersion} = options.start ?? {};
     if (objects === undefined) return;
     this.#objects = new Map(objects.map(object => [keyOf(object), object]));
-    // What was read before must not be followed by anything older.
+    // Objects that were read before must not be followed by older ones.
     this.#listFrom = resourceVersion ?? '';
     if (resourceVersion === undefined) return;
     this.resourceVersion = resourceVersion;
@@ -91,7 +91,7 @@ export class ObjectWatch<T extends Watched> {
     return this.#objects;
   }
 
-  /** Objects that cannot be used. */
+  /** Unusable objects. */
   get problems(): readonly Problem[] {
     return [...this.#malformed.values()];
   }
@@ -108,12 +108,12 @@ export class ObjectWatch<T extends Watched> {
     }
   }
 
-  /** Breaks the watch off, which is then resumed: for one that does not seem to tell everything. */
+  /** Ends the watch, which is then resumed: for one that seems to withhold changes. */
   reopen(): void {
     this.#current.abort(new Error('the watch is opened anew'));
   }
 
-  /** One watch, with a list before it where that is needed. */
+  /** One watch, preceded by a list if needed. */
   async #once(signal: AbortSignal): Promise<RestartReason> {
     this.#current = new AbortController();
     const either = AbortSignal.any([signal, this.#current.signal]);
@@ -125,7 +125,7 @@ export class ObjectWatch<T extends Watched> {
       this.trouble = errorText(error);
       if (!signal.aborted) this.#options.onFailure?.(error);
       if (!(error instanceof ApiError && (error.status === 410 || error.status === 504))) return 'broken';
-      // The API server that is asked now may be behind the one that was asked before: then etcd is to be asked.
+      // This API server may be behind the one used before: then etcd must be read.
       this.#listFrom = this.#mustList ? '' : this.resourceVersion;
       this.#mustList ||= error.status === 410;
       return error.status === 410 ? 'expired' : 'broken';
@@ -198,7 +198,7 @@ export class ObjectWatch<T extends Watched> {
     if (now !== null || before !== undefined) this.#options.onChange(now ?? undefined, before, false);
   }
 
-  /** Null for one that has not the shape, which is kept in mind. One that is known already is not kept twice. */
+  /** Null for an object of another shape, which is recorded. Returns the known object if it is equal. */
   #usable(item: unknown): T | null {
     const {shape, strings} = this.#options;
     const {items, problems} = usableItems<T>(this.#options.path, [item], shape);
@@ -231,7 +231,7 @@ function keyOf(object: Partial<Watched> | null): string {
   return namespacedName({namespace, name});
 }
 
-/** What an ERROR event says: a Status. */
+/** The error in an ERROR event: a Status. */
 function asError(object: unknown, kind: string): ApiError {
   const {code, message, reason} = (object ?? {}) as {readonly code?: number; readonly message?: string; readonly reason?: string};
   const status = code ?? (reason === 'Expired' || reason === 'Gone' ? 410 : null);

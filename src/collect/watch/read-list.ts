@@ -1,12 +1,12 @@
-/** What a list says of itself. */
+/** The metadata of a list. */
 interface ListMetadata {
   readonly resourceVersion?: string;
   readonly continue?: string;
 }
 
 /**
- * Reads the answer to a list as it comes and gives away each item when it is there: all of a big cluster's slices as one text, or as
- * objects with all their fields, would take many times the memory of what is kept. Rejects where the text is no list, or ends too early.
+ * Parses the answer to a list while it arrives and passes each item on: all slices of a large cluster as one text, or as complete objects,
+ * would take many times the memory of what is kept. Rejects if the text is not a list, or is truncated.
  */
 export async function readList(parts: AsyncIterable<Buffer>, take: (item: unknown) => void): Promise<ListMetadata> {
   const splitter = new ListSplitter(take);
@@ -18,7 +18,7 @@ class ListSplitter {
   readonly #take: (item: unknown) => void;
   /** The text without the items. */
   #rest = '';
-  /** The beginning of an item whose end has not come yet. */
+  /** The beginning of an incomplete item. */
   #begun: Buffer[] = [];
   #depth = 0;
   #inString = false;
@@ -63,7 +63,7 @@ class ListSplitter {
 
   end(): ListMetadata {
     const {items, metadata} = JSON.parse(this.#rest) as {readonly items?: unknown; readonly metadata?: ListMetadata};
-    // A list of nothing can be null.
+    // An empty list can be null.
     if (!Array.isArray(items) && items !== null) throw new SyntaxError('the answer is no list');
     return metadata ?? {};
   }
@@ -71,7 +71,7 @@ class ListSplitter {
   #item(end: Buffer): void {
     const text = Buffer.concat([...this.#begun, end]).toString('utf8');
     this.#begun = [];
-    // What separates it from the one before comes first.
+    // The separator from the previous item comes first.
     this.#take(JSON.parse(text.replace(/^[\s,]+/, '')));
   }
 }

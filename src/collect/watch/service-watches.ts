@@ -7,7 +7,7 @@ import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
 import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
 import {StringPool} from './trim-object.ts';
 
-/** An object as a watch shows it; null where it is not there (any more). Its key is `namespace/name`. */
+/** An object as a watch shows it; null if it was deleted. Its key is `namespace/name`. */
 export type WatchedObject = {readonly key: string; readonly isListed: boolean} & (
   | {readonly kind: 'Service'; readonly object: ServiceObject | null}
   | {readonly kind: 'EndpointSlice'; readonly object: EndpointSliceObject | null}
@@ -15,18 +15,18 @@ export type WatchedObject = {readonly key: string; readonly isListed: boolean} &
 
 interface ServiceWatchesOptions {
   readonly scope: ClusterScope;
-  /** What was read before, and the resourceVersions of these lists by their paths. */
+  /** The objects read before, and the resourceVersions of their lists by path. */
   readonly objects: Pick<ApiObjects, 'services' | 'endpointSlices'>;
   readonly versions: ReadonlyMap<string, string>;
   readonly onChange: (seen: WatchedObject) => void;
-  /** Called once where a watch is not allowed. */
+  /** Called once if a watch is not allowed. */
   readonly onRefused: (error: ApiError) => void;
   readonly backoffMs?: number;
 }
 
 /**
- * Watches the Services of a scope and their slices from where they were read, until the signal is aborted. Where one of the watches is
- * refused, all are given up.
+ * Watches the Services of a scope and their slices, from the state in which they were read, until the signal is aborted. If one of the
+ * watches is refused, all are stopped.
  */
 export async function watchServices(api: KubeApi, options: ServiceWatchesOptions, signal: AbortSignal): Promise<void> {
   const given = new AbortController();
@@ -42,7 +42,7 @@ export async function watchServices(api: KubeApi, options: ServiceWatchesOptions
 /** Not allowed, or not served. */
 const refusals: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 
-/** Scopes with more places than these are polled: each watch is a connection. */
+/** Scopes with more places than this are polled: each watch is a connection. */
 export const maxWatchedPlaces = 4;
 
 /** One place in which to watch Services and slices. */
@@ -50,7 +50,7 @@ interface WatchedPlace {
   readonly path: string;
   readonly services: Readonly<Record<string, string>>;
   readonly slices: Readonly<Record<string, string>>;
-  /** Whether an object that was read before is one of those. */
+  /** Whether an object that was read before is in this place. */
   readonly holds: (object: ServiceObject | EndpointSliceObject, service: string | undefined) => boolean;
 }
 

@@ -6,8 +6,8 @@ interface Named {
 }
 
 /**
- * A Service or a slice with no more than the fields that are read of its kind, for one that is kept as long as the process lives. Of
- * the managedFields, which can be most of an object, the newest time is kept, and of labels and annotations those of Kubernetes.
+ * A Service or a slice with only the fields that are used, because it is kept as long as the process lives. Of managedFields, which can be
+ * most of an object, the newest time is kept, and of labels and annotations those of Kubernetes.
  */
 export function trimObject<T extends Named>(object: T, shape: Shape, strings: StringPool): T {
   const trimmed = pick(object, shape, strings) as T;
@@ -25,14 +25,14 @@ export function trimObject<T extends Named>(object: T, shape: Shape, strings: St
   return {...trimmed, metadata: kept};
 }
 
-/** One string for all that are equal: the name of a node stands in many endpoints. */
+/** Returns one string for all equal ones: the name of a node occurs in many endpoints. */
 export class StringPool {
   #strings = new Map<string, string>();
 
   same(text: string): string {
     const known = this.#strings.get(text);
     if (known !== undefined) return known;
-    // Names come and go; what is forgotten is only kept twice.
+    // Names change over time; a string that was removed is only stored twice.
     if (this.#strings.size >= maxStrings) this.#strings = new Map();
     this.#strings.set(text, text);
     return text;
@@ -55,7 +55,7 @@ function pick(value: unknown, shape: Shape, strings: StringPool): unknown {
   return picked;
 }
 
-/** Fields that say the same in many objects. */
+/** Fields with equal values in many objects. */
 const shared = new Set(['nodeName', 'zone', 'namespace', 'kind', 'protocol', 'addressType']);
 
 function ofKubernetes(map: Readonly<Record<string, string>>): Readonly<Record<string, string>> {

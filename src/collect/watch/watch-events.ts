@@ -4,7 +4,7 @@ interface WatchEvent {
   readonly object: unknown;
 }
 
-/** The events of a watch, one a line, as they come. Throws a SyntaxError for a line that is none. */
+/** The events of a watch, one on each line, while they arrive. Throws a SyntaxError for an invalid line. */
 export async function* watchEvents(parts: AsyncIterable<Buffer>): AsyncGenerator<WatchEvent, void, void> {
   let begun: Buffer[] = [];
   for await (const part of parts) {

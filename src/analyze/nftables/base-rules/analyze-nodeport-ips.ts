@@ -3,7 +3,9 @@ import type {RuleText} from '../../../model/ruleset.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import type {NftBaseRulesCase} from '../nft-case.ts';
 
-/** The addresses that node ports answer on. kube-proxy reads them at a full sync alone: a node's other addresses may come and go between. */
+/**
+ * The addresses on which node ports answer. kube-proxy updates them only in a full sync: a node's other addresses may change in between.
+ */
 export function analyzeNodePortIPs({differences, expected}: NftBaseRulesCase): readonly Symptom[] {
   const {facts, family, nodePortCIDRs} = expected.context;
   const own = differences.filter(({name, what}) => name === 'nodeport-ips' && what === 'element');
@@ -27,7 +29,7 @@ export function analyzeNodePortIPs({differences, expected}: NftBaseRulesCase): r
       actual: [],
     });
   }
-  // An address that the node had once does no harm.
+  // An address that the node no longer has is harmless.
   const extra = own.filter(({kind, key = ''}) => kind === 'extra' && facts.addresses.includes(key));
   const detail = 'node ports answer on addresses that nodePortAddresses does not name';
   if (extra.length > 0) say(facts.allAddresses ? 'warning' : 'info', detail, {expected: [], actual: extra.map(({rule}) => rule)});

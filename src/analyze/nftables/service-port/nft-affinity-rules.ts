@@ -4,7 +4,7 @@ import type {PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
 
-/** Session affinity that is there and should not be, is not there at all, or lasts for another time: what a walk does not show. */
+/** Session affinity that is unexpected, missing, or has another timeout, which a walk does not show. */
 export function nftAffinityRules(given: NftPortCase, symptoms: SymptomList<RuleText>): PortSymptom<RuleText> | null {
   const {item, differences} = given;
   if (symptoms.has('broken-jump', 'service-not-programmed')) return null;
@@ -36,7 +36,7 @@ function timeoutOf({actual}: NftPortCase, differences: readonly NftPortDifferenc
   return null;
 }
 
-/** The Service's chains are there, and not one of them asks for known clients. */
+/** The Service's chains exist, and none of them matches known clients. */
 function remembersNobody({item, actual}: NftPortCase, rules: readonly NftPortDifference[]): boolean {
   const chains = [item.names.service, item.names.local].flatMap(name => actual.chain(name) ?? []).filter(({ruleCount}) => ruleCount > 0);
   return rules.length > 0 && chains.length > 0 && chains.every(chain => !chain.text().includes('@affinity-'));

@@ -24,7 +24,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     this.#case = given;
   }
 
-  /** It passes, or is refused by the checks after the Services, by rules and elements that are expected. */
+  /** The packet passes, or expected rules and elements of the checks after the Services reject it. */
   isUnentered({verdict, destination, path}: Outcome<RuleText>): boolean {
     if (path.some(({chain}) => this.#isOwn(chain))) return false;
     if (verdict === 'accept') return destination === null;
@@ -61,7 +61,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     return found;
   }
 
-  /** The endpoint that a rule is for: by the name of its chain, or by its address where the port alone is another one. */
+  /** The endpoint that a rule is for: by the name of its chain, or by its address if only the port differs. */
   #ownerOf({chain}: RuleText, destination: string, pathOutcome: PathOutcome<RuleText>): string | null {
     const {item} = this.#case;
     const named = item.endpoints.reachable.find(endpoint => item.names.endpoint(endpoint) === chain);
@@ -74,7 +74,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     return left.find(({hostPort}) => !pathOutcome.destinations.has(hostPort))?.hostPort ?? null;
   }
 
-  /** kube-proxy writes endpoints in order. Where one was put in the place of another out of order, it is that one's address that is wrong. */
+  /** kube-proxy writes endpoints in order. If one replaces another out of order, its address is the wrong one. */
   #replacedIn(chain: string, destination: string): string | null {
     const {actual, expected} = this.#case;
     const found = endpointsIn(actual.chain(chain)?.rules() ?? []);
@@ -295,7 +295,7 @@ export function isRefusal({name}: NftPortDifference): boolean {
   return name === 'no-endpoint-services' || name === 'no-endpoint-nodeports';
 }
 
-/** What a rule is for, whatever endpoints it names. */
+/** The purpose of a rule, whatever endpoints it names. */
 function shapeOf(text: string): string {
   return text
     .replace(/ comment ".*"$/, '')
