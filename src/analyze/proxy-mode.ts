@@ -1,3 +1,4 @@
+import type {ServiceDifferences} from './differing.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {Family} from '../model/family.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
@@ -43,8 +44,10 @@ export interface ModeAnalysis {
   readonly unread: readonly UnreadFamily[];
   readonly symptoms: readonly Symptom[];
   readonly traces: readonly PortTrace[];
-  /** How many objects of each Service differ, by family and `namespace/name` (`IPv4 shop/web`). */
-  readonly differing?: ReadonlyMap<string, number>;
+  /** What of each Service differs, by family and `namespace/name` (`IPv4 shop/web`). */
+  readonly differing?: ReadonlyMap<string, ServiceDifferences>;
+  /** The parts of the dumps are not each of one moment. */
+  readonly isReadPiecemeal?: boolean;
   /** The settings that the rules were evaluated with. */
   readonly config: ProxyConfig;
   /** How many rules and chains the mode's own dumps hold. */

@@ -25,7 +25,7 @@ export const changedWhileLooking: Check<'ST904'> = {
       yield {
         ...ofPort(port),
         node: context.node.name,
-        message: `${serviceKey(port)} changed ${Math.max(age, 0)} s before ${context.node.name} was read: its other findings there may be caused by this change`,
+        message: `${serviceKey(port)} changed ${Math.max(age, 0)} s before ${context.node.name} was read: kube-proxy may not have followed yet`,
       };
     }
   },

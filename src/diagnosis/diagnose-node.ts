@@ -8,12 +8,14 @@ import {readDumps} from '../analyze/iptables/read-dumps.ts';
 import {readNft} from '../analyze/nftables/read-nft.ts';
 import {seenConfig} from '../analyze/seen-config.ts';
 import {analyzeNode} from '../analyze/analyze-node.ts';
+import type {ServiceDifferences} from '../analyze/differing.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Family} from '../model/family.ts';
 import type {Finding} from '../model/finding.ts';
 import type {NodeReport} from '../model/report.ts';
 import type {NodeLag} from '../model/state-history.ts';
 import type {PortTrace} from '../model/service-trace.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
@@ -31,6 +33,11 @@ export interface NodeResult {
   /** Null if nothing is known of the node's kube-proxy. */
   readonly proxy: ProxyVersion | null;
   readonly traces: readonly PortTrace[];
+  /**
+   * Services, `namespace/name`, of which something was found that kube-proxy explains if it wrote between two parts of the dumps: each
+   * part fits a state of the Service, but not all the same.
+   */
+  readonly perhapsTorn?: readonly string[];
 }
 
 export interface NodeSurroundings {
@@ -55,7 +62,9 @@ export interface TestedState {
   /** Chains of Services that no rule reaches. */
   readonly unreached: readonly {readonly family: Family; readonly chain: string}[];
   /** See `ModeAnalysis`. */
-  readonly differing: ReadonlyMap<string, number>;
+  readonly differing: ReadonlyMap<string, ServiceDifferences>;
+  /** See `ModeAnalysis`. */
+  readonly isReadPiecemeal: boolean;
 }
 
 /** Every stage for one node: parse its dumps, compare them with the expected rules, and analyze the differences. */
@@ -86,13 +95,29 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
     const traced = withUnservedFamilies(analysis.traces, services, analysis.unread);
     const result = {
       report: {...nodeReport(node, analysis), ...(lag === undefined ? {} : {lag})},
-      findings: [...findings, ...told].map(detached),
+      findings: [...changeToldOnce(findings), ...told].map(detached),
       proxy: {version: analysis.config.version.value, gates: config.featureGates.value},
       traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node)),
     };
     const unreached = analysis.symptoms.flatMap(({family, chains = []}) => chains.map(chain => ({family, chain})));
-    return {result, unreached, differing: analysis.differing ?? new Map<string, number>()};
+    const {differing = new Map<string, ServiceDifferences>(), isReadPiecemeal = false} = analysis;
+    return {result, unreached, differing, isReadPiecemeal};
   };
+}
+
+/** What is found of a Service that changed just before says that itself: ST904 beside it would say so again. */
+function changeToldOnce(findings: readonly Finding[]): readonly Finding[] {
+  const changed = new Map(
+    findings.flatMap(({code, service, message}) => (code === 'ST904' && service !== undefined ? [[namespacedName(service), message]] : [])),
+  );
+  const changeOf = ({code, severity, service}: Finding): string | undefined =>
+    severity === 'info' || service === undefined || !/^ST2|^ST508$/.test(code) ? undefined : changed.get(namespacedName(service));
+  const told = new Set(findings.flatMap(finding => changeOf(finding) ?? []));
+  return findings.flatMap(finding => {
+    if (finding.code === 'ST904' && told.has(finding.message)) return [];
+    const change = changeOf(finding);
+    return change === undefined ? [finding] : [{...finding, message: `${finding.message}; ${change}`}];
+  });
 }
 
 /** Reads a dump when it is first needed, and only once. */

@@ -1,4 +1,4 @@
-import {differingKey} from '../analyze/differing.ts';
+import {differingKey, type ServiceDifferences} from '../analyze/differing.ts';
 import {gracePeriod} from '../checks/st904-changed-while-looking.ts';
 import {type ChosenState, ChosenStates} from '../expect/cluster/chosen-states.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
@@ -32,11 +32,12 @@ export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, r
     return evaluate({view: chosen, ...how});
   });
   search(searches, evaluateChosen);
-  const {result} = evaluateChosen({lag: lagOf(searches, changes.size)});
+  const conclude = (): NodeResult => ({...evaluateChosen({lag: lagOf(searches, changes.size)}).result, perhapsTorn: tornOf(searches)});
+  const result = conclude();
   if (!result.findings.some(isOfNode)) return result;
   // One Service that lags can look like a setting that differs on the whole node, or like a node without rules.
   search(searches, () => evaluateChosen({eachService: true}));
-  const other = evaluateChosen({lag: lagOf(searches, changes.size)}).result;
+  const other = conclude();
   return other.findings.some(isOfNode) ? result : other;
 }
 
@@ -61,11 +62,11 @@ function lastReused(searches: readonly StateSearch[], evaluate: Evaluate): Evalu
 function search(searches: readonly StateSearch[], evaluate: Evaluate): void {
   for (const one of searches) one.start();
   for (;;) {
-    const {result, unreached, differing} = evaluate();
+    const {result, unreached, differing, isReadPiecemeal} = evaluate();
     for (const one of searches) {
       const findings = result.findings.filter(finding => isOfService(finding, one));
       const left = unreached.filter(({family, chain}) => family === one.family && one.owns(chain)).length;
-      one.note(findings, {left, differing: differing.get(differingKey(one.family, one.service)) ?? 0});
+      one.note(findings, {left, differences: differing.get(differingKey(one.family, one.service)), isReadPiecemeal});
     }
     // Every search has to advance.
     if (searches.filter(one => one.advance()).length === 0) break;
@@ -92,6 +93,10 @@ class StateSearch {
   #index = 0;
   #best: TestedDistance | null = null;
   #isDone = false;
+
+  /** For each state that was tested, the parts of the dumps that do not fit it. */
+  #parts: ReadonlySet<string>[] = [];
+  #isPiecemeal = false;
 
   readonly #hashes: ReadonlySet<string>;
   readonly #keepsOldChains: boolean;
@@ -123,6 +128,7 @@ class StateSearch {
   }
 
   start(): void {
+    this.#parts = [];
     this.#index = 0;
     this.#best = null;
     this.#isDone = false;
@@ -132,14 +138,26 @@ class StateSearch {
    * The findings for the current state, and how many chains of the Service no rule reaches. In a state without the Service, an entry rule
    * that was removed would not be missed, but its chains would remain.
    */
-  note(findings: readonly Finding[], {left, differing}: {readonly left: number; readonly differing: number}): void {
+  note(findings: readonly Finding[], {left, differences, isReadPiecemeal}: TestedDifferences): void {
     if (this.#isDone) return;
     const shown = findings.reduce((sum, finding) => sum + countRules(finding), 0);
-    const rules = (differing === 0 || shown === 0 ? shown : differing) + (this.#keepsOldChains ? 0 : left);
+    const differing = differences?.count ?? 0;
+    const ownChains = this.#keepsOldChains ? 0 : left;
+    const rules = (differing === 0 || shown === 0 ? shown : differing) + ownChains;
+    this.#isPiecemeal ||= isReadPiecemeal;
+    this.#parts.push(ownChains > 0 || (differing === 0 && rules > 0) ? anyPart : (differences?.parts ?? new Set()));
     const severity = findings.reduce((sum, finding) => sum + weights[finding.severity], 0);
     const best = this.#best;
     if (best === null || rules < best.rules || (rules === best.rules && severity > best.severity))
       this.#best = {index: this.#index, rules, severity};
+  }
+
+  /** Whether each part of the dumps fits some state, although all together fit none: kube-proxy may have written between two of them. */
+  get isPerhapsTorn(): boolean {
+    if (this.lagSeconds !== null) return false;
+    if (this.#isPiecemeal) return true;
+    const parts = new Set(this.#parts.flatMap(one => [...one]));
+    return [...parts].every(part => this.#parts.some(one => one !== anyPart && !one.has(part)));
   }
 
   /** Chooses the next state if none matches yet; false if there is nothing more to test. */
@@ -172,6 +190,16 @@ function keepsOldChains({endpointSlices}: ApiObjects): boolean {
   for (const slice of endpointSlices ?? []) endpoints += (slice.endpoints ?? []).length * Math.max(1, (slice.ports ?? []).length);
   return endpoints > 1000;
 }
+
+interface TestedDifferences {
+  /** How many chains of the Service nothing reaches. */
+  readonly left: number;
+  readonly differences: ServiceDifferences | undefined;
+  readonly isReadPiecemeal: boolean;
+}
+
+/** It is not known where the difference is. */
+const anyPart: ReadonlySet<string> = new Set(['']);
 
 /** The distance between the node and a state. */
 interface TestedDistance {
@@ -213,6 +241,12 @@ function recentSlices(searches: readonly StateSearch[], graceMs: number): Readon
     for (const state of states) if (state.age <= graceMs) for (const slice of state.slices) slices.add(slice);
   }
   return new Map([...recent].map(([service, slices]) => [service, [...slices]]));
+}
+
+function tornOf(searches: readonly StateSearch[]): readonly string[] {
+  const unfit = searches.filter(({lagSeconds}) => lagSeconds === null);
+  const whole = new Set(unfit.filter(({isPerhapsTorn}) => !isPerhapsTorn).map(({service}) => service));
+  return [...new Set(unfit.map(({service}) => service))].filter(service => !whole.has(service));
 }
 
 function lagOf(searches: readonly StateSearch[], changedServices: number): NodeLag {

@@ -35,7 +35,11 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const diagnosis = new Diagnosis(objects, {...asked.selection, ...evaluationOptions(flags), ...run.options, ...sampleOf(ways)});
   const leftovers = await ways.clear();
   const followed = flags.agents ? null : new FollowedServices({api, scope, objects, versions: asked.versions, clock});
-  const nodes = ways.looks(diagnosis, followed === null ? undefined : () => followed.history.states);
+  const nodes = ways.looks(diagnosis, {
+    ...(followed === null ? {} : {states: () => followed.history.states}),
+    // What a deploy has changed before is to be on the nodes.
+    ...(run.wait === undefined ? {} : {notBefore: flags.agents ? readAt : clock.now()}),
+  });
   const problems = [...asked.problems, ...ways.problems, ...leftovers];
   const report = (more: readonly Problem[]): Report =>
     diagnosis.report(distinct([...problems, ...nodes.problems, ...(followed?.problems ?? []), ...more]));
@@ -51,6 +55,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
       ...{diagnosis, readAgain, signal, clock, history: followed.history, nodeReadAt: nodes.readAt},
       ...(gracePeriodMs === undefined ? {} : {gracePeriodMs}),
       take: now => followed.take(now),
+      recall: since => followed.recall(since),
       evaluateAgain: names => nodes.evaluateAgain(names),
       readNodes: names => nodes.evaluate(names),
       say: text => progress.say(text),

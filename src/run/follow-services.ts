@@ -5,6 +5,7 @@ import type {ApiError, KubeApi} from '../collect/kube/kube-api.ts';
 import {maxWatchedPlaces, watchServices} from '../collect/watch/service-watches.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
 import type {Clock} from './clock.ts';
+import {recallStates} from './recall-states.ts';
 import {ServiceHistory} from './service-history.ts';
 
 interface FollowInput {
@@ -25,11 +26,14 @@ export class FollowedServices {
   #isPolled = false;
   /** When a watch last delivered an event: changes that a list shows after that were missed. */
   #heardAt: number;
+  readonly #listedAt: number;
+  #isRecalled = false;
 
   constructor(input: FollowInput) {
     this.#input = input;
-    this.#heardAt = input.clock.now();
-    this.history = new ServiceHistory(input.objects, this.#heardAt);
+    this.#listedAt = input.clock.now();
+    this.#heardAt = this.#listedAt;
+    this.history = new ServiceHistory(input.objects, this.#listedAt, input.api.clockAheadMs);
     const {services, endpointSlices} = input.objects;
     if (services !== null && endpointSlices !== null) void this.#follow();
   }
@@ -45,6 +49,19 @@ export class FollowedServices {
   async take(objects: ApiObjects): Promise<void> {
     if (!this.#isPolled) await this.#untilHeardOf(objects);
     this.history.update(objects, this.#input.clock.now());
+  }
+
+  /**
+   * Asks the API server, once, for the states from this time on, which is before the first list. Where it does not know them any more, or
+   * may not be asked, they stay unknown.
+   */
+  async recall(since: number): Promise<void> {
+    const {scope, objects} = this.#input;
+    if (this.#isRecalled || this.#isPolled || countPlaces(scope) > maxWatchedPlaces) return;
+    if (objects.services === null || objects.endpointSlices === null) return;
+    this.#isRecalled = true;
+    const past = await recallStates({...this.#input, listedAt: this.#listedAt, signal: this.#end.signal}, since);
+    if (past !== null) this.history.recall(past);
   }
 
   close(): void {

@@ -15,6 +15,8 @@ interface RecheckInput {
   readonly readAgain: () => Promise<ApiObjects>;
   /** Adds the objects just read to the history. */
   readonly take: (objects: ApiObjects) => Promise<void>;
+  /** Asks for the states of the Services from a time on that is before they were first read; the history has them then if it is told them. */
+  readonly recall?: (since: number) => Promise<void>;
   /** The states of the Services while nodes are read. */
   readonly history: Pick<ServiceHistory, 'knownSince' | 'hasChanged' | 'partlyKnown'>;
   /** When the reading of each node began. */
@@ -36,11 +38,14 @@ interface RecheckInput {
  * polls. In this case the node is read again until all states that it may have are known. Resolves to the nodes that stay undetermined.
  */
 export async function recheck(input: RecheckInput): Promise<readonly Finding[]> {
-  const {diagnosis, clock, gracePeriodMs = gracePeriod * 1000} = input;
+  const {diagnosis, clock, nodeReadAt, gracePeriodMs = gracePeriod * 1000} = input;
   const reads = new Map<string, number>();
   for (let rounds = 0; ; rounds++) {
-    if (suspectsOf(input).length === 0) return [];
-    const objects = await input.readAgain();
+    const suspects = suspectsOf(input);
+    if (suspects.length === 0) return [];
+    const isUnknown = suspects.some(finding => doubtOf(finding, {input, gracePeriodMs, reads: 0})?.isUnknown);
+    const start = Math.min(...suspects.map(({node}) => nodeReadAt.get(node) ?? Infinity)) - gracePeriodMs;
+    const [objects] = await Promise.all([input.readAgain(), rounds === 0 && isUnknown ? input.recall?.(start) : null]);
     await input.take(objects);
     diagnosis.renew(objects);
     await input.evaluateAgain(namesOf(suspectsOf(input)));
@@ -86,14 +91,16 @@ interface DoubtInput {
 }
 
 /** Null if a finding stands. */
-function doubtOf(finding: NodeFinding, {input: {history, nodeReadAt}, gracePeriodMs, reads}: DoubtInput): Doubt | null {
+function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt}, gracePeriodMs, reads}: DoubtInput): Doubt | null {
   const start = (nodeReadAt.get(finding.node) ?? 0) - gracePeriodMs;
   const services = finding.service === undefined ? history.partlyKnown : [keyOf(finding)];
   const knownSince = Math.max(0, ...services.map(service => history.knownSince(service)));
   const isMoving = services.some(service => history.hasChanged(service, start));
   if (knownSince > start) return {settledAt: knownSince + gracePeriodMs, isUnknown: true, isMoving};
   // A dump can show one table before kube-proxy's change and another one after it.
-  return isMoving && reads === 0 ? {settledAt: 0, isUnknown: false, isMoving} : null;
+  const torn = diagnosis.resultOf(finding.node)?.perhapsTorn ?? [];
+  const isPerhapsTorn = isMoving && (finding.service === undefined || torn.includes(keyOf(finding)));
+  return isPerhapsTorn && reads === 0 ? {settledAt: 0, isUnknown: false, isMoving} : null;
 }
 
 type NodeFinding = Finding & Required<Pick<Finding, 'node'>>;

@@ -2,6 +2,7 @@ import type {ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../model/api-objects.ts';
 import {type StateChange, type StateHistory, servicesOf} from '../model/state-history.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
+import {changedAt} from './changed-at.ts';
 
 /** An object as a watch or a list shows it; null if it does not exist. */
 type SeenObject =
@@ -25,10 +26,13 @@ export class ServiceHistory {
   /** When all Services were read, if only some had been read before. */
   #widenedAt: number | null = null;
   #updatedAt: number;
+  /** How far the clock here is ahead of that of the API server, in milliseconds. */
+  readonly #clockAheadMs: number;
 
   /** `since`: when the read of these objects ended. */
-  constructor(api: ApiObjects, since: number) {
+  constructor(api: ApiObjects, since: number, clockAheadMs = 0) {
     this.#since = since;
+    this.#clockAheadMs = clockAheadMs;
     this.#updatedAt = since;
     this.#services = byKey(api.services);
     this.#slices = byKey(api.endpointSlices);
@@ -39,6 +43,13 @@ export class ServiceHistory {
   /** A copy of the current history; later changes are not in it. */
   get states(): StateHistory {
     return {since: this.#since, changes: [...this.#changes]};
+  }
+
+  /** Adds what is known now of the time before the objects were first read. */
+  recall({since, changes}: StateHistory): void {
+    if (since >= this.#since) return;
+    this.#since = since;
+    this.#changes.unshift(...changes);
   }
 
   /** Discards states before this time, for a history that lives as long as the process. */
@@ -127,7 +138,9 @@ export class ServiceHistory {
       const owner = slice.metadata.labels?.['kubernetes.io/service-name'];
       return owner === undefined ? [] : [[`${slice.metadata.namespace ?? 'default'}/${owner}`, slice.metadata] as const];
     });
-    const young = [...read, ...slices].filter(([, metadata]) => changedAt(metadata) > this.#since - maxYouth).map(([key]) => key);
+    const young = [...read, ...slices]
+      .filter(([, metadata]) => changedAt(metadata, this.#clockAheadMs) > this.#since - maxYouth)
+      .map(([key]) => key);
     return [...new Set([...young, ...this.#changes.flatMap(servicesOf)])];
   }
 
@@ -169,7 +182,7 @@ export class ServiceHistory {
     const slices = [...keys].map(key => first<EndpointSliceObject>(key, this.#slices, 'EndpointSlice')).filter(slice => slice !== null);
     // A deleted slice or Service leaves no timestamp.
     if (object === null || slices.length === 0) return null;
-    const times = [object, ...slices].map(({metadata}) => changedAt(metadata));
+    const times = [object, ...slices].map(({metadata}) => changedAt(metadata, this.#clockAheadMs));
     return Math.max(...times);
   }
 }
@@ -195,16 +208,6 @@ function printsOf({services, endpointSlices, endpoints}: ServiceObjects): Readon
 
 /** A change that was recorded longer ago than this is not a matter of timing. In milliseconds. */
 const maxYouth = 60_000;
-
-/** According to timestamps by the API server and the controllers; 0 if there are none. */
-function changedAt({creationTimestamp, annotations, managedFields}: ObjectMeta): number {
-  const times = [
-    creationTimestamp,
-    annotations?.['endpoints.kubernetes.io/last-change-trigger-time'],
-    ...(managedFields ?? []).map(({time}) => time),
-  ];
-  return Math.max(0, ...times.map(text => Date.parse(text ?? '')).filter(time => !Number.isNaN(time)));
-}
 
 function isOf(slice: EndpointSliceObject, service: string): boolean {
   return ownerOf(slice) === service;

@@ -6,6 +6,8 @@ export interface NodeSurvey {
   readonly status: 'checked' | 'unread' | 'unsupported';
   readonly reason?: string;
   readonly mode: string | null;
+  /** The 36 of kube-proxy 1.36; left out where the node was not checked. */
+  readonly kubeProxyMinor?: number;
   /** The addresses that the node answers on: node ports. */
   readonly addresses: readonly string[];
   readonly ports: readonly SurveyedPort[];

@@ -7,6 +7,7 @@ import {openCluster} from '../../src/run/open-cluster.ts';
 import type {Report} from '../../src/model/report.ts';
 import {capturePath} from '../fixtures.ts';
 import type {ApiServer, ApiServerOptions} from '../stand-in/api-server.ts';
+import type {StoredObject} from '../stand-in/object-store.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
 import type {ExecCommand} from '../stand-in/exec.ts';
 
@@ -195,9 +196,10 @@ describe('what may be a matter of timing', () => {
     expect(report.summary.errors).toBe(0);
   });
 
-  test('what is still missing after the time that a kube-proxy may take is a finding', async () => {
+  test('what is still missing after the time that a kube-proxy may take is a finding, where the API server forgot earlier states', async () => {
     const server = await start({});
     server.store.put('services', ghost('ghost'));
+    server.store.forget();
     const started = handClock.time;
     const {findings} = await diagnose(server);
     expect(findings.filter(({service, severity}) => service?.name === 'ghost' && severity === 'error')).toHaveLength(3);
@@ -207,10 +209,38 @@ describe('what may be a matter of timing', () => {
   test('rules of a Service that the API does not have are read until the grace period is over', async () => {
     const server = await start({});
     server.store.remove('services', 'shop', 'web');
+    server.store.forget();
     const {findings} = await diagnose(server, {flags: {namespace: 'shop'}});
     expect(findings.filter(({code}) => code === 'ST205').map(({node}) => node)).toEqual(['node-a', 'node-b', 'node-c']);
     const dumps = server.requests.filter(({argv}) => argv.join(' ') === 'iptables-save');
     expect(dumps).toHaveLength(3 * 4);
+  });
+
+  const dumpsOf = (server: ApiServer) => server.requests.filter(({argv}) => argv.join(' ') === 'iptables-save').length;
+
+  test('nodes with the rules of before the first list are read once: the API server tells what was before', async () => {
+    const server = await start({});
+    server.store.put('services', ghost('ghost'));
+    server.store.remove('services', 'shop', 'web');
+    const started = handClock.time;
+    const {findings, nodes} = await diagnose(server, {flags: {'all-namespaces': true}});
+    expect(findings.filter(({node, severity}) => node !== undefined && severity !== 'info')).toEqual([]);
+    expect(nodes.map(({lag}) => lag?.service)).toEqual(['shop/web', 'shop/web', 'shop/web']);
+    expect([dumpsOf(server), handClock.time - started]).toEqual([3, 0]);
+  });
+
+  test('a rule that is gone is found in one reading although its Service changed just before', async () => {
+    const server: ApiServer = await start({
+      exec: ({node, argv}) => (node === 'node-a' && argv.join(' ') === 'iptables-save' ? {stdout: withoutEndpoint(own, 0)} : null),
+    });
+    const [slice] = server.store.all('endpointslices').filter(({metadata}) => metadata.labels?.['kubernetes.io/service-name'] === 'web');
+    const managedFields = [{time: new Date(handClock.time - 3000).toISOString()}];
+    if (slice !== undefined) server.store.put('endpointslices', {...slice, metadata: {...slice.metadata, managedFields}} as StoredObject);
+    const {findings} = await diagnose(server, {flags: {'all-namespaces': true}});
+    expect(
+      findings.filter(({severity, node}) => severity === 'error' && node !== undefined).map(({node, service}) => [node, service?.name]),
+    ).toEqual([['node-a', 'web']]);
+    expect(dumpsOf(server)).toBe(3);
   });
 
   /** Each time node-a is read another endpoint is missing, and the Service has changed. */

@@ -35,6 +35,8 @@ export class ObjectStore {
   readonly #objects = new Map<string, StoredObject>();
   #revision = 1000;
   #events: StoreEvent[] = [];
+  /** The objects before these events. */
+  #base = new Map<string, StoredObject>();
   /** What happened up to here is forgotten. */
   #forgotten = 0;
   readonly #listeners = new Set<(event: StoreEvent) => void>();
@@ -88,7 +90,20 @@ export class ObjectStore {
   /** As etcd is compacted: nobody can go on from before. */
   forget(): void {
     this.#forgotten = ++this.#revision;
+    this.#base = new Map(structuredClone([...this.#objects]));
     this.#events = [];
+  }
+
+  /** As they were at an earlier revision. */
+  #allAt(plural: string, revision: number): StoredObject[] {
+    const objects = new Map([...this.#base].filter(([key]) => key.startsWith(`${plural}/`)));
+    for (const {type, object, ...event} of this.#events) {
+      if (event.plural !== plural || event.revision > revision) continue;
+      const key = `${plural}/${object.metadata.namespace ?? ''}/${object.metadata.name}`;
+      if (type === 'DELETED') objects.delete(key);
+      else objects.set(key, object);
+    }
+    return [...objects.values()];
   }
 
   #tell(event: StoreEvent): void {
@@ -107,7 +122,9 @@ export class ObjectStore {
     if (resource === undefined) return failure(404, 'the server could not find the requested resource');
     const token = tokenIn(query.get('continue'));
     if (token === null) return failure(400, 'continue key is not valid');
-    const selected = this.all(request.resource)
+    const exact = query.get('resourceVersionMatch') === 'Exact' ? Number(query.get('resourceVersion')) : null;
+    if (exact !== null && exact < this.#forgotten) return failure(410, `The resourceVersion for the provided list is too old.`);
+    const selected = (exact === null ? this.all(request.resource) : this.#allAt(request.resource, exact))
       .filter(({metadata}) => request.namespace === '' || metadata.namespace === request.namespace)
       .filter(object => isSelected(object, query))
       .map(object => ({key: keyOf(object), object}))
@@ -117,7 +134,7 @@ export class ObjectStore {
     const limit = query.get('resourceVersion') === '0' ? selected.length : Number(query.get('limit') ?? 0) || selected.length;
     const page = selected.slice(0, limit);
     const rest = selected.length - page.length;
-    const revision = token.revision ?? this.#revision;
+    const revision = token.revision ?? exact ?? this.#revision;
     const metadata = {
       resourceVersion: String(revision),
       ...(rest > 0

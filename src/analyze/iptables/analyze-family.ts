@@ -26,7 +26,7 @@ interface FamilyAnalysis {
   readonly symptoms: readonly Symptom[];
   /** The expectation that the rules were compared with in the end. */
   readonly expected: ExpectedRuleset;
-  readonly byPort: ReadonlyMap<PortOnNode, readonly unknown[]>;
+  readonly byPort: ReadonlyMap<PortOnNode, readonly PortDifference[]>;
 }
 
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */

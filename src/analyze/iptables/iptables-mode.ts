@@ -67,7 +67,11 @@ function analyzeFamilies(input: NodeInput): ModeAnalysis {
       knowsZone: knowsZone(input),
       eachService: input.eachService ?? false,
     });
-    for (const [{port}, own] of byPort) differing.add(port, own.length);
+    for (const [{port}, own] of byPort)
+      differing.add(
+        port,
+        own.map(({table}) => table),
+      );
     const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
     if (doubt !== null) {
       unread.push({family, reason: doubt});
@@ -84,7 +88,7 @@ function analyzeFamilies(input: NodeInput): ModeAnalysis {
     else if (ruleset.cut === null) evaluated.push(family);
     else unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
   }
-  return {families: evaluated, unread, symptoms, traces, differing: differing.counts, config: input.config, counts: countRules(dumps)};
+  return {families: evaluated, unread, symptoms, traces, differing: differing.services, config: input.config, counts: countRules(dumps)};
 }
 
 /** A jump to the chain, or a rule without effect, may be missing from the excerpt and not from the node. */

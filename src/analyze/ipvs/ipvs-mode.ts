@@ -52,7 +52,11 @@ function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
       ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false},
     };
     const analysis = analyzeIpvsFamily(given);
-    for (const [{port}, own] of analysis.byPort) differing.add(port, Object.values(own).flat().length);
+    for (const [{port}, own] of analysis.byPort)
+      differing.add(
+        port,
+        Object.entries(own).flatMap(([part, all]) => all.map(() => part)),
+      );
     append(symptoms, analysis.symptoms);
     if (reasons.length === 0) evaluated.push(family);
     const {expected, sides} = analysis;
@@ -62,7 +66,16 @@ function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
       wanted.map(item => traceIpvsPort({item, context: expected.context, sides})),
     );
   }
-  return {families: evaluated, unread, symptoms, traces, differing: differing.counts, config, counts: countsOf(input, state)};
+  return {
+    families: evaluated,
+    unread,
+    symptoms,
+    traces,
+    differing: differing.services,
+    isReadPiecemeal: true,
+    config,
+    counts: countsOf(input, state),
+  };
 }
 
 /** Base rules that were not read are reported, and the rest is evaluated. */

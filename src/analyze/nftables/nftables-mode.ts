@@ -61,7 +61,11 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
       ...{expect, ruleset, actual, beside: {iptables, sets}},
       ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false, serviceRanges: rangesOf(input, family)},
     });
-    for (const [{port}, own] of byPort) differing.add(port, own.length);
+    for (const [{port}, own] of byPort)
+      differing.add(
+        port,
+        own.map(() => 'table'),
+      );
     const doubt = found.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
     if (doubt !== null) {
       unread.push({family, reason: doubt});
@@ -79,7 +83,7 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
   const counts = {rules: ruleset.ruleCount, chains: ruleset.chainCount};
   const first = evaluated[0] ?? unread[0]?.family;
   if (first !== undefined) append(symptoms, unwalkedChains(ruleset, first));
-  return {families: evaluated, unread, symptoms, traces, differing: differing.counts, config: input.config, counts};
+  return {families: evaluated, unread, symptoms, traces, differing: differing.services, config: input.config, counts};
 }
 
 /** Null for versions that do not drop such packets. */

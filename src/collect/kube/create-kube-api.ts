@@ -28,6 +28,8 @@ class HttpKubeApi implements KubeApi {
   readonly #userAgent: string;
   readonly #backoff: number;
   readonly #closing = new AbortController();
+  /** The least that an answer has shown: all others were longer on their way. */
+  #clockAheadMs: number | null = null;
 
   constructor(config: KubectlConfig, {requestTimeout = 0, userAgent = 'svc-trace', backoff = 250}: KubeApiOptions) {
     this.description = config.description;
@@ -35,6 +37,10 @@ class HttpKubeApi implements KubeApi {
     this.#requestTimeout = requestTimeout;
     this.#userAgent = userAgent;
     this.#backoff = backoff;
+  }
+
+  get clockAheadMs(): number {
+    return this.#clockAheadMs ?? 0;
   }
 
   get<T>(path: string, query?: Readonly<Record<string, string>>, {signal, once = false, maxBytes}: GetOptions = {}): Promise<T> {
@@ -167,6 +173,7 @@ class HttpKubeApi implements KubeApi {
         answer => ({kind: 'answer', ...answer}) as const,
         (error: unknown) => ({kind: 'failure', error}) as const,
       );
+      if (outcome.kind === 'answer') this.#noteDate(outcome.response.headers.date);
       if (outcome.kind === 'answer' && outcome.response.status < 300) return outcome.response;
       if (outcome.kind === 'answer' && outcome.response.status === 401 && !renewed && (await this.#isRenewed(outcome.applied))) {
         renewed = true;
@@ -179,6 +186,11 @@ class HttpKubeApi implements KubeApi {
         throw noAnswer(error, asked);
       });
     }
+  }
+
+  #noteDate(date: string | undefined): void {
+    const ahead = Date.now() - Date.parse(date ?? '');
+    if (!Number.isNaN(ahead)) this.#clockAheadMs = Math.min(this.#clockAheadMs ?? Infinity, ahead);
   }
 
   #isRenewed(applied: object): Promise<boolean> {

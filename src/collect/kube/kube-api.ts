@@ -2,6 +2,8 @@
 export interface KubeApi {
   /** The context and the server, for messages and snapshots. */
   readonly description: string;
+  /** How far this machine's clock is ahead of the API server's, by the dates of its answers: in milliseconds, good to a second. */
+  readonly clockAheadMs: number;
   /** Reads one object or any other JSON. Rejects with an ApiError. `path` is for example `/api/v1/nodes/node-a`. */
   get<T>(path: string, query?: Readonly<Record<string, string>>, options?: GetOptions): Promise<T>;
   /** Reads a complete list in pages of 500. A list that expires while it is read (410) is read again from the start. */

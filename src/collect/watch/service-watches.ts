@@ -46,7 +46,7 @@ const refusals: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 export const maxWatchedPlaces = 4;
 
 /** One place in which to watch Services and slices. */
-interface WatchedPlace {
+export interface WatchedPlace {
   readonly path: string;
   readonly services: Readonly<Record<string, string>>;
   readonly slices: Readonly<Record<string, string>>;
@@ -58,7 +58,7 @@ type WatchOptions = ServiceWatchesOptions & {readonly onFailure: (error: unknown
 
 function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: AbortSignal): Promise<void>}[] {
   const strings = new StringPool();
-  return placesOf(options.scope).flatMap(place => {
+  return watchedPlaces(options.scope).flatMap(place => {
     const shared = <T>(path: string, query: Readonly<Record<string, string>>, objects: readonly T[]) => ({
       ...{strings, path, query, onFailure: options.onFailure},
       start: {objects, resourceVersion: Object.keys(query).length === 0 ? options.versions.get(path) : undefined},
@@ -69,12 +69,12 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
       place.holds(slice, slice.metadata.labels?.['kubernetes.io/service-name']),
     );
     const own: ObjectWatchOptions<ServiceObject> = {
-      ...shared(`/api/v1${place.path}/services`, place.services, services),
+      ...shared(servicesPath(place), place.services, services),
       ...{kind: 'services', shape: serviceShape},
       onChange: (now, before, isListed) => options.onChange({kind: 'Service', key: keyOf(now ?? before), object: now ?? null, isListed}),
     };
     const ofSlices: ObjectWatchOptions<EndpointSliceObject> = {
-      ...shared(`/apis/discovery.k8s.io/v1${place.path}/endpointslices`, place.slices, slices),
+      ...shared(slicesPath(place), place.slices, slices),
       ...{kind: 'endpointslices', shape: endpointSliceShape},
       onChange: (now, before, isListed) =>
         options.onChange({kind: 'EndpointSlice', key: keyOf(now ?? before), object: now ?? null, isListed}),
@@ -83,7 +83,8 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
   });
 }
 
-function placesOf(scope: ClusterScope): readonly WatchedPlace[] {
+/** Where the Services of a scope and their slices are watched. */
+export function watchedPlaces(scope: ClusterScope): readonly WatchedPlace[] {
   switch (scope.kind) {
     case 'cluster':
       return [{path: '', services: {}, slices: {}, holds: () => true}];
@@ -95,6 +96,14 @@ function placesOf(scope: ClusterScope): readonly WatchedPlace[] {
     case 'services':
       return scope.services.map(placeOfService);
   }
+}
+
+export function servicesPath({path}: WatchedPlace): string {
+  return `/api/v1${path}/services`;
+}
+
+export function slicesPath({path}: WatchedPlace): string {
+  return `/apis/discovery.k8s.io/v1${path}/endpointslices`;
 }
 
 function placeOfService({namespace, name}: ServiceName): WatchedPlace {

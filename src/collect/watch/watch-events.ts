@@ -1,5 +1,5 @@
 /** One event of a watch, as the API server sends it. */
-interface WatchEvent {
+export interface WatchEvent {
   readonly type: string;
   readonly object: unknown;
 }

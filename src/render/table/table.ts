@@ -1,10 +1,12 @@
 import {append} from '../../model/lists.ts';
-import type {Report} from '../../model/report.ts';
+import type {NodeReport, Report} from '../../model/report.ts';
+import type {NodeLag} from '../../model/state-history.ts';
 import {escapeText} from '../escape.ts';
 import {findingTexts} from './finding-text.ts';
 import {matrix} from './matrix.ts';
 import {notReadSection} from './not-read.ts';
 import type {Renderer, RenderOptions} from '../renderer.ts';
+import {secondsText} from '../seconds-text.ts';
 import {type Style, styleOf} from '../style.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {waitSection} from './wait-section.ts';
@@ -51,7 +53,14 @@ function settings(report: Report, style: Style): string {
     .join('\n');
 }
 
-function running({proxyMode, kubeProxyVersion, backend, rules, via}: Report['nodes'][number]): string {
+function running({proxyMode, kubeProxyVersion, backend, rules, via, lag}: NodeReport): string {
+  const behind = lag === undefined ? '' : `; ${lagText(lag)}`;
   const read = via === undefined ? '' : `; read: ${escapeText(via)}`;
-  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${plural(rules, 'rule')}${read}`;
+  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${plural(rules, 'rule')}${behind}${read}`;
+}
+
+/** `2.1 s behind the API (shop/web)`. */
+function lagText({seconds, service, changedServices}: NodeLag): string {
+  if (service !== undefined) return `${secondsText(seconds)} behind the API (${service})`;
+  return `not behind the API (${plural(changedServices, 'Service')} changed)`;
 }

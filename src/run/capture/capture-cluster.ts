@@ -1,3 +1,4 @@
+import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
 import {podShape} from '../../collect/objects/api-shapes.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
@@ -44,6 +45,8 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   const objects = reading.api;
   const scope = {kind: 'cluster'} as const;
   const followed = new FollowedServices({api, scope, objects, versions: reading.versions, clock: systemClock});
+  // A node can have the states of before the first list.
+  if (followed.history.partlyKnown.length > 0) await followed.recall(Date.now() - gracePeriod * 1000);
   const readTimes = new Map<string, ReadTime>();
   return {
     origin: cluster.description,

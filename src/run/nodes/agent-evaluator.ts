@@ -21,6 +21,8 @@ interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'cloc
   readonly find: (objects: readonly NodeObject[] | null) => Promise<AgentSource>;
   /** Wait for agents that checked their nodes before a requested Service changed. */
   readonly isPatient: boolean;
+  /** See `FollowedStates`. */
+  readonly notBefore?: number | undefined;
 }
 
 /**
@@ -100,7 +102,7 @@ export class AgentEvaluator implements NodeEvaluator {
   }
 
   async #askOne(name: string, needed: NeededVersions): Promise<Behind | null> {
-    const {diagnosis, clock} = this.#collection;
+    const {diagnosis, clock, notBefore = 0} = this.#collection;
     if (this.#evaluated.isNamedOnly(name)) return null;
     const answered = await this.#answerOf(name);
     this.#evaluated.note(name);
@@ -117,7 +119,11 @@ export class AgentEvaluator implements NodeEvaluator {
       });
       return {name, patienceMs: patienceFor(result)};
     }
-    this.#evaluated.readAt.set(name, clock.now() - (now - result.judgedAt));
+    const readAt = clock.now() - (now - result.judgedAt);
+    const {seconds, service} = result.report.lag ?? {seconds: 0};
+    if (service !== undefined && readAt - seconds * 1000 < notBefore)
+      return this.#unread(name, {reason: `by its agent, its rules for ${service} are ${seconds} s behind the API`, remedy: later});
+    this.#evaluated.readAt.set(name, readAt);
     this.#evaluated.problemsOf.set(name, result.problems);
     diagnosis.addResult({report: result.report, findings: result.findings, proxy: result.proxy, traces: []});
     return null;

@@ -11,6 +11,13 @@ import {DumpEvaluator} from './dump-evaluator.ts';
 import type {NodeEvaluator} from './node-evaluator.ts';
 import {nodeSource} from './node-source.ts';
 
+export interface FollowedStates {
+  /** Those of the Services as far as they are known, where somebody follows them. */
+  readonly states?: (() => StateHistory) | undefined;
+  /** A node that has a state of before this has not followed. Milliseconds since 1970; left out where the grace period alone counts. */
+  readonly notBefore?: number | undefined;
+}
+
 /** The chosen nodes, and how to evaluate them. */
 export interface NodeAccess {
   readonly names: readonly string[];
@@ -19,8 +26,7 @@ export interface NodeAccess {
   /** Set if only a sample of the nodes was chosen. */
   readonly sample?: ChosenNodes['sample'];
   readonly problems: readonly Problem[];
-  /** `states` are the known states of the Services. */
-  looks(diagnosis: Diagnosis, states?: () => StateHistory): NodeEvaluator;
+  looks(diagnosis: Diagnosis, followed: FollowedStates): NodeEvaluator;
   /** Removes what a killed run left on the cluster. */
   clear(): Promise<readonly Problem[]>;
 }
@@ -38,8 +44,8 @@ async function byReading(run: ClusterRun, objects: readonly NodeObject[] | null)
   return {
     ...source,
     names: source.nodes.map(({name}) => name),
-    looks: (diagnosis, states) =>
-      new DumpEvaluator(source, diagnosis, {signal, progress, clock, find, states, counters: flags.counters === true}),
+    looks: (diagnosis, followed) =>
+      new DumpEvaluator(source, diagnosis, {...followed, signal, progress, clock, find, counters: flags.counters === true}),
     clear: () => clearLeftovers(source.transport, run),
   };
 }
@@ -53,7 +59,7 @@ async function byAgents(run: ClusterRun, objects: readonly NodeObject[] | null):
   const isPatient = run.wait === undefined;
   return {
     ...source,
-    looks: diagnosis => new AgentEvaluator(source, {api, diagnosis, signal, progress, clock, find, isPatient}),
+    looks: (diagnosis, {notBefore}) => new AgentEvaluator(source, {api, diagnosis, signal, progress, clock, find, isPatient, notBefore}),
     clear: async () => [],
   };
 }

@@ -1,3 +1,4 @@
+import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
 import type {CollectedNode} from '../../collect/node/collected-node.ts';
 import {collectNodes} from '../../collect/node/collect-nodes.ts';
 import type {NodeInfo, Transport} from '../../collect/node/transport.ts';
@@ -19,6 +20,8 @@ interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'
   readonly find: (objects: readonly NodeObject[] | null) => Promise<NodeSource>;
   /** The known states of the Services, if they are followed. */
   readonly states?: (() => StateHistory) | undefined;
+  /** See `FollowedStates`. */
+  readonly notBefore?: number | undefined;
   /** See `NodeReading`. */
   readonly gracePeriodMs?: number;
 }
@@ -100,9 +103,9 @@ export class DumpEvaluator implements NodeEvaluator {
   }
 
   #take(node: CollectedNode, time: ReadTime): readonly Problem[] {
-    const {states, gracePeriodMs} = this.#run;
-    const grace = gracePeriodMs === undefined ? {} : {gracePeriodMs};
-    return takeNode(node, this.#diagnosis, states === undefined ? undefined : {...time, ...grace, history: states()});
+    const {states, gracePeriodMs = gracePeriod * 1000, notBefore = 0} = this.#run;
+    const grace = Math.max(1, Math.min(gracePeriodMs, time.from - notBefore));
+    return takeNode(node, this.#diagnosis, states === undefined ? undefined : {...time, gracePeriodMs: grace, history: states()});
   }
 
   /** Dumps take memory: those of a few nodes are kept, others are read again when needed. */

@@ -1,13 +1,16 @@
 import pLimit from 'p-limit';
+import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
 import type {ClusterScope} from '../../collect/cluster/cluster-scope.ts';
 import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
 import type {NodeSurroundings} from '../../diagnosis/diagnose-node.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
+import {withLeavingEndpoints} from '../../traffic/leaving-endpoints.ts';
 import {trafficReport} from '../../traffic/traffic-report.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {unlessInterrupted} from '../interruption.ts';
+import {FollowedServices} from '../follow-services.ts';
 import {clearLeftovers} from '../nodes/clear-leftovers.ts';
 import {nodeSource} from '../nodes/node-source.ts';
 import {evaluationOptions} from '../options/evaluation-options.ts';
@@ -33,6 +36,7 @@ export class TopSession implements AsyncDisposable {
   readonly #options: DiagnoseOptions;
   readonly #concurrency: number;
   #api: ApiObjects;
+  readonly #followed: FollowedServices;
   /** For how many more rounds the rules are read again: kube-proxy applies a change with a delay. */
   #roundsToSurvey = 0;
   #round = 0;
@@ -44,6 +48,7 @@ export class TopSession implements AsyncDisposable {
     this.#nodes = parts.nodes;
     this.#options = parts.options;
     this.#api = parts.api;
+    this.#followed = parts.followed;
     this.#concurrency = run.flags.concurrency;
   }
 
@@ -62,8 +67,12 @@ export class TopSession implements AsyncDisposable {
     const counting = {transport: shells, signal, clock, surveyTimeoutMs: source.timeoutMs, sampleTimeoutMs};
     const nodes = source.nodes.map(info => new CountedNode(info, counting));
     const options = {...asked.selection, ...evaluationOptions(flags), toolVersion: run.toolVersion, trace: true};
-    const session = new TopSession(run, {scope, shells, nodes, options, api: {...asked.api, pods: source.pods}});
+    const objects = {...asked.api, pods: source.pods};
+    const followed = new FollowedServices({api, scope, objects, versions: asked.versions, clock});
+    const session = new TopSession(run, {scope, shells, nodes, options, followed, api: objects});
     try {
+      // An endpoint may have gone just before.
+      if (followed.history.partlyKnown.length > 0) await unlessInterrupted(followed.recall(clock.now() - graceMs), signal);
       progress.say(`reading ${nodes.length} nodes`);
       await session.#survey(nodes);
       await session.#sample();
@@ -79,13 +88,17 @@ export class TopSession implements AsyncDisposable {
     this.#round++;
     await this.#sample();
     await this.#followChanges();
+    const since = this.#run.clock.now() - graceMs;
+    this.#followed.history.forgetBefore(since);
+    const {states} = this.#followed.history;
     return trafficReport(
-      this.#nodes.map(({read}) => read),
+      this.#nodes.map(({read}) => ({...read, survey: withLeavingEndpoints(read.survey, states, since)})),
       {toolVersion: this.#run.toolVersion, isRate: true},
     );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#followed.close();
     await this.#shells[Symbol.asyncDispose]();
   }
 
@@ -93,6 +106,7 @@ export class TopSession implements AsyncDisposable {
     const {cluster, signal} = this.#run;
     const before = this.#api;
     this.#api = await unlessInterrupted(readAsBefore({api: cluster.api, scope: this.#scope, before, signal}), signal);
+    await this.#followed.take(this.#api);
     if (printOf(this.#services(before), before) !== printOf(this.#services(), this.#api)) this.#roundsToSurvey = roundsAfterChange;
     const isDue = this.#roundsToSurvey-- > 0;
     const retry = this.#round % roundsToRetry === 0;
@@ -125,7 +139,11 @@ interface TopSessionParts {
   readonly nodes: readonly CountedNode[];
   readonly options: DiagnoseOptions;
   readonly api: ApiObjects;
+  readonly followed: FollowedServices;
 }
+
+/** How long kube-proxy may take to follow. In milliseconds. */
+const graceMs = gracePeriod * 1000;
 
 /** In milliseconds. */
 const minSampleMs = 5000;

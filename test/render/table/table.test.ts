@@ -41,6 +41,21 @@ ST202 error  missing-endpoint  node-b
     expect(table(reportOf({nodes, services}), plain)).toBe('OK: 30 Services are in sync on all 3 nodes');
   });
 
+  test('with -v each node says how far it is behind the API, where Services changed', () => {
+    const behind = {...checkedNode('node-a'), lag: {seconds: 2.14, service: 'shop/web', changedServices: 3}};
+    const latest = {...checkedNode('node-b'), lag: {seconds: 0, changedServices: 1}};
+    const text = table(reportOf({nodes: [behind, latest, 'node-c'], services}), {...plain, verbose: true});
+    expect(
+      lines(text)
+        .filter(line => /^node-.: /.test(line))
+        .map(line => line.replace(/ mode, .* rules?/, '')),
+    ).toEqual([
+      'node-a: iptables; 2.1 s behind the API (shop/web)',
+      'node-b: iptables; not behind the API (1 Service changed)',
+      'node-c: iptables',
+    ]);
+  });
+
   test('a node that was not read is neither well nor ill', () => {
     const report = reportOf({
       nodes: ['node-a', unreadNode('node-b', 'it has no iptables-save')],

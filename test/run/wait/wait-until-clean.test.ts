@@ -6,9 +6,14 @@ import {Interrupted} from '../../../src/run/interruption.ts';
 import {openCluster} from '../../../src/run/open-cluster.ts';
 import {waitLimit} from '../../../src/run/options/wait-limit.ts';
 import type {Finding} from '../../../src/model/finding.ts';
+import type {EndpointSliceObject} from '../../../src/model/api-objects.ts';
 import type {Report} from '../../../src/model/report.ts';
+import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
+import {seededRandom} from '../../bench/random.ts';
+import {withRules} from '../../rendered-dump.ts';
 import {capturePath} from '../../fixtures.ts';
 import type {ApiServer, ApiServerOptions} from '../../stand-in/api-server.ts';
+import type {StoredObject} from '../../stand-in/object-store.ts';
 import {bundleReply, startBundleCluster} from '../../stand-in/bundle-cluster.ts';
 import type {ExecCommand} from '../../stand-in/exec.ts';
 
@@ -95,6 +100,72 @@ function nodeA(rules: () => string): Pick<ApiServerOptions, 'exec'> {
 }
 
 const failing = ({findings}: Report) => findings.filter(({severity}) => severity === 'error').map(({code, node}) => `${code} ${node}`);
+
+describe('what was changed before the run', () => {
+  const isOfWeb = ({metadata}: StoredObject | EndpointSliceObject) => metadata.labels?.['kubernetes.io/service-name'] === 'web';
+
+  function without(slice: EndpointSliceObject, address: string): EndpointSliceObject {
+    return {...slice, endpoints: (slice.endpoints ?? []).filter(({addresses}) => addresses?.[0] !== address)};
+  }
+
+  /** An endpoint is gone since three seconds. */
+  const changed = ({store}: ApiServer) => {
+    const managedFields = [{time: new Date(start - 3000).toISOString()}];
+    for (const slice of store.all('endpointslices').filter(isOfWeb)) {
+      const {metadata, ...rest} = without(slice as unknown as EndpointSliceObject, '10.244.11.4');
+      store.put('endpointslices', {...rest, metadata: {...slice.metadata, managedFields}} as StoredObject);
+    }
+  };
+
+  /** What the kube-proxy of node-a writes when it has followed. */
+  async function followed(): Promise<string> {
+    const {api, nodes, ...rest} = await readBundle(healthy);
+    const endpointSlices = (api.endpointSlices ?? []).map(slice => (isOfWeb(slice) ? without(slice, '10.244.11.4') : slice));
+    const [nodeA] = withRules(
+      {...rest, api: {...api, endpointSlices}, nodes: nodes.filter(({name}) => name === 'node-a')},
+      seededRandom(1),
+    ).nodes;
+    return nodeA?.read('iptables-save')?.toString() ?? '';
+  }
+
+  test('is waited for, although a node that has not followed yet is within the grace period', async () => {
+    const after = await followed();
+    let seconds = 0;
+    const clock = handClock(now => {
+      seconds = now;
+    });
+    const flags = {node: ['node-a']};
+    const {report} = await waitFor({...nodeA(() => (seconds < 5 ? own : after)), wait: '60s', clock, flags, onServer: changed});
+    expect(report.wait?.clean).toBe(true);
+    expect(report.wait?.nodes[0]?.seconds).toBeGreaterThanOrEqual(5);
+  });
+
+  test('is a finding where the time is up before the node has followed', async () => {
+    const {report} = await waitFor({wait: '4s', onServer: changed});
+    expect(report.wait?.clean).toBe(false);
+    expect(exitCode(report, 'error')).toBe(1);
+  });
+
+  test('is no finding of a check that does not wait', async () => {
+    const server = await startBundleCluster(healthy);
+    servers.push(server);
+    changed(server);
+    const all = {...{transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig}};
+    using cluster = openCluster(all);
+    const {findings, nodes} = await diagnoseCluster({
+      ...{flags: all, names: ['web'], cluster, clock: handClock(), options: {toolVersion: '0.0.0'}},
+      signal: new AbortController().signal,
+      progress: {say: () => {}, note: () => {}, close: () => {}},
+    });
+    expect(findings.filter(({node, severity}) => node !== undefined && severity !== 'info')).toEqual([]);
+    // Times of objects are in seconds.
+    for (const {lag} of nodes) {
+      expect(lag).toMatchObject({service: 'shop/web', changedServices: 1});
+      expect(lag?.seconds).toBeGreaterThan(1);
+      expect(lag?.seconds).toBeLessThanOrEqual(3);
+    }
+  });
+});
 
 describe('it ends when all is well', () => {
   test('at once where it is from the start', async () => {

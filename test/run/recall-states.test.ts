@@ -1,0 +1,139 @@
+import {afterEach, expect, test} from 'vitest';
+import {createKubeApi} from '../../src/collect/kube/create-kube-api.ts';
+import type {KubeApi} from '../../src/collect/kube/kube-api.ts';
+import {loadConnection} from '../../src/collect/kube/load-connection.ts';
+import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
+import {recallStates} from '../../src/run/recall-states.ts';
+import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';
+import type {StoredObject} from '../stand-in/object-store.ts';
+
+const opened: {close(): void | Promise<void>}[] = [];
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.close();
+});
+
+const listedAt = Date.parse('2026-06-01T12:00:00Z');
+const secondsBefore = (seconds: number) => new Date(listedAt - seconds * 1000).toISOString().replace('.000', '');
+
+async function start(): Promise<{readonly server: ApiServer; readonly api: KubeApi}> {
+  const server = await startApiServer();
+  const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}), {backoff: 1});
+  opened.push(api, server);
+  return {server, api};
+}
+
+/** Writes the slice of a Service as the API server notes it: to the second. */
+function write({store}: ApiServer, name: string, secondsAgo: number): void {
+  const metadata = {
+    namespace: 'shop',
+    name,
+    labels: {'kubernetes.io/service-name': name},
+    managedFields: [{time: secondsBefore(secondsAgo)}],
+  };
+  store.put('endpointslices', {metadata, addressType: 'IPv4', endpoints: [{addresses: [`10.0.0.${secondsAgo}`]}]} as StoredObject);
+}
+
+/** Other objects are written as well, which nobody here reads. */
+function others({store}: ApiServer, count: number): void {
+  for (let index = 0; index < count; index++) store.put('leases', {metadata: {namespace: 'kube-node-lease', name: 'node-a'}});
+}
+
+/** The states since 15 s before the list, by a clock here that is ahead of the API server's by so much. */
+function recall({server, api}: {readonly server: ApiServer; readonly api: KubeApi}, clockAheadMs = 0) {
+  const {store} = server;
+  const version = String(store.revision);
+  const now = listedAt + clockAheadMs;
+  return recallStates(
+    {
+      api: new Proxy(api, {get: (target, key) => (key === 'clockAheadMs' ? clockAheadMs : Reflect.get(target, key).bind?.(target))}),
+      scope: {kind: 'cluster'},
+      objects: {
+        services: structuredClone(store.all('services')) as unknown as ServiceObject[],
+        endpointSlices: structuredClone(store.all('endpointslices')) as unknown as EndpointSliceObject[],
+        ...{endpoints: null, nodes: null, pods: null, configMaps: null},
+      },
+      versions: new Map([
+        ['/api/v1/services', version],
+        ['/apis/discovery.k8s.io/v1/endpointslices', version],
+      ]),
+      listedAt: now,
+      signal: new AbortController().signal,
+    },
+    now - 15_000,
+  );
+}
+
+test('the changes of the last seconds are known again, with their times', async () => {
+  const {server, api} = await start();
+  for (const [name, ago] of [
+    ['old', 600],
+    ['web', 300],
+    ['web', 12],
+    ['web', 4],
+    ['web', 1],
+  ] as const)
+    write(server, name, ago);
+  const history = await recall({server, api});
+  expect(history?.since).toBe(listedAt - 15_000);
+  expect(history?.changes.map(({at, before}) => [at - listedAt, (before as EndpointSliceObject).endpoints?.[0]?.addresses])).toEqual([
+    [-11_500, ['10.0.0.300']],
+    [-3500, ['10.0.0.12']],
+    [-500, ['10.0.0.4']],
+  ]);
+});
+
+test('no more is asked for than what is needed: the latest version that is early enough by what happened since', async () => {
+  const {server, api} = await start();
+  write(server, 'old', 600);
+  others(server, 600);
+  for (const ago of [40, 20, 10, 3]) {
+    write(server, 'web', ago);
+    others(server, 10);
+  }
+  const history = await recall({server, api});
+  expect(history?.changes.length).toBeLessThan(5);
+  const asked = server.requests
+    .filter(({query}) => query.get('resourceVersionMatch') === 'Exact')
+    .map(({query}) => query.get('resourceVersion'));
+  expect(Number(asked.at(-1))).toBeGreaterThan(1001 + 500);
+});
+
+test('nothing is claimed where no object tells that a version is early enough', async () => {
+  const {server, api} = await start();
+  for (const ago of [9, 5, 2]) write(server, 'web', ago);
+  expect(await recall({server, api})).toBeNull();
+});
+
+test('an object whose time was not renewed with its version is not taken for old', async () => {
+  const {server, api} = await start();
+  write(server, 'web', 9);
+  write(server, 'strange', 600);
+  write(server, 'web', 2);
+  write(server, 'other', 8);
+  write(server, 'strange', 600);
+  expect(await recall({server, api})).toBeNull();
+});
+
+test('times are those of the clock here, although the API server has another', async () => {
+  const {server, api} = await start();
+  for (const [name, ago] of [
+    ['old', 600],
+    ['web', 300],
+    ['web', 4],
+  ] as const)
+    write(server, name, ago);
+  const history = await recall({server, api}, 90_000);
+  expect(history?.changes.map(({at}) => at - listedAt)).toEqual([90_000 - 3500]);
+});
+
+test('is null where the API server has forgotten', async () => {
+  const {server, api} = await start();
+  for (const [name, ago] of [
+    ['old', 600],
+    ['web', 300],
+    ['web', 4],
+  ] as const)
+    write(server, name, ago);
+  server.store.forget();
+  expect(await recall({server, api})).toBeNull();
+});
