@@ -1,10 +1,10 @@
-/** Breaks text at blanks so that no line is wider than `width`; a word that is wider stands alone. Later lines hang under the first. */
+/** Breaks text at blanks, with color codes in words, so that no line is wider than `width`; a word that is wider stands alone. Later lines hang under the first. */
 export function wrap(text: string, width: number, first: string): readonly string[] {
   const hanging = ' '.repeat(visibleLength(first));
   const lines: string[] = [];
   let line = '';
   for (const word of text.split(' ')) {
-    if (line !== '' && hanging.length + line.length + 1 + word.length > width) {
+    if (line !== '' && hanging.length + visibleLength(line) + 1 + visibleLength(word) > width) {
       lines.push(line);
       line = word;
     } else line = line === '' ? word : `${line} ${word}`;

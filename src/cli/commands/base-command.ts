@@ -17,6 +17,7 @@ import {parseCheckReport} from '../../parse/check-report.ts';
 import {escapeText} from '../../render/escape.ts';
 import type {Provenance, RenderOptions} from '../../render/renderer.ts';
 import {commandText} from '../options/command-text.ts';
+import {wantsColor} from '../terminal-color.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
 /** The flags of a connection to a cluster. */
@@ -157,11 +158,4 @@ async function serverVersion({cluster, signal}: Live): Promise<Pick<Provenance, 
 
 function notABaseline(file: string, why: string, command: string): Error {
   return new Errors.CLIError(escapeText(`cannot use ${file} as a baseline: ${why}. Make one with: ${command}`), {exit: 2});
-}
-
-/** NO_COLOR and FORCE_COLOR, as in https://no-color.org and Node.js. They apply to terminals: a file never gets color. */
-function wantsColor(toTerminal: boolean): boolean {
-  const {NO_COLOR, FORCE_COLOR} = process.env;
-  if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false';
-  return toTerminal && (NO_COLOR === undefined || NO_COLOR === '') && process.env['TERM'] !== 'dumb';
 }

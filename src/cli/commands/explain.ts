@@ -1,24 +1,44 @@
+import process from 'node:process';
 import {Args, Command} from '@oclif/core';
 import {checks} from '../../checks/index.ts';
 import {findingCode} from '../../run/options/evaluation-options.ts';
+import {pageText} from '../../render/explain/page-text.ts';
+import {bySeverity, styleOf} from '../../render/style.ts';
+import {wrap} from '../../render/wrap.ts';
+import {wantsColor} from '../terminal-color.ts';
+import {outputFlags} from '../options/flags.ts';
 import {packageFile} from '../package-file.ts';
 
 export default class ExplainCommand extends Command {
   static override summary = 'Explain a finding: what it means, how to confirm it, what to do';
-  static override examples = ['<%= config.bin %> explain ST203', '<%= config.bin %> explain'];
+  static override description = 'On a terminal the page is laid out for it; elsewhere it is Markdown.';
+  static override examples = ['<%= config.bin %> explain ST203', '<%= config.bin %> explain missing-endpoint', '<%= config.bin %> explain'];
   static override args = {
     code: Args.string({description: 'a finding code or name; without it all findings are listed', required: false, ignoreStdin: true}),
   };
+  static override flags = {color: outputFlags.color};
 
   async run(): Promise<void> {
-    const {args} = await this.parse(ExplainCommand);
-    if (args.code === undefined) {
-      const width = Math.max(...checks.map(({name}) => name.length));
-      for (const {code, name, severity, summary} of checks)
-        process.stdout.write(`${code}  ${name.padEnd(width)}  ${severity.padEnd(7)}  ${summary}\n`);
-      return;
+    const {args, flags} = await this.parse(ExplainCommand);
+    const isTerminal = process.stdout.isTTY === true;
+    const color = flags.color === 'auto' ? wantsColor(isTerminal) : flags.color === 'always';
+    const width = process.stdout.columns || 80;
+    if (args.code === undefined) process.stdout.write(listOf({color, width: isTerminal ? width : Infinity}));
+    else {
+      const page = packageFile(`docs/checks/${findingCode(args.code)}.md`);
+      process.stdout.write(isTerminal ? pageText(page, {color, width}) : page);
     }
-    const code = findingCode(args.code);
-    process.stdout.write(packageFile(`docs/checks/${code}.md`));
   }
+}
+
+function listOf({color, width}: {readonly color: boolean; readonly width: number}): string {
+  const style = styleOf(color);
+  const longest = Math.max(...checks.map(({name}) => name.length));
+  return checks
+    .flatMap(({code, name, severity, summary}) => {
+      const head = `${bySeverity(style, severity)(code)}  ${name.padEnd(longest)}  ${severity.padEnd(7)}  `;
+      return wrap(summary, width, head);
+    })
+    .map(line => `${line}\n`)
+    .join('');
 }
