@@ -171,6 +171,15 @@ describe('wrong use', () => {
     });
   });
 
+  test('names together with a selector are refused before anything is read', async () => {
+    const server = await start({});
+    await expect(diagnose(server, {names: ['web'], flags: {selector: 'app=nope'}})).rejects.toMatchObject({
+      message: 'a name (web) cannot be combined with a selector (-l app=nope): use one of them',
+      oclif: {exit: 2},
+    });
+    expect(server.requests).toEqual([]);
+  });
+
   test('a node that is not there', async () => {
     await expect(diagnose(await start({}), {names: ['web'], flags: {node: ['node-x']}})).rejects.toMatchObject({oclif: {exit: 2}});
   });

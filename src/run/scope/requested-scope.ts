@@ -1,7 +1,7 @@
 import type {ClusterScope} from '../../collect/cluster/cluster-scope.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {parseServiceName, type SelectionInput} from './select-services.ts';
+import {parseServiceName, refuseNamesWithSelector, type SelectionInput} from './select-services.ts';
 
 /**
  * What must be read for the requested Services: one Service and its slices if it is named, one namespace, or everything if no narrower
@@ -17,8 +17,12 @@ export function askedScope(input: SelectionInput): ClusterScope {
   return {kind: 'namespaces', namespaces: [input.namespace]};
 }
 
-/** The scope of a run on a cluster. Without -n or -A it is the namespace of the context. */
+/**
+ * The scope of a run on a cluster. Without -n or -A it is the namespace of the context. Throws a CLIError (exit 2) for what is refused
+ * before anything is read.
+ */
 export function askedInput({flags, names, cluster}: Pick<ClusterRun, 'flags' | 'names' | 'cluster'>): SelectionInput {
+  refuseNamesWithSelector({names, selector: flags.selector});
   return {names, namespace: cluster.namespace, allNamespaces: flags['all-namespaces'] ?? false, selector: flags.selector};
 }
 

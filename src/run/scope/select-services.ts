@@ -64,7 +64,7 @@ function scopeText({names, namespace, allNamespaces, selector}: SelectionInput, 
 }
 
 /** As kubectl does: throws a CLIError (exit 2). */
-function refuseNamesWithSelector({names, selector}: Pick<SelectionInput, 'names' | 'selector'>): void {
+export function refuseNamesWithSelector({names, selector}: Pick<SelectionInput, 'names' | 'selector'>): void {
   const [name] = names;
   if (name !== undefined && selector !== undefined)
     throw new Errors.CLIError(escapeText(`a name (${name}) cannot be combined with a selector (-l ${selector}): use one of them`), {

@@ -38,7 +38,7 @@ describe('a cluster and a bundle of it tell the same', () => {
 
 /** kube-proxy's settings are found in other places, and a bundle does not tell how the node was reached. */
 function withoutSources(json: string): object {
-  const ofReading = new Set(['settings', 'via', 'notRead']);
+  const ofReading = new Set(['settings', 'via', 'notRead', 'origin']);
   return JSON.parse(json, (key, value) => (ofReading.has(key) ? undefined : value)) as object;
 }
 

@@ -26,7 +26,7 @@ describeWith(clusterNeeds, 'check of a live cluster', () => {
   async function reportOf(...args: readonly string[]): Promise<CheckReport> {
     const {stdout, stderr} = await run(['check', '-A', '-o', 'json', ...args]);
     expect(stderr).toBe('');
-    return JSON.parse(stdout) as CheckReport;
+    return withoutReading(JSON.parse(stdout) as CheckReport);
   }
 
   test.each<TracePath>(['exec', 'debug', 'ssh', 'docker'])(

@@ -30,6 +30,7 @@ export function svcTrace(args: readonly string[], {kubeconfig, bin, temporary, e
 
 /** The JSON of `check -o json`, as far as the tests look at it. */
 export interface CheckReport {
+  readonly origin?: object;
   readonly summary: Readonly<Record<string, unknown>> & {
     readonly verdict: string;
     readonly nodesChecked: number;
@@ -53,6 +54,6 @@ export interface CheckReport {
 }
 
 /** A report without how its nodes were read, which a bundle that was made by hand does not tell. */
-export function withoutReading({nodes, ...report}: CheckReport): CheckReport {
+export function withoutReading({nodes, origin: _origin, ...report}: CheckReport): CheckReport {
   return {...report, nodes: nodes.map(({via: _, notRead: __, ...node}) => node)};
 }
