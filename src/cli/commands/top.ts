@@ -5,7 +5,7 @@ import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {escapeText} from '../../render/escape.ts';
 import {topRenderers} from '../../render/top/index.ts';
 import {systemClock} from '../../run/clock.ts';
-import {listenForKeys} from '../../run/top/top-keys.ts';
+import {listenForKeys} from '../../run/screen-keys.ts';
 import {topScreen} from '../../run/top/top-screen.ts';
 import type {TopRun} from '../../run/top/top-session.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
@@ -104,7 +104,7 @@ On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json a
       try {
         await topCluster({run: {...top, ...live, progress}, show: report => screen.show(report), once: false, ended: stop.signal});
       } finally {
-        close();
+        close?.();
         screen.close();
       }
     });

@@ -9,7 +9,8 @@ import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} fro
 import {Interrupted} from '../../run/interruption.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {watchLines} from '../../run/watch/watch-lines.ts';
-import {watchScreen} from '../../run/watch/watch-screen.ts';
+import {listenForKeys, type ScrollKey} from '../../run/screen-keys.ts';
+import {type ScrolledView, watchScreen} from '../../run/watch/watch-screen.ts';
 import type {WatchView} from '../../run/watch/watch-view.ts';
 import {escapeText} from '../../render/escape.ts';
 import {BaseCommand} from './base-command.ts';
@@ -22,7 +23,7 @@ export default class WatchCommand extends BaseCommand {
   static override summary = 'Watch Services on every node: check again when they change and at every interval';
   static override description =
     `On a terminal it redraws the verdict, the matrix, new and resolved findings, and when each node was read. Elsewhere it prints a line for each new or resolved finding, with its time, code and node.
-q or Ctrl-C ends it. The exit code after Ctrl-C is 130, as of "kubectl get --watch".`;
+q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The arrow keys, PgUp, PgDn, Home and End scroll.`;
   static override examples = ['<%= config.bin %> watch -n shop', '<%= config.bin %> watch shop/web --interval 10s'];
   static override strict = false;
   static override args = {
@@ -68,22 +69,32 @@ q or Ctrl-C ends it. The exit code after Ctrl-C is 130, as of "kubectl get --wat
         `${live.cluster.description}: ${names.length > 0 ? names.join(' ') : scopeText(flags, live.cluster.namespace)}`,
       );
       const progress = {say: (text: string) => view.say(text), note: () => {}, close: () => {}};
+      // Ended by a key, the exit code is 0: nothing was interrupted.
+      const quit = new AbortController();
+      const signal = AbortSignal.any([live.signal, quit.signal]);
+      const stopListening = view.scroll === undefined ? null : this.#listen(view.scroll, () => quit.abort(new Interrupted('SIGINT')));
       try {
         await watchCluster({
-          run: {flags, names, options, clock: systemClock, ...live, progress},
+          run: {flags, names, options, clock: systemClock, ...live, signal, progress},
           interval,
           show: (report, at) => view.show(report, changes.take(report, at), at),
           trouble: message => view.trouble(message),
         });
       } finally {
+        stopListening?.();
         view.close();
       }
     });
   }
 
-  #view(flags: {readonly color: string; readonly verbose: boolean}, what: string): WatchView {
+  #listen(scroll: (key: ScrollKey) => void, end: () => void): (() => void) | null {
+    return listenForKeys({end, scroll, interrupt: () => void process.kill(process.pid, 'SIGINT')});
+  }
+
+  #view(flags: {readonly color: string; readonly verbose: boolean}, what: string): WatchView & Partial<ScrolledView> {
     const {color: inColor} = this.renderOptions({...flags, quiet: false});
-    if (process.stdout.isTTY === true && process.env['TERM'] !== 'dumb') return watchScreen({color: inColor, what: escapeText(what)});
+    if (process.stdout.isTTY === true && process.env['TERM'] !== 'dumb')
+      return watchScreen({color: inColor, what: escapeText(what), hasKeys: process.stdin.isTTY === true});
     return watchLines({
       color: inColor,
       out: text => void process.stdout.write(text),

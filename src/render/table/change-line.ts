@@ -2,8 +2,15 @@ import type {Finding} from '../../model/finding.ts';
 import {escapeText} from '../escape.ts';
 import {bySeverity, type Style} from '../style.ts';
 
-/** A new or resolved finding in one line: `new ST202 node-a shop/web:http: endpoint …`. */
-export function changeText(kind: 'came' | 'went', {code, severity, node, message, known}: Finding, style: Style): string {
+const words = {came: 'new', went: 'resolved', stood: 'present'} as const;
+
+/** A Service that is new or gone, in one line. */
+export function serviceChangeText(kind: 'came' | 'went', service: string): string {
+  return `${kind === 'came' ? 'new' : 'deleted'} Service ${escapeText(service)}`;
+}
+
+/** A finding that is new, resolved, or was present at the start, in one line: `new ST202 node-a shop/web:http: endpoint …`. */
+export function changeText(kind: 'came' | 'went' | 'stood', {code, severity, node, message, known}: Finding, style: Style): string {
   const color = kind === 'went' ? style.green : bySeverity(style, severity);
-  return `${color(`${kind === 'came' ? 'new' : 'resolved'} ${code}`)}${known ? ' (known)' : ''} ${escapeText(node ?? '-')} ${escapeText(message)}`;
+  return `${color(`${words[kind]} ${code}`)}${known ? ' (known)' : ''} ${escapeText(node ?? '-')} ${escapeText(message)}`;
 }

@@ -1,33 +1,63 @@
 import type {Finding} from '../../model/finding.ts';
 import {identityOf} from '../../model/findings/finding-identity.ts';
 import type {Report} from '../../model/report.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
+/** `stood`: it was there at the first check. */
 export interface TimedFindingChange {
   /** Milliseconds since 1970. */
   readonly at: number;
-  readonly kind: 'came' | 'went';
+  readonly kind: 'came' | 'went' | 'stood';
   readonly finding: Finding;
 }
 
-/** Tells the new and resolved findings of each check. */
+export interface TimedServiceChange {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly kind: 'came' | 'went';
+  /** `namespace/name`. */
+  readonly service: string;
+}
+
+export type TimedChange = TimedFindingChange | TimedServiceChange;
+
+/** Which findings and Services are new or gone from check to check. */
 export class FindingChanges {
   readonly #isShown: (finding: Finding) => boolean;
-  #state: ReadonlyMap<string, Finding> = new Map();
+  #findings: ReadonlyMap<string, Finding> | null = null;
+  #services: ReadonlySet<string> = new Set();
 
   constructor(isShown: (finding: Finding) => boolean) {
     this.#isShown = isShown;
   }
 
-  /** The differences of another report. A finding on a node that was not read now stays: nothing shows that it is resolved. */
-  take({findings, nodes}: Report, at: number): readonly TimedFindingChange[] {
+  /** What another report changed. A finding on a node that is not read now stays: nobody has seen it go. */
+  take(report: Report, at: number): readonly TimedChange[] {
+    const isFirst = this.#findings === null;
+    const findings = this.#takeFindings(report, at, isFirst ? 'stood' : 'came');
+    const services = this.#takeServices(report, at);
+    return [...(isFirst ? [] : services), ...findings];
+  }
+
+  #takeFindings({findings, nodes}: Report, at: number, kind: 'stood' | 'came'): readonly TimedFindingChange[] {
     const unread = new Set(nodes.flatMap(({name, status}) => (status === 'unread' ? [name] : [])));
-    const before = this.#state;
+    const before = this.#findings ?? new Map<string, Finding>();
     const kept = [...before].filter(([, {node}]) => node !== undefined && unread.has(node));
     const now = new Map([...kept, ...findings.filter(this.#isShown).map(finding => [identityOf(finding), finding] as const)]);
-    this.#state = now;
+    this.#findings = now;
     return [
       ...[...before].filter(([identity]) => !now.has(identity)).map(([, finding]) => ({at, kind: 'went' as const, finding})),
-      ...[...now].filter(([identity]) => !before.has(identity)).map(([, finding]) => ({at, kind: 'came' as const, finding})),
+      ...[...now].filter(([identity]) => !before.has(identity)).map(([, finding]) => ({at, kind, finding})),
+    ];
+  }
+
+  #takeServices({services}: Report, at: number): readonly TimedServiceChange[] {
+    const before = this.#services;
+    const now = new Set(services.map(namespacedName));
+    this.#services = now;
+    return [
+      ...[...before].filter(name => !now.has(name)).map(service => ({at, kind: 'went' as const, service})),
+      ...[...now].filter(name => !before.has(name)).map(service => ({at, kind: 'came' as const, service})),
     ];
   }
 }

@@ -1,11 +1,11 @@
 import type {Report} from '../../model/report.ts';
-import {changeText} from '../../render/table/change-line.ts';
 import {escapeText} from '../../render/escape.ts';
 import {nodeList} from '../../render/node-list.ts';
 import {matrix} from '../../render/table/matrix.ts';
-import {styleOf} from '../../render/style.ts';
+import {type Style, styleOf} from '../../render/style.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
-import type {TimedFindingChange} from './finding-changes.ts';
+import {changeLine} from './change-line.ts';
+import type {TimedChange} from './finding-changes.ts';
 import {pushTo} from '../../model/lists.ts';
 
 export interface WatchState {
@@ -14,41 +14,84 @@ export interface WatchState {
   /** When each node was last read, in milliseconds since 1970. */
   readonly readAt: ReadonlyMap<string, number>;
   /** The newest first. */
-  readonly changes: readonly TimedFindingChange[];
+  readonly changes: readonly TimedChange[];
   readonly trouble: string;
   readonly doing: string;
-  /** The watched Services and nodes, as text. */
+  /** What is watched, in words. */
   readonly what: string;
+  /** How many lines of the list are above the screen. */
+  readonly offset: number;
+  /** Keys are listened to. */
+  readonly hasKeys: boolean;
 }
 
-interface ScreenSize {
+export interface ScreenSize {
   readonly columns: number;
   readonly rows: number;
   readonly color: boolean;
 }
 
-/** The lines of a screen, cut to its size: verdict, matrix, new and resolved findings, and when nodes were read. */
-export function screenText(state: WatchState, {columns, rows, color}: ScreenSize): readonly string[] {
-  const style = styleOf(color);
-  const {report, changes, trouble, doing, what} = state;
-  const head = [
-    style.dim(`${what}${doing === '' ? '' : `  ${escapeText(doing)}…`}`),
-    ...(trouble === '' ? [] : [style.red(escapeText(trouble))]),
-  ];
-  if (report === null) return fitted(head, columns, rows);
-  const times = readTimes(state).map(style.dim);
-  const table = matrix(report, {style, width: columns, all: false}).split('\n');
-  const top = [...head, verdictLine(report, style), '', ...table.filter(line => line !== ''), ''];
-  // The newest come first, so the oldest are cut.
-  const room = Math.max(rows - times.length - 1, 3);
-  const latest = changes.map(({at, kind, finding}) => `${style.dim(clockTime(at))} ${changeText(kind, finding, style)}`);
-  const tooHigh = top.length > room - Math.min(latest.length, 3);
-  const shown = tooHigh ? top.slice(0, Math.max(room - Math.min(latest.length, 3), 2)) : top;
-  const fitting = latest.slice(0, Math.max(room - shown.length, 0));
-  return fitted([...shown, ...fitting, ...(fitting.length === 0 ? [] : ['']), ...times], columns, rows);
+export interface Screen {
+  /** Cut to the size. */
+  readonly lines: readonly string[];
+  /** How far the list can be scrolled, in lines. */
+  readonly maxOffset: number;
+  /** How many lines of the list are shown. */
+  readonly page: number;
 }
 
-/** The latest time first. A node that could not be read now is listed at its last read. */
+/**
+ * A screen: what is watched and the verdict above; the latest changes, the matrix, older changes and when nodes were read in a list that
+ * scrolls; the keys in the last line.
+ */
+export function screenOf(state: WatchState, {columns, rows, color}: ScreenSize): Screen {
+  const style = styleOf(color);
+  const {report, trouble, doing, what} = state;
+  const top = [
+    style.dim(`${what}${doing === '' ? '' : `  ${escapeText(doing)}…`}`),
+    ...(trouble === '' ? [] : [style.red(escapeText(trouble))]),
+    ...(report === null ? [] : [verdictLine(report, style)]),
+  ];
+  const page = Math.max(rows - top.length - 1, 0);
+  const list = report === null ? [] : listOf(state, report, {columns, page, style});
+  const maxOffset = Math.max(list.length - page, 0);
+  const offset = Math.min(state.offset, maxOffset);
+  const shown = list.slice(offset, offset + page);
+  const foot = style.dim(
+    keysText(state.hasKeys, maxOffset > 0 ? {first: offset + 1, last: offset + shown.length, all: list.length} : null),
+  );
+  const blank = Array.from({length: Math.max(page - shown.length, 0)}, () => '');
+  return {lines: fitted([...top.slice(0, rows - 1), ...shown, ...blank, foot], columns, rows), maxOffset, page};
+}
+
+function keysText(hasKeys: boolean, range: {readonly first: number; readonly last: number; readonly all: number} | null): string {
+  const end = hasKeys ? 'q quits' : 'Ctrl-C quits';
+  if (range === null) return end;
+  const lines = `lines ${range.first}-${range.last} of ${range.all}`;
+  return hasKeys ? `${end}  ↑ ↓ PgUp PgDn scroll  ${lines}` : `${end}  ${lines}`;
+}
+
+/** The latest changes come before the matrix, so that a big one does not push them off the screen. */
+function listOf(
+  state: WatchState,
+  report: Report,
+  {columns, page, style}: {readonly columns: number; readonly page: number; readonly style: Style},
+): readonly string[] {
+  const changes = state.changes.map(change => `${style.dim(clockTime(change.at))} ${changeLine(change, style)}`);
+  const table = matrix(report, {style, width: columns, all: false})
+    .split('\n')
+    .filter(line => line !== '');
+  const times = readTimes(state).map(style.dim);
+  const room = page - table.length - times.length - 4;
+  const count = Math.min(changes.length, Math.max(room, fewChanges));
+  const blocks = [changes.slice(0, count), table, changes.slice(count), times];
+  return blocks.filter(block => block.length > 0).flatMap(block => ['', ...block]);
+}
+
+/** So many changes are shown above the matrix, however big it is. */
+const fewChanges = 3;
+
+/** The latest time first; a node that could not be read now stands under the time when it was. */
 function readTimes({report, readAt}: WatchState): readonly string[] {
   const groups = new Map<number, string[]>();
   const never: string[] = [];
@@ -66,17 +109,17 @@ function readTimes({report, readAt}: WatchState): readonly string[] {
 
 const maxRepeats = 3;
 
-/** Local time. */
+/** By the clock on the wall. */
 function clockTime(at: number): string {
   return new Date(at).toTimeString().slice(0, 8);
 }
 
 function fitted(lines: readonly string[], columns: number, rows: number): readonly string[] {
-  // A cursor behind the last column stays on it, and clearing the rest of the line would erase that character.
+  // A cursor that stands behind the last column is held back on it, and what clears the rest of the line would take that character.
   return lines.slice(0, rows).map(line => cut(line, columns - 1));
 }
 
-/** Cuts a line to so many visible characters; colors end with the line. */
+/** To so many characters on the screen; colors end where the line does. */
 function cut(line: string, columns: number): string {
   let left = columns;
   let text = '';

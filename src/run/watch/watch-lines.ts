@@ -1,8 +1,8 @@
 import type {Report} from '../../model/report.ts';
-import {changeText} from '../../render/table/change-line.ts';
+import {changeLine} from './change-line.ts';
 import {styleOf} from '../../render/style.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
-import type {TimedFindingChange} from './finding-changes.ts';
+import type {TimedChange} from './finding-changes.ts';
 import type {WatchView} from './watch-view.ts';
 
 interface LinesOutput {
@@ -17,9 +17,9 @@ export function watchLines({color, out, error}: LinesOutput): WatchView {
   let verdict = '';
   let trouble = '';
   return {
-    show: (report: Report, changes: readonly TimedFindingChange[], at: number) => {
+    show: (report: Report, changes: readonly TimedChange[], at: number) => {
       trouble = '';
-      for (const {kind, finding} of changes) out(`${timeOf(at)} ${changeText(kind, finding, style)}\n`);
+      for (const change of changes) out(`${timeOf(at)} ${changeLine(change, style)}\n`);
       const line = verdictLine(report, style);
       if (line !== verdict) out(`${timeOf(at)} ${line}\n`);
       verdict = line;

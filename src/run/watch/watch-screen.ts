@@ -1,24 +1,33 @@
 import {enter, home, leave, toLineEnd, toScreenEnd} from '../screen-control.ts';
 import process from 'node:process';
-import {screenText, type WatchState} from './screen-text.ts';
+import type {ScrollKey} from '../screen-keys.ts';
+import {type Screen, screenOf, type WatchState} from './screen-text.ts';
 import type {WatchView} from './watch-view.ts';
 
-interface ScreenOptions {
+export interface ScreenOptions {
   readonly color: boolean;
-  /** The watched Services and nodes, as text. */
+  /** What is watched, in words. */
   readonly what: string;
+  /** Keys are listened to, and go to `scroll`. */
+  readonly hasKeys?: boolean;
   readonly stream?: NodeJS.WriteStream;
 }
 
+/** A view whose list can be scrolled. */
+export interface ScrolledView extends WatchView {
+  scroll(key: ScrollKey): void;
+}
+
 /**
- * A screen that is redrawn in place on the terminal's alternate screen, so that the previous content returns however the process ends. A
- * change of its size redraws it.
+ * A terminal that is drawn again in place, on its alternate screen, so that what was on it comes back in the end however the process
+ * ends. It is drawn again when its size changes.
  */
-export function watchScreen({color, what, stream = process.stdout}: ScreenOptions): WatchView {
-  let state: WatchState = {report: null, readAt: new Map(), changes: [], trouble: '', doing: '', what};
+export function watchScreen({color, what, hasKeys = false, stream = process.stdout}: ScreenOptions): ScrolledView {
+  let state: WatchState = {report: null, readAt: new Map(), changes: [], trouble: '', doing: '', what, offset: 0, hasKeys};
   let open = true;
+  const screen = (): Screen => screenOf(state, {columns: stream.columns || 80, rows: stream.rows || 24, color});
   const draw = (): void => {
-    const lines = screenText(state, {columns: stream.columns || 80, rows: stream.rows || 24, color});
+    const {lines} = screen();
     stream.write(`${home}${lines.map(line => line + toLineEnd).join('\n')}${toScreenEnd}`);
   };
   const change = (next: Partial<WatchState>): void => {
@@ -43,6 +52,12 @@ export function watchScreen({color, what, stream = process.stdout}: ScreenOption
     },
     trouble: trouble => change({trouble, doing: ''}),
     say: doing => change({doing}),
+    scroll: key => {
+      const {maxOffset, page} = screen();
+      const from = Math.min(state.offset, maxOffset);
+      const to = {up: from - 1, down: from + 1, pageUp: from - page, pageDown: from + page, home: 0, end: maxOffset};
+      change({offset: Math.max(0, Math.min(to[key], maxOffset))});
+    },
     close,
   };
 }

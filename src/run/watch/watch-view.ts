@@ -1,10 +1,10 @@
 import type {Report} from '../../model/report.ts';
-import type {TimedFindingChange} from './finding-changes.ts';
+import type {TimedChange} from './finding-changes.ts';
 
 /** Where `watch` shows its results. */
 export interface WatchView {
   /** Another report, and its changes. `at` is when the check ended, in milliseconds since 1970. */
-  show(report: Report, changes: readonly TimedFindingChange[], at: number): void;
+  show(report: Report, changes: readonly TimedChange[], at: number): void;
   /** A check failed. */
   trouble(message: string): void;
   /** The current activity. */

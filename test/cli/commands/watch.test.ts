@@ -81,6 +81,15 @@ describeWith(['script'], 'on a terminal', () => {
     expect(terminal.text().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
   });
 
+  test('q ends it with exit code 0, and the last line says so', async () => {
+    const terminal = onTerminal(['watch', '-n', 'shop', 'web', '--interval', '1m']);
+    await until(() => screen(terminal).includes('OK: 1 Service is in sync on all 3 nodes'));
+    expect(screen(terminal).at(-1)).toBe('q quits');
+    terminal.type('q');
+    expect(await terminal.exitCode).toBe(0);
+    expect(terminal.text().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
+  });
+
   test('no line is wider than the terminal, and there are no more than it has', async () => {
     rules = behind;
     const terminal = onTerminal(['watch', '-n', 'shop', '--interval', '1m'], 'stty rows 8 cols 40');

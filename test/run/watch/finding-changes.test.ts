@@ -11,7 +11,11 @@ const away = reportOf({nodes: [unreadNode('node-a', 'no answer'), 'node-b'], ser
 function changesOf(...reports: readonly (typeof well)[]): readonly string[] {
   const changes = new FindingChanges(({severity}) => severity !== 'info');
   return reports.flatMap((report, at) =>
-    changes.take(report, at).map(({kind, finding, at: when}) => `${when} ${kind} ${finding.code} ${finding.node}`),
+    changes
+      .take(report, at)
+      .map(
+        change => `${change.at} ${change.kind} ${'finding' in change ? `${change.finding.code} ${change.finding.node}` : change.service}`,
+      ),
   );
 }
 
@@ -20,11 +24,16 @@ test('a finding comes once, goes once, and may come again', () => {
 });
 
 test('on a node that cannot be read nothing has gone', () => {
-  expect(changesOf(ill, away, ill, away, well)).toEqual(['0 came ST202 node-a', '4 went ST202 node-a']);
+  expect(changesOf(ill, away, ill, away, well)).toEqual(['0 stood ST202 node-a', '4 went ST202 node-a']);
 });
 
 test('with a node that is no more its findings are gone', () => {
-  expect(changesOf(ill, reportOf({nodes: ['node-b'], services}))).toEqual(['0 came ST202 node-a', '1 went ST202 node-a']);
+  expect(changesOf(ill, reportOf({nodes: ['node-b'], services}))).toEqual(['0 stood ST202 node-a', '1 went ST202 node-a']);
+});
+
+test('what is there at the first check is not new, and Services that are new or gone later are told', () => {
+  const other = reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web', 'shop/tmp']});
+  expect(changesOf(ill, other, well)).toEqual(['0 stood ST202 node-a', '1 came shop/tmp', '1 went ST202 node-a', '2 went shop/tmp']);
 });
 
 test('what is not shown does not come', () => {

@@ -68,6 +68,19 @@ describe('it looks', () => {
     expect(shown).toEqual(['0 ok', '5 ok']);
   });
 
+  test('at a Service that lives ten seconds, and at what is left after it', async () => {
+    const shown = await watched({
+      names: [],
+      until: 24,
+      at: (seconds, {store}) => {
+        const web = store.find('services', 'shop', 'web');
+        if (seconds === 5 && web !== undefined) store.put('services', {...web, metadata: {...web.metadata, name: 'short-lived', uid: 'x'}});
+        if (seconds === 15) store.remove('services', 'shop', 'short-lived');
+      },
+    });
+    expect(shown.map(line => line.split(' ')[0])).toEqual(['0', '5', '15']);
+  });
+
   test('on when the Service is gone for a while', async () => {
     let web: Parameters<ApiServer['store']['put']>[1] | undefined;
     const shown = await watched({

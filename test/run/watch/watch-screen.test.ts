@@ -1,7 +1,7 @@
 import {EventEmitter} from 'node:events';
 import process from 'node:process';
 import {describe, expect, test} from 'vitest';
-import {screenText} from '../../../src/run/watch/screen-text.ts';
+import {screenOf} from '../../../src/run/watch/screen-text.ts';
 import {watchLines} from '../../../src/run/watch/watch-lines.ts';
 import {watchScreen} from '../../../src/run/watch/watch-screen.ts';
 import type {TimedFindingChange} from '../../../src/run/watch/finding-changes.ts';
@@ -71,12 +71,61 @@ describe('the screen', () => {
   });
 });
 
+describe('keys', () => {
+  const names = numbered('svc', 40).map(name => `shop/${name}`);
+  const many = reportOf({nodes: ['node-a'], services: names, findings: names.map(name => findingOf('node-a', name))});
+
+  test('scroll the list, which is never left, and the last line names them', () => {
+    const {stream, screen} = terminal();
+    const view = watchScreen({color: false, what: 'shop', stream, hasKeys: true});
+    view.show(many, [], at);
+    const first = screen();
+    expect(first.at(-1)).toMatch(/^q quits {2}↑ ↓ PgUp PgDn scroll {2}lines 1-21 of \d+$/);
+    view.scroll('up');
+    expect(screen()).toEqual(first);
+    view.scroll('down');
+    expect(screen().slice(2, -2)).toEqual(first.slice(3, -1));
+    view.scroll('end');
+    expect(screen().at(-2)).toMatch(/^read at /);
+    view.scroll('pageDown');
+    view.scroll('home');
+    expect(screen()).toEqual(first);
+    view.close();
+  });
+
+  test('that nobody listens to are not named', () => {
+    const {stream, screen} = terminal();
+    const view = watchScreen({color: false, what: 'shop', stream});
+    view.show(well, [], at);
+    expect(screen().at(-1)).toBe('Ctrl-C quits');
+    view.close();
+  });
+
+  test('a new finding is shown above a list that is longer than the screen', () => {
+    const {stream, screen} = terminal();
+    const view = watchScreen({color: false, what: 'shop', stream});
+    view.show(many, [{...came, kind: 'stood'}], at);
+    view.show(many, [came], at + 1000);
+    const texts = screen().map(line => line.replace(/^\d\d:\d\d:\d\d /, ''));
+    expect(texts.slice(2, 5)).toEqual([
+      '',
+      'new ST202 node-a shop/web is not as it should be',
+      'present ST202 node-a shop/web is not as it should be',
+    ]);
+    view.close();
+  });
+});
+
 describe('a frame', () => {
-  const state = {report: well, readAt: new Map([['node-a', at]]), changes: [], trouble: '', doing: '', what: ''};
+  const state = {
+    ...{report: well, readAt: new Map([['node-a', at]]), changes: [], trouble: '', doing: '', what: ''},
+    offset: 0,
+    hasKeys: true,
+  };
 
   test('shows what came from the cluster as it may be shown', () => {
     const bad = findingOf(hostile.bidi, null, {message: hostile.escape});
-    const lines = screenText(
+    const {lines} = screenOf(
       {
         ...state,
         report: reportOf({nodes: [hostile.escape], services: [`shop/${hostile.c1}`]}),
@@ -90,14 +139,14 @@ describe('a frame', () => {
   });
 
   test('ends its colors where a line is cut', () => {
-    const lines = screenText({...state, trouble: 'x'.repeat(200)}, {columns: 40, rows: 24, color: true});
+    const {lines} = screenOf({...state, trouble: 'x'.repeat(200)}, {columns: 40, rows: 24, color: true});
     expect(lines).toContain(`\u001b[31m${'x'.repeat(39)}\u001b[39m`);
   });
 
   test.each([3, 8, 24])('of %i lines has no more, with many Services, nodes and changes', rows => {
     const many = reportOf({nodes: numbered('node', 300), services: numbered('shop/web', 12)});
     const changes = Array.from({length: 50}, () => came);
-    expect(screenText({...state, report: many, changes}, {columns: 80, rows, color: false}).length).toBeLessThanOrEqual(rows);
+    expect(screenOf({...state, report: many, changes}, {columns: 80, rows, color: false}).lines.length).toBeLessThanOrEqual(rows);
   });
 });
 
