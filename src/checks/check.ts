@@ -8,7 +8,10 @@ import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import type {TrafficContext} from './traffic-context.ts';
 import type {NodeLag} from '../model/state-history.ts';
 
-/** One finding code. A check that looks at the API alone runs once; one that looks at a node runs once a node; one of traffic, once a Service port and node. */
+/**
+ * One finding code. A check of the API alone runs once; a check of a node runs once a node; a check of traffic, once a Service port and
+ * node.
+ */
 export interface Check<Code extends string = string> {
   readonly code: Code;
   readonly name: string;
@@ -19,18 +22,18 @@ export interface Check<Code extends string = string> {
   readonly remedy: string;
   cluster?(context: ClusterContext): Iterable<Observation>;
   node?(context: NodeCheckContext): Iterable<Observation>;
-  /** Of what was counted of one Service port on one node, which `top` does. */
+  /** Checks the counters of one Service port on one node; used by `top`. */
   traffic?(context: TrafficContext): Iterable<Observation>;
 }
 
 export interface ClusterContext {
   readonly api: ApiObjects;
   readonly view: ClusterView;
-  /** The version by which Services are checked without a node: the newest one found. */
+  /** The version for which Services are checked without a node: the newest one found. */
   readonly proxy: ProxyVersion;
-  /** The Services that were asked for. */
+  /** The requested Services. */
   readonly services: readonly ServiceObject[];
-  /** They were asked for by name. */
+  /** They were requested by name. */
   readonly byName: boolean;
 }
 
@@ -39,7 +42,7 @@ export interface NodeCheckContext extends NodeAnalysis {
   readonly view: ClusterView;
   readonly node: NodeDump;
   readonly facts: NodeFacts;
-  /** The Services were followed while the node was read: `view` holds the states that the node fits best. */
+  /** The Services were followed while the node was read: `view` contains the states that the node matches best. */
   readonly isFollowed?: boolean;
   readonly lag?: NodeLag;
 }

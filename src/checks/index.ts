@@ -59,5 +59,5 @@ const all = [
 
 type FindingCode = (typeof all)[number]['code'];
 
-/** All checks, in the order of their codes. A new check is a row of symptom-checks.ts, or one file and one line here. */
+/** All checks, sorted by code. A new check is a row of symptom-checks.ts, or one file and one line here. */
 export const checks: readonly Check<FindingCode>[] = all.toSorted((a, b) => a.code.localeCompare(b.code));

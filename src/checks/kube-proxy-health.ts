@@ -5,8 +5,8 @@ import type {PodObject} from '../model/api-objects.ts';
 import type {NodeCheckContext} from './check.ts';
 
 /**
- * Why the kube-proxy of a node may not run at all. Only where its rules show that it does not follow: by themselves these signs
- * are common while kube-proxy is replaced, or where it does not listen at its usual ports.
+ * Why the kube-proxy of a node may not run. Used only if its rules show that it does not apply changes: by themselves these signs are
+ * common while kube-proxy is replaced, or if it does not listen on its default ports.
  */
 export function* kubeProxyHealthReasons(context: NodeCheckContext): Iterable<string> {
   if (!context.symptoms.some(({kind}) => notFollowing.has(kind))) return;
@@ -42,11 +42,11 @@ function isDown({status}: PodObject): boolean {
   return ready?.status === 'False' || (status?.phase !== undefined && status.phase !== 'Running');
 }
 
-/** What was asked at its ports and got no answer, as curl, wget and the API server say it. */
+/** Messages of curl, wget and the API server for a connection without an answer. */
 function* silenceReasons({node}: NodeCheckContext): Iterable<string> {
   const reasonFor = (file: string) => node.missing?.find(missing => missing.file === file)?.reason ?? '';
   const health = reasonFor('healthz.json');
-  // Its metrics the API server does not reach as a rule, and a time-out may be a firewall's.
+  // The API server usually cannot reach its metrics, and a firewall may cause a timeout.
   if (/through the API server/.test(health)) {
     if (/refused/i.test(health)) yield 'nothing listens at its health port 10256';
     return;

@@ -16,7 +16,7 @@ export function ofPort(port: ServicePort): Pick<Observation, 'service' | 'port' 
   };
 }
 
-/** At most `max` of the items, and how many more there are. */
+/** At most `max` of the items, and the number of the others. */
 export function someOf(items: readonly string[], max = 5): string {
   return items.length <= max ? items.join(', ') : `${items.slice(0, max).join(', ')} and ${items.length - max} more`;
 }

@@ -22,7 +22,7 @@ function holdsServices(ruleset: Ruleset): boolean {
   return (ruleset.chain('nat', 'KUBE-SERVICES')?.ruleCount ?? 0) > 0;
 }
 
-/** They disagree when a chain of a Service or an endpoint reads differently in the two, or exists only in one. */
+/** They contradict each other if a chain of a Service or an endpoint differs between the two, or exists in only one. */
 function analyze(nft: Ruleset, legacy: Ruleset): Pick<Observation, 'severity' | 'message' | 'actual'> {
   const names = new Set([...serviceChains(nft), ...serviceChains(legacy)]);
   const differing = [...names].filter(name => nft.chain('nat', name)?.text() !== legacy.chain('nat', name)?.text());

@@ -36,7 +36,7 @@ export const otherModeLeftovers: Check<'ST502'> = {
         yield {node: node.name, message, ...effectOfServers(message, catchingServers(context))};
         continue;
       }
-      // In IPVS mode the walks of packets show what such rules refuse.
+      // In IPVS mode walks show the packets that such rules reject.
       const effect = said === 'ipvs' ? null : effectOf(context, mode);
       yield effect === null
         ? {node: node.name, message}
@@ -45,7 +45,7 @@ export const otherModeLeftovers: Check<'ST502'> = {
   },
 };
 
-/** While another mode translates packets first, IPVS has no effect, except at addresses that no Service has any more. */
+/** If another mode translates packets first, IPVS has no effect, except at addresses of deleted Services. */
 function effectOfServers(message: string, catching: readonly VirtualServer[]): Partial<Observation> {
   const [first] = catching;
   if (first === undefined) return {};

@@ -8,7 +8,7 @@ export const modeMismatch: Check<'ST503'> = {
   summary: 'kube-proxy reports one mode, the kernel holds another',
   remedy:
     'Restart kube-proxy on this node and check its log for the mode that it chose. Remove the rules of the other mode (kube-proxy --cleanup, or a reboot).',
-  // Silent when the kernel holds the mode that kube-proxy says, whatever else it holds: that is ST502.
+  // Silent if the kernel has the rules of kube-proxy's mode, whatever else it has: that is ST502.
   *node({node, config, rulesets}) {
     const held = modesInRules(node, rulesets);
     const said = config.mode.value;

@@ -19,7 +19,7 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
   },
 };
 
-/** Later than kube-proxy may be: the rules are those of a state that the API left long before. */
+/** The lag is longer than kube-proxy's grace period: the rules are from an outdated state of the API. */
 function* lagReasons({lag}: NodeCheckContext): Iterable<string> {
   if (lag?.service === undefined || lag.seconds <= gracePeriod) return;
   yield `its rules for ${lag.service} are those of ${Math.round(lag.seconds)} s before the node was read`;

@@ -10,7 +10,7 @@ export const dumpUnreliable: Check<'ST506'> = {
   *node({node, rulesets, config, nft, status, symptoms}) {
     const cut = config.mode.value === 'nftables' ? (nft()?.cut ?? null) : null;
     if (cut !== null) {
-      // A dump in JSON is all one line.
+      // A dump in JSON is a single line.
       const where = cut.line > 1 ? `at line ${cut.line} ` : '';
       yield {
         node: node.name,

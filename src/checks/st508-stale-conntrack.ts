@@ -16,7 +16,7 @@ export const staleConntrack: Check<'ST508'> = {
   summary: "Live connection-tracking entries send a Service's UDP traffic to an address that is no endpoint",
   remedy:
     'Delete the entries on this node: conntrack -D -p udp --orig-dst ADDRESS --orig-port-dst PORT. Until then clients that keep their source port get no answer, or that of another pod.',
-  // TCP is left out: a connection that is open keeps its endpoint by design.
+  // TCP is left out: an open connection keeps its endpoint by design.
   *node(context) {
     const text = context.node.read('conntrack')?.toString('utf8');
     if (text === undefined) return;
@@ -44,7 +44,7 @@ export const staleConntrack: Check<'ST508'> = {
   },
 };
 
-/** An address and port that a UDP Service port is reached at on this node. */
+/** An address and port at which clients reach a UDP Service port on this node. */
 interface UdpEntry {
   readonly served: PortEntry;
   /** By a cluster IP; every other entry is for external clients. */
@@ -78,20 +78,20 @@ function flowKey({original, reply}: TrackedConnection): string {
   return JSON.stringify([original, reply]);
 }
 
-/** The reply is expected from an address that is no endpoint: a former one, or the Service's own where the packet was never translated. */
+/** The reply is expected from an address that is not an endpoint: a former one, or the Service's own if the packet was not translated. */
 function isStale(connection: TrackedConnection, entry: UdpEntry, context: NodeCheckContext): boolean {
   const {port: servicePort, set} = entry.served;
   const {reply} = connection;
   const source = canonicalAddress(reply.source) ?? reply.source;
   if (`${source} ${reply.sourcePort}` === destinationKey(connection)) return isUntranslated(source, entry, context);
   const {version, featureGates} = context.config;
-  // kube-proxy deletes the flows to an endpoint when it follows its leaving.
+  // kube-proxy deletes the flows to an endpoint when it removes the endpoint.
   const former = context.view.formerEndpoints(servicePort, {version: version.value, gates: featureGates.value});
   const leadsTo = ({address, port}: Pick<Endpoint, 'address' | 'port'>) => address === source && port === reply.sourcePort;
   return set.endpoints.length > 0 && !set.endpoints.some(leadsTo) && !former.some(leadsTo);
 }
 
-/** Without an endpoint to go to, nothing is translated. A flow to the node itself may never have been for the Service. */
+/** Without an endpoint, packets are not translated. A flow to the node itself may be unrelated to the Service. */
 function isUntranslated(address: string, {served: {port, set}, isInternal}: UdpEntry, {facts}: NodeCheckContext): boolean {
   if (facts.addresses.includes(address)) return false;
   const usable = set.endpoints.filter(({ready, serving}) => ready || serving);

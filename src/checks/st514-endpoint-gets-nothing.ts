@@ -10,7 +10,7 @@ export const endpointGetsNothing: Check<'ST514'> = {
   summary: 'An endpoint gets none of the new connections on a node although the rules give it a share, and chance does not explain it',
   remedy: 'Trace the Service on this node (svc-trace trace SERVICE --node NODE) and look for rules that take its connections elsewhere.',
   *traffic({node, entry: {port}, cells, isRandom}) {
-    // With two lists of endpoints the counts do not say by which of them a connection came.
+    // With two lists of endpoints the counters do not show which list a connection came from.
     const hasTwoLists = (port.externalPolicyLocal || port.internalPolicyLocal) && hasExternalEntry(port);
     const all = newConnections(cells);
     if (!isRandom || hasTwoLists || all === null) return;

@@ -27,10 +27,10 @@ export const oneEndpointGetsAll: Check<'ST515'> = {
   },
 };
 
-/** Fewer say nothing. */
+/** A smaller number proves nothing. */
 const minConnections = 5;
 
-/** Null where nothing explains it: then the other endpoints get nothing, which is ST514. */
+/** Null if there is no explanation: then the other endpoints get nothing, which is ST514. */
 function whyAll({entry: {port}, isRandom}: TrafficContext, isNew: boolean, exponent: number): string | null {
   if (port.affinitySeconds !== null) return 'session affinity keeps each client on its endpoint';
   if (!isNew) return 'a connection keeps the endpoint that it was opened to';

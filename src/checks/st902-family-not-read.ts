@@ -9,7 +9,7 @@ export const familyNotRead: Check<'ST902'> = {
   severity: 'warning',
   summary: 'A family or table that is needed is missing from the dump',
   remedy: 'Collect both iptables-save and ip6tables-save of the node, with all tables.',
-  // Silent where the dump is there and cannot be relied on, which is ST506.
+  // Silent if the dump exists and is unreliable, which is ST506.
   *node({node, unread, rulesets, config, status, nft}) {
     const isNft = config.mode.value === 'nftables';
     for (const {family, reason} of unread) {
@@ -27,7 +27,9 @@ export const familyNotRead: Check<'ST902'> = {
   },
 };
 
-/** kube-proxy in nftables mode needs no iptables, but others on the node may use it. A dump may also say that there are no rules. */
+/**
+ * kube-proxy in nftables mode needs no iptables, but other programs on the node may use it. A dump may also show that there are no rules.
+ */
 function unseenIptables({files}: NodeDump): readonly string[] {
   return ['iptables', 'ip6tables']
     .filter(tool => !files.some(file => file.startsWith(tool) && file.endsWith('-save')))

@@ -13,7 +13,7 @@ export const changedWhileLooking: Check<'ST904'> = {
   remedy: 'Check again: findings that remain are not caused by timing.',
   *node(context) {
     const now = readAt(context);
-    // Who followed the Services knows the states that the node can have, and needs no warning.
+    // If the Services were followed, the states that the node may have are known, and no warning is needed.
     if (now === null || context.isFollowed) return;
     const reported = new Set<string>();
     const ports = context.symptoms.flatMap(({port}) => port ?? []);
@@ -31,10 +31,10 @@ export const changedWhileLooking: Check<'ST904'> = {
   },
 };
 
-/** Seconds that kube-proxy may take for a change: its minSyncPeriod, a sync of a big node, and the watch before it. */
+/** Seconds that kube-proxy may take to apply a change: the delay of its watch, its minSyncPeriod, and a sync of a large node. */
 export const gracePeriod = 15;
 
-/** When the node was read, in milliseconds since 1970, by its own clock; null if it is unknown. */
+/** When the node was read, in milliseconds since 1970, by its own clock; null if unknown. */
 function readAt({node}: NodeCheckContext): number | null {
   return parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
 }

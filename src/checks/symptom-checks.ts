@@ -3,7 +3,7 @@ import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
 import type {Check} from './check.ts';
 import {symptomObservations} from './symptom-observations.ts';
 
-/** A check that reports the symptoms of its name, and does nothing else. */
+/** A check that only reports the symptoms of its name. */
 interface SymptomCheck {
   readonly code: string;
   readonly name: SymptomKind;

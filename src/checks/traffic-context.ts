@@ -1,19 +1,19 @@
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import type {CellTraffic} from '../model/traffic/traffic-report.ts';
 
-/** What was counted of one Service port on one node. */
+/** The counters of one Service port on one node. */
 export interface TrafficContext {
   readonly node: string;
   readonly entry: PortEntry;
   /** By `ip:port`. */
   readonly cells: ReadonlyMap<string, CellTraffic>;
-  /** How many addresses the tracked connections come from, up to `maxClients`; null where conntrack was not read. */
+  /** How many addresses the tracked connections come from, up to `maxClients`; null if conntrack was not read. */
   readonly clients: number | null;
-  /** Each new connection is given to an endpoint by chance alone, whatever came before. */
+  /** Each new connection is assigned to an endpoint at random, independently of earlier ones. */
   readonly isRandom: boolean;
 }
 
-/** All new connections of the port on the node; null where not all were measured. */
+/** All new connections of the port on the node; null if not all were measured. */
 export function newConnections(cells: TrafficContext['cells']): number | null {
   let all = 0;
   for (const {newConnections: own} of cells.values()) {
@@ -23,10 +23,10 @@ export function newConnections(cells: TrafficContext['cells']): number | null {
   return all;
 }
 
-/** A chance of one in a million, as a power of ten: many endpoints on many nodes are looked at again and again. */
+/** A probability of one in a million, as a power of ten. It is low because many endpoints on many nodes are checked repeatedly. */
 export const rareExponent = -6;
 
-/** A chance of 10 to this power in words. */
+/** The probability of 10 to this power, as text. */
 export function oddsText(exponent: number): string {
   if (exponent > -1) return `by chance that happens ${Math.round(10 ** exponent * 100)} times in 100`;
   const power = Math.round(-exponent);

@@ -1,38 +1,38 @@
-/** Something that a run asks of the API server. */
+/** A request to the API server that a run needs permission for. */
 export interface Permission {
   readonly verb: 'get' | 'list' | 'watch' | 'create' | 'delete';
   /** Empty for the core group. */
   readonly group: string;
   readonly resource: string;
   readonly subresource?: string;
-  /** Null for all namespaces, and for what is in none. */
+  /** Null for all namespaces, and for cluster-scoped resources. */
   readonly namespace: string | null;
-  /** Where only one object is asked for. */
+  /** Set if only one object is read. */
   readonly name?: string;
-  /** What it is for. */
+  /** The purpose, as text. */
   readonly purpose: string;
-  /** What is lost without it. */
+  /** The consequence of a missing permission. */
   readonly without: string;
-  /** Without it there is no answer, or not for any node. */
+  /** Without it nothing can be checked, or no node can. */
   readonly needed: boolean;
 }
 
-/** A permission with the API server's word on it. */
+/** A permission with the API server's answer. */
 export interface ReviewedPermission extends Permission {
   readonly allowed: boolean;
 }
 
 export interface AccessReport {
-  /** Which cluster, in words. */
+  /** The cluster, as text. */
   readonly cluster: string;
-  /** `agents` where no nodes are read. */
+  /** `agents` if no nodes are read. */
   readonly transport: string;
   /** Null for all. */
   readonly namespace: string | null;
   readonly permissions: readonly ReviewedPermission[];
 }
 
-/** `pods/exec`, `endpointslices.discovery.k8s.io`, `configmaps/kube-proxy`: as `kubectl auth can-i` has it. */
+/** `pods/exec`, `endpointslices.discovery.k8s.io`, `configmaps/kube-proxy`: as in `kubectl auth can-i`. */
 export function resourceText({
   group,
   resource,
@@ -43,7 +43,7 @@ export function resourceText({
   return [plural, subresource ?? name].filter(part => part !== undefined).join('/');
 }
 
-/** The needed ones that are not allowed. */
+/** The required permissions that are missing. */
 export function missing({permissions}: AccessReport): readonly ReviewedPermission[] {
   return permissions.filter(({needed, allowed}) => needed && !allowed);
 }

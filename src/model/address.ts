@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js';
 import type {Family} from './family.ts';
 
-/** One IP address as a number, for comparing; `text` is the form in which kube-proxy and iptables print it. */
+/** One IP address as a number, for comparisons; `text` is the form in which kube-proxy and iptables print it. */
 export interface Address {
   readonly family: Family;
   readonly value: bigint;
@@ -19,20 +19,20 @@ export interface Cidr {
 const plainIPv4 = /^(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])(?:\.(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])){3}$/;
 const dottedQuad = /^\d{1,3}(?:\.\d{1,3}){3}$/;
 
-/** The family of an address in text, or null when it is no address. Leading zeros are read as decimal, as Go's ParseIPSloppy does. */
+/** The family of an address in text, or null if it is not an address. Leading zeros are read as decimal, like in Go's ParseIPSloppy. */
 export function familyOf(text: string): Family | null {
   if (plainIPv4.test(text)) return 'IPv4';
   return parseAddress(text)?.family ?? null;
 }
 
-/** The address as Go's `net.IP.String()` prints it, or null when `text` is no address. */
+/** The address as Go's `net.IP.String()` prints it, or null if `text` is not an address. */
 export function canonicalAddress(text: string): string | null {
   if (plainIPv4.test(text)) return text;
   const parsed = parse(text);
   return parsed === null ? null : textOf(parsed);
 }
 
-/** Reads one address; null when it is none. Follows netutils.ParseIPSloppy. */
+/** Reads one address; null if it is not one. Follows netutils.ParseIPSloppy. */
 export function parseAddress(text: string): Address | null {
   if (plainIPv4.test(text)) return {family: 'IPv4', value: BigInt(numberOf(text)), text};
   const parsed = parse(text);
@@ -48,7 +48,7 @@ function parse(text: string): ipaddr.IPv4 | ipaddr.IPv6 | null {
   return ipaddr.process(plain);
 }
 
-/** Reads `address` or `address/prefix` (or `address/netmask`, as old iptables print); null when it is neither. */
+/** Reads `address` or `address/prefix` (or `address/netmask`, as old versions of iptables print); null if it is neither. */
 export function parseCidr(text: string): Cidr | null {
   const slash = text.indexOf('/');
   const address = parseAddress(slash < 0 ? text : text.slice(0, slash));
@@ -65,7 +65,7 @@ export function contains(cidr: Cidr, address: Address): boolean {
   return (address.value & maskOf(cidr.prefix, bitsOf(cidr.family))) === cidr.base;
 }
 
-/** Some address inside `cidr` that is not in `taken`; the first few host numbers are tried. Null when none is free. */
+/** Some address inside `cidr` that is not in `taken`; only the first few host numbers are tried. Null if none is free. */
 export function addressInside(cidr: Cidr, taken: ReadonlySet<string>): string | null {
   const bits = bitsOf(cidr.family);
   const size = 1n << BigInt(bits - cidr.prefix);
@@ -82,7 +82,7 @@ export function formatAddress(family: Family, value: bigint): string {
   return textOf(address);
 }
 
-/** The netfilter spelling of one host: `10.0.0.1/32` or `fd00::1/128`. */
+/** One host in netfilter's spelling: `10.0.0.1/32` or `fd00::1/128`. */
 export function hostCidr(address: string, family: Family): string {
   return `${address}/${bitsOf(family)}`;
 }

@@ -18,8 +18,8 @@ import type {
 } from '@kubernetes/client-node';
 
 /**
- * A type of client-node as JSON holds it. client-node describes objects that its serializer has read; in JSON a date is text, and a list
- * of nothing may be null. All fields are optional: objects come from files and from clusters of any version.
+ * A type of client-node in its JSON form. client-node describes objects after its serializer; in JSON a date is text, and an empty list may
+ * be null. All fields are optional: objects come from files and from clusters of any version.
  */
 export type Json<T> = unknown extends T
   ? unknown
@@ -33,10 +33,10 @@ export type Json<T> = unknown extends T
           : {readonly [Name in keyof T]?: Json<NonNullable<T[Name]>>}
         : T;
 
-/** Some writers say null in place of leaving a field out. */
+/** Some programs write null instead of leaving a field out. */
 type Nullable<T> = {readonly [Name in keyof T]: T[Name] | null};
 
-/** Only the name is always there: an object without one is not used. */
+/** Only the name is always set: an object without one is not used. */
 export type ObjectMeta = Omit<Json<V1ObjectMeta>, 'name'> & {readonly name: string};
 
 type ApiObject<T, Replaced = unknown> = Omit<Json<T>, 'metadata' | keyof Replaced> & {readonly metadata: ObjectMeta} & Replaced;
@@ -60,7 +60,7 @@ export type SliceEndpoint = Omit<Json<V1Endpoint>, 'conditions' | 'nodeName'> & 
   readonly topology?: Readonly<Record<string, string>>;
 };
 
-/** The older Endpoints object, which kube-proxy reads up to 1.21 when it is told to. */
+/** The older Endpoints object, which kube-proxy up to 1.21 reads if configured to. */
 export type EndpointsObject = ApiObject<V1Endpoints, {readonly subsets?: readonly EndpointSubset[] | null}>;
 export type EndpointSubset = Omit<Json<V1EndpointSubset>, 'addresses' | 'ports'> & {
   readonly addresses?: readonly EndpointAddress[] | null;

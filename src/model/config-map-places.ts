@@ -1,4 +1,4 @@
-/** A ConfigMap that platforms keep kube-proxy's configuration in. Where each is from: docs/platforms.md. */
+/** A ConfigMap in which platforms store kube-proxy's configuration. For the source of each see docs/platforms.md. */
 export interface ConfigMapPlace {
   readonly namespace: string;
   readonly name: string;
@@ -6,7 +6,7 @@ export interface ConfigMapPlace {
 }
 
 export const configMapPlaces: readonly ConfigMapPlace[] = [
-  // kubeadm, kind, minikube. On EKS a ConfigMap of this name holds a kubeconfig only.
+  // kubeadm, kind, minikube. On EKS a ConfigMap of this name contains only a kubeconfig.
   {namespace: 'kube-system', name: 'kube-proxy', key: 'config.conf'},
   {namespace: 'kube-system', name: 'kube-proxy', key: 'config'},
   // EKS
@@ -16,7 +16,7 @@ export const configMapPlaces: readonly ConfigMapPlace[] = [
   {namespace: 'openshift-sdn', name: 'sdn-config', key: 'kube-proxy-config.yaml'},
 ];
 
-/** Those of kube-system, which are read from a live cluster. OpenShift's are not: its nodes' rules show what they say. */
+/** Those of kube-system, which are read from a live cluster. OpenShift's are not: its nodes' rules show the settings. */
 export const systemConfigMaps: readonly string[] = [
   ...new Set(configMapPlaces.filter(({namespace}) => namespace === 'kube-system').map(({name}) => name)),
 ];

@@ -3,10 +3,10 @@ import {namespacedName} from './text/namespaced-name.ts';
 import type {NodeReport, Summary} from './report.ts';
 
 export interface ServicesInScope {
-  /** Those that kube-proxy serves. */
+  /** The Services that kube-proxy serves. */
   readonly served: readonly ServiceName[];
   readonly servicesWithoutRules: Summary['servicesWithoutRules'];
-  /** Those whose endpoints could not be read. */
+  /** The Services whose endpoints could not be read. */
   readonly unread: number;
 }
 

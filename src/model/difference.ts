@@ -1,8 +1,8 @@
 import type {Rule} from './ruleset.ts';
 
 /**
- * One way in which the rules found are not the rules expected. `owner` is the Service port (or whatever the expectation calls
- * its groups) that the rule belongs to, null when it belongs to the frame or to nothing that is expected.
+ * One difference between actual and expected rules. `owner` is the Service port (or another kind of group) that the rule belongs to; null
+ * for base rules and for rules that are not expected.
  */
 export type Difference<Owner> =
   | {readonly kind: 'missing'; readonly table: string; readonly chain: string; readonly rule: Rule; readonly owner: Owner | null}

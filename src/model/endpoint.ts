@@ -1,6 +1,6 @@
 import type {SliceEndpoint} from './api-objects.ts';
 
-/** One address of one Service port, as kube-proxy keeps it. */
+/** One address of one Service port, as kube-proxy stores it. */
 export interface Endpoint {
   readonly address: string;
   readonly port: number;
@@ -10,37 +10,37 @@ export interface Endpoint {
   readonly serving: boolean;
   readonly terminating: boolean;
   readonly nodeName: string | null;
-  /** Names of zones and nodes that the hints give; null without hints. */
+  /** The names of zones and nodes in the hints; null without hints. */
   readonly zoneHints: readonly string[] | null;
   readonly nodeHints: readonly string[] | null;
-  /** The endpoint as it stands in the slice. */
+  /** The endpoint as written in the slice. */
   readonly given: SliceEndpoint;
   /** `namespace/name` of the pod behind it. */
   readonly pod: string | null;
-  /** Name of the EndpointSlice that holds it. */
+  /** Name of the EndpointSlice that contains it. */
   readonly slice: string;
-  /** The name of its chain in iptables mode, from when somebody first asked (`ClusterView`): hashing it is a good part of the work. */
+  /** The name of its chain in iptables mode, computed on the first request (`ClusterView`), because hashing takes much of the time. */
   chainName?: string | undefined;
 }
 
-/** All endpoints of one Service port, merged and sorted as kube-proxy does it. */
+/** All endpoints of one Service port, merged and sorted like in kube-proxy. */
 export interface EndpointSet {
   readonly endpoints: readonly Endpoint[];
   /**
-   * Endpoints that the API holds more than once with different content, by `hostPort`: kube-proxy keeps one of them,
-   * and which one is not always defined. Empty in nearly all clusters.
+   * Endpoints that the API contains more than once with different content, by `hostPort`: kube-proxy keeps one of them, and which one is
+   * not always defined. Empty in nearly all clusters.
    */
   readonly ambiguous: ReadonlyMap<string, readonly Endpoint[]>;
 }
 
-/** What kube-proxy's `CategorizeEndpoints` makes of an EndpointSet on one node. */
+/** The result of kube-proxy's `CategorizeEndpoints` for an EndpointSet on one node. */
 export interface CategorizedEndpoints {
   /** Used by cluster-policy chains. */
   readonly cluster: readonly Endpoint[];
   /** Used by local-policy chains. */
   readonly local: readonly Endpoint[];
-  /** All that get a chain of their own. */
+  /** All endpoints with a chain of their own. */
   readonly reachable: readonly Endpoint[];
-  /** Whether the Service has any usable endpoint, on whatever node. */
+  /** Whether the Service has any usable endpoint, on any node. */
   readonly hasAny: boolean;
 }

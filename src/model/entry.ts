@@ -1,4 +1,4 @@
-/** One way into a Service port. */
+/** The kinds of addresses at which clients reach a Service port. */
 export type EntryKind = 'clusterIP' | 'nodePort' | 'loadBalancerIP' | 'externalIP';
 
 export interface Entry {
@@ -8,7 +8,7 @@ export interface Entry {
   readonly port: number;
 }
 
-/** Port 0 stands for an entry that the rules at hand do not show. */
+/** Port 0 stands for an entry that the rules do not show. */
 export function entryText({kind, address, port}: Entry): string {
   if (port === 0) return 'an entry that is not in this text';
   if (address === null) return `node port ${port}`;

@@ -1,12 +1,12 @@
 import type {Family} from './family.ts';
 
-/** What kube-proxy should write on one node, as text in the spelling of the tools that list it. */
+/** What kube-proxy should write on one node, in the spelling of the tools that list it. */
 export interface ExpectedRules {
   readonly node: string;
   readonly proxyMode: string;
   readonly kubeProxyVersion: string;
   readonly families: readonly FamilyRules[];
-  /** What was not known, and what stands in for it. */
+  /** Unknown facts, and the assumptions in their place. */
   readonly notes: readonly string[];
 }
 
@@ -14,15 +14,15 @@ export interface FamilyRules {
   readonly family: Family;
   /** Tables of iptables; empty in nftables mode. */
   readonly iptables: readonly RuleTable[];
-  /** Null but in nftables mode. */
+  /** Null except in nftables mode. */
   readonly nftables: NftTableText | null;
-  /** Null but in IPVS mode. */
+  /** Null except in IPVS mode. */
   readonly ipvs: IpvsText | null;
 }
 
 export interface RuleTable {
   readonly name: string;
-  /** Built-in chains hold no rules but kube-proxy's. */
+  /** Built-in chains contain only kube-proxy's rules. */
   readonly chains: readonly {readonly name: string; readonly rules: readonly string[]}[];
 }
 
@@ -54,6 +54,6 @@ export interface IpvsText {
   /** As ipvsadm-save prints them, each virtual server before its real servers. */
   readonly virtualServers: readonly string[];
   readonly ipsets: readonly {readonly name: string; readonly type: string; readonly members: readonly string[]}[];
-  /** Of kube-ipvs0. */
+  /** The addresses of kube-ipvs0. */
   readonly addresses: readonly string[];
 }

@@ -1,4 +1,4 @@
-/** An IP family, spelled as `spec.ipFamilies` and the `addressType` of an EndpointSlice spell it. */
+/** An IP family, spelled as in `spec.ipFamilies` and in the `addressType` of an EndpointSlice. */
 export type Family = 'IPv4' | 'IPv6';
 
 export const families: readonly Family[] = ['IPv4', 'IPv6'];

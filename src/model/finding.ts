@@ -2,7 +2,7 @@ import type {Entry} from './entry.ts';
 import type {Family} from './family.ts';
 import type {RuleText} from './ruleset.ts';
 
-/** What happens to packets: lost or misled (error), served but not as configured (warning), by design or harmless (info). */
+/** The effect on packets: lost or sent to a wrong place (error), served but not as configured (warning), by design or harmless (info). */
 export type Severity = 'error' | 'warning' | 'info';
 
 export const severities: readonly Severity[] = ['error', 'warning', 'info'];
@@ -12,9 +12,9 @@ export interface ServiceName {
   readonly name: string;
 }
 
-/** Something that a check saw. The code and what follows from it are added when it becomes a Finding. */
+/** The result of a check. The code and its properties are added when it becomes a Finding. */
 export interface Observation {
-  /** When it is not the usual severity of the check. */
+  /** Set if it is not the usual severity of the check. */
   readonly severity?: Severity;
   readonly node?: string;
   readonly family?: Family;
@@ -24,16 +24,16 @@ export interface Observation {
   /** `ip:port`. */
   readonly endpoint?: string;
   readonly message: string;
-  /** Rules that should be there. */
+  /** Rules that are expected and missing. */
   readonly expected?: readonly RuleText[];
-  /** Rules that are there. */
+  /** Rules that are on the node. */
   readonly actual?: readonly RuleText[];
-  /** What to do; the check's own advice when it is left out. */
+  /** The remedy; the check's own remedy if left out. */
   readonly remedy?: string;
 }
 
 export interface Finding extends Observation {
-  /** It stands in the baseline: it is shown, and counts for nothing. */
+  /** It is in the baseline: it is shown, and not counted. */
   readonly known?: true;
   readonly code: string;
   readonly name: string;

@@ -1,16 +1,16 @@
-/** Adds the items at the end of the list. `push(...items)` puts them all on the stack, where those of a large cluster do not fit. */
+/** Appends the items to the list. `push(...items)` would put them all on the stack, which the items of a large cluster would overflow. */
 export function append<T>(list: T[], items: Iterable<T>): void {
   for (const item of items) list.push(item);
 }
 
-/** Adds an item to the list that a map holds under a key. */
+/** Appends an item to the list that a map contains for a key. */
 export function pushTo<K, T>(map: Map<K, T[]>, key: K, item: T): void {
   const list = map.get(key);
   if (list === undefined) map.set(key, [item]);
   else list.push(item);
 }
 
-/** Items of one key together, in the order in which the keys first come. */
+/** Groups items by key, in the order of the first item of each key. */
 export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): readonly (readonly T[])[] {
   return [...Map.groupBy(items, keyOf).values()];
 }

@@ -1,8 +1,8 @@
-/** One statement of a rule: a condition or something that is done. */
+/** One statement of a rule: a condition or an action. */
 export type NftStatement =
   | {readonly kind: 'match'; readonly left: NftExpression; readonly operator: NftOperator; readonly right: NftExpression}
   | {readonly kind: 'verdict'; readonly verdict: NftVerdict}
-  /** `KEY vmap MAP`: the verdict under the key, or on to the next rule. */
+  /** `KEY vmap MAP`: the verdict for the key, or the next rule. */
   | {readonly kind: 'vmap'; readonly key: NftExpression; readonly map: NftExpression}
   /** `meta mark set VALUE`. */
   | {readonly kind: 'assign'; readonly target: string; readonly value: NftExpression}
@@ -11,9 +11,9 @@ export type NftStatement =
   | {readonly kind: 'notrack'}
   /** `update @set { KEY }`, and `add` and `delete`. */
   | {readonly kind: 'set'; readonly operation: string; readonly set: string; readonly key: NftExpression}
-  /** Counters, logs and the like: of no consequence for the way of a packet. */
+  /** Counters, logs and the like, which do not affect a packet's path. */
   | {readonly kind: 'passive'; readonly text: string}
-  /** Not understood: what it asks or does cannot be told. */
+  /** Not understood: its condition or action is unknown. */
   | {readonly kind: 'unknown'; readonly text: string};
 
 export type NftOperator = '==' | '!=' | '<' | '>' | '<=' | '>=';
@@ -25,7 +25,7 @@ export type NftVerdict =
   | {readonly kind: 'unknown'; readonly text: string};
 
 export type NftExpression =
-  /** Something of the packet: `ip daddr`, `meta l4proto`, `ct state`, `fib daddr type`, `numgen random mod 3`. */
+  /** A selector of the packet: `ip daddr`, `meta l4proto`, `ct state`, `fib daddr type`, `numgen random mod 3`. */
   | {readonly kind: 'selector'; readonly text: string}
   /** A constant, without quotes: an address, a prefix `10.0.0.0/8`, a range `1-5`, a word, flags `new,established`, or `eth*`. */
   | {readonly kind: 'value'; readonly text: string}
@@ -40,7 +40,7 @@ export type NftExpression =
   | {readonly kind: 'map'; readonly key: NftExpression; readonly map: NftExpression}
   | {readonly kind: 'unknown'; readonly text: string};
 
-/** Key and value in the text that elements of named sets have too. */
+/** Key and value, in the same spelling as elements of named sets. */
 export interface NftListElement {
   readonly key: string;
   /** Null in a set. */

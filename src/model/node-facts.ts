@@ -1,11 +1,11 @@
 import type {Family} from './family.ts';
 
-/** What a node is, apart from its rules. */
+/** The facts about a node, apart from its rules. */
 export interface NodeFacts {
   readonly name: string;
-  /** Addresses of all interfaces, or only those in the Node object when the interfaces were not read. */
+  /** Addresses of all interfaces, or only those of the Node object if the interfaces were not read. */
   readonly addresses: readonly string[];
-  /** True when `addresses` are those of the interfaces, so that any other address is not local. */
+  /** True if `addresses` are those of the interfaces, so that every other address is external. */
   readonly allAddresses: boolean;
   /** The Node's own addresses, InternalIP first then ExternalIP, as `GetNodeHostIPs` orders them. */
   readonly hostIPs: readonly string[];
@@ -13,11 +13,11 @@ export interface NodeFacts {
   readonly zone: string | null;
   /** Labels of the Node, by which `topologyKeys` of Services pick endpoints. */
   readonly labels: Readonly<Record<string, string>>;
-  /** Name of the interface that bears the node's address; null when it was not read. */
+  /** Name of the interface with the node's address; null if it was not read. */
   readonly primaryInterface: string | null;
 }
 
-/** The first host address of a family; null when the Node has none. Follows `GetNodeHostIPs`. */
+/** The first host address of a family; null if the Node has none. Follows `GetNodeHostIPs`. */
 export function hostIP(facts: NodeFacts, family: Family): string | null {
   return facts.hostIPs.find(address => address.includes(':') === (family === 'IPv6')) ?? null;
 }

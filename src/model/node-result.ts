@@ -2,28 +2,28 @@ import type {Finding} from './finding.ts';
 import type {NodeReport} from './report.ts';
 import type {Problem} from './snapshot.ts';
 
-/** The version of the JSON that an agent answers with. Within one, fields may be added. */
+/** The version of the JSON of an agent's answer. Fields may be added within a version. */
 export const nodeResultVersion = 1;
 
-/** What an agent found on its node: what is left of it when the dumps are dropped. */
+/** The result of an agent: what remains of its node's check after the dumps are dropped. */
 export interface AgentResult {
   readonly tool: {readonly name: string; readonly version: string};
   readonly report: NodeReport;
-  /** Those about the node; what the API objects alone show is not among them. */
+  /** The findings of the node, without those that need only the API objects. */
   readonly findings: readonly Finding[];
   /** What could not be read. */
   readonly problems: readonly Problem[];
-  /** Null when nothing is known of the node's kube-proxy. */
+  /** Null if nothing is known of the node's kube-proxy. */
   readonly proxy: ResultProxy | null;
   /** When the reading of the node began, by the agent's clock, in milliseconds since 1970. */
   readonly judgedAt: number;
-  /** How long it took until it was judged for good. */
+  /** How long the check took, including verification. */
   readonly seconds: number;
-  /** The longest time between two judgments while all is well. */
+  /** The longest time between two checks if nothing changes. */
   readonly intervalSeconds: number;
-  /** The API objects that it was judged by. */
+  /** The API objects that the node was checked against. */
   readonly seen: SeenVersions;
-  /** When the API server had last given a sign of life by then; as `judgedAt`. */
+  /** When the API server had last sent something; like `judgedAt`. */
   readonly apiCurrentAt: number;
 }
 
@@ -39,7 +39,7 @@ export interface SeenVersions {
   readonly endpointSlices: string;
 }
 
-/** How long a result holds, in seconds: the next one may be late by two intervals, and by the time that looks take on this node. */
+/** How long a result is valid, in seconds: the next one may be late by two intervals, and by the duration of a check on this node. */
 export function maxAge({intervalSeconds, seconds}: Pick<AgentResult, 'intervalSeconds' | 'seconds'>): number {
   return 3 * (intervalSeconds + seconds) + 60;
 }

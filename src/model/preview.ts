@@ -8,7 +8,7 @@ export interface PreviewSide {
   readonly kubeProxyVersion: string;
 }
 
-/** What a change of kube-proxy changes for packets. */
+/** The effect of a change of kube-proxy on packets. */
 export interface Preview {
   readonly origin: string;
   readonly before: PreviewSide;
@@ -17,15 +17,15 @@ export interface Preview {
   readonly nodes: readonly PreviewNode[];
   readonly requirements: readonly Requirement[];
   readonly changes: readonly PreviewChange[];
-  /** What no packet shows: once a cluster. */
+  /** Effects that no packet shows, once for the cluster. */
   readonly advice: readonly Advice[];
-  /** What was made up or left out, in words. */
+  /** Assumptions and omissions, as text. */
   readonly notes: readonly string[];
 }
 
 export interface PreviewNode {
   readonly name: string;
-  /** `actual`: its rules were read; `expected`: both sides are computed; `unread`: nothing can be said of it. */
+  /** `actual`: its rules were read; `expected`: both sides are computed; `unread`: it cannot be previewed. */
   readonly basis: 'actual' | 'expected' | 'unread';
   readonly reason?: string;
 }
@@ -77,9 +77,9 @@ export interface Cause {
 }
 
 export interface Advice extends Cause {
-  /** `change`: it changes in operation; `switch`: at the moment of the switch; `by-hand`: nothing that is read shows it. */
+  /** `change`: a change in operation; `switch`: an effect at the moment of the switch; `by-hand`: to be checked by hand. */
   readonly topic: 'change' | 'switch' | 'by-hand';
   readonly effect?: PreviewEffect;
-  /** The nodes that it is about; empty for all. */
+  /** The nodes concerned; empty for all. */
   readonly nodes: readonly string[];
 }

@@ -1,15 +1,15 @@
-/** A setting with where it was found: a file of the bundle, a flag, or kube-proxy's default. */
+/** A setting with its source: a file of the bundle, a flag, or kube-proxy's default. */
 export interface Setting<T> {
   readonly value: T;
   readonly source: string;
 }
 
-/** The source of a setting that nothing but the node's rules tells. */
+/** The source of a setting that only the node's rules show. */
 export const seenInRules = "seen in the node's rules";
 
 export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
 
-/** The settings of one node's kube-proxy that change its rules. */
+/** The settings of one node's kube-proxy that affect its rules. */
 export interface ProxyConfig {
   readonly version: Setting<KubeProxyVersion>;
   readonly mode: Setting<string>;
@@ -24,17 +24,17 @@ export interface ProxyConfig {
   /** CIDRs, or the one word `primary`. */
   readonly nodePortAddresses: Setting<readonly string[]>;
   readonly bindAddress: Setting<string>;
-  /** The name under which kube-proxy looks for local endpoints. */
+  /** The node name by which kube-proxy finds local endpoints. */
   readonly nodeName: Setting<string>;
   readonly tcpBeLiberal: Setting<boolean>;
   readonly featureGates: Setting<Readonly<Record<string, boolean>>>;
-  /** How IPVS mode spreads connections; empty is kube-proxy's default, `rr`. */
+  /** The scheduler of IPVS mode; empty is kube-proxy's default, `rr`. */
   readonly ipvsScheduler: Setting<string>;
-  /** Without it every node answers ARP for the addresses of all Services, which announcers such as MetalLB cannot work with. */
+  /** Without it every node answers ARP for the addresses of all Services, which conflicts with announcers such as MetalLB. */
   readonly ipvsStrictARP: Setting<boolean>;
-  /** Networks in which IPVS mode touches no virtual server. */
+  /** Networks in which IPVS mode does not change virtual servers. */
   readonly ipvsExcludeCIDRs: Setting<readonly string[]>;
-  /** Null when the Node has no zone label. */
+  /** Null if the Node has no zone label. */
   readonly zone: Setting<string | null>;
 }
 
@@ -43,7 +43,7 @@ export interface KubeProxyVersion {
   readonly text: string;
   readonly minor: number;
   readonly patch: number;
-  /** It was not said but guessed: others may fit as well. */
+  /** It was guessed from the rules: others may match as well. */
   readonly guessed?: true;
 }
 

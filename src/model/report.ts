@@ -4,7 +4,7 @@ import type {Setting} from './proxy-config.ts';
 import type {PortTrace} from './service-trace.ts';
 import type {NodeLag} from './state-history.ts';
 
-/** What a run found out: the data behind every output format. */
+/** The result of a run: the data behind every output format. */
 export interface Report {
   readonly tool: {readonly name: string; readonly version: string};
   readonly summary: Summary;
@@ -12,13 +12,13 @@ export interface Report {
   readonly findings: readonly Finding[];
   /** The Services in scope that kube-proxy serves, for the matrix. */
   readonly services: readonly ServiceName[];
-  /** What was asked for, in words: `namespace shop`. */
+  /** The requested scope, as text: `namespace shop`. */
   readonly scope?: string;
-  /** The packet paths to each port, where they were asked for. */
+  /** The packet paths to each port, if requested. */
   readonly traces: readonly PortTrace[];
-  /** Set when there were rules and no API objects: nothing was compared. */
+  /** Set if there were rules and no API objects: nothing was compared. */
   readonly basis?: 'rules';
-  /** Set when the run waited for the nodes, by `--wait`. */
+  /** Set if the run waited for the nodes, by `--wait`. */
   readonly wait?: WaitReport;
 }
 
@@ -28,24 +28,24 @@ export interface WaitReport {
   readonly seconds: number;
   /** How many checks were made. */
   readonly looks: number;
-  /** At the end nothing failed and nothing was unread. */
+  /** In the end no finding failed the run, and every node was checked. */
   readonly clean: boolean;
-  /** Those that kube-proxy serves, in the order of their names. */
+  /** The Services that kube-proxy serves, sorted by name. */
   readonly nodes: readonly NodeWait[];
 }
 
 export interface NodeWait {
   readonly name: string;
-  /** The check, from 1, at which the node was in sync with the Services as they are now; left out when it never was. */
+  /** The number of the check, from 1, in which the node was first in sync with the current Services; left out if there was none. */
   readonly look?: number;
   /** When that read of the node began. */
   readonly seconds?: number;
-  /** It was not waited for: a permanent error keeps it from being read. */
+  /** It was not waited for: it cannot be read because of a permanent error. */
   readonly waitedFor?: false;
 }
 
 export interface Summary {
-  /** `incomplete` when something could not be read and nothing that was read fails. */
+  /** `incomplete` if something could not be read and no finding of what was read fails the run. */
   readonly verdict: 'ok' | 'findings' | 'incomplete';
   readonly errors: number;
   readonly warnings: number;
@@ -58,11 +58,11 @@ export interface Summary {
   readonly servicesInSync: number;
   /** With an error or warning of their own, or on a node where an error affects all Services. */
   readonly servicesWithFindings: number;
-  /** For which kube-proxy writes no rules, by the reason. */
+  /** Services for which kube-proxy writes no rules, by reason. */
   readonly servicesWithoutRules: Readonly<Partial<Record<UnservedKind, number>>>;
   readonly servicesNotChecked: number;
   readonly servicePorts: number;
-  /** Set by `--sample` when only some nodes were checked: how many there were to choose from. */
+  /** Set by `--sample` if only some nodes were checked: the number of all nodes. */
   readonly sampledFrom?: number;
 }
 
@@ -80,12 +80,12 @@ export interface NodeReport {
   readonly families: readonly Family[];
   readonly rules: number;
   readonly chains: number;
-  /** The settings of kube-proxy that the expectation rests on, each with its source. */
+  /** The kube-proxy settings that the expectation depends on, each with its source. */
   readonly settings: Readonly<Record<string, Setting<string>>>;
-  /** How it was read, in words: by exec into which pod, with the tools of which image. Left out where that is not known. */
+  /** How it was read, as text: by exec into which pod, with the tools of which image. Left out if unknown. */
   readonly via?: string;
-  /** Files that a check can do without and that could not be read, with the reason; left out when there are none. */
+  /** Optional files that could not be read, with the reason; left out if there are none. */
   readonly notRead?: readonly {readonly file: string; readonly reason: string}[];
-  /** How far its rules are behind the API; left out when no Service changed shortly before it was read, or nobody followed them. */
+  /** How far its rules lag behind the API; left out if no Service changed shortly before it was read, or Services were not followed. */
   readonly lag?: NodeLag;
 }

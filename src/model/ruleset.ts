@@ -5,17 +5,17 @@ export interface RuleOption {
   readonly flag: string;
   readonly negated: boolean;
   readonly values: readonly string[];
-  /** The value stood in double quotes in the dump; it is held here without them and without escapes. */
+  /** The value was in double quotes in the dump; it is stored without them and without escapes. */
   readonly quoted?: true;
 }
 
-/** A match, known or not: `-m statistic --mode random --probability 0.5`. */
+/** A match, whether known or unknown: `-m statistic --mode random --probability 0.5`. */
 export interface Match {
   readonly name: string;
   readonly options: readonly RuleOption[];
 }
 
-/** What a rule does: a built-in or extension target, or a jump (`-j`) or goto (`-g`) to a user chain. */
+/** The target of a rule: a built-in or extension target, or a jump (`-j`) or goto (`-g`) to a user chain. */
 export interface Target {
   readonly name: string;
   readonly goto: boolean;
@@ -23,20 +23,20 @@ export interface Target {
 }
 
 /**
- * Where something stands on a node and how it reads: a rule of iptables or nftables, a set element, a virtual server. Evidence
- * in any proxy mode. `line` counts from 1 in the dump it was read from and is 0 for what is only expected.
+ * A place on a node and its text: a rule of iptables or nftables, a set element, a virtual server. The evidence in every proxy mode. `line`
+ * counts from 1 in its dump and is 0 for expected ones.
  */
 export interface RuleText {
   readonly table: string;
   readonly chain: string;
   readonly line: number;
-  /** `line` is the place in the chain: it was read from JSON, which has no lines. */
+  /** `line` is the index in the chain: it was read from JSON, which has no lines. */
   readonly isOrdinal?: true;
-  /** As it stands in the dump, counters stripped. */
+  /** As in the dump, without counters. */
   readonly text: string;
 }
 
-/** Only what a RuleText has: a rule that is kept without what it was parsed to. */
+/** Only the fields of RuleText: a rule that is kept without its parsed parts. */
 export function ruleTextOf({table, chain, line, isOrdinal, text}: RuleText): RuleText {
   return {table, chain, line, ...(isOrdinal === undefined ? {} : {isOrdinal}), text};
 }
@@ -46,25 +46,25 @@ export interface Rule extends RuleText {
   /** `-s -d -i -o -p -f`, in the order given. */
   readonly options: readonly RuleOption[];
   readonly matches: readonly Match[];
-  /** Null for a rule that only counts or carries a comment. */
+  /** Null for a rule that only counts or has a comment. */
   readonly target: Target | null;
 }
 
-/** A chain of one table. Rules are parsed when they are first asked for: most chains never are. */
+/** A chain of one table. Rules are parsed on demand: most chains are never parsed. */
 export interface Chain {
   readonly table: string;
   readonly name: string;
   /** The policy of a base chain; null for a user chain. */
   readonly policy: string | null;
   readonly ruleCount: number;
-  /** False when the dump was cut before or inside this chain: what is not here may still be on the node. */
+  /** False if the dump is truncated before or inside this chain: rules that are missing here may be on the node. */
   readonly complete: boolean;
-  /** All rules, a line each, as iptables-save prints them without counters. No newline at the end. */
+  /** All rules, one on each line, as iptables-save prints them without counters. No newline at the end. */
   text(): string;
   rules(): readonly Rule[];
 }
 
-/** What a walk needs of a ruleset, whether it was read from a node or is expected there. */
+/** What a walk needs of a ruleset, whether actual or expected. */
 export interface ChainSource {
   readonly family: Family;
   hasTable(table: string): boolean;
@@ -72,8 +72,8 @@ export interface ChainSource {
 }
 
 /**
- * The chains of a table, in the order of the dump. There may be a quarter of a million of them: what goes through them all asks for
- * places and texts, and makes no object of each.
+ * The chains of a table, in the order of the dump. There may be a quarter of a million: code that iterates over all of them should use
+ * indexes and texts, and create no object for each.
  */
 export interface ChainsByName {
   readonly size: number;
@@ -81,23 +81,23 @@ export interface ChainsByName {
   has(name: string): boolean;
   keys(): Iterable<string>;
   values(): Iterable<Chain>;
-  /** Those whose names begin with one of these. */
+  /** Those whose names begin with one of these prefixes. */
   startingWith(...prefixes: readonly string[]): Iterable<Chain>;
-  /** Its place in the dump, from 0 to `size`; -1 where there is no chain of that name. */
+  /** Its index in the dump, from 0 to `size`; -1 if there is no chain of that name. */
   placeOf(name: string): number;
   at(place: number): Chain | undefined;
-  /** What `text()` of the chain at that place says. */
+  /** The `text()` of the chain at that index. */
   textAt(place: number): string;
 }
 
 export interface Table {
   readonly name: string;
   readonly chains: ChainsByName;
-  /** False when no COMMIT closed the table: the dump was cut. */
+  /** False if no COMMIT closed the table: the dump is truncated. */
   readonly complete: boolean;
 }
 
-/** A line that is neither a rule nor anything else that iptables-save prints. It is kept, never dropped. */
+/** A line that is neither a rule nor another line of iptables-save. It is kept, never dropped. */
 export interface StrayLine {
   readonly line: number;
   readonly text: string;
@@ -105,10 +105,10 @@ export interface StrayLine {
 
 export type Backend = 'nft' | 'legacy';
 
-/** What one run of iptables-save (or of `iptables -S`) printed. */
+/** The output of one run of iptables-save (or of `iptables -S`). */
 export interface Ruleset extends ChainSource {
   readonly tables: ReadonlyMap<string, Table>;
-  /** Null when the dump has no header that tells. */
+  /** Null if the dump has no header that shows it. */
   readonly backend: Backend | null;
   /** The version in the header, such as `1.8.9`. */
   readonly toolVersion: string | null;
@@ -118,8 +118,8 @@ export interface Ruleset extends ChainSource {
   /** Where the dump is truncated: the table and the last line that was read. */
   readonly cut: {readonly table: string; readonly line: number} | null;
   /**
-   * Does the work, and then forgets the rules that were parsed for it, of chains that may be forgotten. Asked for again they are
-   * parsed again, as other objects. Without it a node on which every Service is wrong would need memory for all its rules at once.
+   * Runs `work`, and then drops the rules that were parsed meanwhile, in chains that allow it. On the next request they are parsed again,
+   * into other objects. Without this, a node on which every Service is faulty would need memory for all its rules at once.
    */
   forgetting<T>(mayForget: (chain: string) => boolean, work: () => T): T;
 }

@@ -3,7 +3,7 @@ import type {Family} from './family.ts';
 import type {ServiceName} from './finding.ts';
 import type {RuleText} from './ruleset.ts';
 
-/** Whether a step is as it should be. `shown` is what rules alone show: there is nothing to compare it with. */
+/** The state of a step. `shown` is a step of rules without API objects: there is nothing to compare it with. */
 export type Mark = 'ok' | 'missing' | 'stale' | 'wrong' | 'shown';
 
 /** Whether a step is known to be wrong. */
@@ -18,14 +18,14 @@ export interface PortTrace {
   readonly service: ServiceName;
   readonly port: {readonly name: string; readonly protocol: string; readonly port: number};
   readonly entries: readonly EntryTrace[];
-  /** Left out when kube-proxy serves every address of the Service. */
+  /** Left out if kube-proxy serves every address of the Service. */
   readonly unserved?: readonly UnservedAddress[];
 }
 
 /** An address of a Service port for which kube-proxy writes no rules on the node. */
 export interface UnservedAddress {
   readonly kind: EntryKind;
-  /** A DNS name where a load balancer has no address; null for a node port, and for a load balancer that has no address yet. */
+  /** A DNS name if a load balancer has no address; null for a node port, and for a load balancer that has no address yet. */
   readonly address: string | null;
   /** 0 for a node port that was not allocated. */
   readonly port: number;
@@ -34,13 +34,13 @@ export interface UnservedAddress {
 
 export interface EntryTrace {
   readonly entry: Entry;
-  /** From where the packet was sent, in words. */
+  /** The client, as text. */
   readonly from: string;
   readonly mark: Mark;
   /** From the entry to the chain that picks the endpoint, jumps only. */
   readonly steps: readonly TraceStep[];
   readonly endpoints: readonly EndpointTrace[];
-  /** The rule that ends the way without an endpoint, and what should have been. */
+  /** The rule that ends the path without an endpoint, and the expected outcome. */
   readonly end: {
     readonly verdict: 'rejected' | 'dropped' | 'undecided' | 'passed';
     readonly rule: CountedRule | null;
@@ -48,7 +48,7 @@ export interface EntryTrace {
   } | null;
 }
 
-/** A rule with what the kernel counted at it, where the dump tells. */
+/** A rule with the kernel's counters, if the dump has them. */
 export interface CountedRule extends RuleText {
   readonly packets?: number;
   readonly bytes?: number;
@@ -58,7 +58,7 @@ export interface CountedRule extends RuleText {
   readonly rounded?: true;
 }
 
-/** A rule that leads on, and the chain that it leads to. */
+/** A rule that jumps, and the chain that it jumps to. */
 export interface TraceStep extends CountedRule {
   readonly to: string;
 }
@@ -67,16 +67,16 @@ export interface EndpointTrace {
   /** `ip:port`. */
   readonly hostPort: string;
   readonly mark: Mark;
-  /** 0 to 1: the part of the packets that really goes there; null where pasted rules do not show it. */
+  /** 0 to 1: the actual share of the packets; null if pasted rules do not show it. */
   readonly share: number | null;
-  /** The part that should go there; null where the API gives no reason for any. */
+  /** The expected share; null if nothing is expected. */
   readonly expectedShare: number | null;
   readonly masquerade: boolean;
   readonly pod: string | null;
   readonly nodeName: string | null;
   /** `ready`, `terminating`, `not ready`; null for an address that is no endpoint of the Service. */
   readonly state: string | null;
-  /** The rule that picks it and the rule that rewrites the packet; null for an endpoint that is missing. */
+  /** The rule that picks it and the rule that rewrites the packet; null for a missing endpoint. */
   readonly pick: CountedRule | null;
   readonly rewrite: CountedRule | null;
 }

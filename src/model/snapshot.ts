@@ -9,26 +9,26 @@ import type {
   ServiceObject,
 } from './api-objects.ts';
 
-/** All that was collected: API objects and raw node dumps. Everything after it is a pure function of it. */
+/** Everything that was collected: API objects and raw node dumps. All later stages are pure functions of it. */
 export interface Snapshot {
-  /** Where it came from, for messages: a directory, a file, a context. */
+  /** The source, for messages: a directory, a file, a context. */
   readonly origin: string;
   readonly api: ApiObjects;
-  /** In the order of their names. */
+  /** Sorted by name. */
   readonly nodes: readonly NodeDump[];
-  /** What could not be read, in words that name the file and what to do. */
+  /** What could not be read, as text that names the file and what to do. */
   readonly problems: readonly Problem[];
-  /** Nodes that were to be read and could not be, as far as that is known. */
+  /** Nodes that could not be read, as far as they are known. */
   readonly unread?: readonly UnreadNode[];
-  /** Only the nodes that are here or unread were asked for: the others of the cluster are not missing. */
+  /** Only the nodes listed here or as unread were requested: the other nodes of the cluster are not missing. */
   readonly chosenNodes?: boolean;
-  /** When it was taken (RFC 3339), where that is known. */
+  /** When it was taken (RFC 3339), if known. */
   readonly takenAt?: string;
-  /** The states of the Services while the nodes were read, where they were followed. */
+  /** The states of the Services while the nodes were read, if they were followed. */
   readonly history?: RecordedHistory;
 }
 
-/** Null means "not seen", which is not the same as an empty list. */
+/** Null means "not read", which is not the same as an empty list. */
 export interface ApiObjects {
   readonly services: readonly ServiceObject[] | null;
   readonly endpointSlices: readonly EndpointSliceObject[] | null;
@@ -36,30 +36,33 @@ export interface ApiObjects {
   readonly nodes: readonly NodeObject[] | null;
   readonly pods: readonly PodObject[] | null;
   readonly configMaps: readonly ConfigMapObject[] | null;
-  /** Left out, or null, where they were not read or the API server does not have them. */
+  /** Left out, or null, if they were not read or the API server does not have them. */
   readonly serviceCIDRs?: readonly ServiceCIDRObject[] | null;
-  /** The namespaces whose Services were all read; left out when those of all namespaces were. What is not in the lists may be there. */
+  /**
+   * The namespaces whose Services were all read; left out if those of all namespaces were. Other objects may exist although they are not in
+   * the lists.
+   */
   readonly namespaces?: readonly string[];
-  /** Services, as `namespace/name`, of whose endpoints some could not be read: nothing is said of what is programmed for them. */
+  /** Services, as `namespace/name`, some of whose endpoints could not be read: their rules are not evaluated. */
   readonly unsure?: ReadonlySet<string>;
-  /** The Services, as `namespace/name`, whose pods were looked for; left out when all pods were. */
+  /** The Services, as `namespace/name`, whose pods were searched; left out if all pods were. */
   readonly podsOf?: ReadonlySet<string>;
 }
 
-/** What one node gave. A file name is that of the bundle, such as `iptables-save`. */
+/** The files of one node. File names are those of the bundle, such as `iptables-save`. */
 export interface NodeDump {
   readonly name: string;
-  /** The names of the files that are there. */
+  /** The names of the existing files. */
   readonly files: readonly string[];
-  /** How it was reached, in words, as far as that is known. */
+  /** How it was reached, as text, if known. */
   readonly via?: string | null;
-  /** Files that are not there, and why, as far as that is known. */
+  /** Missing files, and why, if known. */
   readonly missing?: readonly {readonly file: string; readonly reason: string}[];
-  /** Reads one file; null when it is not there. A dump is read when it is needed and dropped when the node was evaluated. */
+  /** Reads one file; null if it does not exist. A dump is read when it is needed and dropped after the node was evaluated. */
   read(file: string): Buffer | null;
 }
 
-/** The reason for a file that was read and holds nothing, such as the dump of a backend that is not in use. */
+/** The reason for a file that was read and is empty, such as the dump of a backend that is not in use. */
 export const nothingInIt = 'there is nothing in it';
 
 /** A node without the data that an evaluation needs. */
@@ -74,10 +77,10 @@ export interface UnreadNode {
 export interface Problem {
   readonly node?: string;
   readonly message: string;
-  /** What to do; left out for a file of a bundle, which is to be written again. */
+  /** The remedy; left out for a file of a bundle, which has to be captured again. */
   readonly remedy?: string;
   /** The run is complete without it. */
   readonly isMinor?: boolean;
-  /** Time does not change it, only somebody who gives a right, installs a program or corrects a setting. */
+  /** A permanent error: only a user can resolve it, by granting a permission, installing a program or correcting a setting. */
   readonly isPermanent?: true;
 }

@@ -1,14 +1,14 @@
 import type {EndpointSliceObject, ServiceObject} from './api-objects.ts';
 
-/** What became of Services and EndpointSlices while nodes were read. Times are milliseconds since 1970, all by one clock. */
+/** The changes of Services and EndpointSlices while nodes were read. Times are milliseconds since 1970, all by one clock. */
 export interface StateHistory {
-  /** From here on every change is known. */
+  /** From this time on every change is known. */
   readonly since: number;
   /** In the order in which they happened. */
   readonly changes: readonly StateChange[];
 }
 
-/** One object as it was and as it is; null where it was not there, or is not any more. */
+/** One object before and after; null if it did not exist. */
 export type StateChange = ChangeTime & (ObjectChange<'Service', ServiceObject> | ObjectChange<'EndpointSlice', EndpointSliceObject>);
 
 interface ObjectChange<Kind extends string, T> {
@@ -18,9 +18,9 @@ interface ObjectChange<Kind extends string, T> {
 }
 
 interface ChangeTime {
-  /** When it was noticed. */
+  /** When the change was observed. */
   readonly at: number;
-  /** Set where it was noticed by reading the object again: it happened after this, and there may have been others in between. */
+  /** Set if the change was found by reading the object again: it happened after this time, and there may have been others in between. */
   readonly after?: number;
 }
 
@@ -30,23 +30,23 @@ export interface ReadTime {
   readonly to: number;
 }
 
-/** What a bundle holds of it: also when each node was read. */
+/** The history in a bundle: it also contains when each node was read. */
 export interface RecordedHistory extends StateHistory {
   readonly nodes: Readonly<Record<string, ReadTime>>;
 }
 
-/** What a node is analyzed by, beside the API objects as they are. */
+/** The history that a node is analyzed with, beside the current API objects. */
 export interface NodeReading extends ReadTime {
   readonly history: StateHistory;
-  /** How long kube-proxy may take to follow a change, in milliseconds; 15 s where it is left out. */
+  /** How long kube-proxy may take to apply a change, in milliseconds; 15 s if left out. */
   readonly gracePeriodMs?: number;
 }
 
-/** How far the rules of a node are behind the API. */
+/** How far the rules of a node lag behind the API. */
 export interface NodeLag {
-  /** For how long the newest states that the rules fit were outdated when the node was read; 0 where they are the latest. */
+  /** For how long the newest states that the rules match were outdated when the node was read; 0 if they are the latest. */
   readonly seconds: number;
-  /** The Service that is furthest behind, `namespace/name`; left out where none is behind. */
+  /** The Service that lags most, `namespace/name`; left out if none does. */
   readonly service?: string;
   /** How many Services changed shortly before the node was read. */
   readonly changedServices: number;

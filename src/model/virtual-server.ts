@@ -1,7 +1,7 @@
 import type {Family} from './family.ts';
 import type {Protocol} from './service-port.ts';
 
-/** One virtual server of IPVS: an address and port whose connections the kernel spreads over real servers. */
+/** One virtual server of IPVS: an address and port whose connections the kernel distributes over real servers. */
 export interface VirtualServer {
   readonly family: Family;
   readonly protocol: Protocol;
@@ -9,12 +9,12 @@ export interface VirtualServer {
   readonly port: number;
   /** `rr`, `lc`, `mh` and so on. */
   readonly scheduler: string;
-  /** What is set beside it, as ipvsadm names it: `mh-port`, `ops`, `netmask 255.255.255.0`. */
+  /** Its flags, as ipvsadm names them: `mh-port`, `ops`, `netmask 255.255.255.0`. */
   readonly flags: readonly string[];
-  /** Seconds for which a client stays with its real server; null without persistence. */
+  /** How long a client stays with its real server, in seconds; null without persistence. */
   readonly persistence: number | null;
   readonly realServers: readonly RealServer[];
-  /** From 1 in the dump it was read from; 0 when it is only expected. */
+  /** The line in its dump, from 1; 0 for an expected one. */
   readonly line: number;
   readonly text: string;
 }
@@ -25,15 +25,15 @@ export interface RealServer {
   /** `10.0.0.1:80` or `[fd00::1]:80`. */
   readonly hostPort: string;
   readonly forwarding: 'masquerade' | 'route' | 'tunnel';
-  /** 0 takes no new connections. */
+  /** 0 accepts no new connections. */
   readonly weight: number;
-  /** From so many connections on it is passed over; 0 means never. */
+  /** With this many connections it gets no more; 0 means no limit. */
   readonly upperThreshold: number;
   readonly line: number;
   readonly text: string;
 }
 
-/** What the kernel finds a virtual server by. */
+/** The kernel's key of a virtual server. */
 export function serverKey({protocol, address, port}: Pick<VirtualServer, 'protocol' | 'address' | 'port'>): string {
   return `${protocol} ${joinHostPort(address, port)}`;
 }

@@ -85,7 +85,7 @@ function otherRules({config, configAfter}: CauseCase): Omit<Cause, 'id'> {
   };
 }
 
-/** What is said of each cause, whatever the Service. */
+/** The reason and remedy of each cause, whatever the Service. */
 const causes: Readonly<Record<string, Cause>> = Object.fromEntries(
   Object.entries({
     undetermined: [

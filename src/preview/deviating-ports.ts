@@ -16,7 +16,7 @@ interface Deviations {
   readonly texts: readonly string[];
 }
 
-/** What distinguishes Service ports on a node beside their own fields; null when nothing was read to compare with. */
+/** What distinguishes Service ports on a node beside their own fields; null if there are no actual rules to compare with. */
 export function deviationsOf({expected, context: {family}}: WalkedSide, setup: NodeSetup): Deviations | null {
   if (expected instanceof ExpectedTable) {
     const table = setup.nft()?.tables.get(tableId(family));

@@ -6,18 +6,18 @@ import {joinHostPort} from '../model/virtual-server.ts';
 import type {PreviewProbe} from './preview-probes.ts';
 import {type WalkedSide, walkSide} from './walk-side.ts';
 
-/** What happens to a probe on one side, as its sender sees it. */
+/** The outcome of a probe on one side, as its sender sees it. */
 export interface ProbeOutcome {
   readonly path: PathOutcome<RuleText>;
   /** Probability by endpoint. */
   readonly served: ReadonlyMap<string, {readonly probability: number; readonly masquerade: boolean}>;
-  /** The sender is told at once; a packet that the node itself takes in is, unless a process listens. */
+  /** The sender gets an error at once; also for a packet to the node itself, unless a process listens. */
   readonly refused: number;
   readonly unanswered: number;
   readonly undecided: number;
 }
 
-/** Sends a probe through one side. `item` is the Service port there; null where that side does not have it. */
+/** Walks a probe on one side. `item` is the Service port there; null if that side does not have it. */
 export function probeOutcome(side: WalkedSide, {packet, kind}: PreviewProbe, item: ServedPort | null): ProbeOutcome {
   const path = walkSide(side, packet);
   const listened = kind === 'localhost' && path.passed > 0 && item !== null ? listenedEndpoints(side, item) : [];
@@ -35,13 +35,13 @@ export function probeOutcome(side: WalkedSide, {packet, kind}: PreviewProbe, ite
   };
 }
 
-/** The endpoints that kube-proxy dials for its own listener on the loopback address: none for UDP and SCTP. */
+/** The endpoints that kube-proxy connects to from its own listener on the loopback address: none for UDP and SCTP. */
 function listenedEndpoints({context}: WalkedSide, {port, endpoints}: ServedPort): readonly string[] {
   if (context.listensOnLocalhost !== true || port.protocol !== 'TCP') return [];
   return (port.externalPolicyLocal ? endpoints.local : endpoints.cluster).map(({hostPort}) => hostPort);
 }
 
-/** How the outcome of one packet changes; null when it does not. */
+/** How the outcome of one packet changes; null if it does not. */
 export function effectOf(before: ProbeOutcome, after: ProbeOutcome): PreviewEffect | null {
   if (!near(before.undecided, after.undecided)) return 'undetermined';
   const [was, is] = [total(before), total(after)];

@@ -16,7 +16,7 @@ import type {NodeFacts} from '../model/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 
-/** One node with all that its kube-proxy's rules follow from. Dumps are parsed once, when they are first asked for. */
+/** One node with everything that determines its kube-proxy's rules. Dumps are parsed on demand, and only once. */
 export interface NodeSetup {
   readonly node: NodeDump;
   readonly api: ApiObjects;
@@ -28,7 +28,7 @@ export interface NodeSetup {
   /** All ipsets of the node. */
   readonly sets: () => ReadonlyMap<string, IpSet>;
   readonly ipvs: () => IpvsState;
-  /** The addresses of kube-ipvs0. */
+  /** The addresses bound to kube-ipvs0. */
   readonly bound: () => readonly string[];
   /** The node without kube-ipvs0. */
   readonly hostFacts: () => NodeFacts;
@@ -41,7 +41,7 @@ interface NodeSetupInput {
   readonly overrides: ConfigOverrides;
 }
 
-/** Reads the settings of a node's kube-proxy; where only its rules show them or its version, those. */
+/** The settings of a node's kube-proxy; if there is no other source for them or the version, those that its rules show. */
 export function nodeSetup({node, api, view, overrides}: NodeSetupInput): NodeSetup {
   const dumps = readDumps(node);
   const nft = onceAsked(() => readNft(node));
@@ -73,7 +73,7 @@ function resolvedConfig({
   return ruleset === null ? config : resolveNftVersion(input, ruleset);
 }
 
-/** Computed when somebody first asks, and then once. */
+/** Computed on the first call only. */
 function onceAsked<T>(make: () => T): () => T {
   let made: {readonly value: T} | null = null;
   return () => {

@@ -4,14 +4,14 @@ import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import type {NodeSetup} from './node-setup.ts';
 
-/** The change that is planned: settings of kube-proxy. Objects that are not applied yet are in the API objects of the side after. */
+/** The planned change of kube-proxy's settings. Planned objects are in the API objects of the side after. */
 export interface PlannedChange {
   readonly overrides: ConfigOverrides;
-  /** The text of a KubeProxyConfiguration that takes the place of all settings there are. */
+  /** The text of a KubeProxyConfiguration that replaces all current settings. */
   readonly configFile: string | null;
 }
 
-/** The settings of a node's kube-proxy after the change. Its version stays unless the plan says another one. */
+/** The settings of a node's kube-proxy after the change. Its version stays unless the plan names another one. */
 export function plannedConfig(setup: NodeSetup, {overrides, configFile}: PlannedChange): ProxyConfig {
   const {node, api, config} = setup;
   const {config: planned} =
@@ -37,7 +37,7 @@ function withoutDefault({node, api, facts}: NodeSetup, found: ProxyConfig['nodeP
   return resolveProxyConfig(written, api, {}).config.nodePortAddresses;
 }
 
-/** What the rules showed of settings that no mode has a name of its own for. */
+/** Settings inferred from the rules, without those that another mode names differently. */
 function inferred(config: ProxyConfig) {
   return {
     clusterCIDRs: config.clusterCIDRs.value,
@@ -54,7 +54,7 @@ function withConfigFile({name}: NodeDump, text: string): NodeDump {
   return {name, files: [file], read: wanted => (wanted === file ? Buffer.from(text) : null)};
 }
 
-/** Whether two sets of settings write the same rules, wherever the settings come from. */
+/** Whether two sets of settings write the same rules, whatever their sources. */
 export function isSameConfig(a: ProxyConfig, b: ProxyConfig): boolean {
   return valuesOf(a) === valuesOf(b);
 }

@@ -3,15 +3,15 @@ import {type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts'
 import type {NftTableSource} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 
-/** The constants by which the rules of others distinguish Service ports. */
+/** The constants by which third-party rules distinguish Service ports. */
 interface RuleConstants {
   readonly networks: readonly Cidr[];
   readonly ports: readonly (readonly [low: number, high: number])[];
-  /** They ask sets, whose members are not among the constants. */
+  /** They match sets, whose members are not among the constants. */
   readonly usesSets: boolean;
 }
 
-/** All addresses and port numbers that stand in rules. */
+/** All addresses and port numbers in rules. */
 export function constantsIn(texts: readonly string[]): RuleConstants {
   const networks = new Map<string, Cidr>();
   const ports = new Map<string, readonly [number, number]>();
@@ -28,7 +28,7 @@ export function constantsIn(texts: readonly string[]): RuleConstants {
   return {networks: [...networks.values()], ports: [...ports.values()], usesSets};
 }
 
-/** Service ports with the same signature meet rules of others in the same way. */
+/** Service ports with the same signature match the same third-party rules. */
 export function signatureOf({port, all}: ServedPort, {networks, ports}: RuleConstants): string {
   const addresses = [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs, ...new Set(all.map(({address}) => address))];
   const numbers = [port.port, port.nodePort, ...new Set(all.map(one => one.port))];
@@ -42,7 +42,7 @@ function isInside(network: Cidr, text: string): boolean {
   return address !== null && contains(network, address);
 }
 
-/** The texts of all rules that are not in kube-proxy's own chains and tables. */
+/** The texts of all rules outside of kube-proxy's own chains and tables. */
 export function thirdPartyTexts(iptables: readonly Ruleset[], tables: readonly NftTableSource[]): readonly string[] {
   const rules: RuleText[] = [];
   for (const ruleset of iptables)

@@ -20,7 +20,7 @@ import type {WalkedSide} from './walk-side.ts';
 
 interface PreviewNodeInput {
   readonly setup: NodeSetup;
-  /** The API objects as they will be. */
+  /** The API objects after the change. */
   readonly viewAfter: ClusterView;
   readonly configAfter: ProxyConfig;
   /** Both sides are computed, whatever was read of the node. */
@@ -28,7 +28,7 @@ interface PreviewNodeInput {
   readonly selects: (port: ServicePort) => boolean;
 }
 
-/** One packet whose outcome changes, with both of them. */
+/** One packet whose outcome changes, with both outcomes. */
 interface FoundChange {
   readonly change: PreviewChange;
   readonly isUnusedPort: boolean;
@@ -74,13 +74,13 @@ interface Sides {
 
 /** A Service port on both sides; null where one does not have it. */
 interface PortPair {
-  /** On either side. */
+  /** On one of the sides. */
   readonly known: ServedPort;
   readonly before: ServedPort | null;
   readonly after: ServedPort | null;
 }
 
-/** Service ports that no rule distinguishes: one of them is walked for all. */
+/** Service ports that no rule distinguishes: only one of them is walked. */
 function groupsOf({expectedOnly}: PreviewNodeInput, {setup, before, after}: Sides): readonly (readonly PortPair[])[] {
   const family = before.context.family;
   const iptables = expectedOnly ? [] : allOf(setup.dumps, family);
@@ -101,7 +101,7 @@ function groupsOf({expectedOnly}: PreviewNodeInput, {setup, before, after}: Side
   return [...groups.values()];
 }
 
-/** Addresses that rules of kube-proxy treat in a way of their own when an endpoint has them. */
+/** Addresses that kube-proxy's rules treat specially if an endpoint has them. */
 interface SpecialAddresses {
   /** Those of the node. */
   readonly hosts: readonly string[];
@@ -136,7 +136,7 @@ function keyOf({port: {namespace, service, portName, protocol, port}}: ServedPor
   return `${namespace}/${service}:${portName}:${protocol}:${port}`;
 }
 
-/** Null when nothing changes for the packet. */
+/** Null if nothing changes for the packet. */
 function compareProbe({setup, before, after, configAfter}: Sides, pair: PortPair, probe: PreviewProbe): ChangeCase | null {
   const was: ProbeOutcome = probeOutcome(before, probe, pair.before);
   const is: ProbeOutcome = probeOutcome(after, probe, pair.after);
@@ -150,7 +150,7 @@ function affinityChanges({before, after}: PortPair): boolean {
   return before !== null && after !== null && before.port.affinitySeconds !== after.port.affinitySeconds;
 }
 
-/** The answer at ports that a cluster IP does not have is the same for all Services: one stands for them. */
+/** The outcome at ports that a cluster IP does not have is the same for all Services: only one is reported. */
 function unusedPorts(sides: Sides, selects: (port: ServicePort) => boolean): readonly FoundChange[] {
   const later = new Set(sides.after.ports.map(keyOf));
   const item = sides.before.ports.find(one => selects(one.port) && later.has(keyOf(one)));

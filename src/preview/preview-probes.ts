@@ -7,7 +7,7 @@ import {familyOf} from '../model/address.ts';
 import type {Entry} from '../model/entry.ts';
 import type {Packet} from '../trace/packet.ts';
 
-/** One packet to send through both sides. */
+/** One packet to walk on both sides. */
 export interface PreviewProbe {
   readonly kind: 'entry' | 'localhost' | 'hairpin' | 'unused-port' | 'health-check';
   readonly entry: Entry;
@@ -15,7 +15,9 @@ export interface PreviewProbe {
   readonly packet: Packet;
 }
 
-/** Packets that show what differs between two sides for one Service port: every entry, at every address of the node, from every source. */
+/**
+ * Packets that show the differences between two sides for one Service port: every entry, at every address of the node, from every source.
+ */
 export function previewProbes(item: ServedPort, contexts: readonly [NodeContext, NodeContext]): readonly PreviewProbe[] {
   const [before, after] = contexts;
   const {port} = item;
@@ -31,7 +33,7 @@ export function previewProbes(item: ServedPort, contexts: readonly [NodeContext,
   return [...probes, ...healthCheck(item, before, sources)];
 }
 
-/** What a load balancer asks kube-proxy on the node. */
+/** A load balancer's health check of the node. */
 function healthCheck(item: ServedPort, context: NodeContext, sources: readonly Source[]): readonly PreviewProbe[] {
   const {healthCheckNodePort} = item.port;
   const entry: Entry = {kind: 'nodePort', address: null, port: healthCheckNodePort};

@@ -15,7 +15,7 @@ interface PreviewInput {
   readonly snapshot: Snapshot;
   readonly nodes: readonly NodeDump[];
   readonly plan: PlannedChange;
-  /** The API objects after the change; the same where none is planned. */
+  /** The API objects after the change; the current ones if no objects are planned. */
   readonly apiAfter: ApiObjects;
   readonly selects: (port: ServicePort) => boolean;
   readonly services: number;
@@ -23,7 +23,7 @@ interface PreviewInput {
   readonly notes: readonly string[];
 }
 
-/** What a change changes for packets, node by node. */
+/** The effect of a change on packets, node by node. */
 export function preview({nodes, snapshot, ...input}: PreviewInput): Preview {
   const run = new PreviewRun({api: snapshot.api, ...input});
   for (const node of nodes) run.add(node);
@@ -34,7 +34,7 @@ export interface PreviewRunInput extends Omit<PreviewInput, 'snapshot' | 'nodes'
   readonly api: ApiObjects;
 }
 
-/** A preview while nodes are added to it; the dumps of a node are dropped when it is done. */
+/** A preview in progress: nodes are added one by one, and the dumps of each are dropped. */
 export class PreviewRun {
   readonly #input: PreviewRunInput;
   readonly #view: ClusterView;
@@ -45,7 +45,7 @@ export class PreviewRun {
   readonly #advice = new Map<string, {readonly said: NodeAdvice; readonly nodes: string[]}>();
   readonly #before = new Set<string>();
   readonly #after = new Set<string>();
-  /** Shown only where no node was checked. */
+  /** Shown only if no node was checked. */
   readonly #unread = {before: new Set<string>(), after: new Set<string>()};
 
   constructor(input: PreviewRunInput) {
@@ -132,7 +132,7 @@ function sideOf({mode, version}: ProxyConfig): PreviewSide {
   return {proxyMode: mode.value, kubeProxyVersion: version.value.text};
 }
 
-/** Nodes may differ: then all that they have is named. */
+/** Nodes may differ: then all their values are named. */
 function joined(sides: ReadonlySet<string>): PreviewSide {
   const all = [...sides].map(text => JSON.parse(text) as PreviewSide);
   const distinct = (values: readonly string[]): string => [...new Set(values)].sort().join(', ');

@@ -14,7 +14,7 @@ interface RequirementsInput {
   readonly viewAfter: ClusterView;
 }
 
-/** What a node needs for the change, as met, unmet or unknown. Empty where the mode stays and needs nothing new. */
+/** What a node needs for the change, as met, unmet or unknown. Empty if the mode stays and has no new requirements. */
 export function requirementsOf(input: RequirementsInput): readonly Requirement[] {
   const {setup, configAfter} = input;
   const mode = configAfter.mode.value;
@@ -80,7 +80,7 @@ function kernel({setup}: RequirementsInput): Omit<Requirement, 'node'> {
     : {name: 'kernel', status: 'met', detail: `kernel ${version}`};
 }
 
-/** The nft that counts is the one in kube-proxy's image, which only a node in nftables mode shows. */
+/** The relevant nft is the one in kube-proxy's image, which only a node in nftables mode shows. */
 function nft({setup}: RequirementsInput): Omit<Requirement, 'node'> {
   const version = setup.nft()?.toolVersion ?? null;
   const detail = "nftables mode needs nft 1.0.1 or newer in kube-proxy's image; the official images have it";
@@ -95,7 +95,10 @@ function serviceNames({setup, configAfter, viewAfter}: RequirementsInput): reado
   return [{name: 'service-names', status: 'unmet', detail}];
 }
 
-/** kube-proxy cleans up the other modes when it starts in nftables mode, and nftables when it starts in another; nothing of IPVS for iptables. */
+/**
+ * When kube-proxy starts in nftables mode it removes the rules of the other modes, and those of nftables when it starts in another;
+ * iptables mode removes nothing of IPVS.
+ */
 function leftovers({setup, configAfter}: RequirementsInput): Omit<Requirement, 'node'> {
   const from = setup.config.mode.value;
   const name = 'leftovers';

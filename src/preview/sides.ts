@@ -21,11 +21,11 @@ interface ExpectedSideInput {
   readonly view: ClusterView;
   readonly config: ProxyConfig;
   readonly family: Family;
-  /** Beside the rules that others wrote on the node; without them kube-proxy's are alone. */
+  /** The third-party rules of the node; without them there are only kube-proxy's rules. */
   readonly besideOthers: boolean;
 }
 
-/** What a kube-proxy with these settings would write, in place of what it wrote. */
+/** The rules that kube-proxy with these settings would write, in place of its current ones. */
 export function expectedSide(input: ExpectedSideInput): WalkedSide {
   const {setup, family, besideOthers} = input;
   const written = writtenRules(input);
@@ -77,7 +77,7 @@ function writtenRules({setup, view, config, family}: ExpectedSideInput): Written
   }
 }
 
-/** What the node holds today. */
+/** The current rules of the node. */
 export function actualSide(setup: NodeSetup, view: ClusterView, family: Family): WalkedSide {
   const {config} = setup;
   const {context, ports, expected} = expectedSide({setup, view, config, family, besideOthers: false});

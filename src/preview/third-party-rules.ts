@@ -4,8 +4,8 @@ import type {NftRuleset, NftTableSource} from '../model/nft-ruleset.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
 
 /**
- * The iptables rules of a node after kube-proxy cleaned up its own and wrote those of `written`: built-in chains hold kube-proxy's
- * jumps where they were, or first of all, and all that others wrote. Without `written` only the latter are left.
+ * The iptables rules of a node after kube-proxy removed its own and wrote those of `written`. Built-in chains contain kube-proxy's jumps in
+ * their old position, or first, and all third-party rules. Without `written`, only the latter remain.
  */
 export class RulesAfter implements ChainSource {
   readonly family: Family;
@@ -44,7 +44,7 @@ export class RulesAfter implements ChainSource {
 
 const builtIn: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
 
-/** kube-proxy deletes its jumps, but not those to KUBE-FIREWALL, which the kubelet had as well. */
+/** kube-proxy deletes its jumps, except those to KUBE-FIREWALL, which the kubelet used as well. */
 function isProxyJump({target}: Rule): boolean {
   return target !== null && /^KUBE-(?!FIREWALL$|KUBELET|IPTABLES-HINT)/.test(target.name);
 }
@@ -62,7 +62,7 @@ function chainOf(
   };
 }
 
-/** The tables of nftables that are neither kube-proxy's nor those that the dump of iptables shows too. */
+/** The tables of nftables that are neither kube-proxy's nor in the dump of iptables. */
 export function otherTables(nft: NftRuleset | null, iptables: readonly Ruleset[]): readonly NftTableSource[] {
   return (nft?.tableSources ?? []).filter(table => !table.id.endsWith(' kube-proxy') && !isShownByIptables(table, iptables));
 }

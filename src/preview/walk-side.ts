@@ -21,12 +21,12 @@ import {limitsFor} from '../trace/walk-limits.ts';
 export interface WalkedSide {
   readonly context: NodeContext;
   readonly ports: readonly ServedPort[];
-  /** What its kube-proxy should have written. */
+  /** The rules that kube-proxy should have written. */
   readonly expected: ExpectedTable | ExpectedRuleset | ExpectedIpvs;
   readonly iptables: readonly ChainSource[];
-  /** kube-proxy's table last: of base chains of one priority the kernel runs the youngest first. */
+  /** kube-proxy's table last: of base chains with one priority the kernel runs the youngest first. */
   readonly nft: readonly NftTableSource[];
-  /** With all addresses that packets are local at. */
+  /** With all addresses that count as local. */
   readonly local: NodeFacts;
   readonly options: Pick<EnvironmentOptions, 'sets' | 'servers'>;
 }

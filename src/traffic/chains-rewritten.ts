@@ -1,9 +1,9 @@
 import type {NatCounters, PortCounters} from '../parse/iptables/nat-counters.ts';
 
 /**
- * Why the counters of a Service port cannot be compared over two reads; null when they can. kube-proxy sets counters to 0 whenever it
- * writes a chain: the chains of a changed Service in a partial sync, all chains in a full one. A chain that was written again may have
- * counted more by the second read than it had at the first.
+ * Why the counters of a Service port cannot be compared over two reads; null if they can. kube-proxy resets counters whenever it writes a
+ * chain: the chains of a changed Service in a partial sync, all chains in a full one. A chain that was rewritten may have a higher counter
+ * in the second read than in the first.
  */
 export function whyNotComparable(before: NatCounters, after: NatCounters, key: string): string | null {
   const [old, now] = [before.ports.get(key), after.ports.get(key)];
@@ -16,21 +16,21 @@ export function whyNotComparable(before: NatCounters, after: NatCounters, key: s
 const rewritten = 'kube-proxy rewrote its chains between the reads, which sets their counters to 0';
 const undecided = 'kube-proxy wrote rules between the reads, and whether it reset these counters is not known';
 
-/** kube-proxy has written something. Counters of others that stand where they stood show that it was not everything. */
+/** kube-proxy has written some rules. Unchanged counters of other rules show that it did not rewrite everything. */
 function uncertain(before: NatCounters, after: NatCounters, old: PortCounters, now: PortCounters): string | null {
   const grown = sum(now.rules) - sum(old.rules);
   if (grown === 0 && sum(old.rules) > 0) return null;
   if (!hasStood(before.others, after.others)) return undecided;
-  // Had they been reset, as many as before would have come again since, and more, at every rule.
+  // After a reset, as many connections as before, or more, would have to have passed every rule since.
   return sum(old.rules) >= grown ? null : undecided;
 }
 
-/** A rule counts less than before. */
+/** A rule has a lower counter than before. */
 function hasGoneBack(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): boolean {
   return [...before].some(([rule, packets]) => (after.get(rule) ?? packets) < packets);
 }
 
-/** Rules that had counted enough stand where they stood: chance does not bring a counter from 0 back to where it was. */
+/** Counters that were high enough are unchanged: this does not happen by chance after a reset. */
 function hasStood(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): boolean {
   const standing = [...before].reduce((total, [rule, packets]) => total + (after.get(rule) === packets ? packets : 0), 0);
   return standing >= enough;

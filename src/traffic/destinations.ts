@@ -4,7 +4,7 @@ import {serverKey} from '../model/virtual-server.ts';
 import {conntrackKey} from '../parse/conntrack-counts.ts';
 import type {NodeSurvey} from './node-survey.ts';
 
-/** The Service port that a tracked connection belongs to, by its original destination as conntrack and /proc print it. */
+/** The Service port that a tracked connection belongs to, by its original destination as printed by conntrack and /proc. */
 export function conntrackDestinations({ports, addresses}: Pick<NodeSurvey, 'ports' | 'addresses'>): ReadonlyMap<string, string> {
   const keys = new Map<string, string>();
   for (const {key, port} of ports) {
@@ -33,7 +33,7 @@ function destinationsOf(port: ServicePort, addresses: readonly string[]): readon
   return [...own, ...ofFamily.map(address => ({address, port: port.nodePort}))];
 }
 
-/** As /proc prints it: no part left out. */
+/** As /proc prints it: without abbreviation. */
 function fullIPv6(address: string): string {
   const value = parseAddress(address)?.value;
   if (value === undefined) return address;

@@ -6,22 +6,22 @@ import {virtualServersOf} from './destinations.ts';
 import type {NodeSample} from './node-sample.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
 
-/** The two reads of a node; the first is null where there was one. */
+/** The two reads of a node; the first is null if there was only one. */
 export interface Reads {
   readonly before: NodeSample | null;
   readonly after: NodeSample;
 }
 
-/** What one node says of one Service port, by `ip:port`. */
+/** One node's measurement of one Service port, by `ip:port`. */
 export interface MeasuredPort {
   readonly cells: ReadonlyMap<string, CellTraffic>;
-  /** Why the new connections are not known. */
+  /** Why the new connections are unknown. */
   readonly reason: string | null;
 }
 
 type ConnectionCounts = Pick<CellTraffic, 'newConnections' | 'totalConnections'>;
 
-/** How the new connections of a port are counted: `of` an endpoint, for all `endpoints` that it names. */
+/** How the new connections of a port are counted: `of` an endpoint, for all its `endpoints`. */
 interface Counted {
   readonly endpoints: Iterable<string>;
   readonly of: (hostPort: string) => ConnectionCounts;
@@ -107,7 +107,10 @@ function realServers(stats: readonly IpvsStats[], keys: readonly string[]): Serv
   return totals === undefined ? null : new Map(keys.flatMap(key => [[key, totals.servers.get(key) ?? new Map()] as const]));
 }
 
-/** Rules of nftables count nothing. An entry of a connection that has ended stays for a while, so two reads soon after each other see all. */
+/**
+ * Rules of nftables have no counters. The entry of a connection that has ended stays for a while, so two reads in short succession see all
+ * connections.
+ */
 function byConntrack({key}: SurveyedPort, {before, after}: Reads): Counted {
   const none = (reason: string): Counted => ({endpoints: [], of: () => nothing, reason});
   if (after.connections === null) return none(after.missing.conntrack ?? 'conntrack was not read');

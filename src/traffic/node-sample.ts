@@ -3,14 +3,14 @@ import type {ConntrackCounts} from '../parse/conntrack-counts.ts';
 import type {NatCounters} from '../parse/iptables/nat-counters.ts';
 import type {IpvsStats} from '../parse/ipvs/ipvsadm-stats.ts';
 
-/** What one read of one node counted. What is null or not in it was not read, and `missing` says why. */
+/** The counters of one read of one node. A null or missing counter was not read, and `missing` has the reason. */
 export interface NodeSample {
-  /** When the read was, in milliseconds, by the clock that was at hand: only the difference of two counts. */
+  /** When the read was, in milliseconds, by any clock: only the difference between two reads is used. */
   readonly at: number;
   readonly nat: ReadonlyMap<Family, NatCounters>;
-  /** Of `ipvsadm -Ln --stats --exact` and of `ipvsadm -Ln`, what could be read. */
+  /** From `ipvsadm -Ln --stats --exact` and `ipvsadm -Ln`, as far as they could be read. */
   readonly ipvs: readonly IpvsStats[];
   readonly connections: ConntrackCounts | null;
-  /** Why something was not read, by what it is. */
+  /** Why counters were not read, by kind. */
   readonly missing: Readonly<Partial<Record<'counters' | 'conntrack' | 'ipvs', string>>>;
 }

@@ -1,6 +1,6 @@
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 
-/** What is known of a node before anything is counted on it: its mode, and what its rules give to whom. */
+/** What is known of a node before its counters are read: its mode, and the shares that its rules give to endpoints. */
 export interface NodeSurvey {
   readonly name: string;
   readonly status: 'checked' | 'unread' | 'unsupported';
@@ -16,8 +16,8 @@ export interface NodeSurvey {
 export interface SurveyedPort extends PortEntry {
   /** Of one Service port in one family, the same on every node. */
   readonly key: string;
-  /** The part of new connections to the cluster IP that the node's rules give an endpoint, by `ip:port`; null where that is not known. */
+  /** The share of new connections to the cluster IP that the node's rules give an endpoint, by `ip:port`; null if unknown. */
   readonly shares: ReadonlyMap<string, number> | null;
-  /** Each new connection is given to an endpoint by chance alone, whatever came before. */
+  /** Each new connection is assigned to an endpoint at random, independently of earlier ones. */
   readonly isRandom: boolean;
 }

@@ -2,7 +2,7 @@ import {compareText} from '../model/text/compare-text.ts';
 import type {Finding} from '../model/finding.ts';
 import type {EndpointTraffic, PortTraffic} from '../model/traffic/traffic-report.ts';
 
-/** Endpoints, what is odd first: those that are gone, those that go, those that get another share than their rules give them. */
+/** Endpoints, conspicuous ones first: stale ones, terminating ones, those with another share than their rules give them. */
 export function byOddness(a: EndpointTraffic, b: EndpointTraffic): number {
   return rank(b) - rank(a) || oddDeviation(b) - oddDeviation(a) || compareText(a.hostPort, b.hostPort);
 }
@@ -17,7 +17,7 @@ function getsSomething({totals}: EndpointTraffic): boolean {
   return (totals.newPerSecond ?? 0) > 0 || (totals.openConnections ?? 0) > 0;
 }
 
-/** From here on chance does not explain a deviation: it would be seen once in 300,000 times and less. */
+/** A larger deviation is not random: the probability is less than one in 300,000. */
 const oddFrom = 4.5;
 
 function oddDeviation({totals}: Pick<EndpointTraffic, 'totals'>): number {
@@ -25,7 +25,7 @@ function oddDeviation({totals}: Pick<EndpointTraffic, 'totals'>): number {
   return deviation >= oddFrom ? deviation : 0;
 }
 
-/** Service ports: those with findings first, then those with odd endpoints, then those with most connections. */
+/** Service ports: those with findings first, then those with conspicuous endpoints, then those with most connections. */
 export function byPortOddness(findings: readonly Finding[]): (a: PortTraffic, b: PortTraffic) => number {
   const severity = new Map<string, number>();
   for (const {service, port, severity: name} of findings) {

@@ -5,7 +5,7 @@ import type {PortTrace} from '../model/service-trace.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
 
-/** What a node's rules give to whom. `options.trace` has to be set. */
+/** The shares that a node's rules give to endpoints. `options.trace` has to be set. */
 export function surveyNode(node: NodeDump, surroundings: NodeSurroundings): NodeSurvey {
   const {report, proxy, traces} = diagnoseNode(node, surroundings);
   const mode = report.proxyMode ?? null;

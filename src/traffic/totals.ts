@@ -16,14 +16,14 @@ export function portTotals(nodes: readonly NodeCells[], isRate: boolean): Omit<P
 interface TotalsOptions {
   /** There were two reads. */
   readonly isRate: boolean;
-  /** Chance alone gives each connection to an endpoint. */
+  /** Each connection is assigned to an endpoint at random. */
   readonly isRandom: boolean;
 }
 
 export function endpointTotals(name: string, nodes: readonly NodeCells[], {isRate, isRandom}: TotalsOptions): EndpointTotals {
   const own = nodes.flatMap(cells => cells.get(name) ?? []);
   const count = (cell: CellTraffic): number | null => countOf(cell, isRate);
-  // A node that did not count this endpoint is left out of what it is a part of, too.
+  // A node that did not count this endpoint is left out of the total, too.
   const counted = nodes.filter(cells => cells.has(name) && [...cells.values()].every(cell => count(cell) !== null));
   const perNode = counted.map(cells => ({
     all: [...cells.values()].reduce((sum, cell) => sum + (count(cell) ?? 0), 0),
@@ -49,7 +49,7 @@ interface NodeCount {
   readonly share: number | null;
 }
 
-/** Weighed by what each node counted; where nobody counted anything, all nodes count alike. */
+/** Weighted by the counts of each node; without any counts, all nodes have the same weight. */
 function expectedShare(own: readonly CellTraffic[], counted: readonly NodeCount[]): number | null {
   const known = counted.flatMap(({all, share}) => (share === null ? [] : [{weight: all, share}]));
   const weighed = known.some(({weight}) => weight > 0)
@@ -59,7 +59,7 @@ function expectedShare(own: readonly CellTraffic[], counted: readonly NodeCount[
   return weight === 0 ? null : weighed.reduce((sum, node) => sum + node.weight * node.share, 0) / weight;
 }
 
-/** Of a sum of binomial distributions, one for each node. */
+/** The standard deviation of a sum of binomial distributions, one for each node. */
 function deviation(nodes: readonly NodeCount[]): number | null {
   let [difference, variance] = [0, 0];
   for (const {all, part, share} of nodes) {
@@ -78,7 +78,7 @@ function perSecond({newConnections, seconds}: CellTraffic): number | null {
   return newConnections === null || seconds === null || seconds <= 0 ? null : newConnections / seconds;
 }
 
-/** Null where none of them is known. */
+/** Null if none of them is known. */
 function sumOf(cells: readonly CellTraffic[], value: (cell: CellTraffic) => number | null): number | null {
   const known = cells.map(value).filter(one => one !== null);
   return known.length === 0 ? null : known.reduce((sum, one) => sum + one, 0);

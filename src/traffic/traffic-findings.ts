@@ -8,7 +8,7 @@ import type {Reads} from './measure-port.ts';
 import type {MeasuredNode} from './measured-node.ts';
 import type {SurveyedPort} from './node-survey.ts';
 
-/** What the counts of each node show to be wrong, or worth a word. */
+/** The findings about the counters of each node. */
 export function trafficFindings(nodes: readonly MeasuredNode[]): readonly Finding[] {
   return nodes.flatMap(({survey, read, ports}) =>
     survey.ports.flatMap(surveyed => {
@@ -22,7 +22,7 @@ export function trafficFindings(nodes: readonly MeasuredNode[]): readonly Findin
   );
 }
 
-/** kube-proxy deletes the flows of an endpoint that went soon after: what is seen once may be gone the next moment. */
+/** kube-proxy deletes the flows of a removed endpoint soon after: a single read may show them just before. */
 function staleFlows({node, cells}: TrafficContext, {port, set, key}: SurveyedPort, {before}: Reads): readonly Finding[] {
   if (port.protocol !== 'UDP' || set.endpoints.length === 0) return [];
   const old = before?.connections?.ports.get(key)?.endpoints;

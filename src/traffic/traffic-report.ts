@@ -9,7 +9,7 @@ import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
 import {endpointTotals, portTotals} from './totals.ts';
 import {trafficFindings} from './traffic-findings.ts';
 
-/** A node, and what was counted on it; `after` is null where nothing could be read. */
+/** A node with its counters; `after` is null if nothing could be read. */
 export interface NodeRead {
   readonly survey: NodeSurvey;
   readonly before: NodeSample | null;
@@ -24,7 +24,7 @@ interface TrafficOptions {
   readonly isRate: boolean;
 }
 
-/** Who gets the connections, from what was read of each node. */
+/** Which endpoints get the connections, from the reads of each node. */
 export function trafficReport(reads: readonly NodeRead[], options: TrafficOptions): TrafficReport {
   const measured = reads.map(read => measureNode(read, options.isRate));
   const ports = portsOf(measured).map(port => portTraffic(port, measured, options.isRate));
@@ -56,7 +56,7 @@ function measureNode({survey, before, after, failure}: NodeRead, isRate: boolean
 
 const firstFailed = 'a rate takes two reads, and the first one failed';
 
-/** Each reason once, with the Service ports that it is about where it is not about all. */
+/** Each reason once, with the Service ports concerned if not all are. */
 function reasonOf(
   {ports: surveyed}: NodeSurvey,
   ports: ReadonlyMap<string, MeasuredPort>,
@@ -83,7 +83,7 @@ function sourcesOf({mode}: NodeSurvey, {nat, ipvs, connections}: NodeSample): re
   ];
 }
 
-/** Every Service port that some node serves, once. */
+/** Every Service port that some node serves, without duplicates. */
 function portsOf(nodes: readonly MeasuredNode[]): readonly SurveyedPort[] {
   const all = nodes.flatMap(({survey}) => survey.ports);
   return [...new Map(all.map(port => [port.key, port])).values()];
@@ -121,7 +121,7 @@ function whatItIs(hostPort: string, {set}: SurveyedPort): Pick<EndpointTraffic, 
   return {pod: known.pod, podNode: known.nodeName, state};
 }
 
-/** What is no usable endpoint is shown where it gets something, or is to get it. */
+/** An address that is not a usable endpoint is shown if it gets connections, or should get some. */
 function isShown({state, totals, nodes}: EndpointTraffic): boolean {
   if (state !== 'stale' || (totals.newPerSecond ?? 0) > 0 || (totals.openConnections ?? 0) > 0) return true;
   return nodes.some(({expectedShare}) => (expectedShare ?? 0) > 0);

@@ -4,7 +4,7 @@ import type {NatCounterOptions} from '../parse/iptables/nat-counters.ts';
 import {conntrackDestinations} from './destinations.ts';
 import type {NodeSurvey} from './node-survey.ts';
 
-/** What to look for in the table nat of one family. */
+/** What to read from the table nat of one family. */
 export function wantedChains({ports}: NodeSurvey, family: Family): NatCounterOptions {
   const own = ports.filter(({port}) => port.family === family);
   return {
@@ -13,7 +13,7 @@ export function wantedChains({ports}: NodeSurvey, family: Family): NatCounterOpt
   };
 }
 
-/** What to look for in conntrack. Only nftables mode needs to know connections again. */
+/** What to read from conntrack. Only nftables mode needs to identify connections. */
 export function wantedConnections(survey: NodeSurvey): ConntrackOptions {
   return {ports: conntrackDestinations(survey), identify: survey.mode === 'nftables'};
 }

@@ -17,7 +17,7 @@ export const noReadyEndpoint: Check<'ST101'> = {
   severity: 'warning',
   summary: 'A Service that kube-proxy serves has no endpoint that it would use',
   remedy: 'Start ready pods that match the selector, or delete the Service. kube-proxy is behaving correctly.',
-  // Silent for a port whose name no slice has although the Service has endpoints: that is ST102.
+  // Silent for a port whose name is in no slice although the Service has endpoints: that is ST102.
   *cluster(context) {
     // Slices that were not read may exist.
     if (context.api.endpointSlices === null && context.api.endpoints === null) return;
@@ -61,7 +61,7 @@ function whyEmpty({port, set}: PortEntry, {api}: ClusterContext): string {
   return `its selector matches ${someOf(pods.map(({metadata}) => metadata.name))}, and no EndpointSlice holds an endpoint of it`;
 }
 
-/** Null when the pods were not read. */
+/** Null if the pods were not read. */
 function matchingPods({metadata, spec}: ServiceObject, {pods, podsOf}: ApiObjects): readonly PodObject[] | null {
   const wanted = Object.entries(spec?.selector ?? {});
   if (pods === null || podsOf?.has(namespacedName(metadata)) === false) return null;

@@ -32,7 +32,7 @@ export const portWithoutEndpoint: Check<'ST102'> = {
   },
 };
 
-/** True too when the Service has no endpoints at all: then it is not the name that is wrong. */
+/** True as well if the Service has no endpoints at all: then the name is not the cause. */
 export function isNamedInSlices({port, set}: PortEntry, context: ClusterContext): boolean {
   if (set.endpoints.length > 0) return true;
   const ports = slicePorts(port, context);
@@ -45,7 +45,7 @@ export function isNamedInSlices({port, set}: PortEntry, context: ClusterContext)
   );
 }
 
-/** The ports of the slices of a Service that hold endpoints. */
+/** The ports of a Service's slices with endpoints. */
 function slicePorts(port: ServicePort, {view, proxy}: ClusterContext): readonly SlicePort[] {
   return view
     .slicesOf(serviceKey(port), proxy)

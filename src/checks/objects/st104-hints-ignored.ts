@@ -14,7 +14,7 @@ export const hintsIgnored: Check<'ST104'> = {
   summary: 'Some endpoints carry topology hints but kube-proxy ignores them all',
   remedy:
     'Wait for the EndpointSlice controller to give hints to all endpoints; label nodes with topology.kubernetes.io/zone. Until then traffic goes to all zones.',
-  // Silent for a node in a zone that no hint names, when other nodes use the hints: that is how hints work.
+  // Silent for a node in a zone without hints, if other nodes use the hints: this is by design.
   *cluster(context) {
     for (const entry of askedEntries(context)) {
       const reason = whyIgnored(entry, context);

@@ -8,7 +8,7 @@ export const notServedByKubeProxy: Check<'ST107'> = {
   severity: 'info',
   summary: 'The Service is headless, ExternalName or given to another proxy: no rules are expected',
   remedy: 'No action is needed if this is intended. If clients cannot reach it, check DNS or the other proxy.',
-  // Only for Services that were named: a cluster has many of them, and nothing is wrong with them.
+  // Only for Services that were named: a cluster has many of them, and they are not faulty.
   *cluster({services, proxy, byName}) {
     if (!byName) return;
     for (const service of services) {

@@ -24,7 +24,7 @@ export const localPolicyNowhereLocal: Check<'ST108'> = {
   },
 };
 
-/** Why no node has a local endpoint of a Service port that wants one; null when one has, or none is wanted. */
+/** Why no node has a local endpoint of a Service port with a Local policy; null if one has, or the policy is not Local. */
 export function whyNowhereLocal({port, set}: PortEntry, {api, proxy: {version, gates}}: ClusterContext): string | null {
   if (!usesLocalEndpoints(port)) return null;
   const usable = set.endpoints.filter(

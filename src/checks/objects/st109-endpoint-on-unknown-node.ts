@@ -9,7 +9,7 @@ export const endpointOnUnknownNode: Check<'ST109'> = {
   severity: 'warning',
   summary: "An endpoint's nodeName is no Node of the cluster: it is local nowhere",
   remedy: 'Correct nodeName in the EndpointSlice, or find out why the Node is gone while its pods are still endpoints.',
-  // Silent where a Local traffic policy makes more of it, which is ST108.
+  // Silent under a Local traffic policy, for which ST108 reports it.
   *cluster(context) {
     if (context.api.nodes === null) return;
     const nodes = new Set(context.api.nodes.map(({metadata}) => metadata.name));

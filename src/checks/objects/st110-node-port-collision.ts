@@ -20,7 +20,7 @@ export const nodePortCollision: Check<'ST110'> = {
   },
 };
 
-/** Claims that more than one Service port makes. Few addresses have several ports, so what exactly is claimed is worked out for those alone. */
+/** Claims by more than one Service port. Few addresses have several ports, so claims are only compared in detail for those. */
 function claims({view, proxy}: ClusterContext): ReadonlyMap<string, ReadonlySet<ServicePort>> {
   const byClaim = new Map<string, Set<ServicePort>>();
   for (const [address, ports] of claimedPlaces(families.flatMap(family => view.entries(family, proxy).map(({port}) => port)))) {
@@ -33,7 +33,7 @@ function claims({view, proxy}: ClusterContext): ReadonlyMap<string, ReadonlySet<
   return byClaim;
 }
 
-/** Service ports by the addresses, and by the numbers of the node ports, that they want. */
+/** Service ports by the addresses, and by the node port numbers, that they claim. */
 function claimedPlaces(ports: readonly ServicePort[]): ReadonlyMap<string | number, readonly ServicePort[]> {
   const places = new Map<string | number, ServicePort[]>();
   for (const port of ports) {

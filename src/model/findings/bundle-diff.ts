@@ -1,19 +1,19 @@
 import type {Finding, ServiceName} from '../finding.ts';
 
-/** What changed between two bundles: `came` is only in the later one, `went` only in the earlier one. */
+/** The changes between two bundles: `came` is only in the later one, `went` only in the earlier one. */
 export interface BundleDiff {
   readonly services: readonly ServiceChange[];
   readonly endpoints: readonly EndpointChange[];
   readonly nodes: readonly NodeChange[];
   readonly rules: readonly RulesChange[];
   readonly findings: readonly FindingChange[];
-  /** What cannot be compared because one side does not hold it, in words. */
+  /** What cannot be compared because one side does not contain it, as text. */
   readonly notCompared: readonly string[];
 }
 
 export type ChangeKind = 'came' | 'went' | 'changed';
 
-/** One field that reads differently; null where it is not set. */
+/** One field that differs; null if it is not set. */
 export interface FieldChange {
   readonly field: string;
   readonly before: string | null;
@@ -23,7 +23,7 @@ export interface FieldChange {
 export interface ServiceChange {
   readonly kind: ChangeKind;
   readonly service: ServiceName;
-  /** Empty for a Service that came or went. */
+  /** Empty for a new or removed Service. */
   readonly fields: readonly FieldChange[];
 }
 
@@ -36,7 +36,7 @@ export interface EndpointChange {
   readonly endpoint: string;
   readonly pod: string | null;
   readonly nodeName: string | null;
-  /** `ready`, `terminating`, `not ready`; null on the side that has it not. */
+  /** `ready`, `terminating`, `not ready`; null on the side without the endpoint. */
   readonly before: string | null;
   readonly after: string | null;
 }
@@ -47,7 +47,7 @@ export interface NodeChange {
   readonly fields: readonly FieldChange[];
 }
 
-/** Lines of one chain, set or list of one node that are only on one side. */
+/** Lines of one chain, set or list of one node that only one side has. */
 export interface RulesChange {
   readonly node: string;
   /** Where: `iptables nat/KUBE-SERVICES`, `ipset KUBE-CLUSTER-IP`. */

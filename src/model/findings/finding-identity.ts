@@ -1,6 +1,6 @@
 import type {Finding} from '../finding.ts';
 
-/** What makes a finding the same in two runs: all but the words and the line numbers. */
+/** The identity of a finding across runs: everything except message and line numbers. */
 export function identityOf({
   code,
   node,

@@ -1,17 +1,17 @@
 import {identityOf} from './finding-identity.ts';
 import {type Finding, severities} from '../finding.ts';
 
-/** Which findings of two runs are the same. */
+/** The findings that two runs have in common. */
 interface PairedFindings {
-  /** Of the later run, those that were there in the earlier one. */
+  /** Findings of the later run that were in the earlier one. */
   readonly stayed: ReadonlySet<Finding>;
   readonly came: readonly Finding[];
   readonly went: readonly Finding[];
 }
 
 /**
- * Pairs the findings of two runs, one to one: of two about the same thing only one is known when there was one before. Among these
- * the one with the same words comes first; words and line numbers may be others. `fits` says more of what may be the same.
+ * Pairs the findings of two runs, one to one: if there are two now and there was one before, only one is known. Findings with equal
+ * messages are paired first; message and line numbers may differ. `fits` restricts the pairs further.
  */
 export function pairFindings(
   before: readonly Finding[],
@@ -32,7 +32,7 @@ export function pairFindings(
   return {stayed, came: after.filter(finding => !stayed.has(finding)), went: [...left.values()].flat()};
 }
 
-/** What has become worse is not what was known. */
+/** A finding of a higher severity than before is a new one. */
 export function isNoWorse(before: Finding, after: Finding): boolean {
   return severities.indexOf(after.severity) >= severities.indexOf(before.severity);
 }

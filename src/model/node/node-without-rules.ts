@@ -1,6 +1,6 @@
 import type {NodeObject} from '../api-objects.ts';
 
-/** Why a node can have no rules of kube-proxy, going by its object; null when it may have them. */
+/** Why a node cannot have rules of kube-proxy, by its Node object; null if it may have them. */
 export function whyNoRules({metadata, status}: NodeObject): string | null {
   const labels = metadata.labels ?? {};
   if ((labels['kubernetes.io/os'] ?? status?.nodeInfo?.operatingSystem) === 'windows')

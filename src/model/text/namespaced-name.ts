@@ -1,4 +1,4 @@
-/** `namespace/name`, by which objects of one kind are told apart. Every object that can have a namespace has one. */
+/** `namespace/name`, which identifies an object among those of its kind. Namespaced objects always have a namespace here. */
 export function namespacedName({namespace = 'default', name}: {readonly namespace?: string | undefined; readonly name: string}): string {
   return `${namespace}/${name}`;
 }

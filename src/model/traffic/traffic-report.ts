@@ -1,13 +1,13 @@
 import type {Family} from '../family.ts';
 import type {Finding, ServiceName} from '../finding.ts';
 
-/** Who gets the connections of Services: what `top` shows. */
+/** Which endpoints get the connections of Services: the data of `top`. */
 export interface TrafficReport {
   readonly tool: {readonly name: string; readonly version: string};
-  /** Seconds between the two reads; null where there was one. */
+  /** Seconds between the two reads; null for a single read. */
   readonly interval: number | null;
   readonly ports: readonly PortTraffic[];
-  /** In the order of their names. */
+  /** Sorted by name. */
   readonly nodes: readonly NodeTraffic[];
   readonly findings: readonly Finding[];
 }
@@ -17,23 +17,23 @@ export interface PortTraffic {
   readonly family: Family;
   readonly service: ServiceName;
   readonly port: {readonly name: string; readonly protocol: string; readonly port: number};
-  /** The odd ones first. */
+  /** Conspicuous ones first. */
   readonly endpoints: readonly EndpointTraffic[];
   readonly totals: PortTotals;
 }
 
-/** Over the nodes that were measured. */
+/** The sum over the measured nodes. */
 export interface PortTotals {
-  /** Null where no node was measured. */
+  /** Null if no node was measured. */
   readonly newPerSecond: number | null;
   readonly totalConnections: number | null;
   readonly openConnections: number | null;
-  /** How many nodes the new connections are of (the totals, where there was one read), and how many nodes kube-proxy serves. */
+  /** How many nodes the new connections are from (for a single read, the totals), and how many nodes kube-proxy serves. */
   readonly measuredNodes: number;
   readonly nodes: number;
 }
 
-/** `stale`: no usable endpoint of the Service any more, or none it ever had. */
+/** `stale`: no longer a usable endpoint of the Service, or never one. */
 type EndpointState = 'ready' | 'terminating' | 'stale';
 
 export interface EndpointTraffic {
@@ -44,38 +44,41 @@ export interface EndpointTraffic {
   readonly podNode: string | null;
   readonly state: EndpointState;
   readonly totals: EndpointTotals;
-  /** In the order of their names; nodes that say nothing of this Service port are left out. */
+  /** Sorted by name; nodes without data about this Service port are left out. */
   readonly nodes: readonly CellTraffic[];
 }
 
-/** Over the nodes that were measured; null where none was. */
+/** The sum over the measured nodes; null if none was measured. */
 export interface EndpointTotals {
   readonly newPerSecond: number | null;
   readonly totalConnections: number | null;
   readonly openConnections: number | null;
   readonly closingConnections: number | null;
-  /** Of the new connections of the port, or of all that were counted where there was one read; null where there were none. */
+  /** The share of the port's new connections; for a single read, of all connections counted. Null if there were none. */
   readonly share: number | null;
-  /** The part that the nodes' rules give it, weighed by the connections that each node counted. */
+  /** The share that the nodes' rules give it, weighted by the connections that each node counted. */
   readonly expectedShare: number | null;
-  /** By how many standard deviations it gets more (or fewer, below 0) new connections than its share; null where chance does not decide. */
+  /**
+   * The deviation of its new connections from its share, in standard deviations (below 0 if it gets fewer); null if the distribution is not
+   * random.
+   */
   readonly deviation: number | null;
 }
 
-/** What one node counted of one endpoint. Null is "not measured", which is not 0. */
+/** One node's counts for one endpoint. Null is "not measured", which is not 0. */
 export interface CellTraffic {
   readonly node: string;
   /** New connections between the two reads. */
   readonly newConnections: number | null;
   /** Seconds between the two reads of this node. */
   readonly seconds: number | null;
-  /** New connections since kube-proxy last wrote the rules of the endpoint. */
+  /** New connections since kube-proxy last wrote the endpoint's rules. */
   readonly totalConnections: number | null;
   /** TCP: established. UDP: flows. */
   readonly openConnections: number | null;
   /** TCP: one end has closed, and the kernel keeps the entry for a while. */
   readonly closingConnections: number | null;
-  /** 0 to 1: the part of new connections to the cluster IP that the node's rules give it; null where they were not read. */
+  /** 0 to 1: the share of new connections to the cluster IP that the node's rules give it; null if the rules were not read. */
   readonly expectedShare: number | null;
 }
 
@@ -83,9 +86,9 @@ export type TrafficSource = 'counters' | 'conntrack' | 'ipvs';
 
 export interface NodeTraffic {
   readonly name: string;
-  /** `partial`: something that the mode counts could not be measured. */
+  /** `partial`: some counters of the mode could not be read. */
   readonly status: 'measured' | 'partial' | 'unread' | 'unsupported';
-  /** Why it was not measured, or not all of it. */
+  /** Why it was not measured, or only in part. */
   readonly reason?: string;
   readonly proxyMode?: string;
   readonly sources: readonly TrafficSource[];

@@ -10,9 +10,9 @@ export interface AdviceCase {
   readonly configAfter: ProxyConfig;
 }
 
-/** What is said of one node; the texts are the same for all that it is said of. */
+/** Advice about one node; its texts are the same for all nodes that it concerns. */
 export interface NodeAdvice extends Omit<Advice, 'nodes'> {
-  /** It is not about this node but about all. */
+  /** It concerns the cluster, not this node. */
   readonly ofCluster?: true;
 }
 

@@ -5,7 +5,7 @@ import {otherTables} from '../third-party-rules.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 import {rangesOf} from './service-range.ts';
 
-/** What neither objects nor dumps show of a change to nftables mode, and what they show of nft. */
+/** Effects of a change to nftables mode that neither objects nor dumps show, and what they show of nft. */
 export function checkByHand({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (configAfter.mode.value !== 'nftables') return [];
   return [...hostsInRange(rangesOf(setup, configAfter)), ...readers, ...newerNft({setup, configAfter})];

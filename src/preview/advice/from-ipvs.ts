@@ -4,7 +4,7 @@ import {parseNodeAddresses} from '../../parse/node-addresses.ts';
 import type {NodeSetup} from '../node-setup.ts';
 import {type AdviceCase, externalAddresses, namesOf, type NodeAdvice} from './advice-case.ts';
 
-/** What only IPVS mode does, beside packets to Services: the addresses of kube-ipvs0, its timeouts and schedulers. */
+/** Features of IPVS mode beside forwarding: the addresses of kube-ipvs0, its timeouts and schedulers. */
 export function fromIpvs({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (setup.config.mode.value !== 'ipvs') return [];
   return [...always, ...answersArp(setup), ...nodeAddresses(setup), ...scheduler(setup, configAfter.mode.value)];
@@ -25,7 +25,7 @@ const always: readonly NodeAdvice[] = [
   },
 ];
 
-/** Only neighbors in a network of the node ask by ARP for an address in it. */
+/** Only neighbors in one of the node's networks send ARP requests for an address in it. */
 function answersArp({node, config, api}: NodeSetup): readonly NodeAdvice[] {
   if (config.ipvsStrictARP.value) return [];
   const text = node.read('addresses.json')?.toString('utf8');

@@ -4,7 +4,7 @@ import {thirdPartyTexts} from '../port-groups.ts';
 import {otherTables} from '../third-party-rules.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 
-/** Ports that both a hostPort and a node port claim: in nftables mode the order of the two is no longer that of rules in one chain. */
+/** Ports that both a hostPort and a node port claim: in nftables mode their precedence is no longer the order of rules in one chain. */
 export function hostPorts({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (setup.config.mode.value !== 'iptables' || configAfter.mode.value !== 'nftables') return [];
   const nodePorts = new Set(
@@ -28,7 +28,7 @@ export function hostPorts({setup, configAfter}: AdviceCase): readonly NodeAdvice
   ];
 }
 
-/** `30080/TCP` for each port that a rule names, in either protocol where it names none. */
+/** `30080/TCP` for each port that a rule names, for both protocols if it names none. */
 function portsOf(text: string): readonly string[] {
   const protocol = /(?:-p|l4proto|^|\s)\s*(tcp|udp|sctp)\b/.exec(text)?.[1]?.toUpperCase();
   const ports = [...text.matchAll(/dports? (?:\{ )?([\d, ]+)/g)].flatMap(([, list = '']) => list.split(',').map(port => port.trim()));

@@ -8,7 +8,7 @@ import {serviceRange} from './service-range.ts';
 import {sameMode} from './same-mode.ts';
 import {toNftables} from './to-nftables.ts';
 
-/** What no single packet shows: what changes in operation, and at the moment of the switch. Silent where nothing changes. */
+/** Effects that no single packet shows: in operation, and at the moment of the switch. Empty if nothing changes. */
 export function adviceOf(given: AdviceCase): readonly NodeAdvice[] {
   const parts = given.setup.config.mode.value === given.configAfter.mode.value ? ofOneMode : ofTwoModes;
   return parts.flatMap(part => part(given));

@@ -3,13 +3,13 @@ import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {expectedSide} from '../sides.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 
-/** Changes of version or settings that a kube-proxy in the same mode trips over. */
+/** Hazards of a change of version or settings within one mode. */
 export function sameMode({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (configAfter.mode.value !== 'nftables') return [];
   return [...emptyChains(setup.config, configAfter), ...startsToListen({setup, configAfter})];
 }
 
-/** 1.33 to 1.35 keep the endpoint chains that they find, and 1.36 emptied them. */
+/** 1.33 to 1.35 keep the endpoint chains that they find, and 1.36 empties them. */
 function emptyChains({version: {value: before}}: ProxyConfig, {version: {value: after}}: ProxyConfig): readonly NodeAdvice[] {
   if (before.minor < 36 || after.minor > 35 || after.minor < 33) return [];
   return [

@@ -4,7 +4,7 @@ import {countOf} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {NodeSetup} from '../node-setup.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 
-/** What a node must be ready for before its kube-proxy runs in nftables mode. */
+/** What a node needs before its kube-proxy runs in nftables mode. */
 export function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (configAfter.mode.value !== 'nftables') return [];
   const advice: NodeAdvice[] = [];
@@ -38,7 +38,7 @@ export function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvic
   return advice;
 }
 
-/** Above it the first sync was seen to take minutes (kubernetes#139513). */
+/** Above this number, first syncs of several minutes were reported (kubernetes#139513). */
 const manyServices = 5000;
 
 function jumpsToMarkChain({dumps}: NodeSetup): boolean {

@@ -11,11 +11,11 @@ interface PlannedObjects {
 
 interface AppliedObjects {
   readonly api: ApiObjects;
-  /** What the API server would allocate and is made up here, in words. */
+  /** Assumed values that the API server would allocate, as text. */
   readonly notes: readonly string[];
 }
 
-/** The API objects after the planned ones are applied: those of the same name are replaced, and keep what the API server allocated. */
+/** The API objects after the planned ones are applied: objects of the same name are replaced, and keep what the API server allocated. */
 export function addManifests(api: ApiObjects, planned: PlannedObjects): AppliedObjects {
   const notes: string[] = [];
   const known = api.services ?? [];

@@ -1,7 +1,7 @@
 import type {ServiceObject, ServicePortSpec, ServiceSpec} from '../../model/api-objects.ts';
 
 interface ExistingServices {
-  /** The Service as it is in the cluster. */
+  /** The current Service in the cluster. */
   readonly before: ServiceObject | undefined;
   readonly others: readonly ServiceObject[];
 }
@@ -11,7 +11,7 @@ interface Allocated {
   readonly notes: readonly string[];
 }
 
-/** Gives a Service what the API server would: a cluster IP and node ports, those it has or stand-ins, and its status. */
+/** Gives a Service what the API server would allocate: a cluster IP and node ports, existing or assumed ones, and its status. */
 export function allocate(service: ServiceObject, {before, others}: ExistingServices): Allocated {
   const {spec = {}} = service;
   if (spec.type === 'ExternalName') return {service, notes: []};
@@ -54,7 +54,7 @@ function clusterIPs(spec: ServiceSpec, before: ServiceSpec | undefined, others: 
   return {value: families.map(family => firstFree(family === 'IPv6' ? '2001:db8:198::' : '198.18.0.', used)), isStandIn: true};
 }
 
-/** Addresses that are reserved for documentation and benchmarks are no Service's. */
+/** Addresses reserved for documentation and benchmarks belong to no Service. */
 function firstFree(prefix: string, used: ReadonlySet<string>): string {
   for (let at = 1; ; at++) {
     const address = prefix.endsWith(':') ? `${prefix}${at.toString(16)}` : `198.18.${Math.floor((at - 1) / 250)}.${((at - 1) % 250) + 1}`;

@@ -9,7 +9,7 @@ export interface GivenEndpoint {
   readonly node: string | null;
 }
 
-/** Reads `10.0.0.1`, `10.0.0.1:8080@node-a`, `fd00::1`, `[fd00::1]:8080`; null when it is none of these. */
+/** Reads `10.0.0.1`, `10.0.0.1:8080@node-a`, `fd00::1`, `[fd00::1]:8080`; null if it is none of these. */
 export function parseEndpoint(text: string): GivenEndpoint | null {
   const [place = '', node = null, ...rest] = text.split('@');
   if (rest.length > 0 || node === '') return null;

@@ -18,7 +18,7 @@ interface ExpectedRulesInput {
   readonly notes?: readonly string[];
 }
 
-/** What kube-proxy should write on a node for the wanted Service ports, in the mode that it runs in. */
+/** The rules that kube-proxy should write on a node for the chosen Service ports, in its mode. */
 export function expectedRules({setup, families, isWanted, notes = []}: ExpectedRulesInput): ExpectedRules {
   const {node, config} = setup;
   return {
@@ -30,7 +30,7 @@ export function expectedRules({setup, families, isWanted, notes = []}: ExpectedR
   };
 }
 
-/** The modes whose rules can be written. */
+/** The modes whose rules can be generated. */
 export const writableModes: readonly string[] = ['iptables', 'nftables', 'ipvs'];
 
 function familyRules(setup: NodeSetup, family: Family, isWanted: (port: ServicePort) => boolean): FamilyRules {

@@ -3,7 +3,7 @@ import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {RuleTable} from '../../model/expected-rules.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
-/** The tables of iptables mode, with the rules of the wanted Service ports. */
+/** The tables of iptables mode, with the rules of the chosen Service ports. */
 export function iptablesTables(expected: ExpectedRuleset, isWanted: (port: ServicePort) => boolean): readonly RuleTable[] {
   const tables = new RuleTables();
   for (const table of canaryTables) tables.declare(table, canaryChain);
@@ -19,7 +19,7 @@ export function iptablesTables(expected: ExpectedRuleset, isWanted: (port: Servi
 export class RuleTables {
   readonly #tables = new Map<string, Map<string, string[]>>();
 
-  /** A chain that is there whether or not it holds rules. */
+  /** A chain that exists whether it contains rules or not. */
   declare(table: string, chain: string): void {
     this.add(table, chain);
   }
@@ -32,7 +32,7 @@ export class RuleTables {
     for (const rule of rules) known.push(rule);
   }
 
-  /** Rules without their `-A CHAIN`, at `table/chain`. */
+  /** Rules without their `-A CHAIN`, by `table/chain`. */
   addBaseRules(place: string, texts: readonly string[]): void {
     const [table = '', chain = ''] = place.split('/');
     this.add(table, chain, ...texts.map(text => `-A ${chain} ${text}`));

@@ -4,7 +4,7 @@ import type {IpvsText, RuleTable} from '../../model/expected-rules.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {RuleTables} from './iptables-tables.ts';
 
-/** What IPVS mode holds beside iptables, of the wanted Service ports. */
+/** The state of IPVS mode beside iptables, for the chosen Service ports. */
 export function ipvsText(expected: ExpectedIpvs, isWanted: (port: ServicePort) => boolean): IpvsText {
   const {family} = expected.context;
   const servers = [...expected.servers.values()].flatMap(claims => claims.filter(({owner}) => isWanted(owner.port)).slice(-1));

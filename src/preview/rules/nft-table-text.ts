@@ -7,7 +7,7 @@ import type {NftHook} from '../../model/nft-ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {priorityText} from '../../parse/nftables/nft-priority.ts';
 
-/** The table `kube-proxy` of one family, with what belongs to the wanted Service ports. */
+/** The table `kube-proxy` of one family, with the objects of the chosen Service ports. */
 export function nftTableText(expected: ExpectedTable, isWanted: (port: ServicePort) => boolean): NftTableText {
   const objects = expected.ports.filter(({port}) => isWanted(port)).map(item => expected.objectsOf(item));
   const withComments = commentsObjects(expected.context.version);
@@ -55,7 +55,7 @@ function baseChain(
   return {name, rules, properties: isHelper ? ['comment "helper for @no-endpoint-services / @no-endpoint-nodeports"'] : []};
 }
 
-/** A set that rules add to gets its size from the kernel. */
+/** The kernel sets the size of a set that rules add to. */
 function propertiesOf({keyTypes, valueTypes, flags, timeout}: SetShape): readonly string[] {
   const type = `type ${keyTypes.join(' . ')}${valueTypes === null ? '' : ` : ${valueTypes.join(' . ')}`}`;
   if (timeout !== null) return [type, 'size 65535', 'flags dynamic,timeout', `timeout ${durationText(timeout)}`];
