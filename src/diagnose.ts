@@ -6,7 +6,7 @@ import type {NodeReading} from './model/state-history.ts';
 
 export type {DiagnoseOptions} from './diagnosis/diagnosis-options.ts';
 
-/** The pipeline: from a Snapshot to a Report. A pure function; the same Snapshot gives the same Report. */
+/** The pipeline from a Snapshot to a Report. A pure function: the same Snapshot gives the same Report. */
 export function diagnose(snapshot: Snapshot, options: DiagnoseOptions): Report {
   const diagnosis = new Diagnosis(snapshot.api, options);
   const wantsNode = options.nodes ?? (() => true);
@@ -21,7 +21,7 @@ function readingOf(name: string, {history}: Snapshot): NodeReading | undefined {
   return history === undefined || time === undefined ? undefined : {...time, history};
 }
 
-/** Nodes of the API that the snapshot has no dump of. In a bundle that holds no node at all, none is expected. */
+/** Nodes of the API without a dump in the snapshot. A bundle without any node is not expected to have some. */
 function missingNodes({nodes, api, chosenNodes}: Snapshot): readonly string[] {
   const read = new Set(nodes.map(({name}) => name));
   if (read.size === 0 || chosenNodes) return [];

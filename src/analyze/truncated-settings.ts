@@ -6,7 +6,7 @@ interface Cut {
   readonly line: number;
 }
 
-/** What stands behind `the dump`. One in JSON is all one line. */
+/** Follows `the dump` in messages. A dump in JSON has only one line. */
 export function cutReason({table, line}: Cut): string {
   return `is truncated ${line > 1 ? `at line ${line} ` : ''}in table ${table}`;
 }

@@ -2,7 +2,7 @@ import type {NodeContext} from '../expect/node-context.ts';
 import {contains, parseCidr} from '../model/address.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 
-/** The network that identifies pods holds none of the node's own pods. */
+/** The network that detects pods contains none of the node's own pods. */
 export function uncoveredPods({detector, facts, family, masqueradeAll}: NodeContext): readonly Symptom<never>[] {
   const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
   const own = facts.podCIDRs.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);

@@ -1,6 +1,6 @@
 /**
- * Text from the cluster as it may be shown on a terminal: control characters, escape sequences and marks that turn the
- * direction of writing are spelled out. Names and comments can hold anything.
+ * Escapes text from the cluster for a terminal: control characters, escape sequences and bidirectional marks are spelled out. Names and
+ * comments can contain anything.
  */
 export function escapeText(text: string): string {
   return text.replace(unsafe, character => {
@@ -9,7 +9,7 @@ export function escapeText(text: string): string {
   });
 }
 
-/** The same inside the double quotes of JSON and YAML, which escape the rest by themselves. Newlines stay: they are layout. */
+/** The same inside the double quotes of JSON and YAML, which escape all other characters themselves. Newlines stay: they are layout. */
 export function escapeUnsafe(quoted: string): string {
   return quoted.replace(unsafe, character => (character === '\n' ? character : unicodeEscape(character.codePointAt(0) ?? 0)));
 }

@@ -4,11 +4,11 @@ import {namespacedName} from '../model/text/namespaced-name.ts';
 import {plural} from '../model/text/plural.ts';
 import {type FindingGroup, groupFindings} from './group-findings.ts';
 
-/** What one block of text tells: a finding, others of the same code on the same nodes, and what it is the likely cause of. */
+/** The content of one block of text: a finding, others of the same code on the same nodes, and the findings that it probably causes. */
 export interface FindingBlock extends FindingGroup {
-  /** Not the first. */
+  /** Without the first. */
   readonly others: readonly FindingGroup[];
-  /** Findings of Services on the same nodes that follow from it. */
+  /** Findings of Services on the same nodes that it causes. */
   readonly effects: readonly FindingGroup[];
 }
 
@@ -18,8 +18,9 @@ export function spreadBlocks(findings: readonly Finding[]): readonly FindingBloc
 }
 
 /**
- * One block for a cause: the findings of Services on a node whose kube-proxy stopped stand under that finding, and three or more of
- * one code on the same nodes are one block. Blocks keep the order of their first findings; a cause comes where its first effect would.
+ * One block for a cause: if a node's kube-proxy stopped, the findings of its Services are in the block of that finding. Three or more
+ * findings of one code on the same nodes are one block. Blocks keep the order of their first findings; a cause takes the position of its
+ * first effect.
  */
 export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock[] {
   const groups = groupFindings(findings);
@@ -42,7 +43,7 @@ export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock
 
 const minAlike = 3;
 
-/** What the findings of a block have in common, and the places of the others: endpoints of one Service port, else Service ports. */
+/** What the findings of a block have in common, and the subjects of the others: endpoints of one Service port, otherwise Service ports. */
 export interface BlockPlaces {
   /** `5 endpoints of shop/web:http`, `10 findings on 10 Service ports`. Not escaped. */
   readonly head: string;
@@ -68,7 +69,7 @@ export function portText({service, port}: Finding): string {
   return `${namespacedName(service)}${port === undefined || port.name === '' ? '' : `:${port.name}`}`;
 }
 
-/** `22 findings on 12 Services, likely from this cause`, with the numbers of each code and the Services. Not escaped. */
+/** `22 findings on 12 Services, likely from this cause`, with the number of each code and the Services. Not escaped. */
 export function effectsText({effects}: FindingBlock): {
   readonly head: string;
   readonly codes: string;
@@ -92,13 +93,13 @@ function effectsOf(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, r
   return new Map([...effects].filter(([, all]) => all.length >= minAlike));
 }
 
-/** kube-proxy does not sync, its rules are gone, or it writes to another backend or under another node name. */
+/** kube-proxy does not sync, its rules are missing, or it writes to another backend or with another node name. */
 function isCause({code, severity, service, node}: Finding): boolean {
   if (service !== undefined || node === undefined) return false;
   return code === 'ST505' || (severity === 'error' && ['ST305', 'ST501', 'ST507'].includes(code));
 }
 
-/** What missed updates lead to: Services, endpoints and entries that are missing or stale. */
+/** The effects of missed updates: Services, endpoints and entries that are missing or stale. */
 const effectCodes: ReadonlySet<string> = new Set(['ST201', 'ST202', 'ST203', 'ST204', 'ST205', 'ST206', 'ST212', 'ST213']);
 
 function isOfService({finding, nodes}: FindingGroup): boolean {

@@ -9,7 +9,7 @@ export const schemaVersion = 1;
 /** The JSON of `check`, as docs/check.schema.json describes it. */
 export const json: Renderer = report => toJson(reportObject(report));
 
-/** JSON leaves characters as they are that a terminal obeys or that turn the direction of writing; here they are escaped. */
+/** JSON leaves characters unchanged that a terminal interprets or that change the text direction; here they are escaped. */
 export function toJson(value: object): string {
   return escapeUnsafe(JSON.stringify(value, null, 2));
 }

@@ -1,6 +1,6 @@
 import {escapeText} from './escape.ts';
 
-/** One line of text as it may stand in XML and HTML, between tags and in quoted attributes. Characters that XML cannot hold are spelled out. */
+/** Escapes one line of text for XML and HTML, between tags and in quoted attributes. Characters that are invalid in XML are spelled out. */
 export function markup(text: string): string {
   return escapeText(text)
     .replace(/[\ud800-\udfff\ufffe\uffff]/gu, character => `\\u${character.charCodeAt(0).toString(16)}`)

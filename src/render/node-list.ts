@@ -1,7 +1,7 @@
 import {escapeText} from './escape.ts';
 import {nodeRanges} from './node-names.ts';
 
-/** Names of nodes for a sentence, escaped: neighbors as ranges such as `node-[a-c]`, and no more than fit a line. */
+/** Names of nodes for a sentence, escaped: consecutive names as ranges such as `node-[a-c]`, and no more than fit on a line. */
 export function nodeList(nodes: readonly string[]): string {
   if (nodes.length <= maxNames) return nodes.map(escapeText).join(', ');
   const ranges = nodeRanges(nodes);

@@ -1,4 +1,4 @@
-/** Names of nodes that differ in one number or last letter only. */
+/** Names of nodes that differ in only one number or last letter. */
 interface NodeRange {
   /** `node-[a-c]`, `worker-[01-12,15]`, or a name. Not escaped. */
   readonly text: string;
@@ -6,7 +6,7 @@ interface NodeRange {
   readonly size: number;
 }
 
-/** Names of nodes as ranges where they count up, in the order of the names given. */
+/** Consecutive names of nodes as ranges, in the order of the given names. */
 export function nodeRanges(names: readonly string[]): readonly NodeRange[] {
   const families = new Map<string, Member[]>();
   for (const name of names) {
@@ -24,12 +24,12 @@ interface Member {
   readonly before: string;
   readonly after: string;
   readonly kind: 'number' | 'letter' | 'name';
-  /** How long the number is as it is written. */
+  /** How many digits the number has. */
   readonly digits: number;
   readonly value: number;
 }
 
-/** The last number in the name counts, or a single letter at its end. */
+/** The last number in the name is counted, or a single letter at its end. */
 function memberOf(name: string): Member {
   const [, before = '', digits = '', after = ''] = /^(.*?)(\d{1,9})(\D*)$/s.exec(name) ?? [];
   if (digits !== '' && !/[[\]]/.test(name)) return {...{name, before, after, kind: 'number'}, digits: digits.length, value: Number(digits)};
@@ -38,7 +38,7 @@ function memberOf(name: string): Member {
   return {name, before: name, after: '', kind: 'name', digits: 0, value: 0};
 }
 
-/** Where any number has leading zeros, only numbers of one length form a range. */
+/** If any number has leading zeros, only numbers of the same length form a range. */
 function sameLength(members: readonly Member[]): readonly (readonly Member[])[] {
   const isPadded = members.some(({digits, value}) => digits > String(value).length);
   return isPadded ? [...Map.groupBy(members, ({digits}) => digits).values()] : [members];

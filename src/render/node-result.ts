@@ -6,7 +6,7 @@ import {findingObject, place} from './json.ts';
 interface AnswerTime {
   /** The agent's clock, in milliseconds since 1970. */
   readonly now: number;
-  /** Why the latest look came to nothing; null when it did not. */
+  /** Why the latest check failed; null if it succeeded. */
   readonly trouble: string | null;
 }
 
@@ -32,7 +32,7 @@ function timeOf(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
 }
 
-/** As in the JSON of `check`, but that rules which should be there say where, too. */
+/** As in the JSON of `check`, but missing rules have a place, too. */
 function resultFinding(finding: Finding): object {
   const {expected = []} = finding;
   return {...findingObject(finding), ...(expected.length === 0 ? {} : {expected: expected.map(place)})};

@@ -3,28 +3,28 @@ import type {Report} from '../model/report.ts';
 
 export interface RenderOptions {
   readonly color: boolean;
-  /** Columns of the terminal; infinite for output that goes elsewhere, where lines may be as long as they need. */
+  /** Columns of the terminal; infinite for other output, whose lines can have any length. */
   readonly width: number;
-  /** No more than what asks for attention. */
+  /** Only what needs attention. */
   readonly quiet: boolean;
-  /** Settings and harmless findings too. */
+  /** Also settings and harmless findings. */
   readonly verbose: boolean;
-  /** From which severity on a run fails, for formats that tell failures from other findings. */
+  /** The lowest severity that fails a run, for formats with failures. */
   readonly failOn: Severity | 'never';
-  /** When the run was, in seconds since 1970, for formats that have a place for it. */
+  /** When the run was, in seconds since 1970, for formats that contain it. */
   readonly unixTime?: number;
-  /** Where the report comes from, for formats that have a place for it. */
+  /** The source of the report, for formats that contain it. */
   readonly provenance?: Provenance;
 }
 
 export interface Provenance {
   /** Without secrets. */
   readonly command: string;
-  /** In words: the context and the server, or the bundle. */
+  /** The context and the server, or the bundle, as text. */
   readonly source: string;
-  /** Of the API server, where it was asked. */
+  /** The API server's version, if it was requested. */
   readonly serverVersion?: string;
-  /** When a bundle was taken (RFC 3339), where that is known. */
+  /** When a bundle was captured (RFC 3339), if known. */
   readonly takenAt?: string;
 }
 

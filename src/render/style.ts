@@ -1,6 +1,6 @@
 import type {Severity} from '../model/finding.ts';
 
-/** Puts text in color, or leaves it as it is. */
+/** Colors text, or leaves it unchanged. */
 export interface Style {
   readonly bold: (text: string) => string;
   readonly dim: (text: string) => string;

@@ -4,7 +4,7 @@ import type {Report} from '../model/report.ts';
 import type {Renderer} from './renderer.ts';
 import {toYaml} from './yaml.ts';
 
-/** The JSON of `check` for the Services at hand, and the packet path to each of their ports on each node. */
+/** The JSON of `check` for the chosen Services, and the packet path to each of their ports on each node. */
 export const traceJson: Renderer = report => toJson(traceObject(report));
 
 export const traceYaml: Renderer = report => toYaml(traceObject(report));
@@ -38,7 +38,7 @@ function endpointObject({pick, rewrite, hostPort, ...endpoint}: EndpointTrace): 
   };
 }
 
-/** With the counters, where the dump has them. */
+/** With the counters, if the dump has them. */
 function countedPlace(rule: CountedRule): object {
   const {packets, bytes, connections, rounded} = rule;
   return {...place(rule), packets, bytes, connections, rounded};

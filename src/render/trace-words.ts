@@ -27,7 +27,7 @@ export function noRulesText({reason}: UnservedAddress): string {
   return `no rules: ${reason}`;
 }
 
-/** The word for what is wrong with an endpoint, or the share that should be. */
+/** What is wrong with an endpoint, or its expected share. */
 export function shouldBe({mark, share, expectedShare}: EndpointTrace): string {
   if (mark !== 'wrong' || expectedShare === null || percent(expectedShare) === percent(share)) return mark;
   return `should be ${percent(expectedShare)}`;
@@ -36,7 +36,7 @@ export function shouldBe({mark, share, expectedShare}: EndpointTrace): string {
 /** How a path ends that reaches no endpoint. Not escaped. */
 export function endText({verdict, reason}: NonNullable<EntryTrace['end']>, mark: EntryTrace['mark']): string {
   const words = {
-    // kube-proxy itself rejects only where a Service has no endpoints.
+    // kube-proxy itself rejects only packets to Services without endpoints.
     rejected: mark === 'ok' ? 'refused (no endpoints)' : 'refused (REJECT)',
     dropped: 'dropped (DROP)',
     undecided: `undetermined: ${reason ?? ''}`,
@@ -45,18 +45,18 @@ export function endText({verdict, reason}: NonNullable<EntryTrace['end']>, mark:
   return words[verdict];
 }
 
-/** `?` where the share is not known. */
+/** `?` if the share is unknown. */
 export function percent(share: number | null): string {
   return share === null ? '?' : `${Math.round(share * 1000) / 10}%`;
 }
 
-/** `12 packets`; empty where the dump has no counters. */
+/** `12 packets`; empty if the dump has no counters. */
 export function packetsText({packets, connections, rounded}: Pick<CountedRule, 'packets' | 'connections' | 'rounded'>): string {
   if (connections !== undefined) return plural(connections, 'connection');
   return packets === undefined ? '' : `${rounded ? 'about ' : ''}${plural(packets, 'packet')}`;
 }
 
-/** What is shown of the first node of a group only. */
+/** Details that are shown for the first node of a group only. */
 export function ofFirstNode(group: readonly PortTrace[]): string {
   const [first] = group;
   if (first === undefined || group.length < 2) return '';

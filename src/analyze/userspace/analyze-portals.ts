@@ -11,7 +11,7 @@ interface PortalCase {
   readonly ruleset: Ruleset;
 }
 
-/** What can be told of a node in userspace mode: entries that are missing or left over, hooks, and ports that disagree. */
+/** What is known of a node in userspace mode: missing and stale entries, hooks, and contradicting ports. */
 export function analyzePortals(given: PortalCase): readonly Symptom[] {
   return [...missingHooks(given), ...given.portals.flatMap(portal => analyzePortal(portal, given)), ...leftovers(given)];
 }
@@ -38,7 +38,7 @@ function chainsFor({kind}: Entry): readonly PortalChain[] {
   return portalChains.filter(chain => chain.kind === (kind === 'nodePort' ? 'nodePort' : 'address'));
 }
 
-/** Of a chain that is shown in part, or not at all in an excerpt, nothing is known to be missing. */
+/** Rules may be missing from a chain that the excerpt shows in part or not at all. */
 function chainsWithout(entry: Entry, {port, rules}: Portal, {ruleset}: PortalCase): readonly PortalChain[] {
   return chainsFor(entry).filter(chain => {
     const complete = ruleset.chain('nat', chain.name)?.complete ?? ruleset.tables.get('nat')?.complete ?? false;
@@ -52,7 +52,7 @@ function missingEntry({port}: Portal, entry: Entry, {name, hook}: PortalChain): 
   return {...plain('missing-entry'), port, entry, detail};
 }
 
-/** All rules of one Service port lead to one port of kube-proxy. */
+/** All rules of one Service port redirect to one port of kube-proxy. */
 function disagreeing({port, rules}: Portal): readonly Symptom[] {
   const ports = [...new Set(rules.flatMap(({proxyPort}) => proxyPort ?? []))];
   if (ports.length < 2) return [];
@@ -60,7 +60,7 @@ function disagreeing({port, rules}: Portal): readonly Symptom[] {
   return [{...plain('unexpected-rule'), severity: 'error', port, detail, actual: rules.map(({rule}) => rule)}];
 }
 
-/** Rules for entries that no Service has. */
+/** Rules for entries of no Service. */
 function leftovers({portals, rules}: PortalCase): readonly Symptom[] {
   const wanted = new Set(portals.flatMap(portal => portal.rules));
   const groups = new Map<string, PortalRule[]>();

@@ -1,6 +1,6 @@
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 
-/** Where packets of one kind of client are led to kube-proxy: for an address, and for a port of the node. */
+/** The chain that redirects packets of one kind of client to kube-proxy: for an address, and for a port of the node. */
 export interface PortalChain {
   readonly name: string;
   readonly hook: 'PREROUTING' | 'OUTPUT';
@@ -15,7 +15,7 @@ export const portalChains: readonly PortalChain[] = [
   {name: 'KUBE-NODEPORT-HOST', hook: 'OUTPUT', kind: 'nodePort'},
 ];
 
-/** A rule that leads the packets of one entry to a port on which kube-proxy listens. */
+/** A rule that redirects the packets of one entry to a port on which kube-proxy listens. */
 export interface PortalRule {
   readonly rule: Rule;
   readonly chain: PortalChain;
@@ -24,9 +24,9 @@ export interface PortalRule {
   readonly port: number;
   /** `tcp` or `udp`. */
   readonly protocol: string;
-  /** What the comment calls the Service port, without the colon at its end. */
+  /** The Service port named in the comment, without the trailing colon. */
   readonly servicePortName: string;
-  /** The port of kube-proxy; null when the rule does not lead to one. */
+  /** The port of kube-proxy; null if the rule does not redirect to one. */
   readonly proxyPort: number | null;
 }
 

@@ -20,7 +20,7 @@ export function portalOf(port: ServicePort, rules: readonly PortalRule[]): Porta
   return {port, entries, rules: rules.filter(rule => entries.some(entry => matchesEntry(rule, entry, port)))};
 }
 
-/** Whether a rule takes the packets of an entry of a Service port. */
+/** Whether a rule matches the packets of an entry of a Service port. */
 export function matchesEntry(rule: PortalRule, entry: Entry, port: ServicePort): boolean {
   return rule.port === entry.port && rule.protocol === port.protocol.toLowerCase() && rule.address === entry.address;
 }

@@ -9,8 +9,8 @@ import {type PortalRule, portalRules} from './portal-rules.ts';
 import {tracePortals} from './trace-portals.ts';
 
 /**
- * kube-proxy's mode up to 1.1, and where it was asked for until 1.25: rules lead packets to a port of kube-proxy itself, which picks
- * the endpoint. Which one that is no rule tells, so a node in this mode is never found to be all well.
+ * kube-proxy's mode up to 1.1, and until 1.25 on request: rules redirect packets to a port of kube-proxy itself, which picks the endpoint.
+ * No rule shows which endpoint, so a node in this mode is never reported as fully checked.
  */
 export const userspaceMode: ProxyMode = {
   name: 'userspace',

@@ -2,14 +2,14 @@ import {dump} from 'js-yaml';
 import type {Permission} from '../../model/access.ts';
 import {groupBy} from '../../model/lists.ts';
 
-/** The ClusterRole and Roles that grant these permissions and nothing else, as YAML for `kubectl apply -f -`. */
+/** The ClusterRole and Roles that grant exactly these permissions, as YAML for `kubectl apply -f -`. */
 export function roleManifest(permissions: readonly Permission[]): string {
   return roles(permissions)
     .map(role => dump(role, {lineWidth: -1, noRefs: true, flowLevel: 3}).trimEnd())
     .join('\n---\n');
 }
 
-/** The commands that give these Roles to somebody. */
+/** The commands that bind these Roles to a user. */
 export function bindCommands(permissions: readonly Permission[]): readonly string[] {
   return roles(permissions).map(({kind, metadata: {namespace}}) =>
     kind === 'ClusterRole'
@@ -34,7 +34,7 @@ interface PolicyRule {
   readonly verbs: readonly string[];
 }
 
-/** The ClusterRole first. What it grants everywhere is not granted again in a namespace. */
+/** The ClusterRole first. A permission that it grants is not granted again in a namespace. */
 function roles(permissions: readonly Permission[]): readonly Role[] {
   const everywhere = permissions.filter(({namespace}) => namespace === null);
   const namespaces = [...new Set(permissions.flatMap(({namespace}) => namespace ?? []))].sort();
@@ -55,12 +55,12 @@ function covers(one: Permission, other: Permission): boolean {
   return one.verb === other.verb && one.group === other.group && target(one) === target(other) && one.name === undefined;
 }
 
-/** As a Role names it. */
+/** As a Role spells it. */
 function target({resource, subresource}: Permission): string {
   return subresource === undefined ? resource : `${resource}/${subresource}`;
 }
 
-/** One rule for all that have the same verbs. */
+/** One rule for all with the same verbs. */
 function rulesOf(permissions: readonly Permission[]): readonly PolicyRule[] {
   const objects = groupBy(permissions, permission => [permission.group, target(permission), permission.name].join(' '));
   return groupBy(objects, alikeIn).map(alike => {
@@ -75,7 +75,7 @@ function rulesOf(permissions: readonly Permission[]): readonly PolicyRule[] {
   });
 }
 
-/** Names are of one resource: with others in the same rule they would be names of those too. */
+/** Names belong to one resource: in a rule with several resources they would restrict all of them. */
 function alikeIn(permissions: readonly Permission[]): string {
   const [first] = permissions;
   const named = first?.name === undefined ? '' : target(first);

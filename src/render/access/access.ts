@@ -71,7 +71,7 @@ function answer(report: AccessReport, style: Style): string {
   return style.red(`${needed.length} of ${required} required permissions ${are} missing for ${what}: ${names}.`) + optional;
 }
 
-/** All of it, not only what is missing: a Role that is applied again must not take away what the first one gave. */
+/** All permissions, not only missing ones: a Role that is applied again must not remove what the first one granted. */
 function howToGrant(permissions: readonly ReviewedPermission[]): string {
   return [
     'An administrator can grant the permissions: "-o role" prints this for "kubectl apply -f -".',

@@ -12,7 +12,7 @@ import {plural} from '../../model/text/plural.ts';
 
 /**
  * Workflow commands of GitHub Actions: an annotation for each finding, one for all nodes with the same finding. Infos only when verbose.
- * GitHub drops what is beyond ten annotations of a level in a step, so the tenth counts the others, which are in the log.
+ * GitHub drops more than ten annotations of a level in a step, so the tenth counts the others, which are in the log.
  */
 export const github: Renderer = (report, {verbose}) => {
   const loud = report.findings.filter(({severity, known}) => !known && (severity !== 'info' || verbose));
@@ -66,17 +66,17 @@ function command(severity: Severity, title: string, message: string): string {
 
 const maxTitleLength = 255;
 
-/** As `escapeData` of @actions/core. */
+/** Follows `escapeData` of @actions/core. */
 function data(text: string): string {
   return text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
 }
 
-/** As `escapeProperty` of @actions/core. */
+/** Follows `escapeProperty` of @actions/core. */
 function property(text: string): string {
   return data(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
 }
 
-/** A line that is no command: the runner reads `##[…]` as one anywhere in a line. */
+/** A line that must not be a command: the runner interprets `##[…]` anywhere in a line. */
 function logLine(text: string): string {
   return text.replaceAll('##[', '## [');
 }

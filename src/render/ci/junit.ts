@@ -10,9 +10,9 @@ import {pushTo} from '../../model/lists.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 /**
- * JUnit XML, as Jenkins and GitLab read it: a test suite for each node and one for the API, a test case for each Service. What
- * reaches `--fail-on` is a failure, and what could not be read is an error: both end a pipeline. The Services of a node that was not
- * checked are skipped. Everything else is in `system-out`.
+ * JUnit XML for Jenkins and GitLab: a test suite for each node and one for the API, a test case for each Service. A finding that reaches
+ * `--fail-on` is a failure, and what could not be read is an error: both fail a pipeline. The Services of a node that was not checked are
+ * skipped. Everything else is in `system-out`.
  */
 export const junit: Renderer = (report, {failOn}) => {
   const analyze = (finding: Finding): boolean => !finding.known && failOn !== 'never' && rank(finding.severity) <= rank(failOn);
@@ -87,10 +87,10 @@ function suitesOf(report: Report): readonly Suite[] {
   ].filter(({cases}) => cases.length > 0);
 }
 
-/** With more than this, only Services with findings have a case of their own. */
+/** Above this number, only Services with findings have a test case of their own. */
 const maxCases = 100_000;
 
-/** What concerns all Services, of the cluster and of a node. */
+/** Findings that concern all Services, of the cluster and of a node. */
 const apiName = '(the API itself)';
 const nodeName = '(the node itself)';
 
@@ -120,7 +120,7 @@ interface EvaluatedCase extends Case {
   readonly failing: readonly Finding[];
 }
 
-/** A test case is one of these; the first that it can be. */
+/** The states of a test case, in order of precedence. */
 function outcomeOf({failing, error, skipped}: EvaluatedCase): 'failure' | 'error' | 'skipped' | 'passed' {
   if (failing.length > 0) return 'failure';
   if (error !== undefined) return 'error';
@@ -132,7 +132,7 @@ function countsOf(cases: readonly EvaluatedCase[]): string {
   return `tests="${cases.length}" failures="${count('failure')}" errors="${count('error')}"`;
 }
 
-/** The element that holds all suites has no room for this one. */
+/** The root element cannot have one. */
 function skippedIn(cases: readonly EvaluatedCase[]): number {
   return cases.filter(made => outcomeOf(made) === 'skipped').length;
 }

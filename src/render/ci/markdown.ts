@@ -13,7 +13,7 @@ import {convergedText} from '../table/wait-section.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** For a comment on a pull request: the verdict, a table of the findings, and the evidence of each, folded. */
+/** For a comment on a pull request: the verdict, a table of the findings, and the folded evidence of each. */
 export const markdown: Renderer = (report, {verbose}) => {
   const loud = report.findings.filter(({severity}) => severity !== 'info' || verbose);
   const groups = groupFindings(loud);
@@ -37,7 +37,7 @@ interface ShownFinding {
   readonly text: string;
 }
 
-/** A comment on GitHub may be 65,536 characters long. */
+/** A comment on GitHub can have 65,536 characters. */
 function thatFit(groups: readonly FindingGroup[]): readonly ShownFinding[] {
   let left = maxLetters;
   const shown = groups.slice(0, maxFindings).map(group => ({row: tableRow(group), text: details(group)}));
@@ -51,7 +51,7 @@ function thatFit(groups: readonly FindingGroup[]): readonly ShownFinding[] {
 const maxLetters = 60_000;
 const maxFindings = 40;
 
-/** How long nodes took to converge, those that have not come first. */
+/** How long nodes took to converge; nodes that have not converged come first. */
 function waitTable({nodes, seconds, clean}: WaitReport): string {
   const slow = nodes.filter(({look}) => look !== 1).toSorted((a, b) => (b.seconds ?? Infinity) - (a.seconds ?? Infinity));
   const head = clean ? `Converged in ${secondsText(seconds)}.` : `Not converged after ${secondsText(seconds)}.`;
@@ -105,12 +105,12 @@ function html(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** Escapes every character that has a meaning in Markdown. */
+/** Escapes every character with a meaning in Markdown. */
 function prose(text: string): string {
   return quiet(html(text)).replace(/[\\`*_{}[\]()#+!|~]/g, '\\$&');
 }
 
-/** Keeps GitHub from turning @name, addresses and :name: in the text into mentions, links and emoji. */
+/** Prevents GitHub from turning @name, addresses and :name: into mentions, links and emoji. */
 function quiet(text: string): string {
   return text
     .replaceAll('@', '@\u2060')

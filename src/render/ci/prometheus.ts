@@ -2,7 +2,7 @@ import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
 import type {Renderer} from '../renderer.ts';
 
-/** Prometheus' text format: findings by code, node and Service, and what was checked. All are gauges: the state of one run. */
+/** Prometheus' text format: findings by code, node and Service, and what was checked. All are gauges of one run. */
 export const prometheus: Renderer = report =>
   [
     metric('svc_trace_findings', 'Findings by code, node and Service that the baseline does not suppress.', findings(report)),
@@ -26,7 +26,7 @@ export function sample(labels: Sample['labels'], value: number): Sample {
   return {labels, value};
 }
 
-/** One metric with all its samples; empty without samples. Names that end in _total are counters. */
+/** One metric with all its samples; empty without samples. Metrics whose names end in _total are counters. */
 export function metric(name: string, help: string, samples: readonly Sample[]): string {
   if (samples.length === 0) return '';
   const type = name.endsWith('_total') ? 'counter' : 'gauge';
@@ -38,7 +38,7 @@ function labelText({labels}: Sample): string {
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }
 
-/** A label may hold any text, with these two characters escaped. */
+/** A label value can be any text, with these characters escaped. */
 function escapeLabel(value: string): string {
   return escapeText(value).replaceAll('\\', '\\\\').replaceAll('"', '\\"');
 }
@@ -69,7 +69,7 @@ function rules(report: Report): readonly Sample[] {
   return report.nodes.filter(({status}) => status === 'checked').map(({name, rules: held}) => sample({node: name}, held));
 }
 
-/** Of a run that waited. */
+/** For a run that waited. */
 function waitMetrics({wait}: Report): readonly string[] {
   if (wait === undefined) return [];
   const {clean, nodes: waits} = wait;

@@ -9,7 +9,7 @@ import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 export const levels = {error: 'error', warning: 'warning', info: 'note'} as const satisfies Readonly<Record<Severity, Result.level>>;
 
-/** A result for each finding. Two of one code about the same thing are told apart by their number, so that dashboards keep both. */
+/** A result for each finding. Two findings with the same code and subject are numbered, so that dashboards keep both. */
 export function sarifResults({nodes}: Report, findings: readonly Finding[], codes: readonly string[]): Result[] {
   const modes = new Map(nodes.map(({name, proxyMode}) => [name, proxyMode]));
   const seen = new Map<string, number>();
@@ -25,14 +25,14 @@ export function sarifResults({nodes}: Report, findings: readonly Finding[], code
       locations: [
         {...physicalLocation(finding, modes.get(node)), logicalLocations: [{fullyQualifiedName: escapeText(place) || 'cluster'}]},
       ],
-      // The name under which GitHub looks for it; others take any.
+      // GitHub expects this name; other tools accept any.
       partialFingerprints: {primaryLocationLineHash: `${print}:${nth}`},
       ...(known ? {suppressions: [{kind: 'external', justification: 'in the baseline'} as const]} : {}),
     };
   });
 }
 
-/** What a finding is about, without words and line numbers, which change from run to run. */
+/** The identity of a finding, without message and line numbers, which change from run to run. */
 function placeOf({node, family, service, port, entry, endpoint}: Finding): string {
   return [
     ...(node === undefined ? [] : [`node ${node}`]),
@@ -45,7 +45,7 @@ function placeOf({node, family, service, port, entry, endpoint}: Finding): strin
   ].join(' ');
 }
 
-/** Dashboards want a file and a place in it: that of the rule in the node's dump, as it is called in a bundle. */
+/** Dashboards need a file and a position: the rule in the node's dump, with its name in a bundle. */
 function physicalLocation({node, family, actual}: Finding, mode: string | undefined): Location {
   const rule = actual?.find(({line}) => line > 0);
   const file = fileOf(rule, family === 'IPv6' ? 'ip6tables-save' : 'iptables-save', mode);
@@ -58,12 +58,12 @@ function fileOf(rule: RuleText | undefined, iptables: string, mode: string | und
   if (table === 'ipvs') return 'ipvsadm-save';
   if (table === 'ipset') return 'ipset-save';
   if (table === 'kube-ipvs0') return 'kube-ipvs0.json';
-  // Tables of nftables go by their family and their name.
+  // Tables of nftables are named by family and name.
   if (/^ip6? kube-proxy$/.test(table)) return 'nft.json';
   return table.includes(' ') ? 'nft-ruleset.json' : iptables;
 }
 
-/** Without a rule it is the beginning of the file. */
+/** Without a rule, the beginning of the file. */
 function regionOf(rule: RuleText | undefined): Region {
   const {line, text} = rule ?? {line: 1, text: ' '};
   return {startLine: line, startColumn: 1, endLine: line, endColumn: text.length + 1};

@@ -7,8 +7,8 @@ import type {Renderer} from '../renderer.ts';
 import {levels, sarifResults} from './sarif-results.ts';
 
 /**
- * SARIF 2.1.0, as GitHub code scanning and other dashboards read it: a rule for each code that was found, a result for each finding.
- * What GitHub calls required is always there.
+ * SARIF 2.1.0 for GitHub code scanning and other dashboards: a rule for each code found, a result for each finding. Contains every field
+ * that GitHub requires.
  */
 export const sarif: Renderer = report => {
   const findings = report.findings.slice(0, maxResults);
@@ -40,7 +40,7 @@ export const sarif: Renderer = report => {
   return toJson(log);
 };
 
-/** GitHub refuses a file with more results in a run. The findings come with the worst first. */
+/** GitHub refuses a file with more results in a run. The most severe findings come first. */
 const maxResults = 25_000;
 
 function ruleOf(code: string): ReportingDescriptor {

@@ -43,7 +43,7 @@ function quoted(text: string): string {
   return `"${escaped(text)}"`;
 }
 
-/** Graphviz reads backslashes and HTML entities in a label. */
+/** Graphviz interprets backslashes and HTML entities in a label. */
 function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('\\', '\\\\').replaceAll('"', '\\"');
 }

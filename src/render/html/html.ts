@@ -1,18 +1,18 @@
 import {markup} from '../markup.ts';
 
-/** Text that is HTML already. */
+/** Text that is already HTML. */
 export interface Html {
   readonly html: string;
 }
 
 type Value = string | number | Html | readonly Html[];
 
-/** HTML from a template: whatever is put in is escaped, unless it is HTML itself. */
+/** HTML from a template: all values are escaped, except those that are HTML. */
 export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
   return {html: strings.map((string, index) => `${index === 0 ? '' : textOf(values[index - 1] ?? '')}${string}`).join('')};
 }
 
-/** HTML that was made elsewhere, of escaped parts. */
+/** Marks HTML that was built elsewhere from escaped parts. */
 export function made(text: string): Html {
   return {html: text};
 }

@@ -1,15 +1,15 @@
 import {type PolicyOutcome, outcomes, ownResult, type PolicyResult} from './policy-result.ts';
 
 interface FittedResults {
-  /** The loudest first. */
+  /** The most severe first. */
   readonly results: readonly PolicyResult[];
-  /** Of all, those that are left out too. */
+  /** Of all results, including those left out. */
   readonly summary: Readonly<Record<PolicyOutcome, number>>;
 }
 
 /**
- * As many results as one object may hold: etcd takes 1.5 MiB by default, of which the object needs some for itself. The loudest
- * come first, and a result of its own says what is left out.
+ * As many results as one object can contain: etcd's default limit is 1.5 MiB, including the object's other fields. The most severe come
+ * first, and one more result tells what is left out.
  */
 export function fitResults(all: readonly PolicyResult[], max: number = maxBytes): FittedResults {
   const sorted = all.toSorted((a, b) => outcomes.indexOf(a.result) - outcomes.indexOf(b.result));
@@ -19,7 +19,7 @@ export function fitResults(all: readonly PolicyResult[], max: number = maxBytes)
   return {results, summary: countOutcomes(hidden.length === 0 ? sorted : [leftOut(hidden), ...sorted])};
 }
 
-/** In JSON, which is what the API server stores. */
+/** In JSON, the form in which the API server stores it. */
 const maxBytes = 1_300_000;
 
 function countFitting(results: readonly PolicyResult[], max: number): number {

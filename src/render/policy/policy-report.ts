@@ -9,19 +9,19 @@ import {toYaml} from '../yaml.ts';
 export const openreports: Renderer = (report, options) =>
   manifest(report, options, {apiVersion: 'openreports.io/v1alpha1', kind: 'Report', hasSource: true});
 
-/** The same as objects of the API that came before it, which most dashboards read. */
+/** The same as objects of the older API, which most dashboards read. */
 export const policyreport: Renderer = (report, options) =>
   manifest(report, options, {apiVersion: 'wgpolicyk8s.io/v1alpha2', kind: 'PolicyReport', hasSource: false});
 
 interface Dialect {
   readonly apiVersion: string;
-  /** Of the objects in a namespace; that of the cluster has `Cluster` before it. */
+  /** The kind in a namespace; the cluster-scoped kind has the prefix `Cluster`. */
   readonly kind: string;
-  /** Besides its results the object says who made it. */
+  /** Besides results, the object names its source. */
   readonly hasSource: boolean;
 }
 
-/** The object of the cluster comes first, then those of namespaces in the order of their names. They are there also when all is well. */
+/** The cluster-scoped object first, then those of namespaces sorted by name. They exist even if there are no findings. */
 function manifest(report: Report, {verbose, unixTime}: RenderOptions, dialect: Dialect): string {
   const {cluster, namespaces} = policyResults(report, verbose);
   const sorted = [...namespaces].sort(([a], [b]) => (a < b ? -1 : 1));
@@ -35,7 +35,7 @@ interface Content {
   readonly results: readonly PolicyResult[];
 }
 
-/** Its name is always the same, so that the next run takes its place. */
+/** Its name is always the same, so that the next run replaces it. */
 function objectOf({namespace, results: all}: Content, {apiVersion, kind, hasSource}: Dialect, unixTime: number | undefined): object {
   const {results, summary} = fitResults(all);
   const timestamp = unixTime === undefined ? {} : {timestamp: {seconds: Math.floor(unixTime), nanos: 0}};

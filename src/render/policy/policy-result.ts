@@ -7,7 +7,7 @@ import {nodeList} from '../node-list.ts';
 import type {FindingGroup} from '../group-findings.ts';
 import {docsOf} from '../json.ts';
 
-/** The words of the API, the worst first: not met, not evaluated, not met but not scored, skipped or excused, met. */
+/** The words of the API, the most severe first: not met, not evaluated, not met but not scored, skipped or excused, met. */
 export const outcomes = ['fail', 'error', 'warn', 'skip', 'pass'] as const;
 
 export type PolicyOutcome = (typeof outcomes)[number];
@@ -33,7 +33,7 @@ export interface PolicyResult {
   readonly properties?: Readonly<Record<string, string>>;
 }
 
-/** The same finding on many nodes is one result. Dashboards look at the first resource only: the Service, or else the node. */
+/** The same finding on many nodes is one result. Dashboards show only the first resource: the Service, or else the node. */
 export function resultOfGroup({finding, nodes}: FindingGroup): PolicyResult {
   const {code, name, severity, service, node, message} = finding;
   const others = nodes.length > 1 ? ` (and on ${plural(nodes.length - 1, 'more node')})` : '';
@@ -71,7 +71,7 @@ function outcomeOf({code, severity, known}: Finding): PolicyOutcome {
   return code.startsWith('ST9') ? 'error' : 'warn';
 }
 
-/** `info` is not in every version of the older API. */
+/** Not every version of the older API has `info`. */
 const severities = {error: 'high', warning: 'medium', info: 'low'} as const;
 
 function categoryOf(code: string): string {
@@ -104,7 +104,7 @@ function propertiesOf(finding: Finding, nodes: readonly string[]): Readonly<Reco
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ''));
 }
 
-/** At most four rules, a line each. */
+/** At most four rules, one on each line. */
 function evidence(rules: readonly RuleText[]): string {
   return rules
     .slice(0, 4)

@@ -6,15 +6,15 @@ import {groupFindings} from '../group-findings.ts';
 import {nodeReference, ownResult, type PolicyResult, resultOfGroup, serviceReference} from './policy-result.ts';
 
 interface PolicyResults {
-  /** About nodes, the cluster, and Services of namespaces that have no Service any more. */
+  /** About nodes, the cluster, and Services of namespaces without a Service in scope. */
   readonly cluster: readonly PolicyResult[];
   /** About the Services of each namespace in scope. */
   readonly namespaces: ReadonlyMap<string, readonly PolicyResult[]>;
 }
 
 /**
- * All that a report says, as results: those of findings, and for each Service and each node without errors and warnings a `pass`, or
- * a `skip` where it was not checked, so that a resolved finding turns green. Infos only if `verbose`.
+ * All results of a report: one for each finding, and a `pass` for each Service and each node without errors and warnings, or a `skip` if it
+ * was not checked, so that a resolved finding turns green. Infos only if `verbose`.
  */
 export function policyResults(report: Report, verbose: boolean): PolicyResults {
   const own = ownFindings(report.findings.filter(({severity}) => severity !== 'info' || verbose));
@@ -47,7 +47,7 @@ interface OwnResults {
 
 const nothing: Readonly<OwnResults> = {results: [], isLoud: false};
 
-/** The results of findings, by what they are about. What many nodes share stands with the Service once, and with each node that it is about. */
+/** The results of findings, by subject. A finding on many nodes is one result of the Service, and one of each node that it concerns. */
 function ownFindings(findings: readonly Finding[]) {
   const found = new Map<string, OwnResults>();
   const add = (key: string, result: PolicyResult): void => {
@@ -66,7 +66,7 @@ function ownFindings(findings: readonly Finding[]) {
     ofCluster: () => (found.get(keyOf({})) ?? nothing).results,
     ofNode: (node: string) => found.get(keyOf({node})) ?? nothing,
     ofService: (service: ServiceName) => found.get(keyOf({service})) ?? nothing,
-    /** About Services and nodes that were not asked for, such as Services that are gone. */
+    /** Findings about Services and nodes that were not requested, such as deleted Services. */
     others: ({services, nodes}: Report): readonly PolicyResult[] => {
       const asked = new Set([keyOf({}), ...services.map(service => keyOf({service})), ...nodes.map(({name}) => keyOf({node: name}))]);
       return [...found].flatMap(([key, {results}]) => (asked.has(key) ? [] : results));
@@ -86,7 +86,7 @@ function serviceResult(service: ServiceName, {summary}: Report, unclear: string 
   return ownResult('service-programmed', 'pass', `in sync ${where}`, reference);
 }
 
-/** Why a Service without a finding of its own may still be out of sync; null when it is in sync. */
+/** Why a Service without a finding of its own may still be out of sync; null if it is in sync. */
 function doubt({nodes, findings, summary}: Report): string | null {
   if (summary.nodesUnread > 0) return `${plural(summary.nodesUnread, 'node')} not checked`;
   const whole = findings.filter(({severity, service, known}) => severity === 'error' && service === undefined && !known);
@@ -102,7 +102,7 @@ function isUnseen({code, severity, service}: Finding): boolean {
   return code.startsWith('ST9') && severity !== 'info' && service === undefined;
 }
 
-/** An unread node is never silent, whatever codes were left out of the report. */
+/** An unread node is always reported, whatever codes were excluded. */
 function nodeResults(
   {name, status, reason = 'the node was not checked'}: NodeReport,
   {results, isLoud}: OwnResults,

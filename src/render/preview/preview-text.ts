@@ -5,7 +5,7 @@ import type {Advice, Preview, PreviewChange, PreviewEffect, PreviewOutcome, Requ
 import {pushTo} from '../../model/lists.ts';
 import {type PreviewSummary, summarizePreview} from './summary.ts';
 
-/** A preview as titles with paragraphs, for every format that people read. */
+/** A preview as titles with paragraphs, for every text format. */
 interface PreviewText {
   readonly verdict: string;
   readonly isBad: boolean;
@@ -55,7 +55,7 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
   };
 }
 
-/** With it unmet, kube-proxy does not run. */
+/** If it is unmet, kube-proxy does not start. */
 export function isBlocking({name, status}: Requirement): boolean {
   return status === 'unmet' && (name === 'kernel' || name === 'mode-supported' || name === 'service-names' || name === 'settings');
 }

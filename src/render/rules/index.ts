@@ -2,7 +2,7 @@ import type {ExpectedRules, FamilyRules, IpvsText, NftChainText, NftSetText, Nft
 import {escapeUnsafe} from '../escape.ts';
 import {schemaVersion, toJson} from '../json.ts';
 
-/** The formats of `rules`: each is what a tool loads. */
+/** The formats of `rules`: each can be loaded by a tool. */
 export const rulesRenderers: Readonly<Record<RulesFormat, (rules: ExpectedRules) => string>> = {
   'iptables-save': rules => render(rules, family => iptablesSave(family.iptables)),
   nft: rules => render(rules, ({nftables}) => (nftables === null ? '' : nftText(nftables))),
@@ -13,10 +13,10 @@ export const rulesRenderers: Readonly<Record<RulesFormat, (rules: ExpectedRules)
 
 export type RulesFormat = 'iptables-save' | 'nft' | 'ipvsadm-save' | 'json';
 
-/** The format in which a mode's rules are loaded. */
+/** The format of a mode's rules. */
 export const formatOfMode: Readonly<Record<string, RulesFormat>> = {iptables: 'iptables-save', nftables: 'nft', ipvs: 'ipvsadm-save'};
 
-/** The formats that say something of a mode; IPVS mode has iptables rules around its virtual servers. */
+/** The formats that apply to a mode; IPVS mode also has iptables rules. */
 export const formatsOfMode: Readonly<Record<string, readonly RulesFormat[]>> = {
   iptables: ['iptables-save', 'json'],
   nftables: ['nft', 'json'],

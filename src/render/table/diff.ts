@@ -28,7 +28,7 @@ function diffObject({findings, ...diff}: BundleDiff): object {
 interface TextOptions {
   readonly style: Style;
   readonly width: number;
-  /** All lines that changed, not only a few of each place. */
+  /** All lines that changed, not only a few of each chain, set or list. */
   readonly all: boolean;
 }
 

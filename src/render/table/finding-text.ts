@@ -17,7 +17,7 @@ interface FindingTextOptions {
   readonly spread: boolean;
 }
 
-/** Findings for people, in blocks. The remedy stands once, under the last block it applies to. */
+/** Findings as blocks of text. A remedy is shown once, below the last block that it applies to. */
 export function findingTexts(findings: readonly Finding[], {style, width, max, spread}: FindingTextOptions): readonly string[] {
   const blocks = spread ? spreadBlocks(findings) : causeBlocks(findings);
   const seen = new Map<string, number>();
@@ -43,7 +43,7 @@ export function findingTexts(findings: readonly Finding[], {style, width, max, s
 function othersLines(block: FindingBlock, style: Style, width: number): readonly string[] {
   if (block.others.length === 0) return [];
   const {head, others} = blockPlaces(block);
-  // Other faults of one place, such as its entries, are in -o wide.
+  // Other faults of the same subject, such as its entries, are in -o wide.
   const also = others.length === 0 ? '; -o wide shows each' : `: also ${listText(others)}`;
   return wrap(escapeText(`${head}${also}`), proseWidth(width), `  ${style.dim('in all  ')}  `);
 }
@@ -61,7 +61,7 @@ function listText(names: readonly string[]): string {
 
 const maxListed = 8;
 
-/** What, where, and the rules expected and found. */
+/** The message, the subject, and the expected and actual rules. */
 function findingLines({finding, nodes}: FindingGroup, style: Style, width: number): readonly string[] {
   const {code, name, severity, known, message, expected = [], actual = []} = finding;
   const where = nodes.length === 0 ? '' : `  ${nodeList(nodes)}${finding.family === 'IPv6' ? ' (IPv6)' : ''}`;
@@ -81,12 +81,12 @@ function adviceLines({finding: {code, remedy}}: FindingGroup, style: Style, widt
   ];
 }
 
-/** Sentences keep to a readable width on wide terminals; rules stay in one piece where there is room. */
+/** Sentences keep to a readable width on wide terminals; rules are not wrapped if there is room. */
 function proseWidth(width: number): number {
   return Math.min(width, 120);
 }
 
-/** On many nodes, line numbers are those of the first. */
+/** For many nodes, line numbers are those of the first. */
 function lineText(rule: RuleText, node: string): string {
   const line = dumpLine(rule);
   return line > 0 ? `${node}line ${line}: ` : '';

@@ -19,7 +19,7 @@ export interface MatrixCell {
 
 /** The findings of each Service on each node, and in the API objects. */
 export class MatrixCells {
-  /** By node, null for the API, then by Service, null for the node itself; one finding a code, the worst first. */
+  /** By node, null for the API, then by Service, null for the node itself; one finding for each code, the most severe first. */
   readonly #byNode = new Map<string | null, Map<string | null, Finding[]>>();
   readonly #rankOfService = new Map<string, number>();
 
@@ -40,13 +40,13 @@ export class MatrixCells {
     return cellOf(this.#of(firstOf(group), null));
   }
 
-  /** Empty without an error or warning: what is harmless is not about the Service's traffic. */
+  /** Empty without an error or warning: harmless findings do not concern the Service's traffic. */
   ofApi(service: string): MatrixCell {
     const loud = this.#of(null, service).filter(({severity}) => severity !== 'info');
     return loud.length === 0 ? {text: '', severity: 'ok'} : cellOf(loud);
   }
 
-  /** `ok` only where clients are served: not on an unread node, where an error affects all Services, or where connections are refused. */
+  /** `ok` only if clients are served: not on an unread node, if an error affects all Services, or if connections are refused. */
   ofService(group: NodeGroup, service: string): MatrixCell {
     const own = this.#of(firstOf(group), service);
     if (!group.isRead && own.length === 0) return {text: '?', severity: 'unknown'};
@@ -59,7 +59,7 @@ export class MatrixCells {
     return cellOf(own);
   }
 
-  /** The errors of a node that affect all its Services. */
+  /** The node's errors that affect all its Services. */
   wholeNodeErrors(node: string): readonly Finding[] {
     return this.#of(node, null).filter(affectsAllServices);
   }
@@ -109,7 +109,7 @@ function firstOf({nodes}: NodeGroup): string {
   return nodes[0] ?? '';
 }
 
-/** The codes of errors and warnings; those of infos only where there is nothing else. */
+/** The codes of errors and warnings; those of infos only if there are no others. */
 function cellOf(findings: readonly Finding[]): MatrixCell {
   const [finding] = findings;
   if (finding === undefined) return {text: 'ok', severity: 'ok'};
@@ -126,7 +126,7 @@ function rank(severity: Severity): number {
   return severities.indexOf(severity);
 }
 
-/** A group for each node when they are few; else one for all nodes with the same cells, those with the most findings first. */
+/** A group for each node if there are few; otherwise one for all nodes with the same cells, those with most findings first. */
 export function nodeGroups({nodes}: Report, cells: MatrixCells): readonly NodeGroup[] {
   const groups = new Map<string, {readonly names: string[]; readonly isRead: boolean; readonly findings: number}>();
   for (const {name, status} of nodes) {
@@ -147,11 +147,11 @@ interface ServiceRows {
   readonly rows: readonly string[];
   /** How many Services with findings are left out. */
   readonly hidden: number;
-  /** Those without findings that are left out. */
+  /** How many Services without findings are left out. */
   readonly fine: readonly string[];
 }
 
-/** Services with findings, at most `max` of them; or all Services when they are `few`. As `namespace/name`. */
+/** Services with findings, at most `max` of them; or all Services if there are `few`. As `namespace/name`. */
 export function serviceRows({services}: Report, cells: MatrixCells, {few, max}: {readonly few: number; readonly max: number}): ServiceRows {
   const named = services.map(({namespace, name}) => `${namespace}/${name}`);
   if (named.length <= few) return {rows: named, hidden: 0, fine: []};

@@ -10,13 +10,13 @@ import {bySeverity, type Style} from '../style.ts';
 interface MatrixOptions {
   readonly style: Style;
   readonly width: number;
-  /** All Services, not only those with something to say. */
+  /** All Services, not only those with findings. */
   readonly all: boolean;
 }
 
 /**
- * Services against nodes. Nodes with the same cells share a column, so that 300 nodes of which one is faulty are two columns;
- * Services without a finding are counted in one line when there are many.
+ * Services against nodes. Nodes with the same cells share a column, so that 300 nodes of which one is faulty are two columns. Services
+ * without a finding are counted in one line if there are many.
  */
 export function matrix(report: Report, {style, width, all}: MatrixOptions): string {
   const cells = new MatrixCells(report.findings);
@@ -24,7 +24,7 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
   const {rows, hidden, fine} = serviceRows(report, cells, all ? {few: Infinity, max: Infinity} : {few: 12, max: 40});
   const lines = [...(groups.some(group => cells.hasOwn(group)) ? [null] : []), ...rows];
   const columns = [...(cells.hasApi ? [apiColumn(lines, cells)] : []), ...nodeColumns(groups, lines, cells)];
-  // Without a row there is nothing to tell apart, and the verdict has said it all.
+  // Without rows the matrix adds nothing to the verdict.
   if (lines.length === 0) return '';
   const fit = fitColumns(columns, width - longest(rows));
   const table = new Table({
@@ -53,7 +53,7 @@ interface MatrixColumn {
   readonly title: string;
   /** In the order of the rows. */
   readonly cells: readonly MatrixCell[];
-  /** What the title stands for. */
+  /** The names that the title stands for. */
   readonly legend: readonly string[];
 }
 
@@ -75,7 +75,7 @@ interface FittingColumns {
   readonly titles: readonly string[];
 }
 
-/** As many columns as there is room for, at least one. Long names of nodes are shortened when that makes room for more. */
+/** As many columns as fit, at least one. Long node names are shortened if more columns fit then. */
 function fitColumns(columns: readonly MatrixColumn[], room: number): FittingColumns {
   const each = Math.max(minTitleLength, Math.floor(room / columns.length) - gap.length);
   const titles = columns.map(({title}) => shorten(title, each));
@@ -91,7 +91,7 @@ function fitColumns(columns: readonly MatrixColumn[], room: number): FittingColu
 const gap = '  ';
 const minTitleLength = 20;
 
-/** Cut in the middle: names of nodes differ at either end. */
+/** Shortened in the middle: node names differ at either end. */
 function shorten(text: string, max: number): string {
   const half = Math.floor((max - 1) / 2);
   return text.length <= max ? text : `${text.slice(0, max - 1 - half)}…${text.slice(-half)}`;

@@ -6,7 +6,7 @@ import type {NodeGroup} from './matrix-cells.ts';
 interface NodeTitle {
   /** For the head of the column. */
   readonly title: string;
-  /** Below the table, where the title is a letter: the names of the nodes. */
+  /** Below the table, if the title is a letter: the names of the nodes. */
   readonly legend: readonly string[];
 }
 

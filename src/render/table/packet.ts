@@ -10,7 +10,7 @@ import {percent} from '../trace-words.ts';
 import {wrap} from '../wrap.ts';
 import {toYaml} from '../yaml.ts';
 
-/** Turns what nodes do to a packet into text: one node gives one object in JSON and YAML, several give a list. */
+/** Renders what nodes do to a packet: one node gives one object in JSON and YAML, several give a list. */
 type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions) => string;
 
 /** The output formats of `packet`. */
@@ -70,7 +70,7 @@ function stepLines(
   return [first.replace(place, () => style.dim(place)), ...others.map(line => `  ${line}`)];
 }
 
-/** The table, the chain where the rule does not name it, and the line of a text. */
+/** The table, the chain if the rule does not name it, and the line of a text. */
 function placeOf(rule: RuleText): string {
   const {table, chain, text} = rule;
   const line = dumpLine(rule);
@@ -78,7 +78,7 @@ function placeOf(rule: RuleText): string {
   return text.includes(chain) ? lined(table) : `${table} ${lined(chain)}:`;
 }
 
-/** Where the packet goes; of an undetermined outcome where it was rewritten to, if it was. */
+/** Where the packet goes; for an undetermined outcome, where it was rewritten to. */
 function targetText({verdict, destination, rewrittenTo, masquerade}: PacketAnswer['outcomes'][number]): string {
   if (verdict === 'undecided') return rewrittenTo === undefined ? '' : ` after DNAT to ${rewrittenTo}`;
   return ` ${destination ?? 'not rewritten'}${masquerade ? ', masqueraded' : ''}`;

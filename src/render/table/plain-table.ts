@@ -1,6 +1,6 @@
 import {visibleLength} from '../wrap.ts';
 
-/** Columns as kubectl prints them: no lines, two blanks between. Cells may hold color codes; they are escaped already. */
+/** Columns like kubectl's: no lines, two spaces between. Cells may contain color codes; they are already escaped. */
 export function plainTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [head, ...rows];
   const widths = head.map((_, column) => lines.reduce((width, cells) => Math.max(width, visibleLength(cells[column] ?? '')), 0));

@@ -34,7 +34,7 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   return parts.filter(part => part !== '').join('\n\n');
 }
 
-/** Away from a terminal the width is unlimited. */
+/** Without a terminal the width is unlimited. */
 const widestMatrix = 200;
 
 /** For Services without kube-proxy rules, the info is the answer. */

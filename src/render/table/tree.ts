@@ -44,7 +44,7 @@ function isAnswer({traces}: Report): boolean {
   return traces.length === 0;
 }
 
-/** A node whose finding stands below with the reason is not named twice. */
+/** A node is not listed here if a finding below names it with the reason. */
 function unread({nodes, traces, basis}: Report, loud: readonly Finding[], style: Style): readonly string[] {
   const traced = new Set(traces.map(({node}) => node));
   const isBelow = (name: string, reason = '') => loud.some(({node, message}) => node === name && reason !== '' && message.includes(reason));
@@ -114,7 +114,7 @@ function entryTree(trace: EntryTrace, last: boolean, options: TreeOptions): read
   ];
 }
 
-/** A line in parts that stay whole; parts that do not fit go on the lines below. */
+/** A line of parts that are not broken; parts that do not fit go on the next lines. */
 type Line = readonly string[];
 
 function hang(

@@ -7,11 +7,11 @@ import {secondsText} from '../seconds-text.ts';
 
 interface WaitSectionOptions {
   readonly style: Style;
-  /** Every node in a line of its own. */
+  /** Every node on a line of its own. */
   readonly all: boolean;
 }
 
-/** How long the nodes took to converge: those that have not come first, then the slowest. */
+/** How long the nodes took to converge: those that have not converged first, then the slowest. */
 export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitReport, {style, all}: WaitSectionOptions): string {
   const head = clean ? style.green(`CONVERGED in ${secondsText(seconds)}`) : style.red(`NOT CONVERGED after ${secondsText(seconds)}`);
   const loud = nodes.filter(({look}) => all || look !== 1).toSorted((a, b) => slowness(b) - slowness(a));

@@ -3,7 +3,7 @@ import {escapeText} from '../escape.ts';
 import {percent} from '../trace-words.ts';
 import {counted, numberText, rateText} from './number-text.ts';
 
-/** The first line: who gets the connections, in a sentence. Escaped. */
+/** The first line: which endpoints get the connections, in a sentence. Escaped. */
 export function answerLine(report: TrafficReport): string {
   const {ports, nodes} = report;
   const [only] = ports;
@@ -11,13 +11,13 @@ export function answerLine(report: TrafficReport): string {
   return ports.length === 1 ? `${portLabel(only)}: ${portSentence(only, report.interval)}` : manyPorts(report);
 }
 
-/** `shop/web:http`, with the family where it is not IPv4. Escaped. */
+/** `shop/web:http`, with the family unless it is IPv4. Escaped. */
 export function portLabel({service, port, family}: PortTraffic): string {
   const name = `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`;
   return escapeText(`${name}${family === 'IPv6' ? ' (IPv6)' : ''}`);
 }
 
-/** What there is to say of one Service port. Escaped. */
+/** The sentence about one Service port. Escaped. */
 export function portSentence(port: PortTraffic, interval: number | null): string {
   if (port.endpoints.length === 0) return 'it has no endpoints';
   return [`${amount(port.totals, interval)}${spread(port)}`, ...leftOver(port), ...openText(port.totals)].join('; ');
@@ -51,7 +51,7 @@ function spread({endpoints}: PortTraffic): string {
     : `, spread over ${counted(getting.length, 'endpoint')}`;
 }
 
-/** From here on chance does not explain a deviation, in standard deviations. */
+/** A larger deviation is not random. In standard deviations. */
 export function isOdd(deviation: number | null): boolean {
   return Math.abs(deviation ?? 0) >= 4.5;
 }
@@ -88,7 +88,7 @@ function manyPorts({ports, nodes, interval}: TrafficReport): string {
   return `${counted(ports.length, 'Service port')} on ${where}: ${amounts.length === 0 ? 'nothing was measured' : amounts.join(', ')}${oddText}`;
 }
 
-/** It is gone and still gets something, or it gets another share than its rules give it. */
+/** It is stale and still gets connections, or it gets another share than its rules give it. */
 export function isOddEndpoint({state, totals}: EndpointTraffic): boolean {
   const gets = (totals.newPerSecond ?? 0) > 0 || (totals.openConnections ?? 0) > 0;
   return (state === 'stale' && gets) || isOdd(totals.deviation);

@@ -10,11 +10,11 @@ import {answerLine, isOdd, isOddEndpoint, portLabel, portSentence} from './answe
 import {numberText, rateText, shareText} from './number-text.ts';
 
 interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet'> {
-  /** A row for each node too. */
+  /** Also a row for each node. */
   readonly wide: boolean;
 }
 
-/** The answer, a table for each Service port, the odd ones first, what was found, and what was not measured and why. */
+/** The answer, a table for each Service port, conspicuous ones first, the findings, and what was not measured and why. */
 export function topTable(report: TrafficReport, options: TopTableOptions): string {
   const style = styleOf(options.color);
   const {ports, interval} = report;
@@ -113,7 +113,7 @@ function right(texts: readonly string[]): readonly TextCell[] {
   return texts.map(text => ({right: text}));
 }
 
-/** Numbers stand at the right of their columns; names of pods are cut where the table would be too wide. */
+/** Numbers are right-aligned; pod names are shortened if the table would be too wide. */
 function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[], {width}: PortTableOptions): string {
   const textOf = (cell: TextCell | undefined): string => (cell === undefined ? '' : typeof cell === 'string' ? cell : cell.right);
   const all = [head, ...rows];
@@ -131,7 +131,7 @@ function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[
 const podColumn = 1;
 const minPodWidth = 6;
 
-/** What was not measured, and why: the same reason once. */
+/** What was not measured, and why; each reason once. */
 function notes(nodes: readonly NodeTraffic[], width: number, style: Style): readonly string[] {
   const byReason = new Map<string, string[]>();
   for (const {name, status, reason} of nodes) {
