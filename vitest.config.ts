@@ -5,6 +5,7 @@ import {configDefaults, defineConfig} from 'vitest/config';
 export const long = [
   'test/e2e/kernel*.test.ts',
   'test/e2e/live/churn.test.ts',
+  'test/e2e/live/top.test.ts',
   'test/e2e/live/wait.test.ts',
   'test/mutants/**/*.test.ts',
   'test/fuzz/**/*.test.ts',

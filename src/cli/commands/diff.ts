@@ -5,6 +5,7 @@ import {evaluationFlags, outputFlags} from '../options/flags.ts';
 import {diagnose} from '../../diagnose.ts';
 import {diffBundles, type DiffSide} from '../../diff/diff-bundles.ts';
 import {unreadSince} from '../../diff/diff-findings.ts';
+import type {BundleDiff} from '../../model/findings/bundle-diff.ts';
 import {parseCheckReport, startsAsReport} from '../../parse/check-report.ts';
 import {escapeText} from '../../render/escape.ts';
 import {diffRenderers} from '../../render/table/diff.ts';
@@ -12,7 +13,8 @@ import {BaseCommand} from './base-command.ts';
 
 export default class DiffCommand extends BaseCommand {
   static override summary = 'Show which Services, endpoints, rules and findings are new, resolved or changed between two bundles';
-  static override description = `Compares two bundles, or two reports of "check -o json". Of reports only nodes and findings are compared.
+  static override description =
+    `Compares two bundles, or two reports of "check -o json". Of reports only nodes and findings are compared. Two bundles of "capture --counters" also show the connections that endpoints got in between.
 Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong use, 3 no new finding does, and a node with earlier findings was not checked this time.`;
   static override examples = ['<%= config.bin %> diff before.tgz after.tgz', '<%= config.bin %> diff yesterday.json today.json -o json'];
   static override args = {
@@ -36,11 +38,20 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
     if (args.before === '-' && args.after === '-')
       throw new Errors.CLIError('only one of the two can be read from standard input', {exit: 2});
     const [before, after] = [await this.#side(args.before), await this.#side(args.after)];
-    const diff = diffBundles(before, after);
+    const diff = await this.#diff(before, after);
     const render = diffRenderers[flags.output as keyof typeof diffRenderers];
     this.print(render(diff, this.renderOptions(flags)), flags['output-file']);
     const isWorse = diff.findings.some(({kind, finding}) => kind === 'came' && reaches(finding, flags['fail-on'] as FailOn));
     process.exitCode = isWorse ? 1 : unreadSince(before.report, after.report).length > 0 ? 3 : 0;
+  }
+
+  /** With the connections between the two, where both bundles counted them. */
+  async #diff(before: DiffSide, after: DiffSide): Promise<BundleDiff> {
+    const diff = diffBundles(before, after);
+    if (before.snapshot === null || after.snapshot === null) return diff;
+    const {connectionsBetween} = await import('../../run/top/top-bundles.ts');
+    const {notCompared, ...counted} = connectionsBetween(before.snapshot, after.snapshot, {toolVersion: this.config.version});
+    return {...diff, ...counted, notCompared: [...diff.notCompared, ...notCompared]};
   }
 
   async #side(path: string): Promise<DiffSide> {

@@ -1,4 +1,5 @@
 import type {Finding, ServiceName} from '../finding.ts';
+import type {TrafficReport} from '../traffic/traffic-report.ts';
 
 /** The changes between two bundles: `came` is only in the later one, `went` only in the earlier one. */
 export interface BundleDiff {
@@ -7,6 +8,8 @@ export interface BundleDiff {
   readonly nodes: readonly NodeChange[];
   readonly rules: readonly RulesChange[];
   readonly findings: readonly FindingChange[];
+  /** The connections between the two; left out where they were not counted. */
+  readonly connections?: Pick<TrafficReport, 'interval' | 'ports' | 'nodes'>;
   /** What cannot be compared because one side does not contain it, as text. */
   readonly notCompared: readonly string[];
 }

@@ -46,7 +46,7 @@ const quoted = /"(?:[^"\\]|\\.)*"/g;
 
 /** Whether a dump has counters at all; cheap if it has none. */
 export function hasCounters(dump: Buffer): boolean {
-  return ['\n[', ' -c ', 'counter packets ', 'pkts '].some(sign => dump.includes(sign));
+  return ['\n[', ' -c ', 'counter packets ', 'pkts bytes '].some(sign => dump.includes(sign));
 }
 
 /** Lines of a dump by number, from 1, without parsing the others. */

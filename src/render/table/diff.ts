@@ -4,6 +4,9 @@ import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
 import {findingObject, schemaVersion, toJson} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
+import type {PortTraffic} from '../../model/traffic/traffic-report.ts';
+import {rateText, shareText} from '../top/number-text.ts';
+import {trafficObject} from '../top/top-json.ts';
 import {bySeverity, type Style, styleOf} from '../style.ts';
 import {wrap} from '../wrap.ts';
 import {toYaml} from '../yaml.ts';
@@ -21,8 +24,9 @@ export const diffRenderers = {
   yaml: diff => toYaml(diffObject(diff)),
 } as const satisfies Readonly<Record<string, DiffRenderer>>;
 
-function diffObject({findings, ...diff}: BundleDiff): object {
-  return {schemaVersion, ...diff, findings: findings.map(({kind, finding}) => ({kind, finding: findingObject(finding)}))};
+function diffObject({findings, connections, ...diff}: BundleDiff): object {
+  const counted = connections === undefined ? {} : {connections: trafficObject(connections)};
+  return {schemaVersion, ...diff, ...counted, findings: findings.map(({kind, finding}) => ({kind, finding: findingObject(finding)}))};
 }
 
 interface TextOptions {
@@ -41,12 +45,45 @@ function sections(diff: BundleDiff, options: TextOptions): string {
     ['ENDPOINTS', endpoints.map(change => endpointLine(change, style))],
     ['NODES', nodes.map(({kind, node, fields}) => `${sign(kind, style)} ${escapeText(node)}${fieldsText(fields)}`)],
     ['RULES', rulesLines(rules, options)],
+    ...connectionsSection(diff, options),
   ];
   return [
     verdict(diff, style),
     ...parts.filter(([, lines]) => lines.length > 0).map(([title, lines]) => [style.bold(title), ...lines].join('\n')),
     ...notCompared.map(reason => style.dim(`not compared: ${escapeText(reason)}`)),
   ].join('\n\n');
+}
+
+/** The busiest Service ports, with the new connections of each endpoint. */
+function connectionsSection({connections}: BundleDiff, {all}: TextOptions): readonly (readonly [string, readonly string[]])[] {
+  if (connections === undefined) return [];
+  const {interval, ports} = connections;
+  const rate = ({totals}: PortTraffic): number => totals.newPerSecond ?? 0;
+  const busy = ports.filter(port => rate(port) > 0).toSorted((a, b) => rate(b) - rate(a));
+  const shown = all ? busy : busy.slice(0, maxPorts);
+  const lines = [
+    ...shown.flatMap(portLines),
+    ...(shown.length < busy.length ? [`  and ${busy.length - shown.length} more Service ports; -v shows them`] : []),
+  ];
+  const time = interval === null ? '' : `, over ${Math.round(interval)} s`;
+  return [[`CONNECTIONS (new each second${time})`, lines.length === 0 ? ['  none'] : lines]];
+}
+
+const maxPorts = 10;
+
+function portLines({service, port, family, totals, endpoints}: PortTraffic): readonly string[] {
+  const {measuredNodes, nodes} = totals;
+  const name = `${namespacedName(service)}${port.name === '' ? '' : `:${port.name}`}${family === 'IPv6' ? ' (IPv6)' : ''}`;
+  const measured = measuredNodes < nodes ? `, measured on ${measuredNodes} of ${nodes} nodes` : '';
+  const width = Math.max(...endpoints.map(({hostPort}) => hostPort.length));
+  return [
+    `  ${escapeText(name)}  ${rateText(totals.newPerSecond)}${measured}`,
+    ...endpoints.map(({hostPort, pod, state, totals: own}) => {
+      const what = [pod ?? 'no pod', ...(state === 'ready' ? [] : [state])].join(', ');
+      const figures = `${rateText(own.newPerSecond).padStart(7)} ${shareText(own.share).padStart(6)}`;
+      return `    ${hostPort.padEnd(width)} ${figures}  expected ${shareText(own.expectedShare)}  ${escapeText(what)}`;
+    }),
+  ];
 }
 
 function verdict({services, endpoints, nodes, rules, findings, notCompared}: BundleDiff, style: Style): string {

@@ -2,13 +2,17 @@ import type {CellTraffic, EndpointTraffic, PortTraffic, TrafficReport} from '../
 import {findingObject, schemaVersion, toJson} from '../json.ts';
 
 /** The JSON of `top`, as docs/top.schema.json describes it. */
-export function topJson({tool, interval, ports, nodes, findings}: TrafficReport): string {
-  return toJson({
-    ...{schemaVersion, tool, interval: interval === null ? null : rounded(interval)},
+export function topJson({tool, findings, ...traffic}: TrafficReport): string {
+  return toJson({schemaVersion, tool, ...trafficObject(traffic), findings: findings.map(findingObject)});
+}
+
+/** The part of it that is about connections. */
+export function trafficObject({interval, ports, nodes}: Pick<TrafficReport, 'interval' | 'ports' | 'nodes'>): object {
+  return {
+    interval: interval === null ? null : rounded(interval),
     services: ports.map(portObject),
     nodes: nodes.map(({name, status, reason, proxyMode, sources}) => ({name, status, reason, proxyMode, source: sources})),
-    findings: findings.map(findingObject),
-  });
+  };
 }
 
 function portObject({service, port, family, endpoints}: PortTraffic): object {

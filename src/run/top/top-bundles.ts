@@ -3,9 +3,11 @@ import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
+import type {BundleDiff} from '../../model/findings/bundle-diff.ts';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {ConntrackCounter, type ConntrackCounts} from '../../parse/conntrack-counts.ts';
 import {NatCounterReader, type NatCounters} from '../../parse/iptables/nat-counters.ts';
+import {hasCounters} from '../../parse/iptables/rule-counters.ts';
 import {parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
 import type {NodeSample} from '../../traffic/node-sample.ts';
 import type {NodeSurvey} from '../../traffic/node-survey.ts';
@@ -34,6 +36,25 @@ export function topOfBundles(
   return trafficReport(reads, {toolVersion: options.toolVersion, isRate: before !== null});
 }
 
+/** What `diff` reports about the connections between two bundles: nothing where neither of them has counters. */
+export function connectionsBetween(
+  before: Snapshot,
+  after: Snapshot,
+  options: DiagnoseOptions,
+): Pick<BundleDiff, 'connections' | 'notCompared'> {
+  const counted = [before, after].filter(({nodes}) => nodes.some(hasNodeCounters));
+  if (counted.length === 0) return {notCompared: []};
+  if (counted.length === 1) return {notCompared: ['connections: one of the bundles has no counters (capture --counters)']};
+  const {interval, ports, nodes} = topOfBundles({before, after}, options);
+  const notCompared = nodes.flatMap(({name, reason}) => (reason === undefined ? [] : [`connections on ${name}: ${reason}`]));
+  return ports.every(({totals}) => totals.newPerSecond === null) ? {notCompared} : {connections: {interval, ports, nodes}, notCompared};
+}
+
+/** In nftables mode nothing counts: conntrack tells new connections only between reads that follow each other at once. */
+function hasNodeCounters(node: NodeDump): boolean {
+  return node.files.includes('ipvsadm-stats') || families.some(family => dumpsOf(node, family).some(hasCounters));
+}
+
 /** The node's counters in a bundle. */
 function sampleOf(node: NodeDump, survey: NodeSurvey, takenAt: string | undefined): NodeSample {
   const connections = countConnections(node, survey);
@@ -52,22 +73,26 @@ function sampleOf(node: NodeDump, survey: NodeSurvey, takenAt: string | undefine
 }
 
 function natOf(node: NodeDump, survey: NodeSurvey, family: Family): readonly (readonly [Family, NatCounters])[] {
-  const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  const dumps = [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`].map(file => node.read(file));
-  const dump = dumps.find(content => content?.includes('KUBE-SEP-')) ?? dumps.find(content => content !== null);
-  if (!dump) return [];
+  const dumps = dumpsOf(node, family);
+  const dump = dumps.find(content => content.includes('KUBE-SEP-')) ?? dumps[0];
+  if (dump === undefined) return [];
   const reader = new NatCounterReader(wantedChains(survey, family));
   reader.add(dump);
   return [[family, reader.result()]];
 }
 
-/** A capture without `--counters` contains UDP connections only. */
 function countConnections(node: NodeDump, survey: NodeSurvey): ConntrackCounts | null {
   const content = node.read('conntrack');
+  // A capture without `--counters` contains UDP connections only.
   if (content === null || !/(?:^|\s)tcp\s+6\s/.test(content.toString('latin1', 0, 1 << 22))) return null;
   const counter = new ConntrackCounter(wantedConnections(survey));
   counter.add(content);
   return counter.result();
+}
+
+function dumpsOf(node: NodeDump, family: Family): readonly Buffer[] {
+  const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
+  return [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`].flatMap(file => node.read(file) ?? []);
 }
 
 /** When the rules were printed, by the node's own clock, to the second; null if the dump has no time. */

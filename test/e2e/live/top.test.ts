@@ -62,34 +62,63 @@ class Programs {
   }
 }
 
+/** A Service whose endpoints a node answers for. */
+interface Target {
+  readonly service: string;
+  readonly address: string;
+  readonly port: number;
+  readonly endpoints: readonly string[];
+  readonly targetPort: number;
+}
+
+const web: Target = {service: 'shop/web', address: '10.96.1.1', port: 80, endpoints, targetPort: 8080};
+const six: Target = {
+  ...{service: 'infra/six', address: 'fd00:96::4', port: 9153, targetPort: 9153},
+  endpoints: ['fd00:10:244:11::9', 'fd00:10:244:12::9'],
+};
+
 /** A node that answers at the addresses of pods, and clients on it, which count what they really got. */
 class Load implements AsyncDisposable {
   readonly cluster: LiveCluster;
+  readonly #target: Target;
   /** How many connections each address got. */
   readonly served = new Map<string, number>();
   readonly #programs = new Programs();
 
-  private constructor(cluster: LiveCluster) {
+  private constructor(cluster: LiveCluster, target: Target) {
     this.cluster = cluster;
+    this.#target = target;
   }
 
-  static async open(capture: string): Promise<Load> {
-    const load = new Load(await LiveCluster.open(capture));
+  static async open(capture: string, target = web): Promise<Load> {
+    const load = new Load(await LiveCluster.open(capture), target);
     const node = load.cluster.node('node-a');
-    for (const address of endpoints) node.run('ip', 'address', 'add', `${address}/32`, 'dev', 'lo');
-    node.run('ip', 'route', 'add', 'default', 'dev', 'eth0');
+    for (const address of target.endpoints)
+      node.run(
+        'ip',
+        'address',
+        'add',
+        `${address}/${address.includes(':') ? 128 : 32}`,
+        'dev',
+        'lo',
+        ...(address.includes(':') ? ['nodad'] : []),
+      );
+    node.run('ip', target.address.includes(':') ? '-6' : '-4', 'route', 'add', 'default', 'dev', 'eth0');
     const take = (address: string) => load.served.set(address, (load.served.get(address) ?? 0) + 1);
-    await load.#programs.start(node, {kind: 'serve', port: 8080}, 'ready', take);
+    await load.#programs.start(node, {kind: 'serve', port: target.targetPort}, 'ready', take);
     return load;
   }
 
   connect(connections: number, hold = 0): Promise<void> {
-    const order: ConnectionsOrder = {kind: 'connect', address: '10.96.1.1', port: 80, connections, hold};
+    const {address, port} = this.#target;
+    const order: ConnectionsOrder = {kind: 'connect', address, port, connections, hold};
     return this.#programs.start(this.cluster.node('node-a'), order, 'done');
   }
 
   async run(args: readonly string[]): Promise<TopReport> {
-    const {stdout, stderr} = await svcTrace(['top', 'shop/web', '-o', 'json', ...args], {kubeconfig: this.cluster.api.kubeconfig});
+    const {stdout, stderr} = await svcTrace(['top', this.#target.service, '-o', 'json', ...args], {
+      kubeconfig: this.cluster.api.kubeconfig,
+    });
     expect(stderr).toBe('');
     return JSON.parse(stdout) as TopReport;
   }
@@ -115,7 +144,10 @@ class Load implements AsyncDisposable {
 /** What a node says of each endpoint, by its address. */
 function onNode(report: TopReport, node: string) {
   return Object.fromEntries(
-    report.services[0]?.endpoints.map(({endpoint, nodes}) => [endpoint.split(':')[0], nodes.find(cell => cell.node === node)]) ?? [],
+    report.services[0]?.endpoints.map(({endpoint, nodes}) => [
+      endpoint.replace(/:\d+$/, '').replace(/^\[|\]$/g, ''),
+      nodes.find(cell => cell.node === node),
+    ]) ?? [],
   );
 }
 
@@ -172,6 +204,15 @@ describeWith(clusterNeeds, 'top of a live cluster in iptables mode', () => {
     const after = await capture('after.tgz');
     const rates = await load.run(['--from', before, '--from', after, '--node', 'node-a']);
     for (const address of endpoints) expect(newOnes(rates, address), address).toBeCloseTo(load.served.get(address) ?? 0, 0);
+    const diff = await svcTrace(['diff', before, after, '-o', 'json'], {kubeconfig: api.kubeconfig});
+    const {connections} = JSON.parse(diff.stdout) as {readonly connections: TopReport};
+    const web = {...connections, services: connections.services.filter(({name}) => name === 'web')};
+    const newOnNode = endpoints.map(address => newOnes(web, address) ?? 0);
+    // The interval of the report is the mean of the nodes: shares are exact.
+    for (const [at, address] of endpoints.entries())
+      expect((newOnNode[at] ?? 0) / sum(newOnNode), address).toBeCloseTo((load.served.get(address) ?? 0) / 150, 2);
+    const shown = await svcTrace(['diff', before, after], {kubeconfig: api.kubeconfig});
+    expect(shown.stdout).toMatch(/^CONNECTIONS \(new each second, over \d+ s\)\n {2}shop\/web:http {2}[\d.]+\n {4}10\.244\.11\.4:8080 /m);
     const totals = onNode(await load.run(['--from', after]), 'node-a');
     expect(sum(endpoints.map(address => totals[address]?.totalConnections ?? 0))).toBe(380);
     expect(totals[endpoints[0] ?? '']?.newConnections).toBeNull();
@@ -181,6 +222,26 @@ describeWith(clusterNeeds, 'top of a live cluster in iptables mode', () => {
     const {stdout} = await svcTrace(['trace', 'shop/web', '--node', 'node-a', '--counters'], {kubeconfig: load.cluster.api.kubeconfig});
     const packets = [...stdout.matchAll(/(\d+) packets?/g)].map(([, number]) => Number(number));
     expect(Math.max(...packets)).toBeGreaterThanOrEqual(380);
+  });
+
+  test.each([
+    ['hangs', {kind: 'hang'}, 'no answer within 6 s'],
+    ['breaks off', {kind: 'reset'}, expect.stringMatching(/\S/)],
+  ] as const)('a node whose second read %s is not measured, with the reason, and the others are', async (_, fault, reason) => {
+    const {faults} = load.cluster.api;
+    const report = await load.top(['--interval', '6s'], async () => {
+      faults.push({...fault, match: /node-b.*(?:iptables|conntrack)/});
+      await load.connect(30);
+    });
+    faults.splice(0);
+    expect(report.nodes.map(({name, status}) => [name, status])).toEqual([
+      ['node-a', 'measured'],
+      ['node-b', 'unread'],
+      ['node-c', 'measured'],
+    ]);
+    expect(report.nodes[1]?.reason).toEqual(reason);
+    expect(sum(endpoints.map(address => newOnes(report, address) ?? 0))).toBeCloseTo(30, -1);
+    for (const address of endpoints) expect(onNode(report, 'node-b')[address]).toBeUndefined();
   });
 
   test('a kube-proxy that writes its chains again between the reads leaves no rate, and it is said', async () => {
@@ -213,6 +274,27 @@ describeWith(clusterNeeds, 'top of a live cluster in iptables mode', () => {
         message: expect.stringContaining(`still open to ${gone}:8080, which is no endpoint`),
       }),
     ]);
+  });
+});
+
+describeWith(clusterNeeds, 'top of a live cluster in IPv6', () => {
+  let load: Load;
+  beforeAll(async () => {
+    load = await Load.open('healthy/1.30-iptables', six);
+  });
+  afterAll(() => load?.[Symbol.asyncDispose]());
+
+  test('counts exactly what each endpoint was given, by ip6tables, and what of it is open, by conntrack', async () => {
+    const report = await load.top(['--interval', '6s'], async () => {
+      await load.connect(100);
+      await load.connect(10, 10);
+    });
+    const cells = onNode(report, 'node-a');
+    expect(sum(load.served.values())).toBe(110);
+    for (const address of six.endpoints)
+      expect(cells[address]).toMatchObject({totalConnections: load.served.get(address), expectedShare: expect.closeTo(0.5, 6)});
+    expect(sum(six.endpoints.map(address => cells[address]?.openConnections ?? 0))).toBe(10);
+    expect(sum(six.endpoints.map(address => cells[address]?.closingConnections ?? 0))).toBe(100);
   });
 });
 
