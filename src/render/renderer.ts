@@ -20,8 +20,8 @@ export interface RenderOptions {
 export interface Provenance {
   /** Without secrets. */
   readonly command: string;
-  /** The context and the server, or the bundle, as text. */
-  readonly source: string;
+  /** The context and the server, or the bundle, as text; left out if the report has it. */
+  readonly source?: string;
   /** The API server's version, if it was requested. */
   readonly serverVersion?: string;
   /** When a bundle was captured (RFC 3339), if known. */

@@ -32,7 +32,7 @@ export abstract class BaseCommand extends Command {
   #read: {readonly from: string; readonly snapshot: Promise<Snapshot>} | null = null;
 
   /** Where the report comes from, once there is one. */
-  #source: Omit<Provenance, 'command'> | null = null;
+  #source: Omit<Provenance, 'command'> = {};
 
   /** Flags without a usable connection are wrong use (exit 2); an API server that does not answer was not checked (exit 3). */
   protected override async catch(error: Error): Promise<unknown> {
@@ -105,7 +105,7 @@ export abstract class BaseCommand extends Command {
       verbose: flags.verbose,
       failOn: (flags['fail-on'] ?? 'error') as RenderOptions['failOn'],
       unixTime: systemClock.now() / 1000,
-      ...(this.#source === null ? {} : {provenance: {...this.#source, command: commandText(process.argv.slice(2))}}),
+      provenance: {...this.#source, command: commandText(process.argv.slice(2))},
     };
   }
 

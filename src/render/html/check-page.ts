@@ -5,7 +5,7 @@ import {type Html, html as template, nothing} from './html.ts';
 import {matrixHtml} from './matrix-table.ts';
 import {NodeRanges} from './node-ranges.ts';
 import {nodesHtml} from './node-table.ts';
-import {page} from './page.ts';
+import {reportPage} from './page.ts';
 import {summaryHtml} from './summary.ts';
 import type {Report} from '../../model/report.ts';
 import type {Renderer} from '../renderer.ts';
@@ -25,7 +25,7 @@ export const checkPage: Renderer = (report, options) => {
     pathsHtml(paths, report),
     nodesHtml(report),
   ];
-  return page(report, options, {title: 'Services', body});
+  return reportPage(report, options, {title: 'Services', body});
 };
 
 function pathsHtml({drawn, hidden}: {readonly drawn: readonly DrawnPath[]; readonly hidden: number}, report: Report): Html {

@@ -78,7 +78,8 @@ const openAtFirst = 3;
 /** One finding; or several with their remedy, and what likely follows from them, each to open. */
 function blockHtml({block, own, effects}: ListedBlock, isOpen: boolean, places: FindingPlaces): Html {
   const [first] = own;
-  if (first !== undefined && own.length === 1 && effects.length === 0) return findingHtml(first, {isOpen, hasRemedy: true}, places);
+  if (first !== undefined && own.length === 1 && effects.length === 0)
+    return findingHtml(first, {isOpen, isPart: false, sharedNodes: []}, places);
   const {finding, nodes, others} = block;
   const {severity} = finding;
   const isOne = others.length === 0;
@@ -88,26 +89,29 @@ function blockHtml({block, own, effects}: ListedBlock, isOpen: boolean, places: 
   return html`<details class="block ${severity}"${isOpen ? html` open` : nothing}>
 <summary>${titleHtml(finding)}${what === '' ? '' : `: ${what}`}${onNodes(finding, nodes)}${after}</summary>
 <div>
-${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml(first, true, places)}</div>` : nothing}
-${isOne ? nothing : html`${remedyHtml(finding)}<p>${docsLink(finding)}</p>${own.map(each => findingHtml(each, {isOpen: false, hasRemedy: false}, places))}`}
+${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml(first, false, places)}</div>` : nothing}
+${isOne ? nothing : html`${nodesOf(nodes)}${remedyHtml(finding)}<p>${docsLink(finding)}</p>${own.map(each => findingHtml(each, {isOpen: false, isPart: true, sharedNodes: nodes}, places))}`}
 ${effects.length === 0 ? nothing : html`<h3>${head}: ${codes}</h3>`}
-${effects.map(each => findingHtml(each, {isOpen: false, hasRemedy: true}, places))}
+${effects.map(each => findingHtml(each, {isOpen: false, isPart: false, sharedNodes: nodes}, places))}
 </div>
 </details>`;
 }
 
 interface FindingLook {
   readonly isOpen: boolean;
-  /** Not where the remedy stands above a list of findings. */
-  readonly hasRemedy: boolean;
+  /** The remedy and the nodes stand above it. */
+  readonly isPart: boolean;
+  /** Those of the block it is in: they are not named again. */
+  readonly sharedNodes: readonly string[];
 }
 
-function findingHtml(item: ListedFinding, {isOpen, hasRemedy}: FindingLook, places: FindingPlaces): Html {
+function findingHtml(item: ListedFinding, {isOpen, isPart, sharedNodes}: FindingLook, places: FindingPlaces): Html {
   const {finding, nodes, id} = item;
   const place = titlePlace(finding);
+  const where = nodes.join() === sharedNodes.join() ? '' : onNodes(finding, nodes);
   return html`<details class="finding ${finding.severity}" ${dataOf(item, places)}${isOpen ? html` open` : nothing}>
-<summary>${titleHtml(finding)}${place === '' ? '' : `: ${place}`}${onNodes(finding, nodes)}</summary>
-<div id="${id}">${bodyHtml(item, hasRemedy, places)}</div>
+<summary>${titleHtml(finding)}${place === '' ? '' : `: ${place}`}${where}</summary>
+<div id="${id}">${bodyHtml(item, isPart, places)}</div>
 </details>`;
 }
 
@@ -130,11 +134,16 @@ function placeOf({service}: Finding): string {
   return service === undefined ? '' : namespacedName(service);
 }
 
+/** Names that fit the title; else their number, and the names are below it. */
 function onNodes({family}: Finding, nodes: readonly string[]): string {
-  return `${nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`}${family === 'IPv6' ? ' (IPv6)' : ''}`;
+  const names = nodeList(nodes);
+  const where = nodes.length < 2 || names.length <= maxTitleNames ? names : plural(nodes.length, 'node');
+  return `${nodes.length === 0 ? '' : ` on ${where}`}${family === 'IPv6' ? ' (IPv6)' : ''}`;
 }
 
-function bodyHtml({finding, nodes}: ListedFinding, hasRemedy: boolean, {pathOf}: FindingPlaces): Html {
+const maxTitleNames = 60;
+
+function bodyHtml({finding, nodes}: ListedFinding, isPart: boolean, {pathOf}: FindingPlaces): Html {
   const {service, message, expected = [], actual = []} = finding;
   const path = pathOf(service);
   const pathLink = path === null ? nothing : html`<a href="#${path}">Packet path to ${placeOf(finding)}</a>`;
@@ -143,8 +152,7 @@ function bodyHtml({finding, nodes}: ListedFinding, hasRemedy: boolean, {pathOf}:
 <p>${message}</p>
 ${rulesHtml('Expected', expected, '')}
 ${rulesHtml('Found', actual, first)}
-${nodes.length > 1 ? html`<p>Nodes: ${namesOf(nodes)}</p>` : nothing}
-${hasRemedy ? html`${remedyHtml(finding)}<p>${docsLink(finding)}${path === null ? nothing : ' · '}${pathLink}</p>` : html`<p>${pathLink}</p>`}
+${isPart ? html`<p>${pathLink}</p>` : html`${nodesOf(nodes)}${remedyHtml(finding)}<p>${docsLink(finding)}${path === null ? nothing : ' · '}${pathLink}</p>`}
 `;
 }
 
@@ -155,6 +163,10 @@ function remedyHtml({remedy}: Finding): Html {
 
 function docsLink({code}: Finding): Html {
   return html`<a href="${docsOf(code)}" rel="noreferrer">More about ${code}</a>`;
+}
+
+function nodesOf(nodes: readonly string[]): Html {
+  return nodes.length > 1 ? html`<p>Nodes: ${namesOf(nodes)}</p>` : nothing;
 }
 
 function namesOf(nodes: readonly string[]): string {

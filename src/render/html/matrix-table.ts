@@ -17,8 +17,9 @@ export function matrixHtml(report: Report, listed: readonly ListedFinding[], ran
   const {rows, hidden, fine} = serviceRows(report, cells, {few: 12, max: maxRows});
   if (shown.length === 0 || (rows.length === 0 && !shown.some(group => cells.hasOwn(group)))) return nothing;
   const titles = nodeTitles(shown);
+  const legend = titles.flatMap(title => title.legend);
   const notes = [
-    ...titles.flatMap(({legend}) => legend),
+    ...(isLong(legend) ? [] : legend),
     ...(withoutRulesText(report.summary) === '' ? [] : [withoutRulesText(report.summary)]),
     ...(hidden > 0 ? [`${plural(hidden, 'more Service')} with findings not shown`] : []),
     ...(groups.length > shown.length ? [`${plural(groups.length - shown.length, 'more group')} of nodes not shown`] : []),
@@ -48,9 +49,15 @@ ${withFindingsFirst(rows, found).map(service =>
   ]),
 )}
 </tbody></table></div>
+${isLong(legend) ? html`<details><summary>Names of the nodes</summary><div>${legend.map(line => html`<p>${line}</p>`)}</div></details>` : nothing}
 ${notes.map(note => html`<p class="note">${note}</p>`)}
 ${fine.length === 0 ? nothing : fineHtml(fine, fineText(report, cells, fine.length))}
 </section>`;
+}
+
+/** Names of many nodes are to be opened. */
+function isLong(legend: readonly string[]): boolean {
+  return legend.join('').length > 300;
 }
 
 function withFindingsFirst(rows: readonly string[], found: ReadonlyMap<string, string>): readonly string[] {

@@ -19,7 +19,7 @@ ${nodes.map(node => nodeHtml(node, wait === undefined ? nothing : waitHtml(waits
 
 function nodeHtml({name, status, proxyMode, kubeProxyVersion, backend, rules, reason}: NodeReport, wait: Html): Html {
   const mode = [proxyMode ?? '', ...(backend === undefined ? [] : [`(${backend})`])].join(' ');
-  return html`<tr><th scope="row">${name}</th><td class="${status === 'checked' ? 'ok' : 'warning'}">${status}</td><td>${mode}</td><td>${kubeProxyVersion ?? ''}</td><td>${rules}</td>${wait}<td>${reason ?? ''}</td></tr>`;
+  return html`<tr><th scope="row">${name}</th><td class="${status === 'checked' ? 'ok' : 'warning'}">${status}</td><td>${mode}</td><td>${kubeProxyVersion ?? ''}</td><td>${rules}</td>${wait}<td class="remark">${reason ?? ''}</td></tr>`;
 }
 
 /** A node without kube-proxy was not waited for. */

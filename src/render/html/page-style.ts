@@ -35,7 +35,9 @@ input, select, button { font: inherit; color: inherit; background: var(--ground)
 table { border-collapse: collapse; font-size: 14px }
 .scroll > table { min-width: 100% }
 th, td { text-align: left; padding: 4px 12px; border-bottom: 1px solid var(--edge); white-space: nowrap; unicode-bidi: isolate }
-thead th { background: var(--box); max-width: 260px; overflow: hidden; text-overflow: ellipsis }
+thead th { background: var(--box); max-width: 220px; vertical-align: bottom }
+thead th[data-nodes] { white-space: normal; overflow-wrap: break-word }
+td.remark { white-space: normal; min-width: 14em; overflow-wrap: anywhere }
 tbody tr:last-child > * { border-bottom: 0 }
 tbody th { font-weight: normal }
 .scroll tr > th:first-child { position: sticky; left: 0; background: var(--ground) }
@@ -61,14 +63,23 @@ svg { display: block; max-width: 100%; height: auto }
 svg.narrow { display: none }
 @media screen and (max-width: 940px) {
   svg.wide { display: none }
-  svg.narrow { display: block; width: 100%; max-width: 460px }
+  svg.narrow { display: block; width: 100%; max-width: 352px }
+}
+@media screen and (min-width: 601px) and (max-width: 940px) {
+  svg.narrow { max-width: 460px }
 }
 @media screen and (max-width: 600px) {
+  svg.narrow { margin: 0 auto }
   main, footer { padding: 0 14px }
   header { width: calc(100% - 28px); padding: 8px 14px }
   th, td { padding: 4px 8px }
   .scroll tr > th:first-child { min-width: 9em; max-width: 9em; white-space: normal; overflow-wrap: anywhere }
 }
+article { border: 1px solid var(--edge); border-radius: 6px; margin: 8px 0; padding: 2px 16px 10px }
+article .label { margin-top: 8px }
+.terms { display: grid; grid-template-columns: minmax(6em, max-content) minmax(0, 1fr); gap: 2px 16px }
+.terms dt { color: var(--soft); font-weight: normal }
+.terms dd { margin: 0; overflow-wrap: anywhere }
 dl { margin: 4px 0 }
 dt { font-weight: bold; overflow-wrap: anywhere }
 dd { margin: 0 0 10px }
@@ -78,7 +89,6 @@ footer { color: var(--soft); padding: 20px; font-size: 13px }
   details::details-content { content-visibility: visible; display: block }
   details, tr, figure { break-inside: avoid }
   .scroll { overflow: visible; border: 0 }
-  thead th { max-width: none }
 }
 `;
 

@@ -8,17 +8,32 @@ import type {RenderOptions} from '../renderer.ts';
 import {script} from './script.ts';
 import {style} from './page-style.ts';
 
+/** The page of a report. */
+export function reportPage(report: Report, options: RenderOptions, {title, body}: Pick<PageContent, 'title' | 'body'>): string {
+  const {tool, scope} = report;
+  return page({
+    ...{title, body, verdict: verdictLine(report, styleOf(false)), tone: toneOf(report)},
+    facts: provenanceHtml(options, scope),
+    footer: `${tool.name} ${tool.version}`,
+  });
+}
+
+interface PageContent {
+  readonly title: string;
+  /** The heading. */
+  readonly verdict: string;
+  readonly tone: 'ok' | 'warning' | 'error';
+  /** Where the page comes from. */
+  readonly facts: Html;
+  readonly body: readonly Html[];
+  readonly footer: string;
+}
+
 /**
  * A page that stands alone: it loads nothing, sends nothing, and runs no script and applies no style but its own, which the browser is
  * told by their hashes.
  */
-export function page(
-  report: Report,
-  options: RenderOptions,
-  {title, body}: {readonly title: string; readonly body: readonly Html[]},
-): string {
-  const {tool} = report;
-  const verdict = verdictLine(report, styleOf(false));
+export function page({title, verdict, tone, facts, body, footer}: PageContent): string {
   return html`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -31,12 +46,12 @@ export function page(
 <style>${made(style)}</style>
 </head>
 <body>
-<header class="${toneOf(report)}"><h1>${verdict}</h1></header>
+<header class="${tone}"><h1>${verdict}</h1></header>
 <main>
-${provenanceHtml(report, options)}
+${facts}
 ${body}
 </main>
-<footer>${tool.name} ${tool.version}</footer>
+<footer>${footer}</footer>
 <script>${made(script)}</script>
 </body>
 </html>`.html;
@@ -51,7 +66,7 @@ function hashOf(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 
-function toneOf({summary}: Report): string {
+function toneOf({summary}: Report): PageContent['tone'] {
   if (summary.errors > 0) return 'error';
   return summary.verdict === 'ok' && summary.warnings === 0 ? 'ok' : 'warning';
 }

@@ -1,15 +1,14 @@
-import type {Report} from '../../model/report.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {type Html, html, nothing} from './html.ts';
 
 /** When the report was made, of what, and how to make it again. */
-export function provenanceHtml({scope}: Report, {unixTime, provenance}: RenderOptions): Html {
+export function provenanceHtml({unixTime, provenance}: RenderOptions, scope?: string): Html {
   if (provenance === undefined) return nothing;
   const {command, source, serverVersion, takenAt} = provenance;
   const facts: readonly (readonly [string, Html])[] = [
     ...(unixTime === undefined ? [] : [['Made', timeHtml(new Date(unixTime * 1000).toISOString())] as const]),
     ...(takenAt === undefined ? [] : [['Taken', timeHtml(takenAt)] as const]),
-    ['Source', html`${source}`],
+    ...(source === undefined ? [] : [['Source', html`${source}`] as const]),
     ...(serverVersion === undefined ? [] : [['Kubernetes', html`${serverVersion}`] as const]),
     ...(scope === undefined ? [] : [['Scope', html`${scope}`] as const]),
     ['Command', html`<code>${command}</code>`],

@@ -3,7 +3,7 @@ import {findingsHtml, listFindings} from './finding-list.ts';
 import {html} from './html.ts';
 import {NodeRanges} from './node-ranges.ts';
 import {nodesHtml} from './node-table.ts';
-import {page} from './page.ts';
+import {reportPage} from './page.ts';
 import {picturesHtml} from './paths.ts';
 import type {Renderer} from '../renderer.ts';
 
@@ -18,5 +18,5 @@ export const traceHtml: Renderer = (report, options) => {
     findingsHtml(listFindings(report.findings), places),
     nodesHtml(report),
   ];
-  return page(report, options, {title: 'Packet paths', body});
+  return reportPage(report, options, {title: 'Packet paths', body});
 };

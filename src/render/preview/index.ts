@@ -1,5 +1,6 @@
 import type {Preview} from '../../model/preview.ts';
 import {escapeText} from '../escape.ts';
+import {previewPage} from '../html/preview-page.ts';
 import {toJson} from '../json.ts';
 import {markup} from '../markup.ts';
 import type {RenderOptions} from '../renderer.ts';
@@ -50,25 +51,6 @@ function markdown(preview: Preview, {verbose}: RenderOptions): string {
   return [`**${prose(verdict)}**`, ...blocks].join('\n\n');
 }
 
-function html(preview: Preview, {verbose}: RenderOptions): string {
-  const {verdict, sections} = previewText(preview, verbose);
-  const text = (value: string): string => markup(escapeText(value));
-  const body = sections.map(({title, items}) => {
-    const list = items.map(
-      ({head, lines}) =>
-        `<li>${text(head)}<dl>${lines.map(([label, value]) => `<dt>${text(label)}</dt><dd>${text(value)}</dd>`).join('')}</dl></li>`,
-    );
-    return `<h2>${text(title)}</h2>\n<ul>\n${list.join('\n')}\n</ul>`;
-  });
-  return [
-    '<!DOCTYPE html>',
-    '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
-    '<meta name="color-scheme" content="light dark">',
-    `<title>${text(verdict)}</title>`,
-    '<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}dl{display:grid;grid-template-columns:8rem 1fr;margin:.2rem 0 1rem}dd{margin:0}dt{opacity:.7}</style>',
-    `</head><body><h1>${text(verdict)}</h1>`,
-    `<p>${text(preview.origin)}</p>`,
-    ...body,
-    '</body></html>',
-  ].join('\n');
+function html(preview: Preview, options: RenderOptions): string {
+  return previewPage(preview, previewText(preview, options.verbose), options);
 }

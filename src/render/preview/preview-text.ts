@@ -6,7 +6,7 @@ import {pushTo} from '../../model/lists.ts';
 import {type PreviewSummary, summarizePreview} from './summary.ts';
 
 /** A preview as titles with paragraphs, for every text format. */
-interface PreviewText {
+export interface PreviewText {
   readonly verdict: string;
   readonly isBad: boolean;
   readonly sections: readonly {readonly title: string; readonly items: readonly PreviewItem[]}[];

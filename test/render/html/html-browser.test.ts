@@ -107,6 +107,16 @@ describeWith(['chromium'], 'in a browser', () => {
     expect(await page.evaluate("document.querySelector('.path svg').textContent")).toContain('✗shop/web-2missing: should get 33.3%');
   });
 
+  test('a cell of the table leads to its finding, also inside a folded block', async () => {
+    const page = await open(checkPage(await checked('faults/frozen-node'), plain));
+    await page.evaluate("document.querySelectorAll('.block').forEach(block => { block.open = false; })");
+    await page.evaluate(`document.querySelector('#matrix tr[data-service="shop/web"] td.error a').click()`);
+    expect(await seen(page, '.finding[open] > summary')).toEqual([
+      'ST201 error service-not-programmed: shop/newborn:http on node-b',
+      'ST202 error missing-endpoint: shop/web:http, 10.244.11.99:8080',
+    ]);
+  });
+
   test('filters hide findings, rows and columns, and a reset shows them again', async () => {
     const page = await open(checkPage(await checked('faults/frozen-node'), plain));
     const reset = () => page.evaluate("document.querySelector('[type=reset]').click()");
@@ -121,8 +131,8 @@ describeWith(['chromium'], 'in a browser', () => {
     await fill(page, 'service', 'SHOP/WEB');
     expect(await seen(page, '#matrix tbody th')).toEqual(['shop/web']);
     expect(await seen(page, '.finding summary')).toEqual([
-      'ST202 error missing-endpoint: shop/web:http, 10.244.11.99:8080 on node-b',
-      'ST203 error stale-endpoint: shop/web:http, 10.244.11.4:8080 on node-b',
+      'ST202 error missing-endpoint: shop/web:http, 10.244.11.99:8080',
+      'ST203 error stale-endpoint: shop/web:http, 10.244.11.4:8080',
     ]);
     expect(await seen(page, '.path summary')).toEqual(['shop/web']);
     expect(await seen(page, '#shown')).toEqual(['Showing 2 of 25 findings']);

@@ -2,16 +2,53 @@ import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterAll, beforeAll, expect, test} from 'vitest';
+import {diagnose} from '../../../src/diagnose.ts';
+import type {Finding} from '../../../src/model/finding.ts';
 import type {Report} from '../../../src/model/report.ts';
 import {svg} from '../../../src/render/graph/svg.ts';
+import {checkPage} from '../../../src/render/html/check-page.ts';
 import {traceHtml} from '../../../src/render/html/trace-page.ts';
+import {previewRenderers} from '../../../src/render/preview/index.ts';
 import {Browser, type BrowserPage, type PageOptions} from '../../browser.ts';
 import {contrastFaults, drawingFaults} from '../../page-geometry.ts';
+import {snapshotOf} from '../../fixtures.ts';
+import {toNftables} from '../../preview/previews.ts';
 import {describeWith} from '../../require.ts';
-import {plain} from '../report.ts';
+import {checkedNode, findingOf, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
 import {manyEndpoints, traced} from '../traces.ts';
 
-describeWith(['chromium'], 'how a browser draws the picture of a Service', () => {
+/** Many nodes with long names: some cannot be read, on some endpoints are missing, and kube-proxy stopped on some. */
+function manyNodes(count: number): Report {
+  const nameOf = (index: number): string => `ip-10-0-${index}-17.eu-central-1.compute.internal`;
+  const nodes = Array.from({length: count}, (_, index) =>
+    index % 17 === 3 ? unreadNode(nameOf(index), 'nothing answers at 10.0.0.1:10250 (timed out after 10 s)') : checkedNode(nameOf(index)),
+  );
+  const services = numbered('payments-production/checkout-frontend-with-a-long-name', 40);
+  const rule = ruleOf(
+    `-A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "${services[0]}:http" -m statistic --mode random -j KUBE-SEP-A`,
+    7,
+  );
+  const port = {name: 'http', protocol: 'TCP', port: 80};
+  const findings = nodes.flatMap(({name, status}, index): readonly Finding[] => {
+    if (status !== 'checked') return [findingOf(name, null, {code: 'ST901', name: 'node-not-read', severity: 'warning'})];
+    const stopped =
+      index % 11 === 5 ? [findingOf(name, null, {code: 'ST505', name: 'kube-proxy-not-syncing', message: 'no sync for 3 h'})] : [];
+    const missing = services.slice(0, index % 5 === 0 ? 8 : 0).map(service => {
+      const message = `${service}:http: endpoint 10.244.11.4:8080 gets no traffic`;
+      return findingOf(name, service, {port, message, endpoint: '10.244.11.4:8080', actual: [rule], expected: [rule]});
+    });
+    return [...stopped, ...missing];
+  });
+  return {...reportOf({nodes, services, findings}), scope: 'all namespaces'};
+}
+
+const provenance = {
+  command: 'kubectl svc-trace check -A -o html --context arn:aws:eks:eu-central-1:123456789012:cluster/production-payments',
+  source: 'context "arn:aws:eks:eu-central-1:123456789012:cluster/production-payments" at https://ABCDEF0123456789.eks.amazonaws.com/',
+  serverVersion: 'v1.33.5-eks-ba24e9c',
+};
+
+describeWith(['chromium'], 'how a browser draws a page', () => {
   let folder: string;
   let browser: Browser;
 
@@ -85,6 +122,29 @@ describeWith(['chromium'], 'how a browser draws the picture of a Service', () =>
     expect(await faultsIn(page)).toEqual([]);
     expect(page.complaints).toEqual([]);
     expect(await faultsIn(await open(svg(report, plain), {}, 'svg'))).toEqual([]);
+  });
+
+  const made = {...plain, unixTime: 1_800_000_000, provenance};
+
+  const pages: Readonly<Record<string, () => string | Promise<string>>> = {
+    'check of 1 node': () => checkPage(manyNodes(1), made),
+    'check of 50 nodes': () => checkPage(manyNodes(50), made),
+    'check of 300 nodes': () => checkPage(manyNodes(300), made),
+    'check of a node that stopped': async () => {
+      const report = diagnose(await snapshotOf('faults/frozen-node'), {toolVersion: '0.0.0', trace: 'faulty'});
+      const nodes = [{name: 'node-a', look: 1, seconds: 0}, {name: 'node-b'}];
+      return checkPage({...report, wait: {limitSeconds: 60, seconds: 24, looks: 3, clean: false, nodes}}, made);
+    },
+    'check that finds nothing': () => checkPage(reportOf({nodes: ['node-a'], services: ['shop/web']}), made),
+    preview: async () => previewRenderers.html(await toNftables(), made),
+  };
+
+  test.each(Object.entries(pages))('nothing is cut off, covered or hard to read: %s', async (_, make) => {
+    const page = await open(await make(), {});
+    expect(await faultsIn(page)).toEqual([]);
+    await page.evaluate("[...document.querySelectorAll('details')].slice(0, 60).forEach(details => { details.open = true; })");
+    expect(await faultsIn(page)).toEqual([]);
+    expect(page.complaints).toEqual([]);
   });
 
   test('such faults are seen where there are some', async () => {

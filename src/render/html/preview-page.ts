@@ -1,0 +1,26 @@
+import type {Preview} from '../../model/preview.ts';
+import type {PreviewText} from '../preview/preview-text.ts';
+import type {RenderOptions} from '../renderer.ts';
+import {type Html, html, nothing} from './html.ts';
+import {page} from './page.ts';
+import {provenanceHtml} from './provenance.ts';
+
+/** A preview in one page that needs nothing else. */
+export function previewPage({origin}: Preview, {verdict, isBad, sections}: PreviewText, options: RenderOptions): string {
+  const {provenance} = options;
+  return page({
+    ...{title: 'Preview', verdict, tone: isBad ? 'error' : sections.length > 0 ? 'warning' : 'ok', footer: 'svc-trace'},
+    facts: provenanceHtml({...options, ...(provenance === undefined ? {} : {provenance: {...provenance, source: origin}})}),
+    body: sections.map(sectionHtml),
+  });
+}
+
+function sectionHtml({title, items}: PreviewText['sections'][number]): Html {
+  return html`<section><h2>${title.charAt(0)}${title.slice(1).toLowerCase()}</h2>
+${items.map(
+  ({head, lines}) => html`<article><p class="label">${head}</p>
+${lines.length === 0 ? nothing : html`<dl class="terms">${lines.map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}</dl>`}
+</article>`,
+)}
+</section>`;
+}
