@@ -5,7 +5,7 @@ import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
 import {realServerRule, serverRule} from '../../trace/balance.ts';
 import type {Outcome} from '../../trace/outcome.ts';
 import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
-import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/compare-outcomes.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/mode-semantics.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import {addressEvidence, memberEvidence, serverEvidence} from './evidence.ts';
 import type {IpvsPortDifferences} from './ipvs-differences.ts';

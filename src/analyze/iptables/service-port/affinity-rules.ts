@@ -1,7 +1,7 @@
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {Rule} from '../../../model/ruleset.ts';
-import {endpointKinds} from '../../outcomes/compare-outcomes.ts';
+import {endpointKinds} from '../../outcomes/outcome-case.ts';
 import {configuredAffinity} from '../../symptoms/configured-affinity.ts';
 import type {PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {PortDifference, PortDifferences} from './port-differences.ts';

@@ -2,7 +2,7 @@ import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../../model/ruleset.ts';
 import type {Outcome} from '../../../trace/outcome.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
-import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/compare-outcomes.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
 import {isEntryRule} from '../entry-rule.ts';
 import {balancingRole} from '../iptables-outcome.ts';
 import type {PortCase, PortDifferences} from './port-differences.ts';

@@ -3,7 +3,7 @@ import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {Difference} from '../../../model/difference.ts';
 import type {Rule, Ruleset} from '../../../model/ruleset.ts';
-import type {Evidence} from '../../outcomes/compare-outcomes.ts';
+import type {Evidence} from '../../outcomes/mode-semantics.ts';
 import type {IptablesServiceView} from '../iptables-service-view.ts';
 
 export type PortDifference = Difference<PortOnNode>;

@@ -3,14 +3,8 @@ import {type Entry, entryText} from '../../../model/entry.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import type {Outcome} from '../../../trace/outcome.ts';
 import {describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
-import {
-  type Evidence,
-  type KeyedSymptom,
-  type Misdirected,
-  missingEndpointText,
-  type ModeSemantics,
-  type Subject,
-} from '../../outcomes/compare-outcomes.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
+import {missingEndpointText} from '../../outcomes/compare-endpoints.ts';
 import {whose} from '../../outcomes/probes.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';

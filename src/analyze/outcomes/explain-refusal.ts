@@ -1,0 +1,25 @@
+import {entryText} from '../../model/entry.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {OutcomeCase} from './outcome-case.ts';
+import {describePathOutcome, type ProbeComparison} from './path-outcome.ts';
+import {whose} from './probes.ts';
+
+/** Endpoints should be reached, and the packet is refused. */
+export function sayRefused<R extends RuleText>(given: OutcomeCase<R>, {expected, actual, probe}: ProbeComparison<R>): void {
+  const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
+  const rule = outcome?.path.at(-1);
+  const evidence = {expected: [...expected.destinations.values()][0]?.path.slice(0, 3) ?? [], actual: rule === undefined ? [] : [rule]};
+  if (outcome !== undefined && given.semantics.refusedFor(outcome) === 'ranges') {
+    const ranges = given.item.port.sourceRanges.length > 0;
+    const detail = `${whose(probe)} are dropped though ${ranges ? 'loadBalancerSourceRanges allow them' : 'there are no loadBalancerSourceRanges'}`;
+    return given.symptoms.say(
+      {kind: 'source-ranges-mismatch', entry: probe.entry, detail, ...evidence},
+      `ranges ${entryText(probe.entry)}`,
+    );
+  }
+  const detail = `${whose(probe)} end in ${describePathOutcome(actual)}, and should reach ${describePathOutcome(expected)}`;
+  given.symptoms.say(
+    {kind: 'unexpected-reject', severity: 'error', entry: probe.entry, detail, ...evidence},
+    `refused ${entryText(probe.entry)}`,
+  );
+}
