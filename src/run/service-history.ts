@@ -134,10 +134,8 @@ export class ServiceHistory {
   /** The Services that changed after this time and have unknown states. */
   get partlyKnown(): readonly string[] {
     const read = [...this.#services].flatMap(([key, {metadata}]) => [[key, metadata] as const]);
-    const slices = [...this.#slices.values()].flatMap(slice => {
-      const owner = slice.metadata.labels?.['kubernetes.io/service-name'];
-      return owner === undefined ? [] : [[`${slice.metadata.namespace ?? 'default'}/${owner}`, slice.metadata] as const];
-    });
+    const owned = [...this.#slices.values()].filter(({metadata}) => metadata.labels?.[ownerLabel] !== undefined);
+    const slices = owned.map(slice => [ownerOf(slice), slice.metadata] as const);
     const young = [...read, ...slices]
       .filter(([, metadata]) => changedAt(metadata, this.#clockAheadMs) > this.#since - maxYouth)
       .map(([key]) => key);
@@ -213,8 +211,10 @@ function isOf(slice: EndpointSliceObject, service: string): boolean {
   return ownerOf(slice) === service;
 }
 
+const ownerLabel = 'kubernetes.io/service-name';
+
 function ownerOf(slice: EndpointSliceObject | undefined): string {
-  return `${slice?.metadata.namespace ?? 'default'}/${slice?.metadata.labels?.['kubernetes.io/service-name']}`;
+  return `${slice?.metadata.namespace ?? 'default'}/${slice?.metadata.labels?.[ownerLabel]}`;
 }
 
 function byKey<T extends {readonly metadata: ObjectMeta}>(objects: readonly T[] | null): Map<string, T> {

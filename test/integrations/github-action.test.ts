@@ -1,30 +1,18 @@
 import {createHash} from 'node:crypto';
-import {mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
-import {tmpdir} from 'node:os';
+import {mkdirSync, mkdtempSync, readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {load} from 'js-yaml';
 import {create} from 'tar';
-import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import packageJson from '../../package.json' with {type: 'json'};
 import {readPage} from '../doc-pages.ts';
-import {capturePath} from '../fixtures.ts';
 import {parseCommandLine} from '../parse-command-line.ts';
-import type {ApiServer} from '../stand-in/api-server.ts';
-import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {brokenCluster} from './broken-cluster.ts';
 import {page, root, script, thisBuild} from './integration-page.ts';
 
-let folder: string;
-let server: ApiServer;
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'svc-trace-integrations-'));
-  server = await startBundleCluster(capturePath('faults/missing-endpoint'));
-});
-afterAll(async () => {
-  rmSync(folder, {recursive: true});
-  await server.close();
-});
+const cluster = brokenCluster();
 
 describe('the GitHub Action', () => {
   interface Step {
@@ -75,10 +63,10 @@ describe('the GitHub Action', () => {
 
   /** A release with one archive, as `npm run release` names it, in which the program is this build. */
   async function releaseFolder(change: (sums: string) => string = sums => sums): Promise<string> {
-    const releases = mkdtempSync(join(folder, 'releases-'));
+    const releases = mkdtempSync(join(cluster.folder, 'releases-'));
     const version = `v${packageJson.version}`;
     mkdirSync(join(releases, version));
-    const bin = script(folder, 'kubectl-svc_trace', thisBuild);
+    const bin = script(cluster.folder, 'kubectl-svc_trace', thisBuild);
     const name = `svc-trace_${version}_linux_amd64.tar.gz`;
     await create({cwd: bin, file: join(releases, version, name), gzip: true}, ['kubectl-svc_trace']);
     const sum = createHash('sha256')
@@ -90,7 +78,7 @@ describe('the GitHub Action', () => {
 
   /** Runs the steps one after the other, as a runner does; a step that fails ends it. */
   async function runSteps(given: Readonly<Record<string, string>>) {
-    const temp = mkdtempSync(join(folder, 'runner-'));
+    const temp = mkdtempSync(join(cluster.folder, 'runner-'));
     const files = {GITHUB_PATH: join(temp, 'path'), GITHUB_OUTPUT: join(temp, 'output')};
     for (const file of Object.values(files)) writeFileSync(file, '');
     const evaluated = (text: string) =>
@@ -101,7 +89,7 @@ describe('the GitHub Action', () => {
     for (const {run, env} of runs.steps) {
       const own = Object.fromEntries(Object.entries(env).map(([name, value]) => [name, evaluated(value)]));
       const path = [...readFileSync(files.GITHUB_PATH, 'utf8').split('\n').filter(Boolean).toReversed(), process.env['PATH']].join(':');
-      const runner = {RUNNER_OS: 'Linux', RUNNER_ARCH: 'X64', RUNNER_TEMP: temp, KUBECONFIG: server.kubeconfig, ...files};
+      const runner = {RUNNER_OS: 'Linux', RUNNER_ARCH: 'X64', RUNNER_TEMP: temp, KUBECONFIG: cluster.server.kubeconfig, ...files};
       const {stdout, exitCode} = await execa('bash', ['--noprofile', '--norc', '-eo', 'pipefail', '-c', run], {
         ...{cwd: temp, env: {...runner, ...own, PATH: path}, stdin: 'ignore', reject: false},
       });

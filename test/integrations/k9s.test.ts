@@ -1,25 +1,13 @@
-import {existsSync, mkdtempSync, readFileSync, rmSync} from 'node:fs';
-import {tmpdir} from 'node:os';
+import {existsSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {load} from 'js-yaml';
-import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {capturePath} from '../fixtures.ts';
-import type {ApiServer} from '../stand-in/api-server.ts';
-import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {describe, expect, test} from 'vitest';
+import {brokenCluster} from './broken-cluster.ts';
 import {blockWith, script, thisBuild} from './integration-page.ts';
 
-let folder: string;
-let server: ApiServer;
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'svc-trace-integrations-'));
-  server = await startBundleCluster(capturePath('faults/missing-endpoint'));
-});
-afterAll(async () => {
-  rmSync(folder, {recursive: true});
-  await server.close();
-});
+const cluster = brokenCluster();
 
 describe('the k9s plugin', () => {
   interface Plugin {
@@ -67,10 +55,10 @@ describe('the k9s plugin', () => {
   }
 
   test.each(each)('%s runs on the selected Service', async (_, {command, args}) => {
-    const context = (load(readFileSync(server.kubeconfig, 'utf8')) as {readonly 'current-context': string})['current-context'];
+    const context = (load(readFileSync(cluster.server.kubeconfig, 'utf8')) as {readonly 'current-context': string})['current-context'];
     const words = args.map(argument => substituted(argument, {NAMESPACE: 'shop', NAME: 'web', CONTEXT: context}));
-    const bin = script(folder, 'kubectl', `shift\n${thisBuild}`);
-    const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: server.kubeconfig, TERM: 'xterm'};
+    const bin = script(cluster.folder, 'kubectl', `shift\n${thisBuild}`);
+    const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: cluster.server.kubeconfig, TERM: 'xterm'};
     const {stdout} = await execa(command, words, {env, stdin: 'ignore', reject: false});
     expect(stdout).toContain('shop/web');
     expect(stdout).toContain('ST202');
@@ -81,9 +69,9 @@ describe('the k9s plugin', () => {
     const context = '$(touch pwned); "x';
     const {args} = plugins['svc-trace'] ?? {args: []};
     const words = args.map(argument => substituted(argument, {NAMESPACE: 'shop', NAME: 'web', CONTEXT: context}));
-    const bin = script(folder, 'kubectl', 'printf "%s\\n" "$@"\n');
-    const {stdout} = await execa('bash', words, {cwd: folder, env: {PATH: `${bin}:${process.env['PATH']}`}, stdin: 'ignore'});
+    const bin = script(cluster.folder, 'kubectl', 'printf "%s\\n" "$@"\n');
+    const {stdout} = await execa('bash', words, {cwd: cluster.folder, env: {PATH: `${bin}:${process.env['PATH']}`}, stdin: 'ignore'});
     expect(stdout.split('\n')).toEqual(['svc-trace', 'trace', 'shop/web', '--context', context, '--color', 'always']);
-    expect(existsSync(join(folder, 'pwned'))).toBe(false);
+    expect(existsSync(join(cluster.folder, 'pwned'))).toBe(false);
   });
 });

@@ -1,26 +1,12 @@
-import {mkdtempSync, rmSync} from 'node:fs';
-import {tmpdir} from 'node:os';
-import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
-import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import {codeBlocksOf} from '../doc-pages.ts';
-import {capturePath} from '../fixtures.ts';
 import {parseCommandLine} from '../parse-command-line.ts';
-import type {ApiServer} from '../stand-in/api-server.ts';
-import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import {brokenCluster} from './broken-cluster.ts';
 import {blockWith, page, script, thisBuild} from './integration-page.ts';
 
-let folder: string;
-let server: ApiServer;
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'svc-trace-integrations-'));
-  server = await startBundleCluster(capturePath('faults/missing-endpoint'));
-});
-afterAll(async () => {
-  rmSync(folder, {recursive: true});
-  await server.close();
-});
+const cluster = brokenCluster();
 
 describe('the pre-push hooks', () => {
   interface Hook {
@@ -42,8 +28,8 @@ describe('the pre-push hooks', () => {
 
   test('the script refuses a push when something fails', async () => {
     const text = codeBlocksOf(page).find(block => block.text.startsWith('#!/bin/sh'))?.text ?? '';
-    const bin = script(folder, 'kubectl', `shift\n${thisBuild}`);
-    const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: server.kubeconfig};
+    const bin = script(cluster.folder, 'kubectl', `shift\n${thisBuild}`);
+    const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: cluster.server.kubeconfig};
     const {stdout, stderr, exitCode} = await execa('sh', ['-c', text], {env, stdin: 'ignore', reject: false});
     expect(stdout).toContain('ST202');
     expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 1});

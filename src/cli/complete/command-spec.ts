@@ -1,31 +1,13 @@
+import type {ArgumentParts, CommandParts, FlagParts} from '../command-parts.ts';
 import {builtManifest, isBuilt} from '../built-manifest.ts';
 
-/** What completion needs to know about a command: a part of oclif's data. */
-export interface CommandSpec {
-  readonly id: string;
-  readonly summary?: string | undefined;
+/** What completion needs to know about a command. */
+export interface CommandSpec extends CommandParts<FlagSpec, ArgumentParts> {
   readonly hidden?: boolean | undefined;
-  readonly flags: Readonly<Record<string, FlagSpec>>;
-  readonly args?: Readonly<Record<string, ArgumentSpec>> | undefined;
-  /** False if more arguments may follow than are named. */
-  readonly strict?: boolean | undefined;
 }
 
-export interface FlagSpec {
-  readonly name: string;
-  readonly char?: string | undefined;
-  readonly type: 'option' | 'boolean';
-  readonly description?: string | undefined;
-  readonly options?: readonly string[] | undefined;
+export interface FlagSpec extends FlagParts {
   readonly multiple?: boolean | undefined;
-  readonly allowNo?: boolean | undefined;
-  readonly helpValue?: string | readonly string[] | undefined;
-  readonly hidden?: boolean | undefined;
-}
-
-interface ArgumentSpec {
-  readonly name: string;
-  readonly options?: readonly string[] | undefined;
 }
 
 /** The commands of the package in this folder. A build has recorded them; from sources they are all loaded. */

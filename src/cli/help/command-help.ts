@@ -1,34 +1,20 @@
+import type {ArgumentParts, CommandParts, FlagParts} from '../command-parts.ts';
 import {wrap} from '../../render/wrap.ts';
 
-/** What help shows of a command: a part of oclif's data. */
-export interface HelpSpec {
-  readonly id: string;
-  readonly summary?: string | undefined;
+/** What help shows of a command. */
+export interface HelpSpec extends CommandParts<HelpFlag, HelpArgument> {
   readonly description?: string | undefined;
   readonly examples?: readonly unknown[] | undefined;
-  readonly flags: Readonly<Record<string, HelpFlag>>;
-  readonly args?: Readonly<Record<string, HelpArgument>> | undefined;
-  readonly strict?: boolean | undefined;
 }
 
-interface HelpFlag {
-  readonly name: string;
-  readonly char?: string | undefined;
-  readonly type: 'option' | 'boolean';
-  readonly description?: string | undefined;
-  readonly options?: readonly string[] | undefined;
+interface HelpFlag extends FlagParts {
   readonly default?: unknown;
-  readonly allowNo?: boolean | undefined;
   readonly required?: boolean | undefined;
   readonly helpGroup?: string | undefined;
-  readonly helpValue?: string | readonly string[] | undefined;
-  readonly hidden?: boolean | undefined;
 }
 
-interface HelpArgument {
-  readonly name: string;
+interface HelpArgument extends ArgumentParts {
   readonly description?: string | undefined;
-  readonly options?: readonly string[] | undefined;
   readonly required?: boolean | undefined;
 }
 

@@ -1,3 +1,4 @@
+import {targetsWithoutEffect} from './targets-without-effect.ts';
 import type {MergedChain} from './merge-chain.ts';
 import type {Section} from './pasted-sections.ts';
 import {targetOf} from './section-tables.ts';
@@ -46,40 +47,10 @@ const baseChains: Readonly<Record<string, readonly string[]>> = {
   security: ['INPUT', 'FORWARD', 'OUTPUT'],
 };
 
-const targets = new Set([
-  ...[
-    'ACCEPT',
-    'DROP',
-    'RETURN',
-    'QUEUE',
-    'REJECT',
-    'DNAT',
-    'SNAT',
-    'MASQUERADE',
-    'REDIRECT',
-    'NETMAP',
-    'MARK',
-    'CONNMARK',
-    'LOG',
-    'NFLOG',
-  ],
-  ...[
-    'ULOG',
-    'AUDIT',
-    'TRACE',
-    'TCPMSS',
-    'TCPOPTSTRIP',
-    'TOS',
-    'DSCP',
-    'CLASSIFY',
-    'SET',
-    'CHECKSUM',
-    'SECMARK',
-    'CONNSECMARK',
-    'TTL',
-    'HL',
-  ],
-  ...['LED', 'IDLETIMER', 'RATEEST', 'HMARK', 'ECN', 'TEE', 'NOTRACK', 'CT', 'NFQUEUE', 'TPROXY', 'SYNPROXY', 'SNPT', 'DNPT', 'CLUSTERIP'],
+const targets: ReadonlySet<string> = new Set([
+  ...['ACCEPT', 'DROP', 'RETURN', 'QUEUE', 'REJECT', 'DNAT', 'SNAT', 'MASQUERADE', 'REDIRECT', 'NETMAP', 'MARK', 'CONNMARK', 'TCPOPTSTRIP'],
+  ...['NOTRACK', 'CT', 'NFQUEUE', 'TPROXY', 'SYNPROXY', 'SNPT', 'DNPT', 'CLUSTERIP'],
+  ...targetsWithoutEffect,
 ]);
 
 function isTarget(name: string): boolean {

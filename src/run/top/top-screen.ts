@@ -1,8 +1,8 @@
-import {enter, home, leave, toLineEnd, toScreenEnd} from '../screen-control.ts';
 import process from 'node:process';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {styleOf} from '../../render/style.ts';
 import {topTable} from '../../render/top/top-table.ts';
+import {liveScreen, type ScreenSize} from '../live-screen.ts';
 import {visibleLength} from '../../render/wrap.ts';
 
 interface TopScreenOptions {
@@ -19,35 +19,20 @@ interface TopScreen {
   close(): void;
 }
 
-/** A screen that is redrawn in place on the terminal's alternate screen, so that the previous content returns however the process ends. */
+/** A live screen of the traffic. */
 export function topScreen({color, wide, what, stream = process.stdout}: TopScreenOptions): TopScreen {
   let report: TrafficReport | null = null;
   let doing = '';
-  let open = true;
-  const draw = (): void => {
-    const size = {columns: stream.columns || 80, rows: stream.rows || 24};
-    const lines = screenLines({report, doing, what}, {...size, color, wide});
-    stream.write(`${home}${lines.map(line => line + toLineEnd).join('\n')}${toScreenEnd}`);
-  };
-  const close = (): void => {
-    if (!open) return;
-    open = false;
-    stream.off('resize', draw);
-    process.off('exit', close);
-    stream.write(leave);
-  };
-  stream.write(enter);
-  stream.on('resize', draw);
-  process.on('exit', close);
+  const {draw, close} = liveScreen(stream, size => screenLines({report, doing, what}, {...size, color, wide}));
   return {
     show: next => {
       report = next;
       doing = '';
-      if (open) draw();
+      draw();
     },
     say: text => {
       doing = text;
-      if (open && report === null) draw();
+      if (report === null) draw();
     },
     close,
   };
@@ -59,9 +44,7 @@ interface ScreenState {
   readonly what: string;
 }
 
-interface TopScreenSize {
-  readonly columns: number;
-  readonly rows: number;
+interface TopScreenSize extends ScreenSize {
   readonly color: boolean;
   readonly wide: boolean;
 }

@@ -1,5 +1,5 @@
-import {enter, home, leave, toLineEnd, toScreenEnd} from '../screen-control.ts';
 import process from 'node:process';
+import {liveScreen, screenSize} from '../live-screen.ts';
 import type {ScrollKey} from '../screen-keys.ts';
 import {type Screen, screenOf, type WatchState} from './screen-text.ts';
 import type {WatchView} from './watch-view.ts';
@@ -18,32 +18,15 @@ export interface ScrolledView extends WatchView {
   scroll(key: ScrollKey): void;
 }
 
-/**
- * A terminal that is drawn again in place, on its alternate screen, so that what was on it comes back in the end however the process
- * ends. It is drawn again when its size changes.
- */
+/** A live screen of the watched Services. */
 export function watchScreen({color, what, hasKeys = false, stream = process.stdout}: ScreenOptions): ScrolledView {
   let state: WatchState = {report: null, readAt: new Map(), changes: [], trouble: '', doing: '', what, offset: 0, hasKeys};
-  let open = true;
-  const screen = (): Screen => screenOf(state, {columns: stream.columns || 80, rows: stream.rows || 24, color});
-  const draw = (): void => {
-    const {lines} = screen();
-    stream.write(`${home}${lines.map(line => line + toLineEnd).join('\n')}${toScreenEnd}`);
-  };
+  const screen = (): Screen => screenOf(state, {...screenSize(stream), color});
+  const {draw, close} = liveScreen(stream, () => screen().lines);
   const change = (next: Partial<WatchState>): void => {
     state = {...state, ...next};
-    if (open) draw();
+    draw();
   };
-  const close = (): void => {
-    if (!open) return;
-    open = false;
-    stream.off('resize', draw);
-    process.off('exit', close);
-    stream.write(leave);
-  };
-  stream.write(enter);
-  stream.on('resize', draw);
-  process.on('exit', close);
   return {
     show: (report, changes, at) => {
       const read = report.nodes.filter(({status}) => status === 'checked').map(({name}) => [name, at] as const);

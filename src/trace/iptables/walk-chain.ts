@@ -1,3 +1,4 @@
+import {targetsWithoutEffect} from '../../parse/iptables/targets-without-effect.ts';
 import {parseAddress} from '../../model/address.ts';
 import type {Chain, ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
 import {markChange, splitHostPort} from '../../parse/iptables/comparable-rule.ts';
@@ -122,37 +123,12 @@ function effectOf(rule: Rule, packet: Packet, environment: Environment): RuleRes
         packet: rule.target?.options.some(({flag}) => flag === '--notrack') ? {...packet, untracked: true} : packet,
       };
     default:
-      if (withoutEffect.has(name)) return {kind: 'continue', packet};
+      if (targetsWithoutEffect.has(name)) return {kind: 'continue', packet};
       // The kernel does not allow a jump to a missing chain. The packet continues here; the comparison of rules reports the broken jump.
       if (/^KUBE-/.test(name)) return {kind: 'continue', packet};
       return {kind: 'leave', packet, verdict: 'undecided', reason: `target ${name} is not known`};
   }
 }
-
-/** Targets that do not change the path of a packet. */
-const withoutEffect = new Set([
-  'LOG',
-  'NFLOG',
-  'ULOG',
-  'AUDIT',
-  'TRACE',
-  'TCPMSS',
-  'TOS',
-  'DSCP',
-  'CLASSIFY',
-  'SET',
-  'CHECKSUM',
-  'SECMARK',
-  'CONNSECMARK',
-  'TTL',
-  'HL',
-  'LED',
-  'IDLETIMER',
-  'RATEEST',
-  'HMARK',
-  'ECN',
-  'TEE',
-]);
 
 /** `--set-xmark value/mask`: the bits of the mask are cleared, then the value is xored in. */
 function changeMark(mark: number, rule: Rule): number {
