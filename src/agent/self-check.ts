@@ -64,7 +64,7 @@ export class SelfCheck {
     await nodes.evaluate([node]);
     let unverified: string | null = null;
     const doubtful = await recheck({
-      ...{diagnosis, signal, clock, gracePeriodMs, history, nodeReadAt: nodes.readAt},
+      ...{diagnosis, signal, clock, gracePeriodMs, history, nodeReadAt: nodes.evaluated.readAt},
       readAgain: async () => {
         unverified = await this.#verify(diagnosis, history);
         view = this.#view();
@@ -82,10 +82,14 @@ export class SelfCheck {
     if (unverified !== null && this.#newOn(diagnosis).length > 0) return {kind: 'trouble', message: unverified};
     retract(doubtful, diagnosis);
     // Unusable objects are the same for all nodes; the command that collects results reports them.
-    const problems = [...nodes.problems, ...(this.#objects?.problems ?? []).map(problem => ({...problem, node}))];
+    const problems = [...nodes.evaluated.problems, ...(this.#objects?.problems ?? []).map(problem => ({...problem, node}))];
     const report = diagnosis.report([...problems, ...watch.problems]);
     this.#standing = new Set(report.findings.map(identityOf));
-    const times = {judgedAt: nodes.readAt.get(node) ?? begun, seconds: (clock.now() - begun) / 1000, intervalSeconds: intervalMs / 1000};
+    const times = {
+      judgedAt: nodes.evaluated.readAt.get(node) ?? begun,
+      seconds: (clock.now() - begun) / 1000,
+      intervalSeconds: intervalMs / 1000,
+    };
     return {kind: 'result', report, result: {...this.#resultOf(diagnosis, problems), ...times, seen, apiCurrentAt}};
   }
 

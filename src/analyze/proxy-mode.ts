@@ -21,7 +21,8 @@ export interface ProxyMode {
 /** Why a node cannot be evaluated (no dump, or an unknown version), or the function that evaluates it. */
 type PreparedNode = {readonly whyUnread: string} | {analyze(): ModeAnalysis};
 
-export interface NodeInput {
+/** One node with all that its kube-proxy's rules follow from. */
+export interface NodeData {
   readonly node: NodeDump;
   readonly api: ApiObjects;
   readonly view: ClusterView;
@@ -31,6 +32,9 @@ export interface NodeInput {
   readonly dumps: Dumps;
   /** The node's nftables, parsed when they are first asked for; null when they were not read. */
   readonly nft: () => NftRuleset | null;
+}
+
+export interface NodeInput extends NodeData {
   /** Analyze each Service by itself, without findings that stand for many of them, because those depend on the states of all. */
   readonly eachService?: boolean;
   /** The Service ports for which to trace packet paths, given the symptoms of their family. */

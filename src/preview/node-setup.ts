@@ -1,30 +1,22 @@
-import {proxyVersion} from '../expect/cluster/service-ports.ts';
-import {readDumps, type Dumps} from '../analyze/iptables/read-dumps.ts';
+import {readDumps} from '../analyze/iptables/read-dumps.ts';
 import {hostFacts, type IpvsState, readIpvsState} from '../analyze/ipvs/ipvs-state.ts';
 import {ipsetsOf} from '../analyze/node-input.ts';
 import type {IpSet} from '../parse/ipvs/ipset-save.ts';
 import {readNft} from '../analyze/nftables/read-nft.ts';
 import {resolveNftVersion} from '../analyze/nftables/resolve-nft-version.ts';
 import {resolveVersion} from '../analyze/iptables/resolve-version.ts';
+import type {NodeData} from '../analyze/proxy-mode.ts';
 import {seenConfig} from '../analyze/seen-config.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
+import {servedInAnyFamily} from '../expect/cluster/ports-on-node.ts';
 import {nodeFacts} from '../expect/node-facts.ts';
 import {type ConfigOverrides, resolveProxyConfig} from '../expect/proxy-config.ts';
-import {families} from '../model/family.ts';
-import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 
-/** One node with everything that determines its kube-proxy's rules. Dumps are parsed on demand, and only once. */
-export interface NodeSetup {
-  readonly node: NodeDump;
-  readonly api: ApiObjects;
-  readonly view: ClusterView;
-  readonly config: ProxyConfig;
-  readonly facts: NodeFacts;
-  readonly dumps: Dumps;
-  readonly nft: () => NftRuleset | null;
+/** A node whose rules are to be written for other settings. Dumps are parsed once, when they are first asked for. */
+export interface NodeSetup extends NodeData {
   /** All ipsets of the node. */
   readonly sets: () => ReadonlyMap<string, IpSet>;
   readonly ipvs: () => IpvsState;
@@ -50,24 +42,14 @@ export function nodeSetup({node, api, view, overrides}: NodeSetupInput): NodeSet
   const facts = nodeFacts(node, api);
   const base = {node, api, view, facts, dumps, nft, ipvs, sets: onceAsked(() => ipsetsOf(node)), bound: () => ipvs().bound ?? []};
   const config = resolvedConfig({...base, config: given});
-  const ports = (): readonly Parameters<typeof hostFacts>[2][number][] => {
-    const proxy = proxyVersion(config);
-    return families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
-  };
-  return {...base, config, hostFacts: onceAsked(() => hostFacts(facts, ipvs(), ports(), config.version.value))};
+  const own = (): NodeFacts => hostFacts(facts, ipvs(), servedInAnyFamily({view, config}), config.version.value);
+  return {...base, config, hostFacts: onceAsked(own)};
 }
 
-function resolvedConfig({
-  node,
-  api,
-  view,
-  config,
-  facts,
-  dumps,
-  nft,
-}: Omit<NodeSetup, 'hostFacts' | 'ipvs' | 'bound' | 'sets'>): ProxyConfig {
+function resolvedConfig(data: NodeData): ProxyConfig {
+  const {api, config, dumps, nft} = data;
   if (api.services === null) return config;
-  const input = {node, api, view, config, facts, dumps, nft, traces: () => false};
+  const input = {...data, traces: () => false};
   if (config.mode.value === 'iptables' && dumps.current.size > 0) return resolveVersion(input, dumps.current).config;
   const ruleset = config.mode.value === 'nftables' ? nft() : null;
   return ruleset === null ? config : resolveNftVersion(input, ruleset);

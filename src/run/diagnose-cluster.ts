@@ -42,7 +42,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   });
   const problems = [...asked.problems, ...ways.problems, ...leftovers];
   const report = (more: readonly Problem[]): Report =>
-    diagnosis.report(distinct([...problems, ...nodes.problems, ...(followed?.problems ?? []), ...more]));
+    diagnosis.report(distinct([...problems, ...nodes.evaluated.problems, ...(followed?.problems ?? []), ...more]));
   const readAgain = () => {
     progress.say('reading the API again');
     // Agents always compare with all Services.
@@ -52,7 +52,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
     // An agent follows the Services itself and verifies its findings.
     if (followed === null) return [];
     return recheck({
-      ...{diagnosis, readAgain, signal, clock, history: followed.history, nodeReadAt: nodes.readAt},
+      ...{diagnosis, readAgain, signal, clock, history: followed.history, nodeReadAt: nodes.evaluated.readAt},
       ...(gracePeriodMs === undefined ? {} : {gracePeriodMs}),
       take: now => followed.take(now),
       recall: since => followed.recall(since),

@@ -1,15 +1,14 @@
-import {append} from '../../model/lists.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {Family} from '../../model/family.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import type {PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
-import {Differing} from '../differing.ts';
+import {type FamilyResult, joinFamilies, unreadFamily} from '../join-families.ts';
 import {cutReason, whyDoubtful} from '../truncated-settings.ts';
 import {ipsetsOf, knowsZone} from '../node-input.ts';
-import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {Expect} from './family-case.ts';
 import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
@@ -38,65 +37,45 @@ export const iptablesMode: ProxyMode = {
 };
 
 function analyzeFamilies(input: NodeInput): ModeAnalysis {
-  const {dumps} = input;
-  const evaluated: Family[] = [];
-  const unread: UnreadFamily[] = [];
-  const symptoms: Symptom[] = [];
-  const traces: PortTrace[] = [];
-  const differing = new Differing();
   const sets = ipsetsOf(input.node);
-  const cut = [...dumps.current.values()].find(ruleset => ruleset.cut !== null)?.cut ?? null;
-  for (const family of servedFamilies(input, dumps.current)) {
-    const ruleset = dumps.current.get(family) ?? null;
-    const expect: Expect = hypothesis => expectRuleset({...input, family, ruleset}, hypothesis);
-    const reason = whyUnreadable(family, ruleset);
-    if (reason !== null || ruleset === null) {
-      if (ruleset !== null || expect({}).ports.length > 0) unread.push({family, reason: reason ?? 'there is no dump of it'});
-      continue;
-    }
-    const excerpt = isExcerpt(ruleset);
-    const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
-    const {
-      symptoms: found,
-      expected,
-      byPort,
-    } = analyzeFamily({
-      expect,
-      actual,
-      sets,
-      knowsZone: knowsZone(input),
-      eachService: input.eachService ?? false,
-    });
-    for (const [{port}, own] of byPort)
-      differing.add(
-        port,
-        own.map(({table}) => table),
-      );
-    const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
-    if (doubt !== null) {
-      unread.push({family, reason: doubt});
-      continue;
-    }
-    append(
-      traces,
-      expected.ports.filter(({port}) => input.traces(port, found)).map(item => tracePort({item, expected, actual})),
-    );
-    if (found.length > 0 && invalidRules(ruleset).length > 0)
-      unread.push({family, reason: 'the dump was made by an iptables older than the one that wrote the rules'});
-    else append(symptoms, excerpt ? found.filter(isSeen) : found);
-    if (excerpt) unread.push({family, reason: partly(ruleset, expected)});
-    else if (ruleset.cut === null) evaluated.push(family);
-    else unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
-  }
-  return {families: evaluated, unread, symptoms, traces, differing: differing.services, config: input.config, counts: countRules(dumps)};
+  const results = servedFamilies(input, input.dumps.current).flatMap(family => resultOf(family, input, sets) ?? []);
+  return {...joinFamilies(results), config: input.config, counts: countRules(input.dumps)};
 }
+
+/** Null for a family that has no dump and no Services. */
+function resultOf(family: Family, input: NodeInput, sets: ReadonlyMap<string, IpSet>): FamilyResult | null {
+  const ruleset = input.dumps.current.get(family) ?? null;
+  const expect: Expect = hypothesis => expectRuleset({...input, family, ruleset}, hypothesis);
+  const reason = whyUnreadable(family, ruleset);
+  if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, reason ?? 'there is no dump of it') : null;
+  if (reason !== null) return unreadFamily(family, reason);
+  const excerpt = isExcerpt(ruleset);
+  const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
+  const given = {expect, actual, sets, knowsZone: knowsZone(input), eachService: input.eachService ?? false};
+  const {symptoms: found, expected, byPort} = analyzeFamily(given);
+  const differing = [...byPort].map(([item, own]) => [item, own.map(({table}) => table)] as const);
+  const cut = [...input.dumps.current.values()].find(other => other.cut !== null)?.cut ?? null;
+  const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
+  if (doubt !== null) return {...unreadFamily(family, doubt), differing};
+  const invalid = found.length > 0 && invalidRules(ruleset).length > 0;
+  const partly = excerpt ? whyPartly(ruleset, expected) : ruleset.cut === null ? null : `the dump ${cutReason(ruleset.cut)}`;
+  const wanted = expected.ports.filter(({port}) => input.traces(port, found));
+  return {
+    ...{family, differing, evaluated: partly === null},
+    reasons: [...(invalid ? [writtenByNewer] : []), ...(partly === null ? [] : [partly])],
+    symptoms: invalid ? [] : excerpt ? found.filter(isSeen) : found,
+    traces: wanted.map(item => tracePort({item, expected, actual})),
+  };
+}
+
+const writtenByNewer = 'the dump was made by an iptables older than the one that wrote the rules';
 
 /** A jump to the chain, or a rule without effect, may be missing from the excerpt and not from the node. */
 function isSeen({kind, severity}: Symptom): boolean {
   return kind !== 'orphan-chain' && !(kind === 'missing-rule' && severity === 'info');
 }
 
-function partly(ruleset: Ruleset, expected: ExpectedRuleset): string {
+function whyPartly(ruleset: Ruleset, expected: ExpectedRuleset): string {
   const unknownChains = describeUnknownChains(ruleset, expected);
   return `the dump is an excerpt, ${describeRules(ruleset)}: only the rules that it shows were checked, and all others were assumed to be as expected${unknownChains}`;
 }

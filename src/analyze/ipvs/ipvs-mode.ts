@@ -1,15 +1,12 @@
-import {proxyVersion} from '../../expect/cluster/service-ports.ts';
-import {append} from '../../model/lists.ts';
+import {servedInAnyFamily} from '../../expect/cluster/ports-on-node.ts';
 import type {Hypothesis} from '../../expect/hypothesis.ts';
 import {expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import type {PortTrace} from '../../model/service-trace.ts';
 import {knowsZone} from '../node-input.ts';
-import {Differing} from '../differing.ts';
-import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
+import {type FamilyResult, joinFamilies} from '../join-families.ts';
+import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
 import {whyNoTables} from '../iptables/what-was-read.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
 import {analyzeIpvsFamily} from './analyze-ipvs-family.ts';
 import {traceIpvsPort} from './trace-ipvs-port.ts';
@@ -32,49 +29,31 @@ export const ipvsMode: ProxyMode = {
 const oldestKnownMinor = 21;
 
 function analyzeFamilies(input: NodeInput, state: IpvsState): ModeAnalysis {
-  const {view, config, dumps} = input;
-  const proxy = proxyVersion(config);
-  const ports = families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
-  const facts = hostFacts(input.facts, state, ports, config.version.value);
-  const differing = new Differing();
-  const evaluated: Family[] = [];
-  const unread: UnreadFamily[] = [];
-  const symptoms: Symptom[] = [];
-  const traces: PortTrace[] = [];
-  for (const family of families) {
-    const ruleset = dumps.current.get(family) ?? null;
-    const expect = (hypothesis: Hypothesis) => expectIpvs({view, config, facts, family, bound: state.bound ?? []}, hypothesis);
-    const reasons = [...whyUnreadable(family, ruleset), ...state.problems];
-    if (reasons.length > 0 && (ruleset !== null || ports.some(port => port.family === family)))
-      unread.push({family, reason: reasons.join('; ')});
-    const given = {
-      ...{expect, state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: config.nodeName.value},
-      ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false},
-    };
-    const analysis = analyzeIpvsFamily(given);
-    for (const [{port}, own] of analysis.byPort)
-      differing.add(
-        port,
-        Object.entries(own).flatMap(([part, all]) => all.map(() => part)),
-      );
-    append(symptoms, analysis.symptoms);
-    if (reasons.length === 0) evaluated.push(family);
-    const {expected, sides} = analysis;
-    const wanted = expected.ports.filter(({port}) => input.traces(port, analysis.symptoms));
-    append(
-      traces,
-      wanted.map(item => traceIpvsPort({item, context: expected.context, sides})),
-    );
-  }
+  const {config} = input;
+  const ports = servedInAnyFamily(input);
+  const own = {...input, facts: hostFacts(input.facts, state, ports, config.version.value)};
+  const results = families.map(family => resultOf(family, own, {state, hasPorts: ports.some(port => port.family === family)}));
+  return {...joinFamilies(results), isReadPiecemeal: true, config, counts: countsOf(input, state)};
+}
+
+function resultOf(
+  family: Family,
+  input: NodeInput,
+  {state, hasPorts}: {readonly state: IpvsState; readonly hasPorts: boolean},
+): FamilyResult {
+  const ruleset = input.dumps.current.get(family) ?? null;
+  const reasons = [...whyUnreadable(family, ruleset), ...state.problems];
+  const {symptoms, expected, sides, byPort} = analyzeIpvsFamily({
+    expect: (hypothesis: Hypothesis) => expectIpvs({...input, family, bound: state.bound ?? []}, hypothesis),
+    ...{state, ruleset: isWhole(ruleset) ? ruleset : null, nodeName: input.config.nodeName.value},
+    ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false},
+  });
+  const wanted = expected.ports.filter(({port}) => input.traces(port, symptoms));
   return {
-    families: evaluated,
-    unread,
-    symptoms,
-    traces,
-    differing: differing.services,
-    isReadPiecemeal: true,
-    config,
-    counts: countsOf(input, state),
+    ...{family, symptoms, evaluated: reasons.length === 0},
+    reasons: reasons.length > 0 && (ruleset !== null || hasPorts) ? [reasons.join('; ')] : [],
+    traces: wanted.map(item => traceIpvsPort({item, context: expected.context, sides})),
+    differing: [...byPort].map(([item, own]) => [item, Object.entries(own).flatMap(([part, all]) => all.map(() => part))] as const),
   };
 }
 

@@ -1,6 +1,6 @@
-import {proxyVersion} from '../../expect/cluster/service-ports.ts';
+import {servedInAnyFamily} from '../../expect/cluster/ports-on-node.ts';
 import type {ClusterView} from '../../expect/cluster/cluster-view.ts';
-import {families, type Family} from '../../model/family.ts';
+import type {Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
@@ -27,10 +27,8 @@ interface LeftoverServersCase {
 export function catchingServers({node, facts, view, config, rulesets}: LeftoverServersCase): readonly VirtualServer[] {
   const {servers, sets, bound} = readIpvsState(node);
   if (servers === null) return [];
-  const proxy = proxyVersion(config);
-  const ports = families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
   const taken = new Set(
-    ports.flatMap(({protocol, clusterIP, externalIPs, loadBalancerVIPs, port, nodePort}) => [
+    servedInAnyFamily({view, config}).flatMap(({protocol, clusterIP, externalIPs, loadBalancerVIPs, port, nodePort}) => [
       ...[clusterIP, ...externalIPs, ...loadBalancerVIPs].map(address => `${protocol} ${joinHostPort(address, port)}`),
       ...(nodePort === 0 ? [] : [`${protocol} ${nodePort}`]),
     ]),

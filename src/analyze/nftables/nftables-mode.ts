@@ -1,4 +1,3 @@
-import {append} from '../../model/lists.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {tableId} from '../../expect/nftables/expected-table.ts';
 import {dropsUnallocated, oldestNftMinor} from '../../expect/nftables/nft-versions.ts';
@@ -6,12 +5,11 @@ import {serviceRanges} from '../../expect/nftables/service-ranges.ts';
 import {families, type Family} from '../../model/family.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import type {PortTrace} from '../../model/service-trace.ts';
 import {cutReason, whyDoubtful} from '../truncated-settings.ts';
 import {ipsetsOf, knowsZone} from '../node-input.ts';
-import {Differing} from '../differing.ts';
-import type {ModeAnalysis, NodeInput, ProxyMode, UnreadFamily} from '../proxy-mode.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
+import {type FamilyResult, joinFamilies, unreadFamily} from '../join-families.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
 import type {ExpectNft} from './infer-nft-settings.ts';
 import {allOf} from '../iptables/read-dumps.ts';
 import {analyzeNftFamily} from './analyze-nft-family.ts';
@@ -39,51 +37,41 @@ function whyEmpty({files}: NodeInput['node']): string {
 }
 
 function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
-  const evaluated: Family[] = [];
-  const unread: UnreadFamily[] = [];
-  const symptoms: Symptom[] = [];
-  const traces: PortTrace[] = [];
-  const differing = new Differing();
   const sets = ipsetsOf(input.node);
-  for (const family of families) {
-    const iptables = allOf(input.dumps, family);
-    const actual = ruleset.tables.get(tableId(family)) ?? null;
-    const expect: ExpectNft = hypothesis => expectTable({...input, family, table: actual}, hypothesis);
-    if (actual === null && ruleset.cut !== null) {
-      if (expect({}).ports.length > 0) unread.push({family, reason: `the dump ${cutReason(ruleset.cut)}`});
-      continue;
-    }
-    const {
-      symptoms: found,
-      expected,
-      byPort,
-    } = analyzeNftFamily({
-      ...{expect, ruleset, actual, beside: {iptables, sets}},
-      ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false, serviceRanges: rangesOf(input, family)},
-    });
-    for (const [{port}, own] of byPort)
-      differing.add(
-        port,
-        own.map(() => 'table'),
-      );
-    const doubt = found.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
-    if (doubt !== null) {
-      unread.push({family, reason: doubt});
-      continue;
-    }
-    append(symptoms, found);
-    append(
-      traces,
-      expected.ports.filter(({port}) => input.traces(port, found)).map(item => traceNftPort({item, expected, ruleset})),
-    );
-    const reason = whyPartly(ruleset, iptables);
-    if (reason === null) evaluated.push(family);
-    else unread.push({family, reason});
-  }
-  const counts = {rules: ruleset.ruleCount, chains: ruleset.chainCount};
-  const first = evaluated[0] ?? unread[0]?.family;
-  if (first !== undefined) append(symptoms, unwalkedChains(ruleset, first));
-  return {families: evaluated, unread, symptoms, traces, differing: differing.services, config: input.config, counts};
+  const results = families.flatMap(family => resultOf(family, input, {ruleset, sets}) ?? []);
+  const joined = joinFamilies(results);
+  const first = joined.families[0] ?? joined.unread[0]?.family;
+  return {
+    ...joined,
+    symptoms: [...joined.symptoms, ...(first === undefined ? [] : unwalkedChains(ruleset, first))],
+    config: input.config,
+    counts: {rules: ruleset.ruleCount, chains: ruleset.chainCount},
+  };
+}
+
+interface NodeRules {
+  readonly ruleset: NftRuleset;
+  readonly sets: ReadonlyMap<string, IpSet>;
+}
+
+/** Null for a family without Services whose table may follow after the end of a truncated dump. */
+function resultOf(family: Family, input: NodeInput, {ruleset, sets}: NodeRules): FamilyResult | null {
+  const actual = ruleset.tables.get(tableId(family)) ?? null;
+  const expect: ExpectNft = hypothesis => expectTable({...input, family, table: actual}, hypothesis);
+  if (actual === null && ruleset.cut !== null)
+    return expect({}).ports.length > 0 ? unreadFamily(family, `the dump ${cutReason(ruleset.cut)}`) : null;
+  const iptables = allOf(input.dumps, family);
+  const {symptoms, expected, byPort} = analyzeNftFamily({
+    ...{expect, ruleset, actual, beside: {iptables, sets}},
+    ...{knowsZone: knowsZone(input), eachService: input.eachService ?? false, serviceRanges: rangesOf(input, family)},
+  });
+  const differing = [...byPort].map(([item, own]) => [item, own.map(() => 'table')] as const);
+  const doubt = symptoms.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
+  if (doubt !== null) return {...unreadFamily(family, doubt), differing};
+  const reason = whyPartly(ruleset, iptables);
+  const wanted = expected.ports.filter(({port}) => input.traces(port, symptoms));
+  const traces = wanted.map(item => traceNftPort({item, expected, ruleset}));
+  return {family, reasons: reason === null ? [] : [reason], evaluated: reason === null, symptoms, traces, differing};
 }
 
 /** Null for versions that do not drop such packets. */

@@ -1,7 +1,8 @@
 import type {Endpoint} from '../../model/endpoint.ts';
-import type {Family} from '../../model/family.ts';
+import {families, type Family} from '../../model/family.ts';
 import type {NodeFacts} from '../../model/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
+import type {ServicePort} from '../../model/service-port.ts';
 import type {Hypothesis} from '../hypothesis.ts';
 import {categorizeEndpoints, type NodeTopology} from './categorize-endpoints.ts';
 import type {ClusterView} from './cluster-view.ts';
@@ -35,4 +36,10 @@ export function portsOnNode({view, family}: PortsInput, topology: NodeTopology, 
     const all = lists[picks?.get(port) ?? 0] ?? set.endpoints;
     return {port, all, lists: lists.length, endpoints: categorizeEndpoints(port, all, topology), endpointChain, clientList: endpointChain};
   });
+}
+
+/** The Service ports that the node's kube-proxy serves in any family. */
+export function servedInAnyFamily({view, config}: Pick<PortsInput, 'view' | 'config'>): readonly ServicePort[] {
+  const proxy = proxyVersion(config);
+  return families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
 }

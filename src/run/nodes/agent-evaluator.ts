@@ -5,7 +5,6 @@ import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {AgentResult} from '../../model/node-result.ts';
-import type {Problem} from '../../model/snapshot.ts';
 import type {AgentSource} from './agent-source.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {unlessInterrupted} from '../interruption.ts';
@@ -33,34 +32,17 @@ export class AgentEvaluator implements NodeEvaluator {
   readonly pods = null;
   #source: AgentSource;
   readonly #collection: AgentCollection;
-  readonly #evaluated: EvaluatedNodes;
+  readonly evaluated: EvaluatedNodes;
 
   constructor(source: AgentSource, collection: AgentCollection) {
     this.#source = source;
     this.#collection = collection;
-    this.#evaluated = new EvaluatedNodes(collection.diagnosis);
-  }
-
-  get readAt(): ReadonlyMap<string, number> {
-    return this.#evaluated.readAt;
-  }
-
-  get problems(): readonly Problem[] {
-    return this.#evaluated.problems;
-  }
-
-  get partlyRead(): ReadonlySet<string> {
-    return this.#evaluated.partlyRead;
-  }
-
-  /** None: an agent may still start. */
-  get permanent(): ReadonlyMap<string, string> {
-    return this.#evaluated.permanent;
+    this.evaluated = new EvaluatedNodes(collection.diagnosis);
   }
 
   async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {
     this.#source = await this.#collection.find(objects);
-    return this.#evaluated.follow(this.#source.names, objects);
+    return this.evaluated.follow(this.#source.names, objects);
   }
 
   async evaluate(names: readonly string[]): Promise<void> {
@@ -80,7 +62,7 @@ export class AgentEvaluator implements NodeEvaluator {
   async evaluateAgain(): Promise<void> {}
 
   giveUp(reason: string): void {
-    this.#evaluated.giveUp(this.#source.names, reason);
+    this.evaluated.giveUp(this.#source.names, reason);
   }
 
   /** Resolves to the nodes whose results do not cover the current Services. */
@@ -103,10 +85,10 @@ export class AgentEvaluator implements NodeEvaluator {
 
   async #askOne(name: string, needed: NeededVersions): Promise<Behind | null> {
     const {diagnosis, clock, notBefore = 0} = this.#collection;
-    if (this.#evaluated.isNamedOnly(name)) return null;
+    if (this.evaluated.isNamedOnly(name)) return null;
     const answered = await this.#answerOf(name);
-    this.#evaluated.note(name);
-    this.#evaluated.problemsOf.delete(name);
+    this.evaluated.note(name);
+    this.evaluated.problemsOf.delete(name);
     if (answered.kind === 'none') return this.#unread(name, answered);
     const {result, now} = answered.answer;
     const unusable = whyUnusable(name, answered.answer);
@@ -123,8 +105,8 @@ export class AgentEvaluator implements NodeEvaluator {
     const {seconds, service} = result.report.lag ?? {seconds: 0};
     if (service !== undefined && readAt - seconds * 1000 < notBefore)
       return this.#unread(name, {reason: `by its agent, its rules for ${service} are ${seconds} s behind the API`, remedy: later});
-    this.#evaluated.readAt.set(name, readAt);
-    this.#evaluated.problemsOf.set(name, result.problems);
+    this.evaluated.readAt.set(name, readAt);
+    this.evaluated.problemsOf.set(name, result.problems);
     diagnosis.addResult({report: result.report, findings: result.findings, proxy: result.proxy, traces: []});
     return null;
   }
@@ -152,7 +134,7 @@ export class AgentEvaluator implements NodeEvaluator {
   }
 
   #unread(name: string, {reason, remedy}: {readonly reason: string; readonly remedy: string}): null {
-    this.#evaluated.readAt.delete(name);
+    this.evaluated.readAt.delete(name);
     this.#collection.diagnosis.addUnread({name, reason, remedy});
     return null;
   }

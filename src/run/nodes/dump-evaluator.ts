@@ -31,7 +31,7 @@ export class DumpEvaluator implements NodeEvaluator {
   #source: NodeSource;
   readonly #diagnosis: Diagnosis;
   readonly #run: EvaluationRun;
-  readonly #evaluated: EvaluatedNodes;
+  readonly evaluated: EvaluatedNodes;
   /** Nodes with findings: their dumps, and when they were read. Some states that they may have are not known yet. */
   readonly #kept = new Map<string, {readonly node: CollectedNode; readonly time: ReadTime}>();
 
@@ -39,23 +39,7 @@ export class DumpEvaluator implements NodeEvaluator {
     this.#source = source;
     this.#diagnosis = diagnosis;
     this.#run = run;
-    this.#evaluated = new EvaluatedNodes(diagnosis);
-  }
-
-  get readAt(): ReadonlyMap<string, number> {
-    return this.#evaluated.readAt;
-  }
-
-  get problems(): readonly Problem[] {
-    return this.#evaluated.problems;
-  }
-
-  get partlyRead(): ReadonlySet<string> {
-    return this.#evaluated.partlyRead;
-  }
-
-  get permanent(): ReadonlyMap<string, string> {
-    return this.#evaluated.permanent;
+    this.evaluated = new EvaluatedNodes(diagnosis);
   }
 
   get pods(): NodeSource['pods'] {
@@ -64,7 +48,7 @@ export class DumpEvaluator implements NodeEvaluator {
 
   async findAgain(objects: readonly NodeObject[] | null): Promise<readonly string[]> {
     this.#source = await this.#run.find(objects);
-    return this.#evaluated.follow(this.#names, objects);
+    return this.evaluated.follow(this.#names, objects);
   }
 
   async evaluate(names: readonly string[]): Promise<void> {
@@ -72,7 +56,7 @@ export class DumpEvaluator implements NodeEvaluator {
     const counters = isCounted ? 'rules' : undefined;
     const {concurrency, timeoutMs} = this.#source;
     const wanted = new Set(names);
-    const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.#evaluated.isNamedOnly(name));
+    const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.evaluated.isNamedOnly(name));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
     for await (const node of collectNodes(nodes, this.#timed(), {
       signal,
@@ -83,9 +67,9 @@ export class DumpEvaluator implements NodeEvaluator {
       wants: this.#wants,
     })) {
       const to = this.#run.clock.now();
-      const time = {from: this.#evaluated.readAt.get(node.name) ?? to, to};
-      this.#evaluated.problemsOf.set(node.name, this.#take(node, time));
-      this.#evaluated.note(node.name);
+      const time = {from: this.evaluated.readAt.get(node.name) ?? to, to};
+      this.evaluated.problemsOf.set(node.name, this.#take(node, time));
+      this.evaluated.note(node.name);
       this.#notePermanent(node);
       this.#keep(node, time);
     }
@@ -117,12 +101,12 @@ export class DumpEvaluator implements NodeEvaluator {
 
   #notePermanent(node: CollectedNode): void {
     const unread = asUnread(node);
-    if (unread?.isPermanent) this.#evaluated.permanent.set(node.name, unread.reason);
-    else this.#evaluated.permanent.delete(node.name);
+    if (unread?.isPermanent) this.evaluated.permanent.set(node.name, unread.reason);
+    else this.evaluated.permanent.delete(node.name);
   }
 
   giveUp(reason: string): void {
-    this.#evaluated.giveUp(this.#names, reason);
+    this.evaluated.giveUp(this.#names, reason);
   }
 
   get #names(): readonly string[] {
@@ -135,7 +119,7 @@ export class DumpEvaluator implements NodeEvaluator {
   #timed(): Transport {
     const {transport} = this.#source;
     const open = (node: NodeInfo, signal: AbortSignal) => {
-      this.#evaluated.readAt.set(node.name, this.#run.clock.now());
+      this.evaluated.readAt.set(node.name, this.#run.clock.now());
       return transport.open(node, signal);
     };
     return {name: transport.name, open};

@@ -4,13 +4,23 @@ import type {NodeObject} from '../../model/api-objects.ts';
 import {whyNoRules} from '../../model/node/node-without-rules.ts';
 import type {Problem} from '../../model/snapshot.ts';
 
-/** The nodes that a diagnosis contains, and what is known of them beside their findings. The same for every way to evaluate nodes. */
-export class EvaluatedNodes {
+/** What is known of nodes beside their findings. */
+export interface NodeRecords {
   /** When the reading of a node began, in milliseconds since 1970. */
+  readonly readAt: ReadonlyMap<string, number>;
+  /** What could not be read of nodes that were read. */
+  readonly problems: readonly Problem[];
+  /** Nodes that were read in part. */
+  readonly partlyRead: ReadonlySet<string>;
+  /** Nodes that could not be read at all, for a permanent reason, and the reason. */
+  readonly permanent: ReadonlyMap<string, string>;
+}
+
+/** The nodes that a diagnosis contains, and what is known of them beside their findings. The same for every way to evaluate nodes. */
+export class EvaluatedNodes implements NodeRecords {
   readonly readAt = new Map<string, number>();
   /** What could not be read, by node. */
   readonly problemsOf = new Map<string, readonly Problem[]>();
-  /** Why a node could not be read at all, for permanent errors. */
   readonly permanent = new Map<string, string>();
   readonly #names = new Set<string>();
   readonly #diagnosis: Diagnosis;

@@ -1,16 +1,10 @@
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
-import type {Problem} from '../../model/snapshot.ts';
+import type {NodeRecords} from './evaluated-nodes.ts';
 
 /** A way to evaluate nodes: by reading them, or by asking their agents. */
 export interface NodeEvaluator {
-  /** When the reading of a node began, in milliseconds since 1970. */
-  readonly readAt: ReadonlyMap<string, number>;
-  /** What could not be read of nodes that were read. */
-  readonly problems: readonly Problem[];
-  /** Nodes that were read in part. */
-  readonly partlyRead: ReadonlySet<string>;
-  /** Nodes that could not be read at all, for a permanent reason, and the reason. */
-  readonly permanent: ReadonlyMap<string, string>;
+  /** What is known of the nodes so far. */
+  readonly evaluated: NodeRecords;
   /** The pods by which nodes are reached, as far as they identify kube-proxy. */
   readonly pods: readonly PodObject[] | null;
   /** Evaluates these nodes. Rejects with an Interrupted when the run is interrupted; the nodes evaluated before stay in the diagnosis. */

@@ -97,14 +97,21 @@ export class WaitUntilClean {
   report(): Report & {readonly wait: WaitReport} {
     const {run, nodes} = this.#waiting;
     this.#update();
-    return {...this.#latest, wait: this.#convergence.report(run.clock.now(), {clean: this.#isClean(), permanent: nodes.permanent})};
+    return {
+      ...this.#latest,
+      wait: this.#convergence.report(run.clock.now(), {clean: this.#isClean(), permanent: nodes.evaluated.permanent}),
+    };
   }
 
   /** Returns the nodes that have become clean. */
   #update(): readonly string[] {
     const {report, nodes} = this.#waiting;
     this.#latest = report(this.#problems);
-    return this.#convergence.note(this.#latest, {look: this.#looks, readAt: nodes.readAt, partlyRead: nodes.partlyRead});
+    return this.#convergence.note(this.#latest, {
+      look: this.#looks,
+      readAt: nodes.evaluated.readAt,
+      partlyRead: nodes.evaluated.partlyRead,
+    });
   }
 
   #note(): void {
@@ -113,7 +120,7 @@ export class WaitUntilClean {
     const seconds = (run.clock.now() - startedAt) / 1000;
     if (this.#looks === 1) {
       run.progress.note(firstCheckText(fresh, this.#convergence.pending));
-      for (const text of permanentTexts(nodes.permanent)) run.progress.note(text);
+      for (const text of permanentTexts(nodes.evaluated.permanent)) run.progress.note(text);
     } else for (const text of cleanTexts(fresh, seconds)) run.progress.note(text);
   }
 
@@ -131,7 +138,7 @@ export class WaitUntilClean {
 
   /** Nodes that may still become clean. */
   #waitedFor(): readonly string[] {
-    const {permanent} = this.#waiting.nodes;
+    const {permanent} = this.#waiting.nodes.evaluated;
     return this.#convergence.pending.filter(name => !permanent.has(name));
   }
 
@@ -139,7 +146,9 @@ export class WaitUntilClean {
   #isPermanent({code, node, message}: Finding): boolean {
     const {nodes, problems} = this.#waiting;
     if (code !== unreadCode) return false;
-    return node === undefined ? problems.some(problem => problem.isPermanent && problem.message === message) : nodes.permanent.has(node);
+    return node === undefined
+      ? problems.some(problem => problem.isPermanent && problem.message === message)
+      : nodes.evaluated.permanent.has(node);
   }
 
   #left(): number {
@@ -177,7 +186,7 @@ export class WaitUntilClean {
     const began = run.clock.now();
     this.#looks++;
     if (await unlessInterrupted(this.#readServices(), run.signal)) {
-      const isUnread = this.#latest.nodes.some(({name, status}) => status === 'unread' && !nodes.permanent.has(name));
+      const isUnread = this.#latest.nodes.some(({name, status}) => status === 'unread' && !nodes.evaluated.permanent.has(name));
       const come = isUnread ? await unlessInterrupted(this.#findNodes(), run.signal) : [];
       this.#readAt = began;
       const print = printOf(diagnosis.services, diagnosis.api);
