@@ -224,7 +224,7 @@ describeWith(['chromium'], 'in a browser', () => {
     const page = await open(traceHtml(way, plain));
     expect(await seen(page, 'figure svg')).toHaveLength(2);
     expect(page.complaints).toEqual([]);
-    const alone = await open(svg(way, plain), {width: 1144, height: 660}, 'svg');
+    const alone = await open(svg(way, plain), {width: 1144, height: 580}, 'svg');
     expect(await alone.evaluate("[...document.querySelectorAll('text')].some(text => text.textContent === '66.7%')")).toBe(true);
     expect([...alone.requests, ...alone.complaints]).toEqual([]);
     await keep(alone, 'trace-svg.png');
