@@ -1,4 +1,6 @@
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
+import {oldestNftMinor} from '../expect/nftables/nft-versions.ts';
+import {pushTo} from '../model/lists.ts';
 import type {Advice, Preview, PreviewChange, PreviewNode, PreviewSide, Requirement} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
@@ -42,7 +44,10 @@ export class PreviewRun {
   readonly #nodes: PreviewNode[] = [];
   readonly #requirements: Requirement[] = [];
   readonly #changes: PreviewChange[] = [];
-  readonly #advice = new Map<string, {readonly said: NodeAdvice; readonly nodes: string[]}>();
+  /** By node. */
+  readonly #advice = new Map<string, NodeAdvice[]>();
+  /** Nodes whose proxy mode nothing tells. */
+  readonly #guessed: string[] = [];
   readonly #before = new Set<string>();
   readonly #after = new Set<string>();
   /** Shown only if no node was checked. */
@@ -60,17 +65,29 @@ export class PreviewRun {
   }
 
   add(node: NodeDump): void {
-    const {api, plan, expectedOnly, selects} = this.#input;
+    this.#add(node, this.#input.expectedOnly);
+  }
+
+  /** A node whose rules may not be read: both sides are computed. */
+  addExpected(node: NodeDump, reason: string): void {
+    this.#add(node, true, reason);
+  }
+
+  #add(node: NodeDump, expectedOnly: boolean, reason?: string): void {
+    const {api, plan, selects} = this.#input;
     const viewAfter = this.#viewAfter;
     const setup = nodeSetup({node, api, view: this.#view, overrides: {}});
     const configAfter = plannedConfig(setup, plan);
     const basis = basisOf(setup, configAfter, expectedOnly);
-    this.#nodes.push(basis);
+    this.#nodes.push(reason === undefined ? basis : {reason, ...basis});
     const isUnread = basis.basis === 'unread';
     (isUnread ? this.#unread.before : this.#before).add(JSON.stringify(sideOf(setup.config)));
     (isUnread ? this.#unread.after : this.#after).add(JSON.stringify(sideOf(configAfter)));
-    if (isUnread) return;
+    // A mode that a version does not have is told even where nothing can be compared.
+    if (isUnread && !isWithoutMode(configAfter)) return;
     for (const requirement of requirementsOf({setup, configAfter, viewAfter})) this.#requirements.push(requirement);
+    if (isUnread) return;
+    if (basis.basis === 'expected' && setup.config.mode.source === byDefault) this.#guessed.push(node.name);
     for (const said of adviceOf({setup, configAfter})) this.#advise(said, node.name);
     if (isSameConfig(setup.config, configAfter) && viewAfter === setup.view) return;
     for (const {change, isUnusedPort} of previewNode({setup, viewAfter, configAfter, expectedOnly, selects})) {
@@ -82,26 +99,40 @@ export class PreviewRun {
   }
 
   result(origin: string): Preview {
-    const {services, notes} = this.#input;
+    const {services, notes: given} = this.#input;
+    const notes = [
+      ...given,
+      ...(this.#guessed.length === 0
+        ? []
+        : [`the proxy mode of today is not known on ${this.#guessed.toSorted().join(', ')}: iptables, kube-proxy's default, is taken`]),
+    ];
     return {
       ...{origin, services, notes},
       before: joined(this.#before.size > 0 ? this.#before : this.#unread.before),
       after: joined(this.#after.size > 0 ? this.#after : this.#unread.after),
-      nodes: this.#nodes,
-      requirements: this.#requirements,
+      nodes: this.#nodes.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+      requirements: this.#requirements.toSorted((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0)),
       changes: this.#changes,
-      advice: [...this.#advice.values()].map(
-        ({said: {ofCluster, ...said}, nodes}): Advice => ({...said, nodes: ofCluster === true ? [] : nodes}),
-      ),
+      advice: mergedAdvice(this.#advice),
     };
   }
 
   #advise(said: NodeAdvice, node: string): void {
-    const key = `${said.topic} ${said.reason}`;
-    const known = this.#advice.get(key) ?? {said, nodes: []};
-    this.#advice.set(key, known);
-    if (!known.nodes.includes(node)) known.nodes.push(node);
+    pushTo(this.#advice, node, said);
   }
+}
+
+/** What is said of several nodes is said once, in whatever order the nodes were read. */
+function mergedAdvice(byNode: ReadonlyMap<string, readonly NodeAdvice[]>): readonly Advice[] {
+  const merged = new Map<string, {readonly said: NodeAdvice; readonly nodes: string[]}>();
+  for (const [node, all] of [...byNode].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+    for (const said of all) {
+      const key = `${said.topic} ${said.reason}`;
+      const known = merged.get(key) ?? {said, nodes: []};
+      merged.set(key, known);
+      if (!known.nodes.includes(node)) known.nodes.push(node);
+    }
+  return [...merged.values()].map(({said: {ofCluster, ...said}, nodes}) => ({...said, nodes: ofCluster === true ? [] : nodes}));
 }
 
 function answerText({effect}: PreviewChange): string {
@@ -112,13 +143,19 @@ function answerText({effect}: PreviewChange): string {
       : effect;
 }
 
+const byDefault = 'kube-proxy default';
+
+function isWithoutMode({mode, version}: ProxyConfig): boolean {
+  return mode.value === 'nftables' && version.value.minor < oldestNftMinor;
+}
+
 function basisOf({node, config, dumps, nft, ipvs, api}: NodeSetup, after: ProxyConfig, expectedOnly: boolean): PreviewNode {
   const {name} = node;
   const unsupported = [config, after].find(({mode}) => !writableModes.includes(mode.value));
   if (unsupported !== undefined) return {name, basis: 'unread', reason: `the rules of ${unsupported.mode.value} mode are not known`};
   if (api.services === null) return {name, basis: 'unread', reason: 'the Services were not read'};
-  if (after.mode.value === 'nftables' && after.version.value.minor < 29)
-    return {name, basis: 'unread', reason: `kube-proxy ${after.version.value.text} has no nftables mode`};
+  if (api.endpointSlices === null && api.endpoints === null) return {name, basis: 'unread', reason: 'the EndpointSlices were not read'};
+  if (isWithoutMode(after)) return {name, basis: 'unread', reason: `kube-proxy ${after.version.value.text} has no nftables mode`};
   if (expectedOnly) return {name, basis: 'expected'};
   const mode = config.mode.value;
   const isRead =

@@ -11,6 +11,7 @@ import {escapeText} from '../../render/escape.ts';
 import {formatOfMode, formatsOfMode, type RulesFormat, rulesRenderers} from '../../render/rules/index.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {chooseRulesNode} from '../../run/rules/choose-rules-node.ts';
+import {requireServices} from '../../run/rules/whole-services.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
@@ -54,8 +55,9 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
 
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(RulesCommand);
-    const {snapshot, notes} = withPlannedObjects(await this.#snapshot(flags), flags);
-    if (snapshot.api.services === null) throw new Errors.CLIError('the Services could not be read', {exit: 3});
+    const read = await this.#snapshot(flags);
+    requireServices(read);
+    const {snapshot, notes} = withPlannedObjects(read, flags);
     const input = {
       names: argv as string[],
       namespace: flags.namespace,
@@ -84,28 +86,29 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
   async #snapshot(
     flags: Parameters<BaseCommand['withCluster']>[0] & {
       readonly from?: string | undefined;
+      readonly 'for-node'?: string | undefined;
       readonly filename?: readonly string[] | undefined;
     },
   ): Promise<Snapshot> {
     if (flags.from !== undefined) return this.snapshot(flags.from);
     if (isOfManifestsAlone(flags)) return emptySnapshot;
     const {readApi} = await import('../../run/rules/read-api.ts');
-    return this.withCluster(flags, ({cluster}) => readApi(cluster));
+    return this.withCluster(flags, ({cluster}) => readApi(cluster, flags['for-node']));
   }
 }
 
+/** Flags that name a cluster. */
+const ofCluster = ['context', 'kubeconfig', 'cluster', 'server'] as const;
+
 function isOfManifestsAlone({
   from,
-  context,
-  kubeconfig,
   filename = [],
+  ...flags
 }: {
   readonly from?: string | undefined;
-  readonly context?: string | undefined;
-  readonly kubeconfig?: string | undefined;
   readonly filename?: readonly string[] | undefined;
-}): boolean {
-  return filename.length > 0 && from === undefined && context === undefined && kubeconfig === undefined;
+} & {readonly [Name in (typeof ofCluster)[number]]?: string | undefined}): boolean {
+  return filename.length > 0 && from === undefined && ofCluster.every(name => flags[name] === undefined);
 }
 
 const emptySnapshot: Snapshot = {

@@ -47,6 +47,13 @@ const agentNamespaces = [
   'ovn-kubernetes',
 ];
 
+/** kube-proxy's pods on one node, by their labels; null when they may not be listed. */
+export async function readProxyPods(api: KubeApi, node: string): Promise<readonly PodObject[] | null> {
+  const reader = new ClusterReader(api);
+  const fieldSelector = `spec.nodeName=${node}`;
+  return joined(await Promise.all(proxySelectors.map(labelSelector => listPods(reader, 'kube-system', {labelSelector, fieldSelector}))));
+}
+
 /** Up to this many nodes are queried one by one, so that the pods of all nodes are not read for a few. */
 const fewNodes = 10;
 

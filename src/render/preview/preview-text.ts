@@ -33,6 +33,7 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
       title: 'NOTES',
       items: [
         ...unread.map(({name, reason = ''}) => ({head: `node ${name} was not checked: ${reason}`, lines: []})),
+        ...reasonsOf(computed).map(([reason, names]) => ({head: `${listed(names, verbose)} not read: ${reason}`, lines: []})),
         ...(computed.length === 0
           ? []
           : [
@@ -55,16 +56,33 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
   };
 }
 
+/** Why nodes were not read whose both sides are computed; nothing of those that were not to be read. */
+function reasonsOf(nodes: Preview['nodes']): readonly (readonly [reason: string, names: readonly string[]])[] {
+  const groups = new Map<string, string[]>();
+  for (const {name, reason} of nodes) if (reason !== undefined) pushTo(groups, reason, name);
+  return [...groups];
+}
+
 /** If it is unmet, kube-proxy does not start. */
 export function isBlocking({name, status}: Requirement): boolean {
   return status === 'unmet' && (name === 'kernel' || name === 'mode-supported' || name === 'service-names' || name === 'settings');
 }
 
-function verdictText({before, after, nodes}: Preview, summary: PreviewSummary): string {
+function verdictText(preview: Preview, summary: PreviewSummary): string {
+  const blocking = preview.requirements.filter(isBlocking);
+  const [first] = blocking;
+  if (first === undefined) return outcomeText(preview, summary);
+  const blocked = new Set(blocking.map(({node}) => node)).size;
+  const rest = summary.affectedServices === 0 ? '' : ` Beside that: ${outcomeText(preview, summary)}`;
+  return `BLOCKED: kube-proxy would not work on ${blocked} of ${plural(preview.nodes.length, 'node')}: ${first.detail}.${rest}`;
+}
+
+function outcomeText({before, after, nodes}: Preview, summary: PreviewSummary): string {
   const {verdict, services, affectedServices, lost, gained, other, nodesChecked, nodesUnread} = summary;
   const change = `kube-proxy ${before.kubeProxyVersion} in ${before.proxyMode} mode to ${after.kubeProxyVersion} in ${after.proxyMode} mode`;
   const on = `${plural(nodesChecked, 'node')}`;
   const unread = nodesUnread === 0 ? '' : `; ${nodesUnread} of ${plural(nodes.length, 'node')} not checked`;
+  if (nodes.length === 0) return 'INCOMPLETE: no node was checked';
   if (verdict === 'same') return `SAME: no packet to ${plural(services, 'Service')} on ${on} is treated differently (${change})`;
   if (affectedServices === 0 && verdict === 'changes')
     return `CHANGES: no Service is affected on ${on}; see below what changes beside them${unread} (${change})`;

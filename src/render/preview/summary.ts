@@ -25,7 +25,7 @@ export function summarizePreview({changes, advice, nodes, services, requirements
   const nodesUnread = nodes.filter(({basis}) => basis === 'unread').length;
   const isChanged = all.length > 0 || advice.some(({topic}) => topic === 'change') || requirements.some(({status}) => status === 'unmet');
   return {
-    verdict: isChanged ? 'changes' : nodesUnread > 0 ? 'incomplete' : 'same',
+    verdict: isChanged ? 'changes' : nodesUnread > 0 || nodes.length === 0 ? 'incomplete' : 'same',
     ...{services, affectedServices: all.length, lost, gained, other: all.length - lost - gained},
     ...{nodesChecked: nodes.length - nodesUnread, nodesUnread},
   };

@@ -6,8 +6,8 @@ import {summarizePreview} from '../../render/preview/summary.ts';
  * 1 if traffic is lost or gained, or kube-proxy would not start; with `any`, for every change; 3 if a node was not checked; otherwise 0.
  */
 export function previewExitCode(preview: Preview, failOn: string): number {
-  const {verdict, lost, gained, nodesUnread} = summarizePreview(preview);
+  const {verdict, lost, gained, nodesChecked, nodesUnread} = summarizePreview(preview);
   const fails = failOn === 'any' ? verdict === 'changes' : lost + gained > 0 || preview.requirements.some(isBlocking);
   if (failOn !== 'never' && fails) return 1;
-  return nodesUnread > 0 ? 3 : 0;
+  return nodesUnread > 0 || nodesChecked === 0 ? 3 : 0;
 }

@@ -1,11 +1,10 @@
-import {Errors} from '@oclif/core';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
 import {collectNodes} from '../../collect/node/collect-nodes.ts';
 import type {Preview} from '../../model/preview.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {PreviewRun, type PreviewRunInput} from '../../preview/preview.ts';
-import {escapeText} from '../../render/escape.ts';
 import type {ClusterRun} from '../cluster-run.ts';
+import {requireServices} from '../rules/whole-services.ts';
 import {unlessInterrupted} from '../interruption.ts';
 import {clearLeftovers} from '../nodes/clear-leftovers.ts';
 import {progressText} from '../nodes/node-progress.ts';
@@ -23,13 +22,13 @@ interface PreviewClusterRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'pro
 export async function previewCluster({flags, cluster, signal, progress, input, chooses}: PreviewClusterRun): Promise<Preview> {
   progress.say('reading the API');
   const {api, problems} = await unlessInterrupted(readCluster(cluster.api, {kind: 'cluster'}), signal);
-  const [problem] = problems;
-  if (api.services === null) throw new Errors.CLIError(escapeText(problem?.message ?? 'the Services could not be read'), {exit: 3});
   const snapshot: Snapshot = {origin: cluster.description, api, nodes: [], problems};
+  requireServices(snapshot);
   const plan = input(snapshot);
   if (plan.expectedOnly) {
     const run = new PreviewRun(plan);
-    for (const {metadata} of api.nodes ?? []) if (chooses(snapshot)(metadata.name)) run.add(emptyNodeDump(metadata.name));
+    const names = api.nodes?.map(({metadata}) => metadata.name).filter(chooses(snapshot)) ?? flags.node ?? [];
+    for (const name of names) run.add(emptyNodeDump(name));
     return run.result(snapshot.origin);
   }
   const {nodes, transport, concurrency, timeoutMs, pods} = await unlessInterrupted(
@@ -50,8 +49,11 @@ export async function previewCluster({flags, cluster, signal, progress, input, c
     onProgress,
     wants: file => file !== 'conntrack',
   })) {
-    if (node.status === 'unread') run.addUnread(node.name, node.problems.map(({message}) => message).join('; '));
-    else run.add(node);
+    const reason = node.problems.map(({message}) => message).join('; ');
+    if (node.status !== 'unread') run.add(node);
+    // Somebody without the right to read nodes still learns what changes for kube-proxy's own rules.
+    else if (node.problems.some(({isPermanent}) => isPermanent === true)) run.addExpected(emptyNodeDump(node.name), reason);
+    else run.addUnread(node.name, reason);
   }
   return run.result(snapshot.origin);
 }

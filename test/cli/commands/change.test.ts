@@ -1,0 +1,128 @@
+/** `preview` and `rules` against an API server, with the rights that somebody may have. */
+import {writeFileSync} from 'node:fs';
+import {dirname, join} from 'node:path';
+import {execa} from 'execa';
+import {afterEach, describe, expect, test} from 'vitest';
+import {svcTraceCommand} from '../../executable.ts';
+import {capturePath} from '../../fixtures.ts';
+import type {ApiServer, ApiServerOptions} from '../../stand-in/api-server.ts';
+import {proxyPod, startBundleCluster} from '../../stand-in/bundle-cluster.ts';
+
+const bundle = capturePath('healthy/1.36-iptables');
+const servers: ApiServer[] = [];
+
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+});
+
+async function start(options: ApiServerOptions = {}): Promise<ApiServer> {
+  const server = await startBundleCluster(bundle, options);
+  servers.push(server);
+  return server;
+}
+
+function svcTrace({kubeconfig}: Pick<ApiServer, 'kubeconfig'>, ...args: readonly string[]) {
+  const clean = {NO_COLOR: undefined, FORCE_COLOR: undefined, COLUMNS: undefined, KUBECONFIG: kubeconfig};
+  return execa(...svcTraceCommand(args), {reject: false, stdin: 'ignore', env: clean});
+}
+
+interface PreviewJson {
+  readonly summary: {readonly verdict: string; readonly lost: number; readonly nodesChecked: number; readonly nodesUnread: number};
+  readonly nodes: readonly {readonly name: string; readonly basis: string; readonly reason?: string}[];
+  readonly changes: readonly object[];
+  readonly notes: readonly string[];
+}
+
+const toNftables = ['preview', '-A', '--proxy-mode', 'nftables', '-o', 'json'];
+
+describe('preview', () => {
+  test('tells of a cluster what it tells of its bundle', async () => {
+    // The bundle is of a time without ServiceCIDRs.
+    const server = await start({faults: [{kind: 'status', match: /servicecidrs/, status: 404, message: '404 page not found'}]});
+    const [live, replayed] = await Promise.all([svcTrace(server, ...toNftables), svcTrace(server, ...toNftables, '--from', bundle)]);
+    const changes = ({stdout}: {readonly stdout: string}) => (JSON.parse(stdout) as PreviewJson).changes;
+    expect(changes(live)).toEqual(changes(replayed));
+    expect([live.exitCode, replayed.exitCode, live.stderr]).toEqual([1, 1, '']);
+  });
+
+  test('computes both sides where nobody may exec into nodes, and says so', async () => {
+    const server = await start({allow: ({subresource}) => subresource !== 'exec'});
+    const {stdout, exitCode} = await svcTrace(server, ...toNftables);
+    const {nodes, summary} = JSON.parse(stdout) as PreviewJson;
+    expect(nodes.map(({basis}) => basis)).toEqual(['expected', 'expected', 'expected']);
+    expect(nodes[0]?.reason).toContain('pods/exec');
+    expect(summary).toMatchObject({verdict: 'changes', nodesChecked: 3, nodesUnread: 0});
+    expect(exitCode).toBe(1);
+    const text = await svcTrace(server, ...toNftables.slice(0, -2));
+    expect(text.stdout).toContain('both sides are computed');
+    expect(text.stdout).toContain(
+      "the proxy mode of today is not known on node-a, node-b, node-c: iptables, kube-proxy's default, is taken",
+    );
+  });
+
+  test('reads no node with --expected-only, and takes --node where Nodes may not be listed', async () => {
+    const server = await start({allow: ({resource}) => resource !== 'nodes'});
+    const named = await svcTrace(server, ...toNftables, '--expected-only', '--node', 'node-a');
+    expect((JSON.parse(named.stdout) as PreviewJson).nodes).toEqual([{name: 'node-a', basis: 'expected'}]);
+    const none = await svcTrace(server, ...toNftables, '--expected-only');
+    expect((JSON.parse(none.stdout) as PreviewJson).summary).toMatchObject({verdict: 'incomplete', nodesChecked: 0});
+    expect(none.exitCode).toBe(3);
+    expect(server.requests.filter(({resource}) => resource?.subresource === 'exec')).toEqual([]);
+  });
+
+  test.each(['services', 'endpointslices'])('without the right to list %s nothing is compared', async resource => {
+    const server = await start({allow: request => request.resource !== resource});
+    const {stdout, stderr, exitCode} = await svcTrace(server, ...toNftables);
+    expect(stdout).toBe('');
+    expect(stderr.replaceAll(/\s*›?\s+/g, ' ')).toContain(`cannot list resource "${resource}"`);
+    expect(exitCode).toBe(3);
+  });
+});
+
+describe('rules', () => {
+  const rules = ['rules', '-A', '--for-node', 'node-a', '--cluster-cidr', '10.244.0.0/16'];
+
+  /** kube-proxy's pod with an image that tells its version. */
+  const pods = [
+    {...proxyPod('node-a'), spec: {nodeName: 'node-a', hostNetwork: true, containers: [{name: 'kube-proxy', image: 'kube-proxy:v1.30.4'}]}},
+  ];
+
+  test("takes kube-proxy's version from its pod, and reads no node", async () => {
+    const server = await start({objects: {pods}});
+    const {stdout, stderr, exitCode} = await svcTrace(server, ...rules, '-o', 'json');
+    expect(JSON.parse(stdout)).toMatchObject({node: 'node-a', kubeProxyVersion: 'v1.30.4', notes: []});
+    expect([stderr, exitCode]).toEqual(['', 0]);
+    expect(server.requests.filter(({resource}) => resource?.subresource === 'exec')).toEqual([]);
+  });
+
+  test('says that the version is not known where pods may not be listed', async () => {
+    const server = await start({objects: {pods}, allow: ({resource}) => resource !== 'pods'});
+    const {stdout, exitCode} = await svcTrace(server, ...rules);
+    expect(stdout).toMatch(/^# the version of kube-proxy is not known: these are the rules of 1\.\d+/m);
+    expect(exitCode).toBe(0);
+  });
+
+  test.each(['services', 'endpointslices'])('prints nothing without the right to list %s', async resource => {
+    const server = await start({allow: request => request.resource !== resource});
+    const {stdout, stderr, exitCode} = await svcTrace(server, ...rules);
+    expect(stdout).toBe('');
+    expect(stderr.replaceAll(/\s*›?\s+/g, ' ')).toContain(`cannot list resource "${resource}"`);
+    expect(exitCode).toBe(3);
+  });
+
+  test('adds the objects of -f to a cluster that is named, and reads them alone where none is', async () => {
+    const server = await start({objects: {pods}});
+    const file = join(dirname(server.kubeconfig), 'service.yaml');
+    writeFileSync(
+      file,
+      'apiVersion: v1\nkind: Service\nmetadata: {name: new, namespace: shop}\nspec: {clusterIP: 10.96.9.9, ports: [{port: 80, targetPort: 8080}]}\n',
+    );
+    const manifest = ['-f', file, '--endpoint', '10.244.1.5@node-a'];
+    const added = await svcTrace(server, ...rules, ...manifest, '--kubeconfig', server.kubeconfig);
+    expect(added.stdout).toContain('shop/new');
+    expect(added.stdout).toContain('shop/web');
+    const alone = await svcTrace(server, ...rules, ...manifest);
+    expect(alone.stdout).toContain('shop/new');
+    expect(alone.stdout).not.toContain('shop/web');
+  });
+});
