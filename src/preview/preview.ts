@@ -111,8 +111,8 @@ export class PreviewRun {
       before: joined(this.#before.size > 0 ? this.#before : this.#unread.before),
       after: joined(this.#after.size > 0 ? this.#after : this.#unread.after),
       nodes: this.#nodes.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
-      requirements: this.#requirements.toSorted((a, b) => (a.node < b.node ? -1 : a.node > b.node ? 1 : 0)),
-      changes: this.#changes,
+      requirements: this.#requirements.toSorted(byNode),
+      changes: this.#changes.toSorted(byNode),
       advice: mergedAdvice(this.#advice),
     };
   }
@@ -122,10 +122,14 @@ export class PreviewRun {
   }
 }
 
+function byNode(a: {readonly node: string}, b: {readonly node: string}): number {
+  return a.node < b.node ? -1 : a.node > b.node ? 1 : 0;
+}
+
 /** What is said of several nodes is said once, in whatever order the nodes were read. */
-function mergedAdvice(byNode: ReadonlyMap<string, readonly NodeAdvice[]>): readonly Advice[] {
+function mergedAdvice(advice: ReadonlyMap<string, readonly NodeAdvice[]>): readonly Advice[] {
   const merged = new Map<string, {readonly said: NodeAdvice; readonly nodes: string[]}>();
-  for (const [node, all] of [...byNode].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  for (const [node, all] of [...advice].toSorted(([a], [b]) => (a < b ? -1 : 1)))
     for (const said of all) {
       const key = `${said.topic} ${said.reason}`;
       const known = merged.get(key) ?? {said, nodes: []};

@@ -2,6 +2,7 @@
 import {describe, expect, test} from 'vitest';
 import type {Preview} from '../../src/model/preview.ts';
 import {previewRenderers} from '../../src/render/preview/index.ts';
+import {previewExitCode} from '../../src/run/preview/exit-code.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';
 import {type Scenario, scenario} from '../scenario.ts';
 import {adviceOf, idsOf, interfaces, nodes, previewFrom, previewOf, toNftables, withKernel} from './previews.ts';
@@ -209,6 +210,30 @@ describe('what is printed', () => {
     const [, affected, lost, other] = /^CHANGES: (\d+) of 34 Services affected on 3 nodes \((\d+) lost, (\d+) other\)/.exec(text) ?? [];
     expect(Number(affected)).toBeGreaterThan(0);
     expect(Number(lost) + Number(other)).toBe(Number(affected));
+  });
+
+  test('a kube-proxy that would not work is the first word', async () => {
+    const found = previewOf(await snapshotOf('healthy/1.28-iptables'), {mode: 'nftables'});
+    const text = previewRenderers.table(found, options);
+    expect(text).toMatch(/^BLOCKED: kube-proxy would not work on 3 of 3 nodes: kube-proxy v1\.28\.\d+ has no nftables mode/);
+    expect(previewExitCode(found, 'lost')).toBe(1);
+  });
+
+  test('without Services in scope, or without nodes, nothing is said of them', async () => {
+    const found = await toNftables();
+    expect(previewRenderers.table({...found, services: 0, changes: []}, options)).toMatch(/^CHANGES: there are no Services in scope/);
+    const none = {...found, nodes: [], changes: [], advice: [], requirements: []};
+    expect(previewRenderers.table(none, options)).toMatch(/^INCOMPLETE: no node was checked/);
+    expect(previewExitCode(none, 'lost')).toBe(3);
+  });
+
+  test('what is lost and belongs to no Service fails too', async () => {
+    const found = await toNftables();
+    const [first] = found.advice;
+    if (first === undefined) throw new Error('nothing is said');
+    const quiet = {...found, changes: [], requirements: []};
+    expect(previewExitCode(quiet, 'lost')).toBe(0);
+    expect(previewExitCode({...quiet, advice: [{...first, effect: 'lost'}]}, 'lost')).toBe(1);
   });
 
   test('JSON has every field of the contract for a change', async () => {

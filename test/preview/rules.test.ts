@@ -6,6 +6,7 @@ import {families} from '../../src/model/family.ts';
 import type {NodeDump} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {parseNftText} from '../../src/parse/nftables/nft-text.ts';
+import {memberText, parseIpsetSave} from '../../src/parse/ipvs/ipset-save.ts';
 import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {expectedRules} from '../../src/preview/rules/expected-rules.ts';
 import {rulesRenderers} from '../../src/render/rules/index.ts';
@@ -101,6 +102,32 @@ describe('IPVS mode', () => {
           ).toBe(dump?.chain('nat', chain)?.text() ?? '');
       }
     }
+  });
+});
+
+describe('what must be there before the rules are loaded', () => {
+  test('counters of nfacct are named where the node counts with them', async () => {
+    const rules = async (capture: string) => (await rulesOf(capture))[0]?.rules;
+    const counting = await rules('healthy/1.36-iptables');
+    expect(counting?.notes).toEqual([
+      'the rules count with nfacct; make the counters before they are loaded: nfacct add ct_state_invalid_dropped_pkts; nfacct add localhost_nps_accepted_pkts',
+    ]);
+    expect(counting === undefined ? '' : rulesRenderers['iptables-save'](counting)).toMatch(/^# the rules count with nfacct/);
+    expect((await rules('healthy/1.30-iptables'))?.notes).toEqual([]);
+  });
+
+  test('the ipsets of IPVS mode are those that kube-proxy wrote, with their members', async () => {
+    for (const name of captureNames('ipvs'))
+      for (const {node, rules} of await rulesOf(name)) {
+        const listed = rules.families.flatMap(({ipvs}) => ipvs?.ipsets ?? []);
+        const printed = listed.map(({name: set, type, members}) => [set, type, ...[...members].toSorted()]);
+        const dumped = parseIpsetSave(node.read('ipset-save')?.toString() ?? '');
+        const actual = [...dumped.values()]
+          .filter(({name: set}) => set.startsWith('KUBE-'))
+          .map(({name: set, type, elements}) => [set, type, ...elements.map(memberText).toSorted()]);
+        expect(printed.toSorted()).toEqual(actual.toSorted());
+        expect(rules.notes).toEqual([expect.stringContaining('match on ipsets')]);
+      }
   });
 });
 

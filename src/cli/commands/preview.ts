@@ -1,6 +1,6 @@
 import {readFileSync} from 'node:fs';
 import {Args, Errors, Flags} from '@oclif/core';
-import {parseConfigFile} from '../../parse/kube-proxy/kube-proxy-config.ts';
+import {kindOfConfig} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import type {Preview as PreviewReport} from '../../model/preview.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {preview, type PreviewRunInput} from '../../preview/preview.ts';
@@ -130,11 +130,20 @@ function planOf(
   return {overrides, configFile};
 }
 
+/** kube-proxy itself starts with nothing else. */
+const configKind = 'KubeProxyConfiguration';
+
 function configText(file: string): string {
+  const {text, kind} = readConfig(file);
+  if (kind === configKind) return text;
+  const found = kind === null ? 'it names no kind' : `its kind is ${kind}`;
+  throw new Errors.CLIError(escapeText(`--config ${file} is not a ${configKind}: ${found}`), {exit: 2});
+}
+
+function readConfig(file: string): {readonly text: string; readonly kind: string | null} {
   try {
     const text = readFileSync(file, 'utf8');
-    parseConfigFile(text);
-    return text;
+    return {text, kind: kindOfConfig(text)};
   } catch (error) {
     throw new Errors.CLIError(
       escapeText(`cannot read ${file}: ${error instanceof Error ? error.message.split('\n', 1)[0] : String(error)}`),

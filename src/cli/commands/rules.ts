@@ -80,7 +80,10 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
       isWanted: ({object}) => selects(object),
       notes: [...notes, ...settingNotes(setup)],
     });
-    this.print(render(rules, flags.output as RulesFormat | undefined), flags['output-file']);
+    const format = formatOf(rules, flags.output as RulesFormat | undefined);
+    this.print(rulesRenderers[format](rules), flags['output-file']);
+    // ipvsadm-restore takes no comments.
+    if (format === 'ipvsadm-save' && !flags.quiet) process.stderr.write(rules.notes.map(note => `${escapeText(note)}\n`).join(''));
   }
 
   async #snapshot(
@@ -138,9 +141,8 @@ function rangesOf({api, config, nft}: NodeSetup, family: Family): readonly strin
   return droppedRanges({api, config, family, table: nft()?.tables.get(tableId(family)) ?? null});
 }
 
-function render(rules: ExpectedRules, format: RulesFormat = formatOfMode[rules.proxyMode] ?? 'json'): string {
-  const possible = formatsOfMode[rules.proxyMode] ?? [];
-  if (!possible.includes(format))
-    throw new Errors.CLIError(`-o ${format} has nothing of ${rules.proxyMode} mode: it must be one of ${possible.join(', ')}`, {exit: 2});
-  return rulesRenderers[format](rules);
+function formatOf({proxyMode}: ExpectedRules, format: RulesFormat = formatOfMode[proxyMode] ?? 'json'): RulesFormat {
+  const possible = formatsOfMode[proxyMode] ?? [];
+  if (possible.includes(format)) return format;
+  throw new Errors.CLIError(`-o ${format} has nothing of ${proxyMode} mode: it must be one of ${possible.join(', ')}`, {exit: 2});
 }

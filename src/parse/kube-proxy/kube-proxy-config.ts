@@ -34,6 +34,12 @@ export function parseConfigFile(text: string): KubeProxyFields {
   return fieldsOf(asObject(load(text)));
 }
 
+/** The `kind` that a text in YAML or JSON names; null where it names none. Throws a YAMLException on what is neither. */
+export function kindOfConfig(text: string): string | null {
+  const {kind} = asObject(load(text));
+  return typeof kind === 'string' ? kind : null;
+}
+
 /**
  * Reads the command line of a kube-proxy. Flags that do not change rules are skipped. With a configuration file (`--config`) all flags
  * except `--hostname-override` are skipped, because kube-proxy ignores them.

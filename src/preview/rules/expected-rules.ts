@@ -21,13 +21,30 @@ interface ExpectedRulesInput {
 /** The rules that kube-proxy should write on a node for the chosen Service ports, in its mode. */
 export function expectedRules({setup, families, isWanted, notes = []}: ExpectedRulesInput): ExpectedRules {
   const {node, config} = setup;
+  const written = families.map(family => familyRules(setup, family, isWanted));
   return {
     node: node.name,
     proxyMode: config.mode.value,
     kubeProxyVersion: config.version.value.text === 'unknown' ? `v1.${config.version.value.minor}` : config.version.value.text,
-    notes,
-    families: families.map(family => familyRules(setup, family, isWanted)),
+    notes: [...notes, ...counterNotes(written), ...setNotes(written)],
+    families: written,
   };
+}
+
+/** A rule that counts is refused unless its counter is there. */
+function counterNotes(families: readonly FamilyRules[]): readonly string[] {
+  const rules = families.flatMap(({iptables}) => iptables.flatMap(({chains}) => chains.flatMap(chain => chain.rules)));
+  const counters = new Set(rules.flatMap(rule => /--nfacct-name +(\S+)/.exec(rule)?.[1] ?? []));
+  if (counters.size === 0) return [];
+  return [
+    `the rules count with nfacct; make the counters before they are loaded: ${[...counters].map(name => `nfacct add ${name}`).join('; ')}`,
+  ];
+}
+
+/** The iptables rules of IPVS mode are refused without the sets that they match on. */
+function setNotes(families: readonly FamilyRules[]): readonly string[] {
+  const hasSets = families.some(({ipvs}) => (ipvs?.ipsets.length ?? 0) > 0);
+  return hasSets ? ['the iptables rules match on ipsets, which must be there before they are loaded; -o json lists them'] : [];
 }
 
 /** The modes whose rules can be generated. */

@@ -51,9 +51,14 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
   ];
   return {
     verdict: verdictText(preview, summary),
-    isBad: summary.lost > 0 || requirements.some(isBlocking),
+    isBad: summary.lost > 0 || requirements.some(isBlocking) || advice.some(isLoss),
     sections: sections.filter(({items}) => items.length > 0),
   };
+}
+
+/** Traffic is lost that belongs to no Service, or for a time after the switch. */
+export function isLoss({effect}: Advice): boolean {
+  return effect === 'lost';
 }
 
 /** Why nodes were not read whose both sides are computed; nothing of those that were not to be read. */
@@ -83,6 +88,8 @@ function outcomeText({before, after, nodes}: Preview, summary: PreviewSummary): 
   const on = `${plural(nodesChecked, 'node')}`;
   const unread = nodesUnread === 0 ? '' : `; ${nodesUnread} of ${plural(nodes.length, 'node')} not checked`;
   if (nodes.length === 0) return 'INCOMPLETE: no node was checked';
+  if (services === 0)
+    return `${verdict === 'changes' ? 'CHANGES' : verdict.toUpperCase()}: there are no Services in scope${unread} (${change})`;
   if (verdict === 'same') return `SAME: no packet to ${plural(services, 'Service')} on ${on} is treated differently (${change})`;
   if (affectedServices === 0 && verdict === 'changes')
     return `CHANGES: no Service is affected on ${on}; see below what changes beside them${unread} (${change})`;

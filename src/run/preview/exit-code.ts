@@ -1,5 +1,5 @@
 import type {Preview} from '../../model/preview.ts';
-import {isBlocking} from '../../render/preview/preview-text.ts';
+import {isBlocking, isLoss} from '../../render/preview/preview-text.ts';
 import {summarizePreview} from '../../render/preview/summary.ts';
 
 /**
@@ -7,7 +7,8 @@ import {summarizePreview} from '../../render/preview/summary.ts';
  */
 export function previewExitCode(preview: Preview, failOn: string): number {
   const {verdict, lost, gained, nodesChecked, nodesUnread} = summarizePreview(preview);
-  const fails = failOn === 'any' ? verdict === 'changes' : lost + gained > 0 || preview.requirements.some(isBlocking);
+  const fails =
+    failOn === 'any' ? verdict === 'changes' : lost + gained > 0 || preview.requirements.some(isBlocking) || preview.advice.some(isLoss);
   if (failOn !== 'never' && fails) return 1;
   return nodesUnread > 0 || nodesChecked === 0 ? 3 : 0;
 }

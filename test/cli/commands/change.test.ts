@@ -79,6 +79,26 @@ describe('preview', () => {
   });
 });
 
+test.each([
+  ['a manifest', 'kind: Service', 'its kind is Service'],
+  ['a text without a kind', 'mode: nftables', 'it names no kind'],
+])('--config refuses %s', async (_, text, why) => {
+  const server = await start();
+  const file = join(dirname(server.kubeconfig), 'config.yaml');
+  writeFileSync(file, text);
+  const {stderr, exitCode} = await svcTrace(server, 'preview', '-A', '--config', file, '--from', bundle);
+  expect(stderr).toContain(`is not a KubeProxyConfiguration: ${why}`);
+  expect(exitCode).toBe(2);
+});
+
+test('what ipvsadm-restore does not take as a comment is said on stderr', async () => {
+  const server = await start();
+  const ipvs = ['rules', '-A', '--for-node', 'node-a', '--from', bundle, '--proxy-mode', 'ipvs', '-o', 'ipvsadm-save'];
+  const {stdout, stderr} = await svcTrace(server, ...ipvs);
+  expect(stdout.split('\n').filter(line => !/^-[Aa] /.test(line))).toEqual([]);
+  expect(stderr).toContain('match on ipsets');
+});
+
 describe('rules', () => {
   const rules = ['rules', '-A', '--for-node', 'node-a', '--cluster-cidr', '10.244.0.0/16'];
 
