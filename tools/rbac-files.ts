@@ -1,4 +1,4 @@
-import {agentPermissions, collectPermissions} from '../src/collect/access/agents-permissions.ts';
+import {agentPermissions, collectPermissions, readResult} from '../src/collect/access/agents-permissions.ts';
 import {permissionsFor} from '../src/collect/access/permissions.ts';
 import {defaultAgentPlace} from '../src/collect/agents/agent-place.ts';
 import {defaultDebugNamespace} from '../src/collect/transports/debug.ts';
@@ -25,14 +25,24 @@ export function rbacFiles(): ReadonlyMap<string, string> {
   return new Map([
     ...ofTransports(),
     roleFile('agents', {
-      permissions: collectPermissions(null, defaultAgentPlace.namespace),
+      permissions: collectPermissions(null, defaultAgentPlace.namespace, 'outside'),
       what: 'For "kubectl svc-trace check --agents" over all namespaces: no nodes are read, the agents in svc-trace are asked.',
       how: '"kubectl svc-trace access --agents -n NAMESPACE -o role" prints it for one namespace.',
+    }),
+    roleFile('agents-pod', {
+      permissions: collectPermissions(null, defaultAgentPlace.namespace, 'pod'),
+      what: 'The same for a pod, which shows agents a token of its own: deploy/components/gather gives it to its ServiceAccount.',
+      how: '"svc-trace access --agents -n NAMESPACE -o role" in the pod prints it for one namespace.',
+    }),
+    roleFile('agents-reader', {
+      permissions: [readResult],
+      what: 'For whoever shows agents a token: deploy/agents gives it to the ServiceAccount svc-trace-reader.',
+      how: 'It reads, and nothing else.',
     }),
     roleFile('agent', {
       permissions: agentPermissions(),
       what: 'For "svc-trace agent" itself: deploy/agents gives it to the ServiceAccount of the DaemonSet.',
-      how: 'It reads, and nothing else.',
+      how: 'It reads, and asks who may get what it found.',
     }),
   ]);
 }

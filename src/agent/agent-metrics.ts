@@ -3,11 +3,13 @@ import type {ClusterWatch} from '../collect/watch/cluster-watch.ts';
 import type {Report} from '../model/report.ts';
 import {metric, prometheus, sample} from '../render/ci/prometheus.ts';
 import type {AgentState} from './agent.ts';
+import {type ServingState, servingMetrics} from './serving-metrics.ts';
 import {whyOutdated} from './outdated.ts';
 
 interface MetricsInput {
   readonly state: AgentState;
   readonly watch: ClusterWatch;
+  readonly serving: ServingState;
   readonly node: string;
   readonly intervalMs: number;
   readonly toolVersion: string;
@@ -17,7 +19,7 @@ interface MetricsInput {
 
 /** The findings of the node, named as in `check -o prometheus`, and the state of the agent itself. */
 export function agentMetrics(input: MetricsInput): string {
-  return `${[...nodeMetrics(input), ...checkMetrics(input), ...watchMetrics(input), ...processMetrics()].filter(text => text !== '').join('\n')}\n`;
+  return `${[...nodeMetrics(input), ...checkMetrics(input), ...watchMetrics(input), ...servingMetrics(input.serving), ...processMetrics()].filter(text => text !== '').join('\n')}\n`;
 }
 
 function nodeMetrics({state, node, toolVersion, now}: MetricsInput): readonly string[] {

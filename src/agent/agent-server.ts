@@ -1,5 +1,12 @@
+import {constants} from 'node:crypto';
 import {createServer, type IncomingMessage, type Server, type ServerResponse} from 'node:http';
+import https from 'node:https';
 import {gzipSync} from 'node:zlib';
+import {agentRealm, agentTokenHeader} from '../collect/agents/agent-place.ts';
+import type {AccessGate, Admission} from './access-gate.ts';
+import {clientName} from './client-name.ts';
+import {limitConnections} from './connection-limit.ts';
+import type {KeyPair} from './key-pair.ts';
 import type {ListenAddress} from './listen-address.ts';
 
 /** One answer of the agent. */
@@ -10,17 +17,42 @@ interface HttpAnswer {
 }
 
 /** The answers, by path. */
-export type Pages = Readonly<Record<string, () => HttpAnswer>>;
+export type Pages = Readonly<Record<string, {readonly isOpen: boolean; readonly page: () => HttpAnswer}>>;
 
-/** Answers GET and HEAD for these paths, and nothing else. Slow or large requests are cut off. Rejects if it cannot listen. */
-export async function servePages(pages: Pages, {host, port}: ListenAddress): Promise<Server> {
-  const server = createServer(
-    {maxHeaderSize: 8192, requestTimeout: 10_000, headersTimeout: 5000, keepAliveTimeout: 5000},
-    (asked, answer) => respond(asked, answer, pages),
-  );
-  server.maxConnections = 128;
+export interface Serving {
+  readonly pages: Pages;
+  readonly listen: ListenAddress;
+  /** Null for plain HTTP. */
+  readonly certificate: KeyPair | null;
+  /** Who gets the pages that are not open; null for everyone. */
+  readonly gate: Pick<AccessGate, 'admit'> | null;
+  /** Called for each answer that a token was needed for. */
+  readonly onAnswer?: (status: number) => void;
+}
+
+/** Replaces the certificate of an agent: connections that are open keep theirs. */
+export function replaceCertificate(server: Server, pair: KeyPair): void {
+  if (server instanceof https.Server) server.setSecureContext(tlsOptions(pair));
+}
+
+/** Answers GET and HEAD for these paths, and nothing else. Slow, large and frequent requests are cut off. Rejects if it cannot listen. */
+export async function servePages({listen: {host, port}, ...serving}: Serving): Promise<Server> {
+  const limits = {
+    maxHeaderSize: 16_384,
+    requestTimeout: 10_000,
+    headersTimeout: 5000,
+    keepAliveTimeout: 5000,
+    connectionsCheckingInterval: 1000,
+  };
+  const answer = (request: IncomingMessage, response: ServerResponse) => void respond(request, response, serving);
+  const {certificate} = serving;
+  const server =
+    certificate === null
+      ? createServer(limits, answer)
+      : https.createServer({...limits, ...tlsOptions(certificate), handshakeTimeout: 5000}, answer);
+  limitConnections(server);
   server.maxRequestsPerSocket = 1000;
-  server.setTimeout(30_000);
+  server.setTimeout(maxAnswerTime);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen({port, ...(host === null ? {} : {host})}, () => {
@@ -31,34 +63,82 @@ export async function servePages(pages: Pages, {host, port}: ListenAddress): Pro
   return server;
 }
 
-function respond(asked: IncomingMessage, answer: ServerResponse, pages: Pages): void {
-  const {status, type, text, ...more} = pageFor(asked, pages);
+/** A client may not shake hands again on a connection: that costs it nothing, and the server much. */
+function tlsOptions({cert, key}: KeyPair) {
+  return {cert, key, minVersion: 'TLSv1.2' as const, secureOptions: constants.SSL_OP_NO_RENEGOTIATION};
+}
+
+async function respond(request: IncomingMessage, response: ServerResponse, serving: Omit<Serving, 'listen'>): Promise<void> {
+  const {status, type, text, headers} = await answerTo(request, serving);
+  // Whoever reads slowly or not at all holds the whole answer here.
+  const timer = setTimeout(() => response.destroy(), maxAnswerTime);
+  response.once('close', () => clearTimeout(timer));
   const content = Buffer.from(text);
-  const compressed = content.length > smallest && /\bgzip\b/.test(String(asked.headers['accept-encoding'] ?? ''));
+  const compressed = content.length > smallest && /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''));
   const body = compressed ? gzipSync(content) : content;
-  answer.writeHead(status, {
+  response.writeHead(status, {
     ...{'content-type': type, 'content-length': body.length, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff'},
     ...(compressed ? {'content-encoding': 'gzip'} : {}),
-    ...(more.allow === undefined ? {} : {allow: more.allow}),
+    ...headers,
     // Requests have no body: any body is discarded.
-    ...(hasBody(asked) ? {connection: 'close'} : {}),
+    ...(hasBody(request) ? {connection: 'close'} : {}),
   });
-  answer.end(asked.method === 'HEAD' ? undefined : body);
+  response.end(request.method === 'HEAD' ? undefined : body);
 }
+
+/** In milliseconds. */
+const maxAnswerTime = 30_000;
 
 /** In bytes: an answer that fits into one packet is not compressed. */
 const smallest = 1400;
 
-function pageFor({method, url = ''}: IncomingMessage, pages: Pages): HttpAnswer & {readonly allow?: string} {
-  const plain = {type: 'text/plain; charset=utf-8'} as const;
-  const page = Object.hasOwn(pages, pathOf(url)) ? pages[pathOf(url)] : undefined;
-  if (page === undefined) return {...plain, status: 404, text: `there is: ${Object.keys(pages).join(' ')}\n`};
-  if (method !== 'GET' && method !== 'HEAD') return {...plain, status: 405, text: 'only GET and HEAD\n', allow: 'GET, HEAD'};
-  return page();
+interface Answer extends HttpAnswer {
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
-function pathOf(url: string): string {
-  return url.split('?', 1)[0] ?? '';
+async function answerTo(request: IncomingMessage, {pages, gate, onAnswer}: Omit<Serving, 'listen'>): Promise<Answer> {
+  const {method, url = '', socket} = request;
+  const path = url.split('?', 1)[0] ?? '';
+  const found = Object.hasOwn(pages, path) ? pages[path] : undefined;
+  if (found === undefined) return {...plain, status: 404, text: `there is: ${Object.keys(pages).join(' ')}\n`};
+  if (method !== 'GET' && method !== 'HEAD') return {...plain, status: 405, text: 'only GET and HEAD\n', headers: {allow: 'GET, HEAD'}};
+  if (found.isOpen || gate === null) return found.page();
+  const token = tokenOf(request);
+  const admission = await gate.admit({token, path, client: clientName(socket.remoteAddress)});
+  const answer = admission === 'allowed' ? found.page() : refusal(admission, path, token !== null);
+  onAnswer?.(answer.status);
+  return answer;
+}
+
+const plain = {type: 'text/plain; charset=utf-8'} as const;
+
+/** The API server's proxy removes Authorization; what comes through it has the token in a header of its own. */
+function tokenOf({headers}: IncomingMessage): string | null {
+  const given = headers[agentTokenHeader] ?? headers.authorization;
+  return /^Bearer +(\S+)$/i.exec(String(given ?? ''))?.[1] ?? null;
+}
+
+/** Says what is missing, and nothing of who asks or of what would be answered. The connection ends: whoever tries again shakes hands again. */
+function refusal(admission: Exclude<Admission, 'allowed'>, path: string, hasToken: boolean): Answer {
+  const challenge = (error: string) => ({connection: 'close', 'www-authenticate': `Bearer realm="${agentRealm}"${error}`});
+  switch (admission) {
+    case 'unauthenticated':
+      return hasToken
+        ? {...plain, status: 401, text: 'the API server does not accept this token\n', headers: challenge(', error="invalid_token"')}
+        : {...plain, status: 401, text: 'a token is needed: "Authorization: Bearer TOKEN"\n', headers: challenge('')};
+    case 'forbidden':
+      return {
+        ...{...plain, status: 403, headers: challenge(', error="insufficient_scope"')},
+        text: `the owner of this token may not get ${path}: a ClusterRole with "nonResourceURLs: [${path}]" and "verbs: [get]" is needed\n`,
+      };
+    case 'throttled':
+      return {
+        ...{...plain, status: 429, text: 'too many tokens that are not known: try again later\n'},
+        headers: {connection: 'close', 'retry-after': '1'},
+      };
+    case 'unavailable':
+      return {...plain, status: 503, text: 'the API server cannot be asked about this token\n', headers: {connection: 'close'}};
+  }
 }
 
 function hasBody({headers}: IncomingMessage): boolean {

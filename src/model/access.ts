@@ -1,8 +1,9 @@
 /** A request to the API server that a run needs permission for. */
 export interface Permission {
   readonly verb: 'get' | 'list' | 'watch' | 'create' | 'delete';
-  /** Empty for the core group. */
+  /** Empty for the core group and for a non-resource URL. */
   readonly group: string;
+  /** A non-resource URL starts with a slash: `/result`. */
   readonly resource: string;
   readonly subresource?: string;
   /** Null for all namespaces, and for cluster-scoped resources. */
@@ -32,7 +33,7 @@ export interface AccessReport {
   readonly permissions: readonly ReviewedPermission[];
 }
 
-/** `pods/exec`, `endpointslices.discovery.k8s.io`, `configmaps/kube-proxy`: as in `kubectl auth can-i`. */
+/** `pods/exec`, `endpointslices.discovery.k8s.io`, `configmaps/kube-proxy`, `/result`: as in `kubectl auth can-i`. */
 export function resourceText({
   group,
   resource,
@@ -40,7 +41,12 @@ export function resourceText({
   name,
 }: Pick<Permission, 'group' | 'resource' | 'subresource' | 'name'>): string {
   const plural = group === '' ? resource : `${resource}.${group}`;
-  return [plural, subresource ?? name].filter(part => part !== undefined).join('/');
+  return [plural, name, subresource].filter(part => part !== undefined).join('/');
+}
+
+/** Whether the permission is for a non-resource URL. */
+export function isUrl(resource: string): boolean {
+  return resource.startsWith('/');
 }
 
 /** The required permissions that are missing. */

@@ -13,7 +13,8 @@ export async function reviewCluster(flags: AccessFlags, by: Omit<AccessScope, 'n
   const {api, description, ...cluster} = openCluster(flags, userAgent);
   try {
     const namespace = flags['all-namespaces'] ? null : cluster.namespace;
-    const permissions = await reviewAccess(api, permissionsFor({...by, namespace}));
+    const asker = (await api.podToken()) === null ? 'outside' : 'pod';
+    const permissions = await reviewAccess(api, permissionsFor({...by, namespace, asker}));
     return {cluster: description, transport: by.agentsNamespace === undefined ? by.transport : 'agents', namespace, permissions};
   } finally {
     cluster[Symbol.dispose]();

@@ -28,10 +28,20 @@ interface Metric {
   readonly metrics: readonly {readonly value: string; readonly labels?: Readonly<Record<string, string>>}[];
 }
 
+/** As after some requests. */
+const serving = {
+  answers: new Map([
+    [401, 3],
+    [200, 5],
+  ]),
+  reviews: {answered: 4, failed: 1},
+  notAfter: 1_800_000_000_000,
+};
+
 function metricsOf(state: AgentState, now: number): ReadonlyMap<string, Metric> {
   const api = createKubeApi(loadConnection({server: 'https://127.0.0.1:1', token: 'x'}, {environment: {}}));
   onTestFinished(() => api.close());
-  const text = agentMetrics({state, watch: new ClusterWatch(api), node: 'node-a', intervalMs: 60_000, toolVersion: '1.2.3', now});
+  const text = agentMetrics({state, watch: new ClusterWatch(api), serving, node: 'node-a', intervalMs: 60_000, toolVersion: '1.2.3', now});
   expect(text.endsWith('\n')).toBe(true);
   const all = parsePrometheus(text) as readonly Metric[];
   expect(new Set(all.map(({name}) => name)).size).toBe(all.length);
@@ -51,6 +61,15 @@ describe('the metrics of an agent', () => {
     expect(only('svc_trace_agent_interval_seconds')).toEqual([60]);
     expect(only('svc_trace_agent_looks_total')).toEqual([7]);
     expect(only('svc_trace_agent_failed_looks_total')).toEqual([1]);
+    expect(metrics.get('svc_trace_agent_requests_total')?.metrics).toEqual([
+      {value: '5', labels: {code: '200'}},
+      {value: '3', labels: {code: '401'}},
+    ]);
+    expect(metrics.get('svc_trace_agent_token_reviews_total')?.metrics).toEqual([
+      {value: '4', labels: {result: 'answered'}},
+      {value: '1', labels: {result: 'failed'}},
+    ]);
+    expect(only('svc_trace_agent_certificate_expiry_timestamp_seconds')).toEqual([1_800_000_000]);
     expect(metrics.get('svc_trace_agent_watch_restarts_total')?.type).toBe('COUNTER');
     expect(metrics.get('svc_trace_agent_watch_restarts_total')?.metrics).toHaveLength(6);
   });

@@ -11,10 +11,10 @@ let port: number;
 
 beforeAll(async () => {
   const pages = {
-    '/long': () => ({status: 200, type: 'application/json' as const, text: long}),
-    '/no': () => ({status: 503, type: 'text/plain; charset=utf-8' as const, text: 'not yet\n'}),
+    '/long': {isOpen: false, page: () => ({status: 200, type: 'application/json' as const, text: long})},
+    '/no': {isOpen: true, page: () => ({status: 503, type: 'text/plain; charset=utf-8' as const, text: 'not yet\n'})},
   };
-  server = await servePages(pages, {host: '127.0.0.1', port: 0});
+  server = await servePages({pages, listen: {host: '127.0.0.1', port: 0}, certificate: null, gate: null});
   port = (server.address() as AddressInfo).port;
 });
 afterAll(() => void server.close());
@@ -68,7 +68,7 @@ describe('an agent answers', () => {
 });
 
 test('a port that is taken cannot be listened to', async () => {
-  await expect(servePages({}, {host: '127.0.0.1', port})).rejects.toThrow('EADDRINUSE');
+  await expect(servePages({pages: {}, listen: {host: '127.0.0.1', port}, certificate: null, gate: null})).rejects.toThrow('EADDRINUSE');
 });
 
 describe('where to listen', () => {

@@ -1,6 +1,7 @@
 import {once} from 'node:events';
 import {chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
-import http from 'node:http';
+import type http from 'node:http';
+import https from 'node:https';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
@@ -12,8 +13,8 @@ const executable = join(import.meta.dirname, '../../bin/run.js');
 export interface RunningAgent extends AsyncDisposable {
   /** Where it answers. */
   readonly port: number;
-  /** Of one of its pages. */
-  readonly page: (path: string) => Promise<{readonly status: number; readonly text: string}>;
+  /** One of its pages, for somebody with this token: the administrator unless told otherwise. */
+  readonly page: (path: string, token?: string) => Promise<{readonly status: number; readonly text: string}>;
 }
 
 export interface AgentPlace {
@@ -42,12 +43,13 @@ export async function startAgent({bundle, node, kubeconfig, args}: AgentPlace): 
     void running.then(() => reject(new Error(said)));
   });
   // A connection each: one that is kept may be closed by the agent at the moment when it is used again.
-  const page = async (path: string) => {
-    const asked = http.get({host: '127.0.0.1', port, path, agent: false});
+  const page = async (path: string, token = 'admin-token') => {
+    const headers = {authorization: `Bearer ${token}`};
+    const asked = https.get({host: '127.0.0.1', port, path, headers, agent: false, rejectUnauthorized: false});
     const [answer] = (await once(asked, 'response')) as [http.IncomingMessage];
     return {status: answer.statusCode ?? 0, text: await text(answer)};
   };
-  while ((await page('/readyz')).status !== 200) await new Promise(resolve => setTimeout(resolve, 50));
+  while ((await page('/readyz')).status !== 200) await new Promise(resolve => setTimeout(resolve, 100));
   return {
     ...{page, port: Number(port)},
     async [Symbol.asyncDispose]() {

@@ -2,6 +2,7 @@ import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {loadAll} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
+import {agentAudience} from '../../src/collect/agents/agent-place.ts';
 import {capturePath} from '../fixtures.ts';
 import {testWithKubectl} from '../kubectl.ts';
 import {startAgent} from './agent-run.ts';
@@ -11,8 +12,12 @@ import type {StoredObject} from '../stand-in/object-store.ts';
 import {clusterOf, unused} from './rights.ts';
 import {runContainer} from './run-container.ts';
 
+interface Rule extends Partial<Record<'apiGroups' | 'resources' | 'resourceNames' | 'nonResourceURLs', readonly string[]>> {
+  readonly verbs: readonly string[];
+}
+
 interface Probe {
-  readonly httpGet: {readonly path: string; readonly port: string};
+  readonly httpGet: {readonly path: string; readonly port: string; readonly scheme: string};
 }
 
 type AgentContainer = Container & Readonly<Record<'startupProbe' | 'livenessProbe' | 'readinessProbe', Probe>>;
@@ -44,8 +49,10 @@ describe('the agent of the DaemonSet', () => {
     expect(text).toContain('svc_trace_complete 1');
     // k3s and RKE2 alone.
     expect(unused(objects, 'svc-trace-agent', cluster.server.requests)).toEqual(['list /nodes']);
-    for (const probe of [container.startupProbe, container.livenessProbe, container.readinessProbe])
-      expect((await agent.page(probe.httpGet.path)).status).toBe(200);
+    for (const {httpGet} of [container.startupProbe, container.livenessProbe, container.readinessProbe]) {
+      expect(httpGet).toMatchObject({port: 'https', scheme: 'HTTPS'});
+      expect(await agent.page(httpGet.path, '')).toEqual({status: 200, text: 'ok\n'});
+    }
   });
 });
 
@@ -59,22 +66,25 @@ describe('Roles', () => {
 
   test('of the agents are those of docs/rbac', () => {
     expect(inDeploy('agents/rbac.yaml')).toEqual(inDocs('agent.yaml'));
+    expect(inDeploy('agents/readers.yaml').slice(0, 1)).toEqual(inDocs('agents-reader.yaml'));
   });
 
   test('of the jobs are within those of docs/rbac: no Service and no pod is asked for by name', () => {
     const flat = (rules: ReturnType<typeof rulesOf>) =>
       rules.flatMap(({namespace, rules: own}) =>
-        (own as readonly Readonly<Record<'apiGroups' | 'resources' | 'resourceNames' | 'verbs', readonly string[]>>[]).flatMap(rule =>
-          rule.resources.flatMap(resource =>
-            rule.verbs.map(verb => `${verb} ${rule.apiGroups.join()}/${resource} ${rule.resourceNames?.join() ?? ''} ${namespace ?? ''}`),
+        (own as readonly Rule[]).flatMap(rule =>
+          [...(rule.resources ?? []), ...(rule.nonResourceURLs ?? [])].flatMap(resource =>
+            rule.verbs.map(
+              verb => `${verb} ${rule.apiGroups?.join() ?? ''}/${resource} ${rule.resourceNames?.join() ?? ''} ${namespace ?? ''}`,
+            ),
           ),
         ),
       );
     const left = (all: string, own: string) => flat(inDocs(all)).filter(right => !flat(inDeploy(own)).includes(right));
     expect(flat(inDeploy('cronjob/rbac.yaml')).filter(right => !flat(inDocs('exec.yaml')).includes(right))).toEqual([]);
     expect(left('exec.yaml', 'cronjob/rbac.yaml').toSorted()).toEqual(['get /pods  ', 'get /services  ']);
-    expect(flat(inDeploy('components/gather/rbac.yaml')).filter(right => !flat(inDocs('agents.yaml')).includes(right))).toEqual([]);
-    expect(left('agents.yaml', 'components/gather/rbac.yaml')).toEqual(['get /services  ']);
+    expect(flat(inDeploy('components/gather/rbac.yaml')).filter(right => !flat(inDocs('agents-pod.yaml')).includes(right))).toEqual([]);
+    expect(left('agents-pod.yaml', 'components/gather/rbac.yaml')).toEqual(['get /services  ']);
   });
 });
 
@@ -94,18 +104,43 @@ describe('the job that gathers', () => {
       ports.set(`svc-trace-agent-${node}`, agent.port);
     }
     const job = podsOf(objects).find(({serviceAccountName}) => serviceAccountName === 'svc-trace-check');
-    const {exitCode, stdout, stderr} = await runContainer(job?.containers[0], {KUBECONFIG: cluster.kubeconfigOf('svc-trace-check')});
+    const [checker] = job?.containers ?? [];
+    const run = (account: string) => {
+      const args = checker?.args?.map(word => word.replace(tokenPath, cluster.tokenFileOf(account))) ?? [];
+      return runContainer(checker && {...checker, args}, {KUBECONFIG: cluster.kubeconfigOf('svc-trace-check')});
+    };
+    const {exitCode, stdout, stderr} = await run('svc-trace-check');
     expect({exitCode, stderr}).toEqual({exitCode: 1, stderr: ''});
     expect(stdout).toMatch(/^FAULTY: 1 error on 1 of 3 nodes/);
     expect(unused(objects, 'svc-trace-check', cluster.server.requests)).toEqual([]);
+    // A ServiceAccount that may not get /result.
+    const refused = await run('svc-trace-agent');
+    expect(refused.exitCode).toBe(3);
+    expect(refused.stdout.replaceAll(/\s+/g, ' ')).toContain(
+      'its agent svc-trace/svc-trace-agent-node-a does not give its result to the owner of the token in ',
+    );
+  });
+
+  testWithKubectl('shows them a token that is mounted for them', async () => {
+    const objects = await built(overlayNamed('agents with a job that gathers'));
+    const job = podsOf(objects).find(({serviceAccountName}) => serviceAccountName === 'svc-trace-check');
+    const [container] = job?.containers ?? [];
+    const [mount] = (container?.volumeMounts ?? []).filter(({mountPath}) => tokenPath.startsWith(`${mountPath}/`));
+    expect(container?.args).toContain(`--agents-token-file=${tokenPath}`);
+    expect(job?.volumes).toContainEqual({
+      name: mount?.name,
+      projected: {sources: [{serviceAccountToken: {path: 'token', audience: agentAudience, expirationSeconds: 600}}]},
+    });
   });
 });
+
+const tokenPath = '/var/run/secrets/svc-trace/token';
 
 /** As the DaemonSet makes it. */
 function agentPod(node: string): StoredObject {
   return {
     metadata: {namespace: 'svc-trace', name: `svc-trace-agent-${node}`, labels: {'app.kubernetes.io/name': 'svc-trace-agent'}},
-    spec: {nodeName: node, hostNetwork: true, containers: [{name: 'agent', ports: [{containerPort: 10_270}]}]},
+    spec: {nodeName: node, hostNetwork: true, containers: [{name: 'agent', ports: [{name: 'https', containerPort: 10_270}]}]},
     status: {phase: 'Running', conditions: [{type: 'Ready', status: 'True'}]},
   };
 }

@@ -10,6 +10,7 @@ import {built, type Overlay} from './overlays.ts';
 const kinds: readonly AppliedKind[] = [
   {apiVersion: 'v1', kind: 'Namespace', plural: 'namespaces', namespaced: false},
   {apiVersion: 'v1', kind: 'ServiceAccount', plural: 'serviceaccounts', namespaced: true},
+  {apiVersion: 'v1', kind: 'Secret', plural: 'secrets', namespaced: true},
   {apiVersion: 'v1', kind: 'ConfigMap', plural: 'configmaps', namespaced: true},
   {apiVersion: 'v1', kind: 'ResourceQuota', plural: 'resourcequotas', namespaced: true},
   {apiVersion: 'apps/v1', kind: 'DaemonSet', plural: 'daemonsets', namespaced: true},

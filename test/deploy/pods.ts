@@ -6,6 +6,7 @@ export interface Container {
   readonly command?: readonly string[];
   readonly args?: readonly string[];
   readonly env?: readonly {readonly name: string}[];
+  readonly volumeMounts?: readonly {readonly name: string; readonly mountPath: string}[];
   readonly securityContext: Readonly<Record<string, unknown>>;
   readonly resources: Readonly<Record<'requests' | 'limits', Readonly<Record<string, string>>>>;
 }
@@ -15,6 +16,7 @@ export interface PodSpec {
   readonly serviceAccountName: string;
   readonly containers: readonly Container[];
   readonly initContainers?: readonly Container[];
+  readonly volumes?: readonly object[];
   readonly securityContext: Readonly<Record<string, unknown>>;
 }
 

@@ -9,6 +9,7 @@ import {afterAll, beforeAll, expect, test} from 'vitest';
 import {rulesFile} from '../../tools/prometheus-rule-text.ts';
 import {capturePath} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
+import {certificateFile} from '../stand-in/certificates.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
 import {startAgent} from './agent-run.ts';
 
@@ -16,6 +17,9 @@ interface Sample {
   readonly metric: Readonly<Record<string, string>>;
   readonly value: readonly [number, string];
 }
+
+/** A certificate that an authority has signed. */
+const certificateArgs = ['--tls-cert-file', certificateFile('server.crt'), '--tls-private-key-file', certificateFile('server.key')];
 
 /** One agent finds a Service wrong, the other its whole node. */
 const agents = [
@@ -25,14 +29,21 @@ const agents = [
 
 describeWith(['prometheus'], 'a real Prometheus that scrapes real agents', () => {
   const resources = new AsyncDisposableStack();
+  const folder = mkdtempSync(join(tmpdir(), 'svc-trace-prometheus-'));
   let url: string;
 
   beforeAll(async () => {
+    resources.defer(() => rmSync(folder, {recursive: true}));
     const targets: object[] = [];
     for (const {capture, node} of agents) {
       const bundle = capturePath(capture);
-      const cluster = resources.use(await startBundleCluster(bundle));
-      const args = ['agent', '--listen', '127.0.0.1:0', '--interval', '1s'];
+      const cluster = resources.use(
+        await startBundleCluster(bundle, {
+          tokens: {scraper: {user: 'prometheus'}, nobody: {user: 'nobody'}},
+          allowUrl: ({path}, {name}) => name === 'admin' || (name === 'prometheus' && path === '/metrics'),
+        }),
+      );
+      const args = ['agent', '--listen', '127.0.0.1:0', '--interval', '1s', ...certificateArgs];
       const {port} = resources.use(await startAgent({bundle, node, kubeconfig: cluster.kubeconfig, args}));
       // The labels that the operator gives to what a PodMonitor finds.
       targets.push({targets: [`127.0.0.1:${port}`], labels: {namespace: 'svc-trace', pod: `svc-trace-agent-${port}`, container: 'agent'}});
@@ -43,12 +54,18 @@ describeWith(['prometheus'], 'a real Prometheus that scrapes real agents', () =>
   afterAll(() => resources.disposeAsync());
 
   async function startPrometheus(targets: readonly object[]): Promise<string> {
-    const folder = mkdtempSync(join(tmpdir(), 'svc-trace-prometheus-'));
     const port = await freePort();
     const config = {
       global: {scrape_interval: '1s', evaluation_interval: '1s'},
       rule_files: [rulesFile],
-      scrape_configs: [{job_name: 'svc-trace-agent', honor_labels: true, static_configs: targets}],
+      scrape_configs: [
+        job('svc-trace-agent', targets, {token: 'scraper'}),
+        job('without-token', targets, {}),
+        job('without-rights', targets, {token: 'nobody'}),
+        {...job('without-verification', targets, {token: 'scraper'}), tls_config: {insecure_skip_verify: true}},
+        {...job('of-another-authority', targets, {token: 'scraper'}), tls_config: {ca_file: certificateFile('other-ca.crt')}},
+        {...job('plain-http', targets, {token: 'scraper'}), scheme: 'http', tls_config: {}},
+      ],
     };
     writeFileSync(join(folder, 'prometheus.yml'), dump(config));
     const options = [`--config.file=${join(folder, 'prometheus.yml')}`, `--storage.tsdb.path=${join(folder, 'data')}`];
@@ -60,9 +77,22 @@ describeWith(['prometheus'], 'a real Prometheus that scrapes real agents', () =>
     resources.defer(async () => {
       running.kill('SIGTERM');
       await running;
-      rmSync(folder, {recursive: true});
     });
     return `http://127.0.0.1:${port}`;
+  }
+
+  /** As docs/deploy.md has it, with a certificate that is verified. */
+  function job(name: string, targets: readonly object[], {token}: {readonly token?: string}) {
+    const file = join(folder, `token-${token}`);
+    if (token !== undefined) writeFileSync(file, token);
+    return {
+      job_name: name,
+      honor_labels: true,
+      scheme: 'https',
+      ...(token === undefined ? {} : {authorization: {credentials_file: file}}),
+      tls_config: {ca_file: certificateFile('ca.crt'), server_name: 'localhost'},
+      static_configs: targets,
+    };
   }
 
   /** Asks until there is an answer that is not empty. */
@@ -80,6 +110,19 @@ describeWith(['prometheus'], 'a real Prometheus that scrapes real agents', () =>
     const labels = found.map(({metric: {code, namespace = '', service = '', node}}) => [code, namespace, service, node]);
     expect(labels).toContainEqual(['ST202', 'shop', 'web', 'node-a']);
     expect(labels).toContainEqual(['ST301', '', '', 'node-b']);
+  });
+
+  test('gets metrics with a token whose owner may get them, over TLS that it trusts or is told to trust, and in no other way', async () => {
+    await answerTo('count(up) == 12');
+    const up = Object.fromEntries(
+      (await answerTo('min by (job) (up)')).map(({metric: {job: name = ''}, value: [, value]}) => [name, value]),
+    );
+    expect(up).toEqual({
+      ...{'svc-trace-agent': '1', 'without-verification': '1'},
+      ...{'without-token': '0', 'without-rights': '0', 'of-another-authority': '0', 'plain-http': '0'},
+    });
+    const refusals = await answerTo('max by (code) (svc_trace_agent_requests_total{code=~"40."}) > 0');
+    expect(refusals.map(({metric: {code}}) => code).sort()).toEqual(['401', '403']);
   });
 
   test('has an alert on its way for each fault, and none for the agents', async () => {

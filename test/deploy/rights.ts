@@ -1,8 +1,11 @@
 import {readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {dump} from 'js-yaml';
-import {allowedBy} from '../collect/access/roles.ts';
+import {allowedBy, urlsAllowedBy} from '../collect/access/roles.ts';
 import {capturePath} from '../fixtures.ts';
+import {agentAudience} from '../../src/collect/agents/agent-place.ts';
+import type {TokenUser} from '../stand-in/authentication.ts';
+import {tokenFor} from '../stand-in/reviews.ts';
 import type {ApiServer, ApiServerOptions, LoggedRequest} from '../stand-in/api-server.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
 import type {AppliedObject} from './apply-server.ts';
@@ -14,8 +17,8 @@ interface Binding extends AppliedObject {
 
 interface Role extends AppliedObject {
   readonly rules: readonly {
-    readonly apiGroups: readonly string[];
-    readonly resources: readonly string[];
+    readonly apiGroups?: readonly string[];
+    readonly resources?: readonly string[];
     readonly verbs: readonly string[];
   }[];
 }
@@ -24,6 +27,8 @@ export interface RestrictedCluster extends AsyncDisposable {
   readonly server: ApiServer;
   /** A kubeconfig of a ServiceAccount. */
   readonly kubeconfigOf: (account: string) => string;
+  /** A file with a token of a ServiceAccount that is for agents, as kubelet mounts it. */
+  readonly tokenFileOf: (account: string) => string;
 }
 
 /** A cluster in which the ServiceAccounts of these objects may do what their Roles grant, and nothing else. */
@@ -34,19 +39,25 @@ export async function clusterOf(
 ): Promise<RestrictedCluster> {
   const accounts = objects.filter(({kind}) => kind === 'ServiceAccount').map(({metadata}) => metadata.name);
   const rights = new Map(
-    accounts.map(name => [
-      userOf(name),
-      allowedBy(
-        rolesOf(objects, name)
-          .map(role => dump(role))
-          .join('---\n'),
-      ),
-    ]),
+    accounts.map(name => {
+      const roles = rolesOf(objects, name)
+        .map(role => dump(role))
+        .join('---\n');
+      return [userOf(name), {resource: allowedBy(roles), url: urlsAllowedBy(roles)}];
+    }),
   );
+  const tokens: Record<string, TokenUser> = Object.fromEntries(accounts.map(name => [name, {user: userOf(name)}]));
+  const projected = new Map<string, string>();
+  for (const name of accounts) {
+    const token = tokenFor(userOf(name), [agentAudience]);
+    tokens[token] = {user: userOf(name), audiences: [agentAudience]};
+    projected.set(name, token);
+  }
   const server = await startBundleCluster(capturePath(capture), {
     ...options,
-    tokens: Object.fromEntries(accounts.map(name => [name, {user: userOf(name)}])),
-    allow: (request, {name}) => rights.get(name)?.(request) ?? false,
+    tokens,
+    allow: (request, {name}) => rights.get(name)?.resource(request) ?? false,
+    allowUrl: (request, {name}) => name === 'admin' || (rights.get(name)?.url(request) ?? false),
   });
   const admin = readFileSync(server.kubeconfig, 'utf8');
   return {
@@ -54,6 +65,11 @@ export async function clusterOf(
     kubeconfigOf: account => {
       const file = join(server.kubeconfig, `../${account}`);
       writeFileSync(file, admin.replace('admin-token', account));
+      return file;
+    },
+    tokenFileOf: account => {
+      const file = join(server.kubeconfig, `../${account}-token`);
+      writeFileSync(file, projected.get(account) ?? '');
       return file;
     },
     [Symbol.asyncDispose]: () => server.close(),
@@ -83,8 +99,8 @@ export function unused(objects: readonly AppliedObject[], account: string, reque
   const asked = new Set(own.flatMap(({resource}) => (resource === null ? [] : wordsOf(resource))));
   return rolesOf(objects, account)
     .flatMap(({rules}) => rules)
-    .filter(({apiGroups}) => !apiGroups.some(group => /reports|wgpolicy/.test(group)))
-    .flatMap(({apiGroups: [group = ''], resources, verbs}) =>
+    .filter(({apiGroups = []}) => !apiGroups.some(group => /reports|wgpolicy/.test(group)))
+    .flatMap(({apiGroups: [group = ''] = [], resources = [], verbs}) =>
       resources.flatMap(resource => verbs.map(verb => `${verb} ${group}/${resource}`)),
     )
     .filter(words => !asked.has(words));

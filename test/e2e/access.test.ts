@@ -62,6 +62,9 @@ describe('access', () => {
     expect(transport).toBe('agents');
     expect(permissions.filter(({subresource}) => subresource !== undefined)).toEqual([
       expect.objectContaining({verb: 'get', resource: 'pods', subresource: 'proxy', namespace: 'watchmen'}),
+      expect.objectContaining({
+        ...{verb: 'create', resource: 'serviceaccounts', name: 'svc-trace-reader', subresource: 'token', namespace: 'watchmen'},
+      }),
     ]);
     expect((await access('--agents', '-A')).stdout).toMatch(/^Allowed: \d+ required permissions for --agents \(context "stand-in" at /);
   });

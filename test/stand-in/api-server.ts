@@ -16,7 +16,8 @@ import {discovery} from './discovery.ts';
 import {type Fault, takeFault} from './faults.ts';
 import {type ObjectLists, ObjectStore, type StoredObject} from './object-store.ts';
 import {createPod, deletePod, type PodOptions} from './pod-lifecycle.ts';
-import {type ResourceRequest, resourceRequest} from './resources.ts';
+import {type ResourceRequest, resourceRequest, type UrlRequest} from './resources.ts';
+import {accessReview, type Authorizer, tokenRequest, tokenReview} from './reviews.ts';
 import {answerByProxy, type PodAddress, proxiedPod} from './pod-proxy.ts';
 import {type Answer, failure, forbidden, notFound} from './status.ts';
 import {type OpenWatch, Watches} from './watches.ts';
@@ -29,6 +30,8 @@ export interface ApiServerOptions {
   readonly tokens?: Readonly<Record<string, TokenUser>>;
   /** Whether a user may do something; everyone who is known may do everything unless told otherwise. */
   readonly allow?: (request: ResourceRequest, user: UserInfo) => boolean;
+  /** Whether a user may ask for a path that is of no resource; everyone who is known may unless told otherwise. */
+  readonly allowUrl?: (request: UrlRequest, user: UserInfo) => boolean;
   readonly faults?: readonly Fault[];
   /** `elsewhere` is for another name than localhost and 127.0.0.1. */
   readonly certificate?: 'server' | 'elsewhere';
@@ -173,9 +176,11 @@ class StandIn {
   });
   readonly #options: ApiServerOptions;
   readonly #pods: PodOptions;
+  readonly #tokens: Record<string, TokenUser>;
 
   constructor(options: ApiServerOptions) {
     this.#options = options;
+    this.#tokens = {...administrator, ...options.tokens};
     this.store = new ObjectStore(options.objects ?? {});
     this.faults = [...(options.faults ?? [])];
     this.watches = new Watches(this.store);
@@ -201,14 +206,14 @@ class StandIn {
   #stream({resource, query}: LoggedRequest, request: IncomingMessage, response: ServerResponse): Answer | null {
     if (resource === null) return failure(404, 'the server could not find the requested resource');
     if (resource.verb === 'watch') return this.watches.answer(resource, query, response);
-    const {name, port} = proxiedPod(resource.name);
+    const {name, port, scheme} = proxiedPod(resource.name);
     if (resource.resource === 'nodes') return this.#nodePage(name, port, request, response);
     const pod = this.store.find('pods', resource.namespace, name);
     if (pod === undefined) return notFound({...resource, name});
     const address = this.#options.proxy?.(pod, port) ?? null;
     if (address === null) return failure(503, 'error trying to reach service: dial tcp: connect: connection refused');
     const url = new URL(request.url ?? '/', 'https://localhost');
-    answerByProxy(pod, request, {response, address, path: `${url.pathname.replace(/^.*?\/proxy/, '') || '/'}${url.search}`});
+    answerByProxy(pod, request, {response, address, scheme, path: `${url.pathname.replace(/^.*?\/proxy/, '') || '/'}${url.search}`});
     return null;
   }
 
@@ -256,7 +261,7 @@ class StandIn {
       path: url.pathname,
       query: url.searchParams,
       headers: request.headers,
-      user: authenticate(request, {...administrator, ...this.#options.tokens}),
+      user: authenticate(request, this.#tokens),
       resource: resourceRequest(request.method ?? '', url.pathname, url.searchParams),
       argv: url.searchParams.getAll('command'),
     };
@@ -267,7 +272,7 @@ class StandIn {
   #refusal({user, resource}: LoggedRequest, fault: Fault | null): Answer | null {
     if (fault?.kind === 'status') return faultAnswer(fault);
     if (user === null) return failure(401, 'Unauthorized');
-    if (resource === null || resource.group === 'authorization.k8s.io') return null;
+    if (resource === null || resource.resource === 'selfsubjectaccessreviews') return null;
     return this.#allowed(resource, user) ? null : forbidden(resource, user.name);
   }
 
@@ -276,13 +281,21 @@ class StandIn {
     return this.#options.allow?.(request, user) ?? true;
   }
 
+  readonly #authorizer: Authorizer = {
+    resource: (request, user) => this.#allowed(request, user),
+    url: (request, user) => user.name !== 'system:anonymous' && (this.#options.allowUrl?.(request, user) ?? true),
+  };
+
   #resourceAnswer(logged: LoggedRequest, body: object | null): Answer {
     const {resource, query, method, path, user} = logged;
     if (path === '/version') return {status: 200, body: {major: '1', minor: '36', gitVersion: 'v1.36.2', platform: 'linux/amd64'}};
     const found = discovery(path);
     if (found !== null) return {status: 200, body: found};
     if (resource === null || user === null) return failure(404, 'the server could not find the requested resource', {details: {}});
-    if (resource.resource === 'selfsubjectaccessreviews') return {status: 201, body: this.#accessReview(body, user)};
+    if (resource.resource === 'selfsubjectaccessreviews') return accessReview(body, user, this.#authorizer);
+    if (resource.resource === 'subjectaccessreviews') return accessReview(body, null, this.#authorizer);
+    if (resource.resource === 'tokenreviews') return tokenReview(body, this.#tokens);
+    if (resource.verb === 'create' && resource.subresource === 'token') return this.#token(resource, body);
     if (resource.verb === 'create' && resource.resource === 'pods') return createPod(this.store, resource, body ?? {}, this.#pods);
     if (resource.verb === 'delete' && resource.resource === 'pods') return deletePod(this.store, resource, query, this.#pods);
     if (resource.verb === 'get') return this.store.get(resource);
@@ -291,11 +304,9 @@ class StandIn {
     return this.store.list(resource, query);
   }
 
-  #accessReview(body: object | null, user: UserInfo): object {
-    const spec = (body as {spec?: {resourceAttributes?: Partial<ResourceRequest>}} | null)?.spec ?? {};
-    const asked = {verb: 'get', group: '', resource: '', subresource: '', namespace: '', name: '', ...spec.resourceAttributes} as const;
-    const status = {allowed: this.#allowed(asked, user)};
-    return {kind: 'SelfSubjectAccessReview', apiVersion: 'authorization.k8s.io/v1', metadata: {}, spec, status};
+  #token(resource: ResourceRequest, body: object | null): Answer {
+    const account = this.store.find('serviceaccounts', resource.namespace, resource.name);
+    return account === undefined ? notFound(resource) : tokenRequest(body, resource, this.#tokens);
   }
 }
 

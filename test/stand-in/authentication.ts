@@ -13,6 +13,8 @@ export interface TokenUser {
   readonly groups?: readonly string[];
   /** Refused from then on, as a token is that has expired. */
   expired?: boolean;
+  /** For whom the token is; the API server unless told otherwise. */
+  readonly audiences?: readonly string[];
 }
 
 /** Who asks: by token, password or client certificate, then by impersonation. Null where a credential is not accepted (401). */
@@ -22,13 +24,26 @@ export function authenticate(request: IncomingMessage, tokens: Readonly<Record<s
   return impersonated(request, user ?? byCertificate(request) ?? {name: 'system:anonymous', groups: ['system:unauthenticated']});
 }
 
+/** The audience of the API server itself. */
+export const apiAudience = 'https://kubernetes.default.svc.cluster.local';
+
 /** Undefined where there is no such header. A password counts as the token `user:password`. */
 function byAuthorization(header: string | undefined, tokens: Readonly<Record<string, TokenUser>>): UserInfo | null | undefined {
   if (header === undefined) return undefined;
   const [scheme, value = ''] = header.split(' ');
-  const token = tokens[scheme === 'Basic' ? Buffer.from(value, 'base64').toString('utf8') : value];
-  if (token === undefined || token.expired) return null;
-  return {name: token.user, groups: [...(token.groups ?? []), 'system:authenticated']};
+  return userOf(scheme === 'Basic' ? Buffer.from(value, 'base64').toString('utf8') : value, [apiAudience], tokens);
+}
+
+/** Who has a token that is for one of these audiences; null for nobody. */
+export function userOf(token: string, audiences: readonly string[], tokens: Readonly<Record<string, TokenUser>>): UserInfo | null {
+  const known = tokens[token];
+  if (known === undefined || known.expired) return null;
+  if (!audiences.some(audience => audiencesOf(known).includes(audience))) return null;
+  return {name: known.user, groups: [...(known.groups ?? []), 'system:authenticated']};
+}
+
+export function audiencesOf({audiences = [apiAudience]}: TokenUser): readonly string[] {
+  return audiences;
 }
 
 function byCertificate({socket}: IncomingMessage): UserInfo | undefined {

@@ -13,6 +13,7 @@ export const resources: readonly Resource[] = [
   {plural: 'configmaps', group: '', kind: 'ConfigMap', namespaced: true},
   {plural: 'nodes', group: '', kind: 'Node', namespaced: false},
   {plural: 'namespaces', group: '', kind: 'Namespace', namespaced: false},
+  {plural: 'serviceaccounts', group: '', kind: 'ServiceAccount', namespaced: true},
   {plural: 'endpointslices', group: 'discovery.k8s.io', kind: 'EndpointSlice', namespaced: true},
   {plural: 'servicecidrs', group: 'networking.k8s.io', kind: 'ServiceCIDR', namespaced: false},
 ];
@@ -27,6 +28,12 @@ export interface ResourceRequest {
   /** Empty for all namespaces, or where there are none. */
   readonly namespace: string;
   readonly name: string;
+}
+
+/** A request for a path that is of no resource, such as `/metrics`. */
+export interface UrlRequest {
+  readonly verb: string;
+  readonly path: string;
 }
 
 /** Null when the path is of no resource, such as `/version`. */

@@ -1,6 +1,7 @@
 import process from 'node:process';
 import {Errors, Flags} from '@oclif/core';
 import {parseListenAddress} from '../../agent/listen-address.ts';
+import type {ServingMode} from '../../agent/serve-agent.ts';
 import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
 import {systemClock} from '../../run/clock.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
@@ -15,9 +16,9 @@ import {BaseCommand} from './base-command.ts';
 const helpGroup = 'AGENT';
 
 export default class AgentCommand extends BaseCommand {
-  static override summary = 'Check the node it runs on at every interval and serve the result over HTTP: for a DaemonSet';
+  static override summary = 'Check the node it runs on at every interval and serve the result over HTTPS: for a DaemonSet';
   static override description =
-    `Watches the Services and EndpointSlices of the cluster, reads the rules of this node, and serves /metrics (Prometheus), /result (JSON, which "check --agents" collects), /healthz and /readyz. It writes no files. It prints a line for each new or resolved finding. It runs until SIGTERM, then exits with 0.`;
+    `Watches the Services and EndpointSlices of the cluster, reads the rules of this node, and serves over HTTPS /metrics (Prometheus), /result (JSON, which "check --agents" collects), /healthz and /readyz. /metrics and /result need a bearer token whose owner may get these paths (TokenReview, SubjectAccessReview). It writes no files. It prints a line for each new or resolved finding. It runs until SIGTERM, then exits with 0.`;
   static override examples = ['<%= config.bin %> agent --node worker-1', '<%= config.bin %> agent --listen 10.0.0.7:10270 --interval 2m'];
   static override flags = {
     node: Flags.string({description: 'name of the Node it runs on', env: 'NODE_NAME', required: true, helpValue: 'NAME', helpGroup}),
@@ -26,6 +27,24 @@ export default class AgentCommand extends BaseCommand {
       default: ':10270',
       helpValue: 'ADDRESS:PORT',
       helpGroup,
+    }),
+    'tls-cert-file': Flags.string({
+      description:
+        'certificate for HTTPS (PEM), with those of its authorities after it; read again when it changes. Default: a self-signed one',
+      helpValue: 'FILE',
+      helpGroup,
+      dependsOn: ['tls-private-key-file'],
+    }),
+    'tls-private-key-file': Flags.string({
+      description: 'private key of the certificate (PEM)',
+      helpValue: 'FILE',
+      helpGroup,
+      dependsOn: ['tls-cert-file'],
+    }),
+    'insecure-http': Flags.boolean({
+      description: 'serve plain HTTP, to everyone who reaches the port: no TLS and no tokens',
+      helpGroup,
+      exclusive: ['tls-cert-file', 'tls-private-key-file'],
     }),
     interval: Flags.string({
       description: 'check the node again after this time even if nothing changed, give or take a tenth',
@@ -64,7 +83,10 @@ export default class AgentCommand extends BaseCommand {
       runAgent({
         ...{api: cluster.api, node: flags.node, listen, ...durations, sudo: flags.sudo, clock: systemClock, signal},
         options: {toolVersion: this.config.version, overrides},
-        onListening: port => error(`svc-trace agent ${this.config.version} of node ${flags.node}: ${cluster.description}, port ${port}`),
+        serving: servingMode(flags),
+        onListening: (port, how) =>
+          error(`svc-trace agent ${this.config.version} of node ${flags.node}: ${cluster.description}, port ${port}, ${how}`),
+        onTrouble: error,
         onCheck: (look, at) =>
           look.kind === 'trouble' ? lines.trouble(look.message) : lines.show(look.report, changes.take(look.report, at), at),
       }),
@@ -72,6 +94,16 @@ export default class AgentCommand extends BaseCommand {
     // SIGTERM is its normal end.
     process.exitCode = 0;
   }
+}
+
+function servingMode(flags: {
+  readonly 'insecure-http': boolean;
+  readonly 'tls-cert-file'?: string | undefined;
+  readonly 'tls-private-key-file'?: string | undefined;
+}): ServingMode {
+  const {'tls-cert-file': cert, 'tls-private-key-file': key} = flags;
+  if (flags['insecure-http']) return {kind: 'http'};
+  return {kind: 'https', files: cert === undefined || key === undefined ? null : {cert, key}};
 }
 
 /** In milliseconds. Throws a CLIError (exit 2). */

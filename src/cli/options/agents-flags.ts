@@ -1,5 +1,5 @@
 import {Errors, Flags} from '@oclif/core';
-import {defaultAgentPlace} from '../../collect/agents/agent-place.ts';
+import {defaultAgentPlace, readerAccount} from '../../collect/agents/agent-place.ts';
 import type {ParsedAgentsFlags} from '../../run/options/agents.ts';
 
 const helpGroup = 'AGENTS';
@@ -20,6 +20,11 @@ export const agentsFlags = {
     description: "labels of the agents' pods",
     default: defaultAgentPlace.selector,
     helpValue: 'SELECTOR',
+    helpGroup,
+  }),
+  'agents-token-file': Flags.string({
+    description: `token for the agents, read again for each request. Default: in a pod its own, otherwise one that is requested for the ServiceAccount ${readerAccount}`,
+    helpValue: 'FILE',
     helpGroup,
   }),
 };

@@ -1,15 +1,33 @@
 import type {Permission} from '../../model/access.ts';
+import {readerAccount} from '../agents/agent-place.ts';
 import {configMaps, listPodsOfServices, objectPermissions} from './read-permissions.ts';
 
+/** A pod shows agents its own token. Outside of the cluster, a token of the ServiceAccount `svc-trace-reader` is requested. */
+export type Asker = 'pod' | 'outside';
+
 /** The permissions of `check --agents`: nodes are not read, their agents answer. `namespace` is that of the Services. */
-export function collectPermissions(namespace: string | null, agentsNamespace: string): readonly Permission[] {
+export function collectPermissions(namespace: string | null, agentsNamespace: string, asker: Asker): readonly Permission[] {
   const pods = {group: '', resource: 'pods', namespace: agentsNamespace, needed: true} as const;
   return [
     ...objectPermissions(namespace),
     {...pods, verb: 'list', purpose: 'the agents', without: 'no node is asked for'},
     {...pods, verb: 'get', subresource: 'proxy', purpose: 'what each agent found', without: 'no node is asked for'},
+    asker === 'pod' ? readResult : tokenOfReader(agentsNamespace),
     listPodsOfServices(namespace),
   ];
+}
+
+/** The permission that an agent requires of the owner of a token. */
+export const readResult: Permission = {
+  ...{verb: 'get', group: '', resource: '/result', namespace: null, needed: true},
+  ...{purpose: "agents' results", without: 'agents refuse the token (403)'},
+};
+
+function tokenOfReader(namespace: string): Permission {
+  return {
+    ...{verb: 'create', group: '', resource: 'serviceaccounts', subresource: 'token', name: readerAccount, namespace, needed: true},
+    ...{purpose: 'a token that agents accept, for ten minutes', without: 'agents refuse to answer (401)'},
+  };
 }
 
 /** The permissions of the agents themselves. */
@@ -30,5 +48,13 @@ export function agentPermissions(): readonly Permission[] {
       ...{purpose: "kube-proxy's version and arguments", without: 'they are read on the node, or off its rules'},
     },
     ...configMaps,
+    {
+      ...{verb: 'create', group: 'authentication.k8s.io', resource: 'tokenreviews', namespace: null, needed: true},
+      ...{purpose: 'whose token it is that a request has', without: 'nobody gets metrics or results'},
+    },
+    {
+      ...{verb: 'create', group: 'authorization.k8s.io', resource: 'subjectaccessreviews', namespace: null, needed: true},
+      ...{purpose: 'whether its owner may get them', without: 'nobody gets metrics or results'},
+    },
   ];
 }

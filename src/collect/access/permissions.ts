@@ -1,6 +1,6 @@
 import type {Permission} from '../../model/access.ts';
 import {type TransportName, transports} from '../transports/index.ts';
-import {collectPermissions} from './agents-permissions.ts';
+import {type Asker, collectPermissions} from './agents-permissions.ts';
 import {readPermissions} from './read-permissions.ts';
 
 export interface AccessScope {
@@ -10,11 +10,19 @@ export interface AccessScope {
   readonly debugNamespace: string;
   /** The namespace of the agents that are asked instead of reading nodes; left out if nodes are read. */
   readonly agentsNamespace?: string | undefined;
+  /** Who asks them. */
+  readonly asker?: Asker;
 }
 
 /** All permissions of a run with this transport, without duplicates: for reading the API, and for the transport. */
-export function permissionsFor({transport, namespace, debugNamespace, agentsNamespace}: AccessScope): readonly Permission[] {
-  if (agentsNamespace !== undefined) return distinct(collectPermissions(namespace, agentsNamespace));
+export function permissionsFor({
+  transport,
+  namespace,
+  debugNamespace,
+  agentsNamespace,
+  asker = 'outside',
+}: AccessScope): readonly Permission[] {
+  if (agentsNamespace !== undefined) return distinct(collectPermissions(namespace, agentsNamespace, asker));
   const entry = transports[transport];
   return distinct([...readPermissions(namespace, entry.usesPods), ...entry.permissions({debugNamespace})]);
 }

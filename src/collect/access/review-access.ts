@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import type {Permission, ReviewedPermission} from '../../model/access.ts';
+import {isUrl, type Permission, type ReviewedPermission} from '../../model/access.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 
 const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
@@ -11,13 +11,18 @@ export function reviewAccess(api: KubeApi, permissions: readonly Permission[]): 
 }
 
 async function mayI(api: KubeApi, {verb, group, resource, subresource, namespace, name}: Permission): Promise<boolean> {
+  if (isUrl(resource)) return isAllowed(api, {nonResourceAttributes: {verb, path: resource}});
   const resourceAttributes = {
     ...{verb, group, resource},
     ...(subresource === undefined ? {} : {subresource}),
     ...(namespace === null ? {} : {namespace}),
     ...(name === undefined ? {} : {name}),
   };
-  const review = {apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectAccessReview', spec: {resourceAttributes}};
+  return isAllowed(api, {resourceAttributes});
+}
+
+async function isAllowed(api: KubeApi, spec: object): Promise<boolean> {
+  const review = {apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectAccessReview', spec};
   const {status} = await api.create<{readonly status?: {readonly allowed?: boolean}}>(path, review);
   return status?.allowed === true;
 }

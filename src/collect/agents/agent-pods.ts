@@ -27,7 +27,14 @@ function standing({metadata, status}: PodObject): number {
   return status.conditions?.some(({type, status: value}) => type === 'Ready' && value === 'True') ? 0 : 1;
 }
 
-/** The first port that the pod names. */
-export function agentPort({spec}: PodObject): number {
-  return spec?.containers?.flatMap(({ports}) => ports?.flatMap(({containerPort}) => containerPort ?? []) ?? [])[0] ?? defaultAgentPort;
+export interface AgentPort {
+  /** Plain HTTP where the port is named so: agents with --insecure-http, and those of versions that had no TLS. */
+  readonly scheme: 'http' | 'https';
+  readonly port: number;
+}
+
+/** The first port that the pod has. */
+export function agentPort({spec}: PodObject): AgentPort {
+  const [first] = spec?.containers?.flatMap(({ports}) => ports ?? []) ?? [];
+  return {scheme: first?.name === 'http' ? 'http' : 'https', port: first?.containerPort ?? defaultAgentPort};
 }

@@ -1,6 +1,8 @@
 import type {PodObject} from '../../model/api-objects.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import {agentPort} from './agent-pods.ts';
+import {agentRealm, agentTokenHeader} from './agent-place.ts';
+import {type AgentPort, agentPort} from './agent-pods.ts';
+import type {AgentToken, AgentTokens} from './agent-tokens.ts';
 import {type AgentAnswer, readResult} from './read-result.ts';
 import {errorText} from '../../model/text/error-text.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
@@ -10,23 +12,38 @@ export type AgentReply =
   | {readonly kind: 'answer'; readonly answer: AgentAnswer}
   | {readonly kind: 'none'; readonly reason: string; readonly remedy: string};
 
+export interface AskingAgents {
+  readonly api: KubeApi;
+  readonly tokens: AgentTokens;
+  readonly signal: AbortSignal;
+}
+
 /** Requests an agent's result through the API server's proxy to its pod. Rejects only if the API server does not accept the credentials. */
-export async function askAgent(api: KubeApi, pod: PodObject, signal: AbortSignal): Promise<AgentReply> {
+export async function askAgent(pod: PodObject, {api, tokens, signal}: AskingAgents): Promise<AgentReply> {
   const {namespace = '', name} = pod.metadata;
   const agent = namespacedName({namespace, name});
   const phase = pod.status?.phase ?? 'unknown';
   if (phase !== 'Running') return none(`its agent ${agent} is ${phase}`, readPod(namespace, name));
-  const proxy = `http:${name}:${agentPort(pod)}`;
+  const at = agentPort(pod);
+  // What travels in plain text carries no token, and is not asked for one.
+  const token = at.scheme === 'http' ? null : await tokens.current();
+  if (token?.kind === 'none') return token;
   try {
-    const value = await api.get<unknown>(`/api/v1/namespaces/${namespace}/pods/${proxy}/proxy/result`, {}, {signal, once: true, maxBytes});
+    const path = `/api/v1/namespaces/${namespace}/pods/${at.scheme}:${name}:${at.port}/proxy/result`;
+    const headers = token === null ? {} : {[agentTokenHeader]: `Bearer ${token.token}`};
+    const value = await api.get<unknown>(path, {}, {signal, once: true, maxBytes, headers, realm: agentRealm});
     const read = readResult(value);
     if (typeof read === 'string')
       return none(`the answer of its agent ${agent} cannot be used: ${read}`, 'Run the same version of svc-trace as agent and here.');
     return {kind: 'answer', answer: read};
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
+    if (error.realm === agentRealm) {
+      if (error.status === 401) tokens.forget();
+      return whyRefused(error, {agent, token});
+    }
     if (error.status === 401) throw error;
-    return whyNoAnswer(error, {agent, namespace, name, signal});
+    return whyNoAnswer(error, {agent, namespace, name, signal, at});
   }
 }
 
@@ -42,16 +59,30 @@ interface AskedAgent {
   readonly namespace: string;
   readonly name: string;
   readonly signal: AbortSignal;
+  readonly at: AgentPort;
+}
+
+function whyRefused({status, details}: ApiError, {agent, token}: {readonly agent: string; readonly token: AgentToken | null}): AgentReply {
+  const what = token?.kind === 'token' ? token.what : 'a request without a token';
+  if (status === 403)
+    return none(
+      `its agent ${agent} does not give its result to the owner of ${what}`,
+      'Give it the ClusterRole for that: deploy/agents and deploy/components/gather have it, and so does docs/rbac/agents-reader.yaml.',
+    );
+  return none(`its agent ${agent} does not accept ${what}: ${details}`, 'Try again, and see whether the agent is of the same cluster.');
 }
 
 /** An agent answers with plain text why it has no result; the API server answers with a Status, which has a reason. */
-function whyNoAnswer(error: ApiError, {agent, namespace, name, signal}: AskedAgent): AgentReply {
+function whyNoAnswer(error: ApiError, {agent, namespace, name, signal, at}: AskedAgent): AgentReply {
   const {status, reason, cause, message} = error;
   if (signal.aborted) return none(`its agent ${agent} did not answer: ${errorText(signal.reason)}`, readPod(namespace, name));
   if (status === 403)
     return none(message, `Get the right to get pods/proxy in ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`);
   if (status === 404 && reason !== '') return none(`its agent ${agent} is gone`, 'Try again: a new one may be there by now.');
+  if (status === 429 && reason === '') return none(`its agent ${agent} says: ${error.details}`, 'Try again.');
   if (status === 503 && reason === '') return none(`its agent ${agent} says: ${lastPart(message)}`, readPod(namespace, name));
+  const other = status === 503 ? otherProtocol(message, at) : null;
+  if (other !== null) return none(`its agent ${agent} ${other.reason}`, other.remedy);
   if (status === 503)
     return none(
       `the API server does not reach its agent ${agent}: ${message}`,
@@ -59,6 +90,21 @@ function whyNoAnswer(error: ApiError, {agent, namespace, name, signal}: AskedAge
     );
   if (cause instanceof SyntaxError) return none(`the answer of its agent ${agent} is no JSON`, readPod(namespace, name));
   return none(`its agent ${agent} gave no result: ${message}`, readPod(namespace, name));
+}
+
+/** Go's words for an answer that is not in the protocol of the question. */
+function otherProtocol(message: string, {scheme, port}: AgentPort): {readonly reason: string; readonly remedy: string} | null {
+  if (scheme === 'https' && /server gave HTTP response to HTTPS client|first record does not look like a TLS handshake/.test(message))
+    return {
+      reason: `speaks plain HTTP on port ${port}, and was asked in HTTPS`,
+      remedy: 'Update the agent (deploy/agents), or, where it runs with --insecure-http on purpose, name its port "http".',
+    };
+  if (scheme === 'http' && /malformed HTTP response|: EOF\b/.test(message))
+    return {
+      reason: `speaks HTTPS on port ${port}, which its pod names "http"`,
+      remedy: 'Name the port "https" in its DaemonSet (deploy/agents).',
+    };
+  return null;
 }
 
 function readPod(namespace: string, name: string): string {

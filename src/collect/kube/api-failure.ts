@@ -14,8 +14,9 @@ export interface FailedRequest {
 }
 
 /** The error for an answer with another status than 2xx. */
-export function refusal({status, body}: ApiResponse, {what, connection}: FailedRequest, credential: Credential): ApiError {
-  const {message, reason} = statusOf(body);
+export function refusal(response: ApiResponse, {what, connection}: FailedRequest, credential: Credential): ApiError {
+  const {status} = response;
+  const {message, reason} = statusOf(response.body);
   const said = `${status} ${STATUS_CODES[status] ?? ''}`.trim();
   const details = message === '' || message === STATUS_CODES[status] ? '' : `: ${message}`;
   const text = () => {
@@ -29,7 +30,12 @@ export function refusal({status, body}: ApiResponse, {what, connection}: FailedR
       return `cannot ${what}: the API server does not reach the kubelet of that node${details}.`;
     return `cannot ${what}: ${connection.server.host} answered ${said}${details}.`;
   };
-  return new ApiError(text(), {status, reason});
+  return new ApiError(text(), {status, reason, realm: realmOf(response), details: message});
+}
+
+/** The realm of the header WWW-Authenticate, as a pod names it that wants a bearer token; empty where there is none. */
+export function realmOf({headers}: Pick<ApiResponse, 'headers'>): string {
+  return /^Bearer .*?realm="([^"]*)"/i.exec(headers['www-authenticate'] ?? '')?.[1] ?? '';
 }
 
 const whereToSeeWhatIsNeeded = '"kubectl svc-trace access" says what is needed and prints the Role for it.';

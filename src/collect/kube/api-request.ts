@@ -8,6 +8,8 @@ export interface ApiRequest {
   /** See GetOptions. */
   readonly once?: boolean;
   readonly maxBytes?: number | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly realm?: string | undefined;
 }
 
 /** A description for messages: `list services in namespace shop`, `get node-a of nodes`, `exec into kube-system/kube-proxy-x7k2p`. */
@@ -16,6 +18,7 @@ export function describeRequest({method, path, query = {}}: ApiRequest): string 
   if (resource === null) return `${method} ${path}`;
   const [, namespace, plural = '', name, subresource] = resource.map(part => (part === undefined ? undefined : decodeURIComponent(part)));
   if (subresource === 'exec') return `exec into ${namespace}/${name}`;
+  if (method === 'POST' && subresource !== undefined) return `create ${plural}/${subresource} of ${name} in namespace ${namespace}`;
   const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
   if (method === 'POST') return `create ${plural}${where}`;
   if (method === 'DELETE') return `delete ${name} of ${plural}${where}`;

@@ -10,6 +10,8 @@ export interface ChosenContext {
   readonly user: User;
   /** Empty if neither flag nor context names one. */
   readonly namespace: string;
+  /** It is the service account of the pod that this runs in. */
+  readonly inPod?: boolean;
 }
 
 /** Follows client-go's DirectClientConfig: getContext, getCluster, getAuthInfo, with flags taking precedence. Throws KubeconfigError. */

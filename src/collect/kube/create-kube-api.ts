@@ -1,7 +1,7 @@
 import type {RequestOptions} from 'node:https';
 import {setTimeout as sleep} from 'node:timers/promises';
 import {CommandFailed} from '../node/transport.ts';
-import {type FailedRequest, isStatus, noAnswer, refusal} from './api-failure.ts';
+import {type FailedRequest, isStatus, noAnswer, realmOf, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';
 import {type ApiAnswer, ApiError, type ExecTarget, type GetOptions, type KubeApi, type ListResult, type StreamOptions} from './kube-api.ts';
 import type {KubectlConfig} from './kubectl-config.ts';
@@ -43,8 +43,8 @@ class HttpKubeApi implements KubeApi {
     return this.#clockAheadMs ?? 0;
   }
 
-  get<T>(path: string, query?: Readonly<Record<string, string>>, {signal, once = false, maxBytes}: GetOptions = {}): Promise<T> {
-    return this.#json<T>({method: 'GET', path, query, once, maxBytes}, signal);
+  get<T>(path: string, query?: Readonly<Record<string, string>>, {signal, ...options}: GetOptions = {}): Promise<T> {
+    return this.#json<T>({method: 'GET', path, query, ...options}, signal);
   }
 
   async proxied(path: string, {signal: given, maxBytes}: Pick<GetOptions, 'signal' | 'maxBytes'>): Promise<ApiAnswer> {
@@ -79,8 +79,8 @@ class HttpKubeApi implements KubeApi {
     return parts;
   }
 
-  create<T>(path: string, body: object): Promise<T> {
-    return this.#json<T>({method: 'POST', path, body});
+  create<T>(path: string, body: object, {signal}: Pick<GetOptions, 'signal'> = {}): Promise<T> {
+    return this.#json<T>({method: 'POST', path, body}, signal);
   }
 
   async delete(path: string, query?: Readonly<Record<string, string>>): Promise<void> {
@@ -115,6 +115,12 @@ class HttpKubeApi implements KubeApi {
       return {applied: {}, response: switchedProtocols};
     });
     return stdout;
+  }
+
+  async podToken(): Promise<string | null> {
+    if (!this.#config.inPod) return null;
+    const {authorization} = await this.#config.credentials.current();
+    return authorization?.replace(/^Bearer /, '') ?? null;
   }
 
   close(): void {
@@ -160,7 +166,7 @@ class HttpKubeApi implements KubeApi {
       body,
       agent,
       auth,
-      headers: {'user-agent': this.#userAgent, ...headers, ...compressed, ...typed, accept: 'application/json'},
+      headers: {'user-agent': this.#userAgent, ...headers, ...compressed, ...typed, accept: 'application/json', ...request.headers},
     };
   }
 
@@ -175,7 +181,8 @@ class HttpKubeApi implements KubeApi {
       );
       if (outcome.kind === 'answer') this.#noteDate(outcome.response.headers.date);
       if (outcome.kind === 'answer' && outcome.response.status < 300) return outcome.response;
-      if (outcome.kind === 'answer' && outcome.response.status === 401 && !renewed && (await this.#isRenewed(outcome.applied))) {
+      const isRefused = outcome.kind === 'answer' && outcome.response.status === 401 && !isOfPod(outcome.response, request);
+      if (isRefused && !renewed && (await this.#isRenewed(outcome.applied))) {
         renewed = true;
         continue;
       }
@@ -201,6 +208,11 @@ class HttpKubeApi implements KubeApi {
     if (outcome.kind === 'answer') return refusal(outcome.response, asked, this.#config.credentialOf(outcome.applied));
     return outcome.error instanceof CommandFailed ? outcome.error : noAnswer(outcome.error, asked);
   }
+}
+
+/** The pod behind the API server's proxy refused, and not the API server. */
+function isOfPod(response: ApiResponse, {realm}: ApiRequest): boolean {
+  return realm !== undefined && realmOf(response) === realm;
 }
 
 /** The answer of one attempt, and the options that client-node had set for it. */

@@ -14,6 +14,7 @@ export function inClusterContext(environment: NodeJS.ProcessEnv, folder: string,
   if (!host || !port || !existsSync(token) || statSync(token).isDirectory()) return null;
   const ca = flags.certificateAuthority || join(folder, 'ca.crt');
   return {
+    inPod: true,
     contextName: '',
     userName: '',
     cluster: {

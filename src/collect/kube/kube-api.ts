@@ -18,7 +18,7 @@ export interface KubeApi {
    * server refuses or cannot connect.
    */
   proxied(path: string, options: Pick<GetOptions, 'signal' | 'maxBytes'>): Promise<ApiAnswer>;
-  create<T>(path: string, body: object): Promise<T>;
+  create<T>(path: string, body: object, options?: Pick<GetOptions, 'signal'>): Promise<T>;
   /** Resolves when the API server has accepted the request, even if the object does not exist. */
   delete(path: string, query?: Readonly<Record<string, string>>): Promise<void>;
   /**
@@ -26,6 +26,8 @@ export interface KubeApi {
    * ApiError. With `take`, stdout is passed on while it arrives.
    */
   exec(target: ExecTarget, argv: readonly string[], signal: AbortSignal, take?: (part: Buffer) => void): Promise<Buffer>;
+  /** The token of the pod that this runs in, read again each time; null outside of a cluster. Rejects with an ApiError where it cannot be read. */
+  podToken(): Promise<string | null>;
   /** Closes keep-alive connections. */
   close(): void;
 }
@@ -42,6 +44,10 @@ export interface GetOptions {
   readonly once?: boolean;
   /** The maximum length of the answer, for one that is not from the API server itself. */
   readonly maxBytes?: number;
+  /** Beside those of every request. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The realm of the pod behind the API server's proxy: a 401 of that realm says nothing about the credentials for the API server. */
+  readonly realm?: string;
 }
 
 export interface StreamOptions {
@@ -68,13 +74,24 @@ export class ApiError extends Error {
   readonly status: number | null;
   /** `reason` of the Status object, such as `Forbidden`. */
   readonly reason: string;
+  /** `realm` of the header WWW-Authenticate: who refused, where it was not the API server but what it hands requests on to. */
+  readonly realm: string;
+  /** What was said, by itself. */
+  readonly details: string;
 
-  constructor(
-    message: string,
-    {status, reason, cause}: {readonly status: number | null; readonly reason?: string; readonly cause?: unknown},
-  ) {
+  constructor(message: string, {status, reason = '', realm = '', details = '', cause}: ApiErrorParts) {
     super(message, {cause});
     this.status = status;
-    this.reason = reason ?? '';
+    this.reason = reason;
+    this.realm = realm;
+    this.details = details;
   }
+}
+
+interface ApiErrorParts {
+  readonly status: number | null;
+  readonly reason?: string;
+  readonly realm?: string;
+  readonly details?: string;
+  readonly cause?: unknown;
 }

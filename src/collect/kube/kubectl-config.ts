@@ -19,6 +19,8 @@ export interface Connection {
   readonly compression: boolean;
   readonly impersonation: Readonly<Record<string, string | readonly string[]>>;
   readonly credentials: Credentials;
+  /** Whether the credentials are those of the pod that this runs in. */
+  readonly inPod?: boolean;
 }
 
 export interface Trust {
@@ -46,6 +48,7 @@ export class KubectlConfig extends KubeConfig implements Connection {
   readonly compression: boolean;
   readonly impersonation: Connection['impersonation'];
   readonly credentials: Credentials;
+  readonly inPod: boolean;
   /** By client certificate: that of a credential plugin changes during a run. */
   readonly #agents = new Map<string, Agent>();
   /** The credential of requests with these options. */
@@ -61,6 +64,7 @@ export class KubectlConfig extends KubeConfig implements Connection {
     this.compression = connection.compression;
     this.impersonation = connection.impersonation;
     this.credentials = connection.credentials;
+    this.inPod = connection.inPod ?? false;
     this.addAuthenticator({
       isAuthProvider: ({authProvider}) => authProvider?.name === ownProvider,
       applyAuthentication: (_user, options) => this.#authenticate(options as RequestOptions),

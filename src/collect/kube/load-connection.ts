@@ -42,6 +42,7 @@ export function loadConnection(flags: ConnectionFlags, given: Partial<Connection
     compression: chosen.cluster['disable-compression'] !== true,
     impersonation: impersonationHeaders(chosen.user),
     credentials: credentialsFor(chosen, {server, trust, surroundings}),
+    inPod: chosen.inPod ?? false,
   });
 }
 

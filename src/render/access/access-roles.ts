@@ -1,5 +1,5 @@
 import {dump} from 'js-yaml';
-import type {Permission} from '../../model/access.ts';
+import {isUrl, type Permission} from '../../model/access.ts';
 import {groupBy} from '../../model/lists.ts';
 
 /** The ClusterRole and Roles that grant exactly these permissions, as YAML for `kubectl apply -f -`. */
@@ -27,12 +27,14 @@ interface Role {
   readonly rules: readonly PolicyRule[];
 }
 
-interface PolicyRule {
-  readonly apiGroups: readonly string[];
-  readonly resources: readonly string[];
-  readonly resourceNames?: readonly string[];
-  readonly verbs: readonly string[];
-}
+type PolicyRule =
+  | {
+      readonly apiGroups: readonly string[];
+      readonly resources: readonly string[];
+      readonly resourceNames?: readonly string[];
+      readonly verbs: readonly string[];
+    }
+  | {readonly nonResourceURLs: readonly string[]; readonly verbs: readonly string[]};
 
 /** The ClusterRole first. A permission that it grants is not granted again in a namespace. */
 function roles(permissions: readonly Permission[]): readonly Role[] {
@@ -65,12 +67,14 @@ function rulesOf(permissions: readonly Permission[]): readonly PolicyRule[] {
   const objects = groupBy(permissions, permission => [permission.group, target(permission), permission.name].join(' '));
   return groupBy(objects, alikeIn).map(alike => {
     const all = alike.flat();
+    const verbs = distinct(all.map(({verb}) => verb));
+    if (all.some(({resource}) => isUrl(resource))) return {nonResourceURLs: distinct(all.map(target)), verbs};
     const names = distinct(all.flatMap(({name}) => name ?? []));
     return {
       apiGroups: distinct(all.map(({group}) => group)),
       resources: distinct(all.map(target)),
       ...(names.length === 0 ? {} : {resourceNames: names}),
-      verbs: distinct(all.map(({verb}) => verb)),
+      verbs,
     };
   });
 }
@@ -79,7 +83,8 @@ function rulesOf(permissions: readonly Permission[]): readonly PolicyRule[] {
 function alikeIn(permissions: readonly Permission[]): string {
   const [first] = permissions;
   const named = first?.name === undefined ? '' : target(first);
-  return [first?.group, distinct(permissions.map(({verb}) => verb)), named].join(' ');
+  const kind = isUrl(first?.resource ?? '') ? 'url' : first?.group;
+  return [kind, distinct(permissions.map(({verb}) => verb)), named].join(' ');
 }
 
 function distinct(words: readonly string[]): readonly string[] {

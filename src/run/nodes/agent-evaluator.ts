@@ -1,4 +1,5 @@
 import pLimit from 'p-limit';
+import type {AgentTokens} from '../../collect/agents/agent-tokens.ts';
 import {type AgentReply, askAgent} from '../../collect/agents/ask-agent.ts';
 import {maxAge} from '../../model/node-result.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
@@ -15,6 +16,7 @@ import {plural} from '../../model/text/plural.ts';
 
 interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;
+  readonly tokens: AgentTokens;
   readonly diagnosis: Diagnosis;
   /** Lists the agents again. `objects` are the Nodes; null if they could not be read. */
   readonly find: (objects: readonly NodeObject[] | null) => Promise<AgentSource>;
@@ -112,7 +114,7 @@ export class AgentEvaluator implements NodeEvaluator {
   }
 
   async #answerOf(name: string): Promise<AgentReply> {
-    const {api, signal} = this.#collection;
+    const {api, tokens, signal} = this.#collection;
     const {agents, place, timeoutMs, problems} = this.#source;
     if (agents === null)
       return {kind: 'none', reason: `the agents could not be looked for: ${problems[0]?.message ?? ''}`, remedy: problems[0]?.remedy ?? ''};
@@ -127,7 +129,7 @@ export class AgentEvaluator implements NodeEvaluator {
     const timer = new AbortController();
     const timeout = setTimeout(() => timer.abort(new Error(`no answer within ${timeoutMs / 1000} s`)), timeoutMs);
     try {
-      return await askAgent(api, pod, AbortSignal.any([signal, timer.signal]));
+      return await askAgent(pod, {api, tokens, signal: AbortSignal.any([signal, timer.signal])});
     } finally {
       clearTimeout(timeout);
     }

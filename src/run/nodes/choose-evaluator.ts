@@ -2,6 +2,7 @@ import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import type {StateHistory} from '../../model/state-history.ts';
+import {AgentTokens} from '../../collect/agents/agent-tokens.ts';
 import {AgentEvaluator} from './agent-evaluator.ts';
 import {agentSource} from './agent-source.ts';
 import type {ChosenNodes} from '../scope/choose-nodes.ts';
@@ -55,11 +56,13 @@ async function byAgents(run: ClusterRun, objects: readonly NodeObject[] | null):
   const {api} = cluster;
   const source = await agentSource(flags, {api, objects});
   const find = (now: readonly NodeObject[] | null) => agentSource(flags, {api, objects: now ?? objects, anyFailure: true});
+  const tokens = new AgentTokens({api, namespace: source.place.namespace, file: flags['agents-token-file'], now: () => clock.now()});
   // With --wait, nodes are checked again anyway.
   const isPatient = run.wait === undefined;
   return {
     ...source,
-    looks: (diagnosis, {notBefore}) => new AgentEvaluator(source, {api, diagnosis, signal, progress, clock, find, isPatient, notBefore}),
+    looks: (diagnosis, {notBefore}) =>
+      new AgentEvaluator(source, {api, tokens, diagnosis, signal, progress, clock, find, isPatient, notBefore}),
     clear: async () => [],
   };
 }

@@ -5,6 +5,7 @@ export interface ParsedAgentsFlags {
   readonly agents?: boolean;
   readonly 'agents-namespace'?: string;
   readonly 'agents-selector'?: string;
+  readonly 'agents-token-file'?: string | undefined;
 }
 
 export function agentPlace(flags: ParsedAgentsFlags): AgentPlace {

@@ -5,7 +5,7 @@ import {permissionsFor} from '../../../src/collect/access/permissions.ts';
 import {type TransportName, transports} from '../../../src/collect/transports/index.ts';
 import {resourceText} from '../../../src/model/access.ts';
 import {rbacFiles} from '../../../tools/rbac-files.ts';
-import {allowedBy} from './roles.ts';
+import {allowedBy, urlsAllowedBy} from './roles.ts';
 
 const folder = join(import.meta.dirname, '../../../docs/rbac');
 const wordsFor = (transport: TransportName, namespace: string | null = null) =>
@@ -71,6 +71,7 @@ describe('docs/rbac', () => {
     ['exec.yaml', {create: false, exec: true}],
     ['debug.yaml', {create: true, exec: true}],
     ['agents.yaml', {create: false, exec: false}],
+    ['agents-pod.yaml', {create: false, exec: false}],
     ['agent.yaml', {create: false, exec: false}],
   ])('%s grants what it says', (name, {create, exec}) => {
     const allow = allowedBy(readFileSync(join(folder, name), 'utf8'));
@@ -82,5 +83,22 @@ describe('docs/rbac', () => {
     expect(allow({...pods, namespace: 'shop', verb: 'create'})).toBe(false);
     expect(allow({...request, resource: 'secrets'})).toBe(false);
     expect(allow({...request, verb: 'get', resource: 'configmaps', namespace: 'kube-system', name: 'other'})).toBe(false);
+  });
+
+  test.each([
+    ['agents.yaml', {result: false, token: true, reviews: false}],
+    ['agents-pod.yaml', {result: true, token: false, reviews: false}],
+    ['agents-reader.yaml', {result: true, token: false, reviews: false}],
+    ['agent.yaml', {result: false, token: false, reviews: true}],
+  ])('%s grants what agents are asked with', (name, {result, token, reviews}) => {
+    const text = readFileSync(join(folder, name), 'utf8');
+    const create = {...request, verb: 'create'} as const;
+    const tokenOf = (account: string) =>
+      allowedBy(text)({...create, resource: 'serviceaccounts', subresource: 'token', namespace: 'svc-trace', name: account});
+    expect(urlsAllowedBy(text)({verb: 'get', path: '/result'})).toBe(result);
+    expect(urlsAllowedBy(text)({verb: 'get', path: '/metrics'})).toBe(false);
+    expect([tokenOf('svc-trace-reader'), tokenOf('svc-trace-agent')]).toEqual([token, false]);
+    expect(allowedBy(text)({...create, group: 'authentication.k8s.io', resource: 'tokenreviews'})).toBe(reviews);
+    expect(allowedBy(text)({...create, group: 'authorization.k8s.io', resource: 'subjectaccessreviews'})).toBe(reviews);
   });
 });

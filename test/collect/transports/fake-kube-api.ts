@@ -68,6 +68,10 @@ export class FakeKubeApi implements KubeApi {
     return Buffer.from(this.onExec(argv, target));
   }
 
+  async podToken(): Promise<string | null> {
+    return null;
+  }
+
   close(): void {}
 }
 

@@ -5,10 +5,11 @@ import {allowedBy} from '../../collect/access/roles.ts';
 import {describeWith} from '../../require.ts';
 import type {StoredObject} from '../../stand-in/object-store.ts';
 import {breakages} from './breakages.ts';
-import {clusterNeeds, LiveCluster} from './cluster.ts';
+import {agentPort, clusterNeeds, LiveCluster} from './cluster.ts';
 import {confined, LiveAgent} from './live-agent.ts';
 import {type CheckReport, svcTrace} from './svc-trace.ts';
 
+const reader = 'system:serviceaccount:svc-trace:svc-trace-reader';
 const ownRights = allowedBy(readFileSync(join(import.meta.dirname, '../../../docs/rbac/agent.yaml'), 'utf8'));
 
 describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a cluster', () => {
@@ -23,12 +24,14 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
 
   beforeAll(async () => {
     cluster = await LiveCluster.open('healthy/1.30-iptables', {
-      tokens: {'agent-token': {user: 'agent'}},
+      tokens: {'agent-token': {user: 'agent'}, scraper: {user: 'prometheus'}, stranger: {user: 'stranger'}},
       allow: (request, {name}) => name !== 'agent' || ownRights(request),
+      allowUrl: ({path}, {name}) => name === 'admin' || name === reader || (name === 'prometheus' && path === '/metrics'),
     });
     // An agent does not get into the pod of kube-proxy: its image tells the version.
     for (const pod of cluster.api.store.all('pods').filter(({metadata}) => metadata.name.startsWith('kube-proxy-')))
       Object.assign(pod['spec'] as object, {containers: [{name: 'kube-proxy', image: 'registry.k8s.io/kube-proxy:v1.30.5'}]});
+    cluster.api.store.put('serviceaccounts', {metadata: {namespace: 'svc-trace', name: 'svc-trace-reader'}});
     for (const {name} of cluster.nodes) agents.set(name, new LiveAgent(cluster, name, {confine: confined}));
     await all(one => one.ready());
   });
@@ -52,7 +55,8 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect(collected.findings).toEqual(read.findings);
     expect(collected.summary).toEqual(read.summary);
     expect(collected.summary).toMatchObject({errors: 0, nodesChecked: 3, nodesUnread: 0});
-    expect(cluster.api.requests.filter(({user, resource}) => user?.name === 'agent' && resource?.verb === 'create')).toEqual([]);
+    const created = cluster.api.requests.filter(({user, resource}) => user?.name === 'agent' && resource?.verb === 'create');
+    expect(new Set(created.map(({resource}) => resource?.resource))).toEqual(new Set(['tokenreviews', 'subjectaccessreviews']));
   });
 
   test('publish metrics', async () => {
@@ -60,6 +64,34 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect(status).toBe(200);
     expect(text).toMatch(/^svc_trace_node_checked\{node="node-a",mode="iptables",version="v1\.30\.\d+"\} 1$/m);
     expect(text).toMatch(/^svc_trace_agent_objects\{kind="services"\} [1-9]/m);
+  });
+
+  test('answer those who may ask, and nobody else', async () => {
+    const one = agent('node-a');
+    const status = async (path: string, token: string | null) => (await one.ask(path, {token})).status;
+    expect(await Promise.all(['/metrics', '/result'].map(path => status(path, null)))).toEqual([401, 401]);
+    expect(await Promise.all(['/metrics', '/result'].map(path => status(path, 'nonsense')))).toEqual([401, 401]);
+    expect(await Promise.all(['/metrics', '/result'].map(path => status(path, 'stranger')))).toEqual([403, 403]);
+    expect(await Promise.all(['/metrics', '/result'].map(path => status(path, 'scraper')))).toEqual([200, 403]);
+    expect(await Promise.all(['/healthz', '/readyz', '/'].map(path => status(path, null)))).toEqual([200, 200, 404]);
+    for (const token of [null, 'nonsense', 'stranger']) {
+      const {text} = await one.ask('/result', {token});
+      expect(text).not.toMatch(/shop|node-|\d+\.\d+|stranger|nonsense/);
+    }
+  });
+
+  test('are shown a token that is good for them alone, asked for once, and nobody is shown the own one of whoever runs check', async () => {
+    cluster.api.requests.length = 0;
+    expect((await check('-A', '--agents')).summary.nodesChecked).toBe(3);
+    const requests = cluster.api.requests.filter(({user}) => user?.name === 'admin');
+    expect(requests.filter(({resource}) => resource?.subresource === 'token')).toHaveLength(1);
+    const shown = requests
+      .filter(({resource}) => resource?.subresource === 'proxy')
+      .map(({headers}) => headers['x-svc-trace-authorization']);
+    expect(shown).toHaveLength(3);
+    const [, claims = ''] = String(shown[0]).split('.');
+    expect(JSON.parse(Buffer.from(claims, 'base64url').toString())).toMatchObject({aud: ['svc-trace-agent'], sub: reader});
+    expect(new Set(shown).size).toBe(1);
   });
 
   test('find what was changed by hand on their own nodes, and there alone, as check does by exec', async () => {
@@ -141,6 +173,52 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect(stderr).toContain('--transport has no effect with --agents: ');
   });
 
+  test('that have plain HTTP, as before, are asked in it and shown no token, while the others have TLS', async () => {
+    await agent('node-b')[Symbol.asyncDispose]();
+    const old = new LiveAgent(cluster, 'node-b', {confine: confined, args: ['--insecure-http'], port: 'http'});
+    agents.set('node-b', old);
+    await old.ready();
+    expect((await old.ask('/result', {token: null})).status).toBe(200);
+    cluster.api.requests.length = 0;
+    expect((await check('-A', '--agents')).summary).toMatchObject({nodesChecked: 3, nodesUnread: 0});
+    const asked = cluster.api.requests.filter(({resource}) => resource?.subresource === 'proxy');
+    const shown = asked.map(({path, headers}) => [/pods\/([^/]+)\//.exec(path)?.[1], headers['x-svc-trace-authorization'] !== undefined]);
+    expect(Object.fromEntries(shown)).toEqual({
+      'https:agent-node-a:10270': true,
+      'http:agent-node-b:10270': false,
+      'https:agent-node-c:10270': true,
+    });
+    // Its pod does not say that it has no TLS.
+    cluster.api.store.put('pods', {
+      ...old.pod,
+      spec: {...old.pod.spec, containers: [{name: 'agent', ports: [{containerPort: agentPort}]}]},
+    });
+    expect(reasons(await check('-A', '--agents'))).toEqual({
+      'node-b': 'its agent svc-trace/agent-node-b speaks plain HTTP on port 10270, and was asked in HTTPS',
+    });
+    await old[Symbol.asyncDispose]();
+    const renewed = new LiveAgent(cluster, 'node-b', {confine: confined, port: 'http'});
+    agents.set('node-b', renewed);
+    await renewed.ready();
+    expect(reasons(await check('-A', '--agents'))).toEqual({
+      'node-b': 'its agent svc-trace/agent-node-b speaks HTTPS on port 10270, which its pod names "http"',
+    });
+    await renewed[Symbol.asyncDispose]();
+    agents.set('node-b', new LiveAgent(cluster, 'node-b', {confine: confined}));
+    await agent('node-b').ready();
+  });
+
+  test('let those in for a minute whom the API server has let in, when it does not answer any more, and nobody else', async () => {
+    const one = agent('node-a');
+    expect((await one.ask('/metrics', {token: 'scraper'})).status).toBe(200);
+    cluster.api.faults.push({kind: 'status', status: 503, match: /reviews/});
+    expect((await one.ask('/metrics', {token: 'scraper'})).status).toBe(200);
+    expect(await one.ask('/metrics', {token: 'new'})).toEqual({status: 503, text: 'the API server cannot be asked about this token\n'});
+    cluster.api.faults.length = 0;
+    expect((await one.ask('/metrics', {token: 'newer'})).status).toBe(401);
+    expect(await one.metric('svc_trace_agent_token_reviews_total{result="failed"}')).toBe(1);
+  });
+
   test('that hang are not waited for, and their nodes are unread', async () => {
     agent('node-b').process.kill('SIGSTOP');
     const report = await check('-A', '--agents', '--node-timeout', '5s');
@@ -154,8 +232,9 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     gone.process.kill('SIGTERM');
     const {exitCode, signal, stderr, stdout} = await gone.process;
     expect({exitCode, signal}).toEqual({exitCode: 0, signal: undefined});
-    expect(stderr).toMatch(/^svc-trace agent \S+ of node node-c: .*, port 10270$/m);
+    expect(stderr).toMatch(/^svc-trace agent \S+ of node node-c: .*, port 10270, HTTPS, self-signed certificate$/m);
     expect(stdout).toMatch(/^\S+Z OK: /m);
+    for (const secret of ['agent-token', 'admin-token', 'scraper', 'eyJ']) expect(stdout + stderr).not.toContain(secret);
     expect(reasons(await check('-A', '--agents'))['node-c']).toMatch(/^the API server does not reach its agent svc-trace\/agent-node-c: /);
     await gone[Symbol.asyncDispose]();
     expect(reasons(await check('-A', '--agents'))['node-c']).toMatch(/^there is no agent on it /);

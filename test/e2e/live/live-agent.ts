@@ -1,4 +1,5 @@
 import http from 'node:http';
+import https from 'node:https';
 import {text} from 'node:stream/consumers';
 import {setTimeout as sleep} from 'node:timers/promises';
 import {join} from 'node:path';
@@ -9,6 +10,13 @@ export interface LiveAgentOptions {
   readonly args?: readonly string[];
   /** What goes before the command on the node. */
   readonly confine?: readonly string[];
+  /** The name of its port. */
+  readonly port?: 'http' | 'https';
+}
+
+/** How it is asked: as the administrator unless told otherwise; without a token where that is null. */
+export interface Asking {
+  readonly token?: string | null;
 }
 
 /** As the DaemonSet runs it: nothing can be written, and there are two capabilities. */
@@ -22,11 +30,15 @@ export class LiveAgent implements AsyncDisposable {
   readonly process: ReturnType<typeof svcTrace>;
   readonly #cluster: LiveCluster;
   readonly #node: string;
+  readonly #port: string;
+  readonly #client: typeof http | typeof https;
 
-  constructor(cluster: LiveCluster, node: string, {args = [], confine = []}: LiveAgentOptions = {}) {
+  constructor(cluster: LiveCluster, node: string, {args = [], confine = [], port = 'https'}: LiveAgentOptions = {}) {
     const flags = ['--node', node, '--listen', `127.0.0.1:${agentPort}`, '--interval', '1s', '--settle', '1s', '--token', 'agent-token'];
     this.#cluster = cluster;
     this.#node = node;
+    this.#port = port;
+    this.#client = args.includes('--insecure-http') ? http : https;
     this.process = svcTrace(['agent', ...flags, ...args], {
       kubeconfig: cluster.api.kubeconfig,
       enter: [...cluster.node(node).enter, ...confine],
@@ -37,14 +49,17 @@ export class LiveAgent implements AsyncDisposable {
   get pod() {
     return {
       metadata: {namespace: 'svc-trace', name: `agent-${this.#node}`, labels: {'app.kubernetes.io/name': 'svc-trace-agent'}},
-      spec: {nodeName: this.#node, containers: [{name: 'agent', ports: [{containerPort: agentPort}]}]},
+      spec: {nodeName: this.#node, containers: [{name: 'agent', ports: [{name: this.#port, containerPort: agentPort}]}]},
       status: {phase: 'Running', conditions: [{type: 'Ready', status: 'True'}]},
     };
   }
 
   /** What it answers; status 0 where nobody does. */
-  async ask(path: string): Promise<{readonly status: number; readonly text: string}> {
-    const request = http.get({socketPath: join(this.#cluster.folder, `agent-${this.#node}`), path, agent: false, timeout: 5000});
+  async ask(path: string, {token = 'admin-token'}: Asking = {}): Promise<{readonly status: number; readonly text: string}> {
+    const request = this.#client.get({
+      ...{socketPath: join(this.#cluster.folder, `agent-${this.#node}`), path, agent: false, timeout: 5000, rejectUnauthorized: false},
+      headers: token === null ? {} : {authorization: `Bearer ${token}`},
+    });
     request.on('timeout', () => request.destroy(new Error('timeout')));
     try {
       const response = await new Promise<http.IncomingMessage>((resolve, reject) => request.on('response', resolve).on('error', reject));

@@ -1,7 +1,8 @@
-import {createServer, type Server} from 'node:http';
+import {createServer, type Server} from 'node:https';
 import type {AddressInfo} from 'node:net';
 import {afterEach, describe, expect, test} from 'vitest';
 import {collectPermissions} from '../../../src/collect/access/agents-permissions.ts';
+import {agentAudience, agentRealm, agentTokenHeader} from '../../../src/collect/agents/agent-place.ts';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {refuseBesideAgents} from '../../../src/cli/options/agents-flags.ts';
 import {diagnoseCluster} from '../../../src/run/diagnose-cluster.ts';
@@ -18,10 +19,12 @@ import {allowedBy} from '../../collect/access/roles.ts';
 import {capturePath} from '../../fixtures.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
 import {bundleObjects} from '../../stand-in/bundle-objects.ts';
+import {certificate} from '../../stand-in/certificates.ts';
 
 const healthy = capturePath('healthy/1.36-iptables');
 const faulty = capturePath('faults/missing-endpoint');
-const agentsRoles = collectPermissions(null, 'svc-trace');
+const agentsRoles = collectPermissions(null, 'svc-trace', 'outside');
+const tls = {cert: certificate('elsewhere.crt'), key: certificate('elsewhere.key')};
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
@@ -67,7 +70,11 @@ async function start({bundle = healthy, agents = {}, podStatus = {phase: 'Runnin
   );
   const ports = new Map<string, number>();
   for (const [node, result] of results) {
-    const http = createServer((_request, response) => {
+    const https = createServer(tls, (request, response) => {
+      if (audienceOf(request.headers[agentTokenHeader]) !== agentAudience) {
+        response.writeHead(401, {'www-authenticate': `Bearer realm="${agentRealm}"`}).end('a token is needed');
+        return;
+      }
       const given = agents[node];
       const {
         text,
@@ -79,27 +86,37 @@ async function start({bundle = healthy, agents = {}, podStatus = {phase: 'Runnin
       } = (typeof given === 'function' ? given() : given) ?? {};
       response.writeHead(status, {'content-type': 'text/plain'}).end(text ?? edit(nodeResultText({...result, ...changes}, {now, trouble})));
     });
-    ports.set(`agent-${node}`, await listening(http));
+    ports.set(`agent-${node}`, await listening(https));
   }
   const objects = bundleObjects(bundle);
   const pods = [...results.keys()].filter(node => agents[node] !== null).map(node => agentPod(node, podStatus));
   const server = await startApiServer({
     ...options,
-    objects: {...objects, pods: [...(objects['pods'] ?? []), ...pods]},
+    objects: {
+      ...objects,
+      serviceaccounts: [{metadata: {namespace: 'svc-trace', name: 'svc-trace-reader'}}],
+      pods: [...(objects['pods'] ?? []), ...pods],
+    },
     proxy: ({metadata: {name}}, asked) => (asked === '10270' ? {port: ports.get(name) ?? 0} : null),
   });
   closers.push(() => server.close());
   return {server, results};
 }
 
+/** Of a token such as the stand-in makes. */
+function audienceOf(header: string | readonly string[] | undefined): string {
+  const [, payload = ''] = String(header).split('.');
+  return payload === '' ? '' : (JSON.parse(Buffer.from(payload, 'base64url').toString()) as {readonly aud: readonly string[]}).aud.join();
+}
+
 function unchanged(text: string): string {
   return text;
 }
 
-async function listening(http: Server): Promise<number> {
-  await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve));
-  closers.push(() => http.close());
-  return (http.address() as AddressInfo).port;
+async function listening(server: Server): Promise<number> {
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
+  closers.push(() => server.close());
+  return (server.address() as AddressInfo).port;
 }
 
 function agentPod(node: string, status: object, name = `agent-${node}`): object {
@@ -173,6 +190,7 @@ describe('what agents found', () => {
       ({resource}) => `${resource?.verb} ${resource?.resource}/${resource?.subresource} ${resource?.namespace}`,
     );
     expect([...new Set(asked)].sort()).toEqual([
+      'create serviceaccounts/token svc-trace',
       'get pods/proxy svc-trace',
       'get services/ shop',
       'list endpointslices/ shop',

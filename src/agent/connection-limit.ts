@@ -1,0 +1,35 @@
+import type {Server, Socket} from 'node:net';
+import {clientName} from './client-name.ts';
+import {RateLimit} from './rate-limit.ts';
+
+/** At once: of one client, and of all. A client cannot keep others out by itself, not even the kubelet with its probes. */
+const [maxOfOne, maxOfAll] = [32, 128];
+
+/** New connections a second: a handshake of TLS takes a millisecond of the processor. */
+const [ofOne, ofAll] = [
+  {perSecond: 20, burst: 60},
+  {perSecond: 100, burst: 200},
+] as const;
+
+/** Closes connections that are too many, before anything is read of them or calculated for them. */
+export function limitConnections(server: Server, now: () => number = () => performance.now()): void {
+  const open = new Map<string, number>();
+  const perClient = new RateLimit(ofOne);
+  const perAll = new RateLimit(ofAll);
+  server.maxConnections = maxOfAll;
+  // Before the listener of TLS, which starts to shake hands.
+  server.prependListener('connection', (socket: Socket) => {
+    const client = clientName(socket.remoteAddress);
+    const count = (open.get(client) ?? 0) + 1;
+    if (count > maxOfOne || !perClient.take(client, now()) || !perAll.take('', now())) {
+      socket.destroy();
+      return;
+    }
+    open.set(client, count);
+    socket.once('close', () => {
+      const left = (open.get(client) ?? 1) - 1;
+      if (left === 0) open.delete(client);
+      else open.set(client, left);
+    });
+  });
+}

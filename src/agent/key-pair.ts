@@ -1,0 +1,5 @@
+/** A certificate, with those of its authorities after it, and its private key, as PEM. */
+export interface KeyPair {
+  readonly cert: string;
+  readonly key: string;
+}

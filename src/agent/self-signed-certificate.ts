@@ -1,0 +1,35 @@
+// The library registers its classes by decorators, and wants what these need to be there first.
+import 'reflect-metadata';
+import {webcrypto} from 'node:crypto';
+import {isIP} from 'node:net';
+import * as x509 from '@peculiar/x509';
+import type {KeyPair} from './key-pair.ts';
+
+const algorithm = {name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256'} as const;
+
+/** In milliseconds. A certificate is good from an hour ago, because clocks differ. */
+const [hour, year] = [3_600_000, 365 * 24 * 3_600_000];
+
+/**
+ * A certificate for these names and addresses that is good for a year, signed by its own key: it encrypts, and proves nothing. Node.js
+ * reads certificates and makes none. `now` is in milliseconds since 1970.
+ */
+export async function selfSignedCertificate(names: readonly string[], now: number): Promise<KeyPair> {
+  x509.cryptoProvider.set(webcrypto);
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    name: 'CN=svc-trace-agent',
+    notBefore: new Date(now - hour),
+    notAfter: new Date(now + year),
+    signingAlgorithm: algorithm,
+    keys,
+    extensions: [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+      new x509.SubjectAlternativeNameExtension(names.map(value => ({type: isIP(value) === 0 ? ('dns' as const) : ('ip' as const), value}))),
+    ],
+  });
+  const key = await webcrypto.subtle.exportKey('pkcs8', keys.privateKey);
+  return {cert: certificate.toString('pem'), key: x509.PemConverter.encode(key, 'PRIVATE KEY')};
+}

@@ -1,0 +1,111 @@
+import {createPrivateKey, X509Certificate} from 'node:crypto';
+import {readFile} from 'node:fs/promises';
+import {errorText} from '../model/text/error-text.ts';
+import type {Clock} from '../run/clock.ts';
+import type {KeyPair} from './key-pair.ts';
+
+export interface CertificateFiles {
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface CertificateOptions {
+  /** Null for a certificate that is made here. */
+  readonly files: CertificateFiles | null;
+  /** Names and addresses for a certificate that is made here. */
+  readonly names: readonly string[];
+  readonly clock: Clock;
+}
+
+/** What an agent identifies itself with: files that may change at any time, or a certificate of its own. */
+export class ServingCertificate {
+  readonly #options: CertificateOptions;
+  #current: KeyPair;
+  #trouble: string | null = null;
+
+  private constructor(options: CertificateOptions, current: KeyPair) {
+    this.#options = options;
+    this.#current = current;
+  }
+
+  /** Rejects where the files cannot be read, or are not a certificate and its key. */
+  static async open(options: CertificateOptions): Promise<ServingCertificate> {
+    return new ServingCertificate(options, await fresh(options));
+  }
+
+  get current(): KeyPair {
+    return this.#current;
+  }
+
+  get isSelfSigned(): boolean {
+    return this.#options.files === null;
+  }
+
+  /** When it expires, in milliseconds since 1970. */
+  get notAfter(): number {
+    return expiryOf(this.#current);
+  }
+
+  /**
+   * Looks for a new certificate every ten seconds, as the certwatcher of controller-runtime does: a Secret that is mounted changes by a
+   * link that moves, which no file watch tells of. A certificate that cannot be used does not replace the one in use. Rejects with the
+   * signal's reason when that is aborted, and does not resolve.
+   */
+  async follow(
+    {onChange, onTrouble}: {readonly onChange: (pair: KeyPair) => void; readonly onTrouble: (reason: string) => void},
+    signal: AbortSignal,
+  ): Promise<never> {
+    for (;;) {
+      await this.#options.clock.sleep(pace, signal);
+      const before = this.#current;
+      const trouble = await this.#renew();
+      if (trouble !== null && trouble !== this.#trouble) onTrouble(trouble);
+      this.#trouble = trouble;
+      if (this.#current !== before) onChange(this.#current);
+    }
+  }
+
+  /** Null, or why there is no new one although there should be. */
+  async #renew(): Promise<string | null> {
+    const {files, clock} = this.#options;
+    if (files === null && this.notAfter - clock.now() > month) return null;
+    try {
+      const pair = await fresh(this.#options);
+      if (pair.cert !== this.#current.cert || pair.key !== this.#current.key) this.#current = pair;
+      return null;
+    } catch (error) {
+      return errorText(error);
+    }
+  }
+}
+
+/** In milliseconds. */
+const [pace, month] = [10_000, 30 * 24 * 3_600_000];
+
+async function fresh({files, names, clock}: CertificateOptions): Promise<KeyPair> {
+  if (files === null) {
+    const {selfSignedCertificate} = await import('./self-signed-certificate.ts');
+    return selfSignedCertificate(names, clock.now());
+  }
+  const [cert, key] = await Promise.all([readFile(files.cert, 'utf8'), readFile(files.key, 'utf8')]);
+  if (!isPair(cert, key, files)) throw new Error(`the key in ${files.key} is not that of the certificate in ${files.cert}`);
+  return {cert, key};
+}
+
+/** Throws where one of the two is not what it should be. */
+function isPair(cert: string, key: string, files: CertificateFiles): boolean {
+  const certificate = parsed(files.cert, 'certificate', () => new X509Certificate(cert));
+  return certificate.checkPrivateKey(parsed(files.key, 'private key without a password', () => createPrivateKey(key)));
+}
+
+function parsed<T>(file: string, what: string, parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    throw new Error(`${file} holds no ${what} (PEM)`, {cause: error});
+  }
+}
+
+function expiryOf({cert}: KeyPair): number {
+  return Date.parse(new X509Certificate(cert).validTo);
+}

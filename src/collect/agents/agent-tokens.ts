@@ -1,0 +1,110 @@
+import {readFile} from 'node:fs/promises';
+import {errorText} from '../../model/text/error-text.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {ApiError, type KubeApi} from '../kube/kube-api.ts';
+import {agentAudience, readerAccount} from './agent-place.ts';
+
+/** A token for agents, or why there is none. */
+export type AgentToken =
+  /** `what` is for messages: `the token in /run/token`. */
+  | {readonly kind: 'token'; readonly token: string; readonly what: string}
+  | {readonly kind: 'none'; readonly reason: string; readonly remedy: string};
+
+export interface AgentTokensOptions {
+  readonly api: KubeApi;
+  /** Of the agents. */
+  readonly namespace: string;
+  /** Something keeps a token fresh in this file; undefined where nothing does. */
+  readonly file: string | undefined;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+}
+
+/**
+ * Tokens by which agents know who asks: those of a file, else those of the pod that this runs in, else short-lived ones of the
+ * ServiceAccount `svc-trace-reader`, which are good for agents only. The user's own credentials are not shown to agents.
+ */
+export class AgentTokens {
+  readonly #options: AgentTokensOptions;
+  #requested: Promise<AgentToken> | null = null;
+  /** In milliseconds since 1970. */
+  #renewAt = 0;
+
+  constructor(options: AgentTokensOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects only where the API server does not accept the credentials (401). */
+  async current(): Promise<AgentToken> {
+    const {api, file} = this.#options;
+    if (file !== undefined) return fromFile(file);
+    const own = await api.podToken();
+    return own === null ? this.#ofReader() : {kind: 'token', token: own, what: 'the token of this pod'};
+  }
+
+  /** An agent has refused the token: the next one is requested anew. */
+  forget(): void {
+    this.#requested = null;
+  }
+
+  /** One for all agents, until most of its time is over. */
+  #ofReader(): Promise<AgentToken> {
+    const {now} = this.#options;
+    if (this.#requested !== null && now() < this.#renewAt) return this.#requested;
+    this.#renewAt = now() + 0.8 * lifetime * 1000;
+    this.#requested = this.#request();
+    return this.#requested;
+  }
+
+  async #request(): Promise<AgentToken> {
+    const {api, namespace, now} = this.#options;
+    const owner = namespacedName({namespace, name: readerAccount});
+    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${readerAccount}/token`;
+    const spec = {audiences: [agentAudience], expirationSeconds: lifetime};
+    try {
+      const request = {apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec};
+      const {status} = await api.create<TokenRequest>(path, request, {signal: AbortSignal.timeout(patience)});
+      if (typeof status?.token === 'string') return {kind: 'token', token: status.token, what: `the token of the ServiceAccount ${owner}`};
+      throw new ApiError(`the API server gave no token for ${owner}`, {status: null});
+    } catch (error) {
+      // Tried again soon, and not for each of thousands of nodes.
+      this.#renewAt = now() + 3000;
+      if (!(error instanceof ApiError) || error.status === 401) throw error;
+      return whyNone(error, owner, namespace);
+    }
+  }
+}
+
+interface TokenRequest {
+  readonly status?: {readonly token?: unknown};
+}
+
+/** The shortest that the API server gives, in seconds. */
+const lifetime = 600;
+
+/** For one request, in milliseconds. */
+const patience = 20_000;
+
+function whyNone(error: ApiError, owner: string, namespace: string): AgentToken {
+  if (error.status === 404)
+    return {
+      kind: 'none',
+      reason: `no token for its agent: there is no ServiceAccount ${owner}`,
+      remedy: 'Apply deploy/agents of this version, which has it, or give a token with --agents-token-file.',
+    };
+  const remedy =
+    error.status === 403
+      ? `Get the right to create serviceaccounts/token of ${readerAccount} in ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`
+      : 'Try again.';
+  return {kind: 'none', reason: `no token for its agent: ${error.message}`, remedy};
+}
+
+async function fromFile(file: string): Promise<AgentToken> {
+  try {
+    const token = (await readFile(file, 'utf8')).trim();
+    if (token !== '') return {kind: 'token', token, what: `the token in ${file}`};
+    return {kind: 'none', reason: `no token for its agent: ${file} is empty`, remedy: 'Say with --agents-token-file where a token is.'};
+  } catch (error) {
+    return {kind: 'none', reason: `no token for its agent: ${errorText(error)}`, remedy: 'Say with --agents-token-file where a token is.'};
+  }
+}

@@ -1,0 +1,163 @@
+import {afterEach, beforeEach, describe, expect, test} from 'vitest';
+import {AccessGate} from '../../src/agent/access-gate.ts';
+import {createKubeApi} from '../../src/collect/kube/create-kube-api.ts';
+import type {KubeApi} from '../../src/collect/kube/kube-api.ts';
+import {loadConnection} from '../../src/collect/kube/load-connection.ts';
+import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';
+import type {TokenUser} from '../stand-in/authentication.ts';
+import {tokenRequest} from '../stand-in/reviews.ts';
+
+let server: ApiServer;
+let api: KubeApi;
+let gate: AccessGate;
+let now = 0;
+/** Who may get /metrics. */
+let readers = ['prometheus'];
+let failures: (string | null)[] = [];
+
+const tokens: Record<string, TokenUser> = {
+  prometheus: {user: 'prometheus', groups: ['monitoring']},
+  stranger: {user: 'stranger'},
+  elsewhere: {user: 'prometheus', audiences: ['vault']},
+};
+const forAgents = tokenOf(['svc-trace-agent']);
+const forOthers = tokenOf(['vault']);
+
+/** Of the ServiceAccount `reader`, as the API server makes it. */
+function tokenOf(audiences: readonly string[]): string {
+  const resource = {verb: 'create', group: '', resource: 'serviceaccounts', subresource: 'token', namespace: 'svc-trace', name: 'reader'};
+  const {body} = tokenRequest({spec: {audiences}}, resource as Parameters<typeof tokenRequest>[1], tokens);
+  return (body as {readonly status: {readonly token: string}}).status.token;
+}
+
+beforeEach(async () => {
+  [now, readers, failures] = [0, ['prometheus', 'system:serviceaccount:svc-trace:reader'], []];
+  server = await startApiServer({
+    tokens,
+    allowUrl: ({verb, path}, {name}) => verb === 'get' && path === '/metrics' && readers.includes(name),
+  });
+  api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}), {backoff: 1});
+  gate = new AccessGate({api, now: () => now, timeoutMs: 500, onFailure: reason => failures.push(reason)});
+});
+afterEach(async () => {
+  api.close();
+  await server.close();
+});
+
+const admit = (token: string | null, {path = '/metrics', client = 'a'} = {}) => gate.admit({token, path, client});
+const reviews = () => server.requests.map(({resource}) => resource?.resource);
+
+describe('an agent lets in', () => {
+  test('whoever the API server knows and lets get the path', async () => {
+    expect(await admit('prometheus')).toBe('allowed');
+    expect(reviews()).toEqual(['tokenreviews', 'subjectaccessreviews']);
+  });
+
+  test('a token that is for agents alone', async () => expect(await admit(forAgents)).toBe('allowed'));
+
+  test('nobody without a token, and does not ask the API server about that', async () => {
+    expect(await admit(null)).toBe('unauthenticated');
+    expect(reviews()).toEqual([]);
+  });
+
+  test.each([
+    ['that nobody knows', 'nonsense'],
+    ['for another audience', 'elsewhere'],
+    ['that is a JWT for another audience', forOthers],
+  ])('nobody with a token %s', async (_, token) => expect(await admit(token)).toBe('unauthenticated'));
+
+  test('nobody to a path that they may not get', async () => {
+    expect(await admit('stranger')).toBe('forbidden');
+    expect(await admit('prometheus', {path: '/result'})).toBe('forbidden');
+  });
+});
+
+describe('an answer of the API server', () => {
+  test('holds for a minute when it allows', async () => {
+    await admit('prometheus');
+    readers = [];
+    now = 59_999;
+    expect(await admit('prometheus')).toBe('allowed');
+    now = 60_000;
+    expect(await admit('prometheus')).toBe('forbidden');
+  });
+
+  test('holds for ten seconds when it does not', async () => {
+    expect(await admit('stranger')).toBe('forbidden');
+    readers = ['stranger'];
+    now = 9999;
+    expect(await admit('stranger')).toBe('forbidden');
+    now = 10_000;
+    expect(await admit('stranger')).toBe('allowed');
+  });
+
+  test('is waited for once, however many ask at the same time', async () => {
+    expect(new Set(await Promise.all(Array.from({length: 50}, () => admit('prometheus'))))).toEqual(new Set(['allowed']));
+    expect(reviews()).toEqual(['tokenreviews', 'subjectaccessreviews']);
+  });
+});
+
+describe('while the API server does not answer', () => {
+  test('what it said before holds, but no longer than otherwise, and whoever is new is refused', async () => {
+    await admit('prometheus');
+    server.faults.push({kind: 'status', status: 503, match: /reviews/, times: 100});
+    expect(await admit('prometheus')).toBe('allowed');
+    expect(await admit(forAgents)).toBe('unavailable');
+    now = 60_000;
+    expect(await admit('prometheus')).toBe('unavailable');
+  });
+
+  test('it says so once, and once when that is over', async () => {
+    server.faults.push({kind: 'status', status: 503, match: /tokenreviews/, times: 3});
+    for (let tries = 0; tries < 5; tries++) await admit(`token ${tries}`);
+    expect(failures).toEqual([expect.stringMatching(/^cannot create tokenreviews: \S+ answered 503 /), null]);
+    expect(gate.reviews).toEqual({answered: 2, failed: 3});
+  });
+
+  test('it is not waited for longer than its time', async () => {
+    server.faults.push({kind: 'hang', match: /tokenreviews/});
+    expect(await admit('prometheus')).toBe('unavailable');
+  });
+
+  test.each([
+    ['may not ask', {...tokens, weak: {user: 'agent'}}, /^not allowed to create tokenreviews/],
+    ['is not known itself', tokens, /does not accept/],
+  ])('because the agent %s, nobody gets in', async (_, known, reason) => {
+    await server.close();
+    server = await startApiServer({allow: () => false, tokens: known});
+    api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig, token: 'weak'}, {environment: {}}), {backoff: 1});
+    gate = new AccessGate({api, now: () => now, onFailure: text => failures.push(text)});
+    expect(await admit('prometheus')).toBe('unavailable');
+    expect(failures).toEqual([expect.stringMatching(reason)]);
+  });
+
+  test.each(['{}', '{"status":{"authenticated":true}}', '{"status":{"authenticated":"true","user":{"username":"x"}}}'])(
+    'an answer that is none lets nobody in: %s',
+    async answer => {
+      const odd = {...api, create: async () => JSON.parse(answer)} as unknown as KubeApi;
+      const other = new AccessGate({api: odd, now: () => 0, onFailure: () => {}});
+      expect(['unavailable', 'unauthenticated']).toContain(await other.admit({token: 'x', path: '/metrics', client: 'a'}));
+    },
+  );
+});
+
+describe('a flood of wrong tokens', () => {
+  const flood = (count: number, client = 'a') =>
+    Promise.all(Array.from({length: count}, (_, index) => admit(`wrong ${index} ${now}`, {client})));
+
+  test('is not handed on to the API server', async () => {
+    const all = [];
+    for (now = 0; now < 1000; now += 10) all.push(...(await flood(10)));
+    expect(all.filter(one => one === 'throttled').length).toBeGreaterThan(950);
+    expect(reviews().length).toBeLessThan(40);
+  });
+
+  test('does not keep out a token that was allowed before, nor one of another client', async () => {
+    await admit('prometheus');
+    for (now = 50_000; now <= 61_000; now += 100) await flood(20);
+    now = 61_000;
+    expect(await admit('prometheus')).toBe('allowed');
+    expect(await admit(forAgents, {client: 'b'})).toBe('allowed');
+    expect(await admit('stranger')).toBe('throttled');
+  });
+});

@@ -1,0 +1,122 @@
+import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {describe, expect, onTestFinished, test} from 'vitest';
+import {AgentTokens} from '../../../src/collect/agents/agent-tokens.ts';
+import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
+import type {KubeApi} from '../../../src/collect/kube/kube-api.ts';
+import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
+import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
+import {certificate} from '../../stand-in/certificates.ts';
+
+const account = {metadata: {namespace: 'svc-trace', name: 'svc-trace-reader'}};
+
+async function cluster(options: ApiServerOptions = {}): Promise<ApiServer> {
+  const server = await startApiServer({objects: {serviceaccounts: [account]}, ...options});
+  onTestFinished(() => server.close());
+  return server;
+}
+
+function opened(connection: Parameters<typeof createKubeApi>[0]): KubeApi {
+  const api = createKubeApi(connection, {backoff: 1});
+  onTestFinished(() => api.close());
+  return api;
+}
+
+const outside = ({kubeconfig}: ApiServer) => opened(loadConnection({kubeconfig}, {environment: {}}));
+
+function folder(): string {
+  const made = mkdtempSync(join(tmpdir(), 'svc-trace-tokens-'));
+  onTestFinished(() => rmSync(made, {recursive: true}));
+  return made;
+}
+
+describe('outside of the cluster, agents are shown a token', () => {
+  test('of the ServiceAccount svc-trace-reader, for ten minutes and for agents alone', async () => {
+    const server = await cluster();
+    const tokens = new AgentTokens({api: outside(server), namespace: 'svc-trace', file: undefined, now: () => 0});
+    const current = await tokens.current();
+    const [, claims = ''] = (current.kind === 'token' ? current.token : '').split('.');
+    const {aud, sub, exp} = JSON.parse(Buffer.from(claims, 'base64url').toString());
+    expect({aud, sub}).toEqual({aud: ['svc-trace-agent'], sub: 'system:serviceaccount:svc-trace:svc-trace-reader'});
+    expect(exp - Date.now() / 1000).toBeGreaterThan(590);
+    expect(exp - Date.now() / 1000).toBeLessThanOrEqual(600);
+  });
+
+  test('that is requested once for all, and again after eight minutes, or when an agent has refused it', async () => {
+    const server = await cluster();
+    let now = 0;
+    const tokens = new AgentTokens({api: outside(server), namespace: 'svc-trace', file: undefined, now: () => now});
+    const [first] = await Promise.all(Array.from({length: 100}, () => tokens.current()));
+    expect(server.requests).toHaveLength(1);
+    now = 479_999;
+    expect(await tokens.current()).toEqual(first);
+    now = 480_000;
+    expect(await tokens.current()).not.toEqual(first);
+    tokens.forget();
+    await tokens.current();
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test.each<[string, ApiServerOptions, RegExp, RegExp]>([
+    [
+      'may not be requested',
+      {allow: () => false},
+      /^no token for its agent: not allowed to create serviceaccounts\/token/,
+      /access --agents/,
+    ],
+    [
+      'has no ServiceAccount',
+      {objects: {}},
+      /^no token for its agent: there is no ServiceAccount svc-trace\/svc-trace-reader$/,
+      /deploy\/agents/,
+    ],
+    ['cannot be made now', {faults: [{kind: 'status', status: 500}]}, /^no token for its agent: .* 500 /, /^Try again/],
+  ])('or a reason where one %s, without asking for each agent again', async (_, options, reason, remedy) => {
+    const server = await cluster(options);
+    const tokens = new AgentTokens({api: outside(server), namespace: 'svc-trace', file: undefined, now: () => 0});
+    const answers = await Promise.all(Array.from({length: 10}, () => tokens.current()));
+    await tokens.current();
+    expect(answers[0]).toEqual({kind: 'none', reason: expect.stringMatching(reason), remedy: expect.stringMatching(remedy)});
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('and credentials that the API server does not accept are no matter of the agents', async () => {
+    const server = await cluster();
+    const api = opened(loadConnection({kubeconfig: server.kubeconfig, token: 'nonsense'}, {environment: {}}));
+    const tokens = new AgentTokens({api, namespace: 'svc-trace', file: undefined, now: () => 0});
+    await expect(tokens.current()).rejects.toMatchObject({status: 401});
+  });
+});
+
+describe('in a pod, agents are shown', () => {
+  test("the pod's own token, as it is now, and nothing is requested", async () => {
+    const server = await cluster();
+    const mounted = folder();
+    writeFileSync(join(mounted, 'ca.crt'), certificate('ca.crt'));
+    writeFileSync(join(mounted, 'token'), 'first\n');
+    const {hostname, port} = new URL(server.url);
+    const environment = {KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port, HOME: mounted};
+    const api = opened(loadConnection({}, {environment, serviceAccountFolder: mounted}));
+    const tokens = new AgentTokens({api, namespace: 'svc-trace', file: undefined, now: () => 0});
+    expect(await tokens.current()).toEqual({kind: 'token', token: 'first', what: 'the token of this pod'});
+    writeFileSync(join(mounted, 'token'), 'second\n');
+    expect(await tokens.current()).toMatchObject({token: 'second'});
+    expect(server.requests).toEqual([]);
+  });
+});
+
+describe('a file with a token', () => {
+  test('goes before all others, and is read each time', async () => {
+    const file = join(folder(), 'token');
+    writeFileSync(file, ' abc\n');
+    const tokens = new AgentTokens({api: outside(await cluster()), namespace: 'svc-trace', file, now: () => 0});
+    expect(await tokens.current()).toEqual({kind: 'token', token: 'abc', what: `the token in ${file}`});
+    writeFileSync(file, 'def');
+    expect(await tokens.current()).toMatchObject({token: 'def'});
+    writeFileSync(file, '\n');
+    expect(await tokens.current()).toMatchObject({kind: 'none', reason: `no token for its agent: ${file} is empty`});
+    rmSync(file);
+    expect(await tokens.current()).toMatchObject({kind: 'none', reason: expect.stringContaining('ENOENT')});
+  });
+});
