@@ -10,7 +10,7 @@ import type {KeyPair} from './key-pair.ts';
 import type {ListenAddress} from './listen-address.ts';
 
 /** One answer of the agent. */
-interface HttpAnswer {
+export interface HttpAnswer {
   readonly status: number;
   readonly type: 'application/json' | 'text/plain; version=0.0.4; charset=utf-8' | 'text/plain; charset=utf-8';
   readonly text: string;

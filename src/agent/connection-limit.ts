@@ -17,8 +17,10 @@ export function limitConnections(server: Server, now: () => number = () => perfo
   const perClient = new RateLimit(ofOne);
   const perAll = new RateLimit(ofAll);
   server.maxConnections = maxOfAll;
-  // Before the listener of TLS, which starts to shake hands.
-  server.prependListener('connection', (socket: Socket) => {
+  // The listeners of TLS and HTTP learn of no other connections: a thousand a second cost little in this way.
+  const accept = server.listeners('connection');
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
     const client = clientName(socket.remoteAddress);
     const count = (open.get(client) ?? 0) + 1;
     if (count > maxOfOne || !perClient.take(client, now()) || !perAll.take('', now())) {
@@ -31,5 +33,6 @@ export function limitConnections(server: Server, now: () => number = () => perfo
       if (left === 0) open.delete(client);
       else open.set(client, left);
     });
+    for (const listener of accept) listener.call(server, socket);
   });
 }

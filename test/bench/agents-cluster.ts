@@ -1,6 +1,6 @@
 // `agents-cluster.ts SIZE`: a made-up cluster behind an API server, and an agent of each node that has found nothing, in one process.
 import {mkdtempSync, rmSync} from 'node:fs';
-import http from 'node:http';
+import https from 'node:https';
 import type {AddressInfo} from 'node:net';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
@@ -8,6 +8,7 @@ import process from 'node:process';
 import type {AgentResult} from '../../src/model/node-result.ts';
 import {nodeResultText} from '../../src/render/node-result.ts';
 import {startApiServer} from '../stand-in/api-server.ts';
+import {certificate} from '../stand-in/certificates.ts';
 import {bundleObjects} from '../stand-in/bundle-objects.ts';
 import {buildCluster} from './build-cluster.ts';
 import type {ClusterSize} from './cluster-size.ts';
@@ -17,11 +18,19 @@ interface AgentsSize extends ClusterSize {
   readonly agents: number;
 }
 
+const reader = {metadata: {namespace: 'svc-trace', name: 'svc-trace-reader'}};
+const tls = {cert: certificate('server.crt'), key: certificate('server.key')};
+
 if (process.send !== undefined) {
   const {agents, ...size} = JSON.parse(process.argv[2] ?? '') as AgentsSize;
   const names = Array.from({length: agents}, (_, index) => `node-${index}`);
   const ports = new Map(await Promise.all(names.map(async name => [podOf(name), await answer(name)] as const)));
-  const objects = {...objectsOf(size), nodes: names.map(name => ({metadata: {name}})), pods: names.map(agentPod)};
+  const objects = {
+    ...objectsOf(size),
+    nodes: names.map(name => ({metadata: {name}})),
+    pods: names.map(agentPod),
+    serviceaccounts: [reader],
+  };
   const server = await startApiServer({objects, proxy: ({metadata}) => ({port: ports.get(metadata.name) ?? 1})});
   process.on('disconnect', () => void server.close().then(() => process.exit()));
   process.send({kubeconfig: server.kubeconfig});
@@ -44,14 +53,14 @@ function podOf(node: string): string {
 function agentPod(node: string): object {
   return {
     metadata: {namespace: 'svc-trace', name: podOf(node), labels: {'app.kubernetes.io/name': 'svc-trace-agent'}},
-    spec: {nodeName: node, hostNetwork: true, containers: [{name: 'agent', ports: [{containerPort: 10_270}]}]},
+    spec: {nodeName: node, hostNetwork: true, containers: [{name: 'agent', ports: [{name: 'https', containerPort: 10_270}]}]},
     status: {phase: 'Running', conditions: [{type: 'Ready', status: 'True'}]},
   };
 }
 
 /** Resolves to the port. */
 async function answer(node: string): Promise<number> {
-  const server = http.createServer((_, response) => {
+  const server = https.createServer(tls, (_, response) => {
     response.setHeader('content-type', 'application/json').end(nodeResultText(resultOf(node), {now: Date.now(), trouble: null}));
   });
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));

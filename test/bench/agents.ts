@@ -62,7 +62,7 @@ interface Figures {
 
 async function figures(agent: RunningAgent): Promise<Figures> {
   const {text} = await agent.page('/metrics');
-  const value = (name: string) => Number(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, 'm').exec(text)?.[1]);
+  const value = (name: string) => valueIn(text, name);
   return {
     looks: value('svc_trace_agent_looks_total'),
     rules: value('svc_trace_rules'),
@@ -71,12 +71,52 @@ async function figures(agent: RunningAgent): Promise<Figures> {
   };
 }
 
+function valueIn(text: string, name: string): number {
+  return Number(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, 'm').exec(text)?.[1]);
+}
+
 async function afterChecks(agent: RunningAgent, looks: number): Promise<Figures> {
   for (;;) {
     const now = await figures(agent);
     if (now.looks >= looks) return now;
     await new Promise(resolve => setTimeout(resolve, 500));
   }
+}
+
+/** So many seconds of wrong tokens. */
+const floodSeconds = 10;
+
+/** What it costs an agent that a thousand wrong tokens come each second, from one machine, each on a connection of its own where the last was closed. */
+async function measureFlood(temp: string): Promise<string> {
+  const bundle = join(temp, 'small');
+  writeBundle(bundle, buildCluster({services: 10, endpoints: 2, nodes: 1, seed: 1}));
+  const [node = ''] = readdirSync(join(bundle, 'nodes'));
+  return withServer('live-cluster.ts', {services: 10, endpoints: 2, nodes: 1, seed: 1}, async kubeconfig => {
+    const args = ['agent', '--listen', '127.0.0.1:0', '--interval', '60s'];
+    await using agent = await startAgent({bundle, node, kubeconfig, args});
+    const value = async (name: string) => valueIn((await agent.page('/metrics')).text, name);
+    const cpu = await value('process_cpu_seconds_total');
+    const {flood} = await runFlood(agent.port);
+    // The flood has used up what one address may connect.
+    await new Promise(resolve => setTimeout(resolve, 1000));
+    const [spent, reviewed] = [(await value('process_cpu_seconds_total')) - cpu, await value('svc_trace_agent_token_reviews_total')];
+    const percent = (100 * spent) / floodSeconds;
+    return `a thousand wrong tokens a second: ${percent.toFixed(0)}% of a processor, ${(reviewed / floodSeconds).toFixed(0)} reviews a second; ${flood.answered} of ${flood.sent} were answered`;
+  });
+}
+
+interface Flood {
+  readonly sent: number;
+  readonly answered: number;
+}
+
+/** In a process of its own. */
+function runFlood(port: number): Promise<{readonly flood: Flood}> {
+  const child = fork(fileURLToPath(new URL('token-flood.ts', import.meta.url)), [String(port), String(floodSeconds)]);
+  return new Promise((resolve, reject) => {
+    child.once('message', flood => resolve({flood: flood as Flood}));
+    child.once('exit', code => reject(new Error(`the flood ended with ${code}`)));
+  });
 }
 
 function measureGathering(temp: string): Promise<string> {
@@ -94,6 +134,7 @@ const temp = mkdtempSync(join(tmpdir(), 'svc-trace-bench-'));
 try {
   process.stdout.write(`${size.services * size.endpoints} endpoints of ${size.services} Services\n`);
   process.stdout.write(`${await measureAgent(temp)}\n`);
+  process.stdout.write(`${await measureFlood(temp)}\n`);
   process.stdout.write(`${await measureGathering(temp)}\n`);
 } finally {
   rmSync(temp, {recursive: true});

@@ -56,8 +56,11 @@ describeWith(['promtool'], 'by promtool', () => {
       // Debian's Prometheus is built without Kubernetes service discovery.
       const config = shown.replace(/kubernetes_sd_configs:\n(?: {6}.*\n)+/, 'static_configs: []\n');
       expect(config).not.toBe(shown);
+      const mounted = '/var/run/secrets/kubernetes.io/serviceaccount/token';
+      expect(config).toContain(`credentials_file: ${mounted}\n`);
+      writeFileSync(join(folder, 'token'), 'abc');
       symlinkSync(join(deployFolder, 'monitoring/svc-trace.rules.yaml'), join(folder, 'svc-trace.rules.yaml'));
-      writeFileSync(join(folder, 'prometheus.yml'), config);
+      writeFileSync(join(folder, 'prometheus.yml'), config.replace(mounted, join(folder, 'token')));
       const {stdout} = await execa('promtool', ['check', 'config', join(folder, 'prometheus.yml')]);
       expect(stdout).toMatch(/SUCCESS: .*prometheus\.yml is valid/);
       expect(stdout).toContain('rules found');
