@@ -179,7 +179,8 @@ class HttpKubeApi implements KubeApi {
         answer => ({kind: 'answer', ...answer}) as const,
         (error: unknown) => ({kind: 'failure', error}) as const,
       );
-      if (outcome.kind === 'answer') this.#noteDate(outcome.response.headers.date);
+      // An agent's answer has the date of its node's clock.
+      if (outcome.kind === 'answer' && request.realm === undefined) this.#noteDate(outcome.response.headers.date);
       if (outcome.kind === 'answer' && outcome.response.status < 300) return outcome.response;
       const isRefused = outcome.kind === 'answer' && outcome.response.status === 401 && !isOfPod(outcome.response, request);
       if (isRefused && !renewed && (await this.#isRenewed(outcome.applied))) {
