@@ -26,7 +26,7 @@ function nodeMetrics({state, node, toolVersion, now}: MetricsInput): readonly st
   const {report} = state;
   if (report === null)
     return [
-      metric('svc_trace_node_checked', 'Whether the rules of a node were read and judged (1) or not (0).', [sample({node}, 0)]),
+      metric('svc_trace_node_checked', 'Whether the rules of a node were checked (1) or not (0).', [sample({node}, 0)]),
       metric('svc_trace_build_info', 'The version of svc-trace.', [sample({version: toolVersion}, 1)]),
     ];
   return [prometheus(whyOutdated(state, now) === null ? report : asUnread(report), plain)];
@@ -40,7 +40,7 @@ function asUnread(report: Report): Report {
 
 const plain = {color: false, width: Infinity, quiet: false, verbose: false, failOn: 'error'} as const;
 
-function checkMetrics({state: {result, looks, failedChecks}, intervalMs}: MetricsInput): readonly string[] {
+function checkMetrics({state: {result, checks, failedChecks}, intervalMs}: MetricsInput): readonly string[] {
   const ofResult = (value: number | undefined) => (value === undefined ? [] : [sample({}, value)]);
   const judgedAt = result === null ? undefined : result.judgedAt / 1000;
   return [
@@ -49,10 +49,14 @@ function checkMetrics({state: {result, looks, failedChecks}, intervalMs}: Metric
       'When the reading of the node began that the findings are of.',
       ofResult(judgedAt),
     ),
-    metric('svc_trace_agent_judging_duration_seconds', 'How long it took, with what was looked at again.', ofResult(result?.seconds)),
-    metric('svc_trace_agent_interval_seconds', 'How often the node is judged although nothing changes.', ofResult(intervalMs / 1000)),
-    metric('svc_trace_agent_looks_total', 'How often the node was looked at.', ofResult(looks)),
-    metric('svc_trace_agent_failed_looks_total', 'Looks by which the node could not be judged.', ofResult(failedChecks)),
+    metric(
+      'svc_trace_agent_judging_duration_seconds',
+      'How long the latest check took, including repeated reads.',
+      ofResult(result?.seconds),
+    ),
+    metric('svc_trace_agent_interval_seconds', 'How often the node is checked if nothing changes.', ofResult(intervalMs / 1000)),
+    metric('svc_trace_agent_looks_total', 'Checks of the node.', ofResult(checks)),
+    metric('svc_trace_agent_failed_looks_total', 'Checks that failed or could not read the node.', ofResult(failedChecks)),
   ];
 }
 
@@ -72,7 +76,7 @@ function watchMetrics({watch}: MetricsInput): readonly string[] {
       'How often all objects of a kind were read.',
       each(({lists}) => lists),
     ),
-    metric('svc_trace_agent_watch_restarts_total', 'How often a watch was begun anew, and why.', restarts),
+    metric('svc_trace_agent_watch_restarts_total', 'Restarts of watches, by reason.', restarts),
     metric(
       'svc_trace_agent_api_current_timestamp_seconds',
       'When the API server last gave a sign of life on a watch.',

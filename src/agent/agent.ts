@@ -4,7 +4,7 @@ import type {Report} from '../model/report.ts';
 import type {CheckResult, SelfCheck} from './self-check.ts';
 
 export interface AgentOptions {
-  readonly evaluate: Pick<SelfCheck, 'look'>;
+  readonly evaluate: Pick<SelfCheck, 'check'>;
   readonly clock: Clock;
   /** The node is checked again after this time even if nothing has changed, in milliseconds, plus or minus a tenth. */
   readonly intervalMs: number;
@@ -14,7 +14,7 @@ export interface AgentOptions {
   readonly startDelayMs: number;
   /** A random number from 0 to 1. */
   readonly random?: () => number;
-  readonly onCheck?: (look: CheckResult, at: number) => void;
+  readonly onCheck?: (result: CheckResult, at: number) => void;
 }
 
 /** The state of an agent. Times are milliseconds since 1970. */
@@ -25,7 +25,7 @@ export interface AgentState {
   readonly trouble: string | null;
   /** When the latest check ended, whether it succeeded or not; before the first one, when the agent started. */
   readonly checkedAt: number;
-  readonly looks: number;
+  readonly checks: number;
   /** Checks that failed or could not read the node. */
   readonly failedChecks: number;
 }
@@ -41,7 +41,7 @@ export class Agent {
   constructor(options: AgentOptions) {
     this.#options = options;
     this.#random = options.random ?? Math.random;
-    this.#state = {result: null, report: null, trouble: 'not looked yet', checkedAt: options.clock.now(), looks: 0, failedChecks: 0};
+    this.#state = {result: null, report: null, trouble: 'not checked yet', checkedAt: options.clock.now(), checks: 0, failedChecks: 0};
   }
 
   get state(): AgentState {
@@ -63,32 +63,32 @@ export class Agent {
       signal.throwIfAborted();
       this.#changedAt = null;
       const begun = clock.now();
-      const look = await evaluate.look(signal);
-      this.#keep(look);
-      onCheck?.(look, clock.now());
-      await this.#rest(look, {begun, signal});
+      const result = await evaluate.check(signal);
+      this.#keep(result);
+      onCheck?.(result, clock.now());
+      await this.#rest(result, {begun, signal});
     }
   }
 
-  #keep(look: CheckResult): void {
-    const {looks, failedChecks} = this.#state;
+  #keep(result: CheckResult): void {
+    const {checks, failedChecks} = this.#state;
     const checkedAt = this.#options.clock.now();
-    const hasFailed = look.kind === 'trouble' || look.result.report.status === 'unread';
-    const counts = {checkedAt, looks: looks + 1, failedChecks: failedChecks + (hasFailed ? 1 : 0)};
+    const hasFailed = result.kind === 'trouble' || result.result.report.status === 'unread';
+    const counts = {checkedAt, checks: checks + 1, failedChecks: failedChecks + (hasFailed ? 1 : 0)};
     this.#state =
-      look.kind === 'trouble'
-        ? {...this.#state, ...counts, trouble: look.message}
-        : {...counts, trouble: null, result: look.result, report: look.report};
+      result.kind === 'trouble'
+        ? {...this.#state, ...counts, trouble: result.message}
+        : {...counts, trouble: null, result: result.result, report: result.report};
   }
 
   /**
    * A pause of nine times the duration of the last check, but no longer than the interval: the agent uses at most a tenth of a processor.
    */
-  async #rest(look: CheckResult, {begun, signal}: {readonly begun: number; readonly signal: AbortSignal}): Promise<void> {
+  async #rest(result: CheckResult, {begun, signal}: {readonly begun: number; readonly signal: AbortSignal}): Promise<void> {
     const {clock, intervalMs, gracePeriodMs} = this.#options;
     const ended = clock.now();
     const rest = 9 * (ended - begun);
-    const interval = look.kind === 'trouble' ? Math.min(intervalMs, Math.max(rest, soon)) : intervalMs * (0.9 + 0.2 * this.#random());
+    const interval = result.kind === 'trouble' ? Math.min(intervalMs, Math.max(rest, soon)) : intervalMs * (0.9 + 0.2 * this.#random());
     const earliest = ended + Math.min(interval, rest);
     for (;;) {
       const due =

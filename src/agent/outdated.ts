@@ -6,8 +6,8 @@ import type {AgentState} from './agent.ts';
  * rule.
  */
 export function whyOutdated({result, trouble}: Pick<AgentState, 'result' | 'trouble'>, now: number): string | null {
-  if (result === null) return `the node has not been judged yet${trouble === null ? '' : `: ${trouble}`}`;
+  if (result === null) return `the node has not been checked yet${trouble === null ? '' : `: ${trouble}`}`;
   const age = (now - result.judgedAt) / 1000;
   if (age <= maxAge(result)) return null;
-  return `the node was last judged ${Math.round(age)} s ago${trouble === null ? '' : `: ${trouble}`}`;
+  return `the node was last checked ${Math.round(age)} s ago${trouble === null ? '' : `: ${trouble}`}`;
 }

@@ -103,7 +103,7 @@ function pagesOf({agent, watch, run, state}: Served): Pages {
 /** Whether the agent has been stuck for so long that only a restart helps. An unresponsive API server does not count. */
 function whyStuck({state: {checkedAt}}: Agent, {now, intervalMs, timeoutMs}: Times): string | null {
   const seconds = Math.round((now - checkedAt) / 1000);
-  return seconds * 1000 < maxCheckTime + 6 * timeoutMs + 2 * intervalMs ? null : `the latest look ended ${seconds} s ago`;
+  return seconds * 1000 < maxCheckTime + 6 * timeoutMs + 2 * intervalMs ? null : `the latest check ended ${seconds} s ago`;
 }
 
 /** In milliseconds: the longest pause, in addition to a few reads of the node, which have timeouts of their own. */

@@ -50,7 +50,7 @@ export class SelfCheck {
   }
 
   /** Rejects with the signal's reason when that is aborted. */
-  async look(signal: AbortSignal): Promise<CheckResult> {
+  async check(signal: AbortSignal): Promise<CheckResult> {
     const {watch, clock, node, options, intervalMs, gracePeriodMs} = this.#options;
     const trouble = this.#whyNot();
     if (trouble !== null) return {kind: 'trouble', message: trouble};
@@ -170,7 +170,7 @@ export class SelfCheck {
       for (let waited = 0; waited < maxWatchDelay && !history.hasSeen(key, objects); waited += step) await pause(step);
       if (history.hasSeen(key, objects)) continue;
       watch.doubt();
-      return `the API server has another state of ${key} than its watch, which is opened anew`;
+      return `the API server has another state of ${key} than its watch, which is restarted`;
     }
     return null;
   }
@@ -182,7 +182,7 @@ export class SelfCheck {
   #resultOf(diagnosis: Diagnosis, problems: readonly Problem[]) {
     const {node, options} = this.#options;
     const result = diagnosis.resultOf(node);
-    if (result === undefined) throw new Error(`${node} was not judged`);
+    if (result === undefined) throw new Error(`${node} was not evaluated`);
     const {report, findings, proxy} = result;
     return {tool: {name: 'svc-trace', version: options.toolVersion}, report, findings, proxy, problems};
   }

@@ -8,9 +8,9 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
   code: 'ST505',
   name: 'kube-proxy-not-syncing',
   severity: 'warning',
-  summary: 'kube-proxy says it is unhealthy, does not run, or its last sync is older than changes it should have carried out',
+  summary: 'kube-proxy reports that it is unhealthy, does not run, or its last sync is older than changes that it should have applied',
   remedy:
-    "See whether this node's kube-proxy runs, look in its log for iptables-restore errors and for a watch that hangs, and restart it.",
+    "Check whether this node's kube-proxy runs, check its log for iptables-restore errors and for a watch that hangs, and restart it.",
   *node(context) {
     const reasons = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...kubeProxyHealthReasons(context)];
     const {node} = context;

@@ -9,7 +9,7 @@ export const oneEndpointGetsAll: Check<'ST515'> = {
   severity: 'info',
   summary: "A node's connections to a Service all go to one of several endpoints: session affinity, few clients or long connections",
   remedy:
-    'Nothing, where that is meant. kube-proxy balances connections, not requests: for even load over long connections balance in the client, or let clients reconnect now and then.',
+    'Nothing, if this is intended. kube-proxy balances connections, not requests: to spread load over long connections, balance in the client, or let clients reconnect periodically.',
   *traffic(context) {
     const {node, entry, cells, clients} = context;
     const served = [...cells.values()].filter(({expectedShare}) => (expectedShare ?? 0) > 0);

@@ -71,7 +71,7 @@ function search(searches: readonly StateSearch[], evaluate: Evaluate): void {
     // Every search has to advance.
     if (searches.filter(one => one.advance()).length === 0) break;
   }
-  for (const one of searches) one.settle();
+  for (const one of searches) one.conclude();
 }
 
 /** What the node has for the Service, in the family of the search. */
@@ -169,7 +169,7 @@ class StateSearch {
   }
 
   /** Chooses the state to report against: the nearest one, or the latest if the nearest is too old. */
-  settle(): void {
+  conclude(): void {
     const best = this.#best?.index ?? 0;
     this.#index = (this.states[best]?.age ?? 0) > this.#graceMs ? 0 : best;
   }

@@ -20,14 +20,14 @@ type PlaceChange = Omit<RulesChange, 'node'>;
 /** Most texts are the same on both sides, and nothing is kept of them. */
 function diffHeld(old: HeldLines, young: HeldLines): readonly PlaceChange[] {
   const changes = new Map<string, PlaceChange>();
-  const look = (place: string) => {
+  const compareAt = (place: string) => {
     const [was, is] = [old.textAt(place), young.textAt(place)];
     if (was === is) return;
     const [came, went] = [linesOnlyIn(is, was), linesOnlyIn(was, is)];
     if (came.length + went.length > 0) changes.set(place, {place, came, went});
   };
-  for (const place of old.places()) look(place);
-  for (const place of young.places()) if (old.textAt(place) === '') look(place);
+  for (const place of old.places()) compareAt(place);
+  for (const place of young.places()) if (old.textAt(place) === '') compareAt(place);
   return [...changes.values()];
 }
 

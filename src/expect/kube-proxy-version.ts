@@ -37,7 +37,7 @@ export function kubeProxyVersion({node, api, object, given, infer}: VersionInput
   if (inferred !== undefined) return {value: inferred, source: seenInRules};
   return {
     value: {text: 'unknown', minor: newestKnownMinor, patch: 0, guessed: true},
-    source: 'not found: judged by the newest known rules',
+    source: 'not found: checked against the newest known rules',
   };
 }
 
@@ -49,7 +49,7 @@ interface VersionSource {
 }
 
 function sourceOf(name: string, {minor}: KubeProxyVersion): string {
-  return minor > newestKnownMinor ? `${name}; newer than the newest known rules, judged by those of 1.${newestKnownMinor}` : name;
+  return minor > newestKnownMinor ? `${name}; newer than the newest known rules, checked against those of 1.${newestKnownMinor}` : name;
 }
 
 /** The image of kube-proxy's container. An image with another name (OpenShift's, a mirror's) counts only if its tag is a version. */

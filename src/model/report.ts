@@ -45,7 +45,7 @@ export interface NodeWait {
 }
 
 export interface Summary {
-  /** `incomplete` if something could not be read and no finding of what was read fails the run. */
+  /** `incomplete` if something could not be read and no other finding fails the run. */
   readonly verdict: 'ok' | 'findings' | 'incomplete';
   readonly errors: number;
   readonly warnings: number;

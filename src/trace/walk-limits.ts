@@ -18,10 +18,10 @@ interface Countable {
 class SeenRules {
   readonly #chains = new Set<Countable>();
   #rules = 0;
-  #looks = 0;
+  #evaluated = 0;
 
   enter(chain: Countable): void {
-    this.#looks += chain.ruleCount;
+    this.#evaluated += chain.ruleCount;
     if (this.#chains.has(chain)) return;
     this.#chains.add(chain);
     this.#rules += chain.ruleCount;
@@ -29,7 +29,7 @@ class SeenRules {
 
   /** A walk through a real node's rules evaluates each some dozens of times, or once for each endpoint of a large Service. */
   get goesRound(): boolean {
-    return this.#looks > 50_000 && this.#looks > 100 * this.#rules;
+    return this.#evaluated > 50_000 && this.#evaluated > 100 * this.#rules;
   }
 }
 

@@ -9,7 +9,7 @@ import {diagnose} from '../../src/diagnose.ts';
 import type {AgentResult} from '../../src/model/node-result.ts';
 import {snapshotOf} from '../fixtures.ts';
 
-const none: AgentState = {result: null, report: null, trouble: 'not yet', checkedAt: 0, looks: 0, failedChecks: 0};
+const none: AgentState = {result: null, report: null, trouble: 'not yet', checkedAt: 0, checks: 0, failedChecks: 0};
 
 async function evaluated(): Promise<AgentState> {
   const snapshot = await snapshotOf('faults/missing-endpoint');
@@ -18,7 +18,7 @@ async function evaluated(): Promise<AgentState> {
     {toolVersion: '1.2.3', nodes: name => name === 'node-a'},
   );
   const result = {judgedAt: 100_000, seconds: 2.5, intervalSeconds: 60} as AgentResult;
-  return {...none, result, report, trouble: null, looks: 7, failedChecks: 1};
+  return {...none, result, report, trouble: null, checks: 7, failedChecks: 1};
 }
 
 interface Metric {

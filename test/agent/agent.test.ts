@@ -45,7 +45,7 @@ async function looks({changes = [], takes = 1, look = found, until, options = {}
       },
     },
     evaluate: {
-      look: async () => {
+      check: async () => {
         begun.push(now / 1000);
         goTo(now + takes * 1000);
         return look;
@@ -99,19 +99,19 @@ test('what an agent said last stays while it cannot look, with the reason', asyn
   };
   const agent = new Agent({
     ...{intervalMs: 60_000, gracePeriodMs: 0, startDelayMs: 0, clock},
-    evaluate: {look: async () => answers.shift() ?? nothing},
+    evaluate: {check: async () => answers.shift() ?? nothing},
     onCheck: () => {
       if (answers.length === 0) stop.abort(new Error('over'));
     },
   });
   await expect(agent.run(stop.signal)).rejects.toThrow('over');
-  expect(agent.state).toMatchObject({result, trouble: 'the API server is away', looks: 2, failedChecks: 1});
+  expect(agent.state).toMatchObject({result, trouble: 'the API server is away', checks: 2, failedChecks: 1});
 });
 
 test('a result holds until three intervals, three looks and a minute are over', () => {
   const age = maxAge(result) * 1000;
   expect(age).toBe(246_000);
   expect(whyOutdated({result, trouble: null}, age)).toBeNull();
-  expect(whyOutdated({result, trouble: 'gone'}, age + 1000)).toBe('the node was last judged 247 s ago: gone');
-  expect(whyOutdated({result: null, trouble: 'not yet'}, 0)).toBe('the node has not been judged yet: not yet');
+  expect(whyOutdated({result, trouble: 'gone'}, age + 1000)).toBe('the node was last checked 247 s ago: gone');
+  expect(whyOutdated({result: null, trouble: 'not yet'}, 0)).toBe('the node has not been checked yet: not yet');
 });

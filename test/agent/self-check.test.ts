@@ -51,7 +51,7 @@ async function start({
   const transport = capturedNode(bundle, onReading);
   const times = {timeoutMs: 20_000, intervalMs: 60_000, gracePeriodMs};
   const evaluate = new SelfCheck({api, watch, node, transport, ...times, options: {toolVersion: '0.0.0'}, clock: systemClock});
-  return {server, watch, look: () => evaluate.look(new AbortController().signal)};
+  return {server, watch, look: () => evaluate.check(new AbortController().signal)};
 }
 
 /** A node on which commands print what was captured of it. */
@@ -161,7 +161,7 @@ describe('nothing is published', () => {
     agent.server.store.remove('services', 'shop', 'late');
     expect(await agent.look()).toEqual({
       kind: 'trouble',
-      message: 'the API server has another state of shop/late than its watch, which is opened anew',
+      message: 'the API server has another state of shop/late than its watch, which is restarted',
     });
   });
 

@@ -47,7 +47,10 @@ describe('the settings of a kube-proxy', () => {
     expect(resolve({})).toEqual({
       problems: [],
       config: {
-        version: {value: {text: 'unknown', minor: 37, patch: 0, guessed: true}, source: 'not found: judged by the newest known rules'},
+        version: {
+          value: {text: 'unknown', minor: 37, patch: 0, guessed: true},
+          source: 'not found: checked against the newest known rules',
+        },
         mode: byDefault('iptables'),
         clusterCIDRs: byDefault([]),
         detectLocalMode: byDefault('ClusterCIDR'),

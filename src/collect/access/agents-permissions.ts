@@ -32,7 +32,7 @@ function tokenOfReader(namespace: string): Permission {
 
 /** The permissions of the agents themselves. */
 export function agentPermissions(): readonly Permission[] {
-  const everywhere = {namespace: null, needed: true, without: 'the node is not judged'} as const;
+  const everywhere = {namespace: null, needed: true, without: 'the node is not checked'} as const;
   const services = {...everywhere, group: '', resource: 'services', purpose: 'the Services'};
   const slices = {...everywhere, group: 'discovery.k8s.io', resource: 'endpointslices', purpose: 'their endpoints'};
   const nodes = {...everywhere, group: '', resource: 'nodes'};

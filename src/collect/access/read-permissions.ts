@@ -37,7 +37,7 @@ export function objectPermissions(namespace: string | null): readonly Permission
     },
     {
       ...{verb: 'list', group: '', resource: 'nodes', namespace: null, needed: true},
-      ...{purpose: 'which nodes there are, their addresses and zones', without: 'only nodes that are named (--node) are looked at'},
+      ...{purpose: 'which nodes there are, their addresses and zones', without: 'only nodes that are named (--node) are checked'},
     },
   ];
 }

@@ -29,7 +29,7 @@ export class ClusterReader {
       const usable = usableItems<T>(path, items, shape);
       append(
         this.problems,
-        usable.problems.map(problem => ({...problem, remedy: 'Correct the object; all others were looked at.'})),
+        usable.problems.map(problem => ({...problem, remedy: 'Correct the object. All others were checked.'})),
       );
       return usable.items;
     } catch (error) {
@@ -55,7 +55,7 @@ export class ClusterReader {
   #keep(error: unknown, {remedy, isMinor}: Pick<Listed, 'remedy' | 'isMinor'>): void {
     if (!(error instanceof ApiError)) throw error;
     if (!this.#anyFailure && (error.status === null || error.status === 401)) throw error;
-    const whatToDo = error.status === 403 ? remedy : 'Try again; what could be read was judged.';
+    const whatToDo = error.status === 403 ? remedy : 'Try again. Everything that could be read was checked.';
     this.problems.push({
       message: error.message,
       remedy: whatToDo,

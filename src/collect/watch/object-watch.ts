@@ -110,7 +110,7 @@ export class ObjectWatch<T extends Watched> {
 
   /** Ends the watch, which is then resumed: for one that seems to withhold changes. */
   reopen(): void {
-    this.#current.abort(new Error('the watch is opened anew'));
+    this.#current.abort(new Error('the watch is restarted'));
   }
 
   /** One watch, preceded by a list if needed. */
@@ -206,7 +206,7 @@ export class ObjectWatch<T extends Watched> {
     const key = keyOf(object ?? (item as T));
     const [problem] = problems;
     if (object === undefined) {
-      if (problem !== undefined) this.#malformed.set(key, {...problem, remedy: 'Correct the object; all others were looked at.'});
+      if (problem !== undefined) this.#malformed.set(key, {...problem, remedy: 'Correct the object. All others were checked.'});
       return null;
     }
     this.#malformed.delete(key);

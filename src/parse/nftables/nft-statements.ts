@@ -195,8 +195,8 @@ function readCondition(reader: TokenReader): NftStatement | null {
   if (right === null) return back(reader, start);
   // `tcp flags syn / fin,syn,rst,ack`: only the flags after the slash are compared.
   const mask = reader.take('/') ? readOperand(reader) : null;
-  const looked: NftExpression = mask === null ? left : {kind: 'binary', operator: '&', left, right: mask};
-  return {kind: 'match', left: looked, operator: operator ?? '==', right};
+  const masked: NftExpression = mask === null ? left : {kind: 'binary', operator: '&', left, right: mask};
+  return {kind: 'match', left: masked, operator: operator ?? '==', right};
 }
 
 function back(reader: TokenReader, start: number): null {

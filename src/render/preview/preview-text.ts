@@ -41,7 +41,7 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
                 head: `on ${listed(
                   computed.map(({name}) => name),
                   verbose,
-                )} both sides are computed: rules of others and faults of today are not seen`,
+                )} both sides are computed: third-party rules and current faults are not included`,
                 lines: [],
               },
             ]),

@@ -54,7 +54,7 @@ export class AgentEvaluator implements NodeEvaluator {
     while (isPatient && left.length > 0) {
       const patience = begun + Math.max(...left.map(({patienceMs}) => patienceMs)) - clock.now();
       if (patience <= 0) return;
-      progress.say(`waiting for ${plural(left.length, 'agent')} to judge by the Services as they are`);
+      progress.say(`waiting for ${plural(left.length, 'agent')} to check against the current Services`);
       await unlessInterrupted(clock.sleep(Math.min(pace, patience), signal), signal);
       left = await this.#ask(left.map(({name}) => name));
     }
@@ -98,7 +98,7 @@ export class AgentEvaluator implements NodeEvaluator {
     const behind = unseen(needed, result.seen);
     if (behind !== null) {
       this.#unread(name, {
-        reason: `its agent judged it ${ageOf(answered.answer)} s ago by ${behind} as it was before it changed`,
+        reason: `its agent checked it ${ageOf(answered.answer)} s ago, before ${behind} changed`,
         remedy: later,
       });
       return {name, patienceMs: patienceFor(result)};
@@ -117,7 +117,7 @@ export class AgentEvaluator implements NodeEvaluator {
     const {api, tokens, signal} = this.#collection;
     const {agents, place, timeoutMs, problems} = this.#source;
     if (agents === null)
-      return {kind: 'none', reason: `the agents could not be looked for: ${problems[0]?.message ?? ''}`, remedy: problems[0]?.remedy ?? ''};
+      return {kind: 'none', reason: `the agents could not be listed: ${problems[0]?.message ?? ''}`, remedy: problems[0]?.remedy ?? ''};
     const pod = agents.get(name);
     if (pod === undefined)
       return {
@@ -152,7 +152,7 @@ interface Behind {
 type Answer = Extract<AgentReply, {readonly kind: 'answer'}>['answer'];
 
 const later =
-  'Try again when the agent has judged it again, wait for that with --wait, or see whether its watch of the API works (kubectl logs).';
+  'Try again after the next check of the agent, wait for it with --wait, or check whether its watch of the API works (kubectl logs).';
 
 /** Why an answer cannot be used, by the agent's own clock alone, because clocks differ. */
 function whyUnusable(name: string, answer: Answer): {readonly reason: string; readonly remedy: string} | null {
@@ -166,9 +166,9 @@ function whyUnusable(name: string, answer: Answer): {readonly reason: string; re
     };
   const age = ageOf(answer);
   if (age > maxAge(answer.result) || age < -maxClockSkew)
-    return {reason: `its agent judged it ${age} s ago, and is to do so every ${intervalSeconds} s${why}`, remedy};
+    return {reason: `its agent checked it ${age} s ago, and should do so every ${intervalSeconds} s${why}`, remedy};
   const silence = Math.round((judgedAt - apiCurrentAt) / 1000);
-  if (silence > maxSilence) return {reason: `its agent judged it by what it had of the API ${silence} s before`, remedy};
+  if (silence > maxSilence) return {reason: `its agent checked it against API objects that were ${silence} s old`, remedy};
   return null;
 }
 

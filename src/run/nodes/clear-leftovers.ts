@@ -20,7 +20,7 @@ export async function clearLeftovers(
     const reason = errorText(error);
     return [
       {
-        message: `debug pods of earlier runs could not be looked for: ${reason}`,
+        message: `debug pods of earlier runs could not be listed: ${reason}`,
         remedy: `Look for them with: kubectl get pods -n ${namespace} -l app.kubernetes.io/managed-by=svc-trace`,
         isMinor: true,
       },

@@ -53,7 +53,7 @@ export class WaitUntilClean {
   readonly #convergence: Convergence;
   /** The gaps in the lists of this scope. */
   readonly #part: Pick<ApiObjects, 'namespaces'>;
-  #looks = 1;
+  #checks = 1;
   /** When the API objects that nodes are evaluated against were read. */
   #readAt: number;
   /** How long the latest check took, in milliseconds. */
@@ -88,7 +88,7 @@ export class WaitUntilClean {
       if (this.#isSettled() || this.#left() <= 0) await this.#confirm();
       if (this.#isSettled() || this.#left() <= 0) return;
       await this.#pause(pauses);
-      await this.#look();
+      await this.#checkAgain();
       this.#note();
     }
   }
@@ -108,7 +108,7 @@ export class WaitUntilClean {
     const {report, nodes} = this.#waiting;
     this.#latest = report(this.#problems);
     return this.#convergence.note(this.#latest, {
-      look: this.#looks,
+      look: this.#checks,
       readAt: nodes.evaluated.readAt,
       partlyRead: nodes.evaluated.partlyRead,
     });
@@ -118,7 +118,7 @@ export class WaitUntilClean {
     const {run, startedAt, nodes} = this.#waiting;
     const fresh = this.#update();
     const seconds = (run.clock.now() - startedAt) / 1000;
-    if (this.#looks === 1) {
+    if (this.#checks === 1) {
       run.progress.note(firstCheckText(fresh, this.#convergence.pending));
       for (const text of permanentTexts(nodes.evaluated.permanent)) run.progress.note(text);
     } else for (const text of cleanTexts(fresh, seconds)) run.progress.note(text);
@@ -163,7 +163,7 @@ export class WaitUntilClean {
     // The agents would be asked once more, with a long timeout.
     if (this.#isAway) return;
     // New nodes may not have been checked yet.
-    if (this.#looks > 1) await nodes.evaluate(await unlessInterrupted(this.#findNodes(), signal));
+    if (this.#checks > 1) await nodes.evaluate(await unlessInterrupted(this.#findNodes(), signal));
     const doubtful = await this.#waiting.confirm(Math.max(1, Math.min(this.#left(), gracePeriod * 1000)));
     // A Service that keeps changing has not converged: its findings stand.
     retract(
@@ -181,10 +181,10 @@ export class WaitUntilClean {
     await unlessInterrupted(clock.sleep(Math.min(Math.max(pace, Math.min(this.#took, maxRest)), this.#left()), signal), signal);
   }
 
-  async #look(): Promise<void> {
+  async #checkAgain(): Promise<void> {
     const {diagnosis, nodes, run} = this.#waiting;
     const began = run.clock.now();
-    this.#looks++;
+    this.#checks++;
     if (await unlessInterrupted(this.#readServices(), run.signal)) {
       const isUnread = this.#latest.nodes.some(({name, status}) => status === 'unread' && !nodes.evaluated.permanent.has(name));
       const come = isUnread ? await unlessInterrupted(this.#findNodes(), run.signal) : [];

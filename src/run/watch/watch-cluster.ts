@@ -26,11 +26,11 @@ export async function watchCluster(watching: Watching): Promise<never> {
   for (let isFirst = true; ; isFirst = false) {
     const began = clock.now();
     const print = await unlessInterrupted(pollServices(run), signal);
-    const look = await tryToCheck(run);
+    const result = await tryToCheck(run);
     signal.throwIfAborted();
-    if (look.kind === 'report') show(look.report, clock.now());
-    else if (isFirst) throw look.error;
-    else trouble(look.error.message);
+    if (result.kind === 'report') show(result.report, clock.now());
+    else if (isFirst) throw result.error;
+    else trouble(result.error.message);
     await untilChanged(watching, print, clock.now() - began);
   }
 }

@@ -162,8 +162,8 @@ function tcpOption(option: RuleOption, packet: Packet, _environment: Environment
   if (option.flag === '--syn') return 1;
   if (option.flag !== '--tcp-flags') return portOption(option, packet);
   const [mask = '', wanted = ''] = option.values;
-  const looked = mask === 'ALL' || mask.split(',').includes('SYN') ? 'SYN' : 'NONE';
-  return truth(looked === wanted);
+  const flag = mask === 'ALL' || mask.split(',').includes('SYN') ? 'SYN' : 'NONE';
+  return truth(flag === wanted);
 }
 
 function multiportOption(option: RuleOption, packet: Packet): Likelihood {

@@ -148,7 +148,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     cluster.api.store.put('services', web);
     const {summary, exitCode, ...report} = await check('shop/web', '--agents', '--wait', '1s');
     expect(Object.values(reasons(report as CheckReport))).toEqual(
-      Array.from({length: 3}, () => expect.stringMatching(/^its agent judged it \d+ s ago by shop\/web as it was before it changed$/)),
+      Array.from({length: 3}, () => expect.stringMatching(/^its agent checked it \d+ s ago, before shop\/web changed$/)),
     );
     expect({verdict: summary.verdict, exitCode}).toEqual({verdict: 'incomplete', exitCode: 3});
     for (const watch of [...cluster.api.watches]) watch.end();

@@ -252,20 +252,20 @@ describe('a node is unread, and the report says why and what to do,', () => {
     ['without an agent', null, 'there is no agent on it (no pod with app.kubernetes.io/name=svc-trace-agent in namespace svc-trace)'],
     [
       'whose agent has not judged it yet',
-      {status: 503, text: 'the node has not been judged yet: x\n'},
-      'its agent svc-trace/agent-node-b says: the node has not been judged yet: x',
+      {status: 503, text: 'the node has not been checked yet: x\n'},
+      'its agent svc-trace/agent-node-b says: the node has not been checked yet: x',
     ],
-    ['whose agent has not judged it for long', {now: later}, 'its agent judged it 605 s ago, and is to do so every 60 s'],
+    ['whose agent has not judged it for long', {now: later}, 'its agent checked it 605 s ago, and should do so every 60 s'],
     [
       'whose agent says why it has not',
       {now: later, trouble: 'no API'},
-      'its agent judged it 605 s ago, and is to do so every 60 s: no API',
+      'its agent checked it 605 s ago, and should do so every 60 s: no API',
     ],
-    ['whose agent judged it in times to come', {judgedAt: started + 60_000}, 'its agent judged it -60 s ago, and is to do so every 60 s'],
+    ['whose agent judged it in times to come', {judgedAt: started + 60_000}, 'its agent checked it -60 s ago, and should do so every 60 s'],
     [
       'whose agent has heard nothing of the API',
       {apiCurrentAt: started - 400_000},
-      'its agent judged it by what it had of the API 395 s before',
+      'its agent checked it against API objects that were 395 s old',
     ],
     [
       'whose agent is of another version',
@@ -338,7 +338,7 @@ describe('a node is unread, and the report says why and what to do,', () => {
     [
       'list the agents',
       ({namespace}: {namespace: string}) => namespace !== 'svc-trace',
-      /the agents could not be looked for: not allowed to list pods in namespace svc-trace/,
+      /the agents could not be listed: not allowed to list pods in namespace svc-trace/,
     ],
   ])('without the right to %s', async (_, allow, reason) => {
     const report = await gather(await start({allow}));
@@ -356,7 +356,7 @@ describe('by objects that are older than the Services asked for', () => {
 
   test('no node is judged, however young the result is', async () => {
     const report = await gather(await start({agents: {'node-b': {seen: before}}}));
-    expect(unreadIn(report)['node-b']).toMatch(/^its agent judged it 5 s ago by \S+\/\S+ as it was before it changed$/);
+    expect(unreadIn(report)['node-b']).toMatch(/^its agent checked it 5 s ago, before \S+\/\S+ changed$/);
     expect(report.summary.verdict).toBe('incomplete');
   });
 
