@@ -49,7 +49,7 @@ function metricsOf(state: AgentState, now: number): ReadonlyMap<string, Metric> 
 }
 
 describe('the metrics of an agent', () => {
-  test('are those of check for the node, and its own', async () => {
+  test('are those of `check` for the node, and its own', async () => {
     const metrics = metricsOf(await evaluated(), 110_000);
     const only = (name: string) => metrics.get(name)?.metrics.map(({value}) => Number(value));
     expect(metrics.get('svc_trace_findings')?.metrics.map(({labels}) => labels?.['code'])).toContain('ST202');
@@ -74,7 +74,7 @@ describe('the metrics of an agent', () => {
     expect(metrics.get('svc_trace_agent_watch_restarts_total')?.metrics).toHaveLength(6);
   });
 
-  test('say that the node is not checked before it has been judged', () => {
+  test('report the node as not checked before its first check', () => {
     const metrics = metricsOf(none, 0);
     expect(metrics.get('svc_trace_node_checked')?.metrics).toEqual([{value: '0', labels: {node: 'node-a'}}]);
     expect(metrics.get('svc_trace_build_info')?.metrics).toEqual([{value: '1', labels: {version: '1.2.3'}}]);
@@ -82,7 +82,7 @@ describe('the metrics of an agent', () => {
     expect(metrics.has('svc_trace_agent_last_judged_timestamp_seconds')).toBe(false);
   });
 
-  test('say so too when what was found does not hold any more, and then tell of no findings', async () => {
+  test('report the node as not checked when the result is outdated, and then contain no findings', async () => {
     const metrics = metricsOf(await evaluated(), 100_000 + 248_000);
     expect(metrics.get('svc_trace_node_checked')?.metrics).toEqual([{value: '0', labels: expect.objectContaining({node: 'node-a'})}]);
     expect(metrics.get('svc_trace_complete')?.metrics).toEqual([{value: '0'}]);

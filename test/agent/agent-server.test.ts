@@ -36,7 +36,7 @@ describe('an agent answers', () => {
     });
   });
 
-  test('compressed where that is taken, and worth it', async () => {
+  test('with compression if the client accepts it and the page is large enough', async () => {
     const answer = await ask('/long');
     expect({encoding: answer.headers.get('content-encoding'), text: await answer.text()}).toEqual({encoding: 'gzip', text: long});
     expect((await ask('/long', {headers: {'accept-encoding': 'identity'}})).headers.get('content-length')).toBe('10000');
@@ -58,11 +58,11 @@ describe('an agent answers', () => {
     expect((await ask(path)).status).toBe(404);
   });
 
-  test('431 for headers that have no end', async () => {
+  test('431 for endless headers', async () => {
     expect(await raw(`GET /no HTTP/1.1\r\nhost: a\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431 /);
   });
 
-  test('400 for what is no HTTP', async () => {
+  test('400 for a request that is not HTTP', async () => {
     expect(await raw('hello\r\n\r\n')).toMatch(/^HTTP\/1.1 400 /);
   });
 });

@@ -57,12 +57,12 @@ async function looks({changes = [], takes = 1, look = found, until, options = {}
   return begun;
 }
 
-describe('an agent looks at its node', () => {
+describe('an agent checks its node', () => {
   test('some time after it started, and then at every interval', async () => {
     expect(await looks({until: 200})).toEqual([5, 66, 127, 188]);
   });
 
-  test('when a change has had time to settle', async () => {
+  test('when the grace period after a change is over', async () => {
     expect(await looks({changes: [20], until: 50})).toEqual([5, 35]);
   });
 
@@ -70,23 +70,23 @@ describe('an agent looks at its node', () => {
     expect(await looks({changes: [20, 21, 22, 23, 34], until: 50})).toEqual([5, 35]);
   });
 
-  test('again where something changed while it looked', async () => {
+  test('again if something changed during the check', async () => {
     expect(await looks({changes: [5.5], until: 25})).toEqual([5, 20.5]);
   });
 
-  test('no more than a tenth of the time, but at every interval, however much changes', async () => {
+  test('for at most a tenth of the time, but at every interval, however much changes', async () => {
     const always = Array.from({length: 400}, (_, second) => second);
     expect(await looks({changes: always, takes: 5, until: 120})).toEqual([5, 55, 105]);
     expect(await looks({changes: always, takes: 30, until: 220})).toEqual([5, 95, 185]);
   });
 
-  test('soon again when it could not', async () => {
+  test('again soon after a failure', async () => {
     expect(await looks({look: nothing, takes: 0, until: 10})).toEqual([5, 7, 9]);
     expect(await looks({look: nothing, takes: 3, until: 60})).toEqual([5, 35]);
   });
 });
 
-test('what an agent said last stays while it cannot look, with the reason', async () => {
+test('the last result of an agent stays while checks fail, with the reason', async () => {
   const answers: CheckResult[] = [found, nothing];
   const stop = new AbortController();
   let now = 0;
@@ -108,7 +108,7 @@ test('what an agent said last stays while it cannot look, with the reason', asyn
   expect(agent.state).toMatchObject({result, trouble: 'the API server is away', checks: 2, failedChecks: 1});
 });
 
-test('a result holds until three intervals, three looks and a minute are over', () => {
+test('a result is valid until three intervals, three checks and a minute are over', () => {
   const age = maxAge(result) * 1000;
   expect(age).toBe(246_000);
   expect(whyOutdated({result, trouble: null}, age)).toBeNull();

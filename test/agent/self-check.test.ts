@@ -89,8 +89,8 @@ function codesOf(look: CheckResult): readonly string[] {
   return look.result.findings.filter(({severity, code}) => severity !== 'info' || code === 'ST904').map(({code}) => code);
 }
 
-describe('a node that judges itself', () => {
-  test('finds nothing on a healthy node, by objects up to which all was known', async () => {
+describe('a node that checks itself', () => {
+  test('finds nothing on a healthy node, and says up to which objects all changes were known', async () => {
     const agent = await start();
     await watching(agent);
     const look = await agent.look();
@@ -99,7 +99,7 @@ describe('a node that judges itself', () => {
     expect(look).toMatchObject({report: {summary: {verdict: 'ok', services: 34}}});
   });
 
-  test('finds what is wrong with it, and nothing that the API objects show by themselves', async () => {
+  test('finds the faults of the node, and not those that the API objects show by themselves', async () => {
     const agent = await start({bundle: faulty});
     await watching(agent);
     const look = await agent.look();
@@ -107,7 +107,7 @@ describe('a node that judges itself', () => {
     expect(look.kind === 'result' && look.report.findings.filter(({code}) => code.startsWith('ST1'))).toEqual([]);
   });
 
-  test('does not ask for its Node and pods again at every look', async () => {
+  test('does not read its Node and pods again in every check', async () => {
     const agent = await start();
     await watching(agent);
     await agent.look();
@@ -121,7 +121,7 @@ describe('a node that judges itself', () => {
     ]);
   });
 
-  test('asks for the servers of k3s on a node of k3s, which say how kube-proxy runs', async () => {
+  test('reads the servers on a node of k3s, which show how kube-proxy runs', async () => {
     const agent = await start();
     const node = structuredClone(agent.server.store.find('nodes', '', 'node-a')) as StoredObject;
     node.metadata.annotations = {'k3s.io/node-args': '["agent"]'};
@@ -132,7 +132,7 @@ describe('a node that judges itself', () => {
     expect(lists.map(({query}) => query.get('labelSelector'))).toEqual(['node-role.kubernetes.io/control-plane']);
   });
 
-  test('says so when there is no Node of its name', async () => {
+  test('reports that there is no Node of its name', async () => {
     const agent = await start({node: 'node-x'});
     await watching(agent);
     expect(await agent.look()).toMatchObject({
@@ -141,7 +141,7 @@ describe('a node that judges itself', () => {
   });
 });
 
-describe('nothing is published', () => {
+describe('no result is published', () => {
   test('before the API was read', async () => {
     const agent = await start({faults: [{kind: 'status', status: 403, message: 'no', match: /services/}]});
     await vi.waitFor(() => expect(agent.watch.trouble).not.toBeNull());
@@ -151,7 +151,7 @@ describe('nothing is published', () => {
     });
   });
 
-  test('of a Service that the API server has no more, and the watch still has', async () => {
+  test('with a finding about a Service that the API server no longer has, and the watch still has', async () => {
     const agent = await start();
     await watching(agent);
     agent.server.store.put('services', structuredClone(late));
@@ -165,7 +165,7 @@ describe('nothing is published', () => {
     });
   });
 
-  test('that cannot be verified', async () => {
+  test('with a finding that cannot be verified', async () => {
     const agent = await start({bundle: faulty});
     await watching(agent);
     agent.server.faults.push({kind: 'status', status: 403, message: 'no', match: /fieldSelector=metadata.name/});
@@ -175,7 +175,7 @@ describe('nothing is published', () => {
     });
   });
 
-  test('of a Service that was added and deleted while the node was checked', async () => {
+  test('with a finding about a Service that was added and deleted while the node was checked', async () => {
     const agent = await start({
       // Long enough for the change to be young when the node is first read.
       gracePeriodMs: 1000,
@@ -194,7 +194,7 @@ describe('nothing is published', () => {
   });
 });
 
-test('what stands is not looked up again', async () => {
+test('verified findings are not verified again', async () => {
   const agent = await start({bundle: faulty});
   await watching(agent);
   await agent.look();

@@ -10,14 +10,14 @@ import {findingsOf, isLoud, scenario} from '../scenario.ts';
 const plain = {color: false, width: 120, quiet: false, verbose: true, failOn: 'error' as const};
 
 describe('API objects', () => {
-  test.each(['services', 'endpointSlices'] as const)('that were not seen, here %s, are not objects that are gone', async kind => {
+  test.each(['services', 'endpointSlices'] as const)('%s that were not read, are not deleted objects', async kind => {
     const given = await scenario();
     given.api(() => ({[kind]: null}));
     expect(given.news().map(({code, node}) => ({code, node}))).toEqual(['node-a', 'node-b', 'node-c'].map(node => ({code: 'ST901', node})));
     expect(given.findings().filter(({severity}) => severity === 'error')).toEqual([]);
   });
 
-  test('an empty list is no list that was not seen: what the nodes still serve is stale', async () => {
+  test('an empty list counts as read: what the nodes still serve is stale', async () => {
     const given = await scenario();
     given.api(() => ({services: []}));
     expect(given.news().map(({code}) => code)).toContain('ST205');
@@ -41,7 +41,7 @@ describe('API objects', () => {
     ['a cluster IP', {clusterIP: 'ten', clusterIPs: ['ten']}],
     ['an external IP', {externalIPs: ['', '1.2.3', '::g', '198.51.100.10/32', '198.51.100.10']}],
     ['a source range', {loadBalancerSourceRanges: ['anywhere', '1.2.3.4/33', '/', '10.0.0.0/-1']}],
-  ])('with %s that is no address do no harm to what else is judged', async (_, wrong) => {
+  ])('with an invalid %s do not affect other checks', async (_, wrong) => {
     const given = await scenario();
     given.service('shop/external-ips', object => ({...object, spec: {...object.spec, ...wrong}}));
     given.rules('node-b').delete('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.5:8080"');
@@ -52,7 +52,7 @@ describe('API objects', () => {
     });
   });
 
-  test('an endpoint whose address is none is left out', async () => {
+  test('an endpoint with an invalid address is left out', async () => {
     const given = await scenario();
     given.slices('shop/web', slice => ({...slice, endpoints: [...(slice.endpoints ?? []), {addresses: ['example.com']}, {addresses: []}]}));
     expect(given.news()).toEqual([]);
@@ -60,7 +60,7 @@ describe('API objects', () => {
 });
 
 describe('a dump', () => {
-  test('with ten thousand chains of others is judged without a finding, and soon', async () => {
+  test('with ten thousand third-party chains is evaluated without a finding, and fast', async () => {
     const given = await scenario();
     const chains = Array.from({length: 10_000}, (_, index) => `OTHER-${index}`);
     const dump = given.rules('node-b');
@@ -71,7 +71,7 @@ describe('a dump', () => {
     expect(performance.now() - start).toBeLessThan(5000);
   });
 
-  test('with chains that call each other in a circle, which no kernel takes, is judged to its end', async () => {
+  test('with chains that call each other in a loop, which no kernel allows, is evaluated completely', async () => {
     const given = await scenario();
     const dump = given.rules('node-b');
     for (const name of ['ROUND', 'AND-ROUND']) dump.declare('nat', name);
@@ -81,7 +81,7 @@ describe('a dump', () => {
     expect(given.news().filter(({severity}) => severity === 'error')).toEqual([]);
   });
 
-  test('with a line of a megabyte is judged, and the line is a rule like any other', async () => {
+  test('with a line of a megabyte is evaluated, and the line is a rule like any other', async () => {
     const given = await scenario();
     given
       .rules('node-b')
@@ -92,19 +92,19 @@ describe('a dump', () => {
     expect(given.news().map(({code, severity}) => [code, severity])).toEqual([['ST216', 'info']]);
   });
 
-  test('with bytes that are no UTF-8 in a comment is judged by what the rules do', async () => {
+  test('with a comment that is not UTF-8 is evaluated by its rules', async () => {
     const snapshot = await snapshotOf('healthy/1.36-iptables');
     const text = snapshot.nodes[0]?.read('iptables-save')?.toString('latin1').replaceAll('cluster IP"', 'cluster \xff\xfe\xc3("') ?? '';
     expect(findingsOf(withDump(snapshot, Buffer.from(text, 'latin1'))).filter(({node}) => node !== undefined)).toEqual([]);
   });
 
-  test('with lines of other programs among the rules keeps them and loses none of its own', async () => {
+  test('with output of other programs among the rules keeps it and loses no rule', async () => {
     const given = await scenario();
     given.rules('node-b').insertBefore(['-A KUBE-MARK-MASQ'], 'Defaulted container "kube-proxy" out of: kube-proxy, init', '');
     expect(given.news()).toEqual([]);
   });
 
-  test('that ends anywhere is unread, and nothing of what may follow is called missing', async () => {
+  test('that is truncated anywhere is unread, and no rule after its end is reported as missing', async () => {
     const snapshot = await snapshotOf('healthy/1.36-iptables');
     const whole = snapshot.nodes[0]?.read('iptables-save') ?? Buffer.from('');
     const lengths = Array.from({length: 60}, (_, index) => Math.floor(((index + 0.37) * whole.length) / 60));
@@ -119,7 +119,7 @@ describe('a dump', () => {
     expect(wrong).toEqual([]);
   });
 
-  test('that ends early still tells what was wrong before its end', async () => {
+  test('that is truncated still shows the faults before its end', async () => {
     const snapshot = await snapshotOf('faults/missing-endpoint');
     const whole = snapshot.nodes[0]?.read('iptables-save') ?? Buffer.from('');
     const found = findingsOf(withDump(snapshot, whole.subarray(0, whole.length - 100)));
@@ -150,7 +150,7 @@ describe('the other files of a node', () => {
   ];
   const more = ['nft.json', 'ipvsadm-save', 'kube-ipvs0.json', 'iptables-version'];
 
-  test.each(contents)('may hold %s: the rules are judged all the same', async (_, content) => {
+  test.each(contents)('may contain %s: the rules are evaluated anyway', async (_, content) => {
     const given = await scenario();
     const wrong: string[] = [];
     for (const file of [...files, ...more]) {
@@ -166,7 +166,7 @@ describe('the other files of a node', () => {
 describe('names and comments that attack the terminal', () => {
   const evil = '\u001b]0;owned\u0007\u001b[2J\u202e\u009b31m\r\n\u2028';
 
-  test('are spelled out in every format, and JSON is still JSON', async () => {
+  test('are escaped in every format, and JSON stays JSON', async () => {
     const {report} = await hostile();
     for (const [name, render] of [...Object.entries(renderers), ...Object.entries(traceRenderers)]) {
       const text = render(report, plain);
@@ -177,7 +177,7 @@ describe('names and comments that attack the terminal', () => {
     expect(JSON.parse(renderers.json(report, plain)).findings.length).toBe(report.findings.length);
   });
 
-  test('are the same names again once JSON is read', async () => {
+  test('are the original names after JSON is parsed', async () => {
     const {report, name} = await hostile();
     const {findings} = JSON.parse(renderers.json(report, plain));
     expect(findings.map(({service}: {service?: {name: string}}) => service?.name)).toContain(name);

@@ -20,11 +20,11 @@ describe.each(dumps)('%s, %s of node-a', (capture, file) => {
     node = new MutableNode(await snapshotOf(capture), file);
   });
 
-  test('has no finding of its own, so that every finding comes from the change', () => {
+  test('has no finding of its own, so every finding is caused by the change', () => {
     expect(node.findings(node.lines)).toEqual([]);
   });
 
-  test('a rule of kube-proxy’s that is deleted is found, by one loud finding at most', () => {
+  test('a deleted rule of kube-proxy is reported, by at most one error or warning', () => {
     // In IPv6 kube-proxy marks nothing for the kubelet to drop, and nobody misses its rules.
     const wrong = node.sample({kubelets: file === 'iptables-save'}).flatMap(at => {
       const found = node.findings(node.lines.toSpliced(at, 1));
@@ -33,7 +33,7 @@ describe.each(dumps)('%s, %s of node-a', (capture, file) => {
     expect(wrong).toEqual([]);
   });
 
-  test('a rule of kube-proxy’s that stands twice is found, by one loud finding at most', () => {
+  test('a duplicated rule of kube-proxy is reported, by at most one error or warning', () => {
     const wrong = node.sample().flatMap(at => {
       const found = node.findings(node.lines.toSpliced(at, 0, node.lines[at] ?? ''));
       return found.length > 0 && found.filter(isLoud).length < 2 ? [] : [story(node.lines[at], found)];
@@ -41,7 +41,7 @@ describe.each(dumps)('%s, %s of node-a', (capture, file) => {
     expect(wrong).toEqual([]);
   });
 
-  test('a rule that changes places with its neighbor is found, unless their order means nothing', () => {
+  test('two swapped rules are reported, unless their order does not matter', () => {
     const wrong = node.sample().flatMap(at => {
       const [first = '', second = ''] = node.lines.slice(at, at + 2);
       if (chainOf(first) !== chainOf(second) || first === second) return [];

@@ -68,14 +68,14 @@ describe('an article is followed to the end', () => {
     expect(loud).toEqual([part('master')]);
   });
 
-  test('of 2020: chains whose Service has another name than the article gives it are said to be nobody’s', async () => {
+  test('of 2020: chains whose Service has another name than in the article are reported as unattributed', async () => {
     const {loud} = explained(await article('test-service-2020'));
     expect(loud).toEqual([part('node1', 'KUBE-SVC-FCDRZOMGBO47PTZS is of no Service that was given')]);
   });
 });
 
-describe('what is wrong with what is shown is told', () => {
-  test('an endpoint that the Service does not have any more', async () => {
+describe('faults in the pasted rules are found', () => {
+  test('an endpoint that the Service no longer has', async () => {
     const snapshot = await article('hostnames-2017-scaled');
     const endpoints = (snapshot.api.endpoints ?? []).map(object => ({
       ...object,
@@ -85,7 +85,7 @@ describe('what is wrong with what is shown is told', () => {
     expect(loud[0]).toMatchObject({code: 'ST203', severity: 'error', endpoint: '10.76.0.9:9376'});
   });
 
-  test('a Service whose rules are not shown lacks nothing', async () => {
+  test('a Service whose rules are not shown is not reported as missing', async () => {
     const snapshot = await article('mysql-2016');
     const other = {metadata: {namespace: 'default', name: 'other'}, spec: {clusterIP: '10.254.9.9', ports: [{port: 80}]}};
     const services = [...(snapshot.api.services ?? []), other];
@@ -99,7 +99,7 @@ describe('what is wrong with what is shown is told', () => {
 });
 
 describe('without API objects', () => {
-  test('a dump alone says what it holds and what to give with it, and chains are known by their names', async () => {
+  test('a dump alone shows what it contains and which files to add, and chains are identified by their names', async () => {
     const snapshot = await readBundle(fixture('articles/mysql-2016/nodes/node1/iptables-save'));
     const {findings} = diagnose(snapshot, {toolVersion: '0.0.0'});
     expect(findings.map(said)).toEqual([

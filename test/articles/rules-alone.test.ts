@@ -26,7 +26,7 @@ function waysOf(traces: readonly PortTrace[]): readonly string[] {
 }
 
 describe('a Service is traced from rules alone', () => {
-  test('of 2016: from the cluster IP and the node port to both pods, and the chain whose name does not fit its address', () => {
+  test('of 2016: from the cluster IP and the node port to both pods, and the chain whose name does not match its address', () => {
     const report = traceText(pasted('mysql-2016/nodes/node1/iptables-save'), 'mysql-service');
     const ends = '192.168.125.129:3306 50% by KUBE-SEP-ID6YWIT3F6WNZ47P, 192.168.125.131:3306 50% by KUBE-SEP-IN2YML2VIFH5RO2T';
     expect(waysOf(report.traces)).toEqual([
@@ -59,7 +59,7 @@ describe('a Service is traced from rules alone', () => {
     ]);
   });
 
-  test('of 2020: chains without comments are known by their name, and their entry is not in the text', () => {
+  test('of 2020: chains without comments are identified by their name, and their entry is not in the text', () => {
     const snapshot = pasted('test-service-2020/nodes/node1/iptables-save');
     const report = traceText(snapshot, 'KUBE-SVC-FCDRZOMGBO47PTZS');
     expect(waysOf(report.traces)).toEqual([
@@ -120,13 +120,13 @@ describe('a whole article, its prose and all its commands in one text, shows the
     expect((await askText(text, [question])).map(answerText)).toEqual(['100.0% undecided']);
   });
 
-  test('of 2020 about a Service of which the rules do not tell the name', () => {
+  test('of 2020 about a Service whose name the rules do not show', () => {
     expect(waysOf(traceText(pasted('whole/test-service-2020.txt')).traces)).toEqual([
       'clusterIP - 0:  to 10.42.19.2:80 50% by KUBE-SEP-XMEIUTLIHCVEEQRB, 10.42.20.2:80 50% by KUBE-SEP-T4IG46XR4M43OGK2',
     ]);
   });
 
-  test('of 2022, with listings that show some rows again and leave others out', () => {
+  test('of 2022, with listings that repeat some rows and leave out others', () => {
     const snapshot = pasted('whole/nginx-2022.txt');
     const ends = '192.168.196.131:80 50% by KUBE-SEP-5V2UTJDVBQ73MZHD, 192.168.219.77:80 50% by KUBE-SEP-6KKQPHGRLUODOJRX';
     expect(waysOf(traceText(snapshot, 'default/nginx').traces)).toEqual([

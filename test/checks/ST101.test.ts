@@ -12,7 +12,7 @@ test('a Service whose pods are not ready is reported with their names', async ()
   expect(findings).toContainEqual(finding('shop/sleepy', 'none of its endpoints is ready (shop/sleepy-1)'));
 });
 
-test('these and the empty load balancer are all that a healthy cluster has of it', async () => {
+test('these and the empty load balancer are the only findings of a healthy cluster', async () => {
   const {findings} = await empty();
   expect(findings.map(({subject}) => subject)).toEqual(['shop/empty', 'shop/empty-lb', 'shop/sleepy']);
 });
@@ -24,14 +24,14 @@ test('a Service that loses all its slices is reported once, not once for each of
   expect(given.news()).toEqual([finding('infra/dns', 'its selector matches dns-1, dns-2, and no EndpointSlice holds an endpoint of it')]);
 });
 
-test('a Service without a selector is told from one whose selector finds nothing', async () => {
+test('a Service without a selector is distinguished from one whose selector matches nothing', async () => {
   const given = await scenario();
   given.leaveOutNodes();
   given.deleteSlices('shop/manual');
   expect(given.news()).toEqual([finding('shop/manual', 'it has no selector, and no EndpointSlice gives it endpoints')]);
 });
 
-test('endpoints that are terminating and serve no more are said to be terminating', async () => {
+test('terminating endpoints that no longer serve are reported as terminating', async () => {
   const given = await scenario();
   given.leaveOutNodes();
   given.deleteSlices('shop/web');
@@ -39,7 +39,7 @@ test('endpoints that are terminating and serve no more are said to be terminatin
   expect(given.news()).toEqual([finding('shop/web', 'all its endpoints are terminating (10.244.11.4:8080)')]);
 });
 
-test('when only one of two ports is without an endpoint, the finding is about that port', async () => {
+test('if only one of two ports is without an endpoint, the finding names that port', async () => {
   const given = await scenario();
   given.leaveOutNodes();
   given.addService(
@@ -71,7 +71,7 @@ test('a Service whose only endpoints are terminating but still serve stays silen
   expect(given.news()).toEqual([]);
 });
 
-test('kube-proxy 1.23 does not use them, and the finding is there', async () => {
+test('kube-proxy 1.23 does not use them, and the finding is reported', async () => {
   const given = await scenario('healthy/1.23-iptables');
   expect(given.findings().map(({service: name}) => name?.name)).toContain('leaving');
 });

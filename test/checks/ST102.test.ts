@@ -21,7 +21,7 @@ test('an unnamed port does not find the named port of a slice', async () => {
   ]);
 });
 
-test('each port that is lost is a finding of its own, and the others stay silent', async () => {
+test('each port without endpoints is a finding of its own, and the others stay silent', async () => {
   const ports = [
     {name: 'dns', port: 53, protocol: 'UDP'},
     {name: 'tcp', port: 53, protocol: 'TCP'},
@@ -32,7 +32,7 @@ test('each port that is lost is a finding of its own, and the others stay silent
   ]);
 });
 
-test('two slices that give the same name other port numbers are right, and stay silent', async () => {
+test('two slices with the same port name and other port numbers are valid, and stay silent', async () => {
   const given = await scenario();
   given.leaveOutNodes();
   given.addSlice(

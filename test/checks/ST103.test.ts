@@ -2,7 +2,7 @@ import {expect, test} from 'vitest';
 import {type EndpointSetup, endpoint, slice} from '../cluster.ts';
 import {type Said, saying, scenario} from '../scenario.ts';
 
-test('an address that one slice calls ready and another does not is reported with what each says', async () => {
+test('an address that is ready in one slice and not in another is reported with both states', async () => {
   expect(await withSecond('node-a', {ready: false, serving: false})).toEqual([
     {
       ...{code: 'ST103', severity: 'warning', family: 'IPv4', subject: 'shop/web:http', endpoint: '10.244.11.4:8080'},
@@ -15,7 +15,7 @@ test('an address that one slice calls ready and another does not is reported wit
   ]);
 });
 
-test('an address that is on two nodes at once is reported', async () => {
+test('an address on two nodes at once is reported', async () => {
   expect((await withSecond('node-b', {ready: true})).map(({code, message}) => [code, message])).toEqual([
     ['ST103', saying('on node-a', 'on node-b')],
   ]);

@@ -14,7 +14,7 @@ test('nodes without a zone label are named', async () => {
   expect(given.news()).toEqual([finding('no zone label (topology.kubernetes.io/zone) on node-a, node-b, node-c')]);
 });
 
-test('hints for zones that the cluster does not have are said to be so', async () => {
+test('hints for zones that the cluster does not have are reported as such', async () => {
   const given = await cluster();
   given.slices('shop/zonal', slice => ({
     ...slice,
@@ -25,7 +25,7 @@ test('hints for zones that the cluster does not have are said to be so', async (
   expect(given.news()).toEqual([finding('they name no zone and no node of this cluster')]);
 });
 
-test('kube-proxy 1.30 asks for an annotation that the Services do not have', async () => {
+test('kube-proxy 1.30 requires an annotation that the Services do not have', async () => {
   const given = await scenario('healthy/1.30-iptables');
   const reason = saying('requires an annotation');
   expect(given.said().filter(({code}) => code === 'ST104')).toEqual([
@@ -47,7 +47,7 @@ test('an endpoint that is not ready needs no hint: the healthy cluster stays sil
   expect(given.said().map(({code}) => code)).not.toContain('ST104');
 });
 
-test('a node in a zone that no hint names stays silent as long as another node uses the hints', async () => {
+test('a node in a zone without hints stays silent as long as another node uses the hints', async () => {
   const given = await cluster();
   given.nodeObject('node-c', node => ({...node, metadata: {...node.metadata, labels: {'topology.kubernetes.io/zone': 'zone-3'}}}));
   expect(given.news()).toEqual([]);

@@ -14,7 +14,7 @@ test('an IPv4 load-balancer IP of an IPv6 Service is reported', async () => {
   expect(given.news()).toEqual([finding('infra/six', 'load-balancer IP 203.0.113.99 is IPv4, and the Service has only IPv6')]);
 });
 
-test('an external IP that is no address is reported', async () => {
+test('an invalid external IP is reported', async () => {
   expect(await withExternalIPs('shop/external-ips', ['198.51.100.300'])).toEqual([
     finding('shop/external-ips', 'external IP 198.51.100.300 is no IP address'),
   ]);

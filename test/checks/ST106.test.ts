@@ -20,11 +20,11 @@ test('the external address of a node counts as well as the internal one', async 
   ]);
 });
 
-test('an address next to those of the nodes is nobody else’s, and stays silent', async () => {
+test('an address next to those of the nodes belongs to no node, and stays silent', async () => {
   expect(await withExternalIPs(['172.18.0.120'])).toEqual([]);
 });
 
-test('a node whose host name reads like the external IP has not got that address', async () => {
+test('a node whose host name equals the external IP does not have that address', async () => {
   const given = await scenario();
   given.leaveOutNodes();
   given.nodeObject('node-a', node => ({...node, status: {addresses: [{type: 'Hostname', address: '198.51.100.10'}]}}));

@@ -6,17 +6,17 @@ test.each([
   ['headless', 'it is headless (clusterIP: None)'],
   ['alias', 'it is of type ExternalName'],
   ['other-proxy', 'it is given to another proxy (label service.kubernetes.io/service-proxy-name=other)'],
-])('shop/%s, asked for by name, is said not to be served and why', async (name, reason) => {
+])('shop/%s, requested by name, is reported as not served, with the reason', async (name, reason) => {
   expect(await asked(name)).toEqual([
     {code: 'ST107', severity: 'info', subject: `shop/${name}`, message: saying(`shop/${name} is not served by kube-proxy: ${reason}`)},
   ]);
 });
 
-test('a Service that is served stays silent when it is asked for by name', async () => {
+test('a Service that is served stays silent when it is requested by name', async () => {
   expect(await asked('web')).toEqual([]);
 });
 
-test('in a look at all Services they stay silent: all is well with them', async () => {
+test('in a check of all Services they stay silent', async () => {
   const given = await scenario();
   expect(given.said().map(({code}) => code)).not.toContain('ST107');
 });

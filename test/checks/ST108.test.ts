@@ -14,7 +14,7 @@ test('an external Local policy whose endpoints name no node is reported', async 
   ]);
 });
 
-test('endpoints that are all on nodes which are gone are reported here and not a second time as ST109', async () => {
+test('endpoints that are all on deleted nodes are reported here and not a second time as ST109', async () => {
   expect(await withEndpoints('shop/internal-local', endpoints => endpoints.map(one => ({...one, nodeName: 'node-x'})))).toEqual([
     finding('shop/internal-local:http', 'none of its endpoints is on a node of this cluster'),
   ]);
@@ -29,7 +29,7 @@ test('a Cluster policy needs no node names and stays silent', async () => {
   expect(await withEndpoints('shop/web', endpoints => endpoints.map(({nodeName: _, ...rest}) => rest))).toEqual([]);
 });
 
-test('an external policy without any external entry decides nothing and stays silent', async () => {
+test('an external policy without any external entry has no effect and stays silent', async () => {
   const given = await scenario();
   given.leaveOutNodes();
   given.service('shop/manual', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Local'}}));

@@ -28,7 +28,7 @@ test('an endpoint without a node name stays silent', async () => {
   expect(given.news()).toEqual([]);
 });
 
-test('nothing is said when the Nodes were not read', async () => {
+test('stays silent if the Nodes were not read', async () => {
   const given = await cluster();
   given.addSlice(slice('shop/web', [endpoint('10.244.14.4', 'node-x')], {name: 'web-2', ports}));
   given.api(() => ({nodes: null}));

@@ -28,7 +28,7 @@ test('two Services with the same external IP and port are reported', async () =>
   });
 });
 
-test('it is reported too when only one of the two was asked for', async () => {
+test('it is also reported if only one of the two was requested', async () => {
   const given = await cluster();
   given.addService(
     service('shop/late', {clusterIP: '10.96.1.99', externalIPs: ['198.51.100.10'], ports: [{name: 'http', port: 80, protocol: 'TCP'}]}),

@@ -27,7 +27,7 @@ test('a Service with three ports is one finding that names them all', async () =
   ]);
 });
 
-test('of a dual-stack Service only the family that is missing is reported', async () => {
+test('of a dual-stack Service only the missing family is reported', async () => {
   const given = await scenario();
   given.rules('node-b', 'ip6tables-save').deleteAll('"infra/dual:metrics');
   expect(given.news().map(({code, family, subject}) => ({code, family, subject}))).toEqual([
@@ -35,7 +35,7 @@ test('of a dual-stack Service only the family that is missing is reported', asyn
   ]);
 });
 
-test('it is found as well in the older form, of kube-proxy 1.23', async () => {
+test('it is also found with the older rules of kube-proxy 1.23', async () => {
   const given = await scenario('healthy/1.23-iptables');
   given.rules('node-b').deleteAll('"shop/lb-local:http', '-A KUBE');
   expect(given.news().map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST201', subject: 'shop/lb-local:http'}]);
@@ -52,7 +52,7 @@ test('a node that stopped following the API does not know a new Service', async 
   ]);
 });
 
-test('when one way in is left, it is ST206 and not this', async () => {
+test('if one entry is left, it is ST206 and not this', async () => {
   const given = await scenario();
   given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/external-ips:http cluster IP"');
   given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/external-ips:http external IP"', '198.51.100.10/32');

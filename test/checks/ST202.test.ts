@@ -4,7 +4,7 @@ import {findingsOf, said, saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST202', severity: 'error', node: 'node-b', family: 'IPv4'};
 
-test('an endpoint whose balancing rule is gone is reported with the rule, beside those that are there', async () => {
+test('an endpoint whose balancing rule is missing is reported with the rule, and the remaining ones as actual', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const gone = dump.delete('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.5:8080"');
@@ -18,7 +18,7 @@ test('an endpoint whose balancing rule is gone is reported with the rule, beside
   ]);
 });
 
-test('an endpoint whose chain does not rewrite the destination gets nothing either, and that rule is the evidence', async () => {
+test('an endpoint whose chain does not rewrite the destination gets no traffic either, and that rule is the evidence', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-SEP-', '"shop/web:http"', '-j DNAT --to-destination 10.244.12.4:8080');
   expect(given.news()).toEqual([
@@ -31,7 +31,7 @@ test('an endpoint whose chain does not rewrite the destination gets nothing eith
   ]);
 });
 
-test('an endpoint that the API has and the node has never heard of is reported', async () => {
+test('an endpoint that is in the API and not on the node is reported', async () => {
   const found = findingsOf(await snapshotOf('faults/frozen-node')).filter(({code, service}) => code === 'ST202' && service?.name === 'web');
   expect(found.map(said)).toEqual([
     {
@@ -68,7 +68,7 @@ test('an endpoint that is missing where only local ones count is reported with i
   ]);
 });
 
-test('the endpoint of a family is missed in that family alone', async () => {
+test('an endpoint that is missing in one family is reported for that family only', async () => {
   const given = await scenario();
   given.rules('node-c', 'ip6tables-save').delete('-A KUBE-SVC-', '"infra/six:metrics -> [fd00:10:244:11::9]:9153"');
   expect(given.news().map(({code, family, endpoint}) => ({code, family, endpoint}))).toEqual([
@@ -76,7 +76,7 @@ test('the endpoint of a family is missed in that family alone', async () => {
   ]);
 });
 
-test('kube-proxy 1.23 writes no comment that names the endpoint, and it is found all the same', async () => {
+test('kube-proxy 1.23 writes no comment that names the endpoint, and it is found anyway', async () => {
   const given = await scenario('healthy/1.23-iptables');
   const gone = given.rules('node-b').delete('-A KUBE-SVC-67NZLRHBNDSAWJRO', '--probability 0.33333333349');
   expect(given.news().map(({code, endpoint, expected}) => ({code, endpoint, expected}))).toEqual([

@@ -2,7 +2,7 @@ import {expect, test} from 'vitest';
 import {snapshotOf} from '../fixtures.ts';
 import {findingsOf, said, saying, scenario} from '../scenario.ts';
 
-test('an endpoint that the API lost is reported on each node that still uses it, and nothing else is', async () => {
+test('an endpoint that was removed from the API is reported on each node that still uses it, and nothing else is', async () => {
   const given = await scenario();
   given.slices('shop/web', slice => ({
     ...slice,
@@ -20,7 +20,7 @@ test('an endpoint that the API lost is reported on each node that still uses it,
   );
 });
 
-test('an endpoint that is there and not ready any more is said to be not ready', async () => {
+test('an endpoint that is no longer ready is reported as not ready', async () => {
   const given = await scenario();
   given.slices('shop/web', slice => ({
     ...slice,
@@ -33,7 +33,7 @@ test('an endpoint that is there and not ready any more is said to be not ready',
   );
 });
 
-test('a Service that lost all its endpoints is told by the endpoint that still gets traffic, not by the rules around it', async () => {
+test('a Service that lost all its endpoints is reported by the endpoint that still gets traffic, not by the rules around it', async () => {
   const given = await scenario();
   given.slices('shop/sleepy-published', slice => ({...slice, endpoints: []}));
   const [node, family] = ['node-b', 'IPv4'];
@@ -47,12 +47,12 @@ test('a Service that lost all its endpoints is told by the endpoint that still g
   ]);
 });
 
-test('a node that stopped following the API sends traffic to a pod that is gone', async () => {
+test('a node that stopped following the API sends traffic to a deleted pod', async () => {
   const found = findingsOf(await snapshotOf('faults/frozen-node')).filter(({code, service}) => code === 'ST203' && service?.name === 'web');
   expect(found.map(said).map(({node, endpoint}) => ({node, endpoint}))).toEqual([{node: 'node-b', endpoint: '10.244.11.4:8080'}]);
 });
 
-test('a chain of a lost endpoint that nothing leads to is no live path: it stays silent here', async () => {
+test('a chain of a removed endpoint that nothing jumps to is not used: it stays silent here', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.declare('nat', 'KUBE-SEP-AAAAAAAAAAAAAAAA');
@@ -63,7 +63,7 @@ test('a chain of a lost endpoint that nothing leads to is no live path: it stays
   expect(given.news().map(({code, severity}) => [code, severity])).toEqual([['ST215', 'info']]);
 });
 
-test('a terminating endpoint that still serves is used by design where nothing else is left, and stays silent', async () => {
+test('a terminating endpoint that still serves is used by design if there is no other, and stays silent', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('-A KUBE-SVC-', '"shop/leaving:http -> ')).toHaveLength(2);
   expect(given.said().map(({code}) => code)).not.toContain('ST203');

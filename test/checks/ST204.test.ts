@@ -19,7 +19,7 @@ test('a chain that sends its endpoint’s traffic to another address is reported
   ]);
 });
 
-test('a wrong port is as bad as a wrong address', async () => {
+test('a wrong port is reported like a wrong address', async () => {
   const given = await scenario();
   given.rules('node-b').replace(rewrite, '10.244.12.4:8080', '10.244.12.4:9090');
   expect(given.news().map(({code, endpoint, message}) => ({code, endpoint, message}))).toEqual([
@@ -58,7 +58,7 @@ test('the same IPv6 address in another spelling stays silent', async () => {
   expect(given.news()).toEqual([]);
 });
 
-test('the options that other versions of iptables print beside the address stay silent', async () => {
+test('options that other versions of iptables print beside the address stay silent', async () => {
   const given = await scenario();
   given.rules('node-b').replace(['-A KUBE-POSTROUTING', 'MASQUERADE'], ' --random-fully', '');
   expect(given.news()).toEqual([]);

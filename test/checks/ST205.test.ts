@@ -17,14 +17,14 @@ test('a Service that was deleted and that a node still answers for is reported b
   ]);
 });
 
-test('all ways in to a deleted Service port are one finding', async () => {
+test('all entries to a deleted Service port are one finding', async () => {
   const given = await scenario();
   given.deleteService('shop/lb-local');
   given.deleteSlices('shop/lb-local');
   expect(onB(given).map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST205', subject: 'shop/lb-local'}]);
 });
 
-test('a port that the Service lost is told from a Service that is gone', async () => {
+test('a removed port of a Service is distinguished from a deleted Service', async () => {
   const given = await scenario();
   given.service('infra/dns', object => ({
     ...object,
@@ -59,7 +59,7 @@ test('the old number of a node port that was changed still answers', async () =>
   ]);
 });
 
-test('an external IP that was taken away still answers', async () => {
+test('an external IP that was removed still answers', async () => {
   const given = await scenario();
   given.service('shop/external-ips', object => ({...object, spec: {...object.spec, externalIPs: ['198.51.100.10']}}));
   expect(onB(given)).toEqual([
@@ -71,7 +71,7 @@ test('an external IP that was taken away still answers', async () => {
   ]);
 });
 
-test('it is found in the older form too, in which masquerade rules stand beside the jumps', async () => {
+test('it is also found with the older rules, in which masquerade rules are beside the jumps', async () => {
   const given = await scenario('eras/1.21-endpoints');
   given.deleteService('shop/nodeport');
   given.api(({endpoints}) => ({endpoints: (endpoints ?? []).filter(({metadata}) => metadata.name !== 'nodeport')}));
@@ -83,7 +83,7 @@ test('a node that stopped following the API answers for a Service that was delet
   expect(found.map(said).map(({node, subject}) => ({node, subject}))).toEqual([{node: 'node-b', subject: 'shop/sticky'}]);
 });
 
-test('a refusal that is left of a deleted Service without endpoints harms nobody: it is an info', async () => {
+test('a refusal left behind by a deleted Service without endpoints is harmless: it is an info', async () => {
   const given = await scenario();
   given.deleteService('shop/empty');
   expect(onB(given)).toEqual([
@@ -95,7 +95,7 @@ test('a refusal that is left of a deleted Service without endpoints harms nobody
   ]);
 });
 
-test('chains of a deleted Service that nothing reaches are ST215 and no stale Service', async () => {
+test('chains of a deleted Service that no rule jumps to are ST215 and no stale Service', async () => {
   const given = await scenario();
   given.deleteService('shop/web');
   given.deleteSlices('shop/web');
@@ -103,7 +103,7 @@ test('chains of a deleted Service that nothing reaches are ST215 and no stale Se
   expect(onB(given).map(({code, severity}) => [code, severity])).toEqual([['ST215', 'info']]);
 });
 
-test('when some Services were asked for, a stale one of another name stays silent', async () => {
+test('if some Services were requested, a stale one of another name stays silent', async () => {
   const given = await scenario();
   given.deleteService('shop/web');
   given.deleteSlices('shop/web');

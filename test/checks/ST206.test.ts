@@ -31,19 +31,19 @@ test.each([
   ]);
 });
 
-test('a node port of a Local Service is missed although the drop for nodes without an endpoint stands', async () => {
+test('a node port of a Local Service is reported as missing although the drop for nodes without an endpoint exists', async () => {
   const given = await scenario();
   given.rules('node-b').deleteAll('-A KUBE-NODEPORTS', '"shop/nodeport-local:http"');
   expect(given.news().map(({code, entry}) => ({code, entry}))).toEqual([{code: 'ST206', entry: 'node port 30081'}]);
 });
 
-test('a load-balancer IP with source ranges is missed as an entry, not as ranges that keep everybody out', async () => {
+test('a load-balancer IP with source ranges is reported as a missing entry, not as ranges that block everyone', async () => {
   const given = await scenario();
   given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/lb-ranges:http loadbalancer IP"');
   expect(given.news().map(({code, entry}) => ({code, entry}))).toEqual([{code: 'ST206', entry: 'load-balancer IP 203.0.113.13:80'}]);
 });
 
-test('entries that are lost behind the same chain are one finding, with the jump that leads nowhere', async () => {
+test('entries that are lost behind the same chain are one finding, with the jump to the missing chain', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const gone = dump.delete('-A KUBE-EXT-6SAXVMST6ZA36NLM -j KUBE-SVC-');
@@ -58,13 +58,13 @@ test('entries that are lost behind the same chain are one finding, with the jump
   expect(given.news()[0]?.message).toContain('node port 30085');
 });
 
-test('the older form, of kube-proxy 1.23, is judged alike', async () => {
+test('the older rules of kube-proxy 1.23 are evaluated the same way', async () => {
   const given = await scenario('healthy/1.23-iptables');
   given.rules('node-a').delete('-A KUBE-NODEPORTS', '"shop/half-leaving:http"', '-j KUBE-XLB-');
   expect(given.news().map(({code, entry}) => ({code, entry}))).toEqual([{code: 'ST206', entry: 'node port 30091'}]);
 });
 
-test('when the only way in is missing, it is ST201 and not this', async () => {
+test('if the only entry is missing, it is ST201 and not this', async () => {
   const given = await scenario();
   given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
   expect(given.news().map(({code}) => code)).toEqual(['ST201']);
@@ -76,7 +76,7 @@ test('a load-balancer IP that kube-proxy leaves to the load balancer (ipMode Pro
   expect(given.said().map(({code}) => code)).not.toContain('ST206');
 });
 
-test('a load balancer that was given a host name only stays silent', async () => {
+test('a load balancer with only a host name stays silent', async () => {
   const given = await scenario();
   given.service('shop/lb-pending', object => ({...object, status: {loadBalancer: {ingress: [{hostname: 'lb.example.com'}]}}}));
   expect(given.news()).toEqual([]);

@@ -4,7 +4,7 @@ import {findingsOf, said, saying, type Scenario, scenario} from '../scenario.ts'
 
 const place = {code: 'ST207', severity: 'error', family: 'IPv4'};
 
-test('a node that spreads a Local Service as for Cluster is reported with the entry', async () => {
+test('a node that balances a Local Service like Cluster is reported with the entry', async () => {
   const found = findingsOf(await snapshotOf('faults/etp-cluster-not-local')).filter(({code}) => code === 'ST207');
   expect(found.map(said)).toEqual([
     {
@@ -16,7 +16,7 @@ test('a node that spreads a Local Service as for Cluster is reported with the en
   ]);
 });
 
-test('a Service that became Local while the node did not follow is one finding for all its entries', async () => {
+test('a Service that became Local, on a node that did not follow, is one finding for all its entries', async () => {
   const given = await scenario();
   given.service('shop/lb-cluster', object => ({
     ...object,
@@ -28,7 +28,7 @@ test('a Service that became Local while the node did not follow is one finding f
   expect(found[0]?.message).toContain('load-balancer IP 203.0.113.10:80');
 });
 
-test('a Service that became Cluster while the node did not follow loses the traffic from outside', async () => {
+test('a Service that became Cluster, on a node that did not follow, loses external traffic', async () => {
   const given = await scenario();
   given.service('shop/nodeport-local', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Cluster'}}));
   expect(onNode(given, 'node-b')).toEqual([
@@ -44,7 +44,7 @@ test('a Service that became Cluster while the node did not follow loses the traf
 test.each([
   ['pods', 'pod traffic for', 'a pod of this node'],
   ['the node itself', 'route LOCAL traffic for', 'the node itself'],
-])('the short cut for %s to all endpoints of a Local Service is missed', async (_, comment, source) => {
+])('the missing bypass for %s to all endpoints of a Local Service is reported', async (_, comment, source) => {
   const given = await scenario();
   const gone = given.rules('node-a').delete('-A KUBE-EXT-', `"${comment} shop/sticky-short:http`);
   expect(given.news()).toEqual([
@@ -59,7 +59,7 @@ test.each([
   ]);
 });
 
-test('without the drop for nodes that have no local endpoint, packets from outside leak', async () => {
+test('without the drop for nodes without local endpoints, external packets leak', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-EXTERNAL-SERVICES', '"shop/nodeport-local:http has no local endpoints"');
   expect(given.news()).toEqual([
@@ -72,19 +72,19 @@ test('without the drop for nodes that have no local endpoint, packets from outsi
   ]);
 });
 
-test('an internal Local policy that is not followed is seen at the cluster IP', async () => {
+test('an internal Local policy that is not applied shows at the cluster IP', async () => {
   const given = await scenario();
   given.service('shop/web', object => ({...object, spec: {...object.spec, internalTrafficPolicy: 'Local'}}));
   expect(onNode(given, 'node-a').map(({code, entry}) => ({code, entry}))).toEqual([{code: 'ST207', entry: 'cluster IP 10.96.1.1:80'}]);
 });
 
-test('pods reach remote endpoints of a Local Service by the short cut: a node without local endpoints stays silent', async () => {
+test('pods reach remote endpoints of a Local Service by the bypass: a node without local endpoints stays silent', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('"shop/nodeport-local:http has no local endpoints"')).toHaveLength(1);
   expect(given.said().map(({code}) => code)).not.toContain('ST207');
 });
 
-test('a policy that says nothing new, Cluster written out, stays silent', async () => {
+test('an explicit default policy, Cluster, stays silent', async () => {
   const given = await scenario();
   given.service('shop/web', object => ({
     ...object,

@@ -16,7 +16,7 @@ test('the capture of rules with other probabilities has this finding with the sh
   ]);
 });
 
-test('a balancing rule that stands twice gives its endpoint more than its share', async () => {
+test('a duplicated balancing rule gives its endpoint more than its share', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const words = ['-A KUBE-SVC-', '"infra/dns:dns -> 10.244.11.9:53"'];
@@ -49,7 +49,7 @@ test('the same probability with fewer decimals stays silent', async () => {
   expect(given.news()).toEqual([]);
 });
 
-test('two rules that together are as even as one stay silent as to the balance', async () => {
+test('two rules that together give even shares stay silent about the balance', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const words = ['-A KUBE-SVC-', '"infra/dns:dns -> 10.244.12.9:5353"'];
@@ -57,7 +57,7 @@ test('two rules that together are as even as one stay silent as to the balance',
   expect(given.news().map(({code, severity}) => [code, severity])).toEqual([['ST218', 'info']]);
 });
 
-test('a Service with one endpoint has nothing to share and stays silent', async () => {
+test('a Service with one endpoint has no shares and stays silent', async () => {
   const given = await scenario();
   given
     .rules('node-b')

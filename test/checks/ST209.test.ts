@@ -3,7 +3,7 @@ import {saying, type Scenario, scenario} from '../scenario.ts';
 
 const place = {code: 'ST209', severity: 'warning', node: 'node-b', family: 'IPv4'};
 
-test('another timeout is reported with both', async () => {
+test('another timeout is reported with both values', async () => {
   const given = await scenario();
   for (const endpoint of ['10.244.11.4', '10.244.11.5', '10.244.12.4'])
     given.rules('node-b').replace(['-A KUBE-SVC-', `"shop/sticky:http -> ${endpoint}:8080"`, 'recent'], '--seconds 10800', '--seconds 60');
@@ -17,7 +17,7 @@ test('another timeout is reported with both', async () => {
   ]);
 });
 
-test('a client of an endpoint whose rule is gone is not led back', async () => {
+test('a client of an endpoint whose rule is missing does not return to it', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-SVC-', '"shop/sticky:http -> 10.244.11.4:8080"', '--rcheck');
   expect(given.news()).toEqual([
@@ -29,7 +29,7 @@ test('a client of an endpoint whose rule is gone is not led back', async () => {
   ]);
 });
 
-test('an endpoint that does not remember its clients is found by the rule, though the first packet fares as it should', async () => {
+test('an endpoint that does not record its clients is found by the rule, although the outcome of the first packet is right', async () => {
   const given = await scenario();
   const right = given
     .rules('node-b')
@@ -52,7 +52,7 @@ test('affinity that was configured after the node stopped following is missing',
   ]);
 });
 
-test('affinity that is not configured any more is extra', async () => {
+test('affinity that is no longer configured is unexpected', async () => {
   const given = await scenario();
   given.service('shop/sticky', object => ({...object, spec: {...object.spec, sessionAffinity: 'None'}}));
   expect(onB(given).map(({code, subject, message}) => ({code, subject, message}))).toEqual([
@@ -60,7 +60,7 @@ test('affinity that is not configured any more is extra', async () => {
   ]);
 });
 
-test('an endpoint that is missing altogether is ST202 alone, not a lost affinity as well', async () => {
+test('a missing endpoint is only ST202, and not a lost affinity as well', async () => {
   const given = await scenario();
   given.rules('node-b').deleteAll('-A KUBE-SVC-', '"shop/sticky:http -> 10.244.11.4:8080"');
   expect(given.news().map(({code}) => code)).toEqual(['ST202']);
@@ -72,7 +72,7 @@ test('a mask and a side that other versions of iptables leave out stay silent', 
   expect(given.news()).toEqual([]);
 });
 
-test('a timeout that is left out is three hours, and stays silent', async () => {
+test('a default timeout of three hours that is left out stays silent', async () => {
   const given = await scenario();
   given.service('shop/sticky', ({spec: {sessionAffinityConfig: _, ...spec} = {}, ...object}) => ({...object, spec}));
   expect(given.news()).toEqual([]);

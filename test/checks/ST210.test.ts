@@ -17,7 +17,7 @@ test('the capture of ranges that are not enforced has this finding and no other 
   ]);
 });
 
-test('a range without its rule keeps out what it should let in', async () => {
+test('a missing rule of a range blocks clients that should be allowed', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.delete('-A KUBE-FW-', '-s 198.51.100.0/24');
@@ -31,7 +31,7 @@ test('a range without its rule keeps out what it should let in', async () => {
   ]);
 });
 
-test('without the drop behind the ranges, everybody else’s packets leak', async () => {
+test('without the drop after the ranges, packets of all other clients leak', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-PROXY-FIREWALL', '"shop/lb-ranges:http');
   expect(given.news()).toEqual([
@@ -44,19 +44,19 @@ test('without the drop behind the ranges, everybody else’s packets leak', asyn
   ]);
 });
 
-test('ranges that the API took away are still enforced', async () => {
+test('ranges that were removed from the API are still enforced', async () => {
   const given = await scenario();
   given.service('shop/lb-ranges', ({spec: {loadBalancerSourceRanges: _, ...spec} = {}, ...object}) => ({...object, spec}));
   expect(onB(given).map(({code, severity}) => ({code, severity}))).toEqual([{code: 'ST210', severity: 'error'}]);
 });
 
-test('ranges that the API has and the node does not are not enforced', async () => {
+test('ranges that are in the API and not on the node are not enforced', async () => {
   const given = await scenario();
   given.service('shop/lb-no-nodeport', object => ({...object, spec: {...object.spec, loadBalancerSourceRanges: ['192.0.2.0/24']}}));
   expect(onB(given).map(({code, entry: at}) => ({code, at}))).toEqual([{code: 'ST210', at: 'load-balancer IP 203.0.113.14:80'}]);
 });
 
-test('the older form, in which what is in no range is marked for dropping, is judged alike', async () => {
+test('the older rules, which mark packets outside the ranges for dropping, are evaluated the same way', async () => {
   const given = await scenario('healthy/1.23-iptables');
   given.rules('node-b').delete('-A KUBE-FW-', '-s 198.51.100.0/24');
   expect(given.news().map(({code, entry: at, message}) => ({code, at, message}))).toEqual([
@@ -64,19 +64,19 @@ test('the older form, in which what is in no range is marked for dropping, is ju
   ]);
 });
 
-test('ranges in another order let in the same, and no packet fares differently', async () => {
+test('ranges in another order allow the same clients, and no outcome differs', async () => {
   const given = await scenario();
   given.rules('node-b').swapWithNext('-A KUBE-FW-', '-s 198.51.100.0/24');
   expect(given.news().filter(({severity}) => severity !== 'info')).toEqual([]);
 });
 
-test('node ports know no ranges: outsiders get in there by design', async () => {
+test('node ports have no ranges: other clients are allowed there by design', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('-A KUBE-NODEPORTS', '"shop/lb-ranges:http"', '-j KUBE-EXT-')).toHaveLength(2);
   expect(given.said().map(({code}) => code)).not.toContain('ST210');
 });
 
-test('ranges with a blank around them, and of the other family, stay silent', async () => {
+test('ranges with spaces around them, and of the other family, stay silent', async () => {
   const given = await scenario();
   const loadBalancerSourceRanges = [' 198.51.100.0/24', '203.0.113.0/28 ', '2001:db8::/32'];
   given.service('shop/lb-ranges', object => ({...object, spec: {...object.spec, loadBalancerSourceRanges}}));

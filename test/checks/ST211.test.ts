@@ -23,7 +23,7 @@ test('the capture of a missing hairpin rule has this finding and no other of the
   ]);
 });
 
-test('traffic from outside under Cluster policy that keeps its source cannot be answered: one error for all entries', async () => {
+test('external traffic under the Cluster policy that keeps its source gets no replies: one error for all entries', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-EXT-', '"masquerade traffic for shop/lb-cluster:http external');
   expect(given.news()).toEqual([
@@ -35,7 +35,7 @@ test('traffic from outside under Cluster policy that keeps its source cannot be 
   ]);
 });
 
-test('cluster-IP traffic that does not come from pods is served without it, and is a warning', async () => {
+test('cluster-IP traffic from other clients than pods is served without it, and is a warning', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-SVC-', '"shop/web:http cluster IP"', '-j KUBE-MARK-MASQ');
   expect(given.news()).toEqual([
@@ -47,7 +47,7 @@ test('cluster-IP traffic that does not come from pods is served without it, and 
   ]);
 });
 
-test('a rule that masquerades everybody hides the addresses of pods', async () => {
+test('a rule that masquerades all packets hides the addresses of pods', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const right = dump.replace(['-A KUBE-SVC-', '"shop/web:http cluster IP"', '-j KUBE-MARK-MASQ'], '! -s 10.244.0.0/16 ', '');
@@ -69,7 +69,7 @@ test('the node’s own traffic to a Local Service that keeps its source is a war
   ]);
 });
 
-test('the older form, in which the SVC chain masquerades each entry by itself, is judged alike', async () => {
+test('the older rules, in which the SVC chain masquerades each entry separately, are evaluated the same way', async () => {
   const given = await scenario('healthy/1.23-iptables');
   const gone = given.rules('node-b').delete('-A KUBE-SVC-', '"shop/nodeport:http"', '--dport 30080', '-j KUBE-MARK-MASQ');
   expect(given.news()).toEqual([
@@ -81,7 +81,7 @@ test('the older form, in which the SVC chain masquerades each entry by itself, i
   ]);
 });
 
-test('a wrong policy masquerades others, and is ST207 alone', async () => {
+test('a wrong policy masquerades other packets, and is only ST207', async () => {
   const given = await scenario();
   given.service('shop/nodeport', object => ({...object, spec: {...object.spec, externalTrafficPolicy: 'Local'}}));
   expect(given.news({nodes: name => name === 'node-c'}).map(({code}) => code)).toEqual(['ST207']);
@@ -92,7 +92,7 @@ test('masqueradeAll masquerades pods by design: the capture with that setting st
   expect(found.map(({code}) => code)).not.toContain('ST211');
 });
 
-test('a hairpin rule of an endpoint that the Service does not use is not missed', async () => {
+test('a missing hairpin rule of an endpoint that the Service does not use is not reported', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('-s 10.244.12.5/32')).toEqual([]);
   expect(given.news()).toEqual([]);

@@ -6,7 +6,7 @@ const place = {code: 'ST213', node: 'node-b', family: 'IPv4'};
 const reject =
   '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http has no endpoints" -m tcp --dport 80 -j REJECT --reject-with icmp-port-unreachable';
 
-test('a node that still refuses a Service which has endpoints now is one error, with the rule that refuses', async () => {
+test('a node that still rejects packets to a Service which now has endpoints is one error, with the rule', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.deleteAll('"shop/web:http');
@@ -21,7 +21,7 @@ test('a node that still refuses a Service which has endpoints now is one error, 
   ]);
 });
 
-test('all entries that are refused are one finding', async () => {
+test('all entries that are rejected are one finding', async () => {
   const given = await scenario();
   given.slices('shop/empty-lb', slice => ({
     ...slice,
@@ -35,7 +35,7 @@ test('all entries that are refused are one finding', async () => {
   for (const entry of ['cluster IP', 'node port', 'load-balancer IP', 'external IP']) expect(found[0]?.message).toContain(entry);
 });
 
-test('a refusal that no packet reaches, since table nat has sent it on before, is an info', async () => {
+test('a refusal that no packet reaches, because table nat has translated it before, is an info', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.append('filter', reject);
@@ -48,25 +48,25 @@ test('a refusal that no packet reaches, since table nat has sent it on before, i
   ]);
 });
 
-test('the capture of a left-over refusal has this info and nothing else of the node', async () => {
+test('the capture of a leftover refusal has this info and nothing else of the node', async () => {
   const found = findingsOf(await snapshotOf('faults/leftover-reject')).filter(({node}) => node !== undefined);
   expect(found.map(said)).toEqual([expect.objectContaining({code: 'ST213', severity: 'info', node: 'node-a', subject: 'shop/web:http'})]);
 });
 
-test('a Service without endpoints is refused by design, and stays silent', async () => {
+test('a Service without endpoints rejects packets by design, and stays silent', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('"shop/empty:http has no endpoints"')).toHaveLength(1);
   expect(given.said().map(({code}) => code)).not.toContain('ST213');
 });
 
-test('the refusal of such a Service that stands twice is ST218, since it refuses nobody who should pass', async () => {
+test('the duplicated refusal of such a Service is ST218, because it rejects no packet that should pass', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertAfter(['"shop/empty:http has no endpoints"'], dump.line('"shop/empty:http has no endpoints"'));
   expect(given.news().map(({code, severity}) => [code, severity])).toEqual([['ST218', 'info']]);
 });
 
-test('a drop for want of a local endpoint, on a node that has none, stays silent', async () => {
+test('a drop for a missing local endpoint, on a node without one, stays silent', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('-A KUBE-SERVICES', '"shop/internal-local:http has no local endpoints"')).toHaveLength(1);
   expect(given.said().map(({code}) => code)).not.toContain('ST213');

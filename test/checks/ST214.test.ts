@@ -3,7 +3,7 @@ import {saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST214', severity: 'error', node: 'node-b', family: 'IPv4', subject: 'shop/web:http'};
 
-test('an entry that leads into an empty chain is reported with the jump and the rules that are gone', async () => {
+test('an entry that jumps to an empty chain is reported with the jump and the missing rules', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const gone = dump.deleteAll('-A KUBE-SVC-67NZLRHBNDSAWJRO ');
@@ -31,14 +31,14 @@ test('an empty chain of an endpoint is reported with the endpoint, whose share i
   ]);
 });
 
-test('a chain that is not declared at all is said not to exist', async () => {
+test('a chain that is not declared at all is reported as missing', async () => {
   const given = await scenario();
   given.rules('node-b').deleteAll('-A KUBE-SEP-M5HVGPPKKJ75V6WO ');
   given.rules('node-b').delete(':KUBE-SEP-M5HVGPPKKJ75V6WO ');
   expect(given.news().map(({code, message}) => ({code, message}))).toEqual([{code: 'ST214', message: saying('which does not exist')}]);
 });
 
-test('several entries that lead into the same empty chain are one finding', async () => {
+test('several entries that jump to the same empty chain are one finding', async () => {
   const given = await scenario();
   given.rules('node-b').deleteAll('-A KUBE-EXT-M3QFV6FJK7ELJDP7 ');
   expect(given.news().map(({code, subject}) => ({code, subject}))).toEqual([{code: 'ST214', subject: 'shop/lb-cluster:http'}]);

@@ -5,7 +5,7 @@ const service = '-A KUBE-SVC-AAAAAAAAAAAAAAAA -m comment --comment "shop/old:htt
 const endpoint =
   '-A KUBE-SEP-BBBBBBBBBBBBBBBB -p tcp -m comment --comment "shop/old:http" -m tcp -j DNAT --to-destination 10.244.12.99:8080';
 
-test('chains that nothing reaches are one info a node and family, with their number and an example', async () => {
+test('chains that no rule jumps to are one info for each node and family, with their number and an example', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   for (const chain of ['KUBE-SVC-AAAAAAAAAAAAAAAA', 'KUBE-SEP-BBBBBBBBBBBBBBBB']) dump.declare('nat', chain);
@@ -20,7 +20,7 @@ test('chains that nothing reaches are one info a node and family, with their num
   ]);
 });
 
-test('a chain of a Service that lost its external entries is left over, not expected', async () => {
+test('a chain of a Service that lost its external entries is a leftover, and not expected', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.deleteAll('-A KUBE-NODEPORTS', '"shop/nodeport:http"');
@@ -33,13 +33,13 @@ test('a chain of a Service that lost its external entries is left over, not expe
   ]);
 });
 
-test('a chain that was declared and holds nothing stays silent', async () => {
+test('an empty declared chain stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').declare('nat', 'KUBE-SVC-AAAAAAAAAAAAAAAA');
   expect(given.news()).toEqual([]);
 });
 
-test('chains of other programs are none of kube-proxy’s, and stay silent', async () => {
+test('chains of other programs stay silent', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.declare('nat', 'CNI-HOSTPORT-DNAT');
@@ -47,7 +47,7 @@ test('chains of other programs are none of kube-proxy’s, and stay silent', asy
   expect(given.news()).toEqual([]);
 });
 
-test('a chain that some rule still leads to is no orphan: what it does is judged', async () => {
+test('a chain that some rule still jumps to is not unreached: its effect is evaluated', async () => {
   const given = await scenario();
   given.deleteService('shop/web');
   given.deleteSlices('shop/web');

@@ -3,7 +3,7 @@ import {saying, scenario} from '../scenario.ts';
 
 const place = {node: 'node-b', family: 'IPv4'};
 
-test('a rule of somebody else’s in a Service’s chain that changes nothing is an info', async () => {
+test('a third-party rule in a Service’s chain that changes nothing is an info', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertBefore(['"shop/web:http -> 10.244.11.4:8080"'], '-A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "count me" -j LOG');
@@ -16,7 +16,7 @@ test('a rule of somebody else’s in a Service’s chain that changes nothing is
   ]);
 });
 
-test('a rule that takes all packets out of a Service’s chain is an error, and not one for each endpoint that it leaves without', async () => {
+test('a rule that intercepts all packets in a Service’s chain is one error, and not one for each endpoint without traffic', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertBefore(['-A KUBE-SVC-67NZLRHBNDSAWJRO', '-j KUBE-MARK-MASQ'], '-A KUBE-SVC-67NZLRHBNDSAWJRO -j ACCEPT');
@@ -32,7 +32,7 @@ test('a rule that takes all packets out of a Service’s chain is an error, and 
   ]);
 });
 
-test('a rule that sends a Service’s packets elsewhere before its own does is an error', async () => {
+test('a rule that sends a Service’s packets elsewhere before kube-proxy’s rules is an error', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const rule = '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.244.12.99:80';
@@ -49,7 +49,7 @@ test.each([
     'the cluster IP 10.96.1.1:80 of shop/web:http end in no endpoint at all',
   ],
   ['takes every packet', '-A KUBE-SERVICES -j ACCEPT', 'more Service ports are affected'],
-])('a rule that says of no Service what it is for and %s is one error', async (_, rule, effect) => {
+])('an unattributed rule that %s is one error', async (_, rule, effect) => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], rule);
@@ -62,7 +62,7 @@ test.each([
   ]);
 });
 
-test('one that drops what was sent to an endpoint is an error with what becomes of the packets', async () => {
+test('an unexpected rule that drops packets to an endpoint is an error with their outcome', async () => {
   const given = await scenario();
   const rule = '-A KUBE-EXTERNAL-SERVICES -d 10.244.12.6/32 -j DROP';
   given.rules('node-b').insertBefore(['-A KUBE-EXTERNAL-SERVICES', '"shop/empty-lb:http', '30089'], rule);
@@ -79,7 +79,7 @@ test.each(['-A KUBE-SERVICES -d 10.200.0.0/16 -j RETURN', '-A KUBE-SERVICES -j L
   ]);
 });
 
-test('an extra rule of the frame that no packet minds is an info', async () => {
+test('an unexpected base rule that affects no packet is an info', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.append(
@@ -95,13 +95,13 @@ test('an extra rule of the frame that no packet minds is an info', async () => {
   ]);
 });
 
-test('the words of a comment mean nothing and stay silent', async () => {
+test('different words in a comment stay silent', async () => {
   const given = await scenario();
   given.rules('node-b').replace(['"shop/web:http -> 10.244.11.4:8080"'], 'shop/web:http -> 10.244.11.4:8080', 'changed');
   expect(given.news()).toEqual([]);
 });
 
-test('the order of Services in the shared chains means nothing and stays silent', async () => {
+test('another order of Services in the shared chains stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').swapWithNext('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
   expect(given.news()).toEqual([]);
@@ -113,7 +113,7 @@ test('counters stay silent', async () => {
   expect(given.news()).toEqual([]);
 });
 
-test('what the kubelet up to 1.26 writes into KUBE-FIREWALL is known', async () => {
+test('the rules of a kubelet up to 1.26 in KUBE-FIREWALL stay silent', async () => {
   const given = await scenario('healthy/1.23-iptables');
   expect(given.rules('node-b').lines('-A KUBE-FIREWALL', '--mark 0x8000/0x8000')).toHaveLength(1);
   expect(given.said().map(({code}) => code)).not.toContain('ST216');

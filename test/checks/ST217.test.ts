@@ -3,7 +3,7 @@ import {saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST217', node: 'node-b', family: 'IPv4'};
 
-test('a rule that only counts is missed without harm', async () => {
+test('a missing rule that only counts is harmless', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-NODEPORTS -d 127.0.0.0/8', '"shop/nodeport:http"');
   expect(given.news()).toEqual([
@@ -37,7 +37,7 @@ test('a loopback address that neighbors can reach is a warning', async () => {
   ]);
 });
 
-test('up to 1.24 kube-proxy only marks what is to be dropped: that nobody drops it is a warning', async () => {
+test('up to 1.24 kube-proxy only marks packets to drop: a missing rule that drops them is a warning', async () => {
   const given = await scenario('healthy/1.23-iptables');
   given.rules('node-b').delete('-A KUBE-FIREWALL', '--mark 0x8000/0x8000');
   expect(given.news()).toEqual([
@@ -48,14 +48,14 @@ test('up to 1.24 kube-proxy only marks what is to be dropped: that nobody drops 
   ]);
 });
 
-test('with a kernel that is liberal about TCP windows, the INVALID rule is absent by design', async () => {
+test('with a kernel that is liberal about TCP windows, the INVALID rule is missing by design', async () => {
   const given = await scenario();
   for (const file of ['iptables-save', 'ip6tables-save']) given.rules('node-b', file).delete('-A KUBE-FORWARD', '--ctstate INVALID');
   given.file('node-b', 'sysctls', 'net.netfilter.nf_conntrack_tcp_be_liberal = 1\n');
   expect(given.news()).toEqual([]);
 });
 
-test('counting rules are absent by design where the kernel does not count', async () => {
+test('counting rules are missing by design if the kernel does not count', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.deleteAll('--nfacct-name  localhost_nps_accepted_pkts');
@@ -63,7 +63,7 @@ test('counting rules are absent by design where the kernel does not count', asyn
   expect(given.news()).toEqual([]);
 });
 
-test('a node without a kubelet has nothing in KUBE-MARK-DROP by design', async () => {
+test('a node without a kubelet has no rules in KUBE-MARK-DROP by design', async () => {
   const given = await scenario('healthy/1.23-iptables');
   const dump = given.rules('node-b');
   dump.deleteAll('KUBE-FIREWALL');

@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {type Said, saying, scenario} from '../scenario.ts';
 
-test('a rule of a Service that stands twice without harm is an info with the Service', async () => {
+test('a harmless duplicate of a Service rule is an info with the Service', async () => {
   expect(await doubled('-A KUBE-SERVICES', '"shop/web:http cluster IP"')).toEqual([
     {
       ...{code: 'ST218', severity: 'info', node: 'node-b', family: 'IPv4', subject: 'shop/web:http'},
@@ -11,7 +11,7 @@ test('a rule of a Service that stands twice without harm is an info with the Ser
   ]);
 });
 
-test('a jump of the frame that stands twice is an info of the node', async () => {
+test('a duplicate jump of the base rules is an info of the node', async () => {
   expect(await doubled('-A PREROUTING', '-j KUBE-SERVICES')).toEqual([
     {
       ...{code: 'ST218', severity: 'info', node: 'node-b', family: 'IPv4'},
@@ -25,15 +25,15 @@ test.each([
   ['a hairpin rule', ['-A KUBE-SEP-', '-s 10.244.12.4/32', '"shop/web:http"']],
   ['a refusal', ['-A KUBE-SERVICES', '"shop/empty:http has no endpoints"']],
   ['the accept rule of a health check', ['-A KUBE-NODEPORTS', '"shop/lb-local:http health check node port"']],
-])('%s that stands twice is an info', async (_, words) => {
+])('a duplicate of %s is an info', async (_, words) => {
   expect((await doubled(...words)).map(({code, severity}) => [code, severity])).toEqual([['ST218', 'info']]);
 });
 
-test('a balancing rule that stands twice does harm, and is ST208 instead', async () => {
+test('a duplicate balancing rule is harmful, and is ST208 instead', async () => {
   expect((await doubled('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.4:8080"')).map(({code}) => code)).toEqual(['ST208']);
 });
 
-test('the two rules of a node port, of which one only counts, are no duplicates', async () => {
+test('the two rules of a node port, one of which only counts, are no duplicates', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('-A KUBE-NODEPORTS', '"shop/nodeport:http"')).toHaveLength(2);
   expect(given.said().map(({code}) => code)).not.toContain('ST218');

@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {saying, scenario} from '../scenario.ts';
 
-test('the accept rule of a health-check port that is missing is a warning with the port', async () => {
+test('a missing accept rule of a health-check port is a warning with the port', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-NODEPORTS', '"shop/lb-local:http health check node port"');
   expect(given.news()).toEqual([
@@ -13,19 +13,19 @@ test('the accept rule of a health-check port that is missing is a warning with t
   ]);
 });
 
-test('kube-proxy 1.23 writes it as well, and it is missed there', async () => {
+test('kube-proxy 1.23 writes it as well, and a missing one is reported', async () => {
   const given = await scenario('healthy/1.23-iptables');
   given.rules('node-c').delete('"shop/lb-local:http health check node port"');
   expect(given.news().map(({code, node}) => ({code, node}))).toEqual([{code: 'ST219', node: 'node-c'}]);
 });
 
-test('a Service under Cluster policy has no health-check port, whatever number is left in it', async () => {
+test('a Service under the Cluster policy has no health-check port, even if a number is left in it', async () => {
   const given = await scenario();
   given.service('shop/lb-cluster', object => ({...object, spec: {...object.spec, healthCheckNodePort: 32200}}));
   expect(given.news()).toEqual([]);
 });
 
-test('a Service that is missing with all its rules is ST201 alone', async () => {
+test('a Service without any of its rules is only ST201', async () => {
   const given = await scenario();
   given.rules('node-b').deleteAll('"shop/lb-local:http', '-A KUBE-');
   expect(given.news().map(({code}) => code)).toEqual(['ST201']);

@@ -22,7 +22,7 @@ test('the capture of a missing jump has this finding and no other of the node', 
   expect(found.map(said)).toEqual([expect.objectContaining({...place, severity: 'error', message: saying('nat/PREROUTING')})]);
 });
 
-test('a jump that asks for more than it should is shown beside the right one', async () => {
+test('a jump with too many conditions is shown beside the correct one', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const right = dump.replace(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING ', '-A PREROUTING -p udp ');
@@ -45,7 +45,7 @@ test.each([
   expect(given.news()).toEqual([{...place, severity: 'error', message: saying(loss), expected: [gone]}]);
 });
 
-test('without the jump to the accept rules of health checks no packet of a Service is lost: a warning, as ST219 is', async () => {
+test('without the jump to the accept rules of health checks no packet of a Service is lost: a warning, like ST219', async () => {
   const given = await scenario();
   given.rules('node-b').delete('-A INPUT', '-j KUBE-NODEPORTS');
   expect(given.news()).toEqual([
@@ -58,7 +58,7 @@ test('without the jump to the accept rules of health checks no packet of a Servi
   ]);
 });
 
-test('a jump to a chain that holds no rules is missed without any loss', async () => {
+test('a missing jump to a chain without rules loses nothing', async () => {
   const given = await scenario();
   given.rules('node-b', 'ip6tables-save').delete('-A FORWARD', '-j KUBE-PROXY-FIREWALL');
   const found = given.news();
@@ -66,7 +66,7 @@ test('a jump to a chain that holds no rules is missed without any loss', async (
   expect(found[0]?.severity).not.toBe('error');
 });
 
-test('rules of others between the jumps stay silent', async () => {
+test('third-party rules between the jumps stay silent', async () => {
   const given = await scenario();
   given.rules('node-b').insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -p tcp -m tcp --dport 9999 -j LOG');
   expect(given.news().filter(isLoud)).toEqual([]);

@@ -29,19 +29,19 @@ test('a mark that is not cleared is a warning: packets in tunnels are masquerade
   ]);
 });
 
-test('the mark written in another way, as older tools print it, stays silent', async () => {
+test('another spelling of the mark, as older tools print it, stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').replace(['-A KUBE-MARK-MASQ'], '--set-xmark 0x4000/0x4000', '--or-mark 0x4000');
   expect(given.news()).toEqual([]);
 });
 
-test('a kernel that does not know random ports has no --random-fully, and stays silent', async () => {
+test('a kernel without random ports has no --random-fully, and stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').replace(['-A KUBE-POSTROUTING', 'MASQUERADE'], ' --random-fully', '');
   expect(given.news()).toEqual([]);
 });
 
-test('another bit, when kube-proxy is told so, stays silent', async () => {
+test('another configured bit stays silent', async () => {
   expect(findingsOf(await snapshotOf('settings/masquerade-bit-5')).filter(({node}) => node !== undefined)).toEqual([]);
 });
 

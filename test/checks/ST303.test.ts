@@ -9,14 +9,14 @@ test('a FORWARD chain that drops by default, without the rule that accepts masqu
   );
 });
 
-test('what pods send to other pods through a Service bears no mark: a FORWARD chain that drops by default loses it', async () => {
+test('packets between pods through a Service have no mark: a FORWARD chain that drops by default loses them', async () => {
   const given = await dropping();
   expect(given.news().filter(isLoud)).toContainEqual(
     expect.objectContaining({code: 'ST303', severity: 'error', node: 'node-b', message: saying('FORWARD')}),
   );
 });
 
-test('with rules that accept the pod network, as a network plugin writes them, it loses nothing', async () => {
+test('with rules that accept the pod network, as a network plugin writes them, nothing is lost', async () => {
   const given = await dropping();
   const dump = given.rules('node-b');
   dump.append('filter', '-A FORWARD -s 10.244.0.0/16 -j ACCEPT');
@@ -24,7 +24,7 @@ test('with rules that accept the pod network, as a network plugin writes them, i
   expect(ofPodNetwork(given.news().filter(isLoud))).toEqual([]);
 });
 
-test('with the policy ACCEPT, missing accept rules harm nobody', async () => {
+test('with the policy ACCEPT, missing accept rules are harmless', async () => {
   const given = await scenario();
   given.rules('node-b').delete('-A KUBE-FORWARD', '--mark 0x4000/0x4000');
   given.rules('node-b').delete('-A KUBE-FORWARD', 'RELATED,ESTABLISHED');

@@ -18,7 +18,7 @@ test('without the jump to KUBE-NODEPORTS no node port answers: one error, not on
   ]);
 });
 
-test('a jump for another address than the node’s is as good as none', async () => {
+test('a jump for another address than the node’s counts as missing', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const right = dump.replace(tail, '-A KUBE-SERVICES ', '-A KUBE-SERVICES -d 172.18.0.99/32 ');
@@ -49,16 +49,16 @@ test.each([
   ]);
 });
 
-test('the jumps that nodePortAddresses asks for stay silent', async () => {
+test('the jumps for nodePortAddresses stay silent', async () => {
   for (const name of ['settings/nodeport-addresses', 'settings/nodeport-primary'])
     expect(findingsOf(await snapshotOf(name)).map(({code}) => code)).not.toContain('ST304');
 });
 
-test('without localhost node ports the jump leaves the loopback addresses out by design', async () => {
+test('without localhost node ports the jump excludes the loopback addresses by design', async () => {
   expect(findingsOf(await snapshotOf('settings/no-localhost-nodeports')).map(({code}) => code)).not.toContain('ST304');
 });
 
-test('one node port that is missing behind the jump is ST206 and not this', async () => {
+test('one missing node port behind the jump is ST206 and not this', async () => {
   const given = await scenario();
   given.rules('node-b').deleteAll('-A KUBE-NODEPORTS', '"shop/nodeport:http"');
   expect(given.news().map(({code}) => code)).toEqual(['ST206']);

@@ -17,7 +17,7 @@ test('the capture of a flushed table has this finding and no other of the node',
   expect(found.map(said)).toEqual([{...place, node: 'node-a', message: saying('no Service works on this node')}]);
 });
 
-test('when one family was flushed the other is still judged', async () => {
+test('if one family was flushed the other is still checked', async () => {
   const given = await scenario();
   const dump = given.rules('node-b', 'ip6tables-save');
   dump.deleteAll('-A KUBE-', '"infra/');
@@ -25,7 +25,7 @@ test('when one family was flushed the other is still judged', async () => {
   expect(given.news()).toEqual([{...place, family: 'IPv6', message: saying('of 2 Service ports')}]);
 });
 
-test('one Service that is left makes it a matter of the others, each by itself', async () => {
+test('with one Service left, each missing Service is reported by itself', async () => {
   const given = await scenario();
   given.rules('node-b', 'ip6tables-save').deleteAll('-A KUBE-', '"infra/dual');
   expect(given.news().map(({code}) => code)).toEqual(['ST201']);

@@ -3,7 +3,7 @@ import {saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST306', severity: 'info', node: 'node-b', family: 'IPv4'};
 
-test('a canary that is gone from a table is an info with the table', async () => {
+test('a canary that is missing from a table is an info with the table', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const mangle = dump.toString().replace(':KUBE-PROXY-CANARY - [0:0]\n', '');
@@ -11,19 +11,19 @@ test('a canary that is gone from a table is an info with the table', async () =>
   expect(given.news()).toEqual([{...place, message: saying('KUBE-PROXY-CANARY is gone from mangle: something flushed the table')}]);
 });
 
-test('canaries that are gone from several tables are one finding', async () => {
+test('canaries that are missing from several tables are one finding', async () => {
   const given = await scenario();
   given.file('node-b', 'iptables-save', given.rules('node-b').toString().replaceAll(':KUBE-PROXY-CANARY - [0:0]\n', ''));
   expect(given.news()).toEqual([{...place, message: saying('is gone from mangle, nat, filter')}]);
 });
 
-test('a table that was not dumped tells nothing of its canary', async () => {
+test('a table that was not dumped is not reported', async () => {
   const given = await scenario();
   given.rules('node-b').deleteTable('mangle');
   expect(given.news()).toEqual([]);
 });
 
-test('a dump that ends before the chain would stand tells nothing either', async () => {
+test('a dump that is truncated before the chain is not reported', async () => {
   const given = await scenario();
   given.rules('node-b').cutAfter(':KUBE-MARK-MASQ - [0:0]');
   expect(given.news().map(({code}) => code)).not.toContain('ST306');

@@ -15,7 +15,7 @@ test('the capture of a pod whose host port is a node port has this finding with 
   ]);
 });
 
-test('a rule before kube-proxy’s that lets a Service’s packets go is as bad', async () => {
+test('a rule before kube-proxy’s that accepts a Service’s packets is reported as well', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -d 10.96.1.1/32 -j ACCEPT');
@@ -28,7 +28,7 @@ test('a rule before kube-proxy’s that lets a Service’s packets go is as bad'
   ]);
 });
 
-test('the same rule behind kube-proxy’s comes too late, and stays silent', async () => {
+test('the same rule after kube-proxy’s has no effect, and stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').insertAfter(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -d 10.96.1.1/32 -j ACCEPT');
   expect(given.news().filter(isLoud)).toEqual([]);

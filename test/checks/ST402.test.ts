@@ -3,7 +3,7 @@ import {saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST402', severity: 'error', node: 'node-b', family: 'IPv4'};
 
-test('a firewall that drops a node port before anybody rewrites it is reported with the rule and the Service', async () => {
+test('a firewall that drops packets to a node port before they are rewritten is reported with the rule and the Service', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   const table = ['*raw', ':PREROUTING ACCEPT [0:0]', ':OUTPUT ACCEPT [0:0]', '-A PREROUTING -p tcp -m tcp --dport 30080 -j DROP', 'COMMIT'];
@@ -17,7 +17,7 @@ test('a firewall that drops a node port before anybody rewrites it is reported w
   ]);
 });
 
-test('what drops packets on their way out of the node is reported too', async () => {
+test('a rule that drops packets on their way out of the node is reported too', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.append('filter', '-A OUTPUT -d 192.0.2.10/32 -j REJECT --reject-with icmp-port-unreachable');
@@ -33,13 +33,13 @@ test('a firewall that drops other ports stays silent', async () => {
   expect(given.news()).toEqual([]);
 });
 
-test('a firewall on the node port itself, in INPUT, sees no packet of it: they are rewritten before, and it stays silent', async () => {
+test('a firewall on the node port itself, in INPUT, sees none of its packets: they are rewritten before, and it stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').append('filter', '-A INPUT -p tcp -m tcp --dport 30080 -j DROP');
   expect(given.news()).toEqual([]);
 });
 
-test('what kube-proxy itself drops is not somebody else’s', async () => {
+test('packets that kube-proxy itself drops are not reported', async () => {
   const given = await scenario();
   expect(given.rules('node-b').lines('-j DROP').length).toBeGreaterThan(4);
   expect(given.said().map(({code}) => code)).not.toContain('ST402');

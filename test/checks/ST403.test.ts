@@ -3,7 +3,7 @@ import {saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST403', severity: 'warning', node: 'node-b', family: 'IPv4'};
 
-test('a rule whose match nobody can tell, and that would drop a Service’s packets, makes their way undecided', async () => {
+test('a rule with an unknown match that would drop a Service’s packets makes their outcome undetermined', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.insertBefore(
@@ -15,7 +15,7 @@ test('a rule whose match nobody can tell, and that would drop a Service’s pack
   ]);
 });
 
-test('a target that nobody knows is as good as such a match', async () => {
+test('an unknown target has the same effect as such a match', async () => {
   const given = await scenario();
   given.rules('node-b').insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -d 10.96.1.1/32 -j NFQUEUE --queue-num 3');
   expect(given.news()).toEqual([
@@ -29,7 +29,7 @@ test('a target that nobody knows is as good as such a match', async () => {
   ]);
 });
 
-test('the same match in front of something that lets the packet pass decides nothing, and stays silent', async () => {
+test('the same match in a rule that accepts packets has no effect, and stays silent', async () => {
   const given = await scenario();
   given
     .rules('node-b')
@@ -37,7 +37,7 @@ test('the same match in front of something that lets the packet pass decides not
   expect(given.news()).toEqual([]);
 });
 
-test('a set can be told when the bundle holds it, and then the rule is judged by what it does', async () => {
+test('a match by set is evaluated if the bundle contains the set', async () => {
   const given = await scenario();
   const rule = '-A FORWARD -m set --match-set blocked dst -j DROP';
   given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-FORWARD'], rule);

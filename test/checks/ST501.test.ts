@@ -15,7 +15,7 @@ test('the capture of a node with other Service rules in each backend has one err
   ]);
 });
 
-test('two backends that differ in one chain disagree, and the chain is named', async () => {
+test('two backends that differ in one chain contradict each other, and the chain is named', async () => {
   const given = await twice();
   given.file('node-c', 'iptables-legacy-save', legacy(given).replace('10.244.12.4:8080', '10.244.12.5:8080'));
   expect(given.news()).toEqual([
@@ -27,12 +27,12 @@ test('two backends that differ in one chain disagree, and the chain is named', a
   ]);
 });
 
-test('two backends that agree are a warning: only one of them is kept up', async () => {
+test('two equal backends are a warning: only one of them is kept up to date', async () => {
   const given = await twice();
   expect(given.news()).toEqual([{...place, severity: 'warning', message: saying('agree so far: kube-proxy keeps up only one of them')}]);
 });
 
-test('a backend that holds rules of others and no Services stays silent', async () => {
+test('a backend with third-party rules and no Services stays silent', async () => {
   const given = await scenario();
   const dump = given.rules('node-c');
   given.file('node-c', 'iptables-nft-save', dump.toString());

@@ -4,7 +4,7 @@ import {findingsOf, said, saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST502', severity: 'warning', node: 'node-b'};
 
-test('the capture of a node that ran in IPVS mode before has this finding with what is left', async () => {
+test('the capture of a node that ran in IPVS mode before has this finding with the leftovers', async () => {
   const found = findingsOf(await snapshotOf('faults/ipvs-leftovers')).filter(({node}) => node === 'node-a');
   expect(found.map(said)).toEqual([
     {...place, node: 'node-a', message: saying('ipvs mode left something behind: 61 virtual servers, 40 addresses on kube-ipvs0')},
@@ -23,13 +23,13 @@ test('an nftables table of kube-proxy’s beside its iptables rules is reported'
   expect(given.news()).toEqual([{...place, message: saying('nftables mode left something behind')}]);
 });
 
-test('nftables tables of others, such as those of iptables-nft, stay silent', async () => {
+test('third-party nftables tables, such as those of iptables-nft, stay silent', async () => {
   const given = await scenario();
   given.file('node-b', 'nft.json', '{"nftables":[{"table":{"family":"ip","name":"nat","handle":1}}]}');
   expect(given.news()).toEqual([]);
 });
 
-test('an IPVS that was asked and holds nothing stays silent', async () => {
+test('an IPVS without virtual servers stays silent', async () => {
   const given = await scenario();
   given.file('node-b', 'ipvsadm-save', '');
   given.file('node-b', 'kube-ipvs0.json', '[]');
@@ -41,7 +41,7 @@ const portals = [
   '-A KUBE-PORTALS-HOST -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http" -m tcp --dport 80 -j DNAT --to-destination 172.18.0.12:36463',
 ];
 
-test('portals of the userspace mode behind KUBE-SERVICES are a warning that says what they still do', async () => {
+test('portals of the userspace mode behind KUBE-SERVICES are a warning with their remaining effect', async () => {
   const given = await scenario();
   const rules = given.rules('node-b');
   for (const chain of ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST']) rules.declare('nat', chain);
@@ -60,7 +60,7 @@ test('portals of the userspace mode behind KUBE-SERVICES are a warning that says
   ]);
 });
 
-test('portals before KUBE-SERVICES are an error: they catch packets', async () => {
+test('portals before KUBE-SERVICES are an error: they intercept packets', async () => {
   const given = await scenario();
   const rules = given.rules('node-b');
   for (const chain of ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST']) rules.declare('nat', chain);
@@ -71,7 +71,7 @@ test('portals before KUBE-SERVICES are an error: they catch packets', async () =
   ]);
 });
 
-test('chains KUBE-XLB of years ago are reported where kube-proxy does not remove them', async () => {
+test('old KUBE-XLB chains are reported if kube-proxy does not remove them', async () => {
   for (const [capture, reported] of [
     ['healthy/1.36-iptables', true],
     ['healthy/1.26-iptables', false],
@@ -89,7 +89,7 @@ test('chains KUBE-XLB of years ago are reported where kube-proxy does not remove
   }
 });
 
-test('what an older kubelet left stays silent', async () => {
+test('leftovers of an older kubelet stay silent', async () => {
   const given = await scenario();
   const rules = given.rules('node-b');
   rules.declare('nat', 'KUBE-MARK-DROP');
@@ -101,7 +101,7 @@ test('what an older kubelet left stays silent', async () => {
   expect(given.news()).toEqual([]);
 });
 
-test('a virtual server of a Service that is gone, whose address the node still has, takes packets', async () => {
+test('a virtual server of a deleted Service, whose address the node still has, accepts packets', async () => {
   const given = await scenario('faults/ipvs-leftovers');
   given.deleteService('shop/web');
   for (const text of given.rules('node-a').lines('shop/web:http')) given.rules('node-a').delete(text);
@@ -118,7 +118,7 @@ test('a virtual server of a Service that is gone, whose address the node still h
   ]);
 });
 
-test('what is left of iptables mode on a node of nftables mode is told with what it does', async () => {
+test('leftovers of iptables mode on a node in nftables mode are reported with their effect', async () => {
   const [nft, iptables] = [await scenario('nftables/1.36'), await snapshotOf('healthy/1.36-iptables')];
   const rules =
     iptables.nodes
@@ -138,7 +138,7 @@ test('what is left of iptables mode on a node of nftables mode is told with what
   ]);
 });
 
-test('what is left of nftables mode on a node of iptables mode is told with what it does', async () => {
+test('leftovers of nftables mode on a node in iptables mode are reported with their effect', async () => {
   const [given, nft] = [await scenario(), await snapshotOf('nftables/1.36')];
   given.file(
     'node-b',

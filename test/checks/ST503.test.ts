@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {saying, scenario} from '../scenario.ts';
 
-test('a kube-proxy that says IPVS on a node that holds iptables rules is reported with both', async () => {
+test('a kube-proxy that reports IPVS on a node with iptables rules is reported with both', async () => {
   const given = await scenario();
   given.file('node-b', 'proxy-mode', 'ipvs');
   expect(given.news()).toContainEqual({
@@ -10,26 +10,26 @@ test('a kube-proxy that says IPVS on a node that holds iptables rules is reporte
   });
 });
 
-test('a node that holds the mode that kube-proxy says, and a little of another, is ST502 and not this', async () => {
+test('a node with the mode that kube-proxy reports, and some rules of another, is ST502 and not this', async () => {
   const given = await scenario();
   given.file('node-b', 'ipvsadm-save', '-A -t 10.96.1.1:80 -s rr\n');
   expect(given.news().map(({code}) => code)).toEqual(['ST502']);
 });
 
-test('a node of which nothing shows the mode stays silent', async () => {
+test('a node that shows no mode stays silent', async () => {
   const given = await scenario();
   given.file('node-b', 'proxy-mode', 'ipvs');
   for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, null);
   expect(given.news().map(({code}) => code)).not.toContain('ST503');
 });
 
-test('an older kube-proxy that does not say its mode stays silent', async () => {
+test('an older kube-proxy that does not report its mode stays silent', async () => {
   const given = await scenario();
   given.file('node-b', 'proxy-mode', null);
   expect(given.news()).toEqual([]);
 });
 
-test('a kube-proxy that says iptables over a table of nftables mode is reported', async () => {
+test('a kube-proxy that reports iptables beside a table of nftables mode is reported', async () => {
   const given = await scenario('nftables/1.36');
   given.file('node-b', 'proxy-mode', 'iptables');
   expect(given.news({only: new Set(['ST503'])})).toEqual([

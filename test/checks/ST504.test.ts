@@ -11,7 +11,7 @@ test('a network in the rules that is not the configured one is one finding, not 
   expect(found).toEqual([{...place, message: saying('10.200.0.0/16', 'settings say clients in 10.244.0.0/16')}]);
 });
 
-test('a configured network that does not hold the node’s own pods is reported', async () => {
+test('a configured network that does not contain the node’s own pods is reported', async () => {
   const given = await scenario();
   given.nodeObject('node-b', node => ({...node, spec: {podCIDR: '10.99.2.0/24', podCIDRs: ['10.99.2.0/24']}}));
   expect(given.news()).toEqual([
@@ -19,18 +19,18 @@ test('a configured network that does not hold the node’s own pods is reported'
   ]);
 });
 
-test('one Service that tells pods apart by another network is a matter of that Service', async () => {
+test('one Service that detects pods by another network is a fault of that Service', async () => {
   const given = await scenario();
   given.rules('node-b').replace(['-A KUBE-SVC-', '"shop/web:http cluster IP"', 'KUBE-MARK-MASQ'], '10.244.0.0/16', '10.200.0.0/16');
   expect(given.news().map(({code}) => code)).not.toContain('ST504');
 });
 
-test('a node whose pods are told apart by their interface, as configured, stays silent', async () => {
+test('a node whose pods are detected by their interface, as configured, stays silent', async () => {
   for (const name of ['settings/detect-bridge', 'settings/detect-interface-prefix', 'settings/detect-node-cidr'])
     expect(findingsOf(await snapshotOf(name)).filter(({node}) => node !== undefined)).toEqual([]);
 });
 
-test('a dump that ends before the rules that would tell stays silent', async () => {
+test('a dump that is truncated before the rules that show it stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').cutAfter('-A KUBE-MARK-MASQ', '-j MARK');
   expect(given.news().map(({code}) => code)).not.toContain('ST504');

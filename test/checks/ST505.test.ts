@@ -7,7 +7,7 @@ import {saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST505', severity: 'warning', node: 'node-b'};
 
-test('a kube-proxy that calls itself unhealthy is reported with the age of its last sync', async () => {
+test('a kube-proxy that reports itself as unhealthy is reported with the age of its last sync', async () => {
   const given = await scenario();
   const health = {lastUpdated: '2026-11-21T09:20:00Z', currentTime: '2026-11-21T09:31:00Z', healthy: false};
   given.file('node-b', 'healthz.json', JSON.stringify(health));
@@ -16,21 +16,21 @@ test('a kube-proxy that calls itself unhealthy is reported with the age of its l
   ]);
 });
 
-test('a family that is unhealthy is enough', async () => {
+test('a single unhealthy family is reported', async () => {
   const given = await scenario();
   const status = {IPv4: {healthy: true}, IPv6: {healthy: false}};
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: '2026-11-21T09:31:00Z', status}));
   expect(given.news().map(({code}) => code)).toEqual(['ST505']);
 });
 
-test('a change that has been waiting for minutes is reported', async () => {
+test('a change that has been pending for minutes is reported', async () => {
   const given = await scenario();
   given.file('node-b', 'metrics', metrics({queuedAgo: 300, syncedAgo: 900}));
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: now, healthy: true}));
   expect(given.news()).toEqual([{...place, message: saying('a change of IPv4 has been waiting for 300 s')}]);
 });
 
-test('a change that came seconds ago stays silent', async () => {
+test('a change that is seconds old stays silent', async () => {
   const given = await scenario();
   given.file('node-b', 'metrics', metrics({queuedAgo: 5, syncedAgo: 900}));
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: now, healthy: true}));
@@ -44,7 +44,7 @@ test('a sync that is old when nothing changed since stays silent', async () => {
   expect(given.news()).toEqual([]);
 });
 
-test('a kube-proxy that was not asked stays silent', async () => {
+test('a kube-proxy whose pages were not read stays silent', async () => {
   const given = await scenario();
   for (const file of ['healthz.json', 'metrics']) given.file('node-b', file, null);
   expect(given.news()).toEqual([]);
@@ -85,7 +85,7 @@ const proxyPod = (node: string, ready = 'True'): PodObject => ({
 const silent = (reason: string) => ['healthz.json', 'metrics'].map(file => ({file, reason}));
 const refused = silent('curl ended with exit code 7: curl: (7) Failed to connect to 127.0.0.1 port 10256 after 0 ms: Connection refused');
 
-describe('where the rules of a node do not follow, its kube-proxy is named as the likely cause', () => {
+describe('if the rules of a node are outdated, its kube-proxy is named as the likely cause', () => {
   test.each<{what: string; pods?: readonly PodObject[]; missing?: NodeDump['missing']; reason: string}>([
     {
       what: 'its pod is not ready',
@@ -118,7 +118,7 @@ describe('where the rules of a node do not follow, its kube-proxy is named as th
     expect(await saidOf('healthy/1.36-iptables', pods, missing)).toEqual([]);
   });
 
-  test('but not one that runs as far as can be seen', async () => {
+  test('but not one that runs as far as is known', async () => {
     expect(
       await saidOf(
         'faults/frozen-node',

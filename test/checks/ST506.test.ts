@@ -15,7 +15,7 @@ test('reports a truncated dump with its line and table, and no rule after that a
   ]);
 });
 
-test('what was wrong before the end of the dump is still said', async () => {
+test('faults before the end of the dump are still reported', async () => {
   const given = await scenario();
   const dump = given.rules('node-b');
   dump.delete('-A KUBE-NODEPORTS', '"shop/lb-local:http health check node port"');
@@ -29,7 +29,7 @@ test('what was wrong before the end of the dump is still said', async () => {
   ).toEqual(expect.arrayContaining(['ST219', 'ST301', 'ST506']));
 });
 
-test('a node whose dump is cut counts as not read, which is no second finding', async () => {
+test('a node with a truncated dump counts as not read, which is no second finding', async () => {
   const given = await scenario();
   given.rules('node-b').cutAfter('-A KUBE-POSTROUTING', 'MASQUERADE');
   const {nodes, summary} = diagnose(given.snapshot(), {toolVersion: '0.0.0'});
@@ -54,13 +54,13 @@ test.each([':0 --persistent', '0.0.0.0:0'])('a destination that reads as %s show
   ]);
 });
 
-test('a whole dump stays silent, with and without a newline at its end', async () => {
+test('a complete dump stays silent, with and without a newline at its end', async () => {
   const given = await scenario();
   given.file('node-b', 'iptables-save', given.rules('node-b').toString().trimEnd());
   expect(given.news()).toEqual([]);
 });
 
-test('lines of others between the tables stay silent', async () => {
+test('lines of other programs between the tables stay silent', async () => {
   const given = await scenario();
   given.rules('node-b').insertBefore(['*nat'], '# Warning: iptables-legacy tables present, use iptables-legacy-save to see them');
   expect(given.news()).toEqual([]);

@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {saying, type Scenario, scenario} from '../scenario.ts';
 
-test('a node whose rules take no endpoint for local is one error, not one for each Service', async () => {
+test('a node whose rules use no endpoint as local is one error, not one for each Service', async () => {
   const given = await renamed();
   expect(given.news()).toEqual([
     {
@@ -11,20 +11,20 @@ test('a node whose rules take no endpoint for local is one error, not one for ea
   ]);
 });
 
-test('when kube-proxy says under which name it runs, that name counts and nothing is wrong with the rules', async () => {
+test('if kube-proxy reports the node name that it uses, that name counts and the rules are correct', async () => {
   const given = await renamed();
   given.file('node-a', 'configz.json', null);
   given.file('node-a', 'kube-proxy-config.yaml', 'mode: iptables\nhostnameOverride: elsewhere\nclusterCIDR: 10.244.0.0/16\n');
   expect(given.news().map(({code}) => code)).not.toContain('ST202');
 });
 
-test('a node on which no endpoint is has none to take for local, and stays silent', async () => {
+test('a node without endpoints has none to use as local, and stays silent', async () => {
   const given = await scenario();
   expect(given.rules('node-c').lines('-A KUBE-SVL-')).toEqual([]);
   expect(given.said().map(({code}) => code)).not.toContain('ST507');
 });
 
-test('one Service that misses its local endpoint is a matter of that Service', async () => {
+test('one Service without its local endpoint is a fault of that Service', async () => {
   const given = await scenario();
   given.rules('node-a').deleteAll('-A KUBE-SVL-MXUIPMOZBK5EOUF7 ');
   expect(given.news().map(({code}) => code)).not.toContain('ST507');

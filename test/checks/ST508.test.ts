@@ -5,7 +5,7 @@ import {type Said, saying, scenario} from '../scenario.ts';
 const flow = (to: string) =>
   `udp      17 25 src=10.244.13.7 dst=10.96.0.10 sport=40000 dport=53 src=${to} dst=10.244.13.7 sport=53 dport=40000 mark=0 use=1\n`;
 
-test('reports a tracked flow that leads to a former endpoint, with the address and the line', async () => {
+test('reports a tracked flow to a former endpoint, with the address and the line', async () => {
   expect(await tracked(`${flow('10.244.11.9')}${flow('10.244.11.77')}`)).toEqual([
     {
       ...{code: 'ST508', severity: 'warning', node: 'node-b', family: 'IPv4', subject: 'infra/dns:dns'},
@@ -14,7 +14,7 @@ test('reports a tracked flow that leads to a former endpoint, with the address a
   ]);
 });
 
-test('reports a flow that began before the rules were there and was never translated', async () => {
+test('reports a flow that began before the rules existed and was never translated', async () => {
   expect((await tracked(flow('10.96.0.10'))).map(({code, message}) => [code, message])).toEqual([
     ['ST508', saying('leads to 10.96.0.10:53')],
   ]);
@@ -68,7 +68,7 @@ test('stays silent for IPv4 flows to the node port of an IPv6-only Service', asy
   expect(await trackedFor({text: dualStackFlows, endpoints})).toEqual([]);
 });
 
-test('stays silent for flows to the node itself that no rule ever translated', async () => {
+test('stays silent for flows to the node itself that no rule translated', async () => {
   for (const nodePort of [30054, 30055]) expect(await trackedFor({text: ownFlows, endpoints: bothEndpoints, nodePort})).toEqual([]);
 });
 

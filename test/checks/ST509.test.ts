@@ -17,7 +17,7 @@ test('a node without a zone label uses all zones by design, and stays silent', a
   expect(given.news()).toEqual([]);
 });
 
-test('one Service with hints of which the node uses one endpoint too many is a matter of that Service', async () => {
+test('one Service with hints that has one endpoint too many on the node is a fault of that Service', async () => {
   const given = await scenario();
   given.slices('shop/zonal', slice => ({
     ...slice,

@@ -6,7 +6,7 @@ import {saying, type Said} from '../scenario.ts';
 
 const long = `shop/${'w'.repeat(120)}`;
 
-test('a Service without endpoints whose name nft refuses keeps its family from being synced', async () => {
+test('a Service without endpoints whose name nft rejects prevents its family from being synced', async () => {
   expect(await saidOf(web(long))).toEqual([
     {
       ...{code: 'ST510', severity: 'error', node: 'node-a', family: 'IPv4', subject: `${long}:http-admin`},
@@ -23,7 +23,7 @@ test('kube-proxy 1.37 truncates the comment, and stays silent', async () => {
   expect(await saidOf(web(long), 'v1.37.0')).toEqual([]);
 });
 
-test('an overlong name that has endpoints is a hazard for the day on which it has none', async () => {
+test('an overlong name with endpoints is a hazard for the day on which it has none', async () => {
   const given = await nftScenario();
   given.service('shop/web', object => ({...object, metadata: {...object.metadata, name: long.slice(5)}}));
   given.slices('shop/web', slice => ({

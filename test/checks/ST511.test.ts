@@ -7,7 +7,7 @@ const overrides = {
   nodePortAddresses: ['primary', 'localhost'],
 };
 
-test('a table that still refuses TCP on loopback addresses, of a kube-proxy that should listen there, is reported', async () => {
+test('a table that still rejects TCP on loopback addresses, of a kube-proxy that should listen there, is reported', async () => {
   const given = await nftScenario(withRejects);
   given.file(
     'node-a',
@@ -34,7 +34,7 @@ test('settings that the running kube-proxy may not have read yet are a hazard of
   expect(found.map(({severity}) => severity)).toEqual(['warning']);
 });
 
-test('a table that refuses TCP because kube-proxy does not listen stays silent', async () => {
+test('a table that rejects TCP because kube-proxy does not listen stays silent', async () => {
   const given = await nftScenario(withRejects);
   const found = given.said({overrides: {...overrides, nodePortAddresses: ['primary']}});
   expect(found.map(({code}) => code)).not.toContain('ST511');

@@ -20,7 +20,7 @@ test.each([
   expect(await saidWith(setup)).toEqual([]);
 });
 
-test('a default that only /configz shows stays silent, for it may have been set', async () => {
+test('a default that only /configz shows stays silent, because it may have been set', async () => {
   const given = await scenario();
   given.nodeObject('node-a', node => ({...node, status: {...node.status, nodeInfo: {kernelVersion: '5.4.0'}}}));
   given.file('node-a', 'kube-proxy-config.yaml', null);

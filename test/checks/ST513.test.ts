@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {trafficOf, webPort} from './traffic.ts';
 
-test('reports TCP connections that are open to an address that is no endpoint any more, with their number', () => {
+test('reports open TCP connections to an address that is no longer an endpoint, with their number', () => {
   const found = trafficOf(webPort(['10.244.1.4']), {'10.244.1.4': {openConnections: 9}, '10.244.1.9': {openConnections: 3}});
   expect(found).toEqual([
     {
@@ -11,7 +11,7 @@ test('reports TCP connections that are open to an address that is no endpoint an
   ]);
 });
 
-test('says of a pod that is there that it is not ready, or no longer serves', () => {
+test('reports an existing pod as not ready, or as no longer serving', () => {
   const entry = webPort([
     {address: '10.244.1.4', ready: false, serving: false},
     {address: '10.244.1.5', ready: false, serving: false, terminating: true},

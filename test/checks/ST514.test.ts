@@ -4,7 +4,7 @@ import {trafficOf, webPort} from './traffic.ts';
 const entry = webPort(['10.244.1.4', '10.244.1.5']);
 const half = {expectedShare: 0.5};
 
-test('reports an endpoint that gets none of 40 connections although the rules give it half, with the odds', () => {
+test('reports an endpoint that gets none of 40 connections although the rules give it half, with the probability', () => {
   // 0.5 ** 40 is 9.1e-13.
   const found = trafficOf(entry, {'10.244.1.4': {newConnections: 40, ...half}, '10.244.1.5': {newConnections: 0, ...half}});
   expect(found).toEqual([
@@ -16,13 +16,13 @@ test('reports an endpoint that gets none of 40 connections although the rules gi
   ]);
 });
 
-test('stays silent where chance may explain it', () => {
+test('stays silent if the deviation may be random', () => {
   // 0.5 ** 19 is once in 524,288 times.
   const found = trafficOf(entry, {'10.244.1.4': {newConnections: 19, ...half}, '10.244.1.5': {newConnections: 0, ...half}});
   expect(found.map(({code}) => code)).not.toContain('ST514');
 });
 
-test('stays silent where something was not measured, and where affinity or a Local policy picks', () => {
+test('stays silent if something was not measured, and if affinity or a Local policy picks the endpoint', () => {
   const counts = {'10.244.1.4': {newConnections: 400, ...half}, '10.244.1.5': {newConnections: 0, ...half}};
   const affine = webPort(['10.244.1.4', '10.244.1.5'], {sessionAffinity: 'ClientIP'});
   const local = webPort(['10.244.1.4', '10.244.1.5'], {

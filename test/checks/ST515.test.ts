@@ -21,14 +21,14 @@ test('reports that long connections all go to one endpoint', () => {
   expect(found[0]?.message).toContain('all 30 open connections of 64 clients or more go');
 });
 
-test('reports few new connections with their odds', () => {
+test('reports few new connections with their probability', () => {
   const found = trafficOf(entry, {'10.244.1.4': {newConnections: 6, ...half}, '10.244.1.5': half});
   expect(messages(found)).toEqual([
     ['ST515', '10.244.1.4:8080, one of 2 endpoints: they are few; by chance that happens once in 32 times'],
   ]);
 });
 
-test('connections that are spread, and fewer than five, stay silent', () => {
+test('connections to several endpoints, and fewer than five, stay silent', () => {
   expect(trafficOf(entry, {'10.244.1.4': {newConnections: 5, ...half}, '10.244.1.5': {newConnections: 1, ...half}})).toEqual([]);
   expect(trafficOf(entry, {'10.244.1.4': {newConnections: 4, ...half}, '10.244.1.5': half})).toEqual([]);
   expect(trafficOf(webPort(['10.244.1.4']), {'10.244.1.4': {newConnections: 50, expectedShare: 1}})).toEqual([]);

@@ -3,7 +3,7 @@ import {saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST901', severity: 'warning', node: 'node-b'};
 
-test('a node of the API of which the bundle holds nothing is reported, and the others are judged', async () => {
+test('a node of the API without files in the bundle is reported, and the others are checked', async () => {
   const given = await scenario();
   given.leaveOut('node-b');
   given.rules('node-c').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
@@ -19,13 +19,13 @@ test('a node without a dump is reported with what is missing', async () => {
   expect(given.news()).toEqual([{...place, message: saying('node-b was not checked: it has no iptables-save')}]);
 });
 
-test('an empty dump is no flushed node: the command failed', async () => {
+test('an empty dump is not a flushed node: the command failed', async () => {
   const given = await scenario();
   for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-b', file, '');
   expect(given.news()).toEqual([{...place, message: saying('its iptables-save is empty')}]);
 });
 
-test('a settings file that cannot be read is a warning, and the node is judged by other settings', async () => {
+test('an unreadable settings file is a warning, and the node is checked with other settings', async () => {
   const given = await scenario();
   given.file('node-b', 'configz.json', '{"kubeproxy.config.k8s.io":');
   expect(given.news()).toEqual([{...place, message: saying('configz.json cannot be read')}]);
@@ -37,7 +37,7 @@ test('a bundle without any node expects none, and stays silent', async () => {
   expect(given.news()).toEqual([]);
 });
 
-test('nodes that were not asked for are not missed', async () => {
+test('nodes that were not requested are not missing', async () => {
   const given = await scenario();
   given.leaveOut('node-b');
   expect(given.news({nodes: name => name === 'node-a'})).toEqual([]);

@@ -3,7 +3,7 @@ import {saying, scenario} from '../scenario.ts';
 
 const place = {code: 'ST902', severity: 'warning', node: 'node-b'};
 
-test('a family that holds Services and was not dumped is reported, and nothing else is', async () => {
+test('a family with Services that was not dumped is reported, and nothing else is', async () => {
   const given = await scenario();
   given.file('node-b', 'ip6tables-save', null);
   expect(given.news()).toEqual([
@@ -11,7 +11,7 @@ test('a family that holds Services and was not dumped is reported, and nothing e
   ]);
 });
 
-test('a dump without a table that Services live in is reported with the table, and nothing of it is called missing', async () => {
+test('a dump without a table of Services is reported with the table, and nothing of it is reported as missing', async () => {
   const given = await scenario();
   given.rules('node-b').deleteTable('nat');
   expect(given.news()).toEqual([{...place, family: 'IPv4', message: saying('the dump holds no table nat')}]);
@@ -24,14 +24,14 @@ test('a dump of one table, as many paste it, is reported for the others', async 
   expect(given.news()).toEqual([{...place, family: 'IPv4', message: saying('the dump holds no table filter')}]);
 });
 
-test('the family that was read is still judged', async () => {
+test('the family that was read is still checked', async () => {
   const given = await scenario();
   given.file('node-b', 'ip6tables-save', null);
   given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
   expect(given.news().map(({code}) => code)).toContain('ST201');
 });
 
-test('a family without any Service is not missed', async () => {
+test('a family without any Service is not reported', async () => {
   const given = await scenario();
   given.api(({services}) => ({services: (services ?? []).filter(({spec}) => !spec?.ipFamilies?.includes('IPv6'))}));
   for (const node of ['node-a', 'node-b', 'node-c']) given.file(node, 'ip6tables-save', null);

@@ -6,7 +6,7 @@ const place = {code: 'ST903', severity: 'info', node: 'node-b'};
 test.each([
   ['Cilium', ':CILIUM_PRE_nat - [0:0]'],
   ['OVN-Kubernetes', ':OVN-KUBE-NODEPORT - [0:0]'],
-])('a node that %s serves is an info, and no Service is missed there', async (name, chain) => {
+])('a node that %s serves is an info, and no Service is reported as missing there', async (name, chain) => {
   const given = await without(chain);
   expect(given.news()).toEqual([{...place, message: saying('none of kube-proxy', name)}]);
 });
@@ -22,19 +22,19 @@ test.each([
   expect(given.news()).toEqual([{...place, message: saying(`a ${kind} node`)}]);
 });
 
-test('a node with rules of kube-proxy and of Cilium beside them is judged', async () => {
+test('a node with rules of kube-proxy and of Cilium beside them is checked', async () => {
   const given = await scenario();
   given.rules('node-b').declare('nat', 'CILIUM_PRE_nat');
   given.rules('node-b').delete('-A KUBE-SERVICES', '"shop/web:http cluster IP"');
   expect(given.news().map(({code}) => code)).toEqual(['ST201']);
 });
 
-test('a node of kube-proxy’s alone stays silent', async () => {
+test('a node with only kube-proxy stays silent', async () => {
   const given = await scenario();
   expect(given.said().map(({code}) => code)).not.toContain('ST903');
 });
 
-test('a node that says of itself that kube-proxy runs there, and holds none of its rules, is broken', async () => {
+test('a node on which kube-proxy reports that it runs, without any of its rules, is broken', async () => {
   const given = await without(':CILIUM_PRE_nat - [0:0]');
   given.file('node-b', 'kube-proxy-version', 'v1.36.2\n');
   expect(
@@ -51,7 +51,7 @@ const loud = (given: Scenario) =>
     .filter(isLoud)
     .map(({code}) => code);
 
-test('a node with a pod of kube-proxy and none of its rules is broken, whoever else is there', async () => {
+test('a node with a pod of kube-proxy and none of its rules is broken, whatever else runs there', async () => {
   const given = await without(':CILIUM_PRE_nat - [0:0]');
   const pod = {metadata: {name: 'kube-proxy-x7k2p', namespace: 'kube-system'}, spec: {nodeName: 'node-b'}, status: {phase: 'Running'}};
   given.api(({pods}) => ({pods: [...(pods ?? []), pod]}));

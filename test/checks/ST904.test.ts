@@ -29,14 +29,14 @@ test('a change that is minutes old excuses nothing', async () => {
   expect((await changedBefore(120)).map(({code}) => code)).toEqual(['ST202']);
 });
 
-test('a Service that changed and is programmed as it should be stays silent', async () => {
+test('a Service that changed and is in sync stays silent', async () => {
   const given = await scenario();
   given.slices('shop/web', slice => ({...slice, metadata: {...slice.metadata, creationTimestamp: secondsBefore(5)}}));
   given.file('node-b', 'healthz.json', JSON.stringify({currentTime: readAt, healthy: true}));
   expect(given.news()).toEqual([]);
 });
 
-test('a node that does not say when it was read stays silent', async () => {
+test('a node without the time of its reading stays silent', async () => {
   const given = await scenario();
   given.slices('shop/web', slice => ({...slice, metadata: {...slice.metadata, creationTimestamp: secondsBefore(5)}}));
   given.file('node-b', 'healthz.json', 'ok');

@@ -28,7 +28,7 @@ const loud = (snapshot: Snapshot) =>
     .map(said);
 
 describe('a node of an old version', () => {
-  test.each(eras)('is as it should be, and its dump alone tells the version: %s', async (version, found) => {
+  test.each(eras)('is in sync, and its dump alone shows the version: %s', async (version, found) => {
     const snapshot = await oldNodes(version);
     expect(loud(snapshot)).toEqual([]);
     expect(evaluated(snapshot).nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
@@ -45,7 +45,7 @@ describe('a node of an old version', () => {
     );
   });
 
-  test('up to 1.20 has rules in one family, and lacks nothing in the other', async () => {
+  test('up to 1.20 has rules in one family, and none are missing in the other', async () => {
     for (const [version, families] of [
       ['1.20', ['IPv4']],
       ['1.21', ['IPv4', 'IPv6']],
@@ -65,14 +65,14 @@ describe('a node of an old version', () => {
   });
 });
 
-describe('a version whose rules are not known', () => {
-  test('is checked by the rules of a neighboring version if they fit', async () => {
+describe('a version whose rules are unknown', () => {
+  test('is checked against the rules of a neighboring version if they match', async () => {
     const {nodes} = evaluated(await oldNodes('1.11', versionFile('1.8')));
     expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
     expect(nodes[0]?.settings['version']?.source).toContain('evaluated with the rules of 1.11, which fit best');
   });
 
-  test('is not checked if none fits, and the message says which flag helps', async () => {
+  test('is not checked if none matches, and the message names the flag that helps', async () => {
     const old = new Scenario(await oldNodes('1.11', versionFile('1.8')));
     old.rules('node-a').delete('KUBE-SERVICES', '"shop/web:http cluster IP"', '-j KUBE-SVC');
     const found = old.news();
@@ -95,8 +95,8 @@ describe('a version whose rules are not known', () => {
   });
 });
 
-describe('what kube-proxy reads and the bundle does not hold', () => {
-  test('is stood in for by the other kind of object, and that is said', async () => {
+describe('objects that kube-proxy reads and the bundle lacks', () => {
+  test('are replaced by objects of the other kind, which is reported', async () => {
     const old = new Scenario(await oldNodes('1.18', versionFile('1.18')));
     old.api(() => ({endpoints: null}));
     const said = old.news({only: new Set(['ST901'])});

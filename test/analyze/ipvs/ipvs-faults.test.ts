@@ -32,7 +32,7 @@ function device(given: Scenario, change: (addresses: readonly string[]) => reado
 }
 
 describe('a virtual server', () => {
-  test('of a Service that has no other is a Service that is not programmed', async () => {
+  test('that is missing and was the only one leaves its Service without programming', async () => {
     const found = await broken(given => servers(given).deleteAll('10.96.1.1:80 '));
     expect(found).toEqual([
       {
@@ -53,31 +53,31 @@ describe('a virtual server', () => {
     ]);
   });
 
-  test('of one entry among several is a missing entry', async () => {
+  test('that is missing among several is a missing entry', async () => {
     const found = await broken(given => servers(given).deleteAll('172.18.0.11:30080 '));
     expect(found).toEqual([
       expect.objectContaining({...at, code: 'ST206', severity: 'error', subject: 'shop/nodeport:http', entry: 'node port 30080'}),
     ]);
   });
 
-  test('of a Service without endpoints does not refuse any more when it is gone', async () => {
+  test('of a Service without endpoints no longer rejects packets when it is missing', async () => {
     const found = await broken(given => servers(given).delete('-A -t 10.96.1.15:80 '));
     expect(found.map(({code, severity, subject}) => [code, severity, subject])).toEqual([['ST212', 'error', 'shop/empty-lb:http']]);
   });
 
-  test('that kube-proxy made for a Service that is gone still answers', async () => {
+  test('of a deleted Service still answers', async () => {
     const found = await broken(given => given.deleteService('shop/web'));
     expect(found.filter(({code}) => code.startsWith('ST2')).map(({code, severity, message}) => [code, severity, message])).toEqual([
       ['ST205', 'error', saying('still answers at 10.96.1.1:80/TCP: the API has no such Service')],
     ]);
   });
 
-  test('of somebody else’s is no fault', async () => {
+  test('of another program is no fault', async () => {
     const found = await broken(given => addServer(given, '-A -t 192.0.2.99:80 -s rr', '-a -t 192.0.2.99:80 -r 10.1.1.1:80 -m -w 1'));
     expect(found.map(({code, severity}) => [code, severity])).toEqual([['ST216', 'info']]);
   });
 
-  test('inside excludeCIDRs is nobody’s business', async () => {
+  test('inside excludeCIDRs is ignored', async () => {
     const found = await broken(given => {
       addServer(given, '-A -t 192.0.2.99:80 -s rr', '-a -t 192.0.2.99:80 -r 10.1.1.1:80 -m -w 1');
       const config = given.rules(node, 'configz.json').toString();
@@ -86,7 +86,7 @@ describe('a virtual server', () => {
     expect(found).toEqual([]);
   });
 
-  test('with another timeout, or none, is a matter of session affinity', async () => {
+  test('with another timeout, or none, is a fault of session affinity', async () => {
     const found = await broken(given => servers(given).replace(['-A -t 172.18.0.11:30087 '], '-p 600', '-p 60'));
     expect(found).toEqual([
       {
@@ -98,7 +98,7 @@ describe('a virtual server', () => {
     ]);
   });
 
-  test('that are all scheduled in another way are one finding', async () => {
+  test('with another scheduler, like all others, is one finding', async () => {
     const found = await broken(given => servers(given).replaceAll(' -s rr', ' -s sh'));
     expect(found.map(({code, severity, family, message}) => [code, severity, family, message])).toEqual([
       ['ST208', 'warning', 'IPv4', saying('connections are scheduled by sh, and kube-proxy is set to rr (', 'Service ports')],
@@ -106,7 +106,7 @@ describe('a virtual server', () => {
     ]);
   });
 
-  test('that are all gone are a node without rules', async () => {
+  test('that is missing, like all others, is a node without rules', async () => {
     const found = await broken(given => given.file(node, 'ipvsadm-save', ''));
     expect(found.map(({code, severity, family}) => [code, severity, family])).toEqual([
       ['ST305', 'error', 'IPv4'],
@@ -118,7 +118,7 @@ describe('a virtual server', () => {
 describe('a real server', () => {
   const one = '-a -t 10.96.1.1:80 -r 10.244.11.4:8080 ';
 
-  test('that is gone is a missing endpoint', async () => {
+  test('that is missing is a missing endpoint', async () => {
     const found = await broken(given => servers(given).delete(one));
     expect(found).toEqual([
       {
@@ -130,16 +130,16 @@ describe('a real server', () => {
     ]);
   });
 
-  test('of weight 0 that should be used is one as well', async () => {
+  test('of weight 0 that should be used is a missing endpoint', async () => {
     const found = await broken(given => servers(given).replace([one], '-w 1', '-w 0'));
     expect(found.map(({code, endpoint}) => [code, endpoint])).toEqual([['ST202', '10.244.11.4:8080']]);
   });
 
-  test('of weight 0 that should not be there is waiting for its connections to end', async () => {
+  test('of weight 0 that is not expected waits for its connections to end', async () => {
     expect(await broken(given => servers(given).insertAfter([one], '-a -t 10.96.1.1:80 -r 10.244.11.77:8080 -m -w 0'))).toEqual([]);
   });
 
-  test('that takes connections and is no endpoint is stale', async () => {
+  test('that accepts connections and is not an endpoint is stale', async () => {
     const found = await broken(given => servers(given).insertAfter([one], '-a -t 10.96.1.1:80 -r 10.244.11.77:8080 -m -w 1'));
     expect(found).toEqual([
       {
@@ -150,7 +150,7 @@ describe('a real server', () => {
     ]);
   });
 
-  test('of another weight is uneven only by a scheduler that heeds weights', async () => {
+  test('of another weight is uneven only with a scheduler that uses weights', async () => {
     const heavier = (given: Scenario): unknown => servers(given).replace([one], '-w 1', '-w 5');
     expect((await broken(heavier)).map(({code, severity}) => [code, severity])).toEqual([['ST208', 'info']]);
     const weighted = await scenario('ipvs/1.36');
@@ -162,12 +162,12 @@ describe('a real server', () => {
     ]);
   });
 
-  test('that is not masqueraded to gets packets that are not addressed to it', async () => {
+  test('that is not masqueraded gets packets with another destination address', async () => {
     const found = await broken(given => servers(given).replace([one], ' -m ', ' -g '));
     expect(found.map(({code, severity, endpoint}) => [code, severity, endpoint])).toEqual([['ST204', 'error', '10.244.11.4:8080']]);
   });
 
-  test('beside those of the node under Local policy spread traffic as for Cluster', async () => {
+  test('on another node under a Local policy distributes traffic like the Cluster policy', async () => {
     const found = await broken(given =>
       servers(given).insertAfter(['-A -t 172.18.0.11:30087 '], '-a -t 172.18.0.11:30087 -r 10.244.12.4:8080 -m -w 1'),
     );
@@ -182,7 +182,7 @@ describe('a real server', () => {
 });
 
 describe('kube-ipvs0', () => {
-  test('without an address does not take in what arrives for it', async () => {
+  test('without an address does not accept packets to it', async () => {
     const found = await broken(given => device(given, addresses => addresses.filter(address => address !== '10.96.1.1')));
     expect(found).toEqual([
       {
@@ -193,7 +193,7 @@ describe('kube-ipvs0', () => {
     ]);
   });
 
-  test('without any is one finding for each family', async () => {
+  test('without any address is one finding for each family', async () => {
     const found = await broken(given => device(given, () => []));
     expect(found.map(({code, severity, family, message}) => [code, severity, family, message])).toEqual([
       ['ST301', 'error', 'IPv4', saying('kube-ipvs0', 'none of the 38 addresses')],
@@ -201,7 +201,7 @@ describe('kube-ipvs0', () => {
     ]);
   });
 
-  test('with an address that no Service has keeps its packets', async () => {
+  test('with an address of no Service keeps its packets', async () => {
     const found = await broken(given => device(given, addresses => [...addresses, '10.96.77.77']));
     expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
       ['ST205', 'warning', saying('still has the address 10.96.77.77')],
@@ -210,7 +210,7 @@ describe('kube-ipvs0', () => {
 });
 
 describe('an ipset', () => {
-  test('that lacks a cluster IP refuses it', async () => {
+  test('without a cluster IP rejects packets to it', async () => {
     const found = await broken(given => sets(given).delete('KUBE-CLUSTER-IP 10.96.1.1,tcp:80'));
     expect(found).toEqual([
       {
@@ -240,7 +240,7 @@ describe('an ipset', () => {
     expect(new Set(found.map(finding => `${finding.code} ${finding.severity}`))).toEqual(new Set([`${code} ${severity}`]));
   });
 
-  test('that lost all its elements is one finding of each kind', async () => {
+  test('without any elements is one finding of each kind', async () => {
     const found = await broken(given => sets(given).deleteAll('add KUBE-LOOP-BACK '));
     expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
       ['ST211', 'error', saying('ipset KUBE-LOOP-BACK holds nothing, so packets from endpoint', 'Service ports, such as')],
@@ -255,7 +255,7 @@ describe('an ipset', () => {
   });
 });
 
-describe('the iptables frame', () => {
+describe('the base rules of iptables', () => {
   test.each([
     [['-A PREROUTING', 'KUBE-SERVICES'], 'ST301', 'error'],
     [['-A OUTPUT', 'KUBE-SERVICES'], 'ST301', 'error'],
@@ -279,7 +279,7 @@ describe('the iptables frame', () => {
     expect(found.map(finding => [finding.code, finding.severity])).toEqual([[code, severity]]);
   });
 
-  test('that was flushed in table nat is one finding', async () => {
+  test('that were flushed in table nat are one finding', async () => {
     const found = await broken(given => given.rules(node).deleteAll('KUBE-LOAD-BALANCER', '-A KUBE-S'));
     expect(found.length).toBeGreaterThan(0);
     const flushed = await broken(given => {
@@ -293,14 +293,14 @@ describe('the iptables frame', () => {
     expect(flushed.map(({code, severity}) => [code, severity])).toEqual([['ST305', 'error']]);
   });
 
-  test('that tells pods by another network is one finding', async () => {
+  test('that detect pods by another network are one finding', async () => {
     const found = await broken(given => given.rules(node).replace(['! -s 10.244.0.0/16'], '10.244.0.0/16', '10.200.0.0/16'));
     expect(found.map(({code, message}) => [code, message])).toEqual([
       ['ST504', saying('clients in 10.200.0.0/16', 'clients in 10.244.0.0/16')],
     ]);
   });
 
-  test('lacks rules for a set that the node has not filled yet: that is said of the Service', async () => {
+  test('that lack rules for a set that the node has not filled yet are reported for the Service', async () => {
     const found = await broken(given => {
       sets(given).deleteAll('add KUBE-EXTERNAL-IP ');
       given.rules(node).deleteAll('-A KUBE-SERVICES', '--match-set KUBE-EXTERNAL-IP ');
@@ -310,13 +310,13 @@ describe('the iptables frame', () => {
   });
 });
 
-describe('what was not read', () => {
+describe('a file that was not read', () => {
   test.each([
     ['ipvsadm-save', 'its virtual servers were not read'],
     ['ipset-save', 'its ipsets were not read'],
     ['kube-ipvs0.json', 'the addresses of kube-ipvs0 were not read'],
     ['iptables-save', 'there is no iptables-save of it'],
-  ])('%s leaves the node unread, and nothing is called missing for it', async (file, reason) => {
+  ])('of %s leaves the node unread, and nothing is reported as missing because of it', async (file, reason) => {
     const found = await broken(given => given.file(node, file, null));
     expect(found.filter(({code}) => !code.startsWith('ST9'))).toEqual([]);
     expect(found.map(({message}) => message).join()).toContain(reason);
@@ -329,33 +329,33 @@ describe('what was not read', () => {
   });
 });
 
-describe('rules of others', () => {
-  test('that drop all that comes in are said to', async () => {
+describe('third-party rules', () => {
+  test('that drop all incoming packets are reported', async () => {
     const found = await broken(given => given.rules(node).policy('filter', 'INPUT', 'DROP'));
     expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
       ['ST402', 'error', saying('are dropped because no rule accepts them and the policy of filter/INPUT is DROP (', 'Service ports')],
     ]);
   });
 
-  test('that drop one Service’s packets are said of it', async () => {
+  test('that drop the packets of one Service are reported for it', async () => {
     const found = await broken(given => given.rules(node).append('filter', '-A INPUT -d 10.96.1.1/32 -j DROP'));
     expect(found.map(({code, subject, actual}) => [code, subject, actual])).toEqual([
       ['ST402', 'shop/web:http', [expect.stringContaining('-A INPUT -d 10.96.1.1/32 -j DROP')]],
     ]);
   });
 
-  test('that send packets elsewhere are said to', async () => {
+  test('that send packets elsewhere are reported', async () => {
     const found = await broken(given =>
       given.rules(node).insertBefore(['-A PREROUTING'], '-A PREROUTING -d 10.96.1.1/32 -p tcp -j DNAT --to-destination 10.9.9.9:80'),
     );
     expect(found.map(({code, subject}) => [code, subject])).toEqual([['ST401', 'shop/web:http']]);
   });
 
-  test('that let packets pass are nobody’s business', async () => {
+  test('that accept packets are not reported', async () => {
     expect(await broken(given => given.rules(node).append('filter', '-A INPUT -s 10.0.0.0/8 -j ACCEPT'))).toEqual([]);
   });
 
-  test('that iptables mode left behind may refuse packets', async () => {
+  test('that iptables mode left behind may reject packets', async () => {
     const found = await broken(given => {
       const rules = given.rules(node);
       rules.declare('filter', 'KUBE-EXTERNAL-SERVICES');
@@ -376,8 +376,8 @@ describe('rules of others', () => {
   });
 });
 
-describe('settings that nothing tells', () => {
-  test('are read off the frame', async () => {
+describe('settings without a source', () => {
+  test('are read from the base rules', async () => {
     const given = await scenario('ipvs/1.36');
     for (const file of ['configz.json', 'kube-proxy-config.yaml', 'proxy-mode', 'kube-proxy-version']) given.file(node, file, null);
     expect(given.news({nodes: name => name === node})).toEqual([]);

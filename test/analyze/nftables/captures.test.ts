@@ -20,7 +20,7 @@ import {findingsOf, isLoud, scenario} from '../../scenario.ts';
 
 const captures = captureNames('nftables');
 
-describe('a healthy table holds what is expected, as JSON and as text', () => {
+describe('a healthy table contains what is expected, as JSON and as text', () => {
   test.each(captures)('%s', async name => {
     for (const {what, expected, table} of tablesOf(await snapshotOf(name))) {
       const {differences, unexpectedChains, unexpectedSets} = compareNftTable(asNftExpectation(expected), table);
@@ -38,7 +38,7 @@ describe('a healthy table holds what is expected, as JSON and as text', () => {
   });
 });
 
-describe('a packet ends where the expected table leads it', () => {
+describe('a packet ends where the expected rules send it', () => {
   test.each(captures)('%s', async name => {
     let walks = 0;
     for (const {what, expected, table} of tablesOf(await snapshotOf(name)).filter(({text}) => !text)) {
@@ -59,12 +59,12 @@ describe('a packet ends where the expected table leads it', () => {
   });
 });
 
-describe('nothing loud is found on healthy nodes', () => {
+describe('no errors or warnings are found on healthy nodes', () => {
   test.each(captures)('%s', async name => {
     expect(loudOf(await snapshotOf(name))).toEqual([]);
   });
 
-  test.each(captures)('%s, where only the rules tell of kube-proxy', async name => {
+  test.each(captures)('%s, if only the rules show the settings of kube-proxy', async name => {
     const bare = await scenario(name);
     for (const {name: node} of (await snapshotOf(name)).nodes)
       for (const file of ['configz.json', 'kube-proxy-config.yaml', 'kube-proxy-version', 'proxy-mode', 'healthz.json'])
@@ -72,7 +72,7 @@ describe('nothing loud is found on healthy nodes', () => {
     expect(loudOf(bare.snapshot())).toEqual([]);
   });
 
-  test.each(captures)('%s, with every single file of kube-proxy taken away', async name => {
+  test.each(captures)('%s, with each single file of kube-proxy removed', async name => {
     for (const file of ['configz.json', 'kube-proxy-config.yaml', 'kube-proxy-version', 'proxy-mode', 'addresses.json']) {
       const bare = await scenario(name);
       for (const {name: node} of (await snapshotOf(name)).nodes) bare.file(node, file, null);
@@ -80,7 +80,7 @@ describe('nothing loud is found on healthy nodes', () => {
     }
   });
 
-  test.each(captures)('%s, when the Nodes were not read', async name => {
+  test.each(captures)('%s, if the Nodes were not read', async name => {
     const bare = await scenario(name);
     bare.api(() => ({nodes: null}));
     expect(loudOf(bare.snapshot())).toEqual([]);

@@ -114,7 +114,7 @@ describe('a Service port', () => {
     expect(shortNews(await nftScenario(change))).toEqual(found);
   });
 
-  test('of every Service of an endpoint lacks hairpins when its element is gone', async () => {
+  test('with an endpoint whose hairpin element is missing has ST211, like every other Service of the endpoint', async () => {
     const news = shortNews(await nftScenario(replaced('10.244.11.6 . 10.244.11.6 . tcp . 8080,', '')));
     expect(news).toEqual([
       'ST211 error shop/both-local:http 10.244.11.6:8080',
@@ -133,7 +133,7 @@ describe('a Service port', () => {
 });
 
 describe('before 1.36 endpoints have chains', () => {
-  test('one that sends elsewhere has a wrong address', async () => {
+  test('one that sends packets elsewhere has a wrong address', async () => {
     const whole = await nftScenario(replaced('dnat to 192.0.2.10:5432', 'dnat to 192.0.2.66:5432'), '1.33');
     expect(shortNews(whole)).toEqual(['ST204 error shop/manual:db 192.0.2.10:5432']);
   });
@@ -143,7 +143,7 @@ describe('before 1.36 endpoints have chains', () => {
     expect(shortNews(whole)).toEqual(['ST214 error shop/web:http 10.244.11.4:8080']);
   });
 
-  test('when a kube-proxy that took over left all of them empty, that is one finding a family', async () => {
+  test('if a kube-proxy that took over left all of them empty, this is one finding for each family', async () => {
     const whole = await nftScenario(ruleset => ruleset.replace(/(chain endpoint-\S+ \{\n)[^}]*?(\n\t\})/g, '$1$2'), '1.33');
     expect(shortNews(whole)).toEqual(['ST214 error', 'ST214 error IPv6']);
   });
@@ -157,7 +157,7 @@ describe('before 1.36 endpoints have chains', () => {
   });
 });
 
-describe('the frame', () => {
+describe('the base rules', () => {
   test.each<[what: string, change: (ruleset: string) => string, found: readonly string[]]>([
     ['without a table holds no rules', replaced(/^table ip kube-proxy \{[\s\S]*?^\}\n/m, ''), ['ST305 error']],
     ['may not be hooked for arriving packets', withRules('nat-prerouting'), ['ST301 error']],
@@ -222,7 +222,7 @@ describe('the rule about unallocated addresses', () => {
     return shortNews(given);
   };
 
-  test('is the one that follows from the ServiceCIDRs', async () => {
+  test('matches the ServiceCIDRs', async () => {
     expect(await newsWith(['10.96.0.0/16', 'fd00:96::/108'])).toEqual([]);
   });
 
@@ -230,13 +230,13 @@ describe('the rule about unallocated addresses', () => {
     expect(await newsWith(['10.96.0.0/16', '10.97.0.0/16', 'fd00:96::/108'])).toEqual(['ST217 info', 'ST217 info', 'ST217 info']);
   });
 
-  test('is missed where they were read, and not where they were not', async () => {
+  test('is missing if they were read, and not expected if they were not', async () => {
     const without = replaced(/\t\tip daddr 10\.96\.0\.0\/16 drop.*\n/, '');
     expect(await newsWith(['10.96.0.0/16', 'fd00:96::/108'], without)).toEqual(['ST217 info']);
     expect(shortNews(await nftScenario(without))).toEqual([]);
   });
 
-  test('is not the fault of its writer when a ServiceCIDR holds endpoints', async () => {
+  test('is not the fault of kube-proxy if a ServiceCIDR contains endpoints', async () => {
     const given = await nftScenario(replaced('ip daddr 10.96.0.0/16 drop', 'ip daddr 10.244.0.0/16 drop'));
     given.api(() => cidrs('10.244.0.0/16', 'fd00:96::/108'));
     const found = given.findings().filter(({code, severity}) => code === 'ST213' && severity === 'error');
@@ -245,7 +245,7 @@ describe('the rule about unallocated addresses', () => {
   });
 });
 
-describe('tables of somebody else', () => {
+describe('third-party tables', () => {
   const chain = (name: string, hook: string, ...rules: readonly string[]): string =>
     `table inet other {\n\tchain ${name} {\n\t\ttype ${hook};\n${rules.map(rule => `\t\t${rule}\n`).join('')}\t}\n}`;
 
@@ -303,7 +303,7 @@ describe('legitimate differences stay silent', () => {
     expect(shortNews(await nftScenario(change))).toEqual([]);
   });
 
-  test('one Service of two that claim an address has got it, whichever', async () => {
+  test('only one of two Services that claim an address has it, whichever it is', async () => {
     const whole = await nftScenario();
     whole.service('shop/lb-no-nodeport', service => ({...service, status: {loadBalancer: {ingress: [{ip: '203.0.113.10'}]}}}));
     const found = shortNews(whole).filter(text => !text.includes('lb-no-nodeport'));
@@ -319,7 +319,7 @@ describe('a kube-proxy that does not know its zone', () => {
   });
 });
 
-describe('the usual tables of others are no finding to act on', () => {
+describe('the usual third-party tables need no action', () => {
   const flannel = `table ip flannel-ipv4 {
 	chain forward {
 		type filter hook forward priority filter; policy accept;
@@ -408,7 +408,7 @@ describe('the usual tables of others are no finding to act on', () => {
   });
 });
 
-describe('chains that no walk comes to', () => {
+describe('chains outside the path of a walk', () => {
   test.each<[what: string, table: string]>([
     [
       'of a device',
@@ -419,24 +419,24 @@ describe('chains that no walk comes to', () => {
       'of ARP',
       'table arp guard {\n\tchain in {\n\t\ttype filter hook input priority 0; policy accept;\n\t\tarp operation request drop\n\t}\n}',
     ],
-  ])('%s are said to be none that were looked at, when they drop', async (_, table) => {
+  ])('%s are reported as not evaluated if they drop', async (_, table) => {
     expect(shortNews(await nftScenario(inFront(table)))).toEqual(['ST403 info']);
   });
 
-  test('are not spoken of when they let everything through', async () => {
+  test('are not reported if they accept everything', async () => {
     const counting = 'table bridge count {\n\tchain fwd {\n\t\ttype filter hook forward priority 0; policy accept;\n\t\tcounter\n\t}\n}';
     expect(shortNews(await nftScenario(inFront(counting)))).toEqual([]);
   });
 });
 
-describe('a dump that breaks off', () => {
-  test('leaves the node unread, and nothing is missing for it', async () => {
+describe('a truncated dump', () => {
+  test('leaves the node unread, and no rule is reported as missing', async () => {
     const whole = await nftScenario(ruleset => ruleset.slice(0, 9000));
     expect(shortNews(whole)).toEqual(['ST506 warning']);
     expect(diagnose(whole.snapshot(), {toolVersion: '0'}).nodes[0]).toMatchObject({name: 'node-a', status: 'unread'});
   });
 
-  test('is judged up to there, in its own table and in those before it', async () => {
+  test('is evaluated up to its end, in its own table and in those before it', async () => {
     const lacks = ofWeb('numgen random mod 2 map { 0 : 10.244.11.4 . 8080, 1 : 10.244.12.4 . 8080 }');
     const until = (text: string) => (ruleset: string) => ruleset.slice(0, ruleset.indexOf(text));
     const found = ['ST202 error shop/web:http 10.244.11.5:8080', 'ST506 warning'];
@@ -444,7 +444,7 @@ describe('a dump that breaks off', () => {
     expect(shortNews(await nftScenario(ruleset => `${lacks(ruleset)}table inet other {\n\tchain `))).toEqual(found);
   });
 
-  test('takes nothing from what another dump tells of kube-proxy’s tables', async () => {
+  test('does not affect what another dump shows of kube-proxy’s tables', async () => {
     const whole = await nftScenario(replaced(/10\.96\.1\.1 \. tcp \. 80 : goto \S+,\s+/, ''));
     const drops =
       'table inet other {\n\tchain pre {\n\t\ttype filter hook prerouting priority -300;\n\t\tip daddr 10.96.1.4 tcp dport 80 drop\n\t}\n}\n';

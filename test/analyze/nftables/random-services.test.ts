@@ -14,7 +14,7 @@ const perVersion = process.env['SVC_TRACE_ALL'] === '1' ? 200 : 12;
 describe.each([29, 30, 31, 33, 34, 35, 36])('kube-proxy 1.%i in nftables mode', minor => {
   const seeds = Array.from({length: perVersion}, (_, index) => minor * 1000 + index);
 
-  test('finds nothing wrong with what it should have written itself, whatever the Services', () => {
+  test('finds no fault in the rules that it should have written, whatever the Services', () => {
     expect(seeds.flatMap(seed => story(seed, inNftablesMode(randomCluster(seededRandom(seed), minor))))).toEqual([]);
   });
 

@@ -11,7 +11,7 @@ test.each([
   {capture: '1.36', file: 'nft.txt'},
   {capture: '1.36', file: 'nft.json'},
 ])(
-  'the $file of $capture that was cut is no fault of the node, wherever it was cut and whatever else is known of it',
+  'the truncated $file of $capture is no fault of the node, wherever it ends and whatever else is known of the node',
   async ({capture, file}) => {
     const other = file === 'nft.txt' ? 'nft.json' : 'nft.txt';
     const given = await scenario(`nftables/${capture}`);

@@ -3,7 +3,7 @@ import {isLoud, saying, scenario} from '../../scenario.ts';
 
 const place = {code: 'ST216', severity: 'error', node: 'node-b', family: 'IPv4'};
 
-test('a node-port rule that lost its port takes the packets of all other node ports behind it', async () => {
+test('a node-port rule without its port intercepts the packets of all later node ports', async () => {
   const given = await scenario();
   given.rules('node-b').replace(['-A KUBE-NODEPORTS -p tcp', '"shop/nodeport:http"'], ' -m tcp --dport 30080', '');
   expect(given.news().filter(isLoud)).toEqual([
@@ -11,7 +11,7 @@ test('a node-port rule that lost its port takes the packets of all other node po
   ]);
 });
 
-test('a rule that lost its address takes the packets of other Services with its port', async () => {
+test('a rule without its address intercepts the packets of other Services with its port', async () => {
   const given = await scenario();
   given.rules('node-b').replace(['-A KUBE-SERVICES', '"shop/manual:db cluster IP"'], '-d 10.96.1.24/32 -p tcp', '-p tcp');
   given.rules('node-b').replace(['-A KUBE-SERVICES', '"shop/manual:db cluster IP"'], '--dport 5432', '--dport 80');
@@ -20,7 +20,7 @@ test('a rule that lost its address takes the packets of other Services with its 
   );
 });
 
-test('a rule that lost only its protocol match takes no other packets, and stays silent', async () => {
+test('a rule without its protocol match intercepts no other packets, and stays silent', async () => {
   const given = await scenario();
   given.rules('node-b').replace(['-A KUBE-SERVICES', '"shop/empty:http has no endpoints"'], ' -p tcp -m comment', ' -m comment');
   expect(given.news().filter(isLoud)).toEqual([]);

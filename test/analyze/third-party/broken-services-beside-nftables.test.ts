@@ -83,7 +83,7 @@ describe('beside kube-proxy in nftables mode', () => {
     expect(brief(given)).toContainEqual(['ST402', 'error', 'shop/web:http']);
   });
 
-  test('a table of iptables-nft that the legacy dump does not hold is followed where nft tells of it', async () => {
+  test('a table of iptables-nft that is not in the legacy dump is followed if the nft dump contains it', async () => {
     const given = await nftScenario(
       text =>
         `table ip raw {\n\tchain PREROUTING {\n\t\ttype filter hook prerouting priority raw; policy accept;\n\t\tip daddr 10.96.1.1 counter drop\n\t}\n}\n${text}`,
@@ -99,7 +99,7 @@ describe('beside kube-proxy in nftables mode', () => {
     expect(news(given).map(({code, family}) => [code, family])).toEqual([['ST303', 'IPv6']]);
   });
 
-  test('a dump of iptables that breaks off leaves the node unread, and what stands before the end is judged', async () => {
+  test('a truncated dump of iptables leaves the node unread, and the part before its end is evaluated', async () => {
     const given = await nftScenario();
     const whole = dump('nf_tables', ['*raw', '-A PREROUTING -d 10.96.1.1/32 -j DROP']);
     given.file('node-a', 'iptables-save', `${whole}*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n-A FORWARD -p icmp -j AC`);
@@ -110,7 +110,7 @@ describe('beside kube-proxy in nftables mode', () => {
     ]);
   });
 
-  test('that no iptables were read is said, and that there are none is known', async () => {
+  test('iptables that were not read are reported, and iptables without rules are not', async () => {
     const given = await nftScenario();
     const unseen = (files: string): Said =>
       expect.objectContaining({code: 'ST902', severity: 'info', message: saying(`there is no ${files} of node-a`)});
@@ -122,14 +122,14 @@ describe('beside kube-proxy in nftables mode', () => {
     expect(said()).toEqual([]);
   });
 
-  test('Docker that publishes the number of a node port is found among its usual rules', async () => {
+  test('Docker that publishes a port with the number of a node port is found among its usual rules', async () => {
     const given = await scenarioBesideNft({name: 'docker'}, rules =>
       rules.replace(['-A DOCKER', '--dport 8081'], '--dport 8081', '--dport 30083'),
     );
     expect(brief(given)).toEqual([['ST401', 'warning', 'shop/lb-cluster:https']]);
   });
 
-  test('flannel that lets through the pods of another cluster is found', async () => {
+  test('flannel rules that accept the pods of another cluster are found', async () => {
     const given = await scenarioBesideNft({name: 'flannel-drop'}, rules => {
       rules.replace(['-A FLANNEL-FWD -s'], '10.244.0.0/16', '10.42.0.0/16');
       rules.replace(['-A FLANNEL-FWD -d'], '10.244.0.0/16', '10.42.0.0/16');

@@ -3,10 +3,10 @@ import {isLoud, said, type Scenario} from '../../scenario.ts';
 import {programs, scenarioBesideNft} from './beside-nftables.ts';
 
 describe.each(programs)('beside kube-proxy in nftables mode, the usual rules of $name', ({name}) => {
-  test('are no finding to act on', async () => {
+  test('need no action', async () => {
     expect(loud(await scenarioBesideNft({name}))).toEqual([]);
   });
-  test('are none either where the interfaces of the node were not read', async () => {
+  test('need none if the interfaces of the node were not read, either', async () => {
     const given = await scenarioBesideNft({name});
     given.file('node-a', 'addresses.json', null);
     expect(loud(given)).toEqual([]);

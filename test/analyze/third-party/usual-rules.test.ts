@@ -7,7 +7,7 @@ import {thirdPartyRules, ipsets, loadMerged, mergedDump, scenarioWith, timeless}
 const programs = thirdPartyRules();
 
 describe.each(programs)('the usual rules of $name', ({name, capture}) => {
-  test('are no finding to act on', async () => {
+  test('need no action', async () => {
     const given = await scenarioWith({name, capture});
     expect(
       given
@@ -19,7 +19,7 @@ describe.each(programs)('the usual rules of $name', ({name, capture}) => {
 
   // Only some of them match by ipsets at all.
   if (ipsets(name) !== null)
-    test('are none either where the ipsets were not read', async () => {
+    test('need none if the ipsets were not read, either', async () => {
       const given = await scenarioWith({name, capture});
       given.file('node-a', 'ipset-save', null);
       expect(
@@ -30,7 +30,7 @@ describe.each(programs)('the usual rules of $name', ({name, capture}) => {
       ).toEqual([]);
     });
 
-  test('are none either where the interfaces of the node were not read', async () => {
+  test('need none if the interfaces of the node were not read, either', async () => {
     const given = await scenarioWith({name, capture});
     given.file('node-a', 'addresses.json', null);
     expect(

@@ -52,13 +52,13 @@ const found = (given: Snapshot) =>
 const unseen = expect.objectContaining({code: 'ST902', message: saying('kube-proxy itself picks the endpoints')});
 
 describe('a node in userspace mode', () => {
-  test('shows its mode by its rules; that its endpoints cannot be seen is said', () => {
+  test('shows its mode by its rules, and reports that its endpoints are not visible', () => {
     expect(found(snapshot([...hooks, ...ssh]))).toEqual([unseen]);
     const [node] = diagnose(snapshot([...hooks, ...ssh]), {toolVersion: '0.0.0'}).nodes;
     expect(node).toMatchObject({proxyMode: 'userspace', status: 'unread'});
   });
 
-  test('with an article’s excerpt is traced to the port of kube-proxy', async () => {
+  test('with the excerpt of an article is traced to the port of kube-proxy', async () => {
     const {traces, findings} = diagnose(await readBundle(fixture('articles/ssh-2016')), {toolVersion: '0.0.0', trace: true});
     expect(traces.flatMap(({entries}) => entries.map(({entry, steps, end}) => [entry.kind, steps[0]?.to, end?.reason]))).toEqual([
       ['clusterIP', 'REDIRECT 36463', 'kube-proxy, on port 36463, picks the endpoint'],
@@ -75,7 +75,7 @@ describe('a node in userspace mode', () => {
     expect(rest).toEqual(unseen);
   });
 
-  test('knows nothing of a Service', () => {
+  test('lacks all entries of a Service', () => {
     const other = service('default/web', {clusterIP: '10.254.7.7', ports: [{name: 'http', port: 80}]});
     expect(found(snapshot([...hooks, ...ssh], [...services, other]))).toEqual([
       expect.objectContaining({code: 'ST201', message: saying('default/web:http: not programmed on this node')}),
@@ -83,7 +83,7 @@ describe('a node in userspace mode', () => {
     ]);
   });
 
-  test('still serves what is gone', () => {
+  test('still serves a deleted Service', () => {
     const gone = portal('default/old', '10.254.9.9', 80, 40000);
     const [stale, rest] = found(snapshot([...hooks, ...ssh, ...gone]));
     expect(stale).toMatchObject({code: 'ST205', severity: 'error', message: saying('10.254.9.9:80', 'default/old', 'no such entry')});
@@ -91,12 +91,12 @@ describe('a node in userspace mode', () => {
     expect(rest).toEqual(unseen);
   });
 
-  test('leads one Service port to two ports of kube-proxy', () => {
+  test('redirects one Service port to two ports of kube-proxy', () => {
     const [split] = found(snapshot([...hooks, ...ssh.slice(0, 2), ...nodePort('default/ssh', 30239, 36464)]));
     expect(split).toMatchObject({code: 'ST216', severity: 'error', message: saying('36463, 36464')});
   });
 
-  test('has a chain that nothing leads to', () => {
+  test('has a chain that no rule jumps to', () => {
     const [hook] = found(snapshot([...hooks.slice(1), ...ssh]));
     expect(hook).toMatchObject({
       code: 'ST301',
