@@ -4,7 +4,7 @@ import {withCommand, wordForCommand} from '../../src/cli/command-line.ts';
 const rewrite = (line: string): string => withCommand(words(line), ['check', 'explain', 'trace'], ['-n', '--namespace', '-o']).join(' ');
 const words = (line: string): string[] => line.split(' ').filter(Boolean);
 
-describe('a first word that is no command', () => {
+describe('a first word that is not a command', () => {
   test.each([
     ['web', 'trace web'],
     ['web db', 'trace web db'],
@@ -34,7 +34,7 @@ describe('a command', () => {
     ['-h check', 'check -h'],
   ])('is put first: %s', (line, expected) => expect(rewrite(line)).toBe(expected));
 
-  test('keeps what follows -- as it is', () => {
+  test('leaves what follows -- unchanged', () => {
     expect(rewrite('check -- -n trace')).toBe('check -- -n trace');
   });
 });
@@ -60,7 +60,7 @@ test('a leading --version stays first, whatever follows', () => {
   expect(rewrite('--version check')).toBe('--version check');
 });
 
-test('flags alone go to trace, which says that a Service is missing', () => {
+test('flags alone go to trace, which reports that a Service is missing', () => {
   expect(rewrite('-A')).toBe('trace -A');
   expect(rewrite('-n')).toBe('trace -n');
 });
@@ -72,6 +72,6 @@ test.each([
   ['help chekc', null],
   ['-- chekc', null],
   ['', null],
-])('the word in the place of a command: %s', (line, expected) => {
+])('the word in the position of the command: %s', (line, expected) => {
   expect(wordForCommand(words(line), ['check', 'trace'], ['-n'])).toBe(expected);
 });

@@ -51,23 +51,23 @@ describe('a chain of one owner', () => {
   const web: Owner = {name: 'web', own: {SVC: ['-s 10.0.0.1/32 -j A', '-j B', '-j C']}};
   const at = (...rules: readonly string[]) => differences({owners: [web]}, dump(...rules.map(rule => `nat/SVC ${rule}`)));
 
-  test('with the text that is expected has no difference', () => {
+  test('with the expected text has no difference', () => {
     expect(at('-s 10.0.0.1/32 -j A', '-j B', '-j C')).toEqual([]);
   });
 
-  test('with the same rules in other words has none', () => {
+  test('with the same rules in another spelling has none', () => {
     expect(at('-s 10.0.0.1 -m comment --comment "something else" -j A', '-j B', '-j C')).toEqual([]);
   });
 
-  test('that lacks a rule, lacks it', () => {
+  test('without a rule has a missing one', () => {
     expect(at('-s 10.0.0.1/32 -j A', '-j C')).toEqual(['missing | nat/SVC | -j B | web']);
   });
 
-  test('with another rule has it in excess', () => {
+  test('with another rule has an extra one', () => {
     expect(at('-s 10.0.0.1/32 -j A', '-j X', '-j B', '-j C')).toEqual(['extra | nat/SVC | -j X | web']);
   });
 
-  test('with a rule that was changed has one too many and one too few', () => {
+  test('with a changed rule has an extra and a missing one', () => {
     expect(at('-s 10.0.0.2/32 -j A', '-j B', '-j C')).toEqual([
       'extra | nat/SVC | -s 10.0.0.2/32 -j A | web',
       'missing | nat/SVC | -s 10.0.0.1/32 -j A | web',
@@ -78,11 +78,11 @@ describe('a chain of one owner', () => {
     expect(at('-s 10.0.0.1/32 -j A', '-j B', '-j B', '-j C')).toEqual(['duplicate | nat/SVC | -j B | web']);
   });
 
-  test('in another order says so once, at the first rule that comes too late', () => {
+  test('in another order is reported once, at the first rule that comes too late', () => {
     expect(at('-j C', '-j B', '-s 10.0.0.1/32 -j A')).toEqual(['reordered | nat/SVC | -j B | web']);
   });
 
-  test('that is not there lacks all its rules', () => {
+  test('that is missing lacks all its rules', () => {
     expect(differences({owners: [web]}, dump())).toEqual([
       'missing | nat/SVC | -s 10.0.0.1/32 -j A | web',
       'missing | nat/SVC | -j B | web',
@@ -90,7 +90,7 @@ describe('a chain of one owner', () => {
     ]);
   });
 
-  test('names the line of what is there, and none of what is not', () => {
+  test('names the line of an actual rule, and none of a missing one', () => {
     const actual = dump('nat/SVC -s 10.0.0.1/32 -j A', 'nat/SVC -j X');
     expect(compareRulesets(expectation({owners: [web]}), actual).differences.map(({kind, rule}) => [kind, rule.line])).toEqual([
       ['extra', 4],
@@ -99,7 +99,7 @@ describe('a chain of one owner', () => {
     ]);
   });
 
-  test('may be expected to hold the same rule twice', () => {
+  test('may be expected to contain the same rule twice', () => {
     const twice: Owner = {name: 'web', own: {FW: ['-j A', '-j A']}};
     const of = (...rules: readonly string[]) => differences({owners: [twice]}, dump(...rules.map(rule => `nat/FW ${rule}`)));
     expect(of('-j A', '-j A')).toEqual([]);
@@ -109,7 +109,7 @@ describe('a chain of one owner', () => {
   });
 });
 
-describe('a chain that many share', () => {
+describe('a shared chain', () => {
   const place = 'nat/KUBE-SERVICES';
   const web: Owner = {
     name: 'web',
@@ -123,38 +123,38 @@ describe('a chain that many share', () => {
   const [w1, w2, a1] = ['-d 10.96.0.1/32 -j W1', '-d 10.96.0.2/32 -j W2', '-d 10.96.0.3/32 -j A1'];
   const at = (...rules: readonly string[]) => differences(wanted, dump(...rules.map(rule => `${place} ${rule}`)));
 
-  test('may hold the rules of its owners in any order between them', () => {
+  test('may contain the rules of its owners in any order between them', () => {
     expect(at(w1, w2, a1, '-j LAST')).toEqual([]);
     expect(at(a1, w1, w2, '-j LAST')).toEqual([]);
     expect(at(w1, a1, w2, '-j LAST')).toEqual([]);
   });
 
-  test('holds the rules of one owner in their order', () => {
+  test('contains the rules of one owner in their order', () => {
     expect(at(w2, a1, w1, '-j LAST')).toEqual([`reordered | ${place} | ${w1} | web`]);
   });
 
-  test('holds what belongs to nobody at its end', () => {
+  test('contains rules without an owner at its end', () => {
     expect(at(w1, w2, '-j LAST', a1)).toEqual([`reordered | ${place} | ${a1} | api`]);
   });
 
-  test('lacks what it lacks, each with its owner', () => {
+  test('has missing rules, each with its owner', () => {
     expect(at(w1, w2)).toEqual([`missing | ${place} | ${a1} | api`, `missing | ${place} | -j LAST | -`]);
   });
 
-  test('has what nobody expects in excess', () => {
+  test('has unexpected rules as extra ones', () => {
     expect(at(w1, w2, '-d 10.96.9.9/32 -j OLD', a1, '-j LAST')).toEqual([`extra | ${place} | -d 10.96.9.9/32 -j OLD | -`]);
   });
 
-  test('with a rule twice has a duplicate, also in other words', () => {
+  test('with a rule twice has a duplicate, also in another spelling', () => {
     expect(at(w1, w2, a1, a1, '-j LAST')).toEqual([`duplicate | ${place} | ${a1} | -`]);
     expect(at(w1, '-d 10.96.0.1 -j W1', w2, a1, '-j LAST')).toHaveLength(1);
   });
 
-  test('with a rule in other words has no difference', () => {
+  test('with a rule in another spelling has no difference', () => {
     expect(at('-d 10.96.0.1 -m comment --comment "a b" -j W1', w2, a1, '-j LAST')).toEqual([]);
   });
 
-  test('that should be empty has everything in excess', () => {
+  test('that should be empty has only extra rules', () => {
     const empty: Wanted = {baseRules: {'filter/KUBE-SERVICES': []}};
     expect(differences(empty, dump('filter/KUBE-SERVICES -d 10.96.0.1/32 -j REJECT'))).toEqual([
       'extra | filter/KUBE-SERVICES | -d 10.96.0.1/32 -j REJECT | -',
@@ -163,11 +163,11 @@ describe('a chain that many share', () => {
   });
 });
 
-describe('a chain of the frame', () => {
+describe('a chain of the base rules', () => {
   const wanted: Wanted = {baseRules: {'nat/KUBE-POSTROUTING': ['-j ONE', '-j TWO', '-j THREE']}};
   const at = (...rules: readonly string[]) => differences(wanted, dump(...rules.map(rule => `nat/KUBE-POSTROUTING ${rule}`)));
 
-  test('holds its rules in their order', () => {
+  test('contains its rules in their order', () => {
     expect(at('-j ONE', '-j TWO', '-j THREE')).toEqual([]);
     expect(at('-j TWO', '-j ONE', '-j THREE')).toEqual(['reordered | nat/KUBE-POSTROUTING | -j ONE | -']);
     expect(at('-j ONE', '-j THREE')).toEqual(['missing | nat/KUBE-POSTROUTING | -j TWO | -']);
@@ -179,27 +179,27 @@ describe('a base chain', () => {
   const wanted: Wanted = {baseRules: {'nat/PREROUTING': ['-j KUBE-SERVICES']}};
   const at = (...rules: readonly string[]) => differences(wanted, dump(...rules.map(rule => `nat/PREROUTING ${rule}`)));
 
-  test('may hold rules of others, before and after', () => {
+  test('may contain third-party rules, before and after', () => {
     expect(at('-j DOCKER', '-j KUBE-SERVICES', '-j cali-PREROUTING')).toEqual([]);
     expect(at(`-m comment --comment "NOTE: this must go before '-j KUBE-FORWARD'" -j WEAVE-NPC`, '-j KUBE-SERVICES')).toEqual([]);
   });
 
-  test('lacks the jump that it lacks', () => {
+  test('reports a missing jump', () => {
     expect(at('-j DOCKER')).toEqual(['missing | nat/PREROUTING | -j KUBE-SERVICES | -']);
   });
 
-  test('with a jump twice, or with another one to kube-proxy’s chains, says so', () => {
+  test('reports a duplicate jump, and another one to kube-proxy’s chains', () => {
     expect(at('-j KUBE-SERVICES', '-j KUBE-SERVICES')).toEqual(['duplicate | nat/PREROUTING | -j KUBE-SERVICES | -']);
     expect(at('-j KUBE-SERVICES', '-j KUBE-PORTALS-CONTAINER')).toEqual(['extra | nat/PREROUTING | -j KUBE-PORTALS-CONTAINER | -']);
   });
 
-  test('with the jump in other words has no difference', () => {
+  test('with the jump in another spelling has no difference', () => {
     expect(at('-m comment --comment "kubernetes service portals" -j KUBE-SERVICES')).toEqual([]);
   });
 });
 
-describe('of each chain of table nat', () => {
-  test('it says whether an owner’s chain is there and reads as expected', () => {
+describe('for each chain of table nat', () => {
+  test('the result shows whether an owner’s chain exists and has the expected text', () => {
     const actual = dump('nat/SVC -j A', 'nat/OTHER -j B', 'nat/SEP -j C', 'nat/KUBE-SERVICES -j C');
     const own = {SVC: ['-j X'], SEP: ['-j C'], GONE: ['-j Y']};
     const {nat} = compareRulesets(expectation({owners: [{name: 'web', own}], baseRules: {'nat/KUBE-SERVICES': ['-j C']}}), actual);
@@ -212,14 +212,14 @@ describe('of each chain of table nat', () => {
     });
   });
 
-  test('lines that end as in Windows make no difference', () => {
+  test('Windows line ends make no difference', () => {
     const text = '*nat\r\n:SVC - [0:0]\r\n:KUBE-SERVICES - [0:0]\r\n-A SVC -j A\r\n-A KUBE-SERVICES -j SVC\r\nCOMMIT\r\n';
     const wanted: Wanted = {owners: [{name: 'web', own: {SVC: ['-j A']}, shared: [['nat/KUBE-SERVICES', '-j SVC']]}]};
     expect(differences(wanted, parseDumps(text)[0] as Ruleset)).toEqual([]);
   });
 });
 
-test('more differences than fit on the stack are all told', () => {
+test('more differences than fit on the stack are all reported', () => {
   const rules = Array.from({length: 150_000}, (_, number): [string, string] => [
     'nat/KUBE-SERVICES',
     `-d 10.${number >> 16}.${(number >> 8) & 255}.${number & 255}/32 -j A`,

@@ -3,7 +3,7 @@ import {checkUnderChurn} from '../churn/churn-checks.ts';
 
 const seeds = Array.from({length: 60}, (_, index) => index + 1);
 
-test('finds nothing on nodes that follow late by up to 10 s, each stream and family by another time, and every removed rule', () => {
+test('finds nothing on nodes that lag by up to 10 s, with another lag for each stream and family, and finds every removed rule', () => {
   for (const seed of seeds) {
     const {findings, lag, late, broken} = checkUnderChurn(seed, 10_000);
     expect({seed, found: findings.map(({code, message}) => `${code} ${message}`)}).toEqual({seed, found: []});

@@ -23,7 +23,7 @@ function withoutCounters(report: Report): unknown {
 }
 
 describe.each(captureNames('healthy', 'faults'))('%s, dumped with counters', name => {
-  test('has each rule of a trace with its own, and says the same of all else', async () => {
+  test('has each rule of a trace with its own, and is the same otherwise', async () => {
     const snapshot = await snapshotOf(name);
     const report = diagnose(counted(snapshot), options);
     const rules = rulesOf(report);
@@ -33,7 +33,7 @@ describe.each(captureNames('healthy', 'faults'))('%s, dumped with counters', nam
   });
 });
 
-test.each(captureNames('ipvs', 'nftables'))('%s has none, and none are made up', async name => {
+test.each(captureNames('ipvs', 'nftables'))('%s has none, and none are invented', async name => {
   const rules = rulesOf(diagnose(counted(await snapshotOf(name)), options));
   expect(rules.length).toBeGreaterThan(10);
   expect(rules.filter(({packets, table}) => packets !== undefined && table === 'ipvs')).toEqual([]);

@@ -18,14 +18,14 @@ test.each(captureNames('faults'))('%s: the order in which nodes arrive does not 
   expect(JSON.stringify(reversed)).toBe(JSON.stringify(diagnose(snapshot, options)));
 });
 
-test('a node that is judged again is reported once, as it was judged last', async () => {
+test('a node that is evaluated again is reported once, with the last result', async () => {
   const healthy = await snapshotOf('healthy/1.36-iptables');
   const [first] = healthy.nodes;
   const empty = {name: first?.name ?? '', files: [], read: () => null};
   expect(reportOf(healthy, [empty, ...healthy.nodes])).toBe(reportOf(healthy, healthy.nodes));
 });
 
-test('a node can be judged by newer API objects than the others', async () => {
+test('a node can be compared with newer API objects than the others', async () => {
   const snapshot = await snapshotOf('healthy/1.36-iptables');
   const diagnosis = new Diagnosis({...snapshot.api, services: []}, options);
   for (const node of snapshot.nodes) diagnosis.add(node);
@@ -35,7 +35,7 @@ test('a node can be judged by newer API objects than the others', async () => {
   expect(diagnosis.report([]).summary.errors).toBe(0);
 });
 
-test('of a node that could not be read the report says why and what to do', () => {
+test('for a node that could not be read the report contains why and what to do', () => {
   const diagnosis = new Diagnosis({services: [], endpointSlices: [], endpoints: null, nodes: [], pods: null, configMaps: null}, options);
   diagnosis.addUnread({name: 'node-a', reason: 'no answer within 60 s', remedy: 'Try again.'});
   const {nodes, findings, summary} = diagnosis.report([]);

@@ -78,14 +78,14 @@ const codesOf = (findings: readonly Finding[]) => {
 test.each([
   ['faults/no-prerouting-hook', 'ST301'],
   ['faults/nat-flushed', 'ST305'],
-])('%s: the frame is judged when one Service was read', async (name, code) => {
+])('%s: the base rules are checked when one Service was read', async (name, code) => {
   const snapshot = await snapshotOf(name);
   const web = (snapshot.api.services ?? []).filter(service => nameOf(service) === 'shop/web');
   const {findings} = diagnose(withServices(snapshot, web, []), options);
   expect(findings.filter(({severity}) => severity === 'error').map(finding => finding.code)).toEqual([code]);
 });
 
-test('a Service that is gone is still told of when its namespace was read whole', async () => {
+test('a stale Service is still reported if its namespace was read completely', async () => {
   const snapshot = await snapshotOf('healthy/1.36-iptables');
   const services = (snapshot.api.services ?? []).filter(({metadata}) => metadata.namespace === 'shop' && metadata.name !== 'web');
   const {findings} = diagnose(withServices(snapshot, services, ['shop']), options);

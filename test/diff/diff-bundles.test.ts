@@ -33,13 +33,13 @@ function editSlices(service: string, edit: (slice: EndpointSliceObject) => Endpo
 
 const nothing = {services: [], endpoints: [], nodes: [], rules: [], findings: [], notCompared: []};
 
-test('a bundle and itself are the same', () => {
+test('a bundle compared with itself has no differences', () => {
   const diff = diffBundles(sideOf(healthy), sideOf(healthy));
   expect(diff).toEqual(nothing);
   expect(diffRenderers.table(diff, plain)).toBe('SAME: no change in kube-proxy rules or the API objects they follow');
 });
 
-test('a rule that went on one node is shown with its chain, and the finding that came of it', async () => {
+test('a rule removed on one node is shown with its chain, and with the finding that it causes', async () => {
   const diff = diffBundles(sideOf(healthy), sideOf(await snapshotOf('faults/missing-endpoint')));
   expect(diff.rules).toEqual([
     {
@@ -50,21 +50,21 @@ test('a rule that went on one node is shown with its chain, and the finding that
   expect(diff.findings).toMatchObject([{kind: 'came', finding: {code: 'ST202', node: 'node-a', endpoint: '10.244.11.5:8080'}}]);
 });
 
-test('the other way round the finding went', async () => {
+test('in the other direction the finding is resolved', async () => {
   const {findings, rules} = diffBundles(sideOf(await snapshotOf('faults/missing-endpoint')), sideOf(healthy));
   expect(findings).toMatchObject([{kind: 'went', finding: {code: 'ST202'}}]);
   expect(rules[0]?.came).toHaveLength(1);
 });
 
 describe('Services', () => {
-  test('come and go', () => {
+  test('are added and removed', () => {
     const without = withApi(({services}) => ({services: (services ?? []).filter(({metadata}) => metadata.name !== 'web')}));
     const web = {kind: 'went', service: {namespace: 'shop', name: 'web'}, fields: []};
     expect(diffBundles(sideOf(healthy), sideOf(without)).services).toEqual([web]);
     expect(diffBundles(sideOf(without), sideOf(healthy)).services).toEqual([{...web, kind: 'came'}]);
   });
 
-  test('change in the fields that kube-proxy goes by, and in no others', () => {
+  test('change in the fields that kube-proxy uses, and in no others', () => {
     const changed = editService('web', service => ({
       ...service,
       metadata: {...service.metadata, resourceVersion: '99', annotations: {a: 'b'}},
@@ -83,7 +83,7 @@ describe('Services', () => {
 });
 
 describe('endpoints', () => {
-  test('come, go, and change their state', () => {
+  test('are added, removed, and change their state', () => {
     const changed = editSlices('web', slice => ({
       ...slice,
       endpoints: (slice.endpoints ?? []).flatMap(endpoint => {
@@ -103,14 +103,14 @@ describe('endpoints', () => {
     ]);
   });
 
-  test('that were not read on one side are not called gone', () => {
+  test('that were not read on one side are not reported as removed', () => {
     const diff = diffBundles(sideOf(healthy), sideOf(withApi(() => ({endpointSlices: null, endpoints: null}))));
     expect(diff.endpoints).toEqual([]);
     expect(diff.notCompared).toEqual(['endpoints were not read on one of the sides']);
   });
 });
 
-test('of two reports the nodes and the findings are compared', () => {
+test('for two reports the nodes and the findings are compared', () => {
   const report = sideOf(healthy).report;
   const [first] = report.nodes;
   const other = {...report, nodes: [{...first, settings: {...first?.settings, masqueradeAll: {value: 'true', source: 'flag'}}}]};
@@ -135,7 +135,7 @@ test('the same change on many nodes is shown once', () => {
   ]);
 });
 
-test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (_, name) => {
+test.each(Object.entries(hostile))('no escape sequence reaches the terminal: %s', (_, name) => {
   const service = {namespace: name, name};
   const changed = {kind: 'changed', fields: [{field: name, before: name, after: name}]} as const;
   const diff: BundleDiff = {
@@ -152,14 +152,14 @@ describe('two reports', () => {
     report: diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}),
   });
 
-  test('that are the same are so only as far as they go', async () => {
+  test('that are the same are so only as far as they were read', async () => {
     const side = await report('faults/missing-endpoint');
     expect(diffRenderers.table(diffBundles(side, side), plain)).toBe(
       'SAME as far as it could be compared: no new or resolved findings\n\nnot compared: a report holds no Services, endpoints and rules',
     );
   });
 
-  test('a finding has not gone when its node was not read', async () => {
+  test('a finding on a node that was not read is not resolved', async () => {
     const before = await report('faults/missing-endpoint');
     const unread = {name: 'node-a', status: 'unread', reason: 'no answer', families: [], rules: 0, chains: 0, settings: {}} as const;
     const after: DiffSide = {
@@ -176,7 +176,7 @@ describe('two reports', () => {
     );
   });
 
-  test('what is worse now has come, and the milder one has gone', async () => {
+  test('a finding with a higher severity is new, and the milder one is resolved', async () => {
     const {report: found} = await report('faults/missing-endpoint');
     const milder = {...found, findings: found.findings.map(finding => ({...finding, severity: 'info' as const}))};
     const {findings} = diffBundles({snapshot: null, report: milder}, {snapshot: null, report: found});

@@ -23,7 +23,7 @@ function svcTrace(args: readonly string[], env: Readonly<Record<string, string>>
 
 const unwrapped = (text: string): string => text.replaceAll(/\s*›\s*/g, ' ').replaceAll(/\s+/g, ' ');
 
-describe('a cluster and a bundle of it tell the same', () => {
+describe('a cluster and a bundle of it give the same report', () => {
   test.each([
     ['check', ['check', '-A', '-o', 'json']],
     ['trace', ['trace', 'shop/web', '-o', 'json']],
@@ -42,7 +42,7 @@ function withoutSources(json: string): object {
   return JSON.parse(json, (key, value) => (ofReading.has(key) ? undefined : value)) as object;
 }
 
-describe('a page says where it comes from', () => {
+describe('a page shows its source', () => {
   const factsOf = (page: string): Readonly<Record<string, string>> =>
     Object.fromEntries(
       [...page.slice(0, page.indexOf('<section')).matchAll(/<dt>(.*?)<\/dt><dd>(.*?)<\/dd>/g)].map(([, name = '', value = '']) => [
@@ -68,14 +68,14 @@ describe('a page says where it comes from', () => {
     expect(stdout).not.toContain('admin-token');
   });
 
-  test('of a bundle: its name, and no version that nobody asked for', async () => {
+  test('of a bundle: its name, and no version that was not requested', async () => {
     const {stdout} = await svcTrace(['trace', 'shop/web', '-o', 'html', '--from', bundle]);
     const {Made, ...facts} = factsOf(stdout);
     expect(facts).toEqual({Source: bundle, Scope: 'shop/web', Command: `kubectl svc-trace trace shop/web -o html --from ${bundle}`});
   });
 });
 
-describe('where there is nothing to look at', () => {
+describe('if nothing can be checked', () => {
   test.each([
     ['no such context', ['--context', 'nowhere'], 2, 'nowhere'],
     ['no such kubeconfig', ['--kubeconfig', '/nowhere'], 2, '/nowhere'],
@@ -92,14 +92,14 @@ describe('where there is nothing to look at', () => {
     expect(stdout).toBe('');
   });
 
-  test('a credential that has expired is said to be one', async () => {
+  test('an expired credential is reported as expired', async () => {
     const {stderr, exitCode} = await svcTrace(['web', '--as', 'nobody', '--token', 'old']);
     expect(unwrapped(stderr)).toContain('The token has expired, was revoked, or is of another cluster');
     expect(exitCode).toBe(3);
   });
 });
 
-test('the namespace is that of the context where none is named', async () => {
+test('the default namespace is that of the context', async () => {
   const kubeconfig = join(dirname(server.kubeconfig), 'shop');
   writeFileSync(
     kubeconfig,
@@ -111,7 +111,7 @@ test('the namespace is that of the context where none is named', async () => {
   expect(summary.sampledFrom).toBe(3);
 });
 
-test('with --from nobody is asked who one is', async () => {
+test('--from needs no credentials', async () => {
   const {exitCode} = await svcTrace(['check', '-n', 'shop', 'web', '--from', bundle, '--context', 'nowhere']);
   expect(exitCode).toBe(1);
 });
@@ -119,13 +119,13 @@ test('with --from nobody is asked who one is', async () => {
 describe('--wait', () => {
   const asked = ['check', '-n', 'shop', 'web', '-o', 'json'];
 
-  test('a bundle is nothing to wait for', async () => {
+  test('a bundle cannot be waited for', async () => {
     const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '60s', '--from', bundle]);
     expect(unwrapped(stderr)).toContain('the bundle of --from does not change');
     expect({exitCode, stdout}).toEqual({exitCode: 2, stdout: ''});
   });
 
-  test('says on standard error how it goes, and ends with 1 when the time is up', async () => {
+  test('shows its progress on standard error, and exits with 1 when the time is up', async () => {
     const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '10ms']);
     expect(stderr).toBe('converged: 2 of 3 nodes; waiting for node-a');
     expect(exitCode).toBe(1);

@@ -109,7 +109,7 @@ describeWith(['script'], 'on a terminal', () => {
   });
 });
 
-describe('elsewhere', () => {
+describe('without a terminal', () => {
   function lines(args: readonly string[]) {
     const run = execa(process.execPath, [executable, 'watch', ...args], {reject: false, stdin: 'ignore', env: env(), extendEnv: false});
     let text = '';
@@ -119,7 +119,7 @@ describe('elsewhere', () => {
     return {run, text: () => text};
   }
 
-  test('there is a line for what comes and what goes', async () => {
+  test('there is a line for each new and each resolved finding', async () => {
     const {run, text} = lines(['-n', 'shop', 'web', '--interval', '1s']);
     await until(() => text().includes('OK: '));
     rules = behind;
@@ -145,7 +145,7 @@ describe('elsewhere', () => {
     expect(text()).not.toContain('\u001b');
   });
 
-  test('a change of the Service is looked at at once', async () => {
+  test('a change of the Service is checked at once', async () => {
     const {run, text} = lines(['-n', 'shop', 'web', '--interval', '10m']);
     await until(() => text().includes('OK: '));
     rules = behind;
@@ -155,7 +155,7 @@ describe('elsewhere', () => {
     expect((await run).exitCode).toBe(130);
   });
 
-  test('a reader that has seen enough ends it', async () => {
+  test('a reader that closes the pipe ends it', async () => {
     let looks = 0;
     const changing = await startBundleCluster(healthy, {
       exec: ({node, argv}) => (node === 'node-a' && argv.join(' ') === 'iptables-save' ? {stdout: looks++ === 0 ? own : behind} : null),

@@ -13,7 +13,7 @@ const wordsFor = (transport: TransportName, namespace: string | null = null) =>
     permission => `${permission.verb} ${resourceText(permission)} ${permission.namespace ?? '(all)'}`,
   );
 
-test.each(['ssh', 'docker', 'local'] as const)('%s needs the API for reading only', transport => {
+test.each(['ssh', 'docker', 'local'] as const)('%s only reads the API', transport => {
   expect(wordsFor(transport)).toEqual([
     'list services (all)',
     'get services (all)',
@@ -30,14 +30,14 @@ test.each(['ssh', 'docker', 'local'] as const)('%s needs the API for reading onl
   ]);
 });
 
-test('of one namespace only its Services, slices and pods are read', () => {
+test('with one namespace only its Services, slices and pods are read', () => {
   expect(wordsFor('ssh', 'shop').filter(words => words.endsWith('(all)'))).toEqual([
     'list nodes (all)',
     'list servicecidrs.networking.k8s.io (all)',
   ]);
 });
 
-test('exec and debug ask for what they do, and only debug makes and deletes', () => {
+test('exec and debug list the permissions they use, and only debug creates and deletes', () => {
   const read = new Set(wordsFor('ssh'));
   const more = (transport: TransportName) => wordsFor(transport).filter(words => !read.has(words));
   expect(more('exec')).toEqual(['get pods/exec kube-system', 'create pods/exec kube-system', 'get nodes/proxy (all)']);
@@ -50,7 +50,7 @@ test('exec and debug ask for what they do, and only debug makes and deletes', ()
   ]);
 });
 
-test('no permission is asked for twice', () => {
+test('no permission is listed twice', () => {
   for (const transport of Object.keys(transports) as TransportName[]) {
     for (const namespace of [null, 'shop', 'kube-system']) {
       const words = wordsFor(transport, namespace);
@@ -73,7 +73,7 @@ describe('docs/rbac', () => {
     ['agents.yaml', {create: false, exec: false}],
     ['agents-pod.yaml', {create: false, exec: false}],
     ['agent.yaml', {create: false, exec: false}],
-  ])('%s grants what it says', (name, {create, exec}) => {
+  ])('%s grants what its description says', (name, {create, exec}) => {
     const allow = allowedBy(readFileSync(join(folder, name), 'utf8'));
     const pods = {...request, resource: 'pods', namespace: 'kube-system'};
     expect(allow(request)).toBe(true);

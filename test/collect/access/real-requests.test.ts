@@ -117,13 +117,13 @@ describe.each<[TransportName, string | null]>([
 ])('with --transport %s and the Services of %s', (transport, namespace) => {
   const permissions = permissionsFor({transport, namespace, debugNamespace});
 
-  test('the Roles are enough', async () => {
+  test('the Roles are sufficient', async () => {
     const {problems, files} = await runWith(permissions, transport, namespace);
     expect(problems).toEqual([]);
     expect(files).toEqual(transport === 'ssh' ? [] : transport === 'exec' ? ['healthz.json', 'iptables-save'] : ['iptables-save']);
   });
 
-  test('nothing is granted that is not asked for', async () => {
+  test('no permission is granted without being used', async () => {
     const {server} = await runWith(permissions, transport, namespace);
     const requests = asked(server);
     // A right for all namespaces may be used in one of them.

@@ -24,7 +24,7 @@ async function written(snapshot: Snapshot, redact: boolean): Promise<string> {
   return path;
 }
 
-test('a bundle holds the states of the Services, and gives what the run gave', async () => {
+test('a bundle contains the states of the Services, and gives the same report as the run', async () => {
   const snapshot = snapshotUnderChurn(5);
   expect(loud({...snapshot, history: {since: 0, changes: [], nodes: {}}}).filter(({node}) => node === 'node-a')).not.toEqual([]);
   const read = await readBundle(await written(snapshot, false));
@@ -42,7 +42,7 @@ test('a redacted bundle gives the same, without the names', async () => {
   expect(lagOf(read)?.seconds).toBe(lagOf(snapshot)?.seconds);
 });
 
-test('a history that cannot be read is reported', async () => {
+test('an unreadable history is reported', async () => {
   const path = await written(snapshotUnderChurn(5), false);
   writeFileSync(join(path, 'api/history.json'), '{"since": 1, "changes": [{"kind": "Pod"}], "nodes": {}}');
   const {history, problems} = await readBundle(path);

@@ -30,12 +30,12 @@ describe('a directory', () => {
     });
   });
 
-  test('that is no bundle is refused with what is missing', async () => {
+  test('that is not a bundle is refused, and the message names what is missing', async () => {
     const path = folder.bundle({'readme.txt': 'hello'});
     await expect(readBundle(path)).rejects.toThrow('it has neither api/services.json nor nodes/NODE/iptables-save');
   });
 
-  test('that is not there is refused', async () => {
+  test('that does not exist is refused', async () => {
     await expect(readBundle(join(folder.path, 'nowhere'))).rejects.toThrow(UnreadableBundle);
   });
 });
@@ -53,7 +53,7 @@ describe('an archive', () => {
     expect(view(await readBundle(file))).toEqual(view(await snapshotOf('healthy/1.36-iptables')));
   });
 
-  test('that was cut off is refused, not read as a smaller bundle', async () => {
+  test('that is truncated is refused, not read as a smaller bundle', async () => {
     const file = join(folder.path, 'whole.tgz');
     await create({file, gzip: true, cwd: capture}, ['api', 'nodes']);
     const cut = join(folder.path, 'cut.tgz');
@@ -76,7 +76,7 @@ describe('an archive', () => {
 describe('a bare dump', () => {
   const dump = join(capture, 'nodes/node-a/iptables-save');
 
-  test('is one node, of which nothing is said without the API objects', async () => {
+  test('is one node, which cannot be checked without the API objects', async () => {
     const snapshot = await readBundle(dump);
     expect(snapshot.nodes.map(({name, files}) => ({name, files}))).toEqual([{name: 'iptables-save', files: ['iptables-save']}]);
     expect(findingsOf(snapshot).map(({code, message}) => ({code, message}))).toEqual([
@@ -84,7 +84,7 @@ describe('a bare dump', () => {
     ]);
   });
 
-  test('of ip6tables-save is known by its header', async () => {
+  test('of ip6tables-save is recognized by its header', async () => {
     expect((await readBundle(join(capture, 'nodes/node-a/ip6tables-save'))).nodes[0]?.files).toEqual(['ip6tables-save']);
   });
 

@@ -28,7 +28,7 @@ const report = (snapshot: Snapshot) => diagnose(snapshot, {toolVersion: '0'});
 let counter = 0;
 const target = (name: string): string => join(folder.path, `${counter++}`, name);
 
-describe('what is written is read as it was', () => {
+describe('a written bundle is read back unchanged', () => {
   test.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', async name => {
     const before = await snapshotOf(name);
     const path = target('bundle.tgz');
@@ -36,7 +36,7 @@ describe('what is written is read as it was', () => {
     expect(report(await readBundle(path))).toEqual(report(before));
   });
 
-  test('from a directory as from an archive, and tar unpacks the one to the other', async () => {
+  test('from a directory as from an archive, and tar converts one into the other', async () => {
     const before = await snapshotOf('faults/missing-endpoint');
     const [directory, archive] = [target('bundle'), target('bundle.tar.gz')];
     await writeBundle(directory, contentOf(before));
@@ -48,7 +48,7 @@ describe('what is written is read as it was', () => {
     expect(filesOf(join(unpacked, 'bundle'))).toEqual(filesOf(directory));
   });
 
-  test('with the ServiceCIDRs where they were read, and without the file where they were not', async () => {
+  test('with the ServiceCIDRs if they were read, and without the file if they were not', async () => {
     const serviceCIDRs = [{metadata: {name: 'kubernetes'}, spec: {cidrs: ['10.96.0.0/16', 'fd00:96::/112']}}];
     const path = target('bundle');
     const before = {api: {...noObjects, services: [], serviceCIDRs}, nodes: [], problems: []};
@@ -59,7 +59,7 @@ describe('what is written is read as it was', () => {
     expect(existsSync(join(without, 'api/servicecidrs.json'))).toBe(false);
   });
 
-  test('of chosen nodes only, the others of the cluster are not missing', async () => {
+  test('of chosen nodes only, the other nodes of the cluster are not missing', async () => {
     const before = await snapshotOf('faults/missing-endpoint');
     const nodes = before.nodes.slice(1);
     const [whole, chosen] = [target('whole'), target('chosen')];
@@ -76,7 +76,7 @@ describe('what is written is read as it was', () => {
     expect(dumps(path)).toEqual(dumps(capturePath('healthy/1.36-iptables')));
   });
 
-  test('a path that is too long for the header of an archive', async () => {
+  test('a path that is too long for an archive header', async () => {
     const name = 'n'.repeat(240);
     const path = target('bundle.tgz');
     await writeBundle(path, contentOf({api: noObjects, problems: [], nodes: [node(name, {'iptables-save': '*nat\nCOMMIT\n'})]}));
@@ -84,7 +84,7 @@ describe('what is written is read as it was', () => {
     expect(nodes.map(found => [found.name, found.read('iptables-save')?.toString()])).toEqual([[name, '*nat\nCOMMIT\n']]);
   });
 
-  test('an archive that is called like a folder of a bundle', async () => {
+  test('an archive named like a folder of a bundle', async () => {
     const path = target('nodes.tgz');
     await writeBundle(path, contentOf(await snapshotOf('faults/missing-endpoint')));
     expect((await readBundle(path)).nodes.map(({name}) => name)).toEqual(['node-a', 'node-b', 'node-c']);
@@ -124,7 +124,7 @@ describe('API objects', () => {
 `);
   });
 
-  test('are without the copy of what was applied, and keep other annotations', async () => {
+  test('are without the last applied configuration, and keep other annotations', async () => {
     const annotations = {'kubectl.kubernetes.io/last-applied-configuration': '{"secret": 1}', team: 'a'};
     const items = [{metadata: {name: 'a', annotations}}, {metadata: {name: 'b', annotations: {...annotations, team: undefined}}}];
     const text = await written(items);
@@ -135,7 +135,7 @@ describe('API objects', () => {
     expect(text).not.toContain('secret');
   });
 
-  test('that were not seen have no file, and an empty list has one', async () => {
+  test('that were not read have no file, and an empty list has one', async () => {
     const path = target('bundle');
     await writeBundle(path, contentOf({api: {...noObjects, services: [], pods: null}, nodes: [], problems: []}));
     expect(readdirSync(join(path, 'api'))).toEqual(['services.json']);
@@ -144,7 +144,7 @@ describe('API objects', () => {
 });
 
 describe('snapshot.json', () => {
-  test('says when, by what, from where, and what failed on which node', async () => {
+  test('contains when, by what, from where, and what failed on which node', async () => {
     const path = target('bundle');
     const problem = {node: 'node-c', message: 'iptables-save: killed', remedy: 'Try again.'};
     const nodes = [
@@ -168,7 +168,7 @@ describe('snapshot.json', () => {
     });
   });
 
-  test('what failed is known when the bundle is read, and a finding', async () => {
+  test('failures are known when the bundle is read, and are findings', async () => {
     const path = target('bundle.tgz');
     const why = {reason: 'no pod to exec into', remedy: 'Use --transport ssh.'};
     const problem = {node: 'node-c', message: 'iptables-save: killed', remedy: 'Try again.'};
@@ -186,7 +186,7 @@ describe('snapshot.json', () => {
     );
   });
 
-  test('a node that was unread is read where its dump was put in by hand', async () => {
+  test('a node that was unread is read if its dump was added by hand', async () => {
     const nodes = {'node-b': {status: 'unread', reason: 'no pod to exec into'}};
     const path = folder.bundle({'nodes/node-b/iptables-save': '*nat\nCOMMIT\n', 'snapshot.json': JSON.stringify({nodes})});
     const read = await readBundle(path);
@@ -202,7 +202,7 @@ describe('snapshot.json', () => {
 describe('the target', () => {
   const content = contentOf({api: {...noObjects, services: []}, nodes: [], problems: []});
 
-  test('is never overwritten when it holds something', async () => {
+  test('is never overwritten if it is not empty', async () => {
     const path = folder.bundle({'notes.txt': 'mine'});
     await expect(writeBundle(path, content)).rejects.toThrow(/is not empty/);
     expect(readdirSync(path)).toEqual(['notes.txt']);
@@ -236,7 +236,7 @@ describe('the target', () => {
     expect(readdirSync(parent)).toEqual([]);
   });
 
-  test('that cannot be made is said so', async () => {
+  test('that cannot be created is reported', async () => {
     const file = join(folder.bundle({blocked: ''}), 'blocked');
     writeFileSync(file, '');
     await expect(writeBundle(join(file, 'bundle'), content)).rejects.toThrow(/cannot write to/);
@@ -253,7 +253,7 @@ test.each(['../x', '..', '.', 'a/b', 'a\\b', 'a\nb', ''])('a node called %j is l
   expect(read.problems).toEqual([{message: expect.stringContaining('cannot be that of a folder')}]);
 });
 
-test('nodes are taken one at a time: the next is asked for when the last is written', async () => {
+test('nodes are written one at a time: the next is requested when the last is written', async () => {
   const path = target('bundle');
   const written: string[] = [];
   async function* nodes() {

@@ -70,7 +70,7 @@ describe('readCluster', () => {
     expect(read.namespaces).toBeUndefined();
   });
 
-  test('reads no more than one Service and its slices when only that was asked for', async () => {
+  test('reads only one Service and its slices if only that was requested', async () => {
     const {api, server} = await served();
     const {api: read} = await readCluster(api, {kind: 'services', services: [{namespace: 'shop', name: 'web'}]});
     expect(namesOf(read.services)).toEqual(['shop/web']);
@@ -83,21 +83,21 @@ describe('readCluster', () => {
     ]);
   });
 
-  test('reads one namespace whole', async () => {
+  test('reads one namespace completely', async () => {
     const {api} = await served();
     const {api: read} = await readCluster(api, {kind: 'namespaces', namespaces: ['shop']});
     expect(namesOf(read.services)).toEqual(['shop/cart', 'shop/web']);
     expect(read.namespaces).toEqual(['shop']);
   });
 
-  test('a Service that is not there is an empty list, and no problem', async () => {
+  test('gives an empty list for a Service that does not exist, and no problem', async () => {
     const {api} = await served();
     const {api: read, problems} = await readCluster(api, {kind: 'services', services: [{namespace: 'shop', name: 'none'}]});
     expect(read.services).toEqual([]);
     expect(problems).toEqual([]);
   });
 
-  test('what may not be listed is null, and a problem that names verb, resource and where to see what is needed', async () => {
+  test('gives null for a list without permission, and a problem that names verb, resource and the command that shows the permissions', async () => {
     const {api} = await served({allow: ({resource}) => resource !== 'nodes'});
     const {api: read, problems} = await readCluster(api, {kind: 'cluster'});
     expect(read.nodes).toBeNull();
@@ -111,13 +111,13 @@ describe('readCluster', () => {
     ]);
   });
 
-  test('ConfigMaps that may not be read are a minor matter', async () => {
+  test('ConfigMaps without permission are a minor problem', async () => {
     const {api} = await served({allow: ({resource}) => resource !== 'configmaps'});
     const {problems} = await readCluster(api, {kind: 'cluster'});
     expect(problems.map(({isMinor}) => isMinor)).toEqual([true, true]);
   });
 
-  test('ServiceCIDRs that may not be read, or that the API server does not have, are not there, which is no problem', async () => {
+  test('ServiceCIDRs without permission, or unknown to the API server, are left out without a problem', async () => {
     const refused = await served({allow: ({resource}) => resource !== 'servicecidrs'});
     const older = await served({faults: [{kind: 'status', match: /servicecidrs/, status: 404, message: '404 page not found'}]});
     for (const {api} of [refused, older]) {
@@ -127,7 +127,7 @@ describe('readCluster', () => {
     }
   });
 
-  test('an API server without slices is asked for Endpoints', async () => {
+  test('reads Endpoints from an API server without slices', async () => {
     const {api} = await served({
       objects: {...objects, endpoints: [{metadata: {namespace: 'shop', name: 'web'}, subsets: []}]},
       faults: [{kind: 'status', match: /endpointslices/, status: 404, message: '404 page not found'}],
@@ -138,7 +138,7 @@ describe('readCluster', () => {
     expect(namesOf(read.endpoints)).toEqual(['shop/web']);
   });
 
-  test('an object with a field of the wrong kind is left out and said', async () => {
+  test('leaves out and reports an object with a field of the wrong type', async () => {
     const {api} = await served({
       objects: {...objects, services: [...objects.services, {metadata: {namespace: 'shop', name: 'odd'}, spec: {ports: 'none'}}]},
     });
@@ -147,7 +147,7 @@ describe('readCluster', () => {
     expect(problems.map(({message}) => message)).toEqual(['/api/v1/services: item 2 is left out: its spec.ports is no list']);
   });
 
-  test('credentials that are not accepted end it', async () => {
+  test('rejects if the credentials are not accepted', async () => {
     const {server} = await served();
     const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig, token: 'wrong'}), {backoff: 1});
     open.push(api);
@@ -163,13 +163,13 @@ describe('readAgentPods', () => {
     expect(server.requests.map(({query}) => query.get('labelSelector'))).toEqual(['k8s-app=kube-proxy', 'component=kube-proxy']);
   });
 
-  test('looks for other agents on the nodes that have no kube-proxy', async () => {
+  test('reads other agents on the nodes without kube-proxy', async () => {
     const {api} = await served();
     const {pods} = await readAgentPods(api, ['node-a', 'node-b']);
     expect(namesOf(pods)).toEqual(['kube-system/calico-node-1', 'kube-system/kube-proxy-1']);
   });
 
-  test('says once that pods may not be listed', async () => {
+  test('reports only once that pods may not be listed', async () => {
     const {api} = await served({allow: ({resource}) => resource !== 'pods'});
     const {pods, problems} = await readAgentPods(api, ['node-a']);
     expect(pods).toBeNull();

@@ -4,7 +4,7 @@ import {chooseProxy} from '../../../src/collect/kube/choose-proxy.ts';
 const through = (server: string, environment: NodeJS.ProcessEnv, proxyUrl?: string) =>
   chooseProxy(new URL(server), proxyUrl, environment)?.href ?? null;
 
-test('proxy-url goes before the environment, also on this machine', () => {
+test('proxy-url overrides the environment, also for this machine', () => {
   expect(through('https://127.0.0.1:6443', {HTTPS_PROXY: 'http://env:1'}, 'http://file:2')).toBe('http://file:2/');
 });
 
@@ -17,7 +17,7 @@ test('a proxy without a scheme is an http one', () => {
   expect(through('https://a', {HTTPS_PROXY: 'proxy:3128'})).toBe('http://proxy:3128/');
 });
 
-test('this machine is reached directly whatever the environment says', () => {
+test('this machine is reached directly, whatever the environment', () => {
   for (const host of ['localhost', '127.0.0.1', '[::1]']) expect(through(`https://${host}:6443`, {HTTPS_PROXY: 'http://p:1'})).toBeNull();
 });
 

@@ -55,7 +55,7 @@ describe('reading', () => {
     expect(server.connections()).toBe(1);
   });
 
-  test('a list of nothing has no items', async () => {
+  test('an empty list has no items', async () => {
     expect((await open(await start({})).list('/api/v1/pods')).items).toEqual([]);
   });
 
@@ -74,13 +74,13 @@ describe('reading', () => {
     expect(server.requests).toHaveLength(7);
   });
 
-  test('a list that expires each time is an error in the end', async () => {
+  test('a list that expires every time is an error in the end', async () => {
     const server = await start({objects, faults: [{kind: 'expire-continue'}]});
     await expect(open(server).list(services)).rejects.toMatchObject({status: 410, reason: 'Expired'});
     expect(server.requests).toHaveLength(8);
   });
 
-  test('the path of the server goes before that of the request', async () => {
+  test('the path of the server precedes that of the request', async () => {
     const server = await start({});
     const api = open(server, {flags: {server: `${server.url}/k8s/clusters/c-1/`, certificateAuthority: server.ca}});
     await expect(api.get('/version')).rejects.toMatchObject({status: 404});
@@ -95,7 +95,7 @@ describe('reading', () => {
 });
 
 describe('an answer of another server than the API server', () => {
-  test('may be no longer than it is asked to be', async () => {
+  test('may be no longer than allowed', async () => {
     const long = {objects: {services: Array.from({length: 400}, (_, index) => ({...service(index), text: 'x'.repeat(1000)}))}};
     const server = await start(long);
     const api = open(server);
@@ -105,7 +105,7 @@ describe('an answer of another server than the API server', () => {
     await expect(api.get(services, {}, {maxBytes: 10_000_000})).resolves.toMatchObject({kind: 'ServiceList'});
   });
 
-  test('is not asked for again where that was not to be', async () => {
+  test('is not requested again if this was excluded', async () => {
     const server = await start({objects, faults: [{kind: 'status', status: 503}]});
     await expect(open(server).get(services, {}, {once: true})).rejects.toMatchObject({status: 503});
     expect(server.requests).toHaveLength(1);
@@ -135,12 +135,12 @@ describe('a stream', () => {
     expect(server.requests[0]?.headers['accept-encoding']).toBe('gzip');
   });
 
-  test('that breaks off is no whole answer', async () => {
+  test('is an error if it is truncated', async () => {
     const server = await start({objects, faults: [{kind: 'truncate'}]});
     await expect(open(server).stream(services, {}, options).then(textOf)).rejects.toThrow();
   });
 
-  test('on which nothing comes is broken off', async () => {
+  test('is aborted if nothing arrives', async () => {
     const server = await start();
     const api = open(server);
     const query = {watch: '1', resourceVersion: String(server.store.revision)};
@@ -157,7 +157,7 @@ describe('a stream', () => {
 describe('creating and deleting', () => {
   const pod = {metadata: {generateName: 'svc-trace-debug-'}, spec: {nodeName: 'node-a', containers: [{name: 'debug', image: 'x'}]}};
 
-  test('a pod is made, runs, and is gone after it was deleted', async () => {
+  test('a pod is created, runs, and does not exist after it was deleted', async () => {
     const server = await start({pods: {startDelay: 5, stopDelay: 5}});
     const api = open(server);
     const made = await api.create<{metadata: {name: string}; status: object}>('/api/v1/namespaces/kube-system/pods', pod);
@@ -173,11 +173,11 @@ describe('creating and deleting', () => {
     expect(server.requests.at(-1)?.query.get('gracePeriodSeconds')).toBe('0');
   });
 
-  test('what is not there counts as deleted', async () => {
+  test('deleting an object that does not exist succeeds', async () => {
     await open(await start({})).delete('/api/v1/namespaces/kube-system/pods/nope');
   });
 
-  test('a POST is not made again when nobody knows what came of it', async () => {
+  test('a POST is not repeated if its result is unknown', async () => {
     const server = await start({faults: [{kind: 'reset', times: 1, match: /^POST/}]});
     await expect(open(server).create('/api/v1/namespaces/shop/pods', pod)).rejects.toThrow(
       /cannot create pods in namespace shop: .*broke off/,
@@ -185,7 +185,7 @@ describe('creating and deleting', () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test('a POST is made again when the API server was too busy for it', async () => {
+  test('a POST is repeated if the API server was too busy for it', async () => {
     const server = await start({faults: [{kind: 'status', status: 429, retryAfter: 0, times: 2}]});
     await open(server).create('/api/v1/namespaces/shop/pods', pod);
     expect(server.requests).toHaveLength(3);
@@ -204,7 +204,7 @@ describe('failures on the way', () => {
     expect(server.requests).toHaveLength(6);
   });
 
-  test('Retry-After is waited for', async () => {
+  test('Retry-After is honored', async () => {
     const server = await start({faults: [{kind: 'status', status: 429, retryAfter: 1, times: 1}]});
     const before = performance.now();
     await open(server).get('/version');
@@ -236,12 +236,12 @@ describe('failures on the way', () => {
     expect(error).toMatchObject({status: null, message: expect.stringMatching(/cannot list nodes: .* did not answer in time/)});
   });
 
-  test('--request-timeout is for each request, not for all pages', async () => {
+  test('--request-timeout applies to each request, not to all pages', async () => {
     const server = await start({objects, faults: [{kind: 'slow', delay: 150}]});
     expect((await open(server, {requestTimeout: 400}).list(services)).items).toHaveLength(1201);
   });
 
-  test('close() ends what is under way', async () => {
+  test('close() ends pending requests', async () => {
     const server = await start({faults: [{kind: 'hang'}]});
     const api = open(server);
     const asked = api.get('/version');
@@ -256,12 +256,12 @@ describe('failures on the way', () => {
     await expect(api.list(services)).rejects.toThrow(/nothing listens at 127\.0\.0\.1:\d+ \(ECONNREFUSED\).*context "stand-in"/);
   });
 
-  test('names a host that cannot be looked up', async () => {
+  test('names a host that cannot be resolved', async () => {
     const api = open(await start({}), {flags: {server: 'https://nowhere.invalid:6443'}});
     await expect(api.get('/version')).rejects.toThrow(/the name nowhere\.invalid cannot be looked up/);
   });
 
-  test('says where a server is not an API server', async () => {
+  test('reports a server that is not an API server', async () => {
     const port = await listen(http.createServer((_, response) => response.end('<html>hello</html>')));
     const api = createKubeApi(loadConnection({server: `http://127.0.0.1:${port}`}, {environment: {HOME: '/nonexistent'}}));
     await expect(api.get('/version')).rejects.toThrow(/no JSON. Is it an API server\?/);
@@ -379,7 +379,7 @@ describe('authentication and authorization', () => {
     expect(server.connections()).toBe(2);
   });
 
-  test('names what is not allowed, and the command that shows what is needed', async () => {
+  test('names the missing permission, and the command that shows what is needed', async () => {
     const server = await start({tokens: {weak: {user: 'ann'}}, allow: ({resource}) => resource !== 'nodes'});
     const api = open(server, {flags: {token: 'weak'}});
     await expect(api.list('/api/v1/nodes')).rejects.toThrow(
@@ -399,7 +399,7 @@ describe('authentication and authorization', () => {
     );
   });
 
-  test('an access review says what is allowed', async () => {
+  test('an access review shows what is allowed', async () => {
     const server = await start({allow: ({subresource}) => subresource !== 'exec'});
     const review = (subresource: string) => ({
       spec: {resourceAttributes: {verb: 'create', resource: 'pods', subresource, namespace: 'kube-system'}},

@@ -44,7 +44,7 @@ describe('a credential plugin', () => {
     expect(callsIn(folder)).toHaveLength(1);
   });
 
-  test('gets its arguments and variables, and is told of the cluster only where it asks', async () => {
+  test('gets its arguments and variables, and the cluster only if it requests it', async () => {
     const extensions = [{name: 'client.authentication.k8s.io/exec', extension: {audience: 'x'}}];
     const cluster = {'certificate-authority': 'ca.crt', 'tls-server-name': 'inner', extensions};
     const exec = {args: ['get', 'token'], env: [{name: 'COLOR', value: 'red'}], provideClusterInfo: true};
@@ -122,7 +122,7 @@ describe('a credential plugin', () => {
     );
   });
 
-  test('that fails says how, and is asked again the next time', async () => {
+  test('that fails is reported, and is run again the next time', async () => {
     const folder = pluginFolder({token: 'T'});
     writeFileSync(join(folder, 'plugin.cjs'), `#!${node}\nprocess.exit(3)`);
     const credentials = credentialsIn(folder);
@@ -148,7 +148,7 @@ describe('a credential plugin', () => {
     await expect(credentialsIn(folder).current()).rejects.toThrow(message);
   });
 
-  test('is not run where a token is given', async () => {
+  test('is not run if a token is given', async () => {
     const folder = pluginFolder({token: 'T'});
     const {credentials} = loadConnection({kubeconfig: join(folder, 'config'), token: 'mine'}, {environment: {}});
     expect((await credentials.current()).authorization).toBe('Bearer mine');
@@ -170,7 +170,7 @@ describe('a token file', () => {
     expect((await credentials.current()).authorization).toBe('Bearer two');
   });
 
-  test('that never was there is an error', async () => {
+  test('that never existed is an error', async () => {
     const folder = folderWith({config: kubeconfig('a', {user: {token: '', tokenFile: 'none'}})});
     await expect(credentialsIn(folder).current()).rejects.toThrow(ApiError);
   });
@@ -190,7 +190,7 @@ describe('an OIDC token', () => {
     expect((await credentialsIn(folder).current()).authorization).toBe(`Bearer ${token}`);
   });
 
-  test('that has expired, and cannot be renewed, says what is missing', async () => {
+  test('that has expired and cannot be renewed is reported with what is missing', async () => {
     await expect(credentialsIn(oidc({exp: 1}).folder).current()).rejects.toThrow(/has expired.*no refresh-token.*Log in again/);
   });
 });

@@ -53,7 +53,7 @@ describe('a command in a pod', () => {
     expect((await open(await start({exec: () => ({stdout})})).exec(target, ['cat'], never)).equals(stdout)).toBe(true);
   });
 
-  test('hands its output over as it comes, and keeps none of it', async () => {
+  test('passes its output on while it arrives, and keeps none of it', async () => {
     const parts: Buffer[] = [];
     const words = ['printf', '%s', 'one two'];
     const rest = await open(await start()).exec(target, words, never, part => void parts.push(part));
@@ -72,7 +72,7 @@ describe('a command in a pod', () => {
     expect(error).toMatchObject({exitCode: null, notFound: true});
   });
 
-  test('that is stopped closes its stream', async () => {
+  test('that is aborted closes its stream', async () => {
     const server = await start();
     const stop = new AbortController();
     const running = failureOf(open(server).exec(target, ['sleep', '60'], stop.signal));
@@ -82,7 +82,7 @@ describe('a command in a pod', () => {
     await expect.poll(server.streams, {interval: 5}).toBe(0);
   });
 
-  test('that never ends is stopped by a time limit', async () => {
+  test('that never ends is ended by a timeout', async () => {
     const server = await start({faults: [{kind: 'hang'}]});
     const error = await failureOf(open(server).exec(target, ['iptables-save'], AbortSignal.timeout(100)));
     expect(error).toMatchObject({name: 'CommandFailed', exitCode: null, cause: {name: 'TimeoutError'}});
@@ -114,7 +114,7 @@ describe('a command in a pod', () => {
     expect(proxy.seen).toHaveLength(1);
   });
 
-  test('that is stopped before it began is not run', async () => {
+  test('that is aborted before its start is not run', async () => {
     const server = await start();
     expect(await failureOf(open(server).exec(target, ['true'], AbortSignal.abort()))).toBeInstanceOf(CommandFailed);
     expect(server.requests).toEqual([]);
@@ -132,27 +132,27 @@ describe('a command in a pod', () => {
   test.each([
     ['with nothing', false],
     ['with a close frame', true],
-  ])('whose stream ends half way %s is an error, never a short output', async (_, clean) => {
+  ])('whose stream ends early %s is an error, never a short output', async (_, clean) => {
     const server = await start({exec: () => ({stdout: 'x'.repeat(100_000)}), faults: [{kind: 'cut-exec', after: 50_000, clean}]});
     const error = await failureOf(open(server).exec(target, ['iptables-save'], never));
     expect(error).toBeInstanceOf(ApiError);
     expect(String(error)).toMatch(/closed \(\d+\) before iptables-save had ended: what it printed is not complete/);
   });
 
-  test('whose whole output came but not its Status is an error as well', async () => {
+  test('whose output is complete and whose Status is missing is an error as well', async () => {
     const server = await start({exec: () => ({stdout: 'abc'}), faults: [{kind: 'cut-exec', after: 1000, clean: true}]});
     expect(await failureOf(open(server).exec(target, ['iptables-save'], never))).toBeInstanceOf(ApiError);
   });
 });
 
 describe('a stream that does not open', () => {
-  test('a pod that is not there is an ApiError', async () => {
+  test('a pod that does not exist is an ApiError', async () => {
     const error = await failureOf(open(await start()).exec({...target, pod: 'nope'}, ['true'], never));
     expect(error).toMatchObject({name: 'ApiError', status: 404, reason: 'NotFound'});
     expect(String(error)).toContain('cannot exec into kube-system/nope: it is not there: pods "nope" not found');
   });
 
-  test('exec that is not allowed says so', async () => {
+  test('a missing permission for exec is reported', async () => {
     const server = await start({allow: ({subresource}) => subresource !== 'exec'});
     const error = await failureOf(open(server).exec(target, ['true'], never));
     expect(error).toMatchObject({status: 403, reason: 'Forbidden'});
@@ -161,14 +161,14 @@ describe('a stream that does not open', () => {
     );
   });
 
-  test('a kubelet that is not reached is told from an API server that is not', async () => {
+  test('an unreachable kubelet is distinguished from an unreachable API server', async () => {
     const message = 'error dialing backend: dial tcp 172.18.0.11:10250: i/o timeout';
     const server = await start({faults: [{kind: 'status', status: 500, message}]});
     await expect(open(server).exec(target, ['true'], never)).rejects.toThrow(/the API server does not reach the kubelet of that node/);
     expect(server.requests).toHaveLength(1);
   });
 
-  test('an API server that is too busy is asked again', async () => {
+  test('is requested again if the API server is too busy', async () => {
     const server = await start({faults: [{kind: 'status', status: 429, retryAfter: 0, times: 2}]});
     expect((await open(server).exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');
   });
@@ -178,7 +178,7 @@ describe('a stream that does not open', () => {
     await expect(open(server).exec(target, ['true'], never)).rejects.toBeInstanceOf(ApiError);
   });
 
-  test('--request-timeout ends the wait for it', async () => {
+  test('--request-timeout limits the wait for it', async () => {
     const server = await start({faults: [{kind: 'slow', delay: 5000}]});
     await expect(open(server, {requestTimeout: 100}).exec(target, ['true'], never)).rejects.toThrow(
       /cannot exec into kube-system\/kube-proxy-a/,
@@ -236,7 +236,7 @@ describe('an invalid stream', () => {
     expect(String(error)).toMatch(/cannot run iptables-save in the container/);
   });
 
-  test('passes over frames of no channel, and of channels that it did not ask for', async () => {
+  test('ignores frames of no channel, and of channels that were not requested', async () => {
     const odd = [Buffer.alloc(0), Buffer.from([255]), Buffer.from([255, 1]), Buffer.from([9, 65]), 'text', '\u00ff\u0001'];
     expect(await afterFrames(...odd, Buffer.from('\x01rules'), success)).toBe('rules');
     expect(process.stdout.writableEnded).toBe(false);

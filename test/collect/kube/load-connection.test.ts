@@ -15,7 +15,7 @@ const loadFile = (content: object | string, flags: ConnectionFlags = {}, environ
 const authorization = async (connection: ReturnType<typeof load>) => (await connection.credentials.current()).authorization;
 
 describe('which files are read', () => {
-  test('of the files in KUBECONFIG the first that has a name wins it whole', async () => {
+  test('of the files in KUBECONFIG the first that has a name wins completely', async () => {
     const folder = folderWith({
       a: kubeconfig('x', {cluster: {server: 'https://a'}, user: {token: 'a'}}),
       b: {...kubeconfig('x', {cluster: {server: 'https://b', 'tls-server-name': 'b'}, context: {namespace: 'b'}}), 'current-context': 'y'},
@@ -32,24 +32,24 @@ describe('which files are read', () => {
     expect(connection.description).toBe('context "b" at https://b.example:6443/');
   });
 
-  test('files of KUBECONFIG that are missing, empty or named by nothing are passed over', () => {
+  test('files of KUBECONFIG that are missing, empty or without a name are skipped', () => {
     const folder = folderWith({a: '', b: kubeconfig('b')});
     const connection = load({KUBECONFIG: [join(folder, 'none'), '', join(folder, 'a'), join(folder, 'b')].join(delimiter)});
     expect(connection.server.host).toBe('b.example:6443');
   });
 
-  test('a KUBECONFIG that is empty means ~/.kube/config', () => {
+  test('an empty KUBECONFIG means ~/.kube/config', () => {
     const folder = folderWith({'.kube/config': kubeconfig('home')});
     expect(load({KUBECONFIG: '', HOME: folder}).server.host).toBe('home.example:6443');
   });
 
-  test('a file given by --kubeconfig is the only one, and must be there', () => {
+  test('a file given by --kubeconfig is the only one, and must exist', () => {
     const folder = folderWith({a: kubeconfig('a'), b: kubeconfig('b')});
     expect(load({KUBECONFIG: join(folder, 'a')}, {kubeconfig: join(folder, 'b')}).server.host).toBe('b.example:6443');
     expect(() => load({}, {kubeconfig: join(folder, 'none')})).toThrow(/there is no kubeconfig .*none/);
   });
 
-  test('with nothing at all the error names what was tried', () => {
+  test('without any file the error names what was tried', () => {
     expect(() => load({KUBECONFIG: '/no/a:/no/b'})).toThrow(/no cluster.*\/no\/a \(not there\), \/no\/b \(not there\).*no pod/);
     expect(() => load({KUBECONFIG: '/no/a'})).toThrow(KubeconfigError);
   });
@@ -63,13 +63,13 @@ describe('which files are read', () => {
     expect(() => loadFile(content)).toThrow(message);
   });
 
-  test('a file that may not be read is an error, not a file that is missing', () => {
+  test('an unreadable file is an error, not a missing file', () => {
     expect(() => load({KUBECONFIG: folderWith({})})).toThrow(/cannot read the kubeconfig/);
   });
 });
 
 describe('which context', () => {
-  test('--context chooses another one, and one that is not there is refused with those that are', () => {
+  test('--context chooses another one, and an unknown one is refused with the existing names', () => {
     const both = {
       ...kubeconfig('a'),
       contexts: [
@@ -81,15 +81,15 @@ describe('which context', () => {
     expect(() => loadFile(both, {context: 'nope'})).toThrow('there is no context "nope" in the kubeconfig. Its contexts: a, z.');
   });
 
-  test('a kubeconfig without a current-context says which there are', () => {
+  test('a kubeconfig without a current-context is refused with the existing names', () => {
     expect(() => loadFile({...kubeconfig('a'), 'current-context': ''})).toThrow(/no current-context.*--context: a/);
   });
 
-  test('a context of a cluster that is not there says so', () => {
+  test('a context of an unknown cluster is reported', () => {
     expect(() => loadFile({...kubeconfig('a'), clusters: []})).toThrow(/the context "a" is of the cluster "a", which is not there/);
   });
 
-  test('--cluster and --user take the place of what the context names', async () => {
+  test('--cluster and --user replace those of the context', async () => {
     const two = {
       ...kubeconfig('a'),
       clusters: [...listOf('a', 'clusters'), ...listOf('b', 'clusters')],
@@ -102,11 +102,11 @@ describe('which context', () => {
     expect(() => loadFile(two, {user: 'c'})).toThrow('there is no user "c" in the kubeconfig. Its users: a, b.');
   });
 
-  test('a context of a user that is not there asks anonymously', async () => {
+  test('a context of an unknown user sends anonymous requests', async () => {
     expect(await authorization(loadFile({...kubeconfig('a'), users: []}))).toBeNull();
   });
 
-  test('--namespace goes before the context, and default comes last', () => {
+  test('--namespace overrides the context, and default comes last', () => {
     const config = kubeconfig('a', {context: {namespace: 'shop'}});
     expect(loadFile(config).namespace).toBe('shop');
     expect(loadFile(config, {namespace: 'other'}).namespace).toBe('other');
@@ -114,12 +114,12 @@ describe('which context', () => {
   });
 });
 
-describe('the server and what it is trusted by', () => {
-  test('--server is enough where there is no kubeconfig', () => {
+describe('the server and its trusted certificates', () => {
+  test('--server is sufficient without a kubeconfig', () => {
     expect(load({}, {server: 'https://host:1234/prefix'}).server.href).toBe('https://host:1234/prefix');
   });
 
-  test('a server without a scheme is reached by TLS only where something is said about TLS', () => {
+  test('a server without a scheme is reached by TLS only if a TLS option is set', () => {
     expect(load({}, {server: 'host:8080'}).server.href).toBe('http://host:8080/');
     expect(load({}, {server: 'host:8443', insecureSkipTlsVerify: true}).server.href).toBe('https://host:8443/');
   });
@@ -130,7 +130,7 @@ describe('the server and what it is trusted by', () => {
     );
   });
 
-  test('relative paths are of the folder of their file', () => {
+  test('relative paths are resolved against the folder of their file', () => {
     const folder = folderWith({
       'sub/config': kubeconfig('a', {cluster: {'certificate-authority': '../pki/ca.crt'}}),
       'pki/ca.crt': 'the authority',
@@ -177,18 +177,18 @@ describe('the server and what it is trusted by', () => {
   });
 });
 
-describe('who asks', () => {
-  test('a token goes out as it is; --token takes its place and that of a token file', async () => {
+describe('the identity', () => {
+  test('a token is sent unchanged; --token replaces it and that of a token file', async () => {
     expect(await authorization(loadFile(kubeconfig('a')))).toBe('Bearer token-of-a');
     expect(await authorization(loadFile(kubeconfig('a', {user: {tokenFile: '/none'}}), {token: 'other'}))).toBe('Bearer other');
   });
 
-  test('a user name and password go out as basic authentication', async () => {
+  test('a user name and password are sent as basic authentication', async () => {
     const config = kubeconfig('a', {user: {token: '', username: 'ann', password: 'p:w'}});
     expect(await authorization(loadFile(config))).toBe(`Basic ${Buffer.from('ann:p:w').toString('base64')}`);
   });
 
-  test('a client certificate comes from files or data, and flags take its place', async () => {
+  test('a client certificate comes from files or data, and flags replace it', async () => {
     const user = {token: '', 'client-certificate-data': 'eA==', 'client-key-data': 'eQ=='};
     const connection = loadFile(kubeconfig('a', {user}));
     expect((await connection.credentials.current()).certificate).toEqual({cert: 'x', key: 'y'});
@@ -196,7 +196,7 @@ describe('who asks', () => {
     expect((await loadFile(kubeconfig('a', {user}), flags).credentials.current()).certificate?.cert).toBe(certificate('client.crt'));
   });
 
-  test('nothing secret goes to a server without TLS', async () => {
+  test('no secret is sent to a server without TLS', async () => {
     expect(await authorization(loadFile(kubeconfig('a', {cluster: {server: 'http://a'}})))).toBeNull();
   });
 
@@ -256,7 +256,7 @@ describe('in a pod', () => {
     expect(await authorization(connection)).toBe('Bearer pod-token');
   });
 
-  test('flags change it, and a kubeconfig goes before it', async () => {
+  test('flags change it, and a kubeconfig overrides it', async () => {
     const folder = folderWith({...account, config: kubeconfig('a')});
     const connection = load(environment, {token: 'mine', namespace: 'other', as: 'eve'}, folder);
     expect(connection).toMatchObject({namespace: 'other', impersonation: {'Impersonate-User': 'eve'}});

@@ -63,7 +63,7 @@ function userIn(file: string): Readonly<Record<string, string>> {
 }
 
 describe('an OIDC token that has expired', () => {
-  test('is renewed once for all who wait, and both new tokens are written back', async () => {
+  test('is renewed once for all pending requests, and both new tokens are written back', async () => {
     const {issuer: url, asked} = await issuer(() => [200, {id_token: fresh, refresh_token: 'second'}]);
     const {credentials, file, provider} = oidcUser({'idp-issuer-url': url, 'refresh-token': 'first', 'client-secret': 'a b:c'});
     const before = statSync(file).mode;
@@ -81,7 +81,7 @@ describe('an OIDC token that has expired', () => {
     expect(statSync(file).mode).toBe(before);
   });
 
-  test('is renewed by naming the client in the body where the issuer takes no header', async () => {
+  test('is renewed with the client in the body if the issuer accepts no header', async () => {
     const {issuer: url, asked} = await issuer(({authorization}) =>
       authorization === undefined ? [200, {id_token: fresh}] : [401, {error: 'invalid_client'}],
     );
@@ -105,7 +105,7 @@ describe('an OIDC token that has expired', () => {
       {'refresh-token': 'x', 'idp-certificate-authority': ''},
       /could not be renewed: .*certificate/,
     ],
-  ])('with %s is an error that says so, and the kubeconfig stays', async (_, config, says) => {
+  ])('with %s is an error with the reason, and the kubeconfig stays unchanged', async (_, config, says) => {
     const {issuer: url} = await issuer(() => [400, {error: 'invalid_grant', error_description: 'expired'}]);
     const {credentials, file} = oidcUser({'idp-issuer-url': url, ...config});
     const before = readFileSync(file, 'utf8');
@@ -113,7 +113,7 @@ describe('an OIDC token that has expired', () => {
     expect(readFileSync(file, 'utf8')).toBe(before);
   });
 
-  test('is not renewed over the head of another that holds the lock', async () => {
+  test('is not renewed while another process holds the lock', async () => {
     const {issuer: url} = await issuer(() => [200, {id_token: fresh}]);
     const {credentials, file} = oidcUser({'idp-issuer-url': url, 'refresh-token': 'x'});
     writeFileSync(`${file}.lock`, '');

@@ -77,7 +77,7 @@ describe('an HTTP proxy', () => {
     expect(proxy.seen).toEqual([`127.0.0.1:${port} undefined`]);
   });
 
-  test('that is down is told from an API server that is down', async () => {
+  test('that is down is distinguished from an API server that is down', async () => {
     const server = await start();
     await expect(open(server.kubeconfig, {proxyUrl: 'http://127.0.0.1:1'}).get('/version')).rejects.toThrow(
       /the proxy http:\/\/127\.0\.0\.1:1 does not connect to 127\.0\.0\.1:\d+: .*ECONNREFUSED/,
@@ -96,7 +96,7 @@ describe('a SOCKS proxy', () => {
     expect(proxy.seen).toEqual(['127.0.0.1']);
   });
 
-  test.each(['socks5', 'socks5h'])('looks up names itself (%s)', async scheme => {
+  test.each(['socks5', 'socks5h'])('resolves names itself (%s)', async scheme => {
     const server = await start({certificate: 'elsewhere'});
     const proxy = await startSocksProxy({names: {'elsewhere.example': '127.0.0.1'}});
     const api = open(server.kubeconfig, {

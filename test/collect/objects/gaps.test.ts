@@ -41,13 +41,13 @@ function spoilItems(list: List, chosen: (item: Item) => boolean, wrong: object):
   list.items = list.items.map(item => (chosen(item) ? {...item, ...wrong} : item));
 }
 
-test('rules of a Service that could not be read are not called left over', async () => {
+test('rules of a Service that could not be read are not reported as leftovers', async () => {
   const {report, news} = await newsAfter('services.json', list => spoilItems(list, ({metadata}) => metadata.name === 'web', {spec: 5}));
   expect(news).toEqual([expect.stringMatching(/^ST901 api\/services\.json: item \d+ is left out: its spec is no object$/)]);
   expect(report.summary).toMatchObject({verdict: 'incomplete', errors: 0});
 });
 
-test('rules of Services on a page that was not read are not called left over', async () => {
+test('rules of Services on a page that was not read are not reported as leftovers', async () => {
   const {report, news} = await newsAfter('services.json', list => {
     list.metadata.continue = 'eyJ2Ijoi';
     list.items = list.items.slice(0, 10);
@@ -56,7 +56,7 @@ test('rules of Services on a page that was not read are not called left over', a
   expect(report.summary).toMatchObject({verdict: 'incomplete', errors: 0});
 });
 
-test('of a Service one of whose slices could not be read nothing is said but that', async () => {
+test('a Service one of whose slices could not be read is only reported as such', async () => {
   const ofWeb = ({metadata}: Item): boolean => metadata.labels?.['kubernetes.io/service-name'] === 'web';
   const {report, news} = await newsAfter('endpointslices.json', list => spoilItems(list, ofWeb, {endpoints: 'none'}));
   expect(news).toEqual([

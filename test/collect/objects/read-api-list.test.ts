@@ -6,7 +6,7 @@ import {readApiList} from '../../../src/collect/objects/read-api-list.ts';
 const good = {metadata: {name: 'web', namespace: 'shop'}, spec: {clusterIP: '10.96.1.1', ports: [{port: 80}]}};
 
 describe('a file', () => {
-  test('that is not there is not seen, which is no problem by itself', () => {
+  test('that does not exist is null, which is no problem by itself', () => {
     expect(readApiList('api/services.json', () => null, serviceShape)).toMatchObject({items: null, problems: []});
   });
 
@@ -19,7 +19,7 @@ describe('a file', () => {
     ['a number', '5', 'holds no list'],
     ['null', 'null', 'holds no list'],
     ['a list whose items are no array', '{"items":{"0":{}}}', 'holds no list'],
-  ])('that is %s is not seen, and the problem names the file', (_, text, words) => {
+  ])('that is %s is null, and the problem names the file', (_, text, words) => {
     const {items, problems} = readApiList('api/services.json', () => Buffer.from(text), serviceShape);
     expect(items).toBeNull();
     expect(problems).toEqual([{message: expect.stringContaining(`api/services.json ${words}`)}]);
@@ -29,7 +29,7 @@ describe('a file', () => {
     expect(readApiList('api/services.json', () => Buffer.from('{"items":null}'), serviceShape)).toMatchObject({items: [], problems: []});
   });
 
-  test('that is one page of several is read, and said to be only that', () => {
+  test('that is one page of several is read, and reported as incomplete', () => {
     const page = {metadata: {continue: 'eyJ2Ijoi'}, items: [good]};
     const {items, problems} = readApiList('api/services.json', () => Buffer.from(JSON.stringify(page)), serviceShape);
     expect(items).toHaveLength(1);
@@ -70,19 +70,19 @@ describe('an item', () => {
     ['with nothing among its endpoints', endpointSliceShape, {metadata: {name: 's'}, endpoints: [null]}, 'its endpoints[0] is no object'],
     ['with a number for its pod network', nodeShape, {metadata: {name: 'n'}, spec: {podCIDRs: [10]}}, 'its spec.podCIDRs[0] is no string'],
     ['with a text for its containers', podShape, {metadata: {name: 'p'}, spec: {containers: 'x'}}, 'its spec.containers is no list'],
-  ])('%s is left out, and the problem says which and why', (_, shape, item, reason) => {
+  ])('%s is left out, and the problem names it and the reason', (_, shape, item, reason) => {
     const {items, problems} = readApiList('api/x.json', () => Buffer.from(JSON.stringify({items: [good, item]})), shape);
     expect(items).toHaveLength(1);
     expect(problems).toEqual([{message: `api/x.json: item 1 is left out: ${reason}`}]);
   });
 
-  test('with nothing but a name is read: every other field may be missing', () => {
+  test('with only a name is read: every other field may be missing', () => {
     const bare = {metadata: {name: 'web'}};
     for (const shape of [serviceShape, endpointSliceShape, nodeShape, podShape])
       expect(readApiList('x', () => Buffer.from(JSON.stringify({items: [bare]})), shape)).toMatchObject({items: [bare], problems: []});
   });
 
-  test('with fields that are null reads as if they were not there', () => {
+  test('with fields that are null is read as if they were missing', () => {
     const item = {metadata: {name: 's'}, endpoints: null, ports: [{name: null, port: 80}]};
     expect(readApiList('x', () => Buffer.from(JSON.stringify({items: [item]})), endpointSliceShape)).toMatchObject({
       items: [{metadata: {name: 's'}, ports: [{port: 80}]}],
@@ -90,7 +90,7 @@ describe('an item', () => {
     });
   });
 
-  test('may hold anything in fields that are not read', () => {
+  test('may contain anything in fields that are not read', () => {
     const item = {...good, spec: {...good.spec, somethingNew: [5, {}]}, status: {conditions: 'odd'}};
     expect(readApiList('x', () => Buffer.from(JSON.stringify({items: [item]})), serviceShape).problems).toEqual([]);
   });

@@ -69,7 +69,7 @@ function textOf(node: {read(file: string): Buffer | null}, file: string): string
 const lost = new ApiError('the connection was closed', {status: null});
 
 describe('one node', () => {
-  test('optional files that are not there are no problem, and a program that is missing is asked for once', async () => {
+  test('missing optional files are no problem, and a missing program is tried once', async () => {
     const transport = new FakeNode({});
     const node = await collect(transport);
     expect(node).toMatchObject({name: 'node-a', status: 'read', via: 'fake', problems: [], files: ['ip6tables-save', 'iptables-save']});
@@ -79,7 +79,7 @@ describe('one node', () => {
     expect(transport.disposed).toBe(1);
   });
 
-  test('all files that are wanted, and no others, are read', async () => {
+  test('exactly the requested files are read', async () => {
     const transport = new FakeNode({'ip -j addr': '[]'});
     const node = await collect(transport, {wants: file => file === 'addresses.json'});
     expect(transport.commands).toEqual(['ip -j addr']);
@@ -115,18 +115,18 @@ describe('one node', () => {
     expect(textOf(node, 'conntrack')).toBe('ipv4 2 udp 17\n');
   });
 
-  test('the other backend is asked, and kept where it holds a table', async () => {
+  test('the other backend is read, and kept if it contains a table', async () => {
     const node = await collect(new FakeNode({'iptables-legacy-save': dump, 'ip6tables-legacy-save': '', 'iptables-nft-save': dump}));
     expect(node.files).toEqual(['ip6tables-save', 'iptables-legacy-save', 'iptables-save']);
   });
 
-  test('dumps of named backends do where iptables-save is not there', async () => {
+  test('dumps of named backends are used if iptables-save does not exist', async () => {
     const gone = failing('', ...[1, 2].map(() => new CommandFailed(['iptables-save'], {exitCode: 127, stderr: '', notFound: true})));
     const node = await collect(new FakeNode({'iptables-save': gone, 'iptables-nft-save': dump}));
     expect(node).toMatchObject({status: 'read', problems: [], files: ['ip6tables-save', 'iptables-nft-save']});
   });
 
-  test('what IPVS leaves is read where there are signs of it', async () => {
+  test('leftovers of IPVS are read if there are signs of it', async () => {
     const node = await collect(
       new FakeNode({
         'ip -j addr': '[{"ifname":"kube-ipvs0"}]',
@@ -138,7 +138,7 @@ describe('one node', () => {
     expect(node.files).toEqual(expect.arrayContaining(['ipvsadm-save', 'kube-ipvs0.json', 'ipset-save']));
   });
 
-  test('a kernel without IPv6 is no problem, a reader that may not read is', async () => {
+  test('a kernel without IPv6 is no problem, a missing permission is', async () => {
     const off = failing(
       '',
       new CommandFailed(['ip6tables-save'], {exitCode: 1, stderr: "can't initialize ip6tables table: Table does not exist"}),
@@ -179,7 +179,7 @@ describe('one node', () => {
   );
   const allPages = `${curl} --fail-early -w \\nsvc-trace %{url_effective}\\n ${healthz} ${others.join(' ')}`;
 
-  test('all pages of kube-proxy are got by one curl', async () => {
+  test('all pages of kube-proxy are read by one curl', async () => {
     const bodies = ['{"currentTime":"x"}', 'kubeproxy_a 1\ngo_b 2\n', '{"kubeproxy.config.k8s.io":{}}', 'iptables'];
     const printed = bodies.map((body, index) => `${body}\nsvc-trace ${[healthz, ...others][index]}\n`).join('');
     const transport = new FakeNode({[allPages]: printed});
@@ -189,7 +189,7 @@ describe('one node', () => {
     expect(transport.commands.filter(command => command.startsWith('curl'))).toEqual([allPages]);
   });
 
-  test('where one of them is not served, each is got by itself', async () => {
+  test('if one of them is not served, each is read by itself', async () => {
     const failed = new CommandFailed(['curl'], {exitCode: 7, stderr: 'Failed to connect'});
     const transport = new FakeNode({
       ...{[allPages]: failing('', failed), [`${curl} ${healthz}`]: failing('', failed)},
@@ -201,13 +201,13 @@ describe('one node', () => {
     expect(node.missing).toContainEqual({file: 'healthz.json', reason: 'curl ended with exit code 7: Failed to connect'});
   });
 
-  test('an error page is none of them', async () => {
+  test('an error page is not kept', async () => {
     const page = `404 page not found\n\nsvc-trace ${healthz}\n`;
     const node = await collect(new FakeNode({[allPages]: page}));
     expect(node.missing).toContainEqual({file: 'healthz.json', reason: 'there is nothing in it'});
   });
 
-  test('a connection that breaks is made once more, and what was read is not read again', async () => {
+  test('a broken connection is reopened once, and files are not read twice', async () => {
     const transport = new FakeNode({'ip -j addr': failing('[]', lost)});
     const node = await collect(transport);
     expect(node).toMatchObject({status: 'read', problems: []});
@@ -216,7 +216,7 @@ describe('one node', () => {
     expect(transport.commands.filter(command => command === 'iptables-save')).toEqual(['iptables-save']);
   });
 
-  test('a connection that breaks again and again costs only what goes over it', async () => {
+  test('a connection that breaks repeatedly costs only the files read over it', async () => {
     const transport = new FakeNode({'ip6tables-save': failing('', lost, lost, lost)});
     const node = await collect(transport);
     expect(node).toMatchObject({status: 'partial', problems: [{message: 'ip6tables-save: the connection was closed (fake)'}]});
@@ -224,7 +224,7 @@ describe('one node', () => {
     expect(transport).toMatchObject({opened: 2, disposed: 2});
   });
 
-  test('a node that hangs keeps what was read before, and says what was not', async () => {
+  test('a node that hangs keeps the files read before, and reports the others', async () => {
     const transport = new FakeNode({'ip6tables-save': () => new Promise<string>(() => {})});
     const node = await collect(transport, {timeoutMs: 100});
     expect(node.status).toBe('partial');
@@ -246,7 +246,7 @@ describe('one node', () => {
     expect(tries).toBe(1);
   });
 
-  test('an interrupted run says so, and disposes of the shell', async () => {
+  test('an interrupted run reports it, and disposes of the shell', async () => {
     const stop = new AbortController();
     const transport = new FakeNode({'iptables-save': () => new Promise<string>(() => {})});
     setTimeout(() => stop.abort(new Error('interrupted')), 30);
@@ -255,7 +255,7 @@ describe('one node', () => {
     expect(transport.disposed).toBe(1);
   });
 
-  test('a shell that cannot be cleaned up is told', async () => {
+  test('a shell that cannot be cleaned up is reported', async () => {
     const transport: Transport = {
       name: 'fake',
       open: async () => ({
@@ -300,7 +300,7 @@ describe('many nodes', () => {
     return {counts, transport};
   }
 
-  test('every node comes out once, and a dead and a slow one cost nobody else', async () => {
+  test('every node is yielded once, and a dead and a slow one do not affect the others', async () => {
     const {counts, transport} = crowd();
     const steps: CollectProgress[] = [];
     const seen = new Map<string, string>();

@@ -11,7 +11,7 @@ const signal = new AbortController().signal;
 const node: NodeInfo = {name: 'node-a', addresses: [], labels: {}, pods: []};
 
 describe('debug', () => {
-  test('makes a pod on the node that tolerates everything, ends by itself and says whose it is', async () => {
+  test('creates a pod on the node that tolerates everything, ends by itself and names its owner', async () => {
     const api = new FakeKubeApi();
     await using _shell = await debugTransport(api, {namespace: 'ops', imagePullSecret: 'pull', runId: 'r1', lifetimeMs: 90_000}).open(
       node,
@@ -52,7 +52,7 @@ describe('debug', () => {
     expect(api.pods.size).toBe(0);
   });
 
-  test('the iptables of the image is used where the host has none', async () => {
+  test('the iptables of the image is used if the host has none', async () => {
     const api = new FakeKubeApi();
     api.onExec = argv => {
       if (argv[0] === 'nsenter') throw new CommandFailed(argv, {exitCode: 127, stderr: "nsenter: can't execute 'iptables-save'"});
@@ -68,7 +68,7 @@ describe('debug', () => {
     {stderr: 'nsenter: reassociate to namespace ns/mnt failed: Operation not permitted', exitCode: 1},
     {stderr: "nsenter: can't execute 'iptables-save': No such file or directory", exitCode: 127},
     {stderr: 'nsenter: failed to execute iptables-save: No such file or directory', exitCode: 127},
-  ])('the tools of the image are used where nsenter says "$stderr", and that is said', async ({stderr, exitCode}) => {
+  ])('the tools of the image are used if nsenter prints "$stderr", which is reported', async ({stderr, exitCode}) => {
     const api = new FakeKubeApi();
     api.onExec = argv => {
       if (argv[0] === 'nsenter') throw new CommandFailed(argv, {exitCode, stderr: `${stderr}\n`});
@@ -91,7 +91,7 @@ describe('debug', () => {
     expect(shell.description).toMatch(/^on the host/);
   });
 
-  test('an image of no use is told with both reasons, and the pod deleted', async () => {
+  test('an unusable image is reported with both reasons, and the pod is deleted', async () => {
     const api = new FakeKubeApi();
     api.onExec = argv => {
       if (argv[0] === 'nsenter') throw new CommandFailed(argv, {exitCode: 1, stderr: 'nsenter: cannot open /proc/1/ns/net'});
@@ -113,14 +113,14 @@ describe('debug', () => {
     {status: {phase: 'Failed', reason: 'OutOfpods', message: 'Node has no room'}, message: /ended at once \(OutOfpods: Node has no room\)/},
     {status: {phase: 'Pending'}, message: /has not started in time \(Pending\): the kubelet has not taken it: is the node ready\?/},
     {status: waiting('ContainerCreating'), message: /has not started in time \(Pending, ContainerCreating\): a bigger --node-timeout/},
-  ])('a pod that does not start says why and is deleted: $message', async ({status, message}) => {
+  ])('a pod that does not start is reported with the reason and deleted: $message', async ({status, message}) => {
     const api = new FakeKubeApi();
     api.statuses = [status];
     await expect(debugTransport(api, {startTimeoutMs: 10}).open(node, signal)).rejects.toThrow(message);
     expect(api.pods.size).toBe(0);
   });
 
-  test('the first failure to pull the image is not the last word', async () => {
+  test('the first failure to pull the image is not final', async () => {
     const api = new FakeKubeApi();
     api.statuses = [waiting('ErrImagePull'), {phase: 'Running'}];
     await using shell = await debugTransport(api).open(node, signal);
@@ -134,7 +134,7 @@ describe('debug', () => {
     },
     {error: {message: 'User "dev" cannot create resource "pods"', status: 403}, message: /verbs create, get and delete on pods/},
     {error: {message: 'namespaces "ops" not found', status: 404}, message: /choose a namespace that is there/},
-  ])('a pod that may not be created says what to do: $message', async ({error, message}) => {
+  ])('a pod that may not be created is reported with what to do: $message', async ({error, message}) => {
     const api = new FakeKubeApi();
     api.onCreate = () => {
       throw new ApiError(error.message, {status: error.status});
@@ -142,7 +142,7 @@ describe('debug', () => {
     await expect(debugTransport(api).open(node, signal)).rejects.toThrow(message);
   });
 
-  test('a pod whose creation was not confirmed is deleted all the same', async () => {
+  test('a pod whose creation was not confirmed is deleted anyway', async () => {
     const api = new FakeKubeApi();
     api.onCreate = () => {
       throw new ApiError('no answer', {status: null});
@@ -161,7 +161,7 @@ describe('debug', () => {
     expect(api.pods.size).toBe(0);
   });
 
-  test('nothing is created for a run that is over', async () => {
+  test('nothing is created after the run was aborted', async () => {
     const api = new FakeKubeApi();
     await expect(debugTransport(api).open(node, AbortSignal.abort())).rejects.toThrow('no pod was created');
     expect(api.calls.filter(call => call.startsWith('POST'))).toEqual([]);

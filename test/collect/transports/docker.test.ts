@@ -29,7 +29,7 @@ describe('docker', () => {
     chmodSync(join(folder, name), 0o755);
   }
 
-  test('commands run in the container that is called as the node, word by word', async () => {
+  test('commands run in the container with the name of the node, word by word', async () => {
     writeEngine('docker', 'echo true');
     await using shell = await dockerTransport().open(nodeAt(), signal);
     expect((await shell.run(['printf', '%s\n', "a b'$(id)\n"], signal)).toString()).toBe("a b'$(id)\n\n");
@@ -37,20 +37,20 @@ describe('docker', () => {
     expect(readFileSync(join(folder, 'log'), 'utf8')).toContain('<exec><--user><0><node-a><printf>');
   });
 
-  test('podman is used where docker is not installed', async () => {
+  test('podman is used if docker is not installed', async () => {
     writeEngine('podman', 'echo true');
     await using shell = await dockerTransport().open(nodeAt(), signal);
     expect(shell.description).toBe('podman exec node-a');
   });
 
-  test('podman is used where docker has no such container', async () => {
+  test('podman is used if docker has no such container', async () => {
     writeEngine('docker', 'echo "Error: No such container: node-a" >&2; exit 1');
     writeEngine('podman', 'echo true');
     await using shell = await dockerTransport().open(nodeAt(), signal);
     expect(shell.description).toBe('podman exec node-a');
   });
 
-  test('a container that is not there or stopped is told, with what each engine said', async () => {
+  test('a missing or stopped container is reported with the message of each engine', async () => {
     writeEngine('docker', 'echo "Error: No such container: node-a" >&2; exit 1');
     writeEngine('podman', 'echo false');
     const opening = dockerTransport().open(nodeAt(), signal);
@@ -59,7 +59,7 @@ describe('docker', () => {
     );
   });
 
-  test('a machine without an engine is told', async () => {
+  test('a machine without an engine is reported', async () => {
     await expect(dockerTransport().open(nodeAt(), signal)).rejects.toThrow('(docker: is not installed; podman: is not installed)');
   });
 
@@ -81,7 +81,7 @@ describe('docker', () => {
       exec: 'echo "Error response from daemon: container x is not running" >&2; exit 1',
       expected: {exitCode: null, notFound: false},
     },
-  ])('tells $what', async ({exec, expected}) => {
+  ])('reports $what', async ({exec, expected}) => {
     writeEngine('docker', 'echo true', exec);
     await using shell = await dockerTransport().open(nodeAt(), signal);
     const error = await shell.run(['iptables-save'], signal).catch((reason: unknown) => reason);

@@ -46,7 +46,7 @@ describe('exec', () => {
     {pod: hostPod('azure-cns-1', {containers: ['cns-container']}), container: 'cns-container'},
     {pod: hostPod('cilium-1', {labels: {'k8s-app': 'cilium'}, containers: ['cilium-agent']}), container: 'cilium-agent'},
     {pod: hostPod('kube-router-1', {containers: ['kube-router']}), container: 'kube-router'},
-  ])('$pod.metadata.name is one to exec into', async ({pod, container}) => {
+  ])('$pod.metadata.name can be used for exec', async ({pod, container}) => {
     expect(await targetOn(nodeWith(pod))).toMatchObject({pod: pod.metadata.name, container});
   });
 
@@ -64,7 +64,7 @@ describe('exec', () => {
       says: 'shop/kube-proxy-x is not in a system namespace',
     },
     {why: 'is no agent', pod: hostPod('etcd-node-a'), says: 'its 1 pod there is something else'},
-  ])('a pod that $why is not used, and the reason is said', async ({pod, says}) => {
+  ])('a pod that $why is not used, and the reason is reported', async ({pod, says}) => {
     const opening = execTransport(new FakeKubeApi()).open(nodeWith(pod), signal);
     await expect(opening).rejects.toThrow(says);
     await expect(opening).rejects.toThrow(
@@ -72,13 +72,13 @@ describe('exec', () => {
     );
   });
 
-  test('of a node without any such pod is said what was looked for, and not that pods may not be listed', async () => {
+  test('for a node without any such pod the message names what was searched for, and not a missing permission', async () => {
     await expect(execTransport(new FakeKubeApi()).open(nodeWith(), signal)).rejects.toThrow(
       'no pod to exec into on node-a: neither kube-proxy (label k8s-app=kube-proxy or component=kube-proxy) nor a known CNI agent runs on it in kube-system or the namespaces of CNI agents; use',
     );
   });
 
-  test('where pods could not be listed, that is the reason', async () => {
+  test('if pods could not be listed, that is the reason', async () => {
     const node: NodeInfo = {...nodeWith(), unlisted: 'not allowed to list pods in namespace kube-system.', isUnlisted: true};
     await expect(execTransport(new FakeKubeApi()).open(node, signal)).rejects.toMatchObject({
       message: expect.stringContaining('on node-a: its pods are not known: not allowed to list pods in namespace kube-system; use'),
@@ -86,7 +86,7 @@ describe('exec', () => {
     });
   });
 
-  test('a pod without the tools, or that is gone, is passed over', async () => {
+  test('a pod without the tools, or a deleted one, is skipped', async () => {
     const api = new FakeKubeApi();
     api.onExec = (argv, {pod}) => {
       if (pod === 'kube-proxy-x') throw new ApiError('pods "kube-proxy-x" not found', {status: 404});
@@ -98,7 +98,7 @@ describe('exec', () => {
     });
   });
 
-  test('when no pod has the tools all are named', async () => {
+  test('if no pod has the tools all are named', async () => {
     const api = new FakeKubeApi();
     api.onExec = argv => {
       throw absent(argv);
@@ -109,7 +109,7 @@ describe('exec', () => {
 
   const stopped = 'unable to upgrade connection: container not found ("kube-proxy")';
 
-  test('where kube-proxy does not run, the next pod is used', async () => {
+  test('if kube-proxy does not run, the next pod is used', async () => {
     const api = new FakeKubeApi();
     api.onExec = (_, {pod}) => {
       if (pod === 'kube-proxy-x') throw new ApiError(stopped, {status: 500});
@@ -118,7 +118,7 @@ describe('exec', () => {
     expect(await targetOn(nodeWith(hostPod('kube-proxy-x'), hostPod('kindnet-1')), api)).toMatchObject({pod: 'kindnet-1'});
   });
 
-  test('and without another one, that it does not run is said', async () => {
+  test('and without another one, this is reported', async () => {
     const api = new FakeKubeApi();
     api.onExec = (argv, {pod}) => {
       throw pod === 'kube-proxy-x' ? new ApiError(stopped, {status: 500}) : absent(argv);
@@ -132,7 +132,7 @@ describe('exec', () => {
     );
   });
 
-  test('being forbidden to exec says which right is missing', async () => {
+  test('a missing permission for exec is named', async () => {
     const api = new FakeKubeApi();
     api.onExec = () => {
       throw new ApiError('User "dev" cannot create resource "pods/exec"', {status: 403, reason: 'Forbidden'});
@@ -142,7 +142,7 @@ describe('exec', () => {
     );
   });
 
-  test('an iptables-save that does not know --version is there', async () => {
+  test('an iptables-save that does not know --version counts as existing', async () => {
     const api = new FakeKubeApi();
     api.onExec = argv => {
       if (argv[1] === '--version') throw new CommandFailed(argv, {exitCode: 1, stderr: 'unrecognized option'});
@@ -151,7 +151,7 @@ describe('exec', () => {
     expect(await targetOn(nodeWith(hostPod('kube-proxy-x')), api)).toMatchObject({pod: 'kube-proxy-x'});
   });
 
-  test('what was asked to find the tools is not asked again', async () => {
+  test('known results are not requested again', async () => {
     const api = new FakeKubeApi();
     const asked: string[] = [];
     api.onExec = argv => {

@@ -16,11 +16,11 @@ describe('local', () => {
     await expect(opening).rejects.toThrow(/not-this-machine \(192\.0\.2\.1\) is not this machine .*--node/);
   });
 
-  test('a loopback address makes no node this machine', async () => {
+  test('a loopback address does not identify a node as this machine', async () => {
     await expect(localTransport().open(nodeAt('127.0.0.1', 'not-this-machine'), signal)).rejects.toThrow('is not this machine');
   });
 
-  test('this machine is known by its name, and by an address', async () => {
+  test('this machine is identified by its name, and by an address', async () => {
     const own = Object.values(networkInterfaces())
       .flat()
       .find(entry => entry?.internal === false)?.address;
@@ -31,7 +31,7 @@ describe('local', () => {
     }
   });
 
-  test('the only node that was asked for may be called anything', async () => {
+  test('the only requested node may have any name', async () => {
     await using shell = await localTransport({onlyNode: true}).open(nodeAt('192.0.2.1'), signal);
     expect((await shell.run(['printf', '%s', "$(id) 'x"], signal)).toString()).toBe("$(id) 'x");
     await expect(shell.run(['no-such-program'], signal)).rejects.toMatchObject({notFound: true});
@@ -39,7 +39,7 @@ describe('local', () => {
     await expect(shell.run(['sleep', '60'], AbortSignal.timeout(100))).rejects.toMatchObject({exitCode: null});
   });
 
-  test('hands output over as it comes, and keeps none of it', async () => {
+  test('passes output on while it arrives, and keeps none of it', async () => {
     await using shell = await localTransport({onlyNode: true}).open(nodeAt('192.0.2.1'), signal);
     const parts: Buffer[] = [];
     const rest = await shell.run(['printf', '%s', 'one two'], signal, part => void parts.push(part));
@@ -83,7 +83,7 @@ describeWith(['root', 'netns', 'ip', 'iptables', 'conntrack'], 'local, with the 
     return dump.split('\n').filter(line => line.startsWith('-A '));
   }
 
-  test('all that is needed is read', () => {
+  test('all required files are read', () => {
     expect(node).toMatchObject({status: 'read', problems: [], via: 'on this machine'});
   });
 
@@ -95,7 +95,7 @@ describeWith(['root', 'netns', 'ip', 'iptables', 'conntrack'], 'local, with the 
     }
   });
 
-  test('the other backend is read where it holds something, and that in use not twice', () => {
+  test('the other backend is read if it contains rules, and the one in use not twice', () => {
     expect(rulesOf(node.contents['iptables-legacy-save'] ?? '')).toEqual(['-A PREROUTING -j KUBE-SERVICES']);
     expect(node.files).not.toContain('iptables-nft-save');
     expect(node.files).not.toContain('ip6tables-legacy-save');
@@ -109,7 +109,7 @@ describeWith(['root', 'netns', 'ip', 'iptables', 'conntrack'], 'local, with the 
     expect(node.files).toContain('conntrack');
   });
 
-  test('what is not there is no problem', () => {
+  test('missing files are no problem', () => {
     expect(node.missing.map(({file}) => file)).toEqual(expect.arrayContaining(['kube-proxy-version', 'healthz.json', 'configz.json']));
   });
 });

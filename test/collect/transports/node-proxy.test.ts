@@ -50,7 +50,7 @@ describe("kube-proxy's pages through the API server's proxy to the node", () => 
     );
   });
 
-  test('of the ports that kube-proxy serves on loopback only, the reason is known', async () => {
+  test('of ports that kube-proxy serves on loopback only are reported with the reason', async () => {
     const {api} = await clusterWith({nodePage: (_, port) => (port === '10256' ? {body: '{}'} : null)});
     const read = await collect(api);
     expect(read).toMatchObject({status: 'read', problems: [], files: ['healthz.json', 'iptables-save']});
@@ -59,7 +59,7 @@ describe("kube-proxy's pages through the API server's proxy to the node", () => 
     expect(read.missing).toEqual(['metrics', 'configz.json', 'proxy-mode'].map(file => ({file, reason: why})));
   });
 
-  test('who may not get nodes/proxy still reads the node, and is told of the Role', async () => {
+  test('without permission for nodes/proxy the node is still read, and the message names the Role', async () => {
     const {api} = await clusterWith({allow: ({subresource}) => subresource !== 'proxy', nodePage: () => ({body: '{}'})});
     const read = await collect(api);
     expect(read).toMatchObject({status: 'read', problems: [], files: ['iptables-save']});
@@ -68,13 +68,13 @@ describe("kube-proxy's pages through the API server's proxy to the node", () => 
     );
   });
 
-  test('a page that a kube-proxy does not have is missing', async () => {
+  test('that a kube-proxy does not have are missing', async () => {
     const {api} = await clusterWith({nodePage: () => ({status: 404, body: '404 page not found\n'})});
     expect((await collect(api)).missing).toContainEqual({file: 'configz.json', reason: 'kube-proxy has no page /configz at port 10249'});
   });
 });
 
-test('where a firewall keeps the API server from the nodes, only two of them are waited for', async () => {
+test('behind a firewall between the API server and the nodes are only tried on two nodes', async () => {
   const api = new FakeKubeApi();
   api.onProxied = () => {
     throw new ApiError('error trying to reach service: dial tcp 172.18.0.11:10256: i/o timeout', {status: 503});

@@ -13,27 +13,24 @@ import {freePort, nodeAt, type Sshd, sshOptions, startSshd} from './sshd.ts';
 const signal = new AbortController().signal;
 
 describe('ssh without a server', () => {
-  test.each(['-oProxyCommand=touch /tmp/x', '--', 'a b', '$(reboot)', 'a\nb', '', 'user@host'])(
-    'does not take the node name %j',
-    async name => {
-      await expect(sshTransport().open(nodeAt('127.0.0.1', name), signal)).rejects.toThrow(Unreachable);
-    },
-  );
+  test.each(['-oProxyCommand=touch /tmp/x', '--', 'a b', '$(reboot)', 'a\nb', '', 'user@host'])('refuses the node name %j', async name => {
+    await expect(sshTransport().open(nodeAt('127.0.0.1', name), signal)).rejects.toThrow(Unreachable);
+  });
 
   test.each(['-oProxyCommand=touch /tmp/x', 'root@10.0.0.1', 'ssh://10.0.0.1', '10.0.0.1;reboot', 'fe80::1%eth0', '$(reboot)', ''])(
-    'does not take the address %j, which the node says of itself',
+    'refuses the address %j, which the node reports',
     async address => {
       const opening = sshTransport().open(nodeAt(address), signal);
       await expect(opening).rejects.toThrow('neither an IP address nor a host name');
     },
   );
 
-  test('says which addresses a node has when it lacks the one that was asked for', async () => {
+  test('names the addresses of a node that lacks the requested one', async () => {
     const opening = sshTransport({addressType: 'ExternalIP'}).open(nodeAt('10.0.0.1'), signal);
     await expect(opening).rejects.toThrow('node-a has no ExternalIP (it has InternalIP 10.0.0.1): choose another with --ssh-address');
   });
 
-  test('says that ssh is not installed', async () => {
+  test('reports that ssh is not installed', async () => {
     const path = process.env['PATH'];
     process.env['PATH'] = '/nowhere';
     try {
@@ -85,7 +82,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     return [...readdirSync(join(folder, 'temporary')), ...processes];
   }
 
-  test('every word of a command arrives as it is', async () => {
+  test('every word of a command arrives unchanged', async () => {
     await using shell = await openShell();
     const words = [
       'a b',
@@ -109,12 +106,12 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     expect(printed.toString('utf8').split('\0').slice(0, -1)).toEqual(words);
   });
 
-  test('tools are found that the PATH of a plain user leaves out', async () => {
+  test('tools are found that are not in the PATH of a plain user', async () => {
     await using shell = await openShell();
     expect((await shell.run(['iptables-save', '--version'], signal)).toString('utf8')).toMatch(/^iptables-save v/);
   });
 
-  test('all commands of a node go over one connection, and nothing is left of it', async () => {
+  test('all commands of a node use one connection, which is closed in the end', async () => {
     const before = server.log().match(/Accepted publickey/g)?.length ?? 0;
     {
       await using shell = await openShell();
@@ -127,7 +124,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
   });
 
-  test('big output arrives whole', async () => {
+  test('large output arrives complete', async () => {
     await using shell = await openShell();
     expect((await shell.run(['head', '-c', '20000000', '/dev/zero'], signal)).length).toBe(20_000_000);
   });
@@ -145,14 +142,14 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
       expected: {exitCode: 255, stderr: 'no'},
     },
     {what: 'a connection that breaks', argv: ['sh', '-c', 'kill -9 $PPID'], expected: {exitCode: null, notFound: false}},
-  ])('tells $what', async ({argv, expected}) => {
+  ])('reports $what', async ({argv, expected}) => {
     await using shell = await openShell();
     const error = await shell.run(argv, signal).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(CommandFailed);
     expect(error).toMatchObject(expected);
   });
 
-  test('a key that the node does not take is refused, with what to do', async () => {
+  test('a key that the node does not accept is refused, with what to do', async () => {
     await expect(openShell({options: sshOptions(server.folder, 'unauthorized', 'known')})).rejects.toThrow(
       /Permission denied.*none of your keys.*--ssh-user/,
     );
@@ -160,26 +157,26 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     await expect.poll(leftBehind, {timeout: 10_000}).toEqual([]);
   });
 
-  test('a host key that is not known is not accepted', async () => {
+  test('an unknown host key is not accepted', async () => {
     const opening = openShell({options: sshOptions(server.folder, 'user', 'known-nobody')});
     await expect(opening).rejects.toThrow(/Host key verification failed.*not known here.*accept-new/);
     expect(readFileSync(join(server.folder, 'known-nobody'), 'utf8')).toBe('');
   });
 
-  test('a host key that has changed is not accepted', async () => {
+  test('a changed host key is not accepted', async () => {
     const opening = openShell({options: sshOptions(server.folder, 'user', 'known-otherwise')});
     await expect(opening).rejects.toThrow(/differs from the known one.*ssh-keygen -R/);
   });
 
-  test('a port on which nothing listens is told', async () => {
+  test('a port on which nothing listens is reported', async () => {
     await expect(openShell({port: await freePort()})).rejects.toThrow(/Connection refused: nothing listens there.*--ssh-port/);
   });
 
-  test('an option of ssh that there is none of is told', async () => {
+  test('an unknown option of ssh is reported', async () => {
     await expect(openShell({options: ['NoSuchOption=1']})).rejects.toThrow(/put your ssh configuration or --ssh-option right/);
   });
 
-  test('a server that never says a word is given up', async () => {
+  test('a server that never answers is given up', async () => {
     const silent = createServer().listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const address = silent.address();
@@ -192,7 +189,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     silent.close();
   });
 
-  test('a command that hangs is given up when the signal says so', async () => {
+  test('a command that hangs is ended when the signal is aborted', async () => {
     {
       await using shell = await openShell();
       await expect(shell.run(['sleep', '60'], AbortSignal.timeout(300))).rejects.toThrow('sleep did not end by itself');
@@ -207,12 +204,12 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     expect(readFileSync(join(folder, 'sudo-log'), 'utf8')).toMatch(/iptables-save --version\necho a {2}b\n$/);
   });
 
-  test('a sudo that wants a password is told', async () => {
+  test('a sudo that requires a password is reported', async () => {
     writeSudo('echo "sudo: a password is required" >&2; exit 1');
     await expect(openShell({sudo: true})).rejects.toThrow('a password is required: sudo on node-a must not ask for a password');
   });
 
-  test('a program that sudo does not find is not there', async () => {
+  test('a program that sudo does not find counts as missing', async () => {
     await using shell = await openShell({sudo: true});
     writeSudo('echo "sudo: $1: command not found" >&2; exit 1');
     await expect(shell.run(['conntrack', '-L'], signal)).rejects.toMatchObject({notFound: true});

@@ -48,7 +48,7 @@ const watching = (server: ApiServer) => vi.waitFor(() => expect(server.watches).
 const namesOf = (watch: ObjectWatch<ServiceObject>) => [...watch.objects.keys()].sort();
 
 describe('a watch of all objects of a kind', () => {
-  test('lists them from the watch cache, and follows what comes, changes and goes', async () => {
+  test('lists them from the watch cache, and follows additions, changes and deletions', async () => {
     const {server, watch, changes} = await start();
     expect(lists(server)).toEqual(['0']);
     await watching(server);
@@ -61,7 +61,7 @@ describe('a watch of all objects of a kind', () => {
     expect(lists(server)).toHaveLength(1);
   });
 
-  test('keeps of an object what is read of its kind, and of its managedFields the newest time', async () => {
+  test('keeps only the fields of an object that are used, and the newest time of its managedFields', async () => {
     const managedFields = [{manager: 'x', time: '2026-01-02T00:00:00Z', fieldsV1: {}}, {time: '2026-01-01T00:00:00Z'}];
     const annotations = {'kubectl.kubernetes.io/last-applied-configuration': '{}', 'service.kubernetes.io/topology-mode': 'Auto', own: 'x'};
     const {watch} = await start({objects: {services: [service('a', {managedFields, annotations})]}});
@@ -76,7 +76,7 @@ describe('a watch of all objects of a kind', () => {
     });
   });
 
-  test('a bookmark says up to where all is known, so that it can go on from there', async () => {
+  test('uses bookmarks to resume from the latest version', async () => {
     const {server, watch} = await start();
     await watching(server);
     server.store.put('nodes', {metadata: {name: 'node-z'}});
@@ -84,7 +84,7 @@ describe('a watch of all objects of a kind', () => {
     await vi.waitFor(() => expect(watch.resourceVersion).toBe(String(server.store.revision)));
   });
 
-  test.each(['end', 'break'] as const)('a watch that is over (%s) is resumed where it was, without another list', async how => {
+  test.each(['end', 'break'] as const)('a watch that has ended (%s) is resumed without another list', async how => {
     const {server, watch, changes} = await start();
     await watching(server);
     server.watches[0]?.bookmark();
@@ -100,7 +100,7 @@ describe('a watch of all objects of a kind', () => {
     expect(watch.restarts[how === 'end' ? 'ended' : 'broken']).toBeGreaterThan(0);
   });
 
-  test('a watch on which nothing comes any more is resumed, and what was missed is made up for', async () => {
+  test('a silent watch is resumed, and missed changes are recovered', async () => {
     const {server, changes} = await start({silenceMs: 100});
     await watching(server);
     server.watches[0]?.mute();
@@ -119,7 +119,7 @@ describe('a watch of all objects of a kind', () => {
       },
     ],
   ])(
-    'where the API server has forgotten what came after (410, %s), all is listed anew, and what went meanwhile is gone',
+    'if the API server no longer has the next changes (410, %s), all is listed again, and deletions in between are noticed',
     async (_, expire) => {
       const {server, watch, changes} = await start();
       await watching(server);
@@ -135,7 +135,7 @@ describe('a watch of all objects of a kind', () => {
     },
   );
 
-  test('one API server that is behind another makes it ask etcd', async () => {
+  test('an API server that is behind another causes a read from etcd', async () => {
     const {server, watch} = await start();
     await watching(server);
     server.faults.push({kind: 'status', status: 504, match: /services\?resourceVersion=\d+$/, message: 'Too large resource version'});
@@ -144,7 +144,7 @@ describe('a watch of all objects of a kind', () => {
     await vi.waitFor(() => expect(watch.lists).toBe(2));
   });
 
-  test('while the API server refuses, what is known stays and it says why; then it goes on', async () => {
+  test('while the API server refuses, the known objects and the reason are kept; then the watch continues', async () => {
     const {server, watch, changes} = await start();
     await watching(server);
     server.faults.push({kind: 'status', status: 403, match: /watch=1/, message: 'no'});
@@ -157,7 +157,7 @@ describe('a watch of all objects of a kind', () => {
     expect(watch.trouble).toBeNull();
   });
 
-  test('an object that cannot be used is left out and said, until it can be', async () => {
+  test('an unusable object is left out and reported, until it can be used', async () => {
     const odd = {metadata: {namespace: 'shop', name: 'odd'}, spec: {ports: 'none'}};
     const {server, watch} = await start({objects: {services: [service('a'), odd]}});
     expect(namesOf(watch)).toEqual(['shop/a']);

@@ -19,14 +19,14 @@ const tricky = [
   {},
 ];
 
-describe('a list that is read as it comes', () => {
+describe('a list that is parsed while it arrives', () => {
   test.each([1, 2, 3, 64, 100_000])('gives what JSON.parse gives, in parts of %i bytes', async size => {
     const list = {kind: 'ServiceList', metadata: {resourceVersion: '12'}, items: tricky};
     for (const text of [JSON.stringify(list), JSON.stringify(list, null, 2)])
       expect(await read(text, size)).toEqual({items: tricky, metadata: {resourceVersion: '12'}});
   });
 
-  test('may say its resourceVersion after the items', async () => {
+  test('may have its resourceVersion after the items', async () => {
     expect(await read('{"items":[{"a":1}],"metadata":{"resourceVersion":"7"}}')).toEqual({
       items: [{a: 1}],
       metadata: {resourceVersion: '7'},
@@ -45,7 +45,7 @@ describe('a list that is read as it comes', () => {
     '<html></html>',
     '{"kind":"Status","metadata":{}}',
     '{"metadata":{"items":[{"a":1}]}}',
-  ])('is refused where it is none or is cut: %s', async text => {
+  ])('is refused if it is invalid or truncated: %s', async text => {
     await expect(read(text)).rejects.toThrow(SyntaxError);
   });
 });
@@ -53,7 +53,7 @@ describe('a list that is read as it comes', () => {
 describe('the events of a watch', () => {
   const text = '{"type":"ADDED","object":{"n":"ü"}}\n\n{"type":"BOOKMARK","object":{}}\n{"type":"CUT';
 
-  test.each([1, 5, 1000])('come one a line, in parts of %i bytes; a line that is cut is none', async size => {
+  test.each([1, 5, 1000])('are one on each line, in parts of %i bytes; a truncated line is invalid', async size => {
     const events: unknown[] = [];
     for await (const event of watchEvents(inPartsOf(size, text))) events.push(event);
     expect(events).toEqual([

@@ -39,7 +39,7 @@ const nodePort: ServiceSpec = {type: 'NodePort', ports: [{port: 80, nodePort: 30
 const localOut: ServiceSpec = {...nodePort, externalTrafficPolicy: 'Local'};
 
 describe('ready, serving and terminating (section 4.5)', () => {
-  test('no endpoints at all are nothing', () => {
+  test('without endpoints the result is empty', () => {
     expect(categorized({endpoints: []})).toMatchObject({cluster: [], local: [], reachable: [], hasAny: false});
   });
 
@@ -48,22 +48,22 @@ describe('ready, serving and terminating (section 4.5)', () => {
     expect(categorized({endpoints})).toMatchObject({cluster: [1], local: [], reachable: [1], hasAny: true});
   });
 
-  test('without a ready one, those that serve while they terminate are', () => {
+  test('without a ready one, those that serve while terminating are used', () => {
     const endpoints = [at(1, 'node-a', leaving), at(2, 'node-b', leaving), at(3, 'node-b', gone), at(4, 'node-b', {ready: false})];
     expect(categorized({endpoints})).toMatchObject({cluster: [1, 2], reachable: [1, 2], hasAny: true});
   });
 
-  test('one that is not ready, though it serves and does not terminate, is of no use', () => {
+  test('one that is not ready, though it serves and does not terminate, is not used', () => {
     const endpoints = [at(1, 'node-a', {ready: false, serving: true})];
     expect(categorized({endpoints})).toMatchObject({cluster: [], hasAny: false});
     expect(categorized({endpoints, spec: localOut})).toMatchObject({cluster: [], local: [], hasAny: false});
   });
 
-  test('a terminating one of which serving is not said serves', () => {
+  test('a terminating one without the serving condition counts as serving', () => {
     expect(categorized({endpoints: [at(1, 'node-a', {ready: false, terminating: true})]})).toMatchObject({cluster: [1], hasAny: true});
   });
 
-  test('a terminating one that is ready (publishNotReadyAddresses) counts as ready, whatever serving says', () => {
+  test('a terminating one that is ready (publishNotReadyAddresses) counts as ready, whatever its serving condition', () => {
     const endpoints = [at(1, 'node-a', {ready: true, serving: false, terminating: true}), at(2, 'node-a', leaving)];
     expect(categorized({endpoints})).toMatchObject({cluster: [1]});
   });
@@ -72,18 +72,18 @@ describe('ready, serving and terminating (section 4.5)', () => {
 describe('endpoints of the node', () => {
   const endpoints = [at(1, 'node-a'), at(2, 'node-b'), at(3, 'node-a', leaving)];
 
-  test('are asked for only where a policy is Local', () => {
+  test('matter only if a policy is Local', () => {
     expect(categorized({endpoints, spec: nodePort})).toMatchObject({cluster: [1, 2], local: [], reachable: [1, 2]});
     expect(categorized({endpoints, spec: localOut})).toMatchObject({cluster: [1, 2], local: [1], reachable: [1, 2]});
     expect(categorized({endpoints, spec: {...nodePort, ...localIn}})).toMatchObject({cluster: [1, 2], local: [1], reachable: [1, 2]});
   });
 
-  test('are all there is under internal policy Local without an entry from outside', () => {
+  test('are the only ones under internal policy Local without an external entry', () => {
     expect(categorized({endpoints, spec: localIn})).toMatchObject({cluster: [], local: [1], reachable: [1], hasAny: true});
     expect(categorized({endpoints: [at(2, 'node-b')], spec: localIn})).toMatchObject({local: [], reachable: [], hasAny: true});
   });
 
-  test('that terminate are used when the node has no ready one, and get their chains', () => {
+  test('that terminate are used if the node has no ready one, and get their chains', () => {
     const leavingHere = [at(1, 'node-a', leaving), at(2, 'node-b')];
     expect(categorized({endpoints: leavingHere, spec: localOut})).toMatchObject({
       cluster: [2],
@@ -93,12 +93,12 @@ describe('endpoints of the node', () => {
     });
   });
 
-  test('of another node, though they terminate, keep the Service from being without endpoints', () => {
+  test('on another node, though terminating, keep the Service from being without endpoints', () => {
     expect(categorized({endpoints: [at(2, 'node-b', leaving)], spec: localIn})).toMatchObject({local: [], hasAny: true});
     expect(categorized({endpoints: [at(2, 'node-b', gone)], spec: localIn})).toMatchObject({local: [], hasAny: false});
   });
 
-  test('are told by nodeName, which an endpoint need not have', () => {
+  test('are identified by nodeName, which an endpoint need not have', () => {
     expect(categorized({endpoints: [endpoint('10.0.0.1')], spec: localOut})).toMatchObject({cluster: [1], local: []});
     expect(categorized({endpoints: [at(1, 'Node-A')], spec: localOut})).toMatchObject({local: []});
   });
@@ -120,7 +120,7 @@ describe('terminating endpoints by version and gate (section 4.6)', () => {
     expect(categorized({version, gates, endpoints, spec: localOut})).toMatchObject({local: used ? [1] : [], hasAny: used});
   });
 
-  test('before 1.24 they are used on the node alone, with the gate on', () => {
+  test('before 1.24 they are used only on the node, with the gate on', () => {
     expect(categorized({version: '1.23', endpoints})).toMatchObject({cluster: [], local: [], hasAny: false});
     expect(categorized({version: '1.23', endpoints, spec: localOut})).toMatchObject({cluster: [], local: [], hasAny: false});
     const gates = {ProxyTerminatingEndpoints: true};
@@ -183,33 +183,33 @@ describe('hints (sections 4.5 and 4.6)', () => {
   ];
   const noded = [at(1, 'node-a', {zones: ['zone-1'], nodes: ['node-a']}), at(2, 'node-b', {zones: ['zone-1'], nodes: ['node-b']})];
 
-  test('that name the zone of the node leave the endpoints of that zone', () => {
+  test('that name the zone of the node select the endpoints of that zone', () => {
     expect(categorized({endpoints: zoned})).toMatchObject({mode: 'PreferSameZone', cluster: [1, 3], reachable: [1, 3], hasAny: true});
     expect(categorized({endpoints: zoned, zone: 'zone-2'})).toMatchObject({cluster: [2, 3]});
   });
 
-  test('count for nothing where the node has no zone, or no endpoint is for it', () => {
+  test('are ignored if the node has no zone, or no endpoint is for it', () => {
     expect(categorized({endpoints: zoned, zone: null})).toMatchObject({mode: null, cluster: [1, 2, 3]});
     expect(categorized({endpoints: zoned, zone: ''})).toMatchObject({mode: null, cluster: [1, 2, 3]});
     expect(categorized({endpoints: zoned, zone: 'zone-3'})).toMatchObject({mode: null, cluster: [1, 2, 3]});
   });
 
-  test('count for nothing where one ready endpoint has none', () => {
+  test('are ignored if one ready endpoint has none', () => {
     expect(categorized({endpoints: [...zoned, at(4, 'node-b')]})).toMatchObject({mode: null, cluster: [1, 2, 3, 4]});
   });
 
-  test('of endpoints that are not ready are not looked at, neither as there nor as missing', () => {
+  test('of endpoints that are not ready are ignored, whether present or missing', () => {
     expect(categorized({endpoints: [...zoned, at(4, 'node-b', leaving)]})).toMatchObject({mode: 'PreferSameZone', cluster: [1, 3]});
     const onlyThere = [at(1, 'node-b', {zones: ['zone-2']}), at(2, 'node-a', {...gone, zones: ['zone-1']})];
     expect(categorized({endpoints: onlyThere})).toMatchObject({mode: null, cluster: [1]});
   });
 
-  test('do not hold for terminating endpoints, the last resort', () => {
+  test('do not apply to terminating endpoints, the last resort', () => {
     const all = [at(1, 'node-a', {...leaving, zones: ['zone-1']}), at(2, 'node-b', {...leaving, zones: ['zone-2']})];
     expect(categorized({endpoints: all})).toMatchObject({mode: null, cluster: [1, 2]});
   });
 
-  test('that name the node come before those that name its zone', () => {
+  test('that name the node override those that name its zone', () => {
     expect(categorized({endpoints: noded})).toMatchObject({mode: 'PreferSameNode', cluster: [1]});
     const elsewhere = noded.map(item => ({...item, hints: {...item.hints, forNodes: [{name: 'node-b'}]}}));
     expect(categorized({endpoints: elsewhere})).toMatchObject({mode: 'PreferSameZone', cluster: [1, 2]});
@@ -226,21 +226,21 @@ describe('hints (sections 4.5 and 4.6)', () => {
     ['1.34', {}, 'PreferSameNode'],
     ['1.34', {PreferSameTrafficDistribution: false}, 'PreferSameZone'],
     ['1.35', {PreferSameTrafficDistribution: false}, 'PreferSameNode'],
-  ])('that name nodes are read by %s %j as %s', (version, gates, mode) => {
+  ])('that name nodes are used by %s %j: %s', (version, gates, mode) => {
     expect(categorized({version, gates, endpoints: noded}).mode).toBe(mode);
   });
 
-  test('hold for the cluster-wide endpoints of a Local Service, not for those of the node', () => {
+  test('apply to the cluster-wide endpoints of a Local Service, not to those of the node', () => {
     const endpoints = [at(1, 'node-a', {zones: ['zone-2']}), at(2, 'node-b', {zones: ['zone-1']})];
     expect(categorized({endpoints, spec: localOut})).toMatchObject({cluster: [2], local: [1], reachable: [1, 2]});
   });
 
-  test('do not hold under internal policy Local', () => {
+  test('do not apply under internal policy Local', () => {
     const endpoints = [at(1, 'node-a', {zones: ['zone-2']}), at(2, 'node-b', {zones: ['zone-1']})];
     expect(categorized({endpoints, spec: localIn})).toMatchObject({cluster: [], local: [1], reachable: [1]});
   });
 
-  test('need an annotation where the version asks for one', () => {
+  test('need an annotation if the version requires one', () => {
     const auto = {'service.kubernetes.io/topology-aware-hints': 'Auto'};
     expect(categorized({version: '1.26', endpoints: zoned})).toMatchObject({cluster: [1, 2, 3]});
     expect(categorized({version: '1.26', endpoints: zoned, annotations: auto})).toMatchObject({cluster: [1, 3]});
@@ -250,7 +250,7 @@ describe('hints (sections 4.5 and 4.6)', () => {
     expect(categorized({version: '1.31', endpoints: zoned})).toMatchObject({cluster: [1, 3]});
   });
 
-  test('before 1.24 do not hold where a policy is Local', () => {
+  test('before 1.24 do not apply if a policy is Local', () => {
     const gates = {TopologyAwareHints: true};
     const annotations = {'service.kubernetes.io/topology-aware-hints': 'Auto'};
     const of = (spec: ServiceSpec) => categorized({version: '1.23', gates, annotations, endpoints: zoned, spec}).cluster;

@@ -44,7 +44,7 @@ describe('the view of a cluster', () => {
     expect(entries({services: [web], endpointSlices: null})).toEqual([['shop/web:http'], ['shop/web:https']]);
   });
 
-  test('is worked out once for a version', () => {
+  test('is computed once for each version', () => {
     const view = new ClusterView(apiObjects({services: [web], endpointSlices}));
     expect(view.entries('IPv4', proxyVersion('1.36.1'))).toBe(view.entries('IPv4', proxyVersion('1.36.2')));
     expect(view.entries('IPv4', proxyVersion('1.35'))).not.toBe(view.entries('IPv4', proxyVersion('1.36')));
@@ -55,18 +55,18 @@ describe('the view of a cluster', () => {
   describe('with Endpoints', () => {
     const endpoints = [{metadata: {name: 'web', namespace: 'shop'}, subsets: [{addresses: [{ip: '10.244.9.9'}], ports}]}];
 
-    test('reads slices all the same', () => {
+    test('reads slices anyway', () => {
       expect(entries({services: [web], endpointSlices, endpoints})[0]).toEqual(['shop/web:http', '10.244.1.5:8080', '10.244.1.6:8080']);
       expect(entries({services: [web], endpointSlices, endpoints}, '1.21')[0]).toContain('10.244.1.5:8080');
     });
 
-    test('reads them where 1.21 is told to', () => {
+    test('reads them if 1.21 is configured to', () => {
       const gates = {EndpointSliceProxying: false};
       expect(entries({services: [web], endpointSlices, endpoints}, '1.21', gates)[0]).toEqual(['shop/web:http', '10.244.9.9:8080']);
       expect(entries({services: [web], endpointSlices, endpoints}, '1.22', gates)[0]).toContain('10.244.1.5:8080');
     });
 
-    test('reads them where there are no slices', () => {
+    test('reads them if there are no slices', () => {
       expect(entries({services: [web], endpointSlices: null, endpoints})[0]).toEqual(['shop/web:http', '10.244.9.9:8080']);
     });
   });

@@ -21,7 +21,7 @@ describe('a slice (section 4.2)', () => {
   const of = (labels: Readonly<Record<string, string>>, minor: string) =>
     sliceOwner({metadata: {name: 's', namespace: 'shop', labels}}, version(minor));
 
-  test('belongs to the Service that its label names, in its namespace', () => {
+  test('belongs to the Service in its label, in its namespace', () => {
     expect(of({'kubernetes.io/service-name': 'web'}, '1.36')).toBe('shop/web');
     expect(sliceOwner({metadata: {name: 's', labels: {'kubernetes.io/service-name': 'web'}}}, version('1.36'))).toBe('default/web');
   });
@@ -37,13 +37,13 @@ describe('a slice (section 4.2)', () => {
       expect(of({'kubernetes.io/service-name': 'web', 'service.kubernetes.io/headless': ''}, minor)).toBeNull();
   });
 
-  test('that is given to another proxy is not used up to 1.35', () => {
+  test('that is assigned to another proxy is not used up to 1.35', () => {
     const labels = {'kubernetes.io/service-name': 'web', 'service.kubernetes.io/service-proxy-name': 'x'};
     expect(of(labels, '1.35')).toBeNull();
     expect(of(labels, '1.36')).toBe('shop/web');
   });
 
-  test('of a mirror is used as any other', () => {
+  test('of a mirror is used like any other', () => {
     expect(
       of(
         {'kubernetes.io/service-name': 'web', 'endpointslice.kubernetes.io/managed-by': 'endpointslicemirroring-controller.k8s.io'},
@@ -91,7 +91,7 @@ describe('the ports of a slice (section 4.3)', () => {
     expect(hostPorts([slice('shop/web', one, {ports: []})])).toEqual([]);
   });
 
-  test('may differ from slice to slice, so one address can be there with two numbers', () => {
+  test('may differ from slice to slice, so one address can have two ports', () => {
     const two = [
       slice('shop/web', one, {ports: [{name: '', port: 8080}]}),
       slice('shop/web', [...one, endpoint('10.244.1.6')], {name: 'web-2', ports: [{name: '', port: 9090}]}),
@@ -108,7 +108,7 @@ describe('the endpoints of a slice (section 4.4)', () => {
     expect(hostPorts([slice('shop/web', [endpoint('db.example.org')], {addressType: 'FQDN'})])).toEqual([]);
   });
 
-  test('have one address, the first; one without any is passed over', () => {
+  test('have one address, the first; one without any is skipped', () => {
     expect(hostPorts([slice('shop/web', [{addresses: ['10.244.1.5', '10.244.1.6']}, {addresses: []}, {}])])).toEqual(['10.244.1.5:8080']);
     expect(hostPorts([slice('shop/web', [{addresses: ['nonsense']}, endpoint('10.244.1.5')])])).toEqual(['10.244.1.5:8080']);
   });
@@ -138,7 +138,7 @@ describe('the endpoints of a slice (section 4.4)', () => {
     ]);
   });
 
-  test('know their node, pod, slice and hints; an empty list of hints is none', () => {
+  test('have their node, pod, slice and hints; an empty list of hints is none', () => {
     const list = [
       {
         ...endpoint('10.0.0.1', 'node-a', {zones: ['zone-1', 'zone-2'], nodes: ['node-a']}),
@@ -152,7 +152,7 @@ describe('the endpoints of a slice (section 4.4)', () => {
     ]);
   });
 
-  test('are spelled as in the slice up to 1.30, in canonical form from 1.31', () => {
+  test('have the spelling of the slice up to 1.30, canonical form from 1.31', () => {
     const written = [slice('shop/web', [endpoint('FD00:10:0::0005')])];
     const six = portOf({port: 80}, 'IPv6');
     expect(hostPorts(written, '1.30', six)).toEqual(['[FD00:10:0::0005]:8080']);
@@ -161,7 +161,7 @@ describe('the endpoints of a slice (section 4.4)', () => {
   });
 });
 
-describe('endpoints that are there twice', () => {
+describe('duplicate endpoints', () => {
   const set = (slices: readonly EndpointSliceObject[], minor: string) => endpointSet(portOf(), slices, version(minor));
   const possible = (slices: readonly EndpointSliceObject[], minor: string) => {
     const found = set(slices, minor);
@@ -178,7 +178,7 @@ describe('endpoints that are there twice', () => {
   const inOne = (...list: readonly ReturnType<typeof endpoint>[]) => [slice('shop/web', list)];
   const at = '10.0.0.1';
 
-  test('and agree are one, and nothing is open', () => {
+  test('that agree are one, and nothing is ambiguous', () => {
     const found = set(inTwo(endpoint(at, 'node-a'), endpoint(at, 'node-a')), '1.36');
     expect(found.endpoints).toHaveLength(1);
     expect(found.ambiguous.size).toBe(0);
@@ -198,7 +198,7 @@ describe('endpoints that are there twice', () => {
     }
   });
 
-  test('in two slices, with nothing to decide between them, either may stay', () => {
+  test('in two slices, without a deciding difference, either may be used', () => {
     const both = [endpoint(at, 'node-a'), endpoint(at, 'node-b')] as const;
     expect(nodes(inTwo(...both), '1.36')).toEqual([['node-a'], ['node-b']]);
     expect(states(inTwo(endpoint(at, 'node-b'), endpoint(at, 'node-b', leaving)), '1.35')).toEqual([[true], [false]]);
@@ -213,7 +213,7 @@ describe('endpoints that are there twice', () => {
     expect(states(inOne(endpoint(at, 'node-a'), endpoint(at, 'node-a', leaving)), '1.35')).toEqual([[false]]);
   });
 
-  test('several times over give every combination, at most 64', () => {
+  test('several of them give every combination, at most 64', () => {
     const pairs = (count: number) => [
       slice(
         'shop/web',
@@ -234,7 +234,7 @@ describe('endpoints that are there twice', () => {
     expect(nodes(pairs(10), '1.36')).toHaveLength(64);
   });
 
-  test('1.21 knows an endpoint by its address alone: of two ports one stays, and which is open', () => {
+  test('1.21 identifies an endpoint by its address alone: of two ports one is used, and which is ambiguous', () => {
     const two = [slice('shop/web', [endpoint(at)]), slice('shop/web', [endpoint(at)], {name: 'web-2', ports: [{name: '', port: 9090}]})];
     expect(set(two, '1.21').endpoints).toHaveLength(1);
     expect(possible(two, '1.21').map(list => list.map(({hostPort}) => hostPort))).toEqual([['10.0.0.1:8080'], ['10.0.0.1:9090']]);
@@ -242,7 +242,7 @@ describe('endpoints that are there twice', () => {
   });
 });
 
-describe('an Endpoints object, as 1.21 reads it when it is told to', () => {
+describe('an Endpoints object, as 1.21 reads it if configured to', () => {
   const object: EndpointsObject = {
     metadata: {name: 'web', namespace: 'shop'},
     subsets: [
@@ -277,7 +277,7 @@ describe('an Endpoints object, as 1.21 reads it when it is told to', () => {
     expect(endpointSetOfEndpoints(portOf(), unnamed).endpoints.map(({hostPort}) => hostPort)).toEqual(['10.0.0.1:8080']);
   });
 
-  test('that is not there gives nothing', () => {
+  test('that does not exist gives nothing', () => {
     expect(endpointSetOfEndpoints(http, undefined).endpoints).toEqual([]);
     expect(endpointSetOfEndpoints(http, {metadata: object.metadata, subsets: null}).endpoints).toEqual([]);
   });

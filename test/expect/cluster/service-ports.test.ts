@@ -27,14 +27,14 @@ describe('a Service that kube-proxy does not serve (section 4.1)', () => {
     expect(why({})).toMatch(/no cluster IP/);
   });
 
-  test('is given to another proxy, whatever the label says', () => {
+  test('is assigned to another proxy, whatever the label value', () => {
     for (const minor of ['1.21', '1.35', '1.36']) {
       expect(why(web, {'service.kubernetes.io/service-proxy-name': 'kube-router'}, minor)).toMatch(/another proxy/);
       expect(why(web, {'service.kubernetes.io/service-proxy-name': ''}, minor)).toMatch(/another proxy/);
     }
   });
 
-  test('bears the label of headless Services, up to 1.35', () => {
+  test('has the label of headless Services, up to 1.35', () => {
     const labels = {'service.kubernetes.io/headless': ''};
     expect(why(web, labels, '1.23')).toMatch(/headless/);
     expect(why(web, labels, '1.35')).toMatch(/headless/);
@@ -52,25 +52,25 @@ describe('the cluster IP of a family', () => {
   const both: ServiceSpec = {clusterIP: 'fd00:96::1', clusterIPs: ['fd00:96::1', '10.96.1.1'], ipFamilies: ['IPv6', 'IPv4']};
   const of = (spec: ServiceSpec, family: 'IPv4' | 'IPv6') => clusterIPOf(service('shop/web', spec), family);
 
-  test('stands where the family stands in ipFamilies', () => {
+  test('is at the index of the family in ipFamilies', () => {
     expect([of(both, 'IPv4'), of(both, 'IPv6')]).toEqual(['10.96.1.1', 'fd00:96::1']);
   });
 
-  test('is that of its own family where ipFamilies is missing', () => {
+  test('is that of its own family if ipFamilies is missing', () => {
     expect([of({clusterIP: '10.96.1.1'}, 'IPv4'), of({clusterIP: '10.96.1.1'}, 'IPv6')]).toEqual(['10.96.1.1', null]);
     expect([of({clusterIP: 'fd00:96::1'}, 'IPv4'), of({clusterIP: 'fd00:96::1'}, 'IPv6')]).toEqual([null, 'fd00:96::1']);
   });
 
-  test('is read from clusterIP where clusterIPs is missing', () => {
+  test('is read from clusterIP if clusterIPs is missing', () => {
     expect(of({clusterIP: '10.96.1.1', ipFamilies: ['IPv4']}, 'IPv4')).toBe('10.96.1.1');
     expect(of({clusterIP: '10.96.1.1', ipFamilies: ['IPv4', 'IPv6']}, 'IPv6')).toBeNull();
   });
 
-  test('is put into canonical form', () => {
+  test('is in canonical form', () => {
     expect(of({clusterIP: 'FD00:0096::0001', ipFamilies: ['IPv6'], clusterIPs: ['FD00:0096::0001']}, 'IPv6')).toBe('fd00:96::1');
   });
 
-  test('decides whether a port is there: another address of the family does not', () => {
+  test('decides whether a port exists: another address of the family does not', () => {
     const one = service('shop/web', {...web, externalIPs: ['fd00:99::8']}, {ingress: [{ip: 'fd00:99::7'}]});
     expect(servicePorts(one, 'IPv6', newest)).toEqual([]);
     expect(servicePorts(one, 'IPv4', newest)).toMatchObject([{externalIPs: [], loadBalancerVIPs: []}]);
@@ -94,14 +94,14 @@ describe('a Service port', () => {
     ]);
   });
 
-  test('without a name has no colon, and the hash goes with it', () => {
+  test('without a name has no colon, and the hash has none either', () => {
     const spec: ServiceSpec = {clusterIP: '10.96.1.1', ports: [{port: 80}]};
     expect(servicePorts(service('default/hostnames', spec), 'IPv4', newest)).toMatchObject([
       {servicePortName: 'default/hostnames', portName: '', hash: 'YN5D6RYVEVZOH44Q'},
     ]);
   });
 
-  test('of a protocol that does not exist, or without a number, is none', () => {
+  test('of an invalid protocol, or without a number, does not exist', () => {
     expect(portOf({ports: [{name: 'x', port: 80, protocol: 'ICMP'}]})).toBeUndefined();
     expect(portOf({ports: [{name: 'x'}]})).toBeUndefined();
   });
@@ -124,7 +124,7 @@ describe('a Service port', () => {
     ['1.34', {LoadBalancerIPMode: false}, true],
     ['1.35', {LoadBalancerIPMode: false}, false],
     ['1.36', {}, false],
-  ])('leaves addresses of ipMode Proxy alone by version and gate: %s %j takes it in: %s', (minor, gates, taken) => {
+  ])('ignores addresses of ipMode Proxy by version and gate: %s %j serves it: %s', (minor, gates, taken) => {
     const ingress = [
       {ip: '203.0.113.7', ipMode: 'Proxy'},
       {ip: '203.0.113.8', ipMode: 'VIP'},
@@ -169,14 +169,14 @@ describe('a Service port', () => {
     expect(portOf({}, {}, proxyVersion(minor, gates))?.internalPolicyLocal).toBe(false);
   });
 
-  test('has affinity for as many seconds as it says, three hours unless it does', () => {
+  test('has affinity with its timeout, three hours by default', () => {
     expect(portOf({})?.affinitySeconds).toBeNull();
     expect(portOf({sessionAffinity: 'None'})?.affinitySeconds).toBeNull();
     expect(portOf({sessionAffinity: 'ClientIP'})?.affinitySeconds).toBe(10800);
     expect(portOf({sessionAffinity: 'ClientIP', sessionAffinityConfig: {clientIP: {timeoutSeconds: 5}}})?.affinitySeconds).toBe(5);
   });
 
-  test('has a health check where load balancers ask: LoadBalancer with external policy Local', () => {
+  test('has a health check if load balancers use it: LoadBalancer with external policy Local', () => {
     const local: ServiceSpec = {externalTrafficPolicy: 'Local', healthCheckNodePort: 32100};
     expect(portOf({...local, type: 'LoadBalancer'})?.healthCheckNodePort).toBe(32100);
     expect(portOf({...local, type: 'NodePort'})?.healthCheckNodePort).toBe(0);

@@ -28,7 +28,7 @@ describe('the jumps from base chains', () => {
     expect(of('nat/POSTROUTING')).toEqual([`${remark('kubernetes postrouting rules')} -j KUBE-POSTROUTING`]);
   });
 
-  test('lead to chains that are there', () => {
+  test('lead to existing chains', () => {
     const names = (version: string) => baseRuleChains(expectedOf({version}).context).map(place => place.join('/'));
     expect(names('1.5').filter(name => name.startsWith('filter/'))).toEqual(['filter/KUBE-SERVICES']);
     for (const version of known.slice(1))
@@ -68,11 +68,11 @@ describe('forwarding', () => {
   const both = [established('source'), established('destination')];
   const ofPods = [established('source', '-s 10.244.0.0/16 '), established('destination', '-d 10.244.0.0/16 ')];
 
-  test.each(['1.18', '1.19', '1.20'])('of %s lets all answers through', version => {
+  test.each(['1.18', '1.19', '1.20'])('of %s accepts all replies', version => {
     expect(baseRules({version}, 'filter/KUBE-FORWARD')).toEqual([invalid, marked, ...both]);
   });
 
-  test.each(['1.14', '1.16', '1.17'])('of %s lets those of pods through, where their network is known', version => {
+  test.each(['1.14', '1.16', '1.17'])('of %s accepts those of pods, if their network is known', version => {
     expect(baseRules({version}, 'filter/KUBE-FORWARD')).toEqual([invalid, marked, ...ofPods]);
     expect(baseRules({version, config: {clusterCIDRs: []}}, 'filter/KUBE-FORWARD')).toEqual([invalid, marked]);
   });

@@ -74,7 +74,7 @@ describe('forwarding (section 2.5)', () => {
     expect(first('1.36')).toBe(marked);
   });
 
-  test('counts them where the node counts, from 1.31 on, in both families', () => {
+  test('counts them if the node counts, from 1.31 on, in both families', () => {
     const first = (version: string, family: 'IPv4' | 'IPv6') => baseRules({version, family, nfacct: true}, 'filter/KUBE-FORWARD')?.[0];
     expect(first('1.30', 'IPv4')).toBe(invalid);
     expect(first('1.31', 'IPv4')).toBe(counted);
@@ -101,7 +101,7 @@ describe('KUBE-FIREWALL (section 2.4)', () => {
     [{nodePortAddresses: ['0.0.0.0/0']}, [rule]],
     [{nodePortAddresses: ['fd00::/8']}, [rule]],
     [{nodePortAddresses: ['primary']}, []],
-  ])('holds a rule where node ports answer on loopback addresses: %j', (config, rules) => {
+  ])('contains a rule if node ports answer on loopback addresses: %j', (config, rules) => {
     expect(baseRules({config}, 'filter/KUBE-FIREWALL')).toEqual(rules);
   });
 });
@@ -168,7 +168,7 @@ describe('the way to node ports (sections 2.6 and 6.2)', () => {
   });
 });
 
-describe('chains that are there whether or not they hold rules', () => {
+describe('chains that exist whether they contain rules or not', () => {
   test.each([
     ['1.21', ['nat/KUBE-MARK-DROP'], ['filter/KUBE-PROXY-FIREWALL', 'filter/KUBE-FIREWALL']],
     ['1.24', ['nat/KUBE-MARK-DROP'], ['filter/KUBE-PROXY-FIREWALL', 'filter/KUBE-FIREWALL']],

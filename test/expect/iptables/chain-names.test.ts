@@ -31,24 +31,24 @@ describe('the names of chains', () => {
     expect(endpointChainName(name, 'TCP', hostPort)).toBe(`KUBE-SEP-${hash}`);
   });
 
-  test('a name in a dump that was edited by hand is not the one that its endpoint has', () => {
+  test('a name in an edited dump is not the one that its endpoint has', () => {
     // From a page of 2016: KUBE-SEP-IN2YML2VIFH5RO2T with 192.168.125.131:3306.
     expect(endpointChainName('default/mysql-service:', 'TCP', '192.168.125.131:3306')).toBe('KUBE-SEP-MDJPMLAM6OPI7T2O');
   });
 
-  test('the protocol is part of them, in small letters', () => {
+  test('contain the protocol in lower case', () => {
     expect(servicePortHash('a/b', 'TCP')).toBe(servicePortHash('a/b', 'tcp'));
     expect(new Set(['TCP', 'UDP', 'SCTP'].map(protocol => servicePortHash('a/b', protocol))).size).toBe(3);
   });
 
-  test('are those of the definition: the first 16 characters of sha256 in base32', () => {
+  test('follow the definition: the first 16 characters of sha256 in base32', () => {
     for (let index = 0; index < 200; index++) {
       const text = `ns-${index}/svc:port`;
       expect(servicePortHash(text, 'UDP')).toBe(base32(createHash('sha256').update(`${text}udp`).digest()).slice(0, 16));
     }
   });
 
-  test('have a prefix that tells what they are for', () => {
+  test('have a prefix that shows their purpose', () => {
     expect(chainName('FW', 'NUKIZ6OKUXPJNT4C')).toBe('KUBE-FW-NUKIZ6OKUXPJNT4C');
     expect(parseChainName('KUBE-FW-NUKIZ6OKUXPJNT4C')).toEqual({role: 'FW', hash: 'NUKIZ6OKUXPJNT4C'});
   });
@@ -60,7 +60,7 @@ describe('the names of chains', () => {
     'KUBE-SVC-nukiz6okuxpjnt4c',
     'KUBE-NWPLCY-NUKIZ6OKUXPJNT4C',
     'X-KUBE-SVC-NUKIZ6OKUXPJNT4C',
-  ])('%s is no name of a Service port or endpoint', name => {
+  ])('%s is not the name of a Service port or endpoint', name => {
     expect(parseChainName(name)).toBeNull();
   });
 });

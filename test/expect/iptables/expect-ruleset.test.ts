@@ -24,14 +24,14 @@ function rulesOf(slices: readonly EndpointSliceObject[], hypothesis: Hypothesis 
 describe('what kube-proxy should have written', () => {
   const slices = [slice('shop/web', [endpoint('10.244.1.5', 'node-a'), endpoint('10.244.2.7', 'node-b')], {ports})];
 
-  test('goes by the name under which it knows its node', () => {
+  test('depends on the node name that kube-proxy uses', () => {
     expect(rulesOf(slices)).toMatchObject({SVL: d4(local)});
     expect(rulesOf(slices, {}, {nodeName: 'node-b'})).toMatchObject({SVL: d4(remote)});
     expect(rulesOf(slices, {nodeName: 'node-b'})).toMatchObject({SVL: d4(remote)});
     expect(rulesOf(slices, {nodeName: 'nobody'})).not.toHaveProperty('SVL');
   });
 
-  test('goes by its zone, which a kube-proxy may have lost', () => {
+  test('depends on its zone, which kube-proxy may not know', () => {
     const zoned = [
       slice('shop/web', [endpoint('10.244.1.5', 'node-a', {zones: ['zone-1']}), endpoint('10.244.2.7', 'node-b', {zones: ['zone-2']})], {
         ports,
@@ -42,14 +42,14 @@ describe('what kube-proxy should have written', () => {
     expect(rulesOf(zoned, {}, {zone: null})).toMatchObject({SVC: [d1, ...d4(local, remote)]});
   });
 
-  test('may be asked for under another detector', () => {
+  test('can be computed with another detector', () => {
     expect(rulesOf(slices, {detector: {kind: 'none'}})).toMatchObject({SVC: d4(local, remote)});
     expect(rulesOf(slices, {detector: {kind: 'cidr', cidr: '10.9.0.0/16'}})['SVC']?.[0]).toBe(d1.replace('10.244.0.0/16', '10.9.0.0/16'));
     expect(rulesOf(slices, {masqueradeAll: true})['SVC']?.[0]).toBe(d1.replace('! -s 10.244.0.0/16 ', ''));
   });
 });
 
-describe('endpoints that are there twice', () => {
+describe('duplicate endpoints', () => {
   const twice = [
     slice('shop/web', [endpoint('10.244.1.5', 'node-a'), endpoint('10.244.2.7', 'node-b')], {ports}),
     slice('shop/web', [endpoint('10.244.1.5', 'node-b')], {ports, name: 'web-2'}),
@@ -63,13 +63,13 @@ describe('endpoints that are there twice', () => {
     return {rules: serviceRules(expected), lists: expected.ports[0]?.lists};
   };
 
-  test('give every list that kube-proxy may have made', () => {
+  test('give every list that kube-proxy can have built', () => {
     expect(of('1.36', 0)).toMatchObject({lists: 2, rules: {SVL: d4(local)}});
     expect(of('1.36', 1).rules).not.toHaveProperty('SVL');
     expect(of('1.36', 1).rules).toMatchObject({SVC: [d1, ...d4(local, remote)]});
   });
 
-  test('give one where the outcome is defined', () => {
+  test('give one list if the result is defined', () => {
     expect(of('1.35', 0)).toMatchObject({lists: 1, rules: {SVL: d4(local)}});
   });
 });

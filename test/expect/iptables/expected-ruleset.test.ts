@@ -40,7 +40,7 @@ const example: Setup = {
 const [dump] = parseDumps(readFixture('kube-proxy-example-1.36.iptables-save')) as readonly [Ruleset];
 
 describe('the worked example of the reference', () => {
-  test('is what is expected, chain by chain and rule by rule', () => {
+  test('matches the expected rules, chain by chain and rule by rule', () => {
     const expected = expectedOf(example);
     for (const item of expected.ports) expected.materialize(item);
     const chains = [...(dump.tables.get('nat')?.chains.values() ?? []), ...(dump.tables.get('filter')?.chains.values() ?? [])];
@@ -55,14 +55,14 @@ describe('the worked example of the reference', () => {
     expect(compareRulesets(expectationOf(expectedOf(example)), dump).differences).toEqual([]);
   });
 
-  test('lacks one rule where its kernel counts: it was left out on purpose', () => {
+  test('lacks one rule if its kernel counts: it was left out on purpose', () => {
     const {differences} = compareRulesets(expectationOf(expectedOf({...example, nfacct: true})), dump);
     expect(differences).toMatchObject([{kind: 'missing', table: 'nat', chain: 'KUBE-NODEPORTS', owner: {port: {service: 'web'}}}]);
     expect(differences[0]?.rule.text).toContain('-d 127.0.0.0/8 -p tcp');
   });
 });
 
-describe('a rule too many', () => {
+describe('an extra rule', () => {
   const without: Setup = {...example, services: example.services?.slice(0, 1) ?? []};
   const differences = (setup: Setup, table: string, rule: string) => {
     const chain = rule.split(' ')[0] ?? '';
@@ -82,7 +82,7 @@ describe('a rule too many', () => {
     expect(differences(without, table, rule)).toEqual([`extra -A ${rule}`]);
   });
 
-  test('of the kubelet is let be in the chains that are its too', () => {
+  test('of the kubelet is ignored in the chains that it writes too', () => {
     const six: Setup = {...without, family: 'IPv6'};
     expect(differences(six, 'filter', 'KUBE-FIREWALL -m mark --mark 0x8000/0x8000 -j DROP')).toEqual([]);
     expect(differences({...without, version: '1.23'}, 'nat', 'KUBE-MARK-DROP -j MARK --set-xmark 0x8000/0x8000')).toEqual([]);
@@ -99,20 +99,20 @@ describe('the chains of an expected ruleset', () => {
     expect(expected.chain('filter', 'KUBE-EXT-67NZLRHBNDSAWJRO')).toBeUndefined();
   });
 
-  test('that belong to endpoints are there once those of their Service port are', () => {
+  test('that belong to endpoints exist once those of their Service port are rendered', () => {
     const expected = expectedOf(example);
     expect(expected.chain('nat', 'KUBE-SEP-34ZZ2QFGO32YYXXO')).toBeUndefined();
     expected.chain('nat', 'KUBE-SVC-67NZLRHBNDSAWJRO');
     expect(expected.chain('nat', 'KUBE-SEP-34ZZ2QFGO32YYXXO')?.ruleCount).toBe(2);
   });
 
-  test('that the Service port does not use are not there', () => {
+  test('that the Service port does not use do not exist', () => {
     const expected = expectedOf(example);
     expect(expected.chain('nat', 'KUBE-SVL-NPX46M4PTMTKRN6Y')).toBeUndefined();
     expect(expected.chain('nat', 'KUBE-XLB-67NZLRHBNDSAWJRO')).toBeUndefined();
   });
 
-  test('are base chains with a policy, and tables, as on every node', () => {
+  test('are base chains with a policy, and tables, like on every node', () => {
     const expected = expectedOf(example);
     for (const name of ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING', 'FORWARD'])
       expect(expected.chain('mangle', name)).toMatchObject({policy: 'ACCEPT', ruleCount: 0});
@@ -125,7 +125,7 @@ describe('the chains of an expected ruleset', () => {
     expect(expected.chain('nat', 'KUBE-SERVICES')).toBe(expected.chain('nat', 'KUBE-SERVICES'));
   });
 
-  test('that many share hold the rules of all, and what must be last comes last', () => {
+  test('that are shared contain the rules of all, with the last rules at the end', () => {
     const rules = rulesIn(expectedOf(example), 'nat/KUBE-SERVICES');
     expect(rules).toHaveLength(4);
     expect(rules?.at(-1)).toContain('must be the last rule');

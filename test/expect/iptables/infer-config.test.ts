@@ -29,7 +29,7 @@ describe('the rules of a node show', () => {
     expect(inferConfig(await rulesetsOf(name))).toMatchObject(settings);
   });
 
-  test('how they tell pods from others, also where the dump was cut before the Services', async () => {
+  test('how they detect pods, also if the dump is truncated before the Services', async () => {
     const [node] = (await snapshotOf('healthy/1.36-iptables')).nodes;
     const whole = node?.read('iptables-save')?.toString('utf8') ?? '';
     const cut = whole.slice(0, whole.indexOf('\n-A KUBE-SEP-'));
@@ -37,7 +37,7 @@ describe('the rules of a node show', () => {
     expect(inferConfig(rulesets)).toMatchObject({clusterCIDRs: ['10.244.0.0/16'], masqueradeAll: false});
   });
 
-  test.each(captureNames('healthy', 'eras'))('an era that its version is of: %s', async name => {
+  test.each(captureNames('healthy', 'eras'))('an era that contains its version: %s', async name => {
     const minor = inferConfig(await rulesetsOf(name)).version?.minor ?? 0;
     const actual = Number(/1\.(\d+)/.exec(name)?.[1]);
     // From 1.27 on kube-proxy writes the rules of a plain cluster alike.
@@ -68,20 +68,20 @@ describe('the rules of a node show', () => {
       ],
       23,
     ],
-  ])('an excerpt that uses KUBE-XLB is of 1.23 or older: %s', (_, lines, minor) => {
+  ])('an excerpt that uses KUBE-XLB is from 1.23 or older: %s', (_, lines, minor) => {
     const jump = '-A KUBE-NODEPORTS -p tcp -m comment --comment "shop/web:http" -m tcp --dport 30080 -j KUBE-XLB-AAAAAAAAAAAAAAAA';
     const [ruleset] = parseDumps([jump, ...lines, ''].join('\n'));
     expect(ruleset === undefined ? null : inferConfig(new Map([['IPv4', ruleset]])).version?.minor).toBe(minor);
   });
 
-  test('no bit of a mark that has several, as that of kube-proxy 1.1', () => {
+  test('no bit of a mark that has several, like that of kube-proxy 1.1', () => {
     const [ruleset] = parseDumps(
       '-A KUBE-SERVICES -d 10.0.0.1/32 -j KUBE-SVC-AAAAAAAAAAAAAAAA\n-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4d415351/0xffffffff\n',
     );
     expect(ruleset === undefined ? {} : inferConfig(new Map([['IPv4', ruleset]]))).not.toHaveProperty('masqueradeBit');
   });
 
-  test('nothing where there are none', () => {
+  test('nothing without rules', () => {
     expect(inferConfig(new Map())).toEqual({});
     expect(inferConfig(new Map(parseDumps('*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n').map(ruleset => ['IPv4', ruleset])))).toEqual({});
   });

@@ -88,22 +88,22 @@ describe('a difference between versions', () => {
     for (const minor of minors) expect(holds(version(`1.${minor}`)), `1.${minor}`).toBe(minor <= last);
   });
 
-  test('external IPs are answered unless a gate says otherwise', () => {
+  test('external IPs are served unless a gate disables them', () => {
     for (const minor of minors) expect(shared.writesExternalIPs(version(`1.${minor}`), {})).toBe(true);
   });
 
-  test('the address of the node is known up to 1.20, and again from 1.28 on to one family, from 1.29 on to both', () => {
+  test('the address of the node is known up to 1.20, and again from 1.28 on for one family, from 1.29 on for both', () => {
     for (const minor of minors) {
       expect(versions.knowsNodeIP(version(`1.${minor}`), true), `1.${minor}`).toBe(minor <= 20 || minor >= 28);
       expect(versions.knowsNodeIP(version(`1.${minor}`), false), `1.${minor}`).toBe(minor <= 20 || minor >= 29);
     }
   });
 
-  test('what comes in for the node is led to filter/KUBE-SERVICES by 1.14 to 1.19', () => {
+  test('packets to the node jump to filter/KUBE-SERVICES in 1.14 to 1.19', () => {
     for (const minor of minors) expect(versions.hooksServicesFromInput(version(`1.${minor}`))).toBe(minor >= 14 && minor <= 19);
   });
 
-  test('topologyKeys count with their gate, from 1.17 to 1.21, where slices are read', () => {
+  test('topologyKeys apply with their gate, from 1.17 to 1.21, if slices are read', () => {
     const gates = {ServiceTopology: true, EndpointSliceProxying: true};
     for (const minor of minors) {
       expect(shared.honorsTopologyKeys(version(`1.${minor}`), gates), `1.${minor}`).toBe(minor >= 17 && minor <= 21);
@@ -117,14 +117,14 @@ describe('a difference between versions', () => {
     expect(['1.18.2', '1.18.6', '1.17.9'].map(text => versions.clearsMasqueradeMark(version(text), null))).toEqual([false, true, false]);
   });
 
-  test('versions whose sources were not at hand name their neighbors', () => {
+  test('versions without available sources name their neighbors', () => {
     const unknown = minors.filter(minor => versions.neighborsOf(version(`1.${minor}`)) !== null);
     expect(unknown).toEqual([6, 7, 8, 9, 10, 12, 15, 19]);
     expect(versions.neighborsOf(version('1.8'))).toEqual({bounds: [11, 5], certain: false});
     expect(versions.neighborsOf(version('1.19'))?.certain).toBe(true);
   });
 
-  test('internal policy Local follows its gate', () => {
+  test('internal policy Local depends on its gate', () => {
     expect(shared.honorsInternalPolicy(version('1.21'), {ServiceInternalTrafficPolicy: true})).toBe(true);
     expect(shared.honorsInternalPolicy(version('1.22'), {ServiceInternalTrafficPolicy: false})).toBe(false);
   });

@@ -20,12 +20,12 @@ describe('the probability of one in n', () => {
     expect(probability(n)).toBe(printed);
   });
 
-  test('falls with every further endpoint', () => {
+  test('decreases with every further endpoint', () => {
     for (let n = 2; n < 2000; n++) expect(Number(probability(n + 1))).toBeLessThan(Number(probability(n)));
   });
 });
 
-test('a comment stands in double quotes', () => {
+test('a comment is in double quotes', () => {
   expect(comment('shop/web:http -> 10.0.0.1:80')).toBe('-m comment --comment "shop/web:http -> 10.0.0.1:80"');
 });
 

@@ -63,14 +63,14 @@ describe('a cluster IP', () => {
     });
   });
 
-  test('is not masqueraded without a network of pods', () => {
+  test('is not masqueraded without a pod network', () => {
     for (const version of all)
       expect(rulesOf({spec: clusterIP, endpoints: [here]}, version, {config: {clusterCIDRs: []}})['nat/KUBE-SERVICES']).toEqual([
         inside[1],
       ]);
   });
 
-  test('is masqueraded for everybody with masqueradeAll; 1.5 says it of other clients once more', () => {
+  test('is masqueraded for all clients with masqueradeAll; 1.5 adds a rule for other clients', () => {
     const everybody = to('10.96.1.1', 'cluster IP', 'KUBE-MARK-MASQ');
     const rules = (version: string) =>
       rulesOf({spec: clusterIP, endpoints: [here]}, version, {config: {masqueradeAll: true}})['nat/KUBE-SERVICES'];
@@ -78,7 +78,7 @@ describe('a cluster IP', () => {
     expect(rules('1.5')).toEqual([everybody, ...inside]);
   });
 
-  test('without endpoints is refused; 1.5 leads it to an empty chain as well', () => {
+  test('without endpoints is rejected; 1.5 jumps to an empty chain as well', () => {
     const refused = {'filter/KUBE-SERVICES': [refusal('10.96.1.1', 'reject')]};
     for (const version of since(11)) expect(rulesOf({spec: clusterIP, endpoints: []}, version), version).toEqual(refused);
     expect(rulesOf({spec: clusterIP, endpoints: []}, '1.5')).toEqual({...refused, 'nat/KUBE-SERVICES': inside});
@@ -99,14 +99,14 @@ describe('a cluster IP', () => {
     expect(chains('1.20').slice(0, 2)).toEqual(['default/hostnames', 'KUBE-SVC-YN5D6RYVEVZOH44Q']);
   });
 
-  test('gives shares with five decimals up to 1.16 (section 3.1)', () => {
+  test('has shares with five decimals up to 1.16 (section 3.1)', () => {
     const three = {spec: clusterIP, endpoints: [here, endpoint('10.244.1.6', 'node-a'), there]};
     const first = (version: string) => rulesOf(three, version)['SVC']?.[0]?.match(/--probability (\S+)/)?.[1];
     for (const version of upTo(16)) expect(first(version), version).toBe('0.33332999982');
     for (const version of since(17)) expect(first(version), version).toBe('0.33333333349');
   });
 
-  test('remembers clients', () => {
+  test('records clients', () => {
     const recent = (chain: string) =>
       `-m recent --rcheck --seconds 10800 --reap --name ${chain} --mask 255.255.255.255 --rsource -j ${chain}`;
     for (const version of all)
@@ -121,7 +121,7 @@ describe('an external IP', () => {
   const spec = {...nodePort, externalIPs: ['198.51.100.8']};
   const marked = to('198.51.100.8', 'external IP', 'KUBE-MARK-MASQ');
 
-  test.each(all)('is masqueraded for all, and taken unless a bridge brought it (%s)', version => {
+  test.each(all)('is masqueraded for all, and matched unless the packet came from a bridge (%s)', version => {
     expect(rulesOf({spec, endpoints: [here]}, version)['nat/KUBE-SERVICES']).toEqual([
       ...inside,
       marked,
@@ -129,7 +129,7 @@ describe('an external IP', () => {
     ]);
   });
 
-  test('follows the Local policy from 1.20 on', () => {
+  test('applies the Local policy from 1.20 on', () => {
     const rules = (version: string) => rulesOf({spec: {...spec, ...localOut}, endpoints: [here]}, version)['nat/KUBE-SERVICES']?.slice(2);
     for (const version of upTo(19).slice(1)) expect(rules(version), version).toEqual([marked, ...bridged('198.51.100.8', 'SVC')]);
     expect(rules('1.20')).toEqual(bridged('198.51.100.8', 'XLB'));
@@ -162,14 +162,14 @@ describe('a node port', () => {
     }
   });
 
-  test('under Local policy and without an endpoint here is marked to be dropped', () => {
+  test('under Local policy and without a local endpoint is marked for dropping', () => {
     for (const version of since(11))
       expect(rulesOf({spec: {...nodePort, ...localOut}, endpoints: [there]}, version)['XLB']?.at(-1)).toBe(
         `${remark('shop/web:http has no local endpoints')} -j KUBE-MARK-DROP`,
       );
   });
 
-  test('is asked to be Local by an annotation in 1.5, and by nothing else', () => {
+  test('is Local by an annotation in 1.5, and by nothing else', () => {
     const annotations = {'service.beta.kubernetes.io/external-traffic': 'OnlyLocal'};
     expect(rulesOf({spec: nodePort, endpoints: [here], annotations}, '1.5')).toMatchObject({
       'nat/KUBE-NODEPORTS': [onNode('XLB')],
@@ -187,13 +187,13 @@ describe('a load-balancer address', () => {
     expect(rules).not.toHaveProperty('filter/KUBE-NODEPORTS');
   });
 
-  test('admits itself where the Node is among the ranges, whatever kube-proxy binds to', () => {
+  test('accepts its own packets if the Node is in the ranges, whatever kube-proxy binds to', () => {
     const spec = {...balancer, loadBalancerSourceRanges: ['192.168.1.0/24']};
     for (const version of all)
       expect(rulesOf({spec, ingress: vip, endpoints: [here]}, version)['FW']).toContain(`-s 198.51.100.7/32 ${balanced} -j SVC`);
   });
 
-  test('without endpoints is refused in KUBE-EXTERNAL-SERVICES by 1.20, in KUBE-SERVICES from 1.14 on, nowhere before', () => {
+  test('without endpoints is rejected in KUBE-EXTERNAL-SERVICES by 1.20, in KUBE-SERVICES from 1.14 on, nowhere before', () => {
     const row = {spec: {...balancer, externalIPs: ['198.51.100.8']}, ingress: vip, endpoints: []};
     const onPort = `-p tcp ${remark('shop/web:http has no endpoints')} -m addrtype --dst-type LOCAL -m tcp --dport 30080 -j REJECT --reject-with icmp-port-unreachable`;
     const [own, external, address] = ['10.96.1.1', '198.51.100.8', '198.51.100.7'].map(ip => refusal(ip, 'reject'));
@@ -230,7 +230,7 @@ describe('endpoints', () => {
     expect(destinations('1.20')).toEqual(['10.244.9.9:8080']);
   });
 
-  test('that are not ready are not there at all up to 1.20, not even to be counted', () => {
+  test('that are not ready do not exist at all up to 1.20, not even for counting', () => {
     const many = Array.from({length: 1001}, (_, index) => endpoint(`10.250.${index >> 8}.${index & 255}`, 'node-b', {ready: index === 0}));
     const setup = (version: string): Setup => ({
       version,
@@ -253,7 +253,7 @@ describe('endpoints', () => {
     expect(rules['XLB']?.at(-1)).toBe(`${remark('Balancing rule 0 for shop/web:http')} -j SEP ${local}`);
   });
 
-  describe('picked by topologyKeys', () => {
+  describe('selected by topologyKeys', () => {
     const zoned = (address: string, nodeName: string, zone: string) => ({...endpoint(address, nodeName), zone});
     const slices = [
       slice(
@@ -291,11 +291,11 @@ describe('endpoints', () => {
       expect(addresses(picked(keys, {}))).toEqual([local, remote, third]);
     });
 
-    test('are none where no key finds any: the Service is refused', () => {
+    test('are none if no key matches any: the Service is rejected', () => {
       expect(picked(['topology.kubernetes.io/region'], on)).toEqual({'filter/KUBE-SERVICES': [refusal('10.96.1.1', 'reject')]});
     });
 
-    test('do not count under Local policy', () => {
+    test('do not apply under Local policy', () => {
       expect(addresses(picked(['kubernetes.io/hostname'], on, {...nodePort, ...localOut}))).toEqual([local, remote, third]);
     });
   });

@@ -73,7 +73,7 @@ describe('a cluster IP', () => {
     }
   });
 
-  test('is masqueraded for everybody with masqueradeAll, for nobody without a network of pods', () => {
+  test('is masqueraded for all clients with masqueradeAll, for none without a pod network', () => {
     const first = (version: string, config: Setup['config']) => {
       const rules = rulesOf(row, version, {config});
       return rules[version === '1.21' ? 'nat/KUBE-SERVICES' : 'SVC']?.[0];
@@ -84,7 +84,7 @@ describe('a cluster IP', () => {
     }
   });
 
-  test('without endpoints is refused', () => {
+  test('without endpoints is rejected', () => {
     for (const version of ['1.21', '1.22', '1.23'])
       expect(rulesOf({...row, endpoints: []}, version)).toEqual({'filter/KUBE-SERVICES': [refusal('10.96.1.1', 'reject')]});
   });
@@ -121,7 +121,7 @@ describe('a node port', () => {
     expect(rules['SVC']?.filter(rule => rule.includes('30080'))).toEqual([]);
   });
 
-  test('in IPv6 under Local policy knows its own loopback', () => {
+  test('in IPv6 under Local policy matches its own loopback', () => {
     const rules = serviceRules(
       expectedOf({
         version: '1.23',
@@ -133,7 +133,7 @@ describe('a node port', () => {
     expect(rules['nat/KUBE-NODEPORTS']).toEqual([onNode('KUBE-MARK-MASQ', '-s ::1/128 '), onNode('XLB')]);
   });
 
-  test('without an endpoint on the node is marked to be dropped, not dropped in the filter table', () => {
+  test('without a local endpoint is marked for dropping, not dropped in the filter table', () => {
     for (const version of ['1.21', '1.22', '1.23']) {
       const rules = rulesOf({spec: {...nodePort, ...localOut}, endpoints: [there]}, version);
       expect(rules['XLB']).toEqual([...xlb, `${remark('shop/web:http has no local endpoints')} -j KUBE-MARK-DROP`]);
@@ -141,7 +141,7 @@ describe('a node port', () => {
     }
   });
 
-  test('without a network of pods, KUBE-XLB does not tell them apart', () => {
+  test('without a pod network, KUBE-XLB does not detect pods', () => {
     const rules = rulesOf({spec: {...nodePort, ...localOut}, endpoints: [here]}, '1.23', {config: {clusterCIDRs: []}});
     expect(rules['XLB']?.slice(0, 2)).toEqual(xlb.slice(1));
   });
@@ -180,7 +180,7 @@ describe('an external IP', () => {
     }
   });
 
-  test('is masqueraded for everybody without a network of pods; masqueradeAll changes nothing in it', () => {
+  test('is masqueraded for all clients without a pod network; masqueradeAll changes nothing', () => {
     const second = (config: Setup['config']) => rulesOf(row, '1.23', {config})['SVC']?.find(rule => rule.includes('198.51.100.8'));
     expect(second({clusterCIDRs: []})).toBe(to('198.51.100.8', 'external IP', 'KUBE-MARK-MASQ'));
     expect(second({masqueradeAll: true})).toBe(marked('198.51.100.8'));
@@ -191,7 +191,7 @@ describe('an external IP', () => {
     expect(rules['nat/KUBE-SERVICES']).toEqual([insideMarked, inside, to('198.51.100.8', 'external IP', 'XLB')]);
   });
 
-  test('of a ClusterIP Service knows no Local policy', () => {
+  test('of a ClusterIP Service ignores the Local policy', () => {
     const rules = rulesOf({...row, spec: {...row.spec, ...localOut}}, '1.23');
     expect(rules).not.toHaveProperty('XLB');
     expect(rules['nat/KUBE-SERVICES']).toContain(to('198.51.100.8', 'external IP', 'SVC'));
@@ -216,7 +216,7 @@ describe('a load-balancer address', () => {
     ]);
   });
 
-  test('admits itself where the node is among the ranges', () => {
+  test('accepts its own packets if the node is in the ranges', () => {
     const spec = {...balancer, loadBalancerSourceRanges: ['192.168.1.0/24']};
     const config = {bindAddress: '192.168.1.10'};
     expect(rulesOf({spec, ingress: vip, endpoints: [here]}, '1.23', {config})['FW']).toEqual([
@@ -241,7 +241,7 @@ describe('a load-balancer address', () => {
     expect(rules['filter/KUBE-NODEPORTS']).toEqual([b6(32100)]);
   });
 
-  test('without endpoints is refused, as are external IPs and node ports', () => {
+  test('without endpoints is rejected, like external IPs and node ports', () => {
     const spec = {...balancer, externalIPs: ['198.51.100.8'], loadBalancerSourceRanges: ['203.0.113.0/24']};
     expect(rulesOf({spec, ingress: vip, endpoints: []}, '1.23')).toEqual({
       'filter/KUBE-SERVICES': [refusal('10.96.1.1', 'reject')],
@@ -257,7 +257,7 @@ describe('a load-balancer address', () => {
 describe('internal policy Local', () => {
   const spec: ServiceSpec = {...nodePort, internalTrafficPolicy: 'Local'};
 
-  test('takes the place of all endpoints in 1.22 and 1.23, node ports and all', () => {
+  test('replaces all endpoints in 1.22 and 1.23, including those of node ports', () => {
     for (const version of ['1.22', '1.23']) {
       expect(rulesOf({spec, endpoints: [here, there]}, version)).toMatchObject({
         'nat/KUBE-NODEPORTS': [onNode('SVC')],
@@ -272,11 +272,11 @@ describe('internal policy Local', () => {
     }
   });
 
-  test('is not known to 1.21', () => {
+  test('is unknown to 1.21', () => {
     expect(rulesOf({spec, endpoints: [here, there]}, '1.21')['SVC']).toEqual(over(named, local, remote));
   });
 
-  test('gives way to external policy Local', () => {
+  test('yields to external policy Local', () => {
     const rules = rulesOf({spec: {...spec, ...localOut}, endpoints: [here, there]}, '1.23');
     expect(rules['SVC']).toEqual([insideMarked, ...over(named, local, remote)]);
     expect(rules['XLB']).toEqual([...xlb, ...over(named, local)]);
@@ -293,7 +293,7 @@ describe('affinity', () => {
   const known = (hostPort: string) =>
     `${named} -m recent --rcheck --seconds 10800 --reap --name SEP ${hostPort} --mask 255.255.255.255 --rsource -j SEP ${hostPort}`;
 
-  test('is asked in KUBE-SVC and in KUBE-XLB, under the name of the Service', () => {
+  test('is checked in KUBE-SVC and in KUBE-XLB, under the name of the Service', () => {
     const rules = rulesOf({spec, endpoints: [here, there]}, '1.21');
     expect(rules['SVC']).toEqual([known(local), known(remote), ...over(named, local, remote)]);
     expect(rules['XLB']).toEqual([...xlb, known(local), `${remark('Balancing rule 0 for shop/web:http')} -j SEP ${local}`]);

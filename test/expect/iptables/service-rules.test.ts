@@ -302,7 +302,7 @@ describe('source ranges', () => {
     });
   });
 
-  test('with external policy Local and no endpoint on the node, packets meet both DROPs', () => {
+  test('with external policy Local and no local endpoint, packets match both DROPs', () => {
     const rules = rulesOf({...row, spec: {...ranges, ...localOut}, endpoints: [there]});
     expect(rules).toMatchObject({
       'nat/KUBE-SERVICES': [a1('SVC'), a3('198.51.100.7', 'FW')],
@@ -312,7 +312,7 @@ describe('source ranges', () => {
     });
   });
 
-  test('hold for load-balancer addresses only', () => {
+  test('apply to load-balancer addresses only', () => {
     expect(rulesOf({spec: ranges, endpoints: [here]})).not.toHaveProperty('FW');
     expect(rulesOf({spec: {...ranges, externalIPs: ['198.51.100.8']}, endpoints: [here]})).toMatchObject({
       'nat/KUBE-SERVICES': [a1('SVC'), a2('198.51.100.8')],
@@ -326,7 +326,7 @@ describe('source ranges', () => {
     });
   });
 
-  test('of prefix 0 let everybody in: from 1.34 as if there were none, before as a rule without a source', () => {
+  test('of prefix 0 allow all clients: from 1.34 as if there were none, before by a rule without a source', () => {
     const open = {...row, spec: {...balancer, loadBalancerSourceRanges: ['0.0.0.0/0', '203.0.113.0/24']}};
     expect(rulesOf(open, {version: '1.34'})).not.toHaveProperty('FW');
     expect(rulesOf(open, {version: '1.33'})).toMatchObject({
@@ -351,12 +351,12 @@ describe('the node among the source ranges (section 3.8)', () => {
     expect(has({version})).toBe(expected);
   });
 
-  test('a bindAddress takes the place of its address, in every version', () => {
+  test('a bindAddress replaces its address, in every version', () => {
     expect(has({version: '1.27', config: {bindAddress: '192.168.1.10'}})).toBe(true);
     expect(has({version: '1.36', config: {bindAddress: '10.9.9.9'}})).toBe(false);
   });
 
-  test('1.28 knows the address of the first family only', () => {
+  test('1.28 uses the address of the first family only', () => {
     const six: ServiceSpec = {...balancer, clusterIP: 'fd00:96::1', loadBalancerSourceRanges: ['fd00:192::/64']};
     const own = (version: string, facts: Setup['facts'] = {}) =>
       serviceRules(
@@ -389,7 +389,7 @@ describe('affinity', () => {
     sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}},
   };
 
-  test('asks for known clients before it balances, and remembers them', () => {
+  test('matches known clients before it balances, and records them', () => {
     const known = (hostPort: string) =>
       `${remark(`shop/web:http -> ${hostPort}`)} -m recent --rcheck --seconds 60 --reap --name SEP ${hostPort} --mask 255.255.255.255 --rsource -j SEP ${hostPort}`;
     const set = (hostPort: string) =>
@@ -450,7 +450,7 @@ describe('traffic of pods', () => {
       `-i veth+ ${short}`,
     ],
     ['their network, though all is masqueraded', {masqueradeAll: true}, `-d 10.96.1.1/32 -p tcp ${text}`, `-s 10.244.0.0/16 ${short}`],
-  ])('is told by %s', (_, config, first, second) => {
+  ])('is detected by %s', (_, config, first, second) => {
     expect(both({config})).toEqual([first, second]);
   });
 
@@ -460,7 +460,7 @@ describe('traffic of pods', () => {
     ['the node has no network', {config: {detectLocalMode: 'NodeCIDR'}, facts: {podCIDRs: []}}],
     ['the bridge has no name', {config: {detectLocalMode: 'BridgeInterface'}}],
     ['the prefix is empty', {config: {detectLocalMode: 'InterfaceNamePrefix'}}],
-  ])('is not told at all where %s', (_, setup) => {
+  ])('is not detected if %s', (_, setup) => {
     const rules = rulesOf({spec, endpoints: [here]}, setup);
     expect(rules['SVC']).toEqual(d4(local));
     expect(rules['EXT']).toEqual([...externalLocal.slice(1), '-j SVL']);
@@ -470,7 +470,7 @@ describe('traffic of pods', () => {
     expect(both({config: {clusterCIDRs: [], masqueradeAll: true}})[0]).toBe(`-d 10.96.1.1/32 -p tcp ${text}`);
   });
 
-  test('in IPv6 is told by the network of that family', () => {
+  test('in IPv6 is detected by the network of that family', () => {
     const rules = serviceRules(
       expectedOf({
         family: 'IPv6',
@@ -498,7 +498,7 @@ describe('names, protocols and ports', () => {
     expect(rules['filter/KUBE-SERVICES']?.[0]).toContain('--comment "shop/web has no endpoints"');
   });
 
-  test.each(['UDP', 'SCTP'])('%s is written in small letters wherever the protocol stands', protocol => {
+  test.each(['UDP', 'SCTP'])('%s is written in lower case everywhere', protocol => {
     const spec: ServiceSpec = {clusterIP: '10.96.1.1', type: 'NodePort', ports: [{name: 'http', port: 80, protocol, nodePort: 30080}]};
     const rules = serviceRules(
       expectedOf({
@@ -529,7 +529,7 @@ describe('names, protocols and ports', () => {
     ]);
   });
 
-  test('IPv6 is refused in its own words', () => {
+  test('IPv6 is rejected with its own type', () => {
     const rules = serviceRules(expectedOf({family: 'IPv6', services: [service('shop/web', {...nodePort, clusterIP: 'fd00:96::1'})]}));
     expect(rules).toEqual({
       'filter/KUBE-SERVICES': [
@@ -543,7 +543,7 @@ describe('names, protocols and ports', () => {
 });
 
 describe('terminating endpoints', () => {
-  test('are used when nothing else is left, first those of the node for Local policy', () => {
+  test('are used if there are no others, first those of the node for Local policy', () => {
     const rules = rulesOf({
       spec: {...nodePort, ...localOut},
       endpoints: [endpoint('10.244.1.5', 'node-a', leaving), endpoint('10.244.1.6', 'node-a', gone), there],
@@ -556,7 +556,7 @@ describe('terminating endpoints', () => {
     expect(rules).not.toHaveProperty('SEP 10.244.1.6:8080');
   });
 
-  test('on another node keep the Service from being refused there', () => {
+  test('on another node keep the Service from being rejected there', () => {
     const rules = rulesOf({spec: {...nodePort, ...localOut}, endpoints: [endpoint('10.244.2.7', 'node-b', leaving)]});
     expect(rules).toMatchObject({'filter/KUBE-EXTERNAL-SERVICES': [b5('drop')], SVC: [d1, ...d4(remote)]});
     const inside = rulesOf({spec: {...clusterIP, ...localIn}, endpoints: [endpoint('10.244.2.7', 'node-b', leaving)]});
@@ -597,7 +597,7 @@ describe('a cluster of more than 1,000 endpoints', () => {
 });
 
 describe('gates', () => {
-  test('AllowServiceExternalIPs off, from 1.36: the addresses are not answered, their chains are written', () => {
+  test('AllowServiceExternalIPs off, from 1.36: the addresses are not served, their chains are written', () => {
     const row = {spec: {...clusterIP, externalIPs: ['198.51.100.8']}, endpoints: [here, there]};
     const config = {featureGates: {AllowServiceExternalIPs: false}};
     expect(rulesOf(row, {version: '1.36', config})).toEqual({'nat/KUBE-SERVICES': [a1('SVC')], EXT: external, ...cluster});
@@ -620,14 +620,14 @@ describe('node ports', () => {
     });
   });
 
-  test.each(['1.27', '1.36'])('on no address of the node are written all the same (%s)', version => {
+  test.each(['1.27', '1.36'])('on no address of the node are written anyway (%s)', version => {
     expect(rulesOf(row, {version, config: deadEnds})).toMatchObject({'nat/KUBE-NODEPORTS': [c1]});
     expect(rulesOf({...row, endpoints: []}, {version, config: deadEnds})).toMatchObject({
       'filter/KUBE-EXTERNAL-SERVICES': [b5('reject')],
     });
   });
 
-  test('on loopback addresses are counted where the node counts, from 1.31 on, in IPv4', () => {
+  test('on loopback addresses are counted if the node counts, from 1.31 on, in IPv4', () => {
     expect(rulesOf(row, {version: '1.31', nfacct: true})['nat/KUBE-NODEPORTS']).toEqual([counted, c1]);
     expect(rulesOf(row, {version: '1.30', nfacct: true})['nat/KUBE-NODEPORTS']).toEqual([c1]);
     expect(rulesOf(row, {version: '1.31', nfacct: false})['nat/KUBE-NODEPORTS']).toEqual([c1]);
@@ -661,7 +661,7 @@ describe('node ports', () => {
 describe('kube-proxy 1.24', () => {
   const version = '1.24';
 
-  test('drops what has no endpoint on the node by a mark, at the end of KUBE-EXT', () => {
+  test('drops packets without a local endpoint by a mark, at the end of KUBE-EXT', () => {
     const rules = rulesOf({spec: {...balancer, ...localOut}, ingress: vip, endpoints: [there]}, {version});
     expect(rules['EXT']).toEqual([...externalLocal, `${remark('shop/web:http has no local endpoints')} -j KUBE-MARK-DROP`]);
     expect(rules).not.toHaveProperty('filter/KUBE-EXTERNAL-SERVICES');
