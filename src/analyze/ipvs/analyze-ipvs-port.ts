@@ -23,14 +23,17 @@ interface IpvsPortCase {
 /** What the differences of one Service port do to packets. A difference that changes no outcome is reported as harmless. */
 export function analyzeIpvsPort({item, differences, expected, sides, nodeName}: IpvsPortCase): readonly Symptom<Rule>[] {
   const symptoms = new SymptomList<Rule>(item.port);
-  const comparisons = ipvsProbes(item, expected.context, differences).map(probe => ({
-    probe,
-    expected: pathOutcomeOn(sides.expected, probe.packet),
-    actual: pathOutcomeOn(sides.actual, probe.packet),
-  }));
   const serverCount = [...expected.servers.values()].flat().filter(({owner}) => owner === item).length;
   const semantics = new IpvsSemantics({item, differences, sides, serverCount, nodeName});
-  comparePathOutcomes({item, comparisons, semantics, symptoms});
+  comparePathOutcomes({
+    ...{item, semantics, symptoms},
+    probes: ipvsProbes(item, expected.context, differences),
+    walk: probe => ({
+      probe,
+      expected: pathOutcomeOn(sides.expected, probe.packet),
+      actual: pathOutcomeOn(sides.actual, probe.packet),
+    }),
+  });
   // Packets that are rejected because of a missing element are masqueraded by the same element.
   if (symptoms.has('unexpected-reject')) symptoms.drop('masquerade-mismatch');
   analyzeSettings(item, differences, symptoms);

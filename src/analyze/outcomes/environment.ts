@@ -1,3 +1,4 @@
+import {once} from '../../expect/api-index.ts';
 import {type Address, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {hostIP, type NodeFacts} from '../../model/node-facts.ts';
 import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
@@ -23,7 +24,7 @@ export function environmentOf(
   facts: NodeFacts,
   {knownTo = new Set(), sets, servers = [], unbound, strict = false}: EnvironmentOptions = {},
 ): Environment {
-  const own = new Set(facts.addresses.map(text => parseAddress(text)?.text ?? text));
+  const own = ownAddresses(facts);
   const byKey = new Map(servers.map(server => [serverKey(server), server]));
   return {
     virtualServer: packet => (byKey.size === 0 ? undefined : byKey.get(packetKey(packet))),
@@ -38,6 +39,9 @@ export function environmentOf(
     redirectAddress: ({family}) => parseAddress(hostIP(facts, family) ?? ''),
   };
 }
+
+/** Read once for a node, and not for every walk. */
+const ownAddresses = once(({addresses}: NodeFacts) => new Set(addresses.map(text => parseAddress(text)?.text ?? text)));
 
 function packetKey({protocol, destination, port}: Packet): string {
   return `${protocol.toUpperCase()} ${joinHostPort(destination.text, port)}`;

@@ -34,6 +34,11 @@ export class SymptomList<R extends RuleText> {
     else this.#symptoms.splice(at, 1, bothOf(this.#symptoms[at] ?? whole, whole));
   }
 
+  /** Whether a symptom with this key was said already. */
+  hasSaid(key: string): boolean {
+    return this.#said.has(key);
+  }
+
   has(...kinds: readonly SymptomKind[]): boolean {
     return this.#symptoms.some(({kind}) => kinds.includes(kind));
   }

@@ -22,9 +22,10 @@ export function analyzePort(given: PortCase): readonly Symptom<Rule>[] {
   const {item, expected} = given;
   const own = new PortDifferences(given);
   const symptoms = new SymptomList<Rule>(item.port);
-  const comparisons = probesFor({item, context: expected.context, hairpins: hairpins(given)}).map(probe => tryProbe(given, probe));
   const changesOutcome = comparePathOutcomes({
-    ...{item, comparisons, symptoms},
+    ...{item, symptoms},
+    probes: probesFor({item, context: expected.context, hairpins: hairpins(given)}),
+    walk: probe => tryProbe(given, probe),
     semantics: new IptablesSemantics(given, own),
     affinity: differ => affinityRules({item, own, symptoms, changesOutcome: differ}),
   });

@@ -19,9 +19,12 @@ export function analyzeNftPort(given: NftPortCase): readonly Symptom<RuleText>[]
   const {item, expected, view} = given;
   const symptoms = new SymptomList<RuleText>(item.port);
   const probes = probesFor({item, context: expected.context, hairpins: changedEndpoints(given)});
-  const comparisons = probes.map(probe => tryNftProbe(expected, view, probe));
-  const semantics = new NftSemantics(given);
-  const changesOutcome = comparePathOutcomes({item, comparisons, semantics, symptoms, affinity: () => nftAffinityRules(given, symptoms)});
+  const changesOutcome = comparePathOutcomes({
+    ...{item, probes, symptoms},
+    walk: probe => tryNftProbe(expected, view, probe),
+    semantics: new NftSemantics(given),
+    affinity: () => nftAffinityRules(given, symptoms),
+  });
   findStaleNftEntries(given, symptoms);
   explainNftResidualDifferences(given, symptoms, changesOutcome);
   return symptoms.all;
