@@ -42,12 +42,13 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const {expected, symptoms} = differs ? inferIptablesSettings(plain, given) : {expected: plain, symptoms: []};
   const compared = expected === plain ? first : compareRulesets(asExpectation(expected), actual);
   const known = compared.differences.filter(({kind, table, chain}) => kind !== 'missing' || !isBeyondTheCut(actual, table, chain));
-  const owned = attribute(known, new PortIndex(expected));
+  const index = new PortIndex(expected);
+  const owned = attribute(known, index);
   const view = new IptablesServiceView(expected, actual);
+  const isBesideBroadRules = known.some(({kind, owner, rule}) => kind === 'extra' && owner === null && index.isBroad(rule));
+  const sides = {expected, actual, view, isBesideBroadRules};
   const ports = [...owned.byPort].flatMap(([item, own]) =>
-    actual.forgetting(isOfOnePort, () =>
-      expected.forgetting(() => analyzePort({item, differences: own, expected, actual, view}).map(withTextsOnly)),
-    ),
+    actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
   );
   const unknownChains = new Set(known.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));
   const misnamed = [...unknownChains].flatMap(name =>
@@ -65,7 +66,7 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
       ...(actual.hasTable('nat') && actual.hasTable('filter') ? analyzeThirdPartyRules({expected, actual, view, sets}) : []),
       ...staleServices({expected, actual, view, rules: owned.unexpected}),
       ...broadRules({expected, view, rules: [...owned.broad.keys()], except: new Set([...owned.broad.values()].flat())}),
-      ...leftoverChains(expected, actual, compared),
+      ...(given.isPartial ? [] : leftoverChains(expected, actual, compared)),
     ]),
   };
 }

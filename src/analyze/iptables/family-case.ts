@@ -17,4 +17,6 @@ export interface FamilyCase {
   readonly knowsZone: boolean;
   /** Each Service is analyzed by itself: no finding stands for many of them. */
   readonly eachService: boolean;
+  /** Not all Services were read: a chain of no expected Service may belong to another one. */
+  readonly isPartial: boolean;
 }

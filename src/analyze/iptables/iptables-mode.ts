@@ -51,8 +51,14 @@ function resultOf(family: Family, input: NodeInput, sets: ReadonlyMap<string, Ip
   if (reason !== null) return unreadFamily(family, reason);
   const excerpt = isExcerpt(ruleset);
   const actual = excerpt ? completeExcerpt(ruleset, expect({})) : ruleset;
-  const given = {expect, actual, sets, knowsZone: knowsZone(input), eachService: input.eachService ?? false};
-  const {symptoms: found, expected, byPort} = analyzeFamily(given);
+  const {
+    symptoms: found,
+    expected,
+    byPort,
+  } = analyzeFamily({
+    ...{expect, actual, sets, knowsZone: knowsZone(input)},
+    ...{eachService: input.eachService ?? false, isPartial: input.api.namespaces !== undefined},
+  });
   const differing = [...byPort].map(([item, own]) => [item, own.map(({table}) => table)] as const);
   const cut = [...input.dumps.current.values()].find(other => other.cut !== null)?.cut ?? null;
   const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);

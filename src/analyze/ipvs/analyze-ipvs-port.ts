@@ -8,6 +8,7 @@ import {SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {memberEvidence, serverEvidence} from './evidence.ts';
 import type {MemberDifference, IpvsPortDifferences} from './ipvs-differences.ts';
+import {serversOf} from './infer-ipvs-settings.ts';
 import {ipvsProbes} from './ipvs-probes.ts';
 import {IpvsSemantics, settingEvidence} from './ipvs-semantics.ts';
 import {pathOutcomeOn, type IpvsSides} from './ipvs-sides.ts';
@@ -23,7 +24,7 @@ interface IpvsPortCase {
 /** What the differences of one Service port do to packets. A difference that changes no outcome is reported as harmless. */
 export function analyzeIpvsPort({item, differences, expected, sides, nodeName}: IpvsPortCase): readonly Symptom<Rule>[] {
   const symptoms = new SymptomList<Rule>(item.port);
-  const serverCount = [...expected.servers.values()].flat().filter(({owner}) => owner === item).length;
+  const serverCount = serversOf(expected, item).length;
   const semantics = new IpvsSemantics({item, differences, sides, serverCount, nodeName});
   comparePathOutcomes({
     ...{item, semantics, symptoms},

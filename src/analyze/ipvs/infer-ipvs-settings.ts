@@ -33,7 +33,8 @@ export function inferIpvsSettings({expect, plain, servers, knowsZone, eachServic
 
 const itemsByPort = once((ports: readonly ServedPort[]) => new Map(ports.map(item => [item.port, item])));
 
-function serversOf(expected: ExpectedIpvs, {port}: ServedPort): readonly VirtualServer[] {
+/** The virtual servers of a Service port, found by one pass over all of them. */
+export function serversOf(expected: ExpectedIpvs, {port}: ServedPort): readonly VirtualServer[] {
   let known = serversByPort.get(expected);
   if (known === undefined) {
     known = new Map();

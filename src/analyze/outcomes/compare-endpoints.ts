@@ -18,10 +18,8 @@ export function compareEndpoints<R extends RuleText>(given: OutcomeCase<R>, comp
   const elsewhere = new Set([...wrong.values()].map(({destination}) => destination));
   // Most probes of a Service port show the same endpoints; the evidence is collected for the first.
   const isNew = (key: string): boolean => !given.symptoms.hasSaid(key);
-  for (const endpoint of missing)
-    if (!wrong.has(endpoint) && isNew(`missing ${endpoint}`)) sayMissingEndpoint(given, endpoint, comparison);
-  for (const endpoint of extra)
-    if (!elsewhere.has(endpoint) && isNew(`stale ${endpoint}`)) sayStaleEndpoint(given, endpoint, comparison);
+  for (const endpoint of missing) if (!wrong.has(endpoint) && isNew(`missing ${endpoint}`)) sayMissingEndpoint(given, endpoint, comparison);
+  for (const endpoint of extra) if (!elsewhere.has(endpoint) && isNew(`stale ${endpoint}`)) sayStaleEndpoint(given, endpoint, comparison);
   if (missing.length > 0 || extra.length > 0 || wrong.size > 0) return;
   if (actual.rejected > 0 || actual.dropped > 0 || actual.passed > 0) return sayRefused(given, comparison);
   if (probe.endpoint === undefined) compareShares(given, comparison);

@@ -20,7 +20,12 @@ export function comparePathOutcomes<R extends RuleText>(given: OutcomeCase<R>): 
   for (const comparison of reached) explainComparison(given, comparison);
   // Affinity is only compared if the endpoints and the entry are right. There is a returning client for each endpoint, so they are many.
   const isRight = !symptoms.has(...endpointKinds);
-  const returning = isRight ? probes.filter(probe => !isNewConnection(probe) && isReached(probe)).map(walk).filter(diverges) : [];
+  const returning = isRight
+    ? probes
+        .filter(probe => !isNewConnection(probe) && isReached(probe))
+        .map(walk)
+        .filter(diverges)
+    : [];
   for (const comparison of returning)
     if (isLedBack(comparison) && !symptoms.tellsOf(entryText(comparison.probe.entry))) compareReturn(given, comparison);
   const changesOutcome = diverging.length > 0 || returning.length > 0;

@@ -14,6 +14,8 @@ export interface PortCase {
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
   readonly view: IptablesServiceView;
+  /** Some unexpected rule in a shared chain may match packets of any Service port. */
+  readonly isBesideBroadRules: boolean;
 }
 
 /** The differences of one Service port, with the queries that its analysis needs. */
