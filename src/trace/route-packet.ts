@@ -116,14 +116,17 @@ function pass<R extends RuleText>(
   branches: readonly (Branch<R> | ChainResult<R>)[],
   isWanted: (chain: HookPlace) => boolean = () => true,
 ): readonly ChainResult<R>[] {
-  const started = branches.map((branch): ChainResult<R> => ('verdict' in branch ? branch : {...branch, verdict: 'accept'}));
-  const ended = started.filter(({verdict}) => verdict !== 'accept');
-  let live = started.filter(({verdict}) => verdict === 'accept');
+  const ended: ChainResult<R>[] = [];
+  let live: ChainResult<R>[] = [];
+  for (const branch of branches) {
+    const started: ChainResult<R> = 'verdict' in branch ? branch : {...branch, verdict: 'accept'};
+    (started.verdict === 'accept' ? live : ended).push(started);
+  }
   for (const chain of route.chains.get(hook) ?? []) {
     if (!isWanted(chain)) continue;
-    const results = live.flatMap(branch => passChain(chain, branch));
-    for (const result of results) if (result.verdict !== 'accept') ended.push(result);
-    live = results.filter(({verdict}) => verdict === 'accept');
+    const passed: ChainResult<R>[] = [];
+    for (const branch of live) for (const result of passChain(chain, branch)) (result.verdict === 'accept' ? passed : ended).push(result);
+    live = passed;
   }
   return [...ended, ...live];
 }

@@ -1,4 +1,4 @@
-import type {ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
+import type {Chain, ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
 import {realServerRule, sendTo, serverRule, sharesOf} from '../balance.ts';
 import {type Branch, type ChainResult, startBranch} from '../branch.ts';
 import type {Outcome} from '../outcome.ts';
@@ -20,14 +20,20 @@ export function walkPacket(rules: ChainSource, packet: Packet, environment: Envi
   return summarizeBranches(ends);
 }
 
-/** All base chains of iptables, as parts of a path that may hold rules of other kinds (`R`). */
+/** The base chains of iptables that there are, as parts of a path that may hold rules of other kinds (`R`). */
 export function iptablesChains<R extends RuleText>(context: WalkContext): readonly HookedChain<R | Rule>[] {
-  return hooks.map(place => hookedChain<R>(context, place));
+  return hooks.flatMap(({table, hook, name, priority}) => {
+    const chain = context.rules.chain(table, name);
+    if (chain === undefined) return [];
+    return [{hook, priority, isNat: table === 'nat', walk: branch => passBaseChain<R>(context, chain, branch)}];
+  });
 }
 
 interface TableHook {
   readonly table: string;
   readonly hook: HookName;
+  /** The base chain: the hook in capitals. */
+  readonly name: string;
   readonly priority: number;
 }
 
@@ -42,25 +48,14 @@ const hooks: readonly TableHook[] = [
 ];
 
 function places(table: string, priority: number, names: readonly HookName[]): readonly TableHook[] {
-  return names.map(hook => ({table, hook, priority}));
+  return names.map(hook => ({table, hook, name: hook.toUpperCase(), priority}));
 }
 
-function hookedChain<R extends RuleText>(context: WalkContext, {table, hook, priority}: TableHook): HookedChain<R | Rule> {
-  return {hook, priority, isNat: table === 'nat', walk: branch => passBaseChain<R>(context, table, hook.toUpperCase(), branch)};
-}
-
-function passBaseChain<R extends RuleText>(
-  context: WalkContext,
-  table: string,
-  name: string,
-  branch: Branch<R | Rule>,
-): readonly ChainResult<R | Rule>[] {
-  const chain = context.rules.chain(table, name);
-  if (chain === undefined) return [{...branch, verdict: 'accept'}];
+function passBaseChain<R extends RuleText>(context: WalkContext, chain: Chain, branch: Branch<R | Rule>): readonly ChainResult<R | Rule>[] {
   // RETURN from a base chain ends in its policy.
   const verdict = chain.policy === 'DROP' ? 'drop' : 'accept';
-  return walkChain<R>(context, table, chain, branch).map(result =>
-    result.verdict === 'return' ? {...result, verdict, policy: `${table}/${name}`} : result,
+  return walkChain<R>(context, chain.table, chain, branch).map(result =>
+    result.verdict === 'return' ? {...result, verdict, policy: `${chain.table}/${chain.name}`} : result,
   );
 }
 
