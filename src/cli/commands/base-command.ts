@@ -48,7 +48,6 @@ export abstract class BaseCommand extends Command {
   protected async report(flags: ReportFlags, names: readonly string[], options: ReportOptions, wait?: WaitLimit): Promise<Report> {
     if (flags.from !== undefined) {
       const snapshot = await this.snapshot(flags.from);
-      this.#source = bundleSource(snapshot);
       return diagnose(snapshot, {...diagnoseOptions(flags, names, snapshot), ...options});
     }
     // Loaded only for a cluster, because it takes time.
@@ -82,7 +81,9 @@ export abstract class BaseCommand extends Command {
   protected async snapshot(from: string): Promise<Snapshot> {
     try {
       if (this.#read?.from !== from) this.#read = {from, snapshot: readBundle(from)};
-      return await this.#read.snapshot;
+      const snapshot = await this.#read.snapshot;
+      this.#source = bundleSource(snapshot);
+      return snapshot;
     } catch (error) {
       if (error instanceof UnreadableBundle) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
       throw error;

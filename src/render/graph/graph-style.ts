@@ -13,7 +13,7 @@ svg .fault text.fault { fill: var(--bad) }
 svg .fault text.line { fill: var(--ink) }
 svg rect.box { fill: var(--box); stroke: var(--line) }
 svg rect.ground { fill: var(--ground); stroke: none }
-svg .endpoint rect.box { stroke: var(--good) }
+svg .ok rect.box { stroke: var(--good) }
 svg .fault rect.box { fill: var(--bad-box); stroke: var(--bad); stroke-width: 1.6; stroke-dasharray: 5 3 }
 svg rect.track { fill: var(--track); stroke: none }
 svg rect.bar { fill: var(--bar); stroke: none }

@@ -5,6 +5,8 @@ import {wrapLetters} from './wrap-letters.ts';
 export interface PlacedBox {
   readonly kind: PictureBox['kind'] | 'alert';
   readonly isFault: boolean;
+  /** In sync: not merely without a fault, as a rule that is compared with nothing. */
+  readonly isOk: boolean;
   readonly x: number;
   readonly y: number;
   readonly width: number;
@@ -79,7 +81,7 @@ export function boxAt(box: AnyBox, {x, width, bar}: BoxPlace): PlacedBox {
       ? []
       : [{kind: 'share', x: drawn.isBeside ? barX - 8 : x + width - padding, y: baseline(barLine), text: percent(drawn.share.actual)}];
   return {
-    ...{kind: box.kind, isFault: box.fault !== '', x, y: 0, width, rules: box.rules},
+    ...{kind: box.kind, isFault: box.fault !== '', isOk: box.sign === '✓', x, y: 0, width, rules: box.rules},
     height: (lines.length + ownLine) * letter.height + 2 * verticalPadding,
     texts: [...sign, ...texts, ...shareText],
     bar: placedBar,

@@ -35,9 +35,9 @@ function lineMarkup({path, isFault, head}: PlacedLine): string {
 
 const tips = {right: 'l-8 -4 v8', down: 'l-4 -8 h8'} as const;
 
-function boxMarkup({kind, isFault, x, y, width, height, texts, bar, rules}: PlacedBox): string {
+function boxMarkup({kind, isFault, isOk, x, y, width, height, texts, bar, rules}: PlacedBox): string {
   return [
-    `<g class="${kind}${isFault ? ' fault' : ''}">`,
+    `<g class="${kind}${isFault ? ' fault' : ''}${isOk ? ' ok' : ''}">`,
     ...(rules.length === 0 ? [] : [`<title>${rules.map(markup).join('\n')}</title>`]),
     `<rect class="box" x="${px(x)}" y="${px(y)}" width="${px(width)}" height="${px(height)}" rx="${corners[kind]}"/>`,
     ...texts.map(textMarkup),

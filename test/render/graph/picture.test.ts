@@ -2,6 +2,7 @@ import {describe, expect, test} from 'vitest';
 import {type Picture, type PictureBox, picturesOf} from '../../../src/render/graph/picture.ts';
 import {dot} from '../../../src/render/graph/dot.ts';
 import {mermaid} from '../../../src/render/graph/mermaid.ts';
+import {svg} from '../../../src/render/graph/svg.ts';
 import {columnsOf, wrapLetters} from '../../../src/render/graph/wrap-letters.ts';
 import {findingOf, plain, reportOf} from '../report.ts';
 import {endpoint, entry, manyEndpoints, trace, traced} from '../traces.ts';
@@ -120,6 +121,9 @@ test('rules alone show neither right nor wrong', () => {
   };
   const report = {...reportOf({nodes: ['node-a'], services: [], traces: [{...trace, entries: [shown]}]}), basis: 'rules' as const};
   expect(picturesOf(report, few).flatMap(textOf)).toEqual(['cluster IP 10.96.0.1:80 > 10.0.0.1:80']);
+  // Nothing is marked as in sync by a color either.
+  expect(svg(report, plain)).not.toMatch(/class="[^"]*\bok\b/);
+  expect(svg(reportOf({nodes: ['node-a'], services: ['shop/web'], traces: [trace]}), plain)).toContain('class="endpoint ok"');
 });
 
 describe('wrapped text', () => {
