@@ -44,7 +44,7 @@ describe('a ruleset compared with itself has no difference', () => {
   });
 });
 
-describe('a healthy node holds what is expected', () => {
+describe('a healthy node has exactly the expected rules', () => {
   test.each(captureNames('healthy', 'settings', 'eras'))('%s', async name => {
     const snapshot = await snapshotOf(name);
     for (const {node, family, expected, ruleset, config} of nodesOf(snapshot)) {
@@ -59,7 +59,7 @@ describe('a healthy node holds what is expected', () => {
   });
 });
 
-describe('a packet ends where the expected rules lead it', () => {
+describe('a packet ends where the expected rules send it', () => {
   test.each(captureNames('healthy', 'settings', 'eras'))('%s', async name => {
     const snapshot = await snapshotOf(name);
     let walks = 0;

@@ -45,7 +45,7 @@ test('without its interfaces only some of its addresses are known', () => {
   });
 });
 
-test('without its object a node has its interfaces and no more', () => {
+test('without its object a node has only its interfaces', () => {
   for (const nodes of [null, []]) {
     expect(nodeFacts(nodeDump('node-a', {'addresses.json': addresses}), apiObjects({nodes}))).toMatchObject({
       hostIPs: [],
@@ -57,7 +57,7 @@ test('without its object a node has its interfaces and no more', () => {
   }
 });
 
-test('a list of interfaces that cannot be read is a problem, and the node is known without it', () => {
+test('an unreadable list of interfaces is a problem, and the node is known without it', () => {
   const broken = nodeDump('node-a', {'addresses.json': 'Object "-j" is unknown'});
   expect(addressesProblem(broken)).toMatchObject({node: 'node-a', message: expect.stringContaining('nodes/node-a/addresses.json')});
   expect(nodeFacts(broken, apiObjects({nodes: [node]}))).toMatchObject({

@@ -126,18 +126,18 @@ test.each(Object.keys(expected))('kube-proxy and its settings are found on %s', 
   expect(settingsOf(name)).toEqual(expected[name]);
 });
 
-test('every platform that has objects here is tested', () => {
+test('every platform with objects here is tested', () => {
   expect(readdirSync(fixture('platforms')).map(file => file.replace('.yaml', ''))).toEqual(Object.keys(expected).sort());
 });
 
 describe('a ConfigMap', () => {
-  test('that the pod does not mount is left over, and not believed', () => {
+  test('that the pod does not mount is a leftover, and is ignored', () => {
     const {pods, nodes} = platform('talos');
     const {configMaps} = platform('kubeadm');
     expect(resolve({pods, nodes, configMaps}).config.masqueradeAll.source).toBe('kube-proxy default');
   });
 
-  test('is believed where no pod is known', () => {
+  test('is used if no pod is known', () => {
     const {nodes, configMaps} = platform('eks');
     expect(resolve({pods: [], nodes, configMaps}).config.masqueradeAll).toEqual({value: true, source: 'ConfigMap kube-proxy-config'});
   });
@@ -152,7 +152,7 @@ describe('k3s', () => {
   });
   const cidrs = (...nodes: readonly NodeObject[]) => resolve({nodes, pods: [], configMaps: []}, 'k3s-agent').config.clusterCIDRs;
 
-  test('has the network that its servers were given', () => {
+  test('has the network of its servers', () => {
     const nodes = [withArgs(server, 'server', '--cluster-cidr', '10.7.0.0/16,fd00:7::/56'), agent];
     expect(cidrs(...nodes).value).toEqual(['10.7.0.0/16', 'fd00:7::/56']);
   });
@@ -161,11 +161,11 @@ describe('k3s', () => {
     ['no server is seen', [agent]],
     ['the servers do not agree', [server, withArgs({...server, metadata: {name: 'other'}}, 'server', '--cluster-cidr=10.7.0.0/16'), agent]],
     ['the pods of the node are elsewhere', [server, {...agent, spec: {podCIDR: '10.7.1.0/24'}}]],
-  ])('where %s, the network is read off the rules', (_, nodes) => {
+  ])('whose %s gets the network from the rules', (_, nodes) => {
     expect(cidrs(...nodes)).toEqual({value: ['192.0.2.0/24'], source: "seen in the node's rules"});
   });
 
-  test('hands its own flags on to kube-proxy, which heeds none beside a file', () => {
+  test('passes its own flags on to kube-proxy, which ignores them beside a file', () => {
     const mode = (...args: readonly string[]) =>
       resolve({nodes: [server, withArgs(agent, 'agent', ...args)], pods: [], configMaps: []}).config.mode;
     expect(mode('--kube-proxy-arg=proxy-mode=ipvs').value).toBe('ipvs');
@@ -173,7 +173,7 @@ describe('k3s', () => {
     expect(mode('--kube-proxy-arg=config=/etc/kp.yaml').source).toBe('kube-proxy default');
   });
 
-  test('says when it runs no kube-proxy', () => {
+  test('shows when it does not run kube-proxy', () => {
     const off = withArgs(server, 'server', '--disable-kube-proxy');
     const runs = (...nodes: readonly NodeObject[]) => k3sRunsKubeProxy(agent, apiObjects({nodes}));
     expect(runs(server, agent)).toBe(true);
@@ -185,7 +185,7 @@ describe('k3s', () => {
     expect(k3sRunsKubeProxy({metadata: {name: 'x'}}, apiObjects({nodes: [server]}))).toBeNull();
   });
 
-  test.each(['', '{', '{}', '[1]'])('an annotation that is no list of words (%j) says nothing', text => {
+  test.each(['', '{', '{}', '[1]'])('an annotation that is not a list of words (%j) is ignored', text => {
     expect(parseNodeArgs(text)).toBeNull();
   });
 });
@@ -205,7 +205,7 @@ describe('of two pods on a node', () => {
   test.each([
     ['goes', {deletionTimestamp: '2026-11-21T10:00:00Z'}],
     ['has not started', {phase: 'Pending'}],
-  ])('the one that %s is passed over', (_, more) => {
+  ])('the one that %s is skipped', (_, more) => {
     const pods = [pod('kube-proxy-a', more), pod('kube-proxy-b', {})];
     expect(kubeProxyPod(apiObjects({pods}), 'node-a')?.metadata.name).toBe('kube-proxy-b');
     expect(kubeProxyPod(apiObjects({pods: pods.slice(0, 1)}), 'node-a')?.metadata.name).toBe('kube-proxy-a');

@@ -42,7 +42,7 @@ function node(more: Partial<NodeObject['metadata']> = {}, nodeInfo: NonNullable<
 const configz = (fields: object) => JSON.stringify({'kubeproxy.config.k8s.io': fields});
 
 describe('the settings of a kube-proxy', () => {
-  test('of which nothing is known are kube-proxy’s defaults', () => {
+  test('without any source are kube-proxy’s defaults', () => {
     const byDefault = <T>(value: T) => ({value, source: 'kube-proxy default'});
     expect(resolve({})).toEqual({
       problems: [],
@@ -72,7 +72,7 @@ describe('the settings of a kube-proxy', () => {
     });
   });
 
-  test('come from the first that says them: flag, /configz, file, arguments of the pod, ConfigMap', () => {
+  test('come from the first source that has them: flag, /configz, file, arguments of the pod, ConfigMap', () => {
     const files = {
       'configz.json': configz({clusterCIDR: '10.2.0.0/16'}),
       'kube-proxy-config.yaml': 'clusterCIDR: 10.3.0.0/16\nmode: iptables\nbindAddress: 10.0.0.3',
@@ -101,7 +101,7 @@ describe('the settings of a kube-proxy', () => {
     ['healthy/1.28-iptables', 'v1.28.3'],
     ['healthy/1.33-iptables', 'v1.33.13'],
     ['healthy/1.36-iptables', 'v1.36.2'],
-  ])('of %s are read from what its kube-proxy says', async (name, text) => {
+  ])('of %s are read from the pages of its kube-proxy', async (name, text) => {
     const {api, nodes} = await snapshotOf(name);
     const [first] = nodes;
     if (first === undefined) throw new Error('no node');
@@ -144,7 +144,7 @@ describe('the settings of a kube-proxy', () => {
     });
   });
 
-  test('of GKE stand in the command of a static pod', () => {
+  test('of GKE are in the command of a static pod', () => {
     const command = [
       '/bin/sh',
       '-c',
@@ -154,7 +154,7 @@ describe('the settings of a kube-proxy', () => {
     expect(configOf({}, api).clusterCIDRs).toEqual({value: ['10.8.0.0/14'], source: 'arguments of pod kube-proxy-gke-pool-1'});
   });
 
-  test('are those that its rules show where nothing else tells', () => {
+  test('are those that its rules show if there is no other source', () => {
     const inferred = {clusterCIDRs: ['10.7.0.0/16'], masqueradeBit: 9};
     const seen = (files: Readonly<Record<string, string>>, api: Partial<ApiObjects> = {}) =>
       resolveProxyConfig(nodeDump('node-a', files), apiObjects(api), {}, () => inferred).config.clusterCIDRs;
@@ -170,7 +170,7 @@ describe('the settings of a kube-proxy', () => {
     expect(configOf({}, {pods: [pod(['--cluster-cidr=10.4.0.0/16'], {container: 'main'})]}).clusterCIDRs.value).toEqual(['10.4.0.0/16']);
   });
 
-  test('that cannot be read are a problem, and the rest is read', () => {
+  test('that cannot be read are a problem, and the others are used', () => {
     const files = {'configz.json': '404 page not found\n', 'kube-proxy-config.yaml': 'mode: [iptables', 'proxy-mode': 'iptables'};
     const api = {configMaps: [map({'config.conf': 'clusterCIDR: 10.244.0.0/16\n\tmode: x'})]};
     const {config, problems} = resolve(files, api);
@@ -183,13 +183,13 @@ describe('the settings of a kube-proxy', () => {
     expect(problems.every(problem => problem.node === 'node-a')).toBe(true);
   });
 
-  test('that are empty files say nothing and are no problem', () => {
+  test('from empty files are unset, which is no problem', () => {
     expect(
       resolve({'configz.json': '', 'kube-proxy-config.yaml': '\n', 'proxy-mode': '', 'kube-proxy-version': '', sysctls: ''}).problems,
     ).toEqual([]);
   });
 
-  test('that nobody knows are taken as kube-proxy takes them', () => {
+  test('with unknown values are handled like in kube-proxy', () => {
     expect(configOf({'configz.json': configz({detectLocalMode: 'Unheard'})}).detectLocalMode.value).toBe('ClusterCIDR');
     for (const mode of ['NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'])
       expect(configOf({'configz.json': configz({detectLocalMode: mode})}).detectLocalMode.value).toBe(mode);
@@ -197,13 +197,13 @@ describe('the settings of a kube-proxy', () => {
 });
 
 describe('the mode', () => {
-  test('a word that is no mode of kube-proxy is said and not believed', () => {
+  test('with a name that is not a mode of kube-proxy is reported and ignored', () => {
     const {config, problems} = resolve({'proxy-mode': '404 page not found', 'configz.json': configz({mode: 'iptables'})});
     expect(config.mode).toEqual({value: 'iptables', source: 'configz.json'});
     expect(problems.map(({message}) => message).join()).toContain('404 page not found');
   });
 
-  test('is what the running kube-proxy says, unless a flag says otherwise', () => {
+  test('is the one that the running kube-proxy reports, unless a flag sets it', () => {
     const files = {'proxy-mode': 'nftables\n', 'configz.json': configz({mode: 'iptables'})};
     expect(configOf(files).mode).toEqual({value: 'nftables', source: 'proxy-mode'});
     expect(configOf(files, {}, {mode: 'ipvs'}).mode).toEqual({value: 'ipvs', source: 'flag'});
@@ -212,7 +212,7 @@ describe('the mode', () => {
 });
 
 describe('the name of the node', () => {
-  test('is trimmed and in small letters', () => {
+  test('is trimmed and in lower case', () => {
     expect(configOf({'configz.json': configz({hostnameOverride: ' Node-A.Example.ORG '})}).nodeName.value).toBe('node-a.example.org');
   });
 });
@@ -227,7 +227,7 @@ describe('the zone', () => {
 });
 
 describe('nf_conntrack_tcp_be_liberal', () => {
-  test('strictARP is what the sysctls say, whatever is configured; without them, what is configured', () => {
+  test('strictARP is what the sysctls are set to, whatever is configured; without them, what is configured', () => {
     const config = {'kube-proxy-config.yaml': 'mode: ipvs\nipvs: {strictARP: true}\n'};
     const arp = (ignore: number, announce: number) => ({
       sysctls: `net.ipv4.conf.all.arp_ignore = ${ignore}\nnet.ipv4.conf.all.arp_announce = ${announce}\n`,
@@ -237,7 +237,7 @@ describe('nf_conntrack_tcp_be_liberal', () => {
     expect(configOf({...config, ...arp(1, 2)}).ipvsStrictARP).toEqual({value: true, source: 'sysctls'});
   });
 
-  test('is what the kernel says, whoever set it', () => {
+  test("is the kernel's setting, whoever set it", () => {
     const liberal = (value: number) => ({sysctls: `net.ipv4.ip_forward = 1\nnet.netfilter.nf_conntrack_tcp_be_liberal = ${value}\n`});
     expect(configOf(liberal(1)).tcpBeLiberal).toEqual({value: true, source: 'sysctls'});
     expect(configOf({...liberal(0), 'configz.json': configz({conntrack: {tcpBeLiberal: true}})}).tcpBeLiberal.value).toBe(false);
@@ -251,7 +251,7 @@ describe('nf_conntrack_tcp_be_liberal', () => {
 describe('the version', () => {
   const nodes = [node({}, {kubeProxyVersion: 'v1.31.1', kubeletVersion: 'v1.31.2'})];
 
-  test('comes from the first that says it: flag, kube-proxy, its image, the Node', () => {
+  test('comes from the first source that has it: flag, kube-proxy, its image, the Node', () => {
     const api = {nodes, pods: [pod([])]};
     expect(configOf({'kube-proxy-version': 'Kubernetes v1.34.9\n'}, api, {version: '1.30'}).version).toEqual({
       value: {text: 'v1.30', minor: 30, patch: 0},
@@ -278,7 +278,7 @@ describe('the version', () => {
   });
 
   test.each(['registry.k8s.io/kube-proxy@sha256:0123456789abcdef', 'localhost:5000/kube-proxy', 'kube-proxy'])(
-    'is not in the image %s, and the Node is asked',
+    'is not in the image %s, and that of the Node is used',
     image => {
       const {config, problems} = resolve({}, {nodes, pods: [pod([], {image})]});
       expect(config.version.source).toBe('Node status');
@@ -286,7 +286,7 @@ describe('the version', () => {
     },
   );
 
-  test('that is none is a problem, and the next is taken', () => {
+  test('that is invalid is a problem, and the next source is used', () => {
     const {config, problems} = resolve(
       {'kube-proxy-version': 'sh: kube-proxy: not found\n'},
       {nodes, pods: [pod([], {image: 'kube-proxy:latest'})]},
@@ -307,12 +307,12 @@ describe('the version', () => {
     expect(parseVersion(text)).toEqual({text: printed, minor, patch});
   });
 
-  test.each(['', 'latest', 'v2.1.3', 'v11.2', 'unknown'])('%j is none', text => {
+  test.each(['', 'latest', 'v2.1.3', 'v11.2', 'unknown'])('%j is no version', text => {
     expect(parseVersion(text)).toBeNull();
   });
 });
 
-test('the pod of a node’s kube-proxy is told by its name, its namespace and its node', () => {
+test('the pod of a node’s kube-proxy is identified by its name, its namespace and its node', () => {
   const pods = [
     pod([], {name: 'coredns-1'}),
     {...pod([]), metadata: {name: 'kube-proxy-fake', namespace: 'default'}},

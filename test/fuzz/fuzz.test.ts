@@ -10,15 +10,15 @@ describe('mangled dumps', () => {
     for (let seed = 1; seed <= 400 && Date.now() < until; seed++) expect(tryCase(seed, given), `case ${seed}`).toEqual([]);
   });
 
-  test('are the same for the same number, and another for another', async () => {
+  test('are the same for the same seed, and others for another seed', async () => {
     const given = await material();
     expect(caseBytes(7, given).equals(caseBytes(7, given))).toBe(true);
     expect(caseBytes(7, given).equals(caseBytes(8, given))).toBe(false);
   });
 });
 
-describe('what mangled dumps once broke', () => {
-  test('words that every object of JavaScript has are words like others', () => {
+describe('regressions found by mangled dumps', () => {
+  test('names of properties that every JavaScript object has are names like any other', () => {
     const [ruleset] = parseDumps('*nat\n:A - [0:0]\n-A A -m constructor toString -j __proto__\nCOMMIT\n');
     expect(ruleset?.chain('nat', 'A')?.rules()[0]).toMatchObject({
       matches: [{name: 'constructor', options: [{values: ['toString']}]}],
@@ -27,7 +27,7 @@ describe('what mangled dumps once broke', () => {
   });
 
   test.each(['--mode random --probability NaN', '--mode random --probability 7', '--mode nth --every 0 --packet 0'])(
-    'a chance that is none, %s, cannot be told and is not reckoned with',
+    'an invalid probability, %s, is unknown and not used',
     statistic => {
       const [ruleset] = parseDumps(`*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -m statistic ${statistic} -j DROP\nCOMMIT\n`);
       const packet = packetOf({source: '10.244.11.4', destination: '10.96.1.1', port: 80, protocol: 'tcp'});

@@ -425,12 +425,12 @@ describe('docs/incidents.md', () => {
     expect(rows.map(({id}) => id)).toEqual(Array.from({length: 42}, (_, index) => `F${String(index + 1).padStart(2, '0')}`));
   });
 
-  test('names codes that there are', () => {
+  test('names existing codes', () => {
     const known = new Set<string>(checks.map(({code}) => code));
     expect(rows.flatMap(({codes}) => codes.match(/ST\d{3}/g) ?? []).filter(code => !known.has(code))).toEqual([]);
   });
 
-  test.each(rows)('$id: what it says is what the tests show', ({id, codes}) => {
+  test.each(rows)('$id: its claims match the tests', ({id, codes}) => {
     const shown = incidents.filter(incident => incident.id === id);
     const named = new Set(codes.match(/ST\d{3}/g) ?? []);
     expect(shown.length > 0).toBe(!codes.startsWith('not '));

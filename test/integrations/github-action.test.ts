@@ -50,7 +50,7 @@ describe('the GitHub Action', () => {
     }
   });
 
-  test('the page uses inputs that there are, and arguments that check accepts', async () => {
+  test('the page uses existing inputs, and arguments that check accepts', async () => {
     const used = [...readPage(page).matchAll(/- uses: svc-trace\/svc-trace@v([\d.]+)\n(?:.*\n)*? *with:\n((?: {6,}.*\n)+)/g)];
     expect(used).toHaveLength(2);
     for (const [, version, text = ''] of used) {
@@ -105,7 +105,7 @@ describe('the GitHub Action', () => {
     expect({exitCode, output}).toEqual({exitCode: 1, output: 'exit-code=1\n'});
   });
 
-  test('passes where nothing fails, and writes the report to the file', async () => {
+  test('passes if nothing fails, and writes the report to the file', async () => {
     const given = {releases: await releaseFolder(), arguments: '-A --fail-on never', format: 'sarif', 'output-file': 'services.sarif'};
     const {exitCode, output, temp} = await runSteps(given);
     expect({exitCode, output}).toEqual({exitCode: 0, output: 'exit-code=0\n'});

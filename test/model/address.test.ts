@@ -72,7 +72,7 @@ describe('a network', () => {
     expect(first !== null && contains(cidr, first)).toBe(true);
   });
 
-  test('an address that is taken is not given, and a full network has none', () => {
+  test('a taken address is not returned, and a full network has none', () => {
     const cidr = parseCidr('10.0.0.4/30');
     if (cidr === null) throw new Error('bad example');
     const taken = new Set<string>();

@@ -43,17 +43,17 @@ describe.each(manifest.spec.platforms.map(platform => [platform.uri.split('/').a
   (name, platform) => {
     const archive = join(releaseFolder, name);
 
-    test('has the sum that the manifest for krew and checksums.txt say', () => {
+    test('has the checksum in the manifest for krew and in checksums.txt', () => {
       expect(platform.sha256).toBe(sha256(archive));
       expect(sums.get(name)).toBe(platform.sha256);
     });
 
-    test('holds the executable for its system and processor, by the name in the manifest', async () => {
+    test('contains the executable for its system and processor, with the name in the manifest', async () => {
       const {os, arch} = platform.selector.matchLabels;
       expect(formats[`${os} ${arch}`]?.(await contentOf(archive, platform.bin))).toBe(true);
     });
 
-    test('holds the licenses, the README, and what completes', async () => {
+    test('contains the licenses, the README, and the completion', async () => {
       expect((await contentOf(archive, 'LICENSE')).toString()).toContain('Apache License');
       expect((await contentOf(archive, 'THIRD-PARTY-LICENSES.txt')).toString()).toMatch(/^@oclif\/core [\d.]+ \(MIT\)$/m);
       expect((await contentOf(archive, 'README.md')).toString()).toMatch(/^# svc-trace/);
@@ -65,14 +65,14 @@ describe.each(manifest.spec.platforms.map(platform => [platform.uri.split('/').a
   },
 );
 
-test('every package that is in the bundle is named with the text of its license', async () => {
+test('every package in the bundle is named with the text of its license', async () => {
   const text = (await contentOf(join(releaseFolder, `kubectl-svc-trace-${version}.tgz`), 'package/THIRD-PARTY-LICENSES.txt')).toString();
   const [, ...licenses] = text.split(`\n\n${'-'.repeat(80)}\n\n`);
   expect(licenses.length).toBeGreaterThan(30);
   expect(licenses.filter(license => license.length < 300).map(license => license.split('\n')[0])).toEqual([]);
 });
 
-test('all that is offered for download is in checksums.txt, and nothing else', () => {
+test('all downloads are in checksums.txt, and nothing else', () => {
   expect([...sums.keys()]).toEqual(
     [
       `kubectl-svc-trace-${version}.tgz`,
@@ -83,7 +83,7 @@ test('all that is offered for download is in checksums.txt, and nothing else', (
   for (const [name, sum] of sums) expect(sha256(join(releaseFolder, name))).toBe(sum);
 });
 
-test('the bill of materials is CycloneDX, of this version, with all that it depends on', () => {
+test('the bill of materials is CycloneDX, of this version, with all dependencies', () => {
   const bom = JSON.parse(readFileSync(join(releaseFolder, `svc-trace_v${version}.cdx.json`), 'utf8'));
   const component = {
     type: 'object',
@@ -109,6 +109,6 @@ test('the bill of materials is CycloneDX, of this version, with all that it depe
   expect(names).not.toContain('vitest');
 });
 
-test('the notes are the changelog’s', () => {
+test('the notes are those of the changelog', () => {
   expect(readFileSync(join(releaseFolder, 'release-notes.md'), 'utf8')).toMatch(/^(### |- )/);
 });

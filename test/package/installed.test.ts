@@ -99,7 +99,7 @@ describe.each([
 });
 
 describe('the executable', () => {
-  test('does not run what lies in the folder where somebody works', async () => {
+  test('does not run files from the current folder', async () => {
     writeFileSync(join(folder, 'bunfig.toml'), 'preload = ["./preload.js"]\n');
     writeFileSync(join(folder, 'preload.js'), 'console.log("preloaded");\n');
     writeFileSync(join(folder, '.env'), 'FORCE_COLOR=1\nSVC_TRACE_THEME=x\n');
@@ -108,14 +108,14 @@ describe('the executable', () => {
     expect(stderr).toBe('');
   });
 
-  test('holds no path of the machine that built it', async () => {
+  test('contains no path of the machine that built it', async () => {
     const program = readFileSync(realpathSync(join(krewBin, 'kubectl-svc_trace')));
     expect(program.includes(root)).toBe(false);
   });
 });
 
 describe('the npm package', () => {
-  test('brings a library with types, which needs nothing else', async () => {
+  test('contains a library with types, which needs nothing else', async () => {
     const consumer = join(npmBin, '../lib');
     writeFileSync(
       join(consumer, 'use.mts'),

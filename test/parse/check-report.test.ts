@@ -26,7 +26,7 @@ function whyNot(value: unknown): string {
 
 const report = (findings: unknown, nodes: unknown = [node]) => ({schemaVersion: 1, findings, nodes});
 
-test('a byte-order mark before it does no harm', () => {
+test('a byte-order mark before it is ignored', () => {
   expect(whyNot(`\ufeff${JSON.stringify(report([finding]))}`)).toBe('');
 });
 

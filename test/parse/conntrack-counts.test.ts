@@ -22,7 +22,7 @@ const tcp = (state: string, sport = 40000, to = '10.244.11.4') =>
 
 const counts = {opening: 0, open: 0, closing: 0, identities: null};
 
-describe('connections are counted by original destination and by who answers', () => {
+describe('connections are counted by original destination and by replying endpoint', () => {
   test('with the states of TCP told apart', () => {
     const states = ['SYN_SENT', 'SYN_RECV', 'ESTABLISHED', 'ESTABLISHED', 'FIN_WAIT', 'CLOSE_WAIT', 'LAST_ACK', 'TIME_WAIT', 'CLOSE'];
     const {ports: found} = count(states.map((state, index) => tcp(state, 40_000 + index)).join(''));
@@ -32,7 +32,7 @@ describe('connections are counted by original destination and by who answers', (
     });
   });
 
-  test('of node ports too, and of UDP without states', () => {
+  test('for node ports too, and for UDP without states', () => {
     const nodePort = tcp('ESTABLISHED').replace('dst=10.96.1.1', 'dst=172.18.0.11').replace('dport=80 ', 'dport=30080 ');
     const udp =
       'udp      17 29 src=10.244.13.7 dst=10.96.0.10 sport=5353 dport=53 [UNREPLIED] src=10.244.11.9 dst=10.244.13.7 sport=53 dport=5353 mark=0 use=1\n';
@@ -54,7 +54,7 @@ describe('connections are counted by original destination and by who answers', (
     expect(found.get('web')?.endpoints.get('10.244.11.4:8080')?.open).toBe(1);
   });
 
-  test('of SCTP, and of flows that the kernel has offloaded, which show no state', () => {
+  test('for SCTP, and for flows that the kernel has offloaded, which show no state', () => {
     const sctp =
       'sctp     132 9 ESTABLISHED src=10.1.1.1 dst=10.96.2.2 sport=1 dport=2905 src=10.244.1.1 dst=10.1.1.1 sport=2905 dport=1 [ASSURED] use=1\n';
     const offloaded =
@@ -66,23 +66,23 @@ describe('connections are counted by original destination and by who answers', (
   });
 });
 
-test('connections that were never sent on belong to no endpoint', () => {
+test('connections that were not translated belong to no endpoint', () => {
   const {ports: found} = count(tcp('SYN_SENT', 40_000, '10.96.1.1'));
   expect(found.get('web')).toMatchObject({untranslated: 1, endpoints: new Map()});
 });
 
-test('other connections are counted as entries and no more; lines that cannot be understood are counted apart', () => {
+test('other connections are only counted as entries; invalid lines are counted separately', () => {
   const other = tcp('ESTABLISHED').replaceAll('10.96.1.1', '1.1.1.1');
   const torn = tcp('ESTABLISHED').slice(0, 80);
   expect(count(`${other}${tcp('NEW_STATE')}${torn}`)).toEqual({ports: new Map(), entries: 3, strays: 2});
 });
 
-test('it does not matter where the parts of the output end', () => {
+test('the boundaries between parts of the output do not matter', () => {
   const text = [1, 2, 3].map(port => tcp('ESTABLISHED', port)).join('');
   for (const size of [1, 7, 100, 1000]) expect(count(text, {}, size)).toEqual(count(text));
 });
 
-test('connections are known again by the number that the kernel gives them, or else by addresses and ports', () => {
+test("connections are identified by the kernel's number, or else by addresses and ports", () => {
   const identities = (text: string) => count(text, {identify: true}).ports.get('web')?.endpoints.get('10.244.11.4:8080')?.identities;
   expect(identities(tcp('ESTABLISHED').replace('use=1', 'use=1 id=4021'))).toEqual(Float64Array.of(4021));
   const [first] = identities(tcp('SYN_SENT').replace('[ASSURED] ', '')) ?? [];

@@ -15,7 +15,7 @@ test('a capture is read line by line', () => {
   expect([...parseConntrack(text, 'udp')]).toEqual([]);
 });
 
-test('a rewritten connection has its endpoint in the answer', () => {
+test('a rewritten connection has its endpoint in the reply', () => {
   // `conntrack -L` and /proc/net/nf_conntrack, with and without an answer, with and without counters.
   const lines = [
     'udp      17 29 src=10.244.1.5 dst=10.96.0.10 sport=40000 dport=53 [UNREPLIED] src=10.244.2.7 dst=10.244.1.5 sport=53 dport=40000 mark=0 use=1',
@@ -28,7 +28,7 @@ test('a rewritten connection has its endpoint in the answer', () => {
   ]);
 });
 
-test('connections of other protocols, or without ports, are passed over', () => {
+test('connections of other protocols, or without ports, are skipped', () => {
   const lines = [
     'icmp     1 29 src=10.0.0.1 dst=10.0.0.2 type=8 code=0 id=1 src=10.0.0.2 dst=10.0.0.1 type=0 code=0 id=1 mark=0 use=1',
     'tcp      6 100 ESTABLISHED src=10.0.0.1 dst=10.0.0.2 sport=1 dport=2',

@@ -18,13 +18,13 @@ test('an interface without addresses has none', () => {
   ]);
 });
 
-test('an entry without an address is passed over', () => {
+test('an entry without an address is skipped', () => {
   expect(parseNodeAddresses('[{"ifname": "eth0", "addr_info": [{"family": "inet"}, {"local": "10.0.0.1"}, null]}]')).toEqual([
     {name: 'eth0', addresses: ['10.0.0.1']},
   ]);
 });
 
-test('what is no list of interfaces is told apart from an empty one', () => {
+test('an invalid list of interfaces is distinguished from an empty one', () => {
   expect(parseNodeAddresses('[]')).toEqual([]);
   for (const text of ['{}', 'null', 'Object "-j" is unknown']) expect(parseNodeAddresses(text)).toBeNull();
 });

@@ -99,13 +99,13 @@ describe('virtual servers of IPVS', () => {
     expect(ways(list.replace(/^ {2}-> 10.*\n/gm, ''))).toEqual([['10.96.1.1', 'rejected']]);
   });
 
-  test('do not tell alone what becomes of a packet', async () => {
+  test('alone do not show the outcome of a packet', async () => {
     const question = {source: '10.244.11.9', destination: '10.96.1.1', port: '80'};
     for (const text of [list, stats, rate]) expect((await askText(text, [question])).map(answerText)).toEqual(['100.0% undecided']);
   });
 });
 
-describe('check finds in rules alone', () => {
+describe('check finds in rules without API objects', () => {
   const rules = (...lines: readonly string[]) =>
     ['*nat', ':PREROUTING ACCEPT [0:0]', ':KUBE-SERVICES - [0:0]', '-A PREROUTING -j KUBE-SERVICES', ...lines, 'COMMIT', ''].join('\n');
   const entry =
@@ -120,11 +120,11 @@ describe('check finds in rules alone', () => {
   const pick = (probability: string, chain = first) =>
     `-A KUBE-SVC-TCOU7JCQXEZGVUNU -m comment --comment "shop/web:http" ${probability === '' ? '' : `-m statistic --mode random --probability ${probability} `}-j ${chain}`;
 
-  test('nothing where all is in order', () => {
+  test('nothing if all is correct', () => {
     expect(found(rules(':KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]', entry))).toEqual([]);
   });
 
-  test('a jump to a chain that is not there, where the table is whole', () => {
+  test('a jump to a missing chain, if the table is complete', () => {
     expect(found(rules(entry))).toEqual([expect.stringMatching(/KUBE-SERVICES jumps to KUBE-SVC-TCOU7JCQXEZGVUNU/)]);
     expect(found(rules('...', entry))).toEqual([]);
   });
@@ -150,7 +150,7 @@ describe('check finds in rules alone', () => {
   });
 });
 
-describe('check on rules alone says what to give with them', () => {
+describe('check of rules without API objects names the files to add', () => {
   const remedy = (text: string) =>
     diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).findings.find(({code}) => code === 'ST901')?.remedy;
 

@@ -47,7 +47,7 @@ describe('public addresses', () => {
     }
   });
 
-  test('never become private, and are others than before', () => {
+  test('never become private, and differ from the originals', () => {
     const reserved = [
       '0.0.0.0/8',
       '10.0.0.0/8',
@@ -70,7 +70,7 @@ describe('public addresses', () => {
     expect(new Set(fresh).size).toBe(new Set(open).size);
   });
 
-  test('are inside the new network when they were inside the old one', () => {
+  test('are inside the new network if they were inside the old one', () => {
     for (const address of ipv4) {
       for (const length of [8, 12, 22, 24, 31, 32]) {
         const network = parseCidr(`${address}/${length}`)?.text ?? '';
@@ -81,7 +81,7 @@ describe('public addresses', () => {
     }
   });
 
-  test('inside an IPv6 address are mapped as they are elsewhere', () => {
+  test('inside an IPv6 address are mapped like elsewhere', () => {
     const inner = parseAddress(map.replace('203.0.113.9') ?? '')?.value ?? 0n;
     expect(parseAddress(map.replace('64:ff9b::203.0.113.9') ?? '')?.value).toBe((0x0064ff9bn << 96n) + inner);
   });
@@ -92,7 +92,7 @@ describe('public addresses', () => {
   });
 });
 
-test('a link-local address that is made of a hardware address does not give it away', () => {
+test('a link-local address that contains a hardware address does not reveal it', () => {
   const fresh = map.replace('fe80::9c9f:6cff:feb2:e347') ?? '';
   expect(fresh).toMatch(/^fe80::/);
   expect(fresh).not.toContain('6cff:feb2');
@@ -118,7 +118,7 @@ describe('in a text', () => {
     expect(text.replace(before)).toBe(after);
   });
 
-  test('a hardware address becomes one that is given out locally, always the same', () => {
+  test('a hardware address becomes a locally administered one, always the same', () => {
     const fresh = text.replace('--mac-source 9E:9F:6C:B2:E3:47');
     expect(fresh).toMatch(/^--mac-source [0-9a-f][26ae](?::[0-9a-f]{2}){5}$/);
     expect(text.replace('--mac-source 9e:9f:6c:b2:e3:47')).toBe(fresh);

@@ -8,7 +8,7 @@ import {findingCounts, redacted} from './redacted.ts';
 const groups: readonly CaptureGroup[] = ['healthy', 'settings', 'eras', 'faults', 'ipvs', 'nftables'];
 const captures = captureNames(...groups);
 
-describe('a redacted bundle shows the same findings', () => {
+describe('a redacted bundle gives the same findings', () => {
   test.each(captures)('%s', async name => {
     const snapshot = await snapshotOf(name);
     expect(findingCounts(redacted(snapshot))).toEqual(findingCounts(snapshot));
@@ -44,7 +44,7 @@ function* filesOf({api, nodes}: Snapshot): Iterable<readonly [string, string]> {
   }
 }
 
-describe('nothing of what it was is in a redacted bundle', () => {
+describe('no original name is in a redacted bundle', () => {
   test.each(captures)('%s', async name => {
     const snapshot = await snapshotOf(name);
     const names = namesIn(snapshot.api);
@@ -62,10 +62,10 @@ describe('nothing of what it was is in a redacted bundle', () => {
   });
 });
 
-describe('the same key makes the same of the same, another key something else', () => {
+describe('the same key gives the same replacements, another key others', () => {
   const all = (snapshot: Snapshot) => Object.fromEntries(filesOf(snapshot));
 
-  test('whatever order nodes come in', async () => {
+  test('whatever the order of nodes', async () => {
     const snapshot = await snapshotOf('faults/split-brain');
     const backwards = redacted({...snapshot, nodes: snapshot.nodes.toReversed()});
     expect(all(backwards)).toEqual(all(redacted(snapshot)));
@@ -79,7 +79,7 @@ describe('the same key makes the same of the same, another key something else', 
   });
 });
 
-test('what was replaced is counted, and what is left out is named', async () => {
+test('replacements are counted, and files that were left out are named', async () => {
   const snapshot = await snapshotOf('nftables/1.36');
   const redaction = new Redaction('key');
   redaction.objects(snapshot.api);
@@ -91,7 +91,7 @@ test('what was replaced is counted, and what is left out is named', async () => 
   expect(hardwareAddresses).toBe(3);
 });
 
-test('the names of chains are those that kube-proxy would make of the new names', async () => {
+test('the names of chains are those that kube-proxy would derive from the new names', async () => {
   const snapshot = await snapshotOf('healthy/1.36-iptables');
   const {nodes} = redacted(snapshot);
   const dump = nodes[0]?.read('iptables-save')?.toString() ?? '';

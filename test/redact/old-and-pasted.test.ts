@@ -4,12 +4,12 @@ import {Replacements} from '../../src/redact/replacements.ts';
 import {oldNodes} from '../old-nodes.ts';
 import {findingCounts, redacted} from './redacted.ts';
 
-test.each(['1.5', '1.14', '1.18', '1.20'])('nodes of kube-proxy %s show the same findings', async version => {
+test.each(['1.5', '1.14', '1.18', '1.20'])('nodes of kube-proxy %s give the same findings', async version => {
   const snapshot = await oldNodes(version);
   expect(findingCounts(redacted(snapshot))).toEqual(findingCounts(snapshot));
 });
 
-test('a listing of iptables -L becomes one of iptables -S, with the names replaced', () => {
+test('a listing of iptables -L becomes one of iptables -S, with names replaced', () => {
   const listing = `Chain KUBE-SERVICES (2 references)
 target     prot opt source               destination
 KUBE-SVC-AAAAAAAAAAAAAAAA  tcp  --  0.0.0.0/0            203.0.113.9         /* acme/web:http loadbalancer IP */ tcp dpt:80

@@ -15,7 +15,7 @@ function publicCluster(seed: number, minor: number): Snapshot {
   return withRules({...rest, api: JSON.parse(text)}, random);
 }
 
-test.each(minors)('endpoints with public addresses stand in their order again: kube-proxy 1.%i', minor => {
+test.each(minors)('endpoints with public addresses are sorted again: kube-proxy 1.%i', minor => {
   for (const seed of [1, 2, 3]) {
     const snapshot = publicCluster(minor * 1000 + seed, minor);
     const found = findingCounts(redacted(snapshot, `key ${seed}`));
@@ -23,7 +23,7 @@ test.each(minors)('endpoints with public addresses stand in their order again: k
   }
 });
 
-test('some of their endpoints had to change places', () => {
+test('some of their endpoints had to change positions', () => {
   const snapshot = publicCluster(36_001, 36);
   const order = ({nodes}: Snapshot) =>
     [...(nodes[0]?.read('iptables-save')?.toString() ?? '').matchAll(/ -> (\S+)"/g)].map(([, endpoint]) => endpoint);

@@ -13,7 +13,7 @@ describe('settings of kube-proxy', () => {
   const config = {mode: 'ipvs', hostnameOverride: 'Node-A', clusterCIDR: '10.244.0.0/16,203.0.113.0/24', bindAddress: '0.0.0.0'};
   const expected = {mode: 'ipvs', hostnameOverride: node, clusterCIDRs: ['10.244.0.0/16', network], bindAddress: '0.0.0.0'};
 
-  test('in a file keep what matters', () => {
+  test('in a file keep what a diagnosis needs', () => {
     const text = redactConfigText(
       `# for acme\n${JSON.stringify({...config, clientConnection: {kubeconfig: '/home/acme/config'}})}`,
       replacements,
@@ -63,24 +63,24 @@ describe('settings of kube-proxy', () => {
 });
 
 describe('a file that cannot be read', () => {
-  test.each(['configz.json', 'kube-proxy-config.yaml', 'addresses.json', 'healthz.json'])('%s can be read as little afterwards', file => {
+  test.each(['configz.json', 'kube-proxy-config.yaml', 'addresses.json', 'healthz.json'])('%s stays unreadable', file => {
     const text = redactFile(file, Buffer.from('{"acme": [secret'), replacements)?.toString() ?? '';
     expect(text).not.toContain('acme');
     expect(() => JSON.parse(text)).toThrow(SyntaxError);
     expect(() => parseConfigFile(text)).toThrow();
   });
 
-  test.each(['proxy-mode', 'kube-proxy-version', 'iptables-version'])('%s holds no word of somebody else', file => {
+  test.each(['proxy-mode', 'kube-proxy-version', 'iptables-version'])('%s contains no other text', file => {
     expect(redactFile(file, Buffer.from('acme\n'), replacements)?.toString()).toBe('redacted\n');
   });
 
-  test('nor is a file kept that no bundle has', () => {
+  test('unknown files are not kept', () => {
     expect(redactFile('notes.txt', Buffer.from('acme'), replacements)).toBe(null);
     expect(redactFile('constructor', Buffer.from('acme'), replacements)).toBe(null);
   });
 });
 
-test('metrics keep their families and versions, and lose the labels that name somebody', () => {
+test('metrics keep their families and versions, and lose identifying labels', () => {
   const text = 'kubeproxy_x{ip_family="IPv4",node="node-a"} 1\nkubernetes_build_info{git_version="v1.33.2"} 1\n';
   expect(redactFile('metrics', Buffer.from(text), replacements)?.toString()).toBe(text.replace('node-a', node));
 });
@@ -133,7 +133,7 @@ describe('nftables', () => {
   const redactNft = (objects: readonly object[]) =>
     JSON.parse(redactFile('nft.json', Buffer.from(JSON.stringify({nftables: objects})), replacements)?.toString() ?? '').nftables;
 
-  test('names of chains are made of the new names, and jumps follow', () => {
+  test('names of chains are derived from the new names, and jumps follow', () => {
     const name = 'endpoint-PYVDIVAD-acme/web/tcp/http__203.0.113.9/80';
     const [{chain}, {rule}] = redactNft([
       {chain: {family: 'ip', table: 'kube-proxy', name}},
@@ -143,7 +143,7 @@ describe('nftables', () => {
     expect(rule.expr[0].goto.target).toBe(chain.name);
   });
 
-  test('a range of public addresses becomes the networks that it was', () => {
+  test('a range of public addresses becomes the networks that it covered', () => {
     const range = {range: ['203.0.113.0', '203.0.114.255']};
     const [{rule}] = redactNft([
       {
@@ -162,7 +162,7 @@ describe('nftables', () => {
     expect(rule.expr[0].match.right.set).toEqual([prefix(network), prefix(second), '10.0.0.1', {range: ['10.0.0.5', '10.0.0.9']}]);
   });
 
-  test('endpoints with public addresses stand in their order again', () => {
+  test('endpoints with public addresses are sorted again', () => {
     const addresses = ['5.9.0.1', '5.9.0.2', '5.9.0.3', '5.9.0.4', '5.9.0.5'];
     const data = {set: addresses.map((address, number) => [number, {concat: [address, 80]}])};
     const [{rule}] = redactNft([

@@ -5,7 +5,7 @@ import {redactRuleLine} from '../../src/redact/rule-line.ts';
 import {findingCounts, redacted} from './redacted.ts';
 
 describe.each(thirdPartyRules())('the rules of $name', rules => {
-  test('lead to the same findings', async () => {
+  test('give the same findings', async () => {
     const snapshot = (await scenarioWith(rules)).snapshot();
     expect(findingCounts(redacted(snapshot))).toEqual(findingCounts(snapshot));
   });
@@ -93,7 +93,7 @@ describe('one line', () => {
     expect(redact(line)).toMatch(expected);
   });
 
-  test('chains of Services that nobody knows get names that look alike, the same everywhere', () => {
+  test('chains of unknown Services get names of the same form, consistently', () => {
     const [service, external] = [
       redact(':KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]'),
       redact('-A KUBE-EXT-AAAAAAAAAAAAAAAA -j KUBE-SVC-AAAAAAAAAAAAAAAA'),

@@ -26,7 +26,7 @@ async function packed(name: string, files: readonly string[]): Promise<string> {
 }
 
 describe.each(['tar.gz', 'zip'])('an archive, .%s', type => {
-  test('is the same again for the same files, in whatever order they are named and whenever they were written', async () => {
+  test('is reproducible for the same files, whatever their order and times', async () => {
     const first = readFileSync(await packed(`first.${type}`, ['a.txt', 'large.txt', 'program']));
     utimesSync(join(folder, 'a.txt'), 0, 0);
     expect(readFileSync(await packed(`second.${type}`, ['program', 'a.txt', 'large.txt'])).equals(first)).toBe(true);
@@ -42,7 +42,7 @@ test('tar unpacks it, with what can be run, and times', async () => {
 });
 
 describeWith(['unzip'], 'unzip', () => {
-  test('finds no fault with it, and unpacks what was packed', async () => {
+  test('finds no error in it, and unpacks its content', async () => {
     const archive = await packed('listed.zip', ['a.txt', 'large.txt']);
     expect((await execa('unzip', ['-t', archive])).stdout).toContain('No errors detected');
     expect((await execa('unzip', ['-p', archive, 'large.txt'], {stripFinalNewline: false})).stdout).toBe(large);

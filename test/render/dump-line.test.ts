@@ -12,6 +12,6 @@ test('a rule of nftables has the line of a text, and none of JSON', () => {
   }
 });
 
-test('what has a key of its own is not shown with a line: an IPVS server, an element of an ipset, an address', () => {
+test('a rule with a key of its own is shown without a line: an IPVS server, an element of an ipset, an address', () => {
   for (const table of ['ipvs', 'ipset', 'kube-ipvs0']) expect(dumpLine({table, line: 86})).toBe(0);
 });

@@ -13,11 +13,11 @@ test.each([
   ['delete', '\u007f', '\\x7f'],
   ['a mark that turns the direction', 'a\u202eb', 'a\\u202eb'],
   ['an invisible character', 'a\u200bb', 'a\\u200bb'],
-])('%s is spelled out', (_, text, escaped) => {
+])('%s is escaped', (_, text, escaped) => {
   expect(escapeText(text)).toBe(escaped);
 });
 
-test('ordinary text of any language stays as it is', () => {
+test('ordinary text of any language stays unchanged', () => {
   const text = 'shop/web-1 "quoted" → größer 東京 🙂';
   expect(escapeText(text)).toBe(text);
   expect(escapeUnsafe(text)).toBe(text);
@@ -28,13 +28,13 @@ const data = {list: Object.values(hostile), text: 'two\nlines', number: 1, nothi
 test.each([
   ['JSON', toJson(data), JSON.parse],
   ['YAML', toYaml(data), load],
-])('%s holds hostile text without a character that a terminal obeys', (_, text: string, read: (text: string) => unknown) => {
+])('%s contains hostile text without a character that a terminal interprets', (_, text: string, read: (text: string) => unknown) => {
   expect(read(text)).toEqual(data);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
   expect(text.replaceAll('\n', '')).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069]/);
 });
 
-test('YAML without anything hostile is as plain as it can be', () => {
+test('YAML without hostile text has no quotes', () => {
   expect(toYaml({name: 'web', rules: ['-A KUBE-SERVICES -j ACCEPT'], left: undefined})).toBe(
     'name: web\nrules:\n  - -A KUBE-SERVICES -j ACCEPT',
   );

@@ -47,7 +47,7 @@ interface CheckJson {
 }
 
 describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name => {
-  test('the report is what the schema says, and the same every time', async () => {
+  test('the report matches the schema, and is the same every time', async () => {
     const text = reportJson(await snapshotOf(name));
     validate(JSON.parse(text));
     expect(validate.errors).toBeNull();
@@ -108,7 +108,7 @@ describe('reports of other shapes', () => {
   });
 });
 
-describe('a broken report is refused', async () => {
+describe('an invalid report is rejected', async () => {
   const good = JSON.parse(reportJson(await snapshotOf('faults/skewed-balance')));
   const [finding] = good.findings;
   const [node] = good.nodes;
@@ -135,7 +135,7 @@ describe('a broken report is refused', async () => {
     expect(validateOpen(JSON.parse(JSON.stringify(broken)))).toBe(false);
   });
 
-  test('a field that the schema does not name is refused here, and let through for those who use the schema', () => {
+  test('a field that the schema does not name is rejected here, and accepted for users of the schema', () => {
     const newer = {...good, findings: [{...finding, since: '5m'}]};
     expect(validate(newer)).toBe(false);
     expect(validateOpen(newer)).toBe(true);

@@ -33,7 +33,7 @@ function resultsOf({tool, nodes, findings}: Report): readonly AgentResult[] {
 }
 
 describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name => {
-  test('what agents would say is as the schema has it, and is understood as it was meant', async () => {
+  test('the result of an agent matches the schema, and is read back unchanged', async () => {
     const results = resultsOf(diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}));
     expect(results.length).toBeGreaterThan(0);
     for (const result of results) {
@@ -51,7 +51,7 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
   });
 });
 
-test('an agent cannot say that a finding is known, nor anything else that is not asked', async () => {
+test('an agent cannot mark a finding as known, nor add other fields', async () => {
   const [result] = resultsOf(diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0'}));
   if (result === undefined) throw new Error('no node');
   const written = JSON.parse(nodeResultText(result, {now: 5000, trouble: 'no API'}));
@@ -60,7 +60,7 @@ test('an agent cannot say that a finding is known, nor anything else that is not
   expect(typeof read === 'string' ? read : read.result.findings.some(finding => 'known' in finding || 'more' in finding)).toBe(false);
 });
 
-test('characters that a terminal obeys are spelled out', async () => {
+test('characters that a terminal interprets are escaped', async () => {
   const [result] = resultsOf(diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0'}));
   if (result === undefined) throw new Error('no node');
   const text = nodeResultText({...result, problems: [{message: 'a\u001b[31m\u202eb'}]}, {now: 0, trouble: null});

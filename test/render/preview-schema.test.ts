@@ -16,7 +16,7 @@ test.each([
   ['nftables/1.36', 'iptables'],
   ['healthy/1.28-iptables', 'nftables'],
   ['nftables/1.36', 'nftables'],
-])('the preview of %s in %s mode is what the schema says', async (capture, mode) => {
+])('the preview of %s in %s mode matches the schema', async (capture, mode) => {
   const snapshot = await snapshotOf(capture);
   const plan = {overrides: {mode}, configFile: null};
   const report = preview({
@@ -33,6 +33,6 @@ test.each([
   expect(validate.errors).toBeNull();
 });
 
-test('a change without its packet is not what the schema says', () => {
+test('a change without its packet does not match the schema', () => {
   expect(validate({schemaVersion: 1, changes: [{node: 'node-a', effect: 'lost'}]})).toBe(false);
 });

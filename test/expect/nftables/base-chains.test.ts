@@ -64,14 +64,14 @@ describe('the chain services', () => {
     'ip daddr @nodeport-ips meta l4proto . th dport vmap @service-nodeports',
   ];
 
-  test('marks in 1.36 what comes to cluster IPs from outside', () => {
+  test('marks in 1.36 packets to cluster IPs from external clients', () => {
     expect(chainsOf(tableOf({}))['services']).toEqual([
       'ip daddr @cluster-ips ip saddr != 10.244.0.0/16 meta mark set meta mark | 0x00004000 comment "masquerade clusterIP traffic from outside cluster"',
       ...lookups,
     ]);
   });
 
-  test('marks in 1.36 with masqueradeAll what comes to cluster IPs', () => {
+  test('marks in 1.36 with masqueradeAll all packets to cluster IPs', () => {
     expect(chainsOf(tableOf({masqueradeAll: true}))['services']?.[0]).toBe(
       'ip daddr @cluster-ips meta mark set meta mark | 0x00004000 comment "masquerade all clusterIP traffic"',
     );
@@ -100,7 +100,7 @@ describe('masquerading', () => {
     expect(chains['mark-for-masquerade']).toBeUndefined();
   });
 
-  test('returns what is not marked before 1.36', () => {
+  test('returns unmarked packets before 1.36', () => {
     const chains = chainsOf(tableOf({minor: 35}));
     expect(chains['masquerading']).toEqual([
       'meta mark & 0x00004000 == 0x00000000 return',
@@ -135,12 +135,12 @@ describe('the addresses of node ports', () => {
     expect(chainsOf(table)['nodeport-endpoints-check']).toEqual([`${match} meta l4proto . th dport vmap @no-endpoint-nodeports`]);
   });
 
-  test('1.30 has an empty set where the Node has no IPv6 address', () => {
+  test('1.30 has an empty set if the Node has no IPv6 address', () => {
     const table = tableOf({minor: 30, family: 'IPv6'});
     expect(table.set('nodeport-ips')?.elements.size).toBe(0);
   });
 
-  test('1.29 takes all addresses by default', () => {
+  test('1.29 uses all addresses by default', () => {
     const table = tableOf({minor: 29});
     expect(chainsOf(table)['endpoints-check']).toEqual([
       'ip daddr . meta l4proto . th dport vmap @no-endpoint-services',

@@ -24,7 +24,7 @@ describe('what the table shows of the kube-proxy that wrote it', () => {
     });
   });
 
-  test('without the port in its masquerade rules it is of 1.34 or 1.35', () => {
+  test('without the port in its masquerade rules it is from 1.34 or 1.35', () => {
     const {version} = seenIn('1.33', text => text.replaceAll(/ (?:tcp|udp|sctp) dport \d+ (?=.* jump mark-for-masquerade)/g, ' '));
     expect(version).toMatchObject({minor: 35});
   });
@@ -35,15 +35,15 @@ describe('what the table shows of the kube-proxy that wrote it', () => {
     expect(version).toMatchObject({minor: 36});
   });
 
-  test('masqueradeAll is seen, and who counts as a pod all the same', () => {
+  test('shows masqueradeAll, and which clients count as pods', () => {
     expect(seenIn('masquerade-all')).toMatchObject({nftMasqueradeAll: true, clusterCIDRs: ['10.244.0.0/16']});
   });
 
-  test('node ports on all addresses are seen', () => {
+  test('shows node ports on all addresses', () => {
     expect(seenIn('nodeport-all')).toMatchObject({nodePortAddresses: ['0.0.0.0/0', '::/0']});
   });
 
-  test('reads another mark, and a detector by interface', () => {
+  test('shows another mark, and a detector by interface', () => {
     const seen = seenIn('1.36', text =>
       text.replaceAll('0x00004000', '0x00000020').replaceAll(/ip saddr(?<not> !=)? 10\.244\.0\.0\/16/g, 'iifname$<not> "veth*"'),
     );
@@ -55,7 +55,7 @@ describe('what the table shows of the kube-proxy that wrote it', () => {
     });
   });
 
-  test('without a table nothing is said', () => {
+  test('shows nothing if there is no table', () => {
     expect(inferNftConfig([])).toEqual({});
   });
 });

@@ -25,12 +25,12 @@ describe('one endpoint', () => {
     ]);
   });
 
-  test('is written with brackets in IPv6', () => {
+  test('has brackets in IPv6', () => {
     const table = tableOf({endpoints: [endpoint('fd00::4', 'node-a')], family: 'IPv6'});
     expect(chainsOf(table)[S]).toEqual(['meta l4proto tcp dnat to [fd00::4]:8080']);
   });
 
-  test('is counted for the service chain and the local chain apart', () => {
+  test('is counted separately for the service chain and the local chain', () => {
     const chains = chainsOf(tableOf({endpoints: [here, there], spec: {...nodePort, externalTrafficPolicy: 'Local'}}));
     expect(chains[S]?.[0]).toContain('numgen random mod 2 map');
     expect(chains[L]).toEqual(['meta l4proto tcp dnat to 10.244.11.4:8080']);
@@ -65,7 +65,7 @@ describe('node ports on loopback addresses', () => {
     }
   });
 
-  test('are refused for every protocol while nodePortAddresses names no loopback address', () => {
+  test('are rejected for every protocol while nodePortAddresses names no loopback address', () => {
     const table = tableOf({endpoints: [here], spec: nodePort, ...gate});
     expect(elementsOf(table, 'localhost-nodeport-reject-ports')).toEqual(['tcp . 30080 : goto localhost-nodeport-reject-tcp']);
     const chains = chainsOf(table);
@@ -75,7 +75,7 @@ describe('node ports on loopback addresses', () => {
     expect(chains['localhost-nodeport-reject-tcp']).toEqual(['counter name "localhost-nodeport-rejected-tcp" reject']);
   });
 
-  test('are refused for UDP and SCTP alone where kube-proxy listens for TCP itself', () => {
+  test('are rejected only for UDP and SCTP if kube-proxy listens for TCP itself', () => {
     const listens = {...gate, nodePortAddresses: ['primary', 'localhost']};
     const tcp = tableOf({endpoints: [here], spec: nodePort, ...listens});
     expect(elementsOf(tcp, 'localhost-nodeport-reject-ports')).toEqual([]);
@@ -95,7 +95,7 @@ describe('node ports on loopback addresses', () => {
     expect(tableOf({endpoints: [], spec: nodePort, ...gate, nodePortAddresses, family}).context.listensOnLocalhost).toBe(listens);
   });
 
-  test('are read from a table of which nothing else is known', () => {
+  test('are read from a table whose other settings are unknown', () => {
     const seen = (nodePortAddresses: readonly string[]) => {
       const text = nftText(tableOf({endpoints: [here], spec: nodePort, ...gate, nodePortAddresses}));
       return inferNftConfig(kubeProxyTables(parseNftText(text)));

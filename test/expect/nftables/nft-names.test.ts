@@ -4,7 +4,7 @@ import {parseNftName, portNames} from '../../../src/expect/nftables/nft-names.ts
 import type {ServicePort} from '../../../src/model/service-port.ts';
 import {apiObjects, endpoint, service, slice} from '../../cluster.ts';
 
-describe('the names of what kube-proxy makes for a Service port', () => {
+describe('the names of the objects that kube-proxy creates for a Service port', () => {
   // Names that real kube-proxies wrote.
   test.each([
     ['default/kubernetes', 'https', 'service-2QRHZV4L-default/kubernetes/tcp/https'],
@@ -14,7 +14,7 @@ describe('the names of what kube-proxy makes for a Service port', () => {
     expect(portNames(portOf(name, portName)).service).toBe(chain);
   });
 
-  test('an endpoint’s address has dots for colons', () => {
+  test('an endpoint’s address has dots in place of colons', () => {
     const {port, endpoints} = served('infra/dual', 'metrics', 'fd00:10:244:11::9', 9153);
     expect(endpoints.map(portNames(port).endpoint)).toEqual(['endpoint-NMETAHQD-infra/dual/tcp/metrics__fd00.10.244.11..9/9153']);
   });
@@ -43,9 +43,12 @@ describe('a name read back', () => {
     expect(parseNftName(name)).toMatchObject({role, servicePortName});
   });
 
-  test.each(['services', 'service-ips', 'service-endpoints-check', 'firewall-check', 'nodeport-ips'])('%s is nobody’s', name => {
-    expect(parseNftName(name)).toBeNull();
-  });
+  test.each(['services', 'service-ips', 'service-endpoints-check', 'firewall-check', 'nodeport-ips'])(
+    '%s belongs to no Service port',
+    name => {
+      expect(parseNftName(name)).toBeNull();
+    },
+  );
 });
 
 function portOf(name: string, portName: string): ServicePort {

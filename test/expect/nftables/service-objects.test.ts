@@ -27,7 +27,7 @@ describe('kube-proxy 1.36', () => {
     expect(elementsOf(table, 'no-endpoint-services')).toEqual([]);
   });
 
-  test('a Service without usable endpoints is refused, and keeps its place among the cluster IPs', () => {
+  test('a Service without usable endpoints is rejected, and stays in the set of cluster IPs', () => {
     const table = tableOf(nodePort, {endpoints: [endpoint('10.244.11.4', 'node-a', gone)]});
     expect(ownChains(table)).toEqual({});
     expect(elementsOf(table, 'service-ips')).toEqual([]);
@@ -55,13 +55,13 @@ describe('kube-proxy 1.36', () => {
     expect(table.set(set(E4))).toMatchObject({keyTypes: ['ipv4_addr'], flags: ['timeout'], timeout: 600});
   });
 
-  test('Cluster policy marks all external traffic', () => {
+  test('the Cluster policy marks all external traffic', () => {
     const table = tableOf(nodePort, {endpoints: [here]});
     expect(ownChains(table)[X]).toEqual([`${marks} comment "masquerade"`, `goto ${S}`]);
     expect(elementsOf(table, 'service-nodeports')).toEqual([`tcp . 30080 : goto ${X}`]);
   });
 
-  test('under Local policy pods and the node bypass it, and all others reach endpoints of the node', () => {
+  test('under the Local policy pods and the node bypass it, and all other clients reach endpoints of the node', () => {
     const table = tableOf({...nodePort, externalTrafficPolicy: 'Local'}, {endpoints: [here, there]});
     expect(ownChains(table)[X]).toEqual([
       `ip saddr 10.244.0.0/16 goto ${S} comment "short-circuit pod traffic"`,
@@ -72,7 +72,7 @@ describe('kube-proxy 1.36', () => {
     expect(ownChains(table)[L]).toEqual(['meta l4proto tcp dnat ip to numgen random mod 1 map { 0 : 10.244.11.4 . 8080 }']);
   });
 
-  test('Local policy without a local endpoint leads out and drops at once: both maps hold the node port', () => {
+  test('the Local policy without a local endpoint drops, except for pods and the node: both maps contain the node port', () => {
     const table = tableOf({...nodePort, externalTrafficPolicy: 'Local'}, {endpoints: [there]});
     expect(ownChains(table)[X]?.at(-1)).toBe(`fib saddr type local goto ${S} comment "short-circuit local traffic"`);
     expect(elementsOf(table, 'service-nodeports')).toEqual([`tcp . 30080 : goto ${X}`]);
@@ -86,7 +86,7 @@ describe('kube-proxy 1.36', () => {
     expect(elementsOf(table, 'no-endpoint-services')).toEqual(['10.96.1.1 . tcp . 80 : drop']);
   });
 
-  test('source ranges are kept even for a Service without endpoints', () => {
+  test('source ranges are written even for a Service without endpoints', () => {
     const ranges = {loadBalancerSourceRanges: ['203.0.113.0/28', '198.51.100.0/24']};
     for (const endpoints of [[here], []]) {
       const table = tableOf({...balancer, ...ranges}, {endpoints, ingress: '203.0.113.13'});
@@ -125,7 +125,7 @@ describe('what changed between the versions', () => {
     expect(ownChains(tableOf(nodePort, {endpoints: [here], minor: 35}))[X]).toEqual(['jump mark-for-masquerade', `goto ${S}`]);
   });
 
-  test('1.35 with masqueradeAll marks without asking who sends', () => {
+  test('1.35 with masqueradeAll marks packets of all clients', () => {
     const chains = ownChains(tableOf({}, {endpoints: [here], minor: 35, masqueradeAll: true}));
     expect(chains[S]?.[0]).toBe('ip daddr 10.96.1.1 jump mark-for-masquerade');
   });

@@ -20,14 +20,14 @@ function natOf(ruleset: Ruleset): ChainsByName {
 describe('the chains of a table', () => {
   const many = dumpOf(names.map(name => `-A ${name} -j RETURN`));
 
-  test('are all found by their names, however many there are', () => {
+  test('are all found by name, however many there are', () => {
     const chains = natOf(many);
     expect(chains.size).toBe(names.length);
     expect(names.filter(name => chains.get(name)?.text() !== `-A ${name} -j RETURN`)).toEqual([]);
     expect([...chains.keys()]).toEqual(names);
   });
 
-  test('stand at the places of the dump', () => {
+  test('have the order of the dump', () => {
     const chains = natOf(many);
     expect(names.map(name => chains.placeOf(name))).toEqual(names.map((_, place) => place));
     expect(chains.textAt(7)).toBe(`-A ${names[7]} -j RETURN`);
@@ -40,19 +40,19 @@ describe('the chains of a table', () => {
     expect(natOf(many).has(name)).toBe(false);
   });
 
-  test('are the same object whenever they are asked for', () => {
+  test('are the same object in every request', () => {
     const [first = ''] = names;
     expect(natOf(many).get(first)).toBe(many.chain('nat', first));
   });
 
-  test('are found by the beginning of their names', () => {
+  test('are found by prefix', () => {
     const chains = natOf(dumpOf([], ['KUBE-SVC-A', 'PREROUTING', 'KUBE-SVC', 'KUBE-SVC-B', 'XKUBE-SVC-C']));
     expect([...chains.startingWith('KUBE-SVC-')].map(({name}) => name)).toEqual(['KUBE-SVC-A', 'KUBE-SVC-B']);
     expect([...chains.startingWith('NONE')]).toEqual([]);
     expect([...chains.startingWith('KUBE-SVC-B', 'PRE')].map(({name}) => name)).toEqual(['PREROUTING', 'KUBE-SVC-B']);
   });
 
-  test('hold their rules in order where those of others stand in between', () => {
+  test('have their rules in order if those of other chains are in between', () => {
     const ruleset = dumpOf(['-A B -j X', '-A A -j Y', '-A A -j Z', '-A B -j V', '-A B -j W'], ['A', 'B']);
     expect(ruleset.chain('nat', 'B')?.text()).toBe('-A B -j X\n-A B -j V\n-A B -j W');
     expect(
@@ -65,7 +65,7 @@ describe('the chains of a table', () => {
     expect(ruleset.ruleCount).toBe(5);
   });
 
-  test('one that no line declares is there all the same', () => {
+  test('a chain that no line declares exists anyway', () => {
     const ruleset = dumpOf(['-A A -j X', '-A NEW -j Y', '-A A -j Z'], ['A']);
     expect([...natOf(ruleset).keys()]).toEqual(['A', 'NEW']);
     expect(ruleset.chain('nat', 'NEW')?.text()).toBe('-A NEW -j Y');
@@ -73,7 +73,7 @@ describe('the chains of a table', () => {
 });
 
 describe('forgetting', () => {
-  test('drops the rules that were parsed for the work, and no others', () => {
+  test('drops the rules that were parsed meanwhile, and no others', () => {
     const ruleset = dumpOf(['-A A -j X', '-A B -j Y', '-A SHARED -j Z'], ['A', 'B', 'SHARED']);
     const rulesOf = (name: string): unknown => ruleset.chain('nat', name)?.rules();
     const before = rulesOf('A');

@@ -4,7 +4,7 @@ import {parseRule} from '../../../src/parse/iptables/rule.ts';
 
 const comparable = (rule: string): string => comparableRule(parseRule(`-A C ${rule}`, {table: 'nat', chain: 'C', line: 1}));
 
-describe('rules that do the same read the same', () => {
+describe('rules that do the same have equal texts', () => {
   test.each([
     ['a comment', '-m comment --comment "spn -> 10.0.0.1:80" -j KUBE-SEP-A', '-j KUBE-SEP-A'],
     ['--or-mark', '-j MARK --or-mark 0x4000', '-j MARK --set-xmark 0x4000/0x4000'],
@@ -57,14 +57,14 @@ describe('rules that do the same read the same', () => {
     expect(rule(five)).toBe(rule(ten));
   });
 
-  test('a probability that old iptables cut off instead of rounding it', () => {
+  test('a probability that old iptables truncated instead of rounding it', () => {
     const rule = (probability: string) => comparable(`-m statistic --mode random --probability ${probability} -j X`);
     expect(rule('0.19999999972')).toBe(rule('0.20000000019'));
     expect(rule('0.33333333302')).toBe(rule('0.33333333349'));
   });
 });
 
-describe('rules that do not do the same do not read the same', () => {
+describe('rules that do not do the same have different texts', () => {
   test.each([
     ['the chain they lead to', '-j KUBE-SEP-A', '-j KUBE-SEP-B'],
     ['jump and goto', '-j A', '-g A'],

@@ -35,7 +35,7 @@ describe('formatRule', () => {
     },
   );
 
-  test('prints one blank where iptables prints two', () => {
+  test('prints one space where iptables prints two', () => {
     expect(formatRule(parse('-A C -m nfacct --nfacct-name  ct_state_invalid_dropped_pkts -j DROP'))).toBe(
       '-A C -m nfacct --nfacct-name ct_state_invalid_dropped_pkts -j DROP',
     );

@@ -103,7 +103,7 @@ describe('a rule of iptables -L -n reads as iptables -S prints it', () => {
     expect(rulesOf('Chain KUBE-SERVICES (1 references)', head, listed)).toEqual([`-A KUBE-SERVICES ${rule}`]);
   });
 
-  test('and with -v names interfaces and counts packets', () => {
+  test('and with -v shows interfaces and packet counters', () => {
     const long = ' pkts bytes target     prot opt in     out     source               destination         ';
     expect(
       rulesOf(
@@ -114,7 +114,7 @@ describe('a rule of iptables -L -n reads as iptables -S prints it', () => {
     ).toEqual(['-A FORWARD -i docker0 ! -o docker0 -j ACCEPT']);
   });
 
-  test('without -v a rule that is not kube-proxy’s may name an interface that is not shown', () => {
+  test('without -v a third-party rule may match an interface that is not shown', () => {
     expect(rulesOf('Chain FORWARD (policy ACCEPT)', head, 'ACCEPT     all  --  0.0.0.0/0            0.0.0.0/0')).toEqual([
       '-A FORWARD -m interfaces-not-listed -j ACCEPT',
     ]);
@@ -141,7 +141,7 @@ describe('a listing', () => {
     ]);
   });
 
-  test('of several tables is told apart by the commands above', () => {
+  test('of several tables is divided by the commands above', () => {
     const [ruleset] = parseDumps(
       [
         '$ iptables -t nat -S',

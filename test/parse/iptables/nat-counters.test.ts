@@ -28,7 +28,7 @@ COMMIT
 COMMIT
 `;
 
-test('reads what each endpoint was given, and every rule of the Service port', () => {
+test('reads the counters of each endpoint, and every rule of the Service port', () => {
   const {ports, counted, complete} = read(saved);
   expect({counted, complete}).toEqual({counted: true, complete: true});
   expect(ports.get('web')?.endpoints).toEqual(
@@ -40,21 +40,21 @@ test('reads what each endpoint was given, and every rule of the Service port', (
   expect([...(ports.get('web')?.rules.values() ?? [])]).toEqual([3, 40, 2, 40]);
 });
 
-test('keeps rules that every write of kube-proxy resets, and those of other endpoints, apart', () => {
+test('separates rules that every sync of kube-proxy resets from those of other endpoints', () => {
   const {base, others} = read(saved);
   expect([...base]).toEqual([['-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN', 70]]);
   expect([...others.values()]).toEqual([7]);
 });
 
-test('reads the same off a listing of chains with their counters within', () => {
+test('reads the same from a listing of chains with counters inside the rules', () => {
   const listing = `-N KUBE-SEP-A\n-A KUBE-SEP-A -p tcp -m comment --comment "shop/web:http" -m tcp -c 40 2400 -j DNAT --to-destination [fd00::4]:8080\n`;
   expect(read(listing).ports.get('web')?.endpoints).toEqual(new Map([['[fd00::4]:8080', 40]]));
 });
 
-test('a dump without counters is not one that counted nothing', () => {
+test('a dump without counters differs from one with counters of 0', () => {
   expect(read(saved.replace(/^\[\d+:\d+\] /gm, ''))).toMatchObject({counted: false, ports: new Map()});
 });
 
-test('a dump that ends before the table does is not complete', () => {
+test('a dump that is truncated before the end of the table is incomplete', () => {
   expect(read(saved.slice(0, saved.indexOf('COMMIT')))).toMatchObject({complete: false});
 });

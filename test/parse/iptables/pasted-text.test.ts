@@ -33,14 +33,14 @@ describe('a rule as people paste it is read', () => {
   });
 });
 
-describe('what only looks broken stays as it is', () => {
-  test('a rule without a target, and words of an article behind a rule', () => {
+describe('text that only looks wrapped stays unchanged', () => {
+  test('a rule without a target, and prose after a rule', () => {
     const plain = '-A KUBE-FW-A -m comment --comment "other traffic"';
     expect(rulesOf(`${plain}\n${rule}\n`)).toEqual([`1: ${plain}`, `2: ${rule}`]);
     expect(rulesOf(`${rule}\nこれにより ClusterIP へ\n`)).toEqual([`1: ${rule}`]);
   });
 
-  test('a comment in a dump with tables, whatever quotes it holds', () => {
+  test('a comment in a dump with tables, whatever its quotes', () => {
     const odd = '-A INPUT -m comment --comment "say \u201chi\u201d \u2013 now" -j ACCEPT';
     expect(rulesOf(`*filter\n:INPUT ACCEPT [0:0]\n${odd}\nCOMMIT\n`)).toEqual([`3: ${odd}`]);
     const listed = '-A INPUT -m comment --comment "say \u201chi\u201d" -j ACCEPT';

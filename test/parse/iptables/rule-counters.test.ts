@@ -11,7 +11,7 @@ describe.each(['iptables-nft-save-c', 'iptables-legacy-save-c', 'iptables-S-v'])
   );
   const lines = pickLines(dump, new Set(rules.map(({line}) => line)));
 
-  test('every rule has the counters that stand in its line', () => {
+  test('every rule has the counters in its line', () => {
     expect(hasCounters(dump)).toBe(true);
     expect(rules.length).toBeGreaterThan(10);
     const counted = rules.map(({line, text}) => ruleCounters(lines.get(line) ?? '', text));
@@ -23,7 +23,7 @@ describe.each(['iptables-nft-save-c', 'iptables-legacy-save-c', 'iptables-S-v'])
     ]);
   });
 
-  test('a line is not taken for another rule', () => {
+  test('a line with another rule is ignored', () => {
     const [first, second] = rules;
     expect(ruleCounters(lines.get(first?.line ?? 0) ?? '', second?.text ?? '')).toBeNull();
   });
@@ -38,13 +38,13 @@ test.each(['iptables-nft-save', 'iptables-S', 'many-extensions'])('%s has none',
   expect(rules.map(({line, text}) => ruleCounters(lines.get(line) ?? '', text)).filter(counters => counters !== null)).toEqual([]);
 });
 
-test('a comment is no counter', () => {
+test('a comment is not a counter', () => {
   const rule = '-A X -m comment --comment "see -c 1 2 and counter packets 3 bytes 4" -j ACCEPT';
   expect(ruleCounters(rule, rule)).toBeNull();
   expect(ruleCounters(`[5:6] ${rule}`, rule)).toEqual({packets: 5, bytes: 6});
 });
 
-test('nft prints them in the middle of a rule', () => {
+test('nft prints them inside a rule', () => {
   expect(
     ruleCounters('\t\tip daddr 10.96.0.1 counter packets 5 bytes 300 accept # handle 22', 'ip daddr 10.96.0.1 counter accept'),
   ).toEqual({
@@ -53,7 +53,7 @@ test('nft prints them in the middle of a rule', () => {
   });
 });
 
-test('lines are counted from 1, and the last need not end', () => {
+test('lines are counted from 1, and the last may have no newline', () => {
   expect([...pickLines(Buffer.from('a\n\nb\nc'), new Set([1, 3, 4, 9]))]).toEqual([
     [1, 'a'],
     [3, 'b'],

@@ -32,7 +32,7 @@ describe('negation', () => {
     ['-A C ! -s 10.244.0.0/16 -j RETURN', '-A C -s ! 10.244.0.0/16 -j RETURN', negated('-s', '10.244.0.0/16')],
     ['-A C ! -i br0 -j RETURN', '-A C -i ! br0 -j RETURN', negated('-i', 'br0')],
     ['-A C ! -p tcp -j RETURN', '-A C -p ! tcp -j RETURN', negated('-p', 'tcp')],
-  ])('of an option of the rule stands before it, and behind it in iptables before 1.4.3: %s', (today, before, expected) => {
+  ])('of an option of the rule precedes it, and follows it in iptables before 1.4.3: %s', (today, before, expected) => {
     expect(parse(today)).toMatchObject({options: [expected], target: {name: 'RETURN'}});
     expect(parse(before)).toMatchObject({options: [expected], target: {name: 'RETURN'}});
   });
@@ -41,12 +41,12 @@ describe('negation', () => {
     ['-A C -m mark ! --mark 0x4000/0x4000 -j RETURN', '-A C -m mark --mark ! 0x4000/0x4000 -j RETURN', negated('--mark', '0x4000/0x4000')],
     ['-A C -p tcp -m tcp ! --dport 22 -j DROP', '-A C -p tcp -m tcp --dport ! 22 -j DROP', negated('--dport', '22')],
     ['-A C -m conntrack ! --ctstate NEW,DNAT -j DROP', '-A C -m conntrack --ctstate ! NEW,DNAT -j DROP', negated('--ctstate', 'NEW,DNAT')],
-  ])('of an option of a match likewise: %s', (today, before, expected) => {
+  ])('of an option of a match as well: %s', (today, before, expected) => {
     expect(parse(today).matches.at(-1)?.options).toEqual([expected]);
     expect(parse(before).matches.at(-1)?.options).toEqual([expected]);
   });
 
-  test('holds for one option only', () => {
+  test('applies to one option only', () => {
     expect(parse('-A C ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP')).toMatchObject({
       options: [negated('-s', '127.0.0.0/8'), option('-d', '127.0.0.0/8')],
       matches: [{options: [negated('--ctstate', 'RELATED,ESTABLISHED,DNAT')]}],
@@ -54,7 +54,7 @@ describe('negation', () => {
     });
   });
 
-  test('in the old place holds for that option only', () => {
+  test('in the old position applies to that option only', () => {
     expect(parse('-A C -m mark --mark ! 0x1 -m conntrack --ctstate NEW -j DROP').matches).toEqual([
       {name: 'mark', options: [negated('--mark', '0x1')]},
       {name: 'conntrack', options: [option('--ctstate', 'NEW')]},
@@ -104,19 +104,19 @@ describe('text values', () => {
     });
   });
 
-  test('a quote that is never closed swallows the rest of the line and nothing else', () => {
+  test('a quote that is never closed includes the rest of the line and nothing else', () => {
     expect(parse('-A C -m comment --comment "half of it -j DROP')).toMatchObject({
       matches: [{options: [quoted('--comment', 'half of it -j DROP')]}],
       target: null,
     });
   });
 
-  test('tokens are told apart by white space outside quotes', () => {
+  test('tokens are separated by white space outside quotes', () => {
     expect(tokenize('a  b\t"c d"  e\r').map(({text}) => text)).toEqual(['a', 'b', 'c d', 'e']);
   });
 });
 
-describe('what is not known stands in the result like all else', () => {
+describe('unknown parts are in the result like all others', () => {
   test('a match', () => {
     expect(parse('-A C -m frobnicate --level 3,4 ! --fast -j RETURN').matches).toEqual([
       {name: 'frobnicate', options: [option('--level', '3,4'), negated('--fast')]},
@@ -143,7 +143,7 @@ describe('forms', () => {
     expect(parse('-A C -j OTHER').target?.goto).toBe(false);
   });
 
-  test('long names of the options of a rule are those of the short ones', () => {
+  test("long names of a rule's options equal the short ones", () => {
     expect(
       parse(
         '-A C --source 10.0.0.1 --destination 10.0.0.2 --in-interface a --out-interface b --protocol tcp --match tcp --dport 1 --jump X',
@@ -152,7 +152,7 @@ describe('forms', () => {
     expect(parse('-A C --src 10.0.0.1 --dst 10.0.0.2')).toMatchObject(parts(parse('-A C -s 10.0.0.1 -d 10.0.0.2')));
   });
 
-  test('the order of kube-proxy in what it feeds to iptables-restore is kept', () => {
+  test("the order of options in kube-proxy's input to iptables-restore is accepted", () => {
     const rule = parse(
       '-A KUBE-SERVICES -m comment --comment "ns1/svc1:p80 cluster IP" -m tcp -p tcp -d 172.30.0.41 --dport 80 -j KUBE-SVC-XPGD46QRK7WJZT7O',
     );
@@ -163,7 +163,7 @@ describe('forms', () => {
     ]);
   });
 
-  test('a match may stand behind the target', () => {
+  test('a match may follow the target', () => {
     expect(parse('-A C -j DROP -m comment --comment why')).toMatchObject({
       matches: [{name: 'comment', options: [option('--comment', 'why')]}],
       target: {name: 'DROP', options: []},
@@ -188,7 +188,7 @@ describe('forms', () => {
     });
   });
 
-  test('counters of iptables -S -v are passed over', () => {
+  test('counters of iptables -S -v are skipped', () => {
     expect(parts(parse('-A C -p tcp -m tcp --dport 80 -c 12 720 -j X'))).toEqual(parts(parse('-A C -p tcp -m tcp --dport 80 -j X')));
     expect(parts(parse('-A C -c 0 0'))).toEqual(parts(parse('-A C')));
     // What is no pair of numbers is no counter.

@@ -27,12 +27,12 @@ test('options of an element are left out, and an empty set is a set', () => {
   ]);
 });
 
-test('other lines change nothing', () => {
+test('other lines are skipped', () => {
   expect(parseIpsetSave('').size).toBe(0);
   expect(parseIpsetSave('ipset v7.17: Kernel error\nadd gone 10.0.0.1\n').size).toBe(0);
 });
 
-test('a network that is left out of a wider one is no element', () => {
+test('a network that is excluded from a wider one is not an element', () => {
   const set = parseIpsetSave('create a hash:net\nadd a 10.0.0.0/8\nadd a 10.1.0.0/16 nomatch\n').get('a');
   expect(set).toMatchObject({elements: [['10.0.0.0/8']], exceptions: [['10.1.0.0/16']], lines: [2]});
 });

@@ -34,7 +34,7 @@ test('virtual servers are read with their real servers and lines', () => {
 });
 
 describe.each(captureNames('ipvs'))('the list of %s', name => {
-  test('is read to the same servers as the save', () => {
+  test('is read to the same servers as the output of ipvsadm-save', () => {
     const read = (file: string) => parseIpvsadm(readFixture(`captures/${name}/nodes/node-a/${file}`).toString());
     const bare = ({servers}: ReturnType<typeof parseIpvsadm>) =>
       servers.map(({line: _, text: __, realServers, ...server}) => ({
@@ -52,11 +52,11 @@ test('a listed server keeps its flags', () => {
   expect(servers[0]).toMatchObject({scheduler: 'mh', flags: ['mh-port', 'ops', 'netmask 255.255.0.0'], persistence: 600});
 });
 
-test('a number for a flag is the flag, as older ipvsadm print it', () => {
+test('a number of a flag is read as the flag, as older versions of ipvsadm print it', () => {
   expect(parseIpvsadm('-A -t 10.0.0.1:80 -s mh -b flag-2\n').servers[0]?.flags).toEqual(['mh-port']);
 });
 
-test('servers of firewall marks are passed over with their real servers', () => {
+test('servers of firewall marks are skipped with their real servers', () => {
   const list = 'FWM  1 rr\n  -> 10.0.0.2:0  Route 1 0 0\nTCP  10.0.0.1:80 rr\n';
   expect(parseIpvsadm(list).servers.map(({realServers}) => realServers)).toEqual([[]]);
   expect(parseIpvsadm('-A -f 1 -s rr\n-a -f 1 -r 10.0.0.2:0 -g -w 1\n')).toEqual({
@@ -68,7 +68,7 @@ test('servers of firewall marks are passed over with their real servers', () => 
   });
 });
 
-test('names in place of addresses are no servers, and said', () => {
+test('names in place of addresses are not servers, and are reported', () => {
   const {servers, strays} = parseIpvsadm('-A -t kubernetes.default:https -s rr\n');
   expect(servers).toEqual([]);
   expect(strays).toEqual([{line: 1, text: '-A -t kubernetes.default:https -s rr'}]);
@@ -80,6 +80,6 @@ test('a last line without its newline is not read', () => {
   expect(cut).toBe(2);
 });
 
-test('nothing is no server', () => {
+test('empty output has no server', () => {
   expect(parseIpvsadm('')).toEqual({servers: [], unweighted: [], strays: [], contradiction: null, cut: null});
 });

@@ -15,7 +15,7 @@ TCP  [fd00:96::1]:80                     3        3        3        3        3
   -> [fd00:10::4]:8080                   3        3        3        3        3
 `;
 
-test('reads how many connections each real server was given', () => {
+test('reads the connections of each real server', () => {
   const {servers, strays} = parseIpvsadmStats(totals);
   expect(strays).toBe(0);
   expect([...servers].map(([key, reals]) => [key, [...reals].map(([real, {connections}]) => [real, connections])])).toEqual([
@@ -31,7 +31,7 @@ test('reads how many connections each real server was given', () => {
   ]);
 });
 
-test('reads open connections off the plain listing', () => {
+test('reads open connections from the plain listing', () => {
   const listing = `IP Virtual Server version 1.2.1 (size=4096)
 Prot LocalAddress:Port Scheduler Flags
   -> RemoteAddress:Port           Forward Weight ActiveConn InActConn
@@ -43,6 +43,6 @@ TCP  10.96.1.1:80 rr persistent 600
   ]);
 });
 
-test('numbers that were rounded are not taken for exact ones', () => {
+test('rounded numbers are not used as exact ones', () => {
   expect(parseIpvsadmStats(totals.replaceAll('1234567', '  1234K')).strays).toBe(1);
 });

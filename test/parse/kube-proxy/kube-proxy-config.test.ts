@@ -16,7 +16,7 @@ describe('/configz', () => {
     ['healthy/1.30-iptables', {localhostNodePorts: true, detectLocalMode: 'ClusterCIDR', tcpBeLiberal: false, ...ofNftables}],
     ['healthy/1.33-iptables', {localhostNodePorts: true, detectLocalMode: 'ClusterCIDR', tcpBeLiberal: false, ...ofNftables}],
     ['healthy/1.36-iptables', {localhostNodePorts: true, detectLocalMode: 'ClusterCIDR', tcpBeLiberal: false, ...ofNftables}],
-  ])('of %s is read whatever its shape', (name, more) => {
+  ])('of %s is read in any shape', (name, more) => {
     expect(fromCapture(name)).toEqual({
       mode: 'iptables',
       clusterCIDRs: ['10.244.0.0/16'],
@@ -69,11 +69,11 @@ describe('/configz', () => {
     ['nftables/1.33', {mode: 'nftables', nftMasqueradeAll: false, nftMasqueradeBit: 14, nodePortAddresses: ['172.18.0.11/32']}],
     ['nftables/1.36', {mode: 'nftables', nftMasqueradeAll: false, nftMasqueradeBit: 14, nodePortAddresses: ['primary']}],
     ['nftables/masquerade-all', {masqueradeAll: false, nftMasqueradeAll: true}],
-  ])('of %s shows what the nftables mode has of its own', (name, fields) => {
+  ])('of %s shows the settings of nftables mode', (name, fields) => {
     expect(fromCapture(name)).toMatchObject(fields);
   });
 
-  test('that is no JSON is an error, and other JSON says nothing', () => {
+  test('that is not JSON is an error, and other JSON has no settings', () => {
     expect(() => parseConfigz('404 page not found')).toThrow(SyntaxError);
     expect(parseConfigz('[]')).toEqual({});
     expect(parseConfigz('{"kubeproxy.config.k8s.io": null}')).toEqual({});
@@ -81,7 +81,7 @@ describe('/configz', () => {
 });
 
 describe('a configuration file', () => {
-  test('of kubeadm is read; what it leaves empty is not said', () => {
+  test('of kubeadm is read; empty fields are unset', () => {
     // The form that kubeadm writes into the ConfigMap kube-system/kube-proxy.
     const text = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 bindAddress: 0.0.0.0
@@ -124,7 +124,7 @@ nodePortAddresses: null
     expect(parseConfigFile('{"mode": "iptables", "clusterCIDR": "10.0.0.0/8"}')).toEqual({mode: 'iptables', clusterCIDRs: ['10.0.0.0/8']});
   });
 
-  test('that is no YAML is an error, and other YAML says nothing', () => {
+  test('that is not YAML is an error, and other YAML has no settings', () => {
     expect(() => parseConfigFile('mode: [iptables')).toThrow();
     expect(parseConfigFile('just a line')).toEqual({});
     expect(parseConfigFile('- mode: iptables')).toEqual({});
@@ -203,7 +203,7 @@ describe('the arguments of kube-proxy', () => {
     expect(parseArguments(['--config', '/var/lib/kube-proxy/config.conf', '--cluster-cidr=10.0.0.0/8'])).toEqual({});
   });
 
-  test('that say nothing of the rules say nothing', () => {
+  test('that do not affect rules are skipped', () => {
     expect(parseArguments([])).toEqual({});
     expect(parseArguments(['kube-proxy', '--v=4', '-h'])).toEqual({});
   });

@@ -5,7 +5,7 @@ import {readFixture} from '../../fixtures.ts';
 const fileOf = (capture: string, file: string) => readFixture(`captures/healthy/${capture}/nodes/node-a/${file}`).toString();
 
 describe('/healthz', () => {
-  test('of 1.36 gives its times and its health', () => {
+  test('of 1.36 contains its times and its health', () => {
     expect(parseHealthz(fileOf('1.36-iptables', 'healthz.json'))).toEqual({
       now: Date.UTC(2026, 10, 21, 9, 31, 23, 787),
       lastUpdated: Date.UTC(2026, 10, 21, 9, 31, 23, 787),
@@ -13,7 +13,7 @@ describe('/healthz', () => {
     });
   });
 
-  test('up to 1.30 prints times as Go does', () => {
+  test("up to 1.30 prints times in Go's format", () => {
     const time = Date.UTC(2026, 10, 21, 10, 29, 29, 314);
     expect(parseHealthz(fileOf('1.23-iptables', 'healthz.json'))).toEqual({now: time, lastUpdated: time, healthy: true});
     const summer = '{"lastUpdated": "2026-07-01 12:00:00.5 +0200 CEST m=+5.03", "currentTime": "2026-07-01 12:00:00.5 +0200 CEST"}';
@@ -21,13 +21,13 @@ describe('/healthz', () => {
     expect(parseHealthz(summer)).toMatchObject({now: half, lastUpdated: half});
   });
 
-  test('says when kube-proxy is not healthy, as a whole or for a family', () => {
+  test('reports when kube-proxy is unhealthy, as a whole or for a family', () => {
     expect(parseHealthz('{"healthy": false}')?.healthy).toBe(false);
     expect(parseHealthz('{"healthy": true, "status": {"IPv4": {"healthy": true}, "IPv6": {"healthy": false}}}')?.healthy).toBe(false);
     expect(parseHealthz('{}')).toEqual({now: null, lastUpdated: null, healthy: true});
   });
 
-  test('that is no JSON says nothing', () => {
+  test('that is not JSON is ignored', () => {
     expect(parseHealthz('ok')).toBeNull();
     expect(parseHealthz('"ok"')).toBeNull();
     expect(parseHealthz('{"lastUpdated": "yesterday", "currentTime": 5}')).toMatchObject({now: null, lastUpdated: null});
@@ -35,7 +35,7 @@ describe('/healthz', () => {
 });
 
 describe('/metrics', () => {
-  test('of 1.36 tell the last sync of each family', () => {
+  test('of 1.36 show the last sync of each family', () => {
     const metrics = parseSyncMetrics(fileOf('1.36-iptables', 'metrics'));
     expect([...metrics.lastSync]).toEqual([
       ['IPv4', 1795253477.9465082],
@@ -48,19 +48,19 @@ describe('/metrics', () => {
     expect(metrics.restoreFailures).toBe(0);
   });
 
-  test('of 1.23 do not tell families apart', () => {
+  test('of 1.23 do not distinguish families', () => {
     const metrics = parseSyncMetrics(fileOf('1.23-iptables', 'metrics'));
     expect([...metrics.lastSync]).toEqual([['', 1795256964.8325326]]);
     expect([...metrics.lastQueued]).toEqual([['', 1795256964.516303]]);
   });
 
-  test('count the restores that failed, over all families', () => {
+  test('count the failed restores, over all families', () => {
     const name = 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total';
     expect(parseSyncMetrics(`# TYPE ${name} counter\n${name} 3\n`).restoreFailures).toBe(3);
     expect(parseSyncMetrics(`${name}{ip_family="IPv4"} 2\n${name}{ip_family="IPv6"} 1\n`).restoreFailures).toBe(3);
   });
 
-  test('that are not there say nothing', () => {
+  test('that are missing are left out', () => {
     expect(parseSyncMetrics('')).toEqual({lastSync: new Map(), lastQueued: new Map(), restoreFailures: 0});
   });
 });

@@ -7,7 +7,7 @@ import {captureNames, readFixture, snapshotOf} from '../../fixtures.ts';
 
 const many = 'nft/many-statements';
 
-describe('nft list and nft -j list read alike, and print back', () => {
+describe('the outputs of nft list and nft -j list are read alike, and print back', () => {
   test.each(captureNames('nftables'))('%s', async name => {
     const {nodes} = await snapshotOf(name);
     expect(nodes).toHaveLength(3);
@@ -24,7 +24,7 @@ describe('nft list and nft -j list read alike, and print back', () => {
 
   test('rules of all kinds', () => expectSame(readFixture(`${many}.txt`), readFixture(`${many}.json`)));
 
-  test('handles change nothing', () => expectSame(readFixture(`${many}-with-handles.txt`), readFixture(`${many}.json`)));
+  test('handles do not matter', () => expectSame(readFixture(`${many}-with-handles.txt`), readFixture(`${many}.json`)));
 });
 
 function expectSame(text: Buffer, json: Buffer): void {
@@ -100,7 +100,7 @@ table ip kube-proxy { # handle 3
     });
   });
 
-  test('a set with entries that live on for a while', () => {
+  test('a set with elements that expire', () => {
     const set = table?.set('affinity-E');
     expect(set).toMatchObject({flags: ['timeout'], dynamic: true, timeout: 600, size: 65535, keyTypes: ['ipv4_addr'], valueTypes: null});
     expect([...(set?.elements.values() ?? [])].map(({key, expires}) => [key, expires])).toEqual([
@@ -109,7 +109,7 @@ table ip kube-proxy { # handle 3
     ]);
   });
 
-  test('rules in one spelling, with the line each starts on', () => {
+  test('rules in canonical spelling, with the line on which each starts', () => {
     expect(
       table
         ?.chain('services')
@@ -132,10 +132,10 @@ table ip kube-proxy { # handle 3
   });
 });
 
-describe('a text dump that breaks off', () => {
+describe('a truncated text dump', () => {
   const whole = readFixture('captures/nftables/1.36/nodes/node-a/nft.txt').toString('utf8');
 
-  test('in a chain: the table may hold more, and the chain too', () => {
+  test('in a chain: the table may contain more, and the chain too', () => {
     const at = whole.indexOf('ip daddr . meta l4proto . th dport vmap @service-ips');
     const cut = parseNftText(whole.slice(0, at + 20));
     expect(cut.cut).toEqual({table: 'ip kube-proxy', line: whole.slice(0, at).split('\n').length});
@@ -145,7 +145,7 @@ describe('a text dump that breaks off', () => {
     expect(table?.chain('firewall-check')).toMatchObject({complete: true, ruleCount: 1});
   });
 
-  test('in the elements of a map: what stands whole is kept', () => {
+  test('in the elements of a map: complete ones are kept', () => {
     const at = whole.indexOf('10.96.1.24 . tcp . 5432');
     const map = parseNftText(whole.slice(0, at + 25))
       .tables.get('ip kube-proxy')
@@ -154,15 +154,15 @@ describe('a text dump that breaks off', () => {
     expect(map?.elements.size).toBe(5);
   });
 
-  test('between two tables it does not show', () => {
+  test('between two tables does not show it', () => {
     expect(parseNftText(whole.slice(0, whole.indexOf('table ip6'))).cut).toBeNull();
   });
 });
 
-describe('a JSON dump that breaks off', () => {
+describe('a truncated JSON dump', () => {
   const whole = readFixture('captures/nftables/1.36/nodes/node-a/nft.json').toString('utf8');
 
-  test('among the rules: all chains are known, but not what is in the last ones', () => {
+  test('among the rules: all chains are known, but not the content of the last ones', () => {
     const at = whole.indexOf('"@service-ips"');
     const cut = parseNftJson(whole.slice(0, at));
     const table = cut.tables.get('ip kube-proxy');
@@ -174,7 +174,7 @@ describe('a JSON dump that breaks off', () => {
     expect(table?.set('service-ips')?.complete).toBe(true);
   });
 
-  test('among the maps: there may be more of all', () => {
+  test('among the maps: every part may contain more', () => {
     const table = parseNftJson(whole.slice(0, whole.indexOf('"10.96.1.24"'))).tables.get('ip kube-proxy');
     expect(table).toMatchObject({complete: false, declared: false});
     expect(table?.set('service-ips')).toBeUndefined();
@@ -190,13 +190,13 @@ test('several JSON documents one after another are one ruleset', () => {
   expect(ruleset.cut).toBeNull();
 });
 
-test('what is no dump is kept as strays, and JSON of something else gives no table', () => {
+test('text that is not a dump is kept as strays, and other JSON gives no table', () => {
   expect(parseNftText('Error: No such file or directory\n').strays).toEqual([{line: 1, text: 'Error: No such file or directory'}]);
   expect(parseNftJson('{"nftables": [{"foo": 1}]}')).toMatchObject({strays: [{line: 1, text: '{"foo": 1}'}], ruleCount: 0});
   expect(parseNftJson('[]').tables.size).toBe(0);
 });
 
-test('the tables of iptables-nft are read as far as they tell', () => {
+test('the tables of iptables-nft are read as far as they are shown', () => {
   const [text] = parseNftText(readFixture('nft/of-iptables.txt')).tables.get('ip nat')?.chain('PREROUTING')?.rules() ?? [];
   expect(text?.statements().map(({kind}) => kind)).toEqual(['match', 'passive', 'nat']);
   const [json] = parseNftJson(readFixture('nft/of-iptables.json')).tables.get('ip nat')?.chain('PREROUTING')?.rules() ?? [];

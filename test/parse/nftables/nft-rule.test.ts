@@ -63,11 +63,11 @@ describe('the statements of a rule', () => {
     ]);
   });
 
-  test('a word of a protocol before the next statement is a value', () => {
+  test('a protocol name before the next statement is a value', () => {
     expect(statements('meta l4proto tcp iifname "eth*" accept').map(({kind}) => kind)).toEqual(['match', 'match', 'verdict']);
   });
 
-  test('what is not understood is kept, and the verdict after it is seen', () => {
+  test('text that is not understood is kept, and the verdict after it is read', () => {
     expect(statements('ct count over 10 drop')).toEqual([
       {kind: 'match', left: {kind: 'selector', text: 'ct count'}, operator: '==', right: {kind: 'value', text: 'over'}},
       {kind: 'unknown', text: '10'},
@@ -82,7 +82,7 @@ describe('the statements of a rule', () => {
     ]);
   });
 
-  test('of all that nft lists of a rule, nothing is lost', () => {
+  test('nothing that nft lists of a rule is lost', () => {
     const ruleset = parseNftText(readFixture('nft/many-statements.txt'));
     const rules = [...ruleset.tables.values()].flatMap(({chains}) => [...chains.values()].flatMap(chain => chain.rules()));
     const unknown = rules
@@ -128,7 +128,7 @@ test.each([
   ['security', 50],
 ])('priority %s is %i', (text, priority) => expect(nftPriority(text, 'ip')).toBe(priority));
 
-test('a priority that is no word is none, and bridges have words of their own', () => {
+test('an invalid priority is null, and bridges have names of their own', () => {
   expect(nftPriority('late', 'ip')).toBeNull();
   expect(nftPriority('filter', 'bridge')).toBe(-200);
 });

@@ -98,7 +98,7 @@ test('with a lower threshold a warning fails too', () => {
   expect(first?.failures).toBe('2');
 });
 
-test('with no threshold, and for a finding that is known, nothing fails', () => {
+test('without a threshold, and for a known finding, nothing fails', () => {
   expect(suitesOf(junit(report, {...plain, failOn: 'never'}))[0]?.failures).toBe('0');
   const known = {...report, findings: report.findings.map(finding => ({...finding, known: true as const}))};
   expect(suitesOf(junit(known, {...plain, failOn: 'warning'}))[0]?.failures).toBe('0');
@@ -118,21 +118,21 @@ test('a node that kube-proxy does not serve is skipped, and no error', () => {
   expect(suite).toMatchObject({tests: '2', failures: '0', errors: '0', skipped: '2'});
 });
 
-test('what of the API could not be read is an error', () => {
+test('API objects that could not be read are an error', () => {
   const {node: _, ...finding} = findingOf('', null, {code: 'ST901', name: 'node-not-read', severity: 'warning', message: 'no slices'});
   const [api] = suitesOf(junit({...report, findings: [finding]}, plain));
   expect(api).toMatchObject({name: 'API', tests: '1', errors: '1', failures: '0'});
   expect(api?.testcase[0]).toMatchObject({name: '(the API itself)', error: {message: 'no slices'}});
 });
 
-test('what the API alone shows stands in a suite of its own', () => {
+test('findings of the API alone are in a suite of their own', () => {
   const {node: _, ...finding} = findingOf('', 'shop/web', {code: 'ST101', severity: 'warning'});
   const [api] = suitesOf(junit({...report, findings: [finding]}, plain));
   expect(api).toMatchObject({name: 'API', tests: '1'});
   expect(api?.testcase[0]?.['system-out']).toContain('ST101 warning');
 });
 
-test('a failure is named for what fails, not for what is known beside it', () => {
+test('a failure is named after the finding that fails, not after a known one beside it', () => {
   const findings = [
     {...findingOf('node-a', 'shop/web', {message: 'old'}), known: true as const},
     findingOf('node-a', 'shop/web', {message: 'new'}),
@@ -141,7 +141,7 @@ test('a failure is named for what fails, not for what is known beside it', () =>
   expect(suite?.testcase.find(({failure}) => failure !== undefined)?.failure?.message).toBe('new');
 });
 
-test('how long nodes took to be as they should be is the time of their test cases', () => {
+test("the time of a node's test case is how long it took to converge", () => {
   const wait = {
     ...{limitSeconds: 60, seconds: 60, looks: 9, clean: false},
     nodes: [{name: 'node-a', look: 2, seconds: 3.25}, {name: 'node-b'}],

@@ -65,7 +65,7 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
     for (const [, link] of html.matchAll(/href="([^"]*)"/g)) expect(link).toMatch(/^https:\/\/github\.com\/svc-trace\/.*\/ST\d{3}\.md$/);
   });
 
-  test('shows names, messages and rules as they are', async () => {
+  test('shows names, messages and rules unchanged', async () => {
     const report = await make();
     const html = rendered(report, loud);
     const groups = groupFindings(report.findings).slice(0, 40);
@@ -82,7 +82,7 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
 
 const harmless = new Set('p strong em a table thead tbody tr th td details summary pre'.split(' '));
 
-test('a run that waited names the nodes that are not there yet, and the slow ones', () => {
+test('a run that waited names the nodes that have not converged, and the slow ones', () => {
   const wait = {
     ...{limitSeconds: 60, seconds: 60, looks: 9, clean: false},
     nodes: [{name: 'node-a', look: 1, seconds: 0.1}, {name: 'node-b', look: 2, seconds: 3.25}, {name: 'node|c'}],
@@ -92,7 +92,7 @@ test('a run that waited names the nodes that are not there yet, and the slow one
   expect(textsOf(html, 'td')).toEqual(['node|c', 'not yet', 'node-b', 'in 3.3 s']);
 });
 
-test('a port is not taken for a picture, nor a name for a link', () => {
+test('a port is not rendered as an image, nor a name as a link', () => {
   const finding = findingOf('www.example.com', 'shop/web', {message: 'shop/web:heart: see https://example.com, @team and a@example.com'});
   const html = rendered(reportOf({nodes: ['www.example.com'], services: [], findings: [finding]}));
   expect(html.match(/<a /g)).toHaveLength(1);
@@ -133,7 +133,7 @@ test('a comment stays short enough to be posted', () => {
   expect(text).toContain('_460 more are in the other output formats_');
 });
 
-test('names cannot break the table, make links or tags, or call anybody', () => {
+test('names cannot break the table, create links or tags, or mention anybody', () => {
   const name = 'a|b](http://evil) <img src=x> @maintainer `x`\n# head';
   const text = markdown(reportOf({nodes: [name], services: [], findings: [findingOf(name, `shop/${name}`)]}), plain);
   expect(text).not.toMatch(/<img|^# head|@maintainer/m);

@@ -36,23 +36,23 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
 });
 
 describeWith(['promtool'], 'by promtool', () => {
-  test.each(Object.entries(reports))('a report is well-formed, and its metrics are named as they should be: %s', async (_, make) => {
+  test.each(Object.entries(reports))('a report is well-formed, and its metrics follow the naming conventions: %s', async (_, make) => {
     const input = `${prometheus(await make(), loud)}\n`;
     expect(spawnSync('promtool', ['check', 'metrics'], {input, encoding: 'utf8'})).toMatchObject({status: 0, stdout: '', stderr: ''});
   });
 
-  test('it refuses what is no metric', () => {
+  test('it rejects invalid metrics', () => {
     expect(spawnSync('promtool', ['check', 'metrics'], {input: 'svc_trace{node="a} 1\n'}).status).not.toBe(0);
   });
 });
 
-test('a run that waited says how long each node took', async () => {
+test('a run that waited contains the time of each node', async () => {
   const text = prometheus((await reports['waited for']?.()) ?? reportOf({nodes: [], services: []}), plain);
   expect(metric(text, 'svc_trace_converged')).toEqual([{value: '0'}]);
   expect(metric(text, 'svc_trace_node_converged_seconds')).toEqual([{value: '3.25', labels: {node: 'node-a'}}]);
 });
 
-test('findings are counted by code, node and Service, without those that are known', () => {
+test('findings are counted by code, node and Service, without known ones', () => {
   const one = findingOf('node-a', 'shop/web');
   const text = prometheus(reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [one, one, {...one, known: true}]}), plain);
   expect(metric(text, 'svc_trace_findings')).toEqual([
@@ -63,7 +63,7 @@ test('findings are counted by code, node and Service, without those that are kno
   ]);
 });
 
-test('a node that was not read is 0, and the whole is then not complete', () => {
+test('a node that was not read is 0, and the report is incomplete then', () => {
   const text = prometheus(reportOf({nodes: ['node-a', unreadNode('node-b', 'gone')], services: []}), plain);
   expect(metric(text, 'svc_trace_node_checked').map(({value, labels}) => [labels?.['node'], value])).toEqual([
     ['node-a', '1'],

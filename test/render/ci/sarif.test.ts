@@ -21,7 +21,7 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
     expect(validate.errors).toBeNull();
   });
 
-  test('has all that GitHub code scanning calls required, and not too much of it', async () => {
+  test('has all that GitHub code scanning requires, and stays within its limits', async () => {
     const log = JSON.parse(sarif(await make(), loud)) as Log;
     expect(log.runs).toHaveLength(1);
     for (const {tool, results} of log.runs) {
@@ -43,7 +43,7 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
     }
   });
 
-  test('gives each result one place, in a file by a relative path and at lines and columns that there can be', async () => {
+  test('gives each result one location, in a file with a relative path and at valid lines and columns', async () => {
     const log = JSON.parse(sarif(await make(), loud)) as Log;
     for (const {locations = []} of log.runs[0]?.results ?? []) {
       expect(locations).toHaveLength(1);
@@ -70,7 +70,7 @@ function printOf({partialFingerprints}: Result): string {
   return print;
 }
 
-test('the schema refuses what is no SARIF', () => {
+test('the schema rejects invalid SARIF', () => {
   expect(validate({version: '2.1.0', runs: [{tool: {driver: {}}}]})).toBe(false);
   expect(validate({version: '2.1.0', runs: [{tool: {driver: {name: 'x', informationUri: 'no uri'}}}]})).toBe(false);
 });
@@ -113,7 +113,7 @@ test('every rule has a summary, help and a link', () => {
   }
 });
 
-test('the fingerprint stays when words and lines change, and differs by node', () => {
+test('the fingerprint does not depend on message and lines, and differs by node', () => {
   const print = (one: typeof finding) => logOf([one]).runs[0]?.results?.map(printOf);
   expect(print({...finding, message: 'in other words', actual: [ruleOf('x', 99)]})).toEqual(print(finding));
   expect(print({...finding, node: 'node-b'})).not.toEqual(print(finding));
@@ -139,13 +139,13 @@ test('a location is a valid URI whatever the node is called', () => {
   expect(log.runs[0]?.results?.[0]?.locations?.[0]?.physicalLocation?.artifactLocation?.uri).toBe('nodes/a%20b%25%1B/iptables-save');
 });
 
-test.each(Object.entries(hostile))('nothing hostile is left in the text: %s', (_, name) => {
+test.each(Object.entries(hostile))('no escape sequence is left in the text: %s', (_, name) => {
   const text = sarif(reportOf({nodes: [name], services: [name], findings: [findingOf(name, `shop/${name}`)]}), plain);
   expect(text).not.toContain(name);
   expect(JSON.parse(text).runs[0].results).toHaveLength(1);
 });
 
-test('of more findings than GitHub takes the first are there and the rest counted, in a file that may be uploaded', () => {
+test('of more findings than GitHub accepts the first are included and the rest counted, in a file that can be uploaded', () => {
   const nodes = numbered('node', 300);
   const findings = nodes.flatMap(node => numbered('web', 100).map(name => findingOf(node, `shop/${name}`)));
   const text = sarif(reportOf({nodes, services: [], findings}), plain);

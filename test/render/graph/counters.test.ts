@@ -13,7 +13,7 @@ async function bothOf(service: string, node?: string) {
   return {with: tracedIn(counted(await snapshotOf(capture)), service, node), without: await traced(capture, service, node)};
 }
 
-test('the tree has them when all is asked for, and is as it was otherwise', async () => {
+test('the tree has them with -v, and is unchanged otherwise', async () => {
   const report = await bothOf('shop/web');
   const text = traceRenderers.tree(report.with, verbose);
   expect(text).toContain('→ KUBE-SVC-67NZLRHBNDSAWJRO:404 (404 packets)');
@@ -22,7 +22,7 @@ test('the tree has them when all is asked for, and is as it was otherwise', asyn
   expect(traceRenderers.tree(report.with, plain).replaceAll(' and counters', '')).toBe(traceRenderers.tree(report.without, plain));
 });
 
-test('a way that ends has those of the rule that ends it', async () => {
+test('a path that ends has those of the rule that ends it', async () => {
   const report = await bothOf('shop/empty', 'node-b');
   expect(traceRenderers.tree(report.with, verbose)).toMatch(/refused \(no endpoints\) {2}filter\/KUBE-SERVICES:(\d+) \(\1 packets\)/);
   expect(traceRenderers.dot(report.with, plain)).toMatch(/filter\/KUBE-SERVICES line (\d+), \1 packets/);
@@ -50,7 +50,7 @@ test.each(['mermaid', 'dot'] as const)('%s has them on the arrows', async format
   expect(traceRenderers[format](report.without, plain)).not.toMatch(/\d packets/);
 });
 
-test('JSON has packets and bytes with each rule, and leaves them out where the dump has none', async () => {
+test('JSON has packets and bytes with each rule, and leaves them out if the dump has none', async () => {
   const report = await bothOf('shop/web', 'node-a');
   const [port] = JSON.parse(traceRenderers.json(report.with, plain)).traces;
   expect(port.entries[0].steps[0]).toMatchObject({line: 404, packets: 404, bytes: 404 * 60});

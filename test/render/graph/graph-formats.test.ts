@@ -17,7 +17,7 @@ const texts: Readonly<Record<string, string>> = {
   markup: `</text></title></style><script>alert('1')</script> ]]> & "x" onload="y"`,
 };
 
-test.each([mermaid, dot, svg])('a picture says what is wrong with a node as a whole, and what was not looked at', async render => {
+test.each([mermaid, dot, svg])('a picture shows what is wrong with a node as a whole, and what was not checked', async render => {
   const report = await traced('faults/no-prerouting-hook', 'shop/web');
   const text = render({...report, nodes: [...report.nodes, unreadNode('node-x', 'no answer')]}, plain);
   expect(text).toContain('✗ ST301 error services-chain-not-hooked on node-b: ');
@@ -81,7 +81,7 @@ describeWith(['dot'], 'dot', () => {
     expect(edges).toHaveLength(6);
   });
 
-  test('what a name holds is shown as it is', () => {
+  test('names are shown unchanged', () => {
     const shown = execFileSync('dot', ['-Tsvg'], {input: dot(reportFullOf('a\\Nb &lt; "c"'), plain), encoding: 'utf8'});
     const text = shown.replaceAll('&#45;', '-').replaceAll('&#39;', "'").replaceAll('&quot;', '"').replaceAll('&amp;', '&');
     expect(text).toContain('a\\Nb &lt; "c"');
@@ -117,7 +117,7 @@ describe('svg', () => {
     expect(attributes).not.toContain('onload');
   });
 
-  test.each(Object.entries(hostile))('control characters are spelled out: %s', (_, name) => {
+  test.each(Object.entries(hostile))('control characters are escaped: %s', (_, name) => {
     for (const render of [svg, dot, mermaid]) expect(isUnsafe(render(reportFullOf(name), plain).replaceAll('\n', ''))).toBe(false);
   });
 });

@@ -120,7 +120,7 @@ describeWith(['chromium'], 'Mermaid in a browser', () => {
     end: 'end',
   };
 
-  test.each(Object.entries(texts))('a name is shown as it is and is nothing but text: %s', async (_, name) => {
+  test.each(Object.entries(texts))('a name is shown unchanged and is only text: %s', async (_, name) => {
     const report = reportFullOf(name);
     const {boxes, arrows, active} = await drawn(report);
     const [graph] = graphs(report);
@@ -135,7 +135,7 @@ describeWith(['chromium'], 'Mermaid in a browser', () => {
     return reportOf({nodes: traces.map(({node}) => node), services: ['shop/web'], traces});
   }
 
-  test('of a Service with 300 endpoints that fares otherwise on each of 50 nodes it draws what fits, the faults first', async () => {
+  test('of a Service with 300 endpoints and another path on each of 50 nodes it draws what fits, the faults first', async () => {
     const report = reportOn(bigService(300, 50, node => node === 49));
     const {heading, titles, faults} = await drawn(report);
     expect(heading).toMatch(
@@ -155,7 +155,7 @@ describeWith(['chromium'], 'Mermaid in a browser', () => {
     expect(arrows).toBe(graphs(report)[0]?.arrows.length);
   });
 
-  test('all endpoints are drawn where there is room', async () => {
+  test('all endpoints are drawn if there is room', async () => {
     const report = reportOn(bigService(100, 1));
     const {heading, arrows} = await drawn(report, {...plain, verbose: true});
     expect(heading).toMatch(/^OK: [^;]*$/);

@@ -12,7 +12,7 @@ function arrowsOf(graph: TraceGraph | undefined): readonly string[] {
   return (graph?.arrows ?? []).map(({from, to, label, isFault}) => `${name(from)} ${isFault ? '-✗' : '-'}${label}> ${name(to)}`);
 }
 
-test('a lost endpoint and those that got its share are faults, on the node that lost it alone', async () => {
+test('a lost endpoint and those that got its share are faults, on that node only', async () => {
   const {traces} = await traced('faults/missing-endpoint', 'shop/web');
   const [first, second, ...more] = traceGraphs(traces, few);
   expect(more).toEqual([]);
@@ -31,7 +31,7 @@ test('a lost endpoint and those that got its share are faults, on the node that 
   expect(second?.boxes.filter(({isFault}) => isFault)).toEqual([]);
 });
 
-test('entries that meet in a chain share what comes after it', async () => {
+test('entries that meet in a chain share the path after it', async () => {
   const {traces} = await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-a');
   const arrows = arrowsOf(traceGraphs(traces, few)[0]);
   expect(arrows.filter(arrow => arrow.endsWith('> KUBE-SVL-THAONNFDF5XMLPVB'))).toHaveLength(2);
@@ -46,7 +46,7 @@ test.each(['ipvs/1.36', 'nftables/1.36'])('a chain that both picks and rewrites 
   expect(kinds).toEqual([['chain', 'endpoint', 'endpoint', 'endpoint', 'entry']]);
 });
 
-test('packets that are refused or dropped by design end in a box that is no fault', async () => {
+test('packets that are rejected or dropped by design end in a box that is no fault', async () => {
   const {traces} = await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-b');
   const ends = traceGraphs(traces, few).flatMap(({boxes}) => boxes.filter(({kind}) => kind === 'end'));
   expect(ends).toHaveLength(2);
@@ -56,7 +56,7 @@ test('packets that are refused or dropped by design end in a box that is no faul
   }
 });
 
-test('an entry that leads nowhere is a fault, and so is how it ends', () => {
+test('an entry without an endpoint is a fault, and so is its end', () => {
   const lost: EntryTrace = {...entry, mark: 'missing', endpoints: [], end: {verdict: 'passed', rule: null}};
   const [graph] = traceGraphs([{...trace, entries: [lost]}], few);
   expect(graph?.boxes.map(({lines, isFault}) => [lines.join('|'), isFault])).toEqual([
@@ -65,12 +65,12 @@ test('an entry that leads nowhere is a fault, and so is how it ends', () => {
   ]);
 });
 
-test('an entry that is wrong in nothing that is drawn says so itself', () => {
+test('an entry whose fault no box shows has it itself', () => {
   const [graph] = traceGraphs([{...trace, entries: [{...entry, mark: 'wrong'}]}], few);
   expect(graph?.boxes[0]).toMatchObject({lines: ['cluster IP 10.96.0.1:80', 'from a pod', '✗ wrong'], isFault: true});
 });
 
-test('masquerading is said where it begins: at the entry, or of the endpoints that it befalls', () => {
+test('masquerading is shown where it begins: at the entry, or at the endpoints concerned', () => {
   const steps = [{...ruleOf('', 7), to: 'KUBE-SVC-A'}];
   const nodePort: EntryTrace = {
     ...{...entry, steps, entry: {kind: 'nodePort', address: null, port: 30_080}},
@@ -94,7 +94,7 @@ test('masquerading is said where it begins: at the entry, or of the endpoints th
   ]);
 });
 
-test('of hundreds of endpoints a few are drawn, and the faulty ones as far as there is room', () => {
+test('of hundreds of endpoints a few are drawn, and as many faulty ones as fit', () => {
   const made = (mark: EndpointTrace['mark']) =>
     numbered('10.0.0', 300).map((hostPort): EndpointTrace => ({...endpoint, hostPort, share: 1 / 300, mark, rewrite: null}));
   const boxesOf = (endpoints: readonly EndpointTrace[], all = false) =>
@@ -106,7 +106,7 @@ test('of hundreds of endpoints a few are drawn, and the faulty ones as far as th
   expect(boxesOf(made('stale'), true)).toHaveLength(300);
 });
 
-test('no two boxes stand on the same place', async () => {
+test('no two boxes overlap', async () => {
   const {traces} = await traced('healthy/1.36-iptables', 'shop/lb-local');
   for (const {boxes} of traceGraphs(traces, few)) {
     expect(new Set(boxes.map(({column, row}) => `${column} ${row}`)).size).toBe(boxes.length);

@@ -78,7 +78,7 @@ describe.each(Object.entries(formats))('%s', (name, render) => {
     ]);
   });
 
-  test.each(Object.entries(hostile))('nothing hostile is left in the text: %s', (_, text) => {
+  test.each(Object.entries(hostile))('no escape sequence is left in the text: %s', (_, text) => {
     const finding = findingOf(text, `shop/${text}`, {actual: [ruleOf(text)], endpoint: text});
     const rendered = render(reportOf({nodes: [text], services: [`shop/${text}`], findings: [finding]}), plain);
     expect(rendered).not.toContain(text);
@@ -86,14 +86,14 @@ describe.each(Object.entries(formats))('%s', (name, render) => {
   });
 });
 
-describe('what is wrong with a Service', () => {
+describe('a fault of a Service', () => {
   const finding = findingOf('node-a', 'shop/web', {
     ...{family: 'IPv4', endpoint: '10.0.0.1:80', port: {name: 'http', protocol: 'TCP', port: 80}},
     entry: {kind: 'clusterIP', address: '10.96.0.1', port: 80},
     ...{expected: [ruleOf('-A KUBE-SERVICES -j Y')], actual: [ruleOf('-A KUBE-SERVICES -j X', 7)]},
   });
 
-  test('is a failed result of the namespace, with the Service as its resource and all that is known', () => {
+  test('is a failed result of the namespace, with the Service as its resource and all details', () => {
     const report = reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [finding]});
     expect(resultsOf(report, 'shop', {unixTime: 1_800_000_000.7})).toEqual([
       {
@@ -110,17 +110,17 @@ describe('what is wrong with a Service', () => {
     ]);
   });
 
-  test('a warning is a warning that is not scored', () => {
+  test('with severity warning is a warning that is not scored', () => {
     const report = reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [{...finding, code: 'ST208', severity: 'warning'}]});
     expect(resultsOf(report, 'shop')).toMatchObject([{result: 'warn', severity: 'medium', scored: false}]);
   });
 
-  test('what the baseline knows is skipped, and does not make the Service pass', () => {
+  test('in the baseline is skipped, and does not make the Service pass', () => {
     const report = reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [{...finding, known: true}]});
     expect(resultsOf(report, 'shop')).toMatchObject([{policy: 'ST202', result: 'skip', properties: {known: 'in the baseline'}}]);
   });
 
-  test('the same on many nodes is one result that names some of them', () => {
+  test('on many nodes is one result that names some of them', () => {
     const nodes = numbered('node', 300);
     const findings = nodes.map(node => ({...finding, node, message: `${node} does not have it`}));
     const [result, ...others] = resultsOf(reportOf({nodes, services: ['shop/web'], findings}), 'shop');
@@ -129,7 +129,7 @@ describe('what is wrong with a Service', () => {
     expect(result?.properties?.['nodes']).toBe('node-[001-300]');
   });
 
-  test('a Service that is gone, namespace and all, stands with the cluster', () => {
+  test('of a deleted Service, namespace and all, is in the object of the cluster', () => {
     const gone = findingOf('node-a', 'old/shop', {code: 'ST205', name: 'stale-service'});
     const report = reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [gone]});
     expect(outcomes(resultsOf(report))).toEqual(['fail ST205 stale-service shop', 'pass svc-trace node-read node-a']);
@@ -137,25 +137,25 @@ describe('what is wrong with a Service', () => {
   });
 });
 
-describe('what is not wrong', () => {
-  test('is a pass for each Service and each node, so that what was red turns green', () => {
+describe('a check without findings', () => {
+  test('is a pass for each Service and each node, so that resolved findings turn green', () => {
     const report = reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web', 'shop/api']});
     expect(outcomes(resultsOf(report, 'shop'))).toEqual(['pass svc-trace service-programmed web', 'pass svc-trace service-programmed api']);
     expect(outcomes(resultsOf(report))).toEqual(['pass svc-trace node-read node-a', 'pass svc-trace node-read node-b']);
   });
 
-  test('says so in the same words however many nodes there are', () => {
+  test('has the same text however many nodes there are', () => {
     const text = (count: number) => resultsOf(reportOf({nodes: numbered('node', count), services: ['shop/web']}), 'shop');
     expect(text(3)).toEqual(text(300));
   });
 
-  test('says that only a sample was looked at', () => {
+  test('reports that only a sample was checked', () => {
     const report = reportOf({nodes: ['node-a'], services: ['shop/web']});
     const sampled = {...report, summary: {...report.summary, sampledFrom: 300}};
     expect(resultsOf(sampled, 'shop')).toMatchObject([{result: 'pass', message: 'in sync on every node of a sample'}]);
   });
 
-  test('harmless findings are shown with --verbose, as passed', () => {
+  test('shows harmless findings with --verbose, as passed', () => {
     const harmless = findingOf('node-a', 'shop/web', {code: 'ST216', name: 'unexpected-rule', severity: 'info'});
     const report = reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [harmless]});
     expect(outcomes(resultsOf(report, 'shop'))).toEqual(['pass svc-trace service-programmed web']);
@@ -166,8 +166,8 @@ describe('what is not wrong', () => {
   });
 });
 
-describe('what is not known never passes', () => {
-  test('an unread node is an error, and no Service is well for sure', () => {
+describe('what is unknown never passes', () => {
+  test('an unread node is an error, and no Service is certain to be in sync', () => {
     const unread = findingOf('node-b', null, {code: 'ST901', name: 'node-not-read', severity: 'warning'});
     const report = reportOf({nodes: ['node-a', unreadNode('node-b', 'gone')], services: ['shop/web'], findings: [unread]});
     expect(outcomes(resultsOf(report))).toEqual(['error ST901 node-not-read node-b', 'pass svc-trace node-read node-a']);
@@ -176,19 +176,19 @@ describe('what is not known never passes', () => {
     ]);
   });
 
-  test('an unread node is an error also where its finding was left out', () => {
+  test('an unread node is an error also if its finding was excluded', () => {
     const report = reportOf({nodes: [unreadNode('node-b', 'gone')], services: []});
     expect(resultsOf(report)).toMatchObject([{policy: 'svc-trace', rule: 'node-read', result: 'error', message: 'gone'}]);
   });
 
-  test('a Service on a node where something befell all Services', () => {
+  test('a Service on a node with an error that affects all Services', () => {
     const whole = findingOf('node-a', null, {code: 'ST305', name: 'no-service-rules'});
     const report = reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], findings: [whole]});
     expect(outcomes(resultsOf(report))).toEqual(['fail ST305 no-service-rules node-a', 'pass svc-trace node-read node-b']);
     expect(outcomes(resultsOf(report, 'shop'))).toEqual(['skip svc-trace service-programmed web']);
   });
 
-  test('a Service where the API could not be read to its end', () => {
+  test('a Service whose API objects are incomplete', () => {
     const problem = {...findingOf('', null, {code: 'ST901', name: 'node-not-read', severity: 'warning'}), node: undefined};
     const {node: _, ...unseen} = problem;
     const report = reportOf({nodes: ['node-a'], services: ['shop/web'], findings: [unseen]});
@@ -196,7 +196,7 @@ describe('what is not known never passes', () => {
     expect(outcomes(resultsOf(report, 'shop'))).toEqual(['skip svc-trace service-programmed web']);
   });
 
-  test('a Service where no node was looked at', () => {
+  test('a Service if no node was checked', () => {
     expect(outcomes(resultsOf(reportOf({nodes: [], services: ['shop/web']}), 'shop'))).toEqual(['skip svc-trace service-programmed web']);
   });
 
@@ -208,15 +208,15 @@ describe('what is not known never passes', () => {
   });
 });
 
-describe('more than one object may hold', () => {
-  test('5,000 nodes of which all is well fit', () => {
+describe('more than one object can contain', () => {
+  test('5,000 nodes without findings all fit', () => {
     const nodes = Array.from({length: 5000}, (_, index) => `ip-10-${index >> 8}-${index & 255}-17.eu-central-1.compute.internal`);
     const [cluster] = objectsOf(reportOf({nodes, services: []}), {unixTime: 1_800_000_000});
     expect(cluster?.summary).toEqual({pass: 5000, fail: 0, warn: 0, error: 0, skip: 0});
     expect(Buffer.byteLength(JSON.stringify(cluster))).toBeLessThan(1.5 * 1024 * 1024);
   });
 
-  test('an object stays below what etcd takes; the loudest stay, and what is left out is counted', () => {
+  test("an object stays below etcd's limit; the most severe results stay, and the others are counted", () => {
     const services = numbered('shop/web', 9000);
     const findings = services.slice(8000).map(service => findingOf('node-a', service));
     const [, shop] = objectsOf(reportOf({nodes: ['node-a'], services, findings}), {unixTime: 1_800_000_000});
@@ -232,7 +232,7 @@ describe('more than one object may hold', () => {
     });
   });
 
-  test('where faults are left out, that is a warning', () => {
+  test('a warning tells that faults were left out', () => {
     const faults = numbered('fault', 3).map(rule => ownResult(rule, 'fail', 'x'.repeat(100)));
     const {results, summary} = fitResults(faults, 700);
     expect(results.map(({rule, result}) => `${result} ${rule}`)).toEqual(['warn results-left-out', 'fail fault-001', 'fail fault-002']);

@@ -37,7 +37,7 @@ test('without -v nothing of it is shown', () => {
   expect(tree(report, plain)).not.toContain('Not read');
 });
 
-test('a reason cannot write to the terminal', () => {
+test('a reason cannot control the terminal', () => {
   const evil = reportOf({nodes: [nodeWithout('node-a', {file: hostile.escape, reason: hostile.c1})], services: ['shop/web']});
   const text = table(evil, {...plain, verbose: true});
   expect(text).toContain('Not read');

@@ -67,7 +67,7 @@ test('no line is wider than the terminal, where words are not', async () => {
   }
 });
 
-test('a rule cannot write to the terminal', () => {
+test('a rule cannot control the terminal', () => {
   const rule = {table: hostile.escape, chain: hostile.c1, line: 3, text: hostile.newline};
   const answer: PacketAnswer = {
     node: 'node-a',

@@ -16,7 +16,7 @@ function widest(text: string): number {
 }
 
 describe('three nodes', () => {
-  test('a Service that fails on one of them has a row, the others are counted', () => {
+  test('a Service with an error on one of them has a row, the others are counted', () => {
     const report = reportOf({nodes, services, findings: [findingOf('node-b', 'shop/web-007')]});
     expect(table(report, plain)).toBe(`FAULTY: 1 error on 1 of 3 nodes (30 Services: 29 in sync, 1 with findings)
 
@@ -37,7 +37,7 @@ ST202 error  missing-endpoint  node-b
     expect(lines(wide(many, plain)).filter(line => line.startsWith('shop/'))).toHaveLength(30);
   });
 
-  test('when all is well, one line says so', () => {
+  test('without findings there is only one line', () => {
     expect(table(reportOf({nodes, services}), plain)).toBe('OK: 30 Services are in sync on all 3 nodes');
   });
 
@@ -56,7 +56,7 @@ ST202 error  missing-endpoint  node-b
     ]);
   });
 
-  test('a node that was not read is neither well nor ill', () => {
+  test('a node that was not read is neither ok nor faulty', () => {
     const report = reportOf({
       nodes: ['node-a', unreadNode('node-b', 'it has no iptables-save')],
       services: ['shop/web'],
@@ -71,7 +71,7 @@ ST202 error  missing-endpoint  node-b
     ]);
   });
 
-  test('where an error affects all Services of a node, none is called ok there', () => {
+  test('if an error affects all Services of a node, none is ok there', () => {
     const flushed = findingOf('node-b', null, {code: 'ST305', name: 'no-service-rules'});
     expect(table(reportOf({nodes, services: ['shop/web'], findings: [flushed]}), plain)).toContain(`(the node itself)  ok      ST305    ok
 shop/web           ok      (ST305)  ok`);
@@ -109,7 +109,7 @@ describe('the counts add up', () => {
     );
   });
 
-  test('a Service whose connections are refused everywhere shows that in a column of the API, and is ok nowhere', () => {
+  test('a Service whose connections are rejected everywhere shows it in a column of the API, and is ok nowhere', () => {
     const {node: _node, ...empty} = findingOf('', 'shop/web-007', {code: 'ST101', name: 'no-ready-endpoint', severity: 'warning'});
     const text = table(reportOf({nodes, services, findings: [empty]}), plain);
     expect(text).toContain(
@@ -118,13 +118,13 @@ describe('the counts add up', () => {
     expect(lines(text)[0]).toBe('OK with 1 warning: 30 Services: 29 in sync, 1 with findings on all 3 nodes');
   });
 
-  test('where one port of several has no endpoint, the others are served', () => {
+  test('if one port of several has no endpoint, the others are served', () => {
     const port = {name: 'admin', protocol: 'TCP', port: 81};
     const {node: _node, ...empty} = findingOf('', 'shop/web-007', {code: 'ST101', severity: 'warning', port});
     expect(table(reportOf({nodes, services, findings: [empty]}), plain)).toContain('shop/web-007  ST101  ok      ok      ok');
   });
 
-  test('nodes without kube-proxy are counted apart', () => {
+  test('nodes without kube-proxy are counted separately', () => {
     const unsupported = {...checkedNode('node-d'), status: 'unsupported' as const, reason: 'Cilium serves it'};
     expect(table(reportOf({nodes: [...nodes, unsupported], services}), plain)).toBe(
       'OK: 30 Services are in sync on 3 of 4 nodes (1 without kube-proxy)',
@@ -156,7 +156,7 @@ shop/web-007  ST202     ok
     expect(text.match(/^ST202/gm)).toHaveLength(1);
   });
 
-  test('when each is ill in its own way, as many columns are shown as fit', () => {
+  test('if each has other faults, as many columns are shown as fit', () => {
     const findings = many.map((node, index) => findingOf(node, services[index % 30] ?? '', {code: `ST2${10 + (index % 9)}`}));
     const text = table(reportOf({nodes: many, services, findings}), {...plain, quiet: false});
     expect(widest(text.split('\n\n')[1] ?? '')).toBeLessThanOrEqual(100);
@@ -178,7 +178,7 @@ describe('many findings', () => {
     expect(wide(report, plain).match(/^ST202/gm)).toHaveLength(100);
   });
 
-  test('what to do is said once for findings that have it in common', () => {
+  test('a common remedy is shown once', () => {
     expect(table(report, plain).match(/Restart kube-proxy/g)).toHaveLength(1);
     const findings = [findingOf('node-a', 'shop/a', {remedy: 'One.'}), findingOf('node-a', 'shop/b', {remedy: 'Two.'})];
     expect(table(reportOf({nodes, services: ['shop/a', 'shop/b'], findings}), plain)).toMatch(/One\.[\s\S]*Two\./);
@@ -207,7 +207,7 @@ describe('one cause is one block', () => {
     );
   });
 
-  test('findings of another node, and of a kind that no missed update leads to, have blocks of their own', () => {
+  test('findings of another node, and those that missed updates do not cause, have blocks of their own', () => {
     const stopped = findingOf('node-b', null, {code: 'ST505', name: 'kube-proxy-not-syncing', severity: 'warning'});
     const others = [findingOf('node-c', 'shop/web'), findingOf('node-b', 'shop/web', {code: 'ST211', name: 'masquerade-mismatch'})];
     const text = table(reportOf({nodes, services: ['shop/web'], findings: [...endpoints, ...others, stopped]}), plain);
@@ -236,18 +236,18 @@ describe('the width of the terminal', () => {
     expect(widest(table(report, {...plain, width}))).toBeLessThanOrEqual(width);
   });
 
-  test('names of nodes are cut in the middle, so that both ends can be told', () => {
+  test('names of nodes are shortened in the middle, so that both ends are visible', () => {
     const text = table(reportOf({nodes: long, services: ['shop/web'], findings: [finding]}), {...plain, width: 90});
     expect(text).toContain('ip-10-0-1-2…e.internal  ip-10-0-1-3…e.internal');
   });
 
-  test('away from a terminal a rule is one line, to be searched for', () => {
+  test('without a terminal a rule is one line, for searching', () => {
     const text = table(reportOf({nodes, services: ['shop/web'], findings: [finding]}), {...plain, width: Infinity});
     expect(text).toContain(`found     line 461: nat ${rule}\n`);
     expect(text).toContain(`expected  nat ${rule}\n`);
   });
 
-  test('the parts of a broken rule hang under its beginning', () => {
+  test('the lines of a wrapped rule are indented', () => {
     const text = table(reportOf({nodes, services: ['shop/web'], findings: [finding]}), {...plain, width: 80});
     expect(text).toContain(`  expected  nat -A KUBE-SVC-67NZLRHBNDSAWJRO -m comment --comment "shop/web:http
             -> 10.244.11.5:8080" -m statistic --mode random -j
@@ -276,26 +276,26 @@ describe('how much is said', () => {
     ]);
   });
 
-  test('of Services that are not kube-proxy’s, the info is the answer', () => {
+  test('for Services that kube-proxy does not serve, the info is the answer', () => {
     const notServed: Finding = {...harmless, code: 'ST107', name: 'not-served-by-kube-proxy'};
     const report = reportOf({nodes, services: [], withoutRules: {headless: 1}, findings: [notServed]});
     expect(table(report, plain)).toMatch(/^OK: 1 Service has no kube-proxy rules: 1 headless\n[\s\S]*ST107 info/);
   });
 
-  test('an empty scope and a run without nodes say so', () => {
+  test('an empty scope and a run without nodes are reported', () => {
     expect(table(reportOf({nodes, services: []}), plain)).toBe('OK: no Services in scope');
     expect(table(reportOf({nodes: [], services}), plain)).toBe('OK: no problems in the API objects of 30 Services; no node was checked');
   });
 });
 
-test('color is there when it is wanted, and takes no room', () => {
+test('color takes no room', () => {
   const report = reportOf({nodes, services, findings: [findingOf('node-b', 'shop/web-007')]});
   const colored = table(report, {...plain, color: true});
   expect(colored).toContain('\u001b[31mST202\u001b[39m');
   expect(stripVTControlCharacters(colored)).toBe(table(report, plain));
 });
 
-test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (_, name) => {
+test.each(Object.entries(hostile))('no escape sequence reaches the terminal: %s', (_, name) => {
   const rule = ruleOf(`-A ${name}`, 3);
   const findings = [
     findingOf(name, `shop/${name}`, {

@@ -9,7 +9,7 @@ function treeOf(text: string): string {
   return text.split('\n\n').slice(1, -1).join('\n\n');
 }
 
-test('a lost endpoint is marked on the node that lost it, and the nodes that fare alike are shown once', async () => {
+test('a lost endpoint is marked on the node that lost it, and nodes with the same path are shown once', async () => {
   const text = tree(await traced('faults/missing-endpoint', 'shop/web'), plain);
   expect(treeOf(text)).toBe(`shop/web:http  port 80/TCP
 ├─ node-a
@@ -25,7 +25,7 @@ test('a lost endpoint is marked on the node that lost it, and the nodes that far
       └─ ✓ 33.3% 10.244.12.4:8080  shop/web-3 on node-b, ready  KUBE-SEP-YE46JM77HMULEYF6:386`);
 });
 
-test('what does not fit stands below, and the branches go on beside it', async () => {
+test('text that does not fit goes on the next lines, and the branches continue beside it', async () => {
   const text = tree(await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-a'), {...plain, width: 80});
   expect(text.split('\n').slice(2)).toEqual(
     `shop/lb-local:http  port 80/TCP
@@ -45,7 +45,7 @@ test('what does not fit stands below, and the branches go on beside it', async (
   );
 });
 
-test('what is refused or dropped by design is right', async () => {
+test('packets that are rejected or dropped by design are no fault', async () => {
   expect(tree(await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-b'), plain)).toMatch(
     /└─ ○ dropped \(DROP\) {2}filter\/KUBE-EXTERNAL-SERVICES:\d+/,
   );
@@ -76,7 +76,7 @@ test('why a node was not checked is said once', () => {
 });
 
 describe('made-up traces', () => {
-  test('of hundreds of endpoints a few are shown, and each that is not as it should be', () => {
+  test('of hundreds of endpoints a few are shown, and each faulty one', () => {
     const endpoints = numbered('10.0.0', 300).map(
       (hostPort, index): EndpointTrace => ({...endpoint, hostPort, share: 1 / 300, mark: index === 250 ? 'stale' : 'ok'}),
     );
@@ -94,7 +94,7 @@ describe('made-up traces', () => {
     expect(tree(report, plain)).toContain('└─ node-[001-300] (line numbers of node-001)');
   });
 
-  test('an entry that leads nowhere says so', () => {
+  test('an entry without an endpoint is reported', () => {
     const end = {verdict: 'passed', rule: null} as const;
     const lost: EntryTrace = {...entry, mark: 'missing', endpoints: [{...endpoint, mark: 'missing', share: 0, rewrite: null}], end};
     const text = tree(reportOf({nodes: ['node-a'], services: ['shop/web'], traces: [{...trace, entries: [lost]}]}), plain);
@@ -102,7 +102,7 @@ describe('made-up traces', () => {
     expect(text).toContain('└─ ✗ not rewritten: no rule matches  wrong');
   });
 
-  test.each(Object.entries(hostile))('nothing hostile reaches the terminal: %s', (_, name) => {
+  test.each(Object.entries(hostile))('no escape sequence reaches the terminal: %s', (_, name) => {
     const report = reportFullOf(name);
     const text = tree(report, {...plain, verbose: true});
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there

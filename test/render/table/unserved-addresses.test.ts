@@ -44,7 +44,7 @@ test('a load-balancer IP with ipMode Proxy is shown with the reason why it has n
   ]);
 });
 
-test('a kube-proxy too old for ipMode programs the address, so nothing is said', async () => {
+test('a kube-proxy too old for ipMode programs the address, so nothing is reported', async () => {
   const given = await withService('shop/lb-local', () => ({}), [{ip: '203.0.113.12', ipMode: 'Proxy'}]);
   given.file(node, 'kube-proxy-version', 'v1.28.3\n');
   expect(unserved(given, 'shop/lb-local')).toEqual([]);

@@ -26,7 +26,7 @@ node-b  in 1.3 s
 1 node in sync from the first check`);
   });
 
-  test('says first which nodes are not there yet', () => {
+  test('names first the nodes that have not converged', () => {
     const late = {...wait, seconds: 60, clean: false, nodes: [...wait.nodes, {name: 'node-d'}]};
     expect(shown(late)).toContain('NOT CONVERGED after 60 s (--wait 60 s, 5 checks)\nNODE    CONVERGED\nnode-d  not yet\nnode-c ');
   });
@@ -36,7 +36,7 @@ node-b  in 1.3 s
     expect(shown(unread)).toContain('NODE    CONVERGED\nnode-a  not waited for: a permanent error keeps it from being read');
   });
 
-  test('is short with many nodes, and whole in the wide one', () => {
+  test('is short with many nodes, and complete in the wide table', () => {
     const many = {...wait, nodes: numbered('node', 300).map(name => ({name, look: 2, seconds: 1}))};
     expect(shown(many)).toContain('280 more nodes; -o wide shows them');
     expect(
@@ -51,11 +51,11 @@ node-b  in 1.3 s
     ).toHaveLength(300);
   });
 
-  test('shows names as they may be shown', () => {
+  test('shows names escaped', () => {
     expect(shown({...wait, nodes: [{name: hostile.escape, look: 2, seconds: 1}]})).not.toContain('\u001b');
   });
 
-  test('is as it ever was without --wait', () => {
+  test('is unchanged without --wait', () => {
     expect(table(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain)).not.toContain('--wait');
   });
 });
@@ -64,12 +64,12 @@ describe('the first line', () => {
   const first = (given: WaitReport, findings: Parameters<typeof reportOf>[0]['findings'] = []) =>
     table(reportOf({nodes: given.nodes.map(({name}) => name), services: ['shop/web'], wait: given, findings}), plain).split('\n', 1)[0];
 
-  test('says how long it took', () => {
+  test('contains how long it took', () => {
     expect(first(wait)).toBe('OK: 1 Service is in sync on all 3 nodes; converged in 12.3 s');
     expect(first({...wait, looks: 1, seconds: 0.2})).toBe('OK: 1 Service is in sync on all 3 nodes');
   });
 
-  test('says which nodes are not there yet, and whose kube-proxy is to blame', () => {
+  test('names the nodes that have not converged, and whose kube-proxy is the cause', () => {
     const late = {...wait, seconds: 60, clean: false, nodes: [...wait.nodes, {name: 'node-d'}, {name: 'node-e'}]};
     const lost = findingOf('node-d', 'shop/web');
     expect(first(late, [lost])).toBe('FAULTY: 1 error on 1 of 5 nodes (1 Service with findings); after 60 s not in sync: node-d, node-e');
@@ -79,7 +79,7 @@ describe('the first line', () => {
     );
   });
 
-  test('says nothing more of nodes that were not waited for', () => {
+  test('does not mention nodes that were not waited for', () => {
     const report = reportOf({
       ...{nodes: ['node-a', unreadNode('node-b', 'not for you')], services: ['shop/web']},
       wait: {
@@ -97,7 +97,7 @@ describe('the first line', () => {
   });
 });
 
-test('a page has it beside the nodes', () => {
+test('a page shows it beside the nodes', () => {
   const late = {...wait, clean: false, nodes: [...wait.nodes, {name: 'node-d'}]};
   const text = checkPage(reportOf({nodes: late.nodes.map(({name}) => name), services: ['shop/web'], wait: late}), plain);
   expect(text).toContain('<th scope="col">converged</th>');

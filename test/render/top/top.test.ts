@@ -27,7 +27,7 @@ const table = (report: TrafficReport, given: Partial<Parameters<typeof topTable>
   topTable(report, {color: false, width: 80, quiet: false, wide: false, ...given}).split('\n');
 
 describe('as a table', () => {
-  test('the first line answers the question, and the table has what is odd first', () => {
+  test('the first line answers the question, and the table has conspicuous rows first', () => {
     expect(table(busy).slice(0, 7)).toEqual([
       'shop/web:http: 41.0 new connections/s on 1 node, spread over 2 endpoints as',
       'expected; 1 open to 1 address no longer serving; 2 open',
@@ -39,7 +39,7 @@ describe('as a table', () => {
     ]);
   });
 
-  test('a share that chance does not explain is said first', () => {
+  test('a share that is not random is reported first', () => {
     const uneven = reportOf({at: 10, nat: natTable({4: 0, 5: 0}), conntrack: ''}, {at: 12, nat: natTable({4: 90, 5: 10}), conntrack: ''});
     expect(table(uneven, {width: 200})[0]).toBe(
       'shop/web:http: 50.0 new connections/s on 1 node, uneven: 10.244.1.4:8080 gets 90% where the rules give it 50%; 0 open',
@@ -65,7 +65,7 @@ describe('as a table', () => {
     expect(table(once)[3]).toContain('TOTAL');
   });
 
-  test('names of pods are cut where the terminal is too narrow', () => {
+  test('names of pods are shortened if the terminal is too narrow', () => {
     const endpoints = (busy.ports[0]?.endpoints ?? []).map(endpoint => ({...endpoint, pod: 'shop/web-7d4b9c6f5d-x8z2k'}));
     const lines = table({...busy, ports: busy.ports.map(port => ({...port, endpoints}))}, {width: 72});
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(72);
@@ -86,7 +86,7 @@ describe('as JSON', () => {
     ['with rates', busy],
     ['with totals', reportOf(null, {at: 10, nat: natTable({4: 7, 5: 8}), conntrack: ''})],
     ['with nothing', reportOf(noCounters, {...noCounters, at: 12})],
-  ])('%s it is what the schema says', (_, report) => {
+  ])('%s it matches the schema', (_, report) => {
     validate(JSON.parse(topJson(report)));
     expect(validate.errors).toBeNull();
   });
