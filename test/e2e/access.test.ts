@@ -27,7 +27,7 @@ function access(...args: readonly string[]) {
 }
 
 describe('access', () => {
-  test('ends with 0 for somebody who may do everything, and asks for nothing but reviews', async () => {
+  test('ends with 0 for a user with all permissions, and only sends reviews', async () => {
     server.requests.length = 0;
     const {stdout, stderr, exitCode} = await access('-A');
     expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 0});
@@ -37,7 +37,7 @@ describe('access', () => {
     );
   });
 
-  test('ends with 1 where something is missing, in every format', async () => {
+  test('ends with 1 if a permission is missing, in every format', async () => {
     const runs = await Promise.all(['table', 'json', 'yaml', 'role'].map(format => access('--token', 'weak', '-n', 'shop', '-o', format)));
     expect(runs.map(({exitCode}) => exitCode)).toEqual([1, 1, 1, 1]);
     expect(runs[0]?.stdout).toMatch(
@@ -46,13 +46,13 @@ describe('access', () => {
     expect(loadAll(runs[3]?.stdout ?? '')).toHaveLength(3);
   });
 
-  test.each(['exec', 'debug', 'ssh', 'docker', 'local'])('knows what --transport %s needs', async transport => {
+  test.each(['exec', 'debug', 'ssh', 'docker', 'local'])('lists what --transport %s needs', async transport => {
     const {stdout, exitCode} = await access('--transport', transport, '-o', 'json');
     expect(exitCode).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({transport, allowed: true});
   });
 
-  test('knows what check --agents needs', async () => {
+  test('lists what check --agents needs', async () => {
     const {stdout, exitCode} = await access('--agents', '--agents-namespace', 'watchmen', '-A', '-o', 'json');
     expect(exitCode).toBe(0);
     const {transport, permissions} = JSON.parse(stdout) as {
@@ -73,7 +73,7 @@ describe('access', () => {
     expect(JSON.parse((await access('-o', 'json')).stdout).namespace).toBe('default');
   });
 
-  test('-A goes before -n', async () => {
+  test('-A overrides -n', async () => {
     const {stdout} = await access('-A', '-n', 'shop', '-o', 'json');
     expect(JSON.parse(stdout).namespace).toBeNull();
   });
@@ -114,7 +114,7 @@ describe('the Role that access prints', () => {
     ['-A', 'capture', '--output', 'bundle.tgz'],
   ];
 
-  test.each(scopes)('with %s is enough for what it is for', async (...scope) => {
+  test.each(scopes)('with %s is sufficient for its purpose', async (...scope) => {
     const refused: string[] = [];
     let allow: ReturnType<typeof allowedBy> = () => true;
     const decide = (request: ResourceRequest, {name}: {readonly name: string}): boolean => {

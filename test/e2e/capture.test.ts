@@ -49,7 +49,7 @@ function countsOf({findings}: {readonly findings: readonly Found[]}): Record<str
 
 describe('capture of a cluster', () => {
   test.each(['faults/missing-endpoint', 'faults/frozen-node', 'healthy/1.33-iptables'])(
-    '%s: a check of the bundle says what a check of the cluster says',
+    '%s: a check of the bundle gives the same result as a check of the cluster',
     async name => {
       const {kubeconfig} = await cluster(capturePath(name));
       const path = target('bundle.tgz');
@@ -59,7 +59,7 @@ describe('capture of a cluster', () => {
     },
   );
 
-  test('the dumps are those that the nodes printed, and snapshot.json says how they were reached', async () => {
+  test('the dumps are those that the nodes printed, and snapshot.json tells how they were reached', async () => {
     const bundle = capturePath('faults/missing-endpoint');
     const {kubeconfig, requests} = await cluster(bundle);
     const path = target('bundle');
@@ -77,7 +77,7 @@ describe('capture of a cluster', () => {
     expect(requests.filter(request => request.path.includes('/secrets'))).toEqual([]);
   });
 
-  test('a node that cannot be read is exit 3, and the bundle says why as the cluster did', async () => {
+  test('an unreadable node is exit 3, and the bundle contains the same reason as the cluster', async () => {
     const exec = ({node}: {readonly node: string}) => (node === 'node-b' ? {exitCode: 1, stderr: 'permission denied'} : null);
     const {kubeconfig} = await cluster(capturePath('faults/missing-endpoint'), {exec});
     const path = target('bundle.tgz');
@@ -90,7 +90,7 @@ describe('capture of a cluster', () => {
     );
   });
 
-  test('pods that may not be listed are exit 0, and nothing is said of pods that were not seen', async () => {
+  test('without permission to list pods is exit 0, and unread pods are not mentioned', async () => {
     const allow = ({resource, namespace, verb}: {resource: string; namespace?: string | null; verb: string}) =>
       !(resource === 'pods' && verb === 'list' && (namespace ?? '') === '');
     const {kubeconfig} = await cluster(capturePath('healthy/1.36-iptables'), {allow: allow as never});
@@ -104,7 +104,7 @@ describe('capture of a cluster', () => {
     });
   });
 
-  test('redacted at once: no name is in it, and the findings are the same', async () => {
+  test('redacted at once: it contains no name, and the findings are the same', async () => {
     const {kubeconfig} = await cluster(capturePath('faults/frozen-node'));
     const [plain, redacted] = [target('plain'), target('redacted')];
     await svcTrace('capture', '-o', plain, '--kubeconfig', kubeconfig);
@@ -123,7 +123,7 @@ describe('capture of a cluster', () => {
     ]);
   });
 
-  test('only the nodes that were asked for', async () => {
+  test('only the requested nodes', async () => {
     const {kubeconfig} = await cluster(capturePath('faults/missing-endpoint'));
     const path = target('bundle');
     await svcTrace('capture', '-o', path, '--node', 'node-c', '--kubeconfig', kubeconfig);
@@ -148,13 +148,13 @@ describe('capture of a bundle', () => {
     expect({exitCode, stderr: stderr.replaceAll(/\s+›?\s*/g, ' ')}).toEqual({exitCode: 2, stderr: expect.stringContaining('is not empty')});
   });
 
-  test('needs a target, and one that it can write', async () => {
+  test('needs a target that can be written', async () => {
     expect((await svcTrace('capture', '--from', bundle)).exitCode).toBe(2);
     expect((await svcTrace('capture', '--from', bundle, '-o', '-')).exitCode).toBe(2);
     expect(existsSync('-')).toBe(false);
   });
 
-  test('every run of --redact draws other names', async () => {
+  test('every run of --redact uses other names', async () => {
     const paths = [target('a'), target('b')];
     for (const path of paths) await svcTrace('capture', '--from', bundle, '-o', path, '--redact');
     const [first, second] = paths.map(path => readdirSync(join(path, 'nodes')));

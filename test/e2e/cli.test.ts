@@ -53,7 +53,7 @@ async function reportOf(...args: string[]): Promise<ReportJson> {
 const lostEndpoint = /^ST202 error {2}missing-endpoint {2}node-a$/m;
 
 describe('check', () => {
-  test('says what is wrong and where, in a table', async () => {
+  test('shows what is wrong and where, in a table', async () => {
     const {stdout, stderr, exitCode} = await check('-A');
     expect(stdout).toMatch(/^FAULTY: 1 error on 1 of 3 nodes \(34 Services: \d+ in sync, \d with findings, 3 without rules\)$/m);
     expect(stdout).toMatch(/^shop\/web {2}ST202 {3}ok {6}ok$/m);
@@ -67,7 +67,7 @@ describe('check', () => {
     expect(stdout).toContain('  clusterCIDRs=10.244.0.0/16 (');
   });
 
-  test('-o json and -o yaml hold the same', async () => {
+  test('-o json and -o yaml contain the same', async () => {
     const [json, yaml] = await Promise.all([check('-A', '-o', 'json'), check('-A', '-o', 'yaml')]);
     expect(load(yaml.stdout)).toEqual(JSON.parse(json.stdout));
     expect(JSON.parse(json.stdout).findings).toEqual([
@@ -87,7 +87,7 @@ describe('check', () => {
 });
 
 describe('trace', () => {
-  test('shows the way to each endpoint, and what is missing on it', async () => {
+  test('shows the path to each endpoint, and what is missing on it', async () => {
     const {stdout, exitCode} = await svcTrace(['trace', 'web', '--from', faulty]);
     expect(stdout).toMatch(/✗ {4}0% 10\.244\.11\.5:8080 {2}shop\/web-2 on node-a, ready {2}missing$/m);
     expect(stdout).toMatch(lostEndpoint);
@@ -104,14 +104,14 @@ describe('trace', () => {
     },
   );
 
-  test('a Service that is called like a command is reached as svc/NAME', async () => {
+  test('a Service with the name of a command is reached as svc/NAME', async () => {
     const bundle = join(folder, 'named-check');
     writeBundle(bundle, (path, content) => (path.startsWith('api/') ? content.replaceAll('"name": "web"', '"name": "check"') : content));
     const {stdout} = await svcTrace(['svc/check', '--from', bundle]);
     expect(stdout).toContain('shop/check:http  port 80/TCP');
   });
 
-  test('-o json and -o yaml hold the same, with every entry and endpoint', async () => {
+  test('-o json and -o yaml contain the same, with every entry and endpoint', async () => {
     const [json, yaml] = await Promise.all(['json', 'yaml'].map(format => svcTrace(['web', '--from', faulty, '-o', format])));
     const report = JSON.parse(json?.stdout ?? '');
     expect(load(yaml?.stdout ?? '')).toEqual(report);
@@ -133,7 +133,7 @@ describe('packet', () => {
     expect(exitCode).toBe(0);
   });
 
-  test('-o json and -o yaml hold the same, and the probabilities add up to 1', async () => {
+  test('-o json and -o yaml contain the same, and the probabilities add up to 1', async () => {
     const [json, yaml] = await Promise.all(['json', 'yaml'].map(format => svcTrace([...ask, '-o', format])));
     const answer = JSON.parse(json?.stdout ?? '');
     expect(load(yaml?.stdout ?? '')).toEqual(answer);
@@ -187,7 +187,7 @@ describe('explain', () => {
     expect(exitCode).toBe(0);
   });
 
-  test('suggests a code for one that there is not', async () => {
+  test('suggests a code for an unknown one', async () => {
     const {stderr, exitCode} = await svcTrace(['explain', 'ST22']);
     expect(stderr).toMatch(/unknown finding "ST22"; "svc-trace explain" lists all\. Did you mean ST2\d\d/);
     expect(exitCode).toBe(2);
@@ -207,7 +207,7 @@ describe('which Services', () => {
     expect((await reportOf('check', '--from', faulty, ...args)).summary.services).toBe(services);
   });
 
-  test('what is wrong with others is not reported', async () => {
+  test('faults of other Services are not reported', async () => {
     expect((await svcTrace(['check', 'infra/dns', '--from', faulty])).exitCode).toBe(0);
     expect((await svcTrace(['check', '-n', 'infra', '--from', faulty])).exitCode).toBe(0);
     const nothing = await svcTrace(['check', '-n', 'infar', '--from', faulty]);
@@ -231,7 +231,7 @@ describe('which Services', () => {
     expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 2});
   });
 
-  test('one of another namespace is not meant', async () => {
+  test('a name in another namespace is not selected', async () => {
     const {stderr, exitCode} = await svcTrace(['check', 'web', '-n', 'infra', '--from', faulty]);
     expect(stderr).toContain('Service "web" not found in namespace infra');
     expect(exitCode).toBe(2);
@@ -270,7 +270,7 @@ describe('exit codes', () => {
     expect((await svcTrace(['check', '-A', '--from', ...args])).exitCode).toBe(exitCode);
   });
 
-  test('3 when a node could not be read, unless what was read fails', async () => {
+  test('3 when a node could not be read, unless another finding fails the run', async () => {
     const bundle = join(folder, 'unread');
     writeBundle(bundle, (path, content) => (path.startsWith('nodes/node-b/') ? null : content));
     const run = await svcTrace(['check', '-A', '--from', bundle, '--skip', 'ST101']);
@@ -281,7 +281,7 @@ describe('exit codes', () => {
     expect(rest.exitCode).toBe(3);
   });
 
-  test('3 when a file of the bundle is broken', async () => {
+  test('3 when a file of the bundle is unusable', async () => {
     const bundle = join(folder, 'broken-list');
     writeBundle(bundle, (path, content) => (path === 'api/pods.json' ? content.slice(0, 100) : content));
     const {stdout, exitCode} = await svcTrace(['check', '-A', '--from', bundle, '--skip', 'ST101', '--node', 'node-b']);
@@ -343,7 +343,7 @@ describe('which findings', () => {
     expect(await codes('--skip', 'ST202', '--skip', 'ST101')).toEqual([]);
   });
 
-  test('what --skip leaves out does not fail', async () => {
+  test('findings excluded by --skip do not fail', async () => {
     expect((await check('-A', '--skip', 'ST202')).exitCode).toBe(0);
   });
 
@@ -363,7 +363,7 @@ describe('which findings', () => {
     expect(await said(cut)).toContain('cut.json: it is no JSON, or was cut');
   });
 
-  test('a node that the later report did not read makes diff 3, for what was found there may still be', async () => {
+  test('a node that the later report did not read makes diff 3, because its earlier findings may still exist', async () => {
     const [before, after] = ['both.json', 'less.json'].map(name => join(folder, name)) as [string, string];
     await check('-A', '-o', 'json', '--output-file', before);
     await check('-A', '-o', 'json', '--output-file', after, '--node', 'node-b');
@@ -447,13 +447,13 @@ describe('bundles of every kind', () => {
     expect(file.nodes).toEqual([expect.objectContaining({name: 'iptables-save', rules: 396})]);
   });
 
-  test('a pipe that holds nothing of use is wrong use', async () => {
+  test('a pipe without usable content is wrong use', async () => {
     const {stderr, exitCode} = await svcTrace(['check', '--from', '-'], {input: 'hello\n'});
     expect(unwrapped(stderr)).toContain('- is neither a bundle nor a dump of iptables-save or nft');
     expect(exitCode).toBe(2);
   });
 
-  test('names that attack the terminal are spelled out', async () => {
+  test('names with escape sequences are escaped', async () => {
     const bundle = join(folder, 'hostile');
     const evil = '\\u001b]0;owned\\u0007\\u202e';
     writeBundle(bundle, (path, content) => (path.startsWith('api/') ? content.replaceAll('shop', `shop${evil}`) : content));

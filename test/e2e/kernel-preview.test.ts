@@ -88,7 +88,7 @@ async function changed(capture: string, change: (given: Scenario) => void): Prom
 
 const tools = ['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', 'nft', 'iptables-nft-restore', 'ip6tables-nft-restore'];
 
-describeWith(tools, 'preview foretells what the kernel does', () => {
+describeWith(tools, 'preview predicts what the kernel does', () => {
   describe.each(cases)('$title', ({mode, before, after, sees}) => {
     let snapshot: Snapshot;
     let node: NodeDump;

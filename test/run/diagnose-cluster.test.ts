@@ -71,7 +71,7 @@ const codesOf = ({findings}: Report) =>
 const apiPaths = ({requests}: ApiServer) => requests.filter(({argv}) => argv.length === 0).map(({path}) => path);
 
 describe('a run', () => {
-  test('judges every node of a healthy cluster', async () => {
+  test('checks every node of a healthy cluster', async () => {
     const report = await diagnose(await start({}), {names: ['web']});
     expect(report.summary).toMatchObject({verdict: 'ok', nodesChecked: 3, nodesUnread: 0, services: 1});
   });
@@ -88,25 +88,25 @@ describe('a run', () => {
     ]);
   });
 
-  test('reads all Services before it calls something a finding', async () => {
+  test('reads all Services before it reports a finding', async () => {
     const server = await start({bundle: faulty});
     const report = await diagnose(server, {names: ['web']});
     expect(codesOf(report)).toEqual(['ST202 node-a']);
     expect(apiPaths(server)).toContain('/api/v1/services');
   });
 
-  test('finds the same where all Services may not be read', async () => {
+  test('finds the same if all Services may not be read', async () => {
     const server = await start({bundle: faulty, allow: ({resource, namespace}) => resource !== 'services' || namespace !== ''});
     expect(codesOf(await diagnose(server, {names: ['web']}))).toEqual(['ST202 node-a']);
   });
 
-  test('leaves a Service that other namespaces have alone', async () => {
+  test('ignores a Service of another namespace', async () => {
     const server = await start({});
     const {services} = await diagnose(server, {names: ['web']});
     expect(services).toEqual([{namespace: 'shop', name: 'web'}]);
   });
 
-  test('looks at the nodes that are chosen, and says of how many a sample is', async () => {
+  test('checks the chosen nodes, and reports of how many a sample is', async () => {
     const {nodes, summary} = await diagnose(await start({}), {names: ['web'], flags: {sample: 2}});
     expect(nodes).toHaveLength(2);
     expect(summary.sampledFrom).toBe(3);
@@ -121,8 +121,8 @@ describe('a run', () => {
   });
 });
 
-describe('what may not be done', () => {
-  test('without the right to exec, the API is checked, and every node is said to be unread', async () => {
+describe('without a permission', () => {
+  test('for exec, the API is checked, and every node is reported as unread', async () => {
     const server = await start({allow: ({subresource}) => subresource !== 'exec'});
     const {nodes, findings, summary} = await diagnose(server, {flags: {'all-namespaces': true}});
     expect(nodes.map(({status}) => status)).toEqual(['unread', 'unread', 'unread']);
@@ -131,7 +131,7 @@ describe('what may not be done', () => {
     expect(summary.verdict).toBe('incomplete');
   });
 
-  test("without the right to list Nodes, the nodes of kube-proxy's pods are read, and the run is incomplete", async () => {
+  test("to list Nodes, the nodes of kube-proxy's pods are read, and the run is incomplete", async () => {
     const server = await start({allow: ({resource}) => resource !== 'nodes'});
     const {summary, findings} = await diagnose(server, {names: ['web']});
     expect(summary).toMatchObject({nodesChecked: 3, verdict: 'incomplete'});
@@ -141,12 +141,12 @@ describe('what may not be done', () => {
     });
   });
 
-  test('without the right to read ConfigMaps, the run is complete', async () => {
+  test('to read ConfigMaps, the run is complete', async () => {
     const server = await start({allow: ({resource}) => resource !== 'configmaps'});
     expect((await diagnose(server, {names: ['web']})).summary.verdict).toBe('ok');
   });
 
-  test('without the right to read Services there is nothing to look at (exit 3)', async () => {
+  test('to read Services nothing can be checked (exit 3)', async () => {
     const server = await start({allow: ({resource}) => resource !== 'services'});
     await expect(diagnose(server, {names: ['web']})).rejects.toMatchObject({
       message: expect.stringContaining('cannot get resource "services"'),
@@ -154,7 +154,7 @@ describe('what may not be done', () => {
     });
   });
 
-  test('one node that cannot be read does not cost the others', async () => {
+  test('one unreadable node does not affect the others', async () => {
     const server = await start({faults: [{kind: 'status', match: /kube-proxy-node-b\/exec/, status: 403, message: 'no'}]});
     const {nodes} = await diagnose(server, {names: ['web']});
     expect(nodes.map(({status}) => status)).toEqual(['checked', 'unread', 'checked']);
@@ -162,7 +162,7 @@ describe('what may not be done', () => {
 });
 
 describe('wrong use', () => {
-  test('a Service that is not there, with the nearest ones', async () => {
+  test('a Service that does not exist, with the nearest names', async () => {
     const server = await start({});
     await expect(diagnose(server, {names: ['wbe']})).rejects.toMatchObject({
       message: 'Service "wbe" not found in namespace shop',
@@ -180,18 +180,18 @@ describe('wrong use', () => {
     expect(server.requests).toEqual([]);
   });
 
-  test('a node that is not there', async () => {
+  test('a node that does not exist', async () => {
     await expect(diagnose(await start({}), {names: ['web'], flags: {node: ['node-x']}})).rejects.toMatchObject({oclif: {exit: 2}});
   });
 });
 
-describe('what may be a matter of timing', () => {
+describe('differences that can be a matter of timing', () => {
   const ghost = (name: string) => ({
     metadata: {namespace: 'shop', name, creationTimestamp: new Date(handClock.time).toISOString()},
     spec: {clusterIP: '10.96.200.1', clusterIPs: ['10.96.200.1'], ipFamilies: ['IPv4'], ports: [{name: 'http', port: 80, protocol: 'TCP'}]},
   });
 
-  test('a Service that the nodes know of by the second look is no finding', async () => {
+  test('a Service that the nodes have at the recheck is no finding', async () => {
     const server = await start({
       exec: ({argv}) => {
         // The Service goes away again while the first node is read, as if kube-proxies had caught up.
@@ -215,7 +215,7 @@ describe('what may be a matter of timing', () => {
     expect(handClock.time - started).toBe(15_000);
   });
 
-  test('rules of a Service that the API does not have are read until the grace period is over', async () => {
+  test('rules of a Service that is not in the API are read until the grace period is over', async () => {
     const server = await start({});
     server.store.remove('services', 'shop', 'web');
     server.store.forget();
@@ -265,14 +265,14 @@ describe('what may be a matter of timing', () => {
   };
   const own = readFileSync(`${healthy}/nodes/node-a/iptables-save`, 'utf8');
 
-  test('rules that fit no state of a Service that keeps changing are a finding, without ST904 beside it', async () => {
+  test('rules that match no state of a Service that keeps changing are a finding, without ST904 beside it', async () => {
     const server: ApiServer = await start({exec: command => restless(own, () => server)(command)});
     const {findings} = await diagnose(server, {names: ['web']});
     expect(findings.filter(({node, severity}) => node === 'node-a' && severity === 'error')).not.toEqual([]);
     expect(findings.filter(({code}) => code === 'ST904')).toEqual([]);
   });
 
-  test('where Services may not be watched, what keeps changing is ST904 alone, and the report says that states are not known', async () => {
+  test('if Services may not be watched, a changing Service is only ST904, and the report says that states are unknown', async () => {
     const server: ApiServer = await start({
       exec: command => restless(own, () => server)(command),
       allow: ({verb}) => verb !== 'watch',
@@ -294,7 +294,7 @@ function withoutEndpoint(dump: string, which: number): string {
   );
 }
 
-test('when it is interrupted, the report tells of the nodes that were read', async () => {
+test('when it is interrupted, the report contains the nodes that were read', async () => {
   const stop = new AbortController();
   const server = await start({
     exec: ({node, argv}) => {

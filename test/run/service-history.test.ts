@@ -29,8 +29,8 @@ const api = (services: readonly ServiceObject[], endpointSlices: readonly Endpoi
 
 const sliceEvent = (object: EndpointSliceObject | null) => ({kind: 'EndpointSlice', key: 'shop/web-1', object}) as const;
 
-describe('what a watch tells', () => {
-  test('is kept with its time, and leaves all states known', () => {
+describe('a change that a watch delivers', () => {
+  test('is stored with its time, and leaves all states known', () => {
     const history = new ServiceHistory(api([service(1)], [slice(2)]), start);
     history.note(sliceEvent(slice(3)), start + 500);
     expect(history.states.changes).toEqual([{kind: 'EndpointSlice', at: start + 500, before: slice(2), now: slice(3)}]);
@@ -38,14 +38,14 @@ describe('what a watch tells', () => {
     expect([history.hasChanged(key, start), history.hasChanged(key, start + 500)]).toEqual([true, false]);
   });
 
-  test('is not kept twice when a list shows it again', () => {
+  test('is not stored twice if a list shows it again', () => {
     const history = new ServiceHistory(api([service(1)], [slice(2)]), start);
     history.note(sliceEvent(slice(3)), start + 500);
     history.update(api([service(1)], [slice(3)]), start + 1000);
     expect(history.states.changes).toHaveLength(1);
   });
 
-  test('is not undone by a list that is older', () => {
+  test('is not undone by an older list', () => {
     const history = new ServiceHistory(api([service(1)], [slice(2)]), start);
     history.note({kind: 'Service', key: 'shop/new', object: service(9, 'new')}, start + 400);
     history.note(sliceEvent(null), start + 500);
@@ -56,7 +56,7 @@ describe('what a watch tells', () => {
     ]);
   });
 
-  test('is forgotten after some time, and then states are known since then', () => {
+  test('is discarded after some time, and then states are known since then', () => {
     const history = new ServiceHistory(api([service(1)], [slice(2, '2026-06-01T00:00:30Z')]), start);
     history.note(sliceEvent(slice(3, '2026-06-01T00:01:40Z')), start + 100_000);
     history.forgetBefore(start + 120_000);
@@ -65,15 +65,15 @@ describe('what a watch tells', () => {
   });
 });
 
-describe('from when on states are known', () => {
-  test('is when a list shows a change that no watch told of', () => {
+describe('the time from which on states are known', () => {
+  test('is when a list shows a change that no watch delivered', () => {
     const history = new ServiceHistory(api([service(1)], [slice(2)]), start);
     history.update(api([service(1)], [slice(5)]), start + 4000);
     expect(history.states.changes).toMatchObject([{at: start + 4000, after: start}]);
     expect(history.knownSince(key)).toBe(start + 4000);
   });
 
-  test('is the start for a Service that changed shortly before, and for one that is not there', () => {
+  test('is the start for a Service that changed shortly before, and for one that does not exist', () => {
     const history = new ServiceHistory(api([service(1)], [slice(2, '2026-06-01T00:00:05Z')]), start);
     expect(history.knownSince(key)).toBe(start);
     expect(history.knownSince('shop/gone')).toBe(start);
@@ -86,13 +86,13 @@ describe('from when on states are known', () => {
     expect(history.knownSince('shop/missing')).toBe(start + 2000);
   });
 
-  test('slices of Services that were not among the first are no changes when all are read', () => {
+  test('slices of Services that were not among the first are not changes when all are read', () => {
     const history = new ServiceHistory({...api([service(1)], [slice(2)]), namespaces: []}, start);
     history.update(api([service(1), service(7, 'other')], [slice(2), otherSlice]), start + 2000);
     expect(history.states.changes).toEqual([]);
   });
 
-  test('Services that a narrower reading leaves out are not deleted', () => {
+  test('Services outside of a narrower read are not deleted', () => {
     const history = new ServiceHistory({...api([service(1)], [slice(2)]), namespaces: []}, start);
     history.update(api([service(1), service(7, 'other')], [slice(2), otherSlice]), start + 2000);
     history.update({...api([service(1)], [slice(2)]), namespaces: []}, start + 4000);

@@ -65,7 +65,7 @@ test.each<[string, Asking]>([
   ['forbidden-exec', {token: 'proxy-token'}],
   ['unauthorized', {token: 'expired'}],
   ['anonymous', {token: null}],
-])('%s is answered to the letter', async (name, asking) => {
+])('%s is answered exactly as recorded', async (name, asking) => {
   const server = await start({allow: (_, user) => user.name !== 'system:kube-proxy'});
   const theirs = recorded(name);
   const ours = await ask(server, theirs.path, asking);
@@ -83,7 +83,7 @@ test('a refusal in an API group names the group', async () => {
   });
 });
 
-test('pages are as they were recorded: sorted, of one revision, with what is left', async () => {
+test('pages are as recorded: sorted, of one revision, with the number of remaining items', async () => {
   const [one, two] = [recorded('list-page-1'), recorded('list-page-2')];
   const pages = [one, two];
   const items = pages.flatMap(({body}) => (body as {items: {metadata: {name: string; resourceVersion: string}}[]}).items);
@@ -115,7 +115,7 @@ function withoutRevisions(
   return items.map(item => ({...item, metadata: {...item.metadata, resourceVersion: ''}}));
 }
 
-test('a page that has expired comes with a token to go on with', async () => {
+test('an expired page contains a token to continue', async () => {
   const server = await start({faults: [{kind: 'expire-continue', times: 1}]});
   const theirs = recorded('list-continue-expired');
   const path = theirs.path.replace(/continue=.*/, `continue=${(theirs.body as {metadata: {continue: string}}).metadata.continue}`);
@@ -128,7 +128,7 @@ test('a page that has expired comes with a token to go on with', async () => {
 test.each([
   ['access-review', true],
   ['access-review-denied', false],
-])('%s says whether one may', async (name, allowed) => {
+])('%s shows whether one may', async (name, allowed) => {
   const server = await start({allow: () => allowed});
   const theirs = recorded(name);
   const body = {spec: (theirs.body as {spec: object}).spec};
@@ -137,7 +137,7 @@ test.each([
   expect({...(ours.body as object), metadata: {}}).toEqual({...(theirs.body as object), metadata: {}});
 });
 
-test('a pod that is made, runs and is deleted has every field that a real one has', async () => {
+test('a pod that is created, runs and is deleted has every field of a real one', async () => {
   const server = await start({pods: {startDelay: 0}});
   const [created, running, deleted] = [recorded('pod-create'), recorded('pod-running'), recorded('pod-delete')];
   const {spec} = created.body as {spec: object};
@@ -183,7 +183,7 @@ test.each([
       'close 1000',
     ],
   ],
-])('%s is streamed frame by frame as a kubelet does', async (_, argv, frames) => {
+])('%s is streamed frame by frame like by a kubelet', async (_, argv, frames) => {
   const recording = readFileSync(fixture('api-recordings/exec-websocket.txt'), 'utf8');
   // What is expected here is what was recorded.
   for (const frame of frames.filter(text => text.startsWith('3 ')))
@@ -193,7 +193,7 @@ test.each([
     expect(await exec(server, argv, [protocol])).toEqual([protocol, ...frames]);
 });
 
-test('a program that is not there is told in the words of the runtime', async () => {
+test('a missing program is reported in the words of the runtime', async () => {
   const recording = readFileSync(fixture('api-recordings/exec-websocket.txt'), 'utf8');
   const [, theirs = ''] = /channel 3 payload "(.*Internal error.*)" …/.exec(recording) ?? [];
   const [, , status = ''] = await exec(await start(), ['no-such-program'], ['v5.channel.k8s.io']);
@@ -202,7 +202,7 @@ test('a program that is not there is told in the words of the runtime', async ()
   expect(ours.startsWith(theirs.replace(id, 'ID'))).toBe(true);
 });
 
-test('a pod that is not there is not found', async () => {
+test('a pod that does not exist is not found', async () => {
   const [answer = ''] = await exec(await start(), ['ls'], ['v5.channel.k8s.io'], 'nope');
   const recording = readFileSync(fixture('api-recordings/exec-websocket.txt'), 'utf8');
   expect(recording).toContain(`HTTP/1.1 404 Not Found`);

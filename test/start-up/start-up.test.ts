@@ -62,13 +62,13 @@ describe('a command loads only the packages that it uses', () => {
     expect([...packages].filter(name => !permitted.includes(name))).toEqual([]);
   });
 
-  test('undici, which Node.js loads for whoever imports node:http, is not loaded', async () => {
+  test('undici, which Node.js loads for every import of node:http, is not loaded', async () => {
     const {builtins} = await loadedBy('run.js', ['check', '-A', '--no-progress'], {KUBECONFIG: server.kubeconfig});
     expect(builtins).toContain('http');
     expect([...builtins].filter(name => name.includes('undici'))).toEqual([]);
   });
 
-  test('of client-node the bundle holds the connection and the exec stream: no model, no typed API, no proxy agent', () => {
+  test('of client-node the bundle contains the connection and the exec stream: no model, no typed API, no proxy agent', () => {
     const {outputs} = JSON.parse(readFileSync(join(root, 'dist/metafile.json'), 'utf8')) as Metafile;
     const bytes = new Map<string, number>();
     for (const {inputs} of Object.values(outputs))
@@ -82,7 +82,7 @@ describe('a command loads only the packages that it uses', () => {
     for (const left of ['undici', 'openid-client', 'jsonpath-plus', 'hpagent', 'socks-proxy-agent']) expect(names).not.toContain(left);
   });
 
-  test('what connects through a SOCKS proxy is loaded for such a proxy alone, and works as it is bundled', async () => {
+  test('the SOCKS client is loaded for such a proxy only, and works in the bundle', async () => {
     const proxy = await startSocksProxy();
     const {packages} = await loadedBy('run.js', ['access', '-A', '--proxy-url', `socks5://127.0.0.1:${proxy.port}`], {
       KUBECONFIG: server.kubeconfig,
@@ -91,7 +91,7 @@ describe('a command loads only the packages that it uses', () => {
     expect(proxy.seen).toContain('127.0.0.1');
   });
 
-  test('what unpacks archives is loaded for an archive alone', async () => {
+  test('the code that unpacks archives is loaded for an archive only', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-trace-archive-'));
     onTestFinished(() => rmSync(folder, {recursive: true}));
     const file = join(folder, 'bundle.tgz');
@@ -109,27 +109,27 @@ describe('compiled code', () => {
     return home;
   };
 
-  test('is kept beside what kubectl keeps', async () => {
+  test('is cached beside the cache of kubectl', async () => {
     const home = newHome();
     mkdirSync(join(home, '.kube'));
     await versionWith(home);
     expect(readdirSync(join(home, '.kube/cache/svc-trace'))).not.toEqual([]);
   });
 
-  test('is not kept where kubectl keeps nothing', async () => {
+  test('is not cached if kubectl has no cache', async () => {
     const home = newHome();
     await versionWith(home);
     expect(readdirSync(home)).toEqual([]);
   });
 });
 
-describe('what is known of the commands without loading them', () => {
-  test('is what the sources say', async () => {
+describe('the recorded data of the commands', () => {
+  test('matches the sources', async () => {
     const built = JSON.parse(readFileSync(join(root, 'dist/oclif.manifest.json'), 'utf8'));
     expect(built).toEqual(JSON.parse(JSON.stringify(await commandManifest())));
   });
 
-  test('each command of the sources has its module, and no other', () => {
+  test('has a module for each command of the sources, and no other', () => {
     const files = readdirSync(join(root, 'src/cli/commands')).map(file => file.replace(/\.ts$/, ''));
     expect(Object.keys(commandModules)).toEqual(files.filter(name => name !== 'base-command').sort());
   });

@@ -13,7 +13,7 @@ function servers(scheduler: string, ...reals: readonly string[]) {
   return parseIpvsadm([`-A -t ${server} -s ${scheduler}`, ...reals.map(real => `-a -t ${server} -r ${real}`), ''].join('\n')).servers;
 }
 
-describe('new connections are shared', () => {
+describe('new connections are distributed', () => {
   test.each<readonly [string, readonly string[], Record<string, number>]>([
     ['rr', ['10.0.0.1:80 -m -w 1', '10.0.0.2:80 -m -w 3'], {'10.0.0.1:80': 0.5, '10.0.0.2:80': 0.5}],
     ['wrr', ['10.0.0.1:80 -m -w 1', '10.0.0.2:80 -m -w 3'], {'10.0.0.1:80': 0.25, '10.0.0.2:80': 0.75}],
@@ -39,7 +39,7 @@ function walk(rules: string, given: Parameters<typeof servers>, sent: Partial<Se
 const two = ['rr', '10.244.1.9:8080 -m -w 1', '10.244.2.9:8080 -m -w 1'] as const;
 
 describe('a packet for a virtual server', () => {
-  test('is sent on to its real servers, with the lines that say so', () => {
+  test('is forwarded to its real servers, with the lines that show it', () => {
     const outcomes = walk(empty, [...two]);
     expect(outcomes.map(({verdict, destination, probability}) => [verdict, destination, probability])).toEqual([
       ['accept', '10.244.1.9:8080', 0.5],
@@ -51,26 +51,26 @@ describe('a packet for a virtual server', () => {
     ]);
   });
 
-  test('goes on as it is when it arrives for an address that the node has not got', () => {
+  test('continues unchanged if it arrives for an address that the node does not have', () => {
     expect(walk(empty, [...two], {}, []).map(({destination}) => destination)).toEqual([null]);
   });
 
-  test('is taken all the same when the node itself sends it', () => {
+  test('is matched anyway if the node itself sends it', () => {
     expect(walk(empty, [...two], {from: '192.168.1.10'}, []).map(({destination}) => destination)).toEqual([
       '10.244.1.9:8080',
       '10.244.2.9:8080',
     ]);
   });
 
-  test('is refused when no real server takes connections', () => {
+  test('is rejected if no real server accepts connections', () => {
     expect(walk(empty, ['rr', '10.244.1.9:8080 -m -w 0']).map(({verdict}) => verdict)).toEqual(['reject']);
   });
 
-  test('is lost when it is forwarded by routing, since no pod has the address', () => {
+  test('is lost if it is forwarded by routing, because no pod has the address', () => {
     expect(walk(empty, ['rr', '10.244.1.9:8080 -g -w 1']).map(({verdict}) => verdict)).toEqual(['drop']);
   });
 
-  test('is dropped before IPVS by a rule of filter INPUT, and after it by one of OUTPUT that asks for the virtual address', () => {
+  test('is dropped before IPVS by a rule of filter INPUT, and after it by one of OUTPUT that matches the virtual address', () => {
     const drop = (rule: string): string => `*filter\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n${rule}\nCOMMIT\n`;
     expect(walk(drop('-A INPUT -d 10.96.1.1/32 -j DROP'), [...two]).map(({verdict}) => verdict)).toEqual(['drop']);
     const asking = drop('-A OUTPUT -m ipvs --vproto 6 --vaddr 10.96.1.1 --vport 80 -j DROP');
@@ -79,7 +79,7 @@ describe('a packet for a virtual server', () => {
     expect(walk(asking, [...two], {to: '10.9.9.9'}).map(({verdict}) => verdict)).toEqual(['accept']);
   });
 
-  test('is masqueraded behind the real server, but not when it arrives for one on the node itself', () => {
+  test('is masqueraded behind the real server, but not if it arrives for one on the node itself', () => {
     const masquerade = '*nat\n:POSTROUTING ACCEPT [0:0]\n-A POSTROUTING -j MASQUERADE\nCOMMIT\n';
     const outcomes = walk(masquerade, ['rr', '10.244.2.9:8080 -m -w 1', '192.168.1.10:9100 -m -w 1']);
     expect(outcomes.map(({destination, masquerade: hidden}) => [destination, hidden])).toEqual([

@@ -157,11 +157,11 @@ describe('without endpoints (TestNoEndpointsReject)', () => {
     ['the node to the cluster IP', {from: node, ...toCluster}],
     ['the node to its node port', {from: node, ...toNode}],
     ['loopback to the node port', {from: loopback, to: loopback, port: 30080}],
-  ])('%s is refused', (_, sent) => {
+  ])('%s is rejected', (_, sent) => {
     expect(flow(rules, sent)).toBe('REJECT');
   });
 
-  test('the node’s own packets to an external IP leave it: OUTPUT does not look there (section 2.1)', () => {
+  test('the node’s own packets to an external IP leave it: OUTPUT does not match them (section 2.1)', () => {
     expect(flow(rules, {from: node, ...toExternal})).toBe('passes');
   });
 });
@@ -218,7 +218,7 @@ describe('cluster IPs (TestClusterIPGeneral)', () => {
     for (const share of shares) expect(share).toBeCloseTo(1 / 7, 6);
   });
 
-  test('the way is told rule by rule', () => {
+  test('the path contains every rule', () => {
     const [only] = outcomes(rules, {from: client, to: '10.96.0.41', port: 80});
     expect(only?.path.map(({chain}) => chain.replace(/-[A-Z2-7]{16}$/, ''))).toEqual([
       'PREROUTING',
@@ -267,7 +267,7 @@ describe('source ranges (TestLoadBalancer)', () => {
     expect(flow(closed, {from: '198.51.100.7', ...toBalancer})).toBe('DROP');
   });
 
-  test('before 1.25 are kept by a mark, which the kubelet turns into a DROP', () => {
+  test('before 1.25 are enforced by a mark, which the kubelet turns into a DROP', () => {
     const old = cluster(ranges, [here], {ingress, version: '1.23'});
     expect(flow(old, {from: client, ...toBalancer})).toBe(arrives);
     expect(flow(old, {from: externalClient, ...toBalancer})).toBe('DROP');
@@ -336,7 +336,7 @@ describe('node ports (TestNodePorts)', () => {
     expect(flow(rules, {from: client, to: '127.0.0.1', port: 30080})).toBe(masqueraded(local));
   });
 
-  test('leave the health check port to the one who listens there', () => {
+  test('leave the health check port to the process that listens there', () => {
     const health = cluster({...balancer, externalTrafficPolicy: 'Local', healthCheckNodePort: 32100}, [], {ingress});
     expect(flow(health, {from: client, to: node, port: 32100})).toBe('passes');
     const [end] = outcomes(health, {from: client, to: node, port: 32100});
@@ -347,7 +347,7 @@ describe('node ports (TestNodePorts)', () => {
 describe('external policy (TestExternalTrafficPolicyLocal, -Cluster)', () => {
   const entries = [toExternal, toBalancer, toNode];
 
-  test('Local: pods reach all endpoints, clients those of the node, nobody is masqueraded', () => {
+  test('Local: pods reach all endpoints, other clients those of the node, no packet is masqueraded', () => {
     const rules = cluster({...balancer, externalTrafficPolicy: 'Local', healthCheckNodePort: 32100}, [here, there], {ingress});
     expect(flow(rules, {from: pod, ...toCluster})).toBe(both);
     for (const entry of entries) {
@@ -357,13 +357,13 @@ describe('external policy (TestExternalTrafficPolicyLocal, -Cluster)', () => {
     }
   });
 
-  test('Cluster: all reach all endpoints and are masqueraded, but for pods to the cluster IP', () => {
+  test('Cluster: all clients reach all endpoints and are masqueraded, except pods at the cluster IP', () => {
     const rules = cluster({...balancer, externalTrafficPolicy: 'Cluster'}, [here, there], {ingress});
     expect(flow(rules, {from: pod, ...toCluster})).toBe(both);
     for (const entry of entries) for (const from of [pod, client, node]) expect(flow(rules, {from, ...entry})).toBe(masqueraded(both));
   });
 
-  test('Local without an endpoint on the node: clients are dropped, pods and the node are not', () => {
+  test('Local without an endpoint on the node: packets of other clients are dropped, those of pods and the node are not', () => {
     const rules = cluster({...balancer, externalTrafficPolicy: 'Local'}, [there], {ingress});
     for (const entry of entries) {
       expect(flow(rules, {from: client, ...entry})).toBe('DROP');
@@ -470,16 +470,16 @@ describe('affinity', () => {
     return item.endpointChain(found);
   };
 
-  test('the first packet of a client goes anywhere', () => {
+  test('the first packet of a client goes to any endpoint', () => {
     expect(flow(rules, {from: pod, ...toCluster})).toBe(both);
   });
 
-  test('a client that is known goes where it went', () => {
+  test('a known client returns to its endpoint', () => {
     expect(flow(rules, {from: pod, ...toCluster}, {knownTo: [chain(local)]})).toBe(local);
     expect(flow(rules, {from: pod, ...toCluster}, {knownTo: [chain(remote)]})).toBe(remote);
   });
 
-  test('a client that is known to two goes to the first that is asked', () => {
+  test('a client known to two returns to the first in the rules', () => {
     expect(flow(rules, {from: pod, ...toCluster}, {knownTo: [chain(remote), chain(local)]})).toBe(local);
   });
 });
@@ -491,22 +491,22 @@ describe('the mark', () => {
     expect(flow(rules, {from: pod, ...toCluster})).toBe(local);
   });
 
-  test('that was there before masquerades too', () => {
+  test('that was set before masquerades too', () => {
     expect(flow(cluster({}, [here]), {from: pod, ...toCluster, mark: 0x4000})).toBe(masqueraded(local));
     expect(flow(cluster({}, [here]), {from: pod, ...toCluster, mark: 0x8000})).toBe(local);
   });
 });
 
-describe('pods told by their interface', () => {
+describe('pods detected by their interface', () => {
   const config: Setup['config'] = {detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: 'veth'};
   const rules = cluster({}, [here], {config});
 
-  test('are masqueraded or not by where they came in', () => {
+  test('are masqueraded or not by their input interface', () => {
     expect(flow(rules, {from: pod, ...toCluster, inInterface: 'veth12'})).toBe(local);
     expect(flow(rules, {from: client, ...toCluster, inInterface: 'eth0'})).toBe(masqueraded(local));
   });
 
-  test('are undecided where that is not known, and the rule is named', () => {
+  test('are undecided if it is unknown, and the rule is named', () => {
     const [end] = outcomes(rules, {from: pod, ...toCluster});
     expect(end).toMatchObject({verdict: 'undecided', destination: null, probability: 1});
     expect(end?.reason).toContain('! -i veth+');
@@ -520,7 +520,7 @@ describe('hooks', () => {
     expect(flow(rules, {from: pod, ...toCluster})).toBe(`${node}:8080`);
   });
 
-  test('the expected rules and the rules of a node are walked alike', () => {
+  test('the expected rules and the rules of a node are walked in the same way', () => {
     const setup: Setup = {
       services: [service('shop/web', {clusterIP: '10.96.1.1', ports: [port]})],
       slices: [slice('shop/web', [here, there], {ports})],

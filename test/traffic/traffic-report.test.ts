@@ -28,7 +28,7 @@ function cells({ports}: ReturnType<typeof report>) {
 describe('in iptables mode', () => {
   const conntrack = '';
 
-  test('new connections are the difference of two reads, and their rate is by the time between them', () => {
+  test('new connections are the difference between two reads, and their rate uses the time between them', () => {
     const found = report(
       {at: 10, nat: natTable({4: 100, 5: 200}), conntrack},
       {at: 14, nat: natTable({4: 140, 5: 220}, {base: 1060}), conntrack},
@@ -50,7 +50,7 @@ describe('in iptables mode', () => {
     ['one counter that went back while others grew past what they were', natTable({4: 130, 5: 199}, {base: 5})],
     ['an endpoint that came', natTable({4: 140, 5: 220, 6: 10}, {base: 5})],
     ['an endpoint that went', natTable({4: 340}, {base: 5})],
-  ])('%s give no rate, and it is said why', (_, nat) => {
+  ])('%s give no rate, with the reason', (_, nat) => {
     const found = report({at: 10, nat: natTable({4: 100, 5: 200}), conntrack}, {at: 12, nat, conntrack});
     for (const counts of Object.values(cells(found))) expect(counts[0]).toBeNull();
     expect(found.ports[0]?.totals.newPerSecond).toBeNull();
@@ -60,7 +60,7 @@ describe('in iptables mode', () => {
     });
   });
 
-  test('a full sync resets counters that grew past what they were: base rules and other endpoints tell', () => {
+  test('a full sync resets counters that grew beyond their previous value: base rules and other endpoints show it', () => {
     // 3 and 2 were reset and are 60 and 50 now. All that is known of the time before the reset is lost.
     const before = {at: 10, nat: natTable({4: 3, 5: 2}), conntrack};
     const found = report(before, {at: 12, nat: natTable({4: 60, 5: 50}, {base: 120, other: 10}), conntrack});
@@ -68,13 +68,13 @@ describe('in iptables mode', () => {
     expect(found.nodes[0]?.reason).toContain('whether it reset these counters is not known');
   });
 
-  test('a partial sync for other Services leaves the counters of this one: endpoints that nobody touched stand where they stood', () => {
+  test('a partial sync for other Services leaves the counters of this one: unchanged endpoints show it', () => {
     const before = {at: 10, nat: natTable({4: 1000, 5: 2000}), conntrack};
     const found = report(before, {at: 12, nat: natTable({4: 1060, 5: 2050}, {base: 7}), conntrack});
     expect(cells(found)).toEqual({4: [60, 1060, 0], 5: [50, 2050, 0]});
   });
 
-  test('a young port may have been reset in any sync: it is not measured then', () => {
+  test('a new port may have been reset in any sync: it is not measured then', () => {
     const before = {at: 10, nat: natTable({4: 3, 5: 2}), conntrack};
     const found = report(before, {at: 12, nat: natTable({4: 60, 5: 50}, {base: 7}), conntrack});
     expect(cells(found)).toMatchObject({4: [null, 60, 0], 5: [null, 50, 0]});
@@ -90,7 +90,7 @@ describe('in iptables mode', () => {
     });
   });
 
-  test('open connections to an address that is no endpoint any more make a row of their own, the first', () => {
+  test('open connections to an address that is no longer an endpoint have a row of their own, the first', () => {
     const nat = natTable({4: 100, 5: 200});
     const found = report(
       {at: 10, nat, conntrack: ''},
@@ -108,7 +108,7 @@ describe('in iptables mode', () => {
 describe('in nftables mode', () => {
   const nft = surveyOf(entry, {'10.244.1.4': 0.5, '10.244.1.5': 0.5}, {mode: 'nftables'});
 
-  test('new connections are entries of conntrack that were not there before, also those that have ended since', () => {
+  test('new connections are new entries of conntrack, including ended ones', () => {
     const before = {at: 10, conntrack: tracked(1, '4') + tracked(2, '5')};
     const after = {at: 12, conntrack: tracked(1, '4') + tracked(3, '4', 'TIME_WAIT') + tracked(4, '5') + tracked(5, '5', 'CLOSE')};
     const found = report(before, after, nft);
@@ -116,7 +116,7 @@ describe('in nftables mode', () => {
     expect(found.nodes).toEqual([{name: 'k1', status: 'measured', proxyMode: 'nftables', sources: ['conntrack']}]);
   });
 
-  test('over a time in which conntrack forgets there is no rate, and one read gives no totals', () => {
+  test('over a time in which conntrack deletes entries there is no rate, and one read gives no totals', () => {
     const long = report({at: 10, conntrack: ''}, {at: 21, conntrack: tracked(3, '4')}, nft);
     expect(cells(long)['4']).toEqual([null, null, 1]);
     expect(long.nodes[0]?.reason).toContain('over more than 10 s conntrack forgets');
@@ -140,7 +140,7 @@ TCP  10.96.1.1:80 rr
   -> 10.244.1.5:8080              Masq    1      2          0
 `;
 
-  test('IPVS counts new connections, and open ones where conntrack was not read', () => {
+  test('IPVS counts new connections, and open ones if conntrack was not read', () => {
     const found = report({at: 10, ipvs: [totals(5, 6)]}, {at: 12, ipvs: [totals(9, 9), listing]}, ipvs);
     expect(cells(found)).toEqual({4: [4, 9, 12], 5: [3, 9, 2]});
   });

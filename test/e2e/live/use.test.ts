@@ -36,7 +36,7 @@ describeWith(clusterNeeds, 'a live cluster', () => {
   const loseEndpoint = (node: string) =>
     deleteRules(cluster.node(node), chainOf(cluster.node(node), 'shop/web:http'), rule => rule.includes('-> 10.244.11.5:8080'));
 
-  test('packet follows what the kernel of a node holds now', async () => {
+  test('packet follows the current rules in the kernel of a node', async () => {
     const question = ['packet', '--node', 'node-a', '--source', '10.244.12.20', '--destination', 'shop/web', '-o', 'json'];
     const whole = JSON.parse((await run(...question)).stdout);
     expect(whole).toEqual(JSON.parse((await run(...question, '--from', capturePath(capture))).stdout));
@@ -46,7 +46,7 @@ describeWith(clusterNeeds, 'a live cluster', () => {
     expect(outcomes.map(({destination}) => destination)).toEqual(['10.244.11.4:8080', '10.244.12.4:8080']);
   });
 
-  test('trace shows what is missing where', async () => {
+  test('trace shows where rules are missing', async () => {
     loseEndpoint('node-c');
     const {stdout, stderr, exitCode} = await run('trace', 'web', '-n', 'shop');
     expect(stdout).toMatch(/0% 10\.244\.11\.5:8080 {2}shop\/web-2 on node-a, ready {2}missing$/m);
@@ -69,7 +69,7 @@ describeWith(clusterNeeds, 'a live cluster', () => {
     expect(exitCode).toBe(0);
   });
 
-  test('--sample reads so many nodes', async () => {
+  test('--sample reads the given number of nodes', async () => {
     const {stdout, exitCode} = await run('check', '-A', '-o', 'json', '--sample', '2');
     expect((JSON.parse(stdout) as CheckReport).summary).toMatchObject({nodesChecked: 2, nodesUnread: 0});
     expect(nodesRead()).toBe(2);

@@ -75,7 +75,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     expect([looks('node-a'), looks('node-c')]).toEqual([1, 1]);
   });
 
-  test('one that is stopped is named in the first line, with what its node lacks', async () => {
+  test('a stopped one is named in the first line, with what its node lacks', async () => {
     proxies.ready('node-b', false);
     const {stdout, stderr, exitCode} = await check('4s');
     expect(exitCode).toBe(1);
@@ -113,7 +113,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     expect(JSON.parse(stdout)).toMatchObject({summary: {verdict: 'ok'}, wait: {clean: true}});
   });
 
-  test('and when it does not come back the report tells what was seen before', async () => {
+  test('and if it does not return the report contains the earlier results', async () => {
     const running = check('5s', '-o', 'json');
     await until(() => looks('node-b') === 1, running);
     // What is being read of the nodes is read to its end.
@@ -127,7 +127,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     );
   });
 
-  test('a node that could not be looked at makes it 3', async () => {
+  test('a node that could not be checked makes it 3', async () => {
     proxies.sync('node-b');
     cluster.api.faults.push({
       kind: 'status',
@@ -142,7 +142,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     );
   });
 
-  test('one that may not be looked at ends it at once', async () => {
+  test('a node without permission ends it at once', async () => {
     proxies.sync('node-b');
     cluster.api.faults.push({kind: 'status', match: /kube-proxy-node-b\/exec/, status: 403, message: 'pods is forbidden'});
     const {stderr, exitCode} = await check('10m');

@@ -163,8 +163,8 @@ async function gather({server}: Pick<Cluster, 'server'>, {names = [], flags = {}
 const unreadIn = ({nodes}: Report) =>
   Object.fromEntries(nodes.flatMap(({name, status, reason}) => (status === 'unread' ? [[name, reason]] : [])));
 
-describe('what agents found', () => {
-  test.each([healthy, faulty])('is the same report as that of the dumps: %s', async bundle => {
+describe('the results of agents', () => {
+  test.each([healthy, faulty])('give the same report as the dumps: %s', async bundle => {
     const {server} = await start({bundle});
     const read = diagnose(await readBundle(bundle), {toolVersion: '0.0.0'});
     const collected = await gather({server});
@@ -173,7 +173,7 @@ describe('what agents found', () => {
     expect(collected.summary.nodesChecked).toBeGreaterThan(0);
   });
 
-  test('is told of the Services that are asked for alone', async () => {
+  test('are reduced to the requested Services', async () => {
     const {server} = await start({bundle: faulty});
     expect(
       (await gather({server}, {names: ['shop/web']})).findings.filter(({severity}) => severity === 'error').map(({code}) => code),
@@ -183,7 +183,7 @@ describe('what agents found', () => {
     expect(other.summary.verdict).toBe('ok');
   });
 
-  test('needs no pods of kube-system, no ConfigMaps and no exec', async () => {
+  test('need no pods of kube-system, no ConfigMaps and no exec', async () => {
     const {server} = await start({});
     await gather({server}, {names: ['shop/web']});
     const asked = server.requests.map(
@@ -223,21 +223,21 @@ describe('what agents found', () => {
     },
   );
 
-  test('is asked of the nodes that are chosen', async () => {
+  test('are read for the chosen nodes', async () => {
     const {server} = await start({});
     const {nodes} = await gather({server}, {flags: {node: ['node-b']}});
     expect(nodes.map(({name}) => name)).toEqual(['node-b']);
     expect(server.requests.filter(({resource}) => resource?.subresource === 'proxy')).toHaveLength(1);
   });
 
-  test('is asked of the nodes that agents run on where Nodes may not be listed', async () => {
+  test('are read for the nodes that agents run on if Nodes may not be listed', async () => {
     const {server} = await start({allow: ({resource}) => resource !== 'nodes'});
     const {nodes, summary} = await gather({server});
     expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
     expect(summary.verdict).toBe('incomplete');
   });
 
-  test('of a Windows node is not asked', async () => {
+  test('are not read for a Windows node', async () => {
     const {server} = await start({});
     server.store.put('nodes', {metadata: {name: 'win-1', labels: {'kubernetes.io/os': 'windows'}}});
     const {nodes, summary} = await gather({server});
@@ -340,7 +340,7 @@ describe('a node is unread, and the report says why and what to do,', () => {
       ({namespace}: {namespace: string}) => namespace !== 'svc-trace',
       /the agents could not be listed: not allowed to list pods in namespace svc-trace/,
     ],
-  ])('without the right to %s', async (_, allow, reason) => {
+  ])('without permission to %s', async (_, allow, reason) => {
     const report = await gather(await start({allow}));
     expect(Object.values(unreadIn(report))).toEqual([
       expect.stringMatching(reason),
@@ -351,16 +351,16 @@ describe('a node is unread, and the report says why and what to do,', () => {
   });
 });
 
-describe('by objects that are older than the Services asked for', () => {
+describe('with results that are older than the requested Services', () => {
   const before = {services: '1', endpointSlices: '1000000'};
 
-  test('no node is judged, however young the result is', async () => {
+  test('no node is checked, however recent the result is', async () => {
     const report = await gather(await start({agents: {'node-b': {seen: before}}}));
     expect(unreadIn(report)['node-b']).toMatch(/^its agent checked it 5 s ago, before \S+\/\S+ changed$/);
     expect(report.summary.verdict).toBe('incomplete');
   });
 
-  test('of a Service that was not asked for it does not matter', async () => {
+  test('a change of a Service that was not requested does not matter', async () => {
     const {server} = await start({});
     const newest = server.store.all('services').find(({metadata}) => metadata.name === 'web');
     server.store.put('services', {metadata: {namespace: 'other', name: 'new'}, spec: {clusterIP: 'None'}});
@@ -369,19 +369,19 @@ describe('by objects that are older than the Services asked for', () => {
     expect(unreadIn(await gather({server: again}, {names: ['shop/web']}))).toEqual({});
   });
 
-  test('it is waited for an agent to judge again', async () => {
+  test('the next check of the agent is waited for', async () => {
     let asked = 0;
     const report = await gather(await start({agents: {'node-b': () => (++asked < 4 ? {seen: before} : {})}}));
     expect(unreadIn(report)).toEqual({});
     expect(asked).toBe(4);
   });
 
-  test('resourceVersions that are no numbers count as seen only where they are the same', async () => {
+  test('resourceVersions that are not numbers count as seen only if they are equal', async () => {
     const report = await gather(await start({agents: {'node-b': {seen: {services: 'abc', endpointSlices: 'abc'}}}}));
     expect(Object.keys(unreadIn(report))).toEqual(['node-b']);
   });
 
-  test('--wait looks again, also for agents that come', async () => {
+  test('--wait checks again, and finds new agents', async () => {
     const {server, results} = await start({agents: {'node-b': null}});
     expect(results.has('node-b')).toBe(true);
     const report = await gather({server}, {wait: {milliseconds: 30_000, failOn: 'error'}});
@@ -390,7 +390,7 @@ describe('by objects that are older than the Services asked for', () => {
   });
 });
 
-describe('flags that say how nodes are read', () => {
+describe('flags about how nodes are read', () => {
   test.each([{from: 'x'}, {transport: 'ssh'}, {'cluster-cidr': '10.0.0.0/8'}, {sudo: true}, {'masquerade-all': false}])(
     'are refused beside --agents: %o',
     flags => {

@@ -20,23 +20,23 @@ function written(isTTY: boolean, wanted: boolean, use: (line: ProgressLine) => v
   return text;
 }
 
-test('it says on a terminal how far it is', () => {
+test('it shows the progress on a terminal', () => {
   expect(written(true, true)).toContain('reading the API');
 });
 
-test('logs and pipes stay as they are, and so does a terminal when it is not wanted', () => {
+test('logs and pipes get no progress line, nor does a terminal if it is not wanted', () => {
   expect(written(false, true)).toBe('');
   expect(written(true, false)).toBe('');
 });
 
-test('a line that stays is written to logs too, and to a terminal under no other', () => {
+test('a permanent line is written to logs too, and to a terminal below no other', () => {
   const use = (line: ProgressLine) => line.note('node-a: as it should be');
   expect(written(false, true, use)).toBe('node-a: as it should be\n');
   expect(written(true, true, use)).toContain('node-a: as it should be\n');
   expect(written(false, false, use)).toBe('');
 });
 
-test('it leaves signals to those who clean up', () => {
+test('it leaves signals to the code that cleans up', () => {
   const before = ['SIGINT', 'SIGTERM'].map(signal => process.listenerCount(signal));
   let during: readonly number[] = [];
   written(true, true, () => {

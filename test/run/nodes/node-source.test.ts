@@ -41,7 +41,7 @@ test('nodes come with their addresses and the pods by which they are reached', a
   ]);
 });
 
-test('nobody looks for pods of kube-proxy on a Windows node', async () => {
+test('no pod of kube-proxy is searched for on a Windows node', async () => {
   const {server} = await sourceOf({});
   expect(server.requests).toHaveLength(2);
 });
@@ -51,12 +51,12 @@ test('without the right to list Nodes, the nodes are those that pods of kube-pro
   expect(source.nodes.map(({name}) => name)).toEqual(['node-a']);
 });
 
-test('without the right to list Nodes, a node that is named is believed', async () => {
+test('without the right to list Nodes, a named node is trusted', async () => {
   const {source} = await sourceOf({node: ['node-z']}, null);
   expect(source.nodes.map(({name}) => name)).toEqual(['node-z']);
 });
 
-test('a transport is chosen by its name', async () => {
+test('a transport is chosen by name', async () => {
   const {source} = await sourceOf({transport: 'ssh', 'ssh-user': 'core'});
   expect(source.transport.name).toBe('ssh');
 });

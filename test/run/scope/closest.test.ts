@@ -14,6 +14,6 @@ test.each([
   expect(closest(word, names)).toEqual(near);
 });
 
-test('a name that several namespaces have is named once', () => {
+test('a name that occurs in several namespaces is suggested once', () => {
   expect(closest('wbe', ['web', 'web'])).toEqual(['web']);
 });

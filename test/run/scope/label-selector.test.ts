@@ -27,6 +27,6 @@ test.each([
   expect(matchesSelector(labels, parseSelector(selector))).toBe(matches);
 });
 
-test.each(['a=(', 'app in web', '=web', 'app=web,', 'a b'])('%s is no selector', selector => {
+test.each(['a=(', 'app in web', '=web', 'app=web,', 'a b'])('%s is not a selector', selector => {
   expect(() => parseSelector(selector)).toThrow('is not a label selector');
 });

@@ -167,8 +167,8 @@ describe('what was changed before the run', () => {
   });
 });
 
-describe('it ends when all is well', () => {
-  test('at once where it is from the start', async () => {
+describe('it ends when all nodes are in sync', () => {
+  test('at once if they are from the start', async () => {
     const {report, clock, notes, reads} = await waitFor({wait: '60s'});
     expect(report.wait).toEqual({
       ...{limitSeconds: 60, seconds: 0, looks: 1, clean: true},
@@ -179,7 +179,7 @@ describe('it ends when all is well', () => {
     expect(notes).toEqual(['converged: 3 of 3 nodes']);
   });
 
-  test('when the last node has caught up; the others are not read again', async () => {
+  test('when the last node has converged; the others are not read again', async () => {
     let rules = behind;
     const clock = handClock(now => {
       if (now >= 5) rules = own;
@@ -192,12 +192,12 @@ describe('it ends when all is well', () => {
     expect(notes).toEqual(['converged: 2 of 3 nodes; waiting for node-a', 'node-a converged in 6 s']);
   });
 
-  test('it looks every second at first and every five in the end', async () => {
+  test('it checks every second at first and every five in the end', async () => {
     const {clock} = await waitFor({wait: '30s', flags: {node: ['node-a']}, ...nodeA(() => behind)});
     expect(clock.sleeps).toEqual([1000, 2000, 3000, 4000, 5000, 5000, 5000, 5000]);
   });
 
-  test('it rests for as long as a look took, so that half of the time nobody is asked', async () => {
+  test('it pauses for as long as a check took, so that half of the time nothing is read', async () => {
     const clock = handClock();
     const {report} = await waitFor({
       ...{wait: '60s', clock},
@@ -210,7 +210,7 @@ describe('it ends when all is well', () => {
     expect(report.wait?.clean).toBe(false);
   });
 
-  test('a node that could not be read is tried again, through the pod that is there by then', async () => {
+  test('a node that could not be read is tried again, through its current pod', async () => {
     const old = 'kube-proxy-node-b';
     const clock = handClock(() => {
       const [server] = servers;
@@ -228,7 +228,7 @@ describe('it ends when all is well', () => {
   });
 });
 
-describe('when a Service changes meanwhile', () => {
+describe('if a Service changes meanwhile', () => {
   test('all nodes must have the change', async () => {
     let rules = behind;
     const clock = handClock(now => {
@@ -246,7 +246,7 @@ describe('when a Service changes meanwhile', () => {
     ]);
   });
 
-  test('one that was not asked for makes nobody read again', async () => {
+  test('one that was not requested causes no read', async () => {
     let rules = behind;
     const clock = handClock(now => {
       const [server] = servers;
@@ -258,7 +258,7 @@ describe('when a Service changes meanwhile', () => {
     expect(reads).toEqual({'node-a': 3, 'node-b': 1, 'node-c': 1});
   });
 
-  test('a Service that was named and is gone is no Service that is well', async () => {
+  test('a named Service that was deleted is an error', async () => {
     const clock = handClock(() => servers[0]?.store.remove('services', 'shop', 'web'));
     await expect(waitFor({wait: '60s', clock, ...nodeA(() => behind)})).rejects.toMatchObject({
       message: 'the Service shop/web was deleted while it was waited for',
@@ -285,7 +285,7 @@ describe('when a Service changes meanwhile', () => {
 });
 
 describe('when the time is up', () => {
-  test('what is still missing is found, and makes the exit code 1', async () => {
+  test('rules that are still missing are reported, and exit with 1', async () => {
     const {report, reads} = await waitFor({wait: '10s', ...nodeA(() => behind)});
     expect(failing(report)).toEqual(expect.arrayContaining(['ST204 node-a']));
     expect(exitCode(report, 'error')).toBe(1);
@@ -294,7 +294,7 @@ describe('when the time is up', () => {
     expect(reads).toEqual({'node-a': 5, 'node-b': 1, 'node-c': 1});
   });
 
-  test('a node that never could be read makes it 3', async () => {
+  test('a node that was never read exits with 3', async () => {
     const {report, clock} = await waitFor({
       wait: '5s',
       faults: [{kind: 'status', match: /kube-proxy-node-b\/exec/, status: 500, message: 'no'}],
@@ -304,7 +304,7 @@ describe('when the time is up', () => {
     expect(clock.sleeps).toEqual([1000, 2000, 2000]);
   });
 
-  test('what keeps changing is not well', async () => {
+  test('a Service that keeps changing is not in sync', async () => {
     const clock = handClock();
     const {report} = await waitFor({
       ...{wait: '5s', clock},
@@ -318,7 +318,7 @@ describe('when the time is up', () => {
     expect(exitCode(report, 'error')).toBe(1);
   });
 
-  test('no time at all is one look', async () => {
+  test('with no time at all there is one check', async () => {
     const {report, clock} = await waitFor({wait: '0', ...nodeA(() => behind)});
     expect(report.wait).toMatchObject({looks: 1, clean: false});
     expect(clock.sleeps.every(milliseconds => milliseconds <= 1)).toBe(true);
@@ -345,7 +345,7 @@ describe('when the time is up', () => {
     expect(nodes[1]?.look).toBe(looks - 1);
   });
 
-  test('an API server that is away for a moment is waited for', async () => {
+  test('an API server that is briefly unavailable is waited for', async () => {
     let rules = behind;
     const clock = handClock(now => {
       const [server] = servers;
@@ -358,14 +358,14 @@ describe('when the time is up', () => {
   });
 });
 
-describe('it does not wait for what does not come', () => {
+describe('it does not wait for permanent errors', () => {
   test('slices that may not be read', async () => {
     const {report, clock} = await waitFor({wait: '60s', allow: ({resource}) => resource !== 'endpointslices'});
     expect(exitCode(report, 'error')).toBe(3);
     expect(clock.sleeps).toEqual([]);
   });
 
-  test('Nodes that may not be listed, where all that could be read is well', async () => {
+  test('Nodes that may not be listed, if no other fault is found', async () => {
     const {report, clock} = await waitFor({wait: '60s', allow: ({resource}) => resource !== 'nodes'});
     expect(exitCode(report, 'error')).toBe(3);
     expect(clock.sleeps).toEqual([]);
@@ -373,7 +373,7 @@ describe('it does not wait for what does not come', () => {
 
   const forbidden = {kind: 'status', match: /kube-proxy-node-b\/exec/, status: 403, message: 'not for you'} as const;
 
-  test('a node that may not be entered', async () => {
+  test('a node without permission for exec', async () => {
     const {report, clock, notes} = await waitFor({wait: '60s', faults: [{...forbidden}]});
     expect(exitCode(report, 'error')).toBe(3);
     expect(clock.sleeps).toEqual([]);
@@ -381,7 +381,7 @@ describe('it does not wait for what does not come', () => {
     expect(notes[1]).toMatch(/^not waited for \(permanent error\): node-b: .*not for you.*exec needs the verbs get and create/);
   });
 
-  test.each(['error', 'warning'])('it alone: the others are waited for, with --fail-on %s too', async failOn => {
+  test.each(['error', 'warning'])('only for this node: the others are waited for, with --fail-on %s too', async failOn => {
     let rules = behind;
     const clock = handClock(now => {
       if (now >= 3) rules = own;
@@ -393,7 +393,7 @@ describe('it does not wait for what does not come', () => {
     expect(clock.time - start).toBeLessThan(15_000);
   });
 
-  test('nodes by pods that may not be listed', async () => {
+  test('nodes whose pods may not be listed', async () => {
     const {report, clock, notes} = await waitFor({wait: '60s', allow: ({resource}) => resource !== 'pods'});
     expect(exitCode(report, 'error')).toBe(3);
     expect(clock.sleeps).toEqual([]);
@@ -410,7 +410,7 @@ describe('it does not wait for what does not come', () => {
     expect(clock.time - start).toBeLessThanOrEqual(15_000);
   });
 
-  test('findings that do not fail', async () => {
+  test('findings below the threshold', async () => {
     const {report, clock} = await waitFor({wait: '60s', failOn: 'never', ...nodeA(() => behind)});
     expect(report.wait?.clean).toBe(true);
     expect(failing(report)).not.toEqual([]);
@@ -418,10 +418,10 @@ describe('it does not wait for what does not come', () => {
   });
 });
 
-describe('when nodes come and go', () => {
+describe('if nodes are added and removed', () => {
   const proxyOf = (server: ApiServer | undefined, name: string) => server?.store.find('pods', 'kube-system', `kube-proxy-${name}`);
 
-  test('one that is gone is not waited for', async () => {
+  test('a removed one is not waited for', async () => {
     const clock = handClock(now => {
       if (now !== 3) return;
       servers[0]?.store.remove('nodes', '', 'node-b');
@@ -433,7 +433,7 @@ describe('when nodes come and go', () => {
     expect(exitCode(report, 'error')).toBe(0);
   });
 
-  test('one that has come must have the change too', async () => {
+  test('a new one must have the change too', async () => {
     let rules = behind;
     let young = behind;
     const clock = handClock(now => {
@@ -466,7 +466,7 @@ describe('when nodes come and go', () => {
     expect(report.wait?.nodes.at(-1)?.seconds).toBeGreaterThanOrEqual(10);
   });
 
-  test('one that starts anew is waited for until it has its rules', async () => {
+  test('one that starts again is waited for until it has its rules', async () => {
     const empty = own.replace(/^-A .*\n/gm, '').replace(/^:(?!PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING).*\n/gm, '');
     let state: 'behind' | 'gone' | 'empty' | 'up' = 'behind';
     const clock = handClock(now => {
@@ -484,7 +484,7 @@ describe('when nodes come and go', () => {
   });
 });
 
-test('interrupted, it tells what it knows', async () => {
+test('when interrupted, it reports what is known', async () => {
   const stop = new AbortController();
   const clock = handClock(now => {
     if (now >= 3) stop.abort(new Interrupted('SIGINT'));

@@ -19,15 +19,15 @@ function changesOf(...reports: readonly (typeof well)[]): readonly string[] {
   );
 }
 
-test('a finding comes once, goes once, and may come again', () => {
+test('a finding is new once, resolved once, and may be new again', () => {
   expect(changesOf(well, ill, ill, well, ill)).toEqual(['1 came ST202 node-a', '3 went ST202 node-a', '4 came ST202 node-a']);
 });
 
-test('on a node that cannot be read nothing has gone', () => {
+test('on a node that cannot be read no finding is resolved', () => {
   expect(changesOf(ill, away, ill, away, well)).toEqual(['0 stood ST202 node-a', '4 went ST202 node-a']);
 });
 
-test('with a node that is no more its findings are gone', () => {
+test('with a removed node its findings are resolved', () => {
   expect(changesOf(ill, reportOf({nodes: ['node-b'], services}))).toEqual(['0 stood ST202 node-a', '1 went ST202 node-a']);
 });
 
@@ -36,6 +36,6 @@ test('what is there at the first check is not new, and Services that are new or 
   expect(changesOf(ill, other, well)).toEqual(['0 stood ST202 node-a', '1 came shop/tmp', '1 went ST202 node-a', '2 went shop/tmp']);
 });
 
-test('what is not shown does not come', () => {
+test('a hidden finding is not reported', () => {
   expect(changesOf(reportOf({nodes: ['node-a'], services, findings: [{...found, severity: 'info'}]}))).toEqual([]);
 });

@@ -52,12 +52,12 @@ async function watched({names = ['web'], at = () => {}, until}: Given): Promise<
   return shown;
 }
 
-describe('it looks', () => {
-  test('again after the interval where nothing changes', async () => {
+describe('it checks', () => {
+  test('again after the interval if nothing changes', async () => {
     expect(await watched({until: 65})).toEqual(['0 ok', '30 ok', '60 ok']);
   });
 
-  test('within five seconds where a Service changes', async () => {
+  test('within five seconds if a Service changes', async () => {
     const shown = await watched({
       until: 14,
       at: (seconds, {store}) => {
@@ -81,7 +81,7 @@ describe('it looks', () => {
     expect(shown.map(line => line.split(' ')[0])).toEqual(['0', '5', '15']);
   });
 
-  test('on when the Service is gone for a while', async () => {
+  test('on if the Service is deleted for a while', async () => {
     let web: Parameters<ApiServer['store']['put']>[1] | undefined;
     const shown = await watched({
       until: 19,

@@ -23,7 +23,7 @@ function terminal() {
 }
 
 describe('the screen', () => {
-  test('is drawn again when its size changes, and never wider or higher than it is', () => {
+  test('is drawn again when its size changes, and never exceeds it', () => {
     const {stream, emitter, screen} = terminal();
     const view = watchScreen({color: false, what: 'context kind: namespace shop', stream});
     view.show(reportOf({nodes: ['node-a', 'node-b'], services, findings: [finding]}), [came], at);
@@ -47,7 +47,7 @@ describe('the screen', () => {
     expect(emitter.listenerCount('resize')).toBe(0);
   });
 
-  test('says when a node was read that cannot be read now', () => {
+  test('shows when a node was last read that cannot be read now', () => {
     const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: '', stream});
     view.show(well, [], at);
@@ -61,7 +61,7 @@ describe('the screen', () => {
     view.close();
   });
 
-  test('keeps the report when a look comes to nothing, and says why', () => {
+  test('keeps the report when a check fails, and shows why', () => {
     const {stream, screen} = terminal();
     const view = watchScreen({color: false, what: '', stream});
     view.show(well, [], at);
@@ -123,7 +123,7 @@ describe('a frame', () => {
     hasKeys: true,
   };
 
-  test('shows what came from the cluster as it may be shown', () => {
+  test('shows text from the cluster escaped', () => {
     const bad = findingOf(hostile.bidi, null, {message: hostile.escape});
     const {lines} = screenOf(
       {
@@ -150,7 +150,7 @@ describe('a frame', () => {
   });
 });
 
-test('away from a terminal a trouble is said once, and a verdict when it is another', () => {
+test('without a terminal an error is printed once, and a verdict when it changes', () => {
   const out: string[] = [];
   const error: string[] = [];
   const view = watchLines({color: false, out: text => out.push(text), error: text => error.push(text)});

@@ -25,7 +25,7 @@ const candidates = (rules: Ruleset, packet: Sent) => {
   return chain === undefined ? [] : candidateRules(chain, packetOf(packet)).map(({text}) => text.slice('-A PREROUTING '.length));
 };
 
-describe('of a big chain only those rules are looked at that may be for a packet', () => {
+describe('of a large chain only those rules are evaluated that may match a packet', () => {
   test('by its destination', () => {
     expect(candidates(big(), sent)).toEqual(['-d 10.96.0.7/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.0.0.7:80']);
     expect(candidates(big(), {...sent, to: '10.97.0.7'})).toEqual([]);
@@ -48,7 +48,7 @@ describe('of a big chain only those rules are looked at that may be for a packet
     '-p tcp -m multiport --dports 80,443 -j LOG',
     '-s 10.244.0.0/16 -j LOG',
     '! -p udp -m tcp --dport 80 -j LOG',
-  ])('and all that say neither: %s', rule => {
+  ])('and all that have neither: %s', rule => {
     expect(candidates(big(rule), sent)).toContain(rule);
   });
 
@@ -60,7 +60,7 @@ describe('of a big chain only those rules are looked at that may be for a packet
     expect(first.map(rule => rule.split(' ').at(-1))).toEqual(['a', 'b', 'c', '10.0.0.60:80']);
   });
 
-  test('in IPv6 whatever the spelling', () => {
+  test('in IPv6 in any spelling', () => {
     const rules = Array.from(
       {length: 50},
       (_, index) => `-A PREROUTING -d FD00:96:0::${index.toString(16)}/128 -j DNAT --to-destination [fd00:10::1]:${index}`,
@@ -71,12 +71,12 @@ describe('of a big chain only those rules are looked at that may be for a packet
   });
 });
 
-test('a small chain is looked at whole', () => {
+test('a small chain is evaluated completely', () => {
   const rules = ruleset({nat: '-A PREROUTING -d 10.0.0.1/32 -j LOG\n-A PREROUTING -p udp -m udp --dport 53 -j LOG'});
   expect(candidates(rules, sent)).toHaveLength(2);
 });
 
-test('a walk through a big chain ends where one through all its rules does', () => {
+test('a walk through a large chain ends like one through all its rules', () => {
   for (const to of ['10.96.0.0', '10.96.0.49', '10.96.0.50', '10.96.0.99']) {
     expect(outcomes(big('-s 10.244.0.0/16 -j LOG'), {...sent, to})[0]?.destination).toBe(`10.0.0.${to.split('.')[3]}:80`);
   }

@@ -41,7 +41,7 @@ describe('addresses and protocols', () => {
     expect(match(rule, sent)).toBe(likelihood);
   });
 
-  test('an address that cannot be read decides nothing', () => {
+  test('an invalid address leaves the match unknown', () => {
     expect(match('-s example.org')).toBe(unknown);
   });
 });
@@ -98,7 +98,7 @@ describe('marks', () => {
     expect(match(rule, {mark})).toBe(likelihood);
   });
 
-  test('of a connection are another thing', () => {
+  test('of a connection are separate', () => {
     expect(match('-m connmark --mark 0x80/0x80', {connectionMark: 0x80})).toBe(yes);
     expect(match('-m connmark --mark 0x80/0x80', {mark: 0x80})).toBe(no);
   });
@@ -151,7 +151,7 @@ describe('kinds of address', () => {
     expect(match(rule, sent)).toBe(likelihood);
   });
 
-  test('are not known where the addresses of the node are not', () => {
+  test('are unknown if the addresses of the node are unknown', () => {
     expect(match('-m addrtype --dst-type LOCAL', {}, {localUnknown: true})).toBe(unknown);
     expect(match('-m addrtype ! --dst-type LOCAL', {}, {localUnknown: true})).toBe(unknown);
     expect(match('-m addrtype --dst-type UNICAST', {}, {localUnknown: true})).toBe(unknown);
@@ -175,7 +175,7 @@ describe('interfaces', () => {
     expect(match(rule, sent)).toBe(likelihood);
   });
 
-  test('that cannot be the one do not match', () => {
+  test("that cannot be the packet's do not match", () => {
     expect(match('-i docker0', {}, {notInterfaces: ['docker0']})).toBe(no);
     expect(match('! -i docker0', {}, {notInterfaces: ['docker0']})).toBe(yes);
   });
@@ -196,10 +196,10 @@ describe('chance', () => {
   });
 });
 
-describe('clients that are known', () => {
+describe('known clients', () => {
   const asked = '-m recent --rcheck --seconds 10800 --reap --name KUBE-SEP-A --mask 255.255.255.255 --rsource';
 
-  test('match a list that holds them', () => {
+  test('match a list that contains them', () => {
     expect(match(asked)).toBe(no);
     expect(match(asked, {}, {knownTo: ['KUBE-SEP-A']})).toBe(yes);
     expect(match(asked, {}, {knownTo: ['KUBE-SEP-B']})).toBe(no);
@@ -207,7 +207,7 @@ describe('clients that are known', () => {
     expect(match('-m recent --update --seconds 60', {}, {knownTo: ['DEFAULT']})).toBe(yes);
   });
 
-  test('are put on a list by every packet', () => {
+  test('are added to a list by every packet', () => {
     expect(match('-m recent --set --name KUBE-SEP-A --mask 255.255.255.255 --rsource')).toBe(yes);
   });
 
@@ -219,14 +219,14 @@ describe('clients that are known', () => {
 describe('ipsets', () => {
   const sets = {'KUBE-CLUSTER-IP': ['10.96.1.1'], clients: ['10.244.1.5']};
 
-  test('that were read tell', () => {
+  test('that were read are evaluated', () => {
     expect(match('-m set --match-set KUBE-CLUSTER-IP dst,dst', {}, {sets})).toBe(yes);
     expect(match('-m set --match-set clients src', {}, {sets})).toBe(yes);
     expect(match('-m set --match-set clients dst', {}, {sets})).toBe(no);
     expect(match('-m set ! --match-set clients dst', {}, {sets})).toBe(yes);
   });
 
-  test('that were not read do not', () => {
+  test('that were not read are unknown', () => {
     expect(match('-m set --match-set cali40masq src')).toBe(unknown);
     expect(match('-m set ! --match-set cali40masq src')).toBe(unknown);
     expect(match('-s 10.245.0.0/16 -m set --match-set cali40masq src')).toBe(no);

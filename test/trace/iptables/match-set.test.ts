@@ -42,7 +42,7 @@ describe('a packet is in an ipset', () => {
     expect(inSet(save, directions, packet)).toBe(member);
   });
 
-  test('or not told, by what is not known of it', () => {
+  test('or unknown, because of an unknown address', () => {
     expect(inSet('create s hash:ip,port\nadd s 10.244.1.5,tcp:80', 'src,src')).toBeNull();
     expect(inSet('create s hash:mac\nadd s 01:02:03:04:05:06', 'src')).toBeNull();
     expect(inSet('create s hash:net,iface\nadd s 10.244.0.0/16,eth0', 'src,src')).toBeNull();

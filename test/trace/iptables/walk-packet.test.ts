@@ -6,7 +6,7 @@ const own: Sent = {from: '192.168.1.10', to: '10.96.1.1', port: 80};
 const inward: Sent = {from: '203.0.113.9', to: '192.168.1.10', port: 80};
 
 describe('verdicts', () => {
-  test('a packet that no rule is for passes', () => {
+  test('a packet that no rule matches passes', () => {
     expect(outcomes(ruleset({nat: '-A PREROUTING -d 10.0.0.1/32 -j DROP'}), sent)).toEqual([
       {verdict: 'accept', destination: null, probability: 1, masquerade: false, path: []},
     ]);
@@ -37,32 +37,32 @@ describe('verdicts', () => {
 });
 
 describe('chains', () => {
-  test('that are jumped to come back', () => {
+  test('that are jumped to return', () => {
     const rules = ruleset({filter: '-A FORWARD -j A\n-A FORWARD -j DROP\n-A A -d 10.96.1.1/32 -j RETURN\n-A A -j ACCEPT'});
     expect(flow(rules, sent)).toBe('DROP');
     expect(flow(rules, {...sent, to: '10.96.1.2'})).toBe('passes');
   });
 
-  test('that end come back', () => {
+  test('return at their end', () => {
     expect(flow(ruleset({filter: '-A FORWARD -j A\n-A FORWARD -j DROP\n-A A -m comment --comment x'}), sent)).toBe('DROP');
   });
 
-  test('that are gone to come back to where their caller was called', () => {
+  test('that are entered by goto return to where their caller was called', () => {
     const filter = '-A FORWARD -j A\n-A FORWARD -j DROP\n-A A -g B\n-A A -j ACCEPT\n-A B -m comment --comment x';
     expect(flow(ruleset({filter}), sent)).toBe('DROP');
     expect(flow(ruleset({filter: filter.replace('-g B', '-j B')}), sent)).toBe('passes');
   });
 
-  test('that a base chain goes to end in its policy', () => {
+  test('that a base chain goes to end with its policy', () => {
     const filter = '-A FORWARD -g A\n-A FORWARD -j ACCEPT\n-A A -m comment --comment x';
     expect(flow(ruleset({filter}, {FORWARD: 'DROP'}), sent)).toBe('DROP');
   });
 
-  test('that do not exist are passed by', () => {
+  test('that do not exist are skipped', () => {
     expect(flow(ruleset({filter: '-A FORWARD -j KUBE-GONE\n-A FORWARD -j DROP'}), sent)).toBe('DROP');
   });
 
-  test('that lead in a circle end undecided', () => {
+  test('that jump in a loop end undecided', () => {
     const [end, ...more] = outcomes(ruleset({filter: '-A FORWARD -j A\n-A A -j B\n-A B -j A'}), sent);
     expect(more).toEqual([]);
     expect(end).toMatchObject({verdict: 'undecided', reason: expect.stringContaining('circle')});
@@ -77,7 +77,7 @@ describe('chains', () => {
     expect(flow(deep(80), sent)).toBe('undecided');
   });
 
-  test('that lead in circles by chance end, and no part of the packet is lost', () => {
+  test('that loop with a probability end, and no part of the packet is lost', () => {
     const twice = '-A A -m statistic --mode random --probability 0.5 -j A';
     const rules = ruleset({filter: `-A FORWARD -j A\n${twice}\n${twice}\n-A A -j RETURN`});
     expect(outcomes(rules, sent).map(({verdict, probability}) => [verdict, probability])).toEqual([
@@ -87,14 +87,14 @@ describe('chains', () => {
     ]);
   });
 
-  test('that call each other twice over, again and again, come to an end', () => {
+  test('that call each other twice, repeatedly, come to an end', () => {
     const levels = Array.from({length: 40}, (_, level) => `-A L${level} -j L${level + 1}\n-A L${level} -j L${level + 1}`);
     const [end, ...more] = outcomes(ruleset({filter: ['-A FORWARD -j L0', ...levels, '-A L40 -j RETURN'].join('\n')}), sent);
     expect(more).toEqual([]);
     expect(end).toMatchObject({verdict: 'undecided', reason: expect.stringContaining('too long')});
   });
 
-  test('of which the dump lacks the end are undecided past what it holds', () => {
+  test('that are truncated are undecided after their last rule', () => {
     const text = {filter: '-A FORWARD -d 10.96.1.1/32 -j ACCEPT'};
     const cut = {...ruleset(text)};
     const chain = cut.chain('filter', 'FORWARD');
@@ -137,7 +137,7 @@ describe('rewriting', () => {
     expect(end).toMatchObject({verdict: 'undecided', destination: null, reason: expect.stringContaining('10.0.0.1-10.0.0.3:80')});
   });
 
-  test('REDIRECT sends what arrives to the node, and what the node sends to its loopback', () => {
+  test('REDIRECT sends arriving packets to the node, and packets of the node to its loopback', () => {
     const rules = ruleset({nat: '-A PREROUTING -j REDIRECT --to-ports 15001\n-A OUTPUT -j REDIRECT'});
     expect(flow(rules, sent)).toBe('192.168.1.10:15001');
     expect(flow(rules, own)).toBe('127.0.0.1:80');
@@ -168,7 +168,7 @@ describe('marks', () => {
     ['MARK --set-mark 0x4000', 0x1, '0x4000'],
     ['MARK --set-mark 0x4000/0xff', 0x101, '0x4100'],
     ['MARK --set-xmark 0x80000000/0x80000000', 0x1, '0x80000001'],
-  ])('%s makes of 0x%s the mark %s', (target, mark, after) => {
+  ])('%s turns 0x%s into the mark %s', (target, mark, after) => {
     expect(marked(target, `${after}/0xffffffff`, {...sent, mark})).toBe(true);
   });
 
@@ -179,7 +179,7 @@ describe('marks', () => {
     ['CONNMARK --restore-mark --nfmask 0x80 --ctmask 0x80', 0x4001, 0x80, '0x4081'],
     ['CONNMARK --restore-mark', 0x4001, 0x7, '0x7'],
     ['CONNMARK --restore-mark --mask 0xff', 0x4001, 0x107, '0x4007'],
-  ])('%s makes of 0x%s and the connection’s 0x%s the mark %s', (target, mark, connectionMark, after) => {
+  ])('%s turns 0x%s and the connection’s 0x%s into the mark %s', (target, mark, connectionMark, after) => {
     expect(marked(target, `${after}/0xffffffff`, {...sent, mark, connectionMark})).toBe(true);
   });
 
@@ -187,7 +187,7 @@ describe('marks', () => {
     ['CONNMARK --save-mark --nfmask 0xffffffff --ctmask 0xffffffff', 0x4001, 0x7, '0x4001'],
     ['CONNMARK --save-mark --nfmask 0xff --ctmask 0xff', 0x4001, 0x702, '0x701'],
     ['CONNMARK --set-xmark 0x80/0x80', 0x0, 0x1, '0x81'],
-  ])('%s makes of 0x%s and the connection’s 0x%s the connection’s mark %s', (target, mark, connectionMark, after) => {
+  ])('%s turns 0x%s and the connection’s 0x%s into the connection’s mark %s', (target, mark, connectionMark, after) => {
     const rules = ruleset({
       mangle: `-A PREROUTING -j ${target}`,
       nat: `-A POSTROUTING -m connmark --mark ${after}/0xffffffff -j MASQUERADE`,
@@ -197,7 +197,7 @@ describe('marks', () => {
 });
 
 describe('chance', () => {
-  test('at random: each share is what is left to it', () => {
+  test('at random: each share is one of what is left', () => {
     const rules = ruleset({
       nat: `-A PREROUTING -m statistic --mode random --probability 0.33333333349 -j DNAT --to-destination 10.0.0.1:80
         -A PREROUTING -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination 10.0.0.2:80
@@ -220,7 +220,7 @@ describe('chance', () => {
     for (const {probability} of outcomes(rules, sent)) expect(probability).toBeCloseTo(1 / 3, 10);
   });
 
-  test('that leaves something to nobody lets it pass', () => {
+  test('with a rest lets it pass', () => {
     const rules = ruleset({nat: '-A PREROUTING -m statistic --mode random --probability 0.9 -j DNAT --to-destination 10.0.0.1:80'});
     expect(outcomes(rules, sent).map(({destination, probability}) => [destination, probability.toFixed(1)])).toEqual([
       ['10.0.0.1:80', '0.9'],
@@ -228,7 +228,7 @@ describe('chance', () => {
     ]);
   });
 
-  test('of a mark goes on with both', () => {
+  test('of a mark continues with both', () => {
     const rules = ruleset({
       nat: `-A PREROUTING -m statistic --mode random --probability 0.25 -j MARK --set-xmark 0x4000/0x4000
         -A PREROUTING -j DNAT --to-destination 10.0.0.1:80
@@ -242,7 +242,7 @@ describe('chance', () => {
   });
 });
 
-describe('the way of a packet', () => {
+describe('the path of a packet', () => {
   const everywhere = ['raw', 'mangle', 'nat', 'filter', 'security'] as const;
   const hooks = ['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'];
   /** Every chain of every table says that it was there. */
@@ -313,7 +313,7 @@ describe('the way of a packet', () => {
     expect(flow(rules, {...inward, inInterface: 'eth0'})).toBe('DROP');
   });
 
-  test('is decided by the destination that DNAT gave it', () => {
+  test('is decided by the destination after DNAT', () => {
     const rules = ruleset({nat: '-A PREROUTING -j DNAT --to-destination 192.168.1.10:80', filter: '-A INPUT -j DROP'});
     expect(flow(rules, sent)).toBe('DROP');
     const away = ruleset({nat: '-A PREROUTING -j DNAT --to-destination 10.244.2.7:80', filter: '-A INPUT -j DROP'});
@@ -340,7 +340,7 @@ describe('connections that are not tracked', () => {
     expect(flow(ruleset({raw: '-A PREROUTING -j NOTRACK', filter}), sent)).toBe('DROP');
   });
 
-  test('has no state before connection tracking comes in: to rules of raw it is INVALID, to all later ones NEW', () => {
+  test('has no state before connection tracking: in rules of raw it is INVALID, in all later ones NEW', () => {
     const drop = (state: string) => `-A PREROUTING -m conntrack --ctstate ${state} -j DROP`;
     expect(flow(ruleset({raw: drop('INVALID')}), sent)).toBe('DROP');
     expect(flow(ruleset({raw: drop('NEW')}), sent)).toBe('passes');
@@ -359,7 +359,7 @@ describe('targets', () => {
     'SET --add-set x src',
     'TTL --ttl-set 64',
     'CHECKSUM --checksum-fill',
-  ])('%s lets the packet pass on', target => {
+  ])('%s lets the packet continue', target => {
     expect(flow(ruleset({mangle: `-A PREROUTING -j ${target}\n-A PREROUTING -j DROP`}), sent)).toBe('DROP');
   });
 
@@ -368,15 +368,15 @@ describe('targets', () => {
     expect(end).toMatchObject({verdict: 'undecided', destination: null, reason: expect.stringContaining(target.split(' ')[0] ?? '')});
   });
 
-  test('that are not known do no harm in rules that are not for the packet', () => {
+  test('that are unknown are harmless in rules that do not match the packet', () => {
     expect(flow(ruleset({mangle: '-A PREROUTING -d 10.0.0.1/32 -j FROBNICATE'}), sent)).toBe('passes');
   });
 });
 
-describe('a match that cannot be told', () => {
+describe('an unknown match', () => {
   const doubt = '-m frobnicate --level 3';
 
-  test('makes undecided what depends on it, and the rule is named', () => {
+  test('makes the outcomes that depend on it undecided, and the rule is named', () => {
     const [end] = outcomes(ruleset({filter: `-A FORWARD ${doubt} -j DROP`}), sent);
     expect(end).toMatchObject({
       verdict: 'undecided',
@@ -412,7 +412,7 @@ describe('a match that cannot be told', () => {
     expect(outcomes(rules, sent)[0]).toMatchObject({verdict: 'undecided', reason: expect.stringContaining('masquerade')});
   });
 
-  test('that sets a mark makes undecided what the mark decides', () => {
+  test('that sets a mark makes the outcomes that depend on the mark undecided', () => {
     const rules = ruleset({
       mangle: `-A PREROUTING ${doubt} -j MARK --set-xmark 0x1/0x1`,
       filter: '-A FORWARD -m mark --mark 0x1/0x1 -j DROP',
@@ -420,21 +420,21 @@ describe('a match that cannot be told', () => {
     expect(outcomes(rules, sent)[0]).toMatchObject({verdict: 'undecided', reason: expect.stringContaining(`${doubt} -j MARK`)});
   });
 
-  test('is of no account where the packet is dropped either way', () => {
+  test('does not matter if the packet is dropped either way', () => {
     expect(flow(ruleset({filter: `-A FORWARD ${doubt} -j DROP\n-A FORWARD -j DROP`}), sent)).toBe('DROP');
   });
 
-  test('may be one of several: the one that matters is named', () => {
+  test('may be one of several: the relevant one is named', () => {
     const filter = `-A FORWARD ${doubt} -j ACCEPT\n-A FORWARD -m other -j DROP`;
     expect(outcomes(ruleset({filter}), sent)[0]?.reason).toContain('-m other -j DROP');
   });
 
-  test('is named, and not the harmless one before it that the packet might have met too', () => {
+  test('is named, and not the harmless one before it that may match too', () => {
     const filter = `-A FORWARD ${doubt} -j MARK --set-xmark 0x1/0x1\n-A FORWARD -m other -j DROP`;
     expect(outcomes(ruleset({filter}), sent)[0]?.reason).toContain('-m other -j DROP');
   });
 
-  test('makes undecided how the packets are shared out', () => {
+  test('makes the shares undecided', () => {
     const rules = ruleset({
       nat: `-A PREROUTING ${doubt} -j DNAT --to-destination 10.0.0.1:80
         -A PREROUTING -m statistic --mode random --probability 0.5 -j DNAT --to-destination 10.0.0.1:80
@@ -446,7 +446,7 @@ describe('a match that cannot be told', () => {
     ]);
   });
 
-  test('leaves the probabilities of what is decided whole', () => {
+  test('keeps the probabilities of decided outcomes', () => {
     const rules = ruleset({
       filter: `-A FORWARD ${doubt} -j MARK --set-xmark 0x1/0x1`,
       nat: `-A PREROUTING -m statistic --mode random --probability 0.5 -j DNAT --to-destination 10.0.0.1:80
@@ -455,7 +455,7 @@ describe('a match that cannot be told', () => {
     expect(flow(rules, sent)).toBe('10.0.0.1:80, 10.0.0.2:80');
   });
 
-  test('twenty of them are no burden', () => {
+  test('twenty of them are evaluated quickly', () => {
     const rules = Array.from(
       {length: 20},
       (_, bit) => `-A PREROUTING -m frobnicate --bit ${bit} -j MARK --set-xmark ${2 ** bit}/${2 ** bit}`,
@@ -466,8 +466,8 @@ describe('a match that cannot be told', () => {
   });
 });
 
-describe('rules of others before those of kube-proxy', () => {
-  test('a host port of the portmap plugin takes a node port', () => {
+describe('third-party rules before those of kube-proxy', () => {
+  test('a host port of the portmap plugin intercepts a node port', () => {
     const nat = `-A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
       -A PREROUTING -j KUBE-SERVICES
       -A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: x" -m multiport --dports 30080 -j CNI-DN-abc
@@ -481,7 +481,7 @@ describe('rules of others before those of kube-proxy', () => {
     expect(flow(ruleset({nat}), {...inward, port: 30081})).toBe('10.244.2.7:8081');
   });
 
-  test('Docker’s jump for local addresses does not stand in the way', () => {
+  test('Docker’s jump for local addresses does not interfere', () => {
     const nat = `-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
       -A PREROUTING -j KUBE-SERVICES
       -A DOCKER -i docker0 -j RETURN
@@ -492,7 +492,7 @@ describe('rules of others before those of kube-proxy', () => {
     expect(flow(ruleset({nat}), {...inward, port: 8000}, {notInterfaces: ['docker0']})).toBe('172.17.0.2:80');
   });
 
-  test('NodeLocal DNSCache keeps DNS away from the Service', () => {
+  test('NodeLocal DNSCache intercepts DNS before the Service', () => {
     const rules = ruleset({
       raw: '-A PREROUTING -d 10.96.0.10/32 -p udp -m udp --dport 53 -j NOTRACK',
       nat: '-A PREROUTING -d 10.96.0.10/32 -p udp -m udp --dport 53 -j DNAT --to-destination 10.244.2.7:53',
@@ -501,16 +501,16 @@ describe('rules of others before those of kube-proxy', () => {
   });
 });
 
-describe("a destination of which it is not known whether it is the node's", () => {
+describe('a destination that may be an address of the node', () => {
   const to = {from: '198.18.0.1', to: '203.0.113.7', port: 80};
 
-  test('is undecided where INPUT and FORWARD disagree, and says which address it is', () => {
+  test('is undecided if INPUT and FORWARD differ, and the address is named', () => {
     const [end, ...more] = outcomes(ruleset({filter: '-A INPUT -j DROP'}), to, {localUnknown: true});
     expect(more).toEqual([]);
     expect(end).toMatchObject({verdict: 'undecided', reason: expect.stringContaining('203.0.113.7')});
   });
 
-  test('is no matter where they agree', () => {
+  test('does not matter if they agree', () => {
     expect(flow(ruleset({filter: '-A INPUT -j DROP\n-A FORWARD -j DROP'}), to, {localUnknown: true})).toBe('DROP');
     expect(flow(ruleset({filter: '-A OUTPUT -j DROP'}), to, {localUnknown: true})).toBe('passes');
   });

@@ -67,7 +67,7 @@ describe('verdicts', () => {
     ['return', 'passes'],
   ])('%s ends the chain', (verdict, end) => expect(pathOutcome(table(`${verdict}\ndrop`))).toBe(end));
 
-  test('a base chain ends in its policy, also by return and goto', () => {
+  test('a base chain ends with its policy, also by return and goto', () => {
     const drop: Hook = {policy: 'drop'};
     expect(pathOutcome(table('ip daddr 10.0.0.1 accept', drop))).toBe('DROP');
     expect(pathOutcome(table('return\naccept', drop))).toBe('DROP');
@@ -75,7 +75,7 @@ describe('verdicts', () => {
     expect(outcomes(table('return', drop), sent)[0]?.policy).toBe('ip t/base');
   });
 
-  test('jump comes back, goto to where its own chain was called', () => {
+  test('jump returns, goto returns to where its own chain was called', () => {
     const rest = (call: string) => chain('a', `${call} b\naccept`) + chain('b', 'ip daddr 10.0.0.1 drop');
     expect(pathOutcome(table('jump a\ndrop', {}, rest('jump')))).toBe('passes');
     expect(pathOutcome(table('jump a\ndrop', {}, rest('goto')))).toBe('DROP');
@@ -86,7 +86,7 @@ describe('verdicts', () => {
     expect(pathOutcome(first + table('drop', {}, '', 'inet b'))).toBe('DROP');
   });
 
-  test('a table of the other family, and one that is switched off, see nothing', () => {
+  test('a table of the other family, and one that is switched off, process nothing', () => {
     expect(pathOutcome(table('drop', {}, '', 'ip6 t'))).toBe('passes');
     expect(pathOutcome(table('drop', {}, '\tflags dormant\n'))).toBe('passes');
   });
@@ -104,28 +104,28 @@ describe('hooks', () => {
     expect([pathOutcome(rules, sent), pathOutcome(rules, own), pathOutcome(rules, inward)]).toEqual([through, out, into]);
   });
 
-  test('are passed in the order of priorities', () => {
+  test('run in the order of priorities', () => {
     const marks = table('meta mark set 0x1', {priority: '5'}, '', 'ip a');
     expect(pathOutcome(marks + table('meta mark 0x1 drop', {priority: '6'}, '', 'ip b'))).toBe('DROP');
     expect(pathOutcome(marks + table('meta mark 0x1 drop', {priority: '4'}, '', 'ip b'))).toBe('passes');
   });
 
   // As a kernel 6.18 was seen to do.
-  test('of one priority are passed youngest first', () => {
+  test('of one priority run youngest first', () => {
     const [marks, drops] = [table('meta mark set 0x1', {}, '', 'ip a'), table('meta mark 0x1 drop', {}, '', 'ip b')];
     expect(pathOutcome(marks + drops)).toBe('passes');
     expect(pathOutcome(drops + marks)).toBe('DROP');
   });
 
   // As a kernel 6.18 was seen to do.
-  test('of address translation are all asked at dstnat, in their own order, until one translates', () => {
+  test('of NAT all run at dstnat, in their own order, until one translates', () => {
     const nat = (id: string, priority: string, to: string) => table(`tcp dport 80 dnat to ${to}`, {...dnat, priority}, '', id);
     const both = nat('ip a', '-50', '10.0.0.1:81') + nat('ip b', '-60', '10.0.0.2:82');
     expect(pathOutcome(both)).toBe('10.0.0.2:82');
     expect(pathOutcome(both + table('tcp dport 82 drop', {hook: 'prerouting', priority: '-80'}, '', 'ip c'))).toBe('DROP');
   });
 
-  test('what the node sends to itself comes in again, and is not translated twice', () => {
+  test('packets of the node to itself arrive again, and are not translated twice', () => {
     const nat = table('dnat to 10.0.0.1', dnat, '', 'ip a');
     expect(pathOutcome(nat, {...own, to: '192.168.1.10'})).toBe('passes');
     expect(pathOutcome(table('iifname "lo" drop', {hook: 'input'}), {...own, to: '192.168.1.10'})).toBe('DROP');
@@ -189,13 +189,13 @@ describe('conditions', () => {
     ['oifname "cni0" drop', {outInterface: 'cni0'}, 'DROP'],
   ])('%s of %j', (rule, interfaces, end) => expect(pathOutcome(table(rule), {...sent, ...interfaces})).toBe(end));
 
-  test('the node sends by no interface that it came in on', () => {
+  test('packets that the node sends have no input interface', () => {
     expect(pathOutcome(table('iifname != "eth0" drop', {hook: 'output'}), own)).toBe('DROP');
     expect(pathOutcome(table('iifname "eth0" drop', {hook: 'output'}), own)).toBe('passes');
   });
 });
 
-describe('what is unknown', () => {
+describe('an unknown part', () => {
   test.each([
     'ct count 10',
     'ip ttl 5',
@@ -213,19 +213,19 @@ describe('what is unknown', () => {
     expect(pathOutcome(table(`${condition} drop\ndrop`))).toBe('DROP');
   });
 
-  test('a statement that is not known may do anything, unless the packet ends alike', () => {
+  test('of a statement may do anything, unless the packet ends the same way', () => {
     expect(pathOutcome(table('queue to 0'))).toBe('UNDECIDED');
     expect(pathOutcome(table('ip daddr 10.0.0.1 queue to 0'))).toBe('passes');
     expect(pathOutcome(table('xt target "TPROXY"'))).toBe('UNDECIDED');
   });
 
-  test('tries all verdicts of a map whose key is unknown', () => {
+  test('of a map key causes all verdicts of the map to be tried', () => {
     expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : drop }'))).toBe('UNDECIDED');
     expect(pathOutcome(table('jhash ip saddr mod 2 vmap { 0 : accept, 1 : return }'))).toBe('passes');
     expect(pathOutcome(table('dnat ip to jhash ip saddr mod 2 map { 0 : 10.0.0.1, 1 : 10.0.0.2 }', dnat))).toBe('UNDECIDED');
   });
 
-  test('beside one that can and does not hold it does not matter', () => {
+  test('beside one that certainly fails does not matter', () => {
     expect(pathOutcome(table('limit rate 5/second ip daddr 10.0.0.1 drop'))).toBe('passes');
   });
 
@@ -292,13 +292,13 @@ describe('effects', () => {
     expect(pathOutcome(late + table('dnat to 10.0.0.1', dnat, '', 'ip b'))).toBe('10.0.0.1:80');
   });
 
-  test('which source a masqueraded packet has is not known', () => {
+  test('the source of a masqueraded packet is unknown', () => {
     const nat = table('masquerade', {type: 'nat', hook: 'postrouting', priority: 'srcnat'}, '', 'ip a');
     expect(pathOutcome(nat + table('ip saddr 10.244.1.5 drop', {hook: 'postrouting', priority: '99'}, '', 'ip b'))).toBe('DROP');
     expect(pathOutcome(nat + table('ip saddr 10.244.1.5 drop', {hook: 'postrouting', priority: '101'}, '', 'ip b'))).toBe('UNDECIDED');
   });
 
-  test('what is not tracked is not translated', () => {
+  test('untracked packets are not translated', () => {
     const untracked = table('notrack', {hook: 'prerouting', priority: 'raw'}, '', 'ip a');
     expect(pathOutcome(untracked + table('dnat to 10.0.0.1', dnat, '', 'ip b'))).toBe('passes');
     expect(pathOutcome(untracked + table('ct state untracked drop', {}, '', 'ip b'))).toBe('DROP');
@@ -333,7 +333,7 @@ describe('a node of kube-proxy 1.36', () => {
     expect(pathOutcome(dump, {from: '10.244.11.4', to: '10.96.1.1', port: 80}, local)).toContain('33 % 10.244.11.4:8080 masqueraded');
   });
 
-  test('a client that an affinity set holds comes back', () => {
+  test('a client in an affinity set returns', () => {
     const set = 'affinity-UYYGHSSD-shop/sticky-short/tcp/http__10.244.11.5/8080';
     const packet: Sent = {from: '10.244.11.20', to: '10.96.1.11', port: 80};
     expect(pathOutcome(dump, packet, local)).toContain('33 % 10.244.11.4:8080');
