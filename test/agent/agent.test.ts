@@ -20,7 +20,7 @@ interface Given {
   readonly options?: Partial<AgentOptions>;
 }
 
-/** When looks begin, in seconds from the start, with an interval of 60 and 15 to settle. */
+/** When checks begin, in seconds from the start, with an interval of 60 and a grace period of 15. */
 async function looks({changes = [], takes = 1, look = found, until, options = {}}: Given): Promise<readonly number[]> {
   const begun: number[] = [];
   const stop = new AbortController();

@@ -47,7 +47,7 @@ export class NftLaboratory {
     // Which service networks there are is not known, so nothing can be said of the rule about them.
     if (found.length === 0 && !changes && place.includes('unallocated ClusterIPs')) return null;
     if (found.length > 0 && (loud || !changes)) return null;
-    return `${kind} of ${place}: ${changes ? 'packets fare differently' : 'no packet fares differently'}; ${found.map(({code, severity}) => `${severity} ${code}`).join(', ')}`;
+    return `${kind} of ${place}: ${changes ? 'outcomes change' : 'no outcome changes'}; ${found.map(({code, severity}) => `${severity} ${code}`).join(', ')}`;
   }
 
   #packetsOf(family: Family): readonly Sent[] {

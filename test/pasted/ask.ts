@@ -15,7 +15,7 @@ export interface Question {
   readonly protocol?: string;
 }
 
-/** What becomes of the packet: each outcome with its probability in percent. */
+/** The outcomes of the packet, each with its probability in percent. */
 export type Answer = ReadonlyMap<string, number>;
 
 /** The addresses of the node that every question is asked on. */

@@ -18,7 +18,7 @@ export const reports: Readonly<Record<string, () => Promise<Report> | Report>> =
   healthy: () => checked('healthy/1.36-iptables'),
   'faulty, iptables': () => checked('faults/frozen-node'),
   'faulty, with IPv6': () => checked('faults/nat-flushed'),
-  'faulty, by rules of others': () => checked('faults/hostport-hijack'),
+  'faulty, by third-party rules': () => checked('faults/hostport-hijack'),
   'faulty, by another mode': () => checked('faults/ipvs-leftovers'),
   incomplete: () => checked('ipvs/1.36'),
   'without API objects': async () => {

@@ -51,7 +51,7 @@ export function findingOf(node: string, service: string | null, rest: Partial<Fi
   return {
     ...{code: 'ST202', name: 'missing-endpoint', severity: 'error', node},
     ...(service === null ? {} : {service: serviceName(service)}),
-    ...{message: `${service ?? node} is not as it should be`, remedy: 'Restart kube-proxy.'},
+    ...{message: `${service ?? node} is missing an endpoint`, remedy: 'Restart kube-proxy.'},
     ...rest,
   };
 }

@@ -36,7 +36,7 @@ describe('a node of an old version', () => {
     );
   });
 
-  test.each([...eras.map(([version]) => version), '1.12', '1.15', '1.19'])('is as it should be when it is told: %s', async version => {
+  test.each([...eras.map(([version]) => version), '1.12', '1.15', '1.19'])('is in sync when the version is given: %s', async version => {
     const snapshot = await oldNodes(version, versionFile(version));
     expect(loud(snapshot)).toEqual([]);
     const {nodes} = evaluated(snapshot);

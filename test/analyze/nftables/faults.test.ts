@@ -98,7 +98,7 @@ describe('a Service port', () => {
       ['ST212 error shop/empty-lb:http load-balancer IP 203.0.113.15:80'],
     ],
     [
-      'may have a stranger’s rule in its chain',
+      'may have a third-party rule in its chain',
       replaced(
         `\t\tmeta l4proto tcp dnat ip to ${balanced}\n\t}\n\n\tchain external-MS7`,
         `\t\tdnat to 10.9.9.9:80\n\t\tmeta l4proto tcp dnat ip to ${balanced}\n\t}\n\n\tchain external-MS7`,

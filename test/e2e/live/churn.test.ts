@@ -32,7 +32,7 @@ describeWith(clusterNeeds, 'check while endpoints change several times a second'
     await cluster?.[Symbol.asyncDispose]();
   });
 
-  /** Endpoints get ready and unready, one every 0.1 to 0.5 s; now and then the watches are told that they are too old. */
+  /** Endpoints become ready and not ready, one every 0.1 to 0.5 s; sometimes the watches get a 410. */
   async function churn(): Promise<void> {
     const random = seededRandom(7);
     const {store} = cluster.api;

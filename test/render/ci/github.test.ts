@@ -57,7 +57,7 @@ test('of many findings the tenth annotation counts the others, which stand in th
   expect(annotations).toHaveLength(10);
   expect(annotations[9]?.title).toBe('21 more errors; see the log of this step');
   expect(annotations[9]?.message.split('\n')).toHaveLength(21);
-  expect(text).toContain('\nST202 web-030 on node-a: shop/web-030 is not as it should be');
+  expect(text).toContain('\nST202 web-030 on node-a: shop/web-030 is missing an endpoint');
 });
 
 test('a name cannot be a command of the old kind', () => {

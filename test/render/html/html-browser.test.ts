@@ -14,7 +14,7 @@ import {describeWith} from '../../require.ts';
 import {hostile, plain} from '../report.ts';
 import {reportFullOf, traced} from '../traces.ts';
 
-/** With this set the pictures of the docs are made anew. */
+/** If this is set, the pictures of the docs are updated. */
 const pictures = process.env['SVC_TRACE_PICTURES'] === '1';
 
 async function checked(capture: string): Promise<Report> {

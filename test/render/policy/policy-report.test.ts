@@ -98,7 +98,7 @@ describe('a fault of a Service', () => {
     expect(resultsOf(report, 'shop', {unixTime: 1_800_000_000.7})).toEqual([
       {
         ...{policy: 'ST202', rule: 'missing-endpoint', category: 'Service rules', source: 'svc-trace'},
-        ...{result: 'fail', severity: 'high', scored: true, message: 'shop/web is not as it should be'},
+        ...{result: 'fail', severity: 'high', scored: true, message: 'shop/web is missing an endpoint'},
         resources: [{apiVersion: 'v1', kind: 'Service', namespace: 'shop', name: 'web'}],
         properties: {
           ...{nodes: 'node-a', family: 'IPv4', port: 'http 80/TCP', entry: 'cluster IP 10.96.0.1:80', endpoint: '10.0.0.1:80'},

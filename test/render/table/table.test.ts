@@ -25,7 +25,7 @@ shop/web-007  ok      ST202   ok
 the other 29 Services: in sync on every node
 
 ST202 error  missing-endpoint  node-b
-  shop/web-007 is not as it should be
+  shop/web-007 is missing an endpoint
   do        Restart kube-proxy.
   more      kubectl svc-trace explain ST202`);
   });

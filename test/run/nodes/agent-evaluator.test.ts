@@ -41,7 +41,7 @@ type Said = Partial<AgentResult> & {
 
 interface Given extends ApiServerOptions {
   readonly bundle?: string;
-  /** What the agent of a node says that is not as it should be; null for no agent; a function is asked each time. */
+  /** Deviating answers of agents, by node; null for no agent; a function is called each time. */
   readonly agents?: Readonly<Record<string, Said | null | (() => Said)>>;
   readonly pods?: never;
   readonly podStatus?: object;

@@ -30,9 +30,9 @@ test('logs and pipes get no progress line, nor does a terminal if it is not want
 });
 
 test('a permanent line is written to logs too, and to a terminal below no other', () => {
-  const use = (line: ProgressLine) => line.note('node-a: as it should be');
-  expect(written(false, true, use)).toBe('node-a: as it should be\n');
-  expect(written(true, true, use)).toContain('node-a: as it should be\n');
+  const use = (line: ProgressLine) => line.note('node-a: in sync');
+  expect(written(false, true, use)).toBe('node-a: in sync\n');
+  expect(written(true, true, use)).toContain('node-a: in sync\n');
   expect(written(false, false, use)).toBe('');
 });
 

@@ -27,7 +27,7 @@ describe('the screen', () => {
     const {stream, emitter, screen} = terminal();
     const view = watchScreen({color: false, what: 'context kind: namespace shop', stream});
     view.show(reportOf({nodes: ['node-a', 'node-b'], services, findings: [finding]}), [came], at);
-    expect(screen().some(line => line.endsWith('new ST202 node-a shop/web is not as it should be'))).toBe(true);
+    expect(screen().some(line => line.endsWith('new ST202 node-a shop/web is missing an endpoint'))).toBe(true);
     Object.assign(emitter, {columns: 30, rows: 6});
     emitter.emit('resize');
     expect(screen().length).toBeLessThanOrEqual(6);
@@ -109,8 +109,8 @@ describe('keys', () => {
     const texts = screen().map(line => line.replace(/^\d\d:\d\d:\d\d /, ''));
     expect(texts.slice(2, 5)).toEqual([
       '',
-      'new ST202 node-a shop/web is not as it should be',
-      'present ST202 node-a shop/web is not as it should be',
+      'new ST202 node-a shop/web is missing an endpoint',
+      'present ST202 node-a shop/web is missing an endpoint',
     ]);
     view.close();
   });
@@ -161,7 +161,7 @@ test('without a terminal an error is printed once, and a verdict when it changes
   view.trouble('no answer');
   expect(out).toEqual([
     '2030-01-01T00:00:00Z OK: 1 Service is in sync on all 2 nodes\n',
-    '2030-01-01T00:00:01Z resolved ST202 node-a shop/web is not as it should be\n',
+    '2030-01-01T00:00:01Z resolved ST202 node-a shop/web is missing an endpoint\n',
   ]);
   expect(error).toEqual(['no answer\n', 'no answer\n']);
 });
