@@ -8,6 +8,8 @@ import {readDumps} from '../analyze/iptables/read-dumps.ts';
 import {readNft} from '../analyze/nftables/read-nft.ts';
 import {seenConfig} from '../analyze/seen-config.ts';
 import {analyzeNode} from '../analyze/analyze-node.ts';
+import {narrowNode, type NarrowTo} from '../analyze/narrow-node.ts';
+import type {NodeInput} from '../analyze/proxy-mode.ts';
 import type {ServiceDifferences} from '../analyze/differing.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Family} from '../model/family.ts';
@@ -69,11 +71,11 @@ export interface TestedState {
 
 /** Every stage for one node: parse its dumps, compare them with the expected rules, and analyze the differences. */
 export function diagnoseNode(node: NodeDump, surroundings: NodeSurroundings): NodeResult {
-  return prepareNode(node, surroundings)({view: surroundings.view}).result;
+  return prepareNode(node, surroundings).evaluate({view: surroundings.view}).result;
 }
 
 /** Parses the dumps of a node once, and returns a function that analyzes them against any state of the Services. */
-export function prepareNode(node: NodeDump, {api, view: latest, services, options}: NodeSurroundings): (state: StateToTest) => TestedState {
+export function prepareNode(node: NodeDump, {api, view: latest, services, options}: NodeSurroundings): PreparedNode {
   const dumps = readDumps(node);
   const nft = onceAsked(() => readNft(node));
   const seen = onceAsked(() => seenConfig(dumps.current, nft));
@@ -84,25 +86,51 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
   const told = [...problems, ...(unreadable === null ? [] : [unreadable])].map(({message}) =>
     problemFinding({node: node.name, message, remedy: 'Correct or remove the file; the settings were taken from elsewhere.'}),
   );
-  return ({view, lag, eachService = false}) => {
-    const evaluated = analyzeNode({node, api, view, config, facts, dumps, nft, traces, eachService});
-    const analysis = {...evaluated, symptoms: withinWhatWasRead(evaluated.symptoms, api)};
-    const isFollowed = view !== latest;
-    const context: NodeCheckContext = {node, facts, api, view, ...analysis, isFollowed, ...(lag === undefined ? {} : {lag})};
-    const findings = checks.flatMap(check =>
-      check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
-    );
-    const traced = withUnservedFamilies(analysis.traces, services, analysis.unread);
-    const result = {
-      report: {...nodeReport(node, analysis), ...(lag === undefined ? {} : {lag})},
-      findings: [...changeToldOnce(findings), ...told].map(detached),
-      proxy: {version: analysis.config.version.value, gates: config.featureGates.value},
-      traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node)),
+  const evaluator =
+    (source: NodeSource): Evaluate =>
+    ({view, lag, eachService = false}) => {
+      const {node, api} = source;
+      const evaluated = analyzeNode({...source, view, config, facts, traces, eachService});
+      const analysis = {...evaluated, symptoms: withinWhatWasRead(evaluated.symptoms, api)};
+      const isFollowed = view !== latest;
+      const context: NodeCheckContext = {node, facts, api, view, ...analysis, isFollowed, ...(lag === undefined ? {} : {lag})};
+      const findings = checks.flatMap(check =>
+        check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
+      );
+      const traced = withUnservedFamilies(analysis.traces, services, analysis.unread);
+      const result = {
+        report: {...nodeReport(node, analysis), ...(lag === undefined ? {} : {lag})},
+        findings: [...changeToldOnce(findings), ...told].map(detached),
+        proxy: {version: analysis.config.version.value, gates: config.featureGates.value},
+        traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node)),
+      };
+      const unreached = analysis.symptoms.flatMap(({family, chains = []}) => chains.map(chain => ({family, chain})));
+      const {differing = new Map<string, ServiceDifferences>(), isReadPiecemeal = false} = analysis;
+      return {result, unreached, differing, isReadPiecemeal};
     };
-    const unreached = analysis.symptoms.flatMap(({family, chains = []}) => chains.map(chain => ({family, chain})));
-    const {differing = new Map<string, ServiceDifferences>(), isReadPiecemeal = false} = analysis;
-    return {result, unreached, differing, isReadPiecemeal};
+  return {
+    evaluate: evaluator({node, api, dumps, nft}),
+    narrowTo: to => {
+      const narrowed = narrowNode(node, config.mode.value, {to, api});
+      if (narrowed === null) return null;
+      const isOwn = ({metadata}: ServiceObject): boolean => to.services.has(namespacedName(metadata));
+      return evaluator({
+        node: narrowed,
+        api: {...api, services: (api.services ?? []).filter(isOwn)},
+        dumps: readDumps(narrowed),
+        nft: onceAsked(() => readNft(narrowed)),
+      });
+    },
   };
+}
+
+type NodeSource = Pick<NodeInput, 'node' | 'api' | 'dumps' | 'nft'>;
+type Evaluate = (state: StateToTest) => TestedState;
+
+export interface PreparedNode {
+  readonly evaluate: Evaluate;
+  /** The same by the rules of some Services alone, which is less work; null where the dumps cannot be narrowed. */
+  readonly narrowTo: (to: NarrowTo) => Evaluate | null;
 }
 
 /** What is found of a Service that changed just before says that itself: ST904 beside it would say so again. */

@@ -1,14 +1,13 @@
-import {differingKey, type ServiceDifferences} from '../analyze/differing.ts';
+import {differingKey} from '../analyze/differing.ts';
 import {gracePeriod} from '../checks/st904-changed-while-looking.ts';
 import {type ChosenState, ChosenStates} from '../expect/cluster/chosen-states.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
-import {changesByService, type ServiceState, type ServiceStates, serviceStates} from '../expect/cluster/service-states.ts';
-import {parseChainName, servicePortHash} from '../expect/iptables/chain-names.ts';
-import type {ServiceObject} from '../model/api-objects.ts';
+import {changesByService, type ServiceState, serviceStates} from '../expect/cluster/service-states.ts';
 import {families, type Family} from '../model/family.ts';
 import type {Finding} from '../model/finding.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import type {NodeLag, NodeReading} from '../model/state-history.ts';
+import {StateSearch, type TestedDifferences} from './state-search.ts';
 import {type NodeResult, type NodeSurroundings, prepareNode, type StateToTest, type TestedState} from './diagnose-node.ts';
 
 /**
@@ -17,7 +16,7 @@ import {type NodeResult, type NodeSurroundings, prepareNode, type StateToTest, t
  * further state of the Services that do not match yet, all Services at a time.
  */
 export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, reading: NodeReading): NodeResult {
-  const evaluate = prepareNode(node, surroundings);
+  const {evaluate, narrowTo} = prepareNode(node, surroundings);
   const {api, view} = surroundings;
   const changes = changesByService(reading.history);
   if (changes.size === 0 || api.endpointSlices === null || api.services === null) return evaluate({view}).result;
@@ -27,16 +26,24 @@ export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, r
     families.map(family => new StateSearch(serviceStates(service, family, {api, changes: own, reading}), {isLarge, graceMs})),
   );
   const recent = recentSlices(searches, graceMs);
-  const evaluateChosen: Evaluate = lastReused(searches, how => {
-    const chosen = new ChosenStates(api, view, {chosen: chosenBy(searches), recent: port => recent.get(serviceKey(port)) ?? []});
-    return evaluate({view: chosen, ...how});
-  });
-  search(searches, evaluateChosen);
+  const chosen = (isNarrow: boolean): ChosenStates =>
+    new ChosenStates(api, view, {chosen: chosenBy(searches), recent: port => recent.get(serviceKey(port)) ?? [], isNarrow});
+  const evaluateChosen: Evaluate = lastReused(searches, how => evaluate({view: chosen(false), ...how}));
+  const narrowed = narrowTo({services: new Set(changes.keys()), hashes: new Set(searches.flatMap(({hashes}) => [...hashes]))});
+  const guess = (): boolean => {
+    if (narrowed === null) return false;
+    search(searches, () => narrowed({view: chosen(true), eachService: true}));
+    return true;
+  };
+  // The rules of these Services alone tell the states; the whole node has to say the same.
+  const isGuessed = guess();
+  if (!isGuessed || !agree(searches, evaluateChosen())) search(searches, evaluateChosen);
   const conclude = (): NodeResult => ({...evaluateChosen({lag: lagOf(searches, changes.size)}).result, perhapsTorn: tornOf(searches)});
   const result = conclude();
   if (!result.findings.some(isOfNode)) return result;
   // One Service that lags can look like a setting that differs on the whole node, or like a node without rules.
-  search(searches, () => evaluateChosen({eachService: true}));
+  const evaluateEach = (): TestedState => evaluateChosen({eachService: true});
+  if (!guess() || !agree(searches, evaluateEach())) search(searches, evaluateEach);
   const other = conclude();
   return other.findings.some(isOfNode) ? result : other;
 }
@@ -62,16 +69,26 @@ function lastReused(searches: readonly StateSearch[], evaluate: Evaluate): Evalu
 function search(searches: readonly StateSearch[], evaluate: Evaluate): void {
   for (const one of searches) one.start();
   for (;;) {
-    const {result, unreached, differing, isReadPiecemeal} = evaluate();
-    for (const one of searches) {
-      const findings = result.findings.filter(finding => isOfService(finding, one));
-      const left = unreached.filter(({family, chain}) => family === one.family && one.owns(chain)).length;
-      one.note(findings, {left, differences: differing.get(differingKey(one.family, one.service)), isReadPiecemeal});
-    }
+    const tested = evaluate();
+    for (const one of searches) one.note(distanceOf(one, tested));
     // Every search has to advance.
     if (searches.filter(one => one.advance()).length === 0) break;
   }
   for (const one of searches) one.conclude();
+}
+
+/** Whether each Service is as far from its chosen state as its search has found. */
+function agree(searches: readonly StateSearch[], tested: TestedState): boolean {
+  return searches.every(one => one.agrees(distanceOf(one, tested)));
+}
+
+function distanceOf(one: StateSearch, {result, unreached, differing, isReadPiecemeal}: TestedState): TestedDifferences {
+  return {
+    findings: result.findings.filter(finding => isOfService(finding, one)),
+    left: unreached.filter(({family, chain}) => family === one.family && one.owns(chain)).length,
+    differences: differing.get(differingKey(one.family, one.service)),
+    isReadPiecemeal,
+  };
 }
 
 /** What the node has for the Service, in the family of the search. */
@@ -85,105 +102,6 @@ function isOfNode({code, severity, service}: Finding): boolean {
   return service === undefined && (nodeWide.has(code) || (code.startsWith('ST2') && severity !== 'info'));
 }
 
-/** Searches for the state of one Service in one family that a node matches, from the newest on. */
-class StateSearch {
-  readonly family: Family;
-  readonly service: string;
-  readonly states: readonly ServiceState[];
-  #index = 0;
-  #best: TestedDistance | null = null;
-  #isDone = false;
-
-  /** For each state that was tested, the parts of the dumps that do not fit it. */
-  #parts: ReadonlySet<string>[] = [];
-  #isPiecemeal = false;
-
-  readonly #hashes: ReadonlySet<string>;
-  readonly #keepsOldChains: boolean;
-  readonly #graceMs: number;
-
-  constructor({family, service, states}: ServiceStates, {isLarge, graceMs}: {readonly isLarge: boolean; readonly graceMs: number}) {
-    this.family = family;
-    this.service = service;
-    this.states = states.slice(0, maxStates);
-    this.#hashes = new Set(states.flatMap(({service: object}) => (object === null ? [] : chainHashes(object))));
-    this.#keepsOldChains = isLarge;
-    this.#graceMs = graceMs;
-  }
-
-  /** Whether a chain belongs to the Service, without those of its endpoints. */
-  owns(chain: string): boolean {
-    const parsed = parseChainName(chain);
-    if (parsed !== null) return parsed.role !== 'SEP' && this.#hashes.has(parsed.hash);
-    return /^(?:service|local|external|firewall)-/.test(chain) && chain.includes(`-${this.service}/`);
-  }
-
-  get chosen(): ServiceState | undefined {
-    return this.states[this.#index];
-  }
-
-  /** Null if the node matches none. */
-  get lagSeconds(): number | null {
-    return this.#best?.rules === 0 ? (this.states[this.#best.index]?.age ?? 0) / 1000 : null;
-  }
-
-  start(): void {
-    this.#parts = [];
-    this.#index = 0;
-    this.#best = null;
-    this.#isDone = false;
-  }
-
-  /**
-   * The findings for the current state, and how many chains of the Service no rule reaches. In a state without the Service, an entry rule
-   * that was removed would not be missed, but its chains would remain.
-   */
-  note(findings: readonly Finding[], {left, differences, isReadPiecemeal}: TestedDifferences): void {
-    if (this.#isDone) return;
-    const shown = findings.reduce((sum, finding) => sum + countRules(finding), 0);
-    const differing = differences?.count ?? 0;
-    const ownChains = this.#keepsOldChains ? 0 : left;
-    const rules = (differing === 0 || shown === 0 ? shown : differing) + ownChains;
-    this.#isPiecemeal ||= isReadPiecemeal;
-    this.#parts.push(ownChains > 0 || (differing === 0 && rules > 0) ? anyPart : (differences?.parts ?? new Set()));
-    const severity = findings.reduce((sum, finding) => sum + weights[finding.severity], 0);
-    const best = this.#best;
-    if (best === null || rules < best.rules || (rules === best.rules && severity > best.severity))
-      this.#best = {index: this.#index, rules, severity};
-  }
-
-  /** Whether each part of the dumps fits some state, although all together fit none: kube-proxy may have written between two of them. */
-  get isPerhapsTorn(): boolean {
-    if (this.lagSeconds !== null) return false;
-    if (this.#isPiecemeal) return true;
-    const parts = new Set(this.#parts.flatMap(one => [...one]));
-    return [...parts].every(part => this.#parts.some(one => one !== anyPart && !one.has(part)));
-  }
-
-  /** Chooses the next state if none matches yet; false if there is nothing more to test. */
-  advance(): boolean {
-    if (this.#isDone) return false;
-    this.#isDone = this.#best?.rules === 0 || this.#index + 1 >= this.states.length;
-    this.#index = this.#isDone ? (this.#best?.index ?? 0) : this.#index + 1;
-    return !this.#isDone;
-  }
-
-  /** Chooses the state to report against: the nearest one, or the latest if the nearest is too old. */
-  conclude(): void {
-    const best = this.#best?.index ?? 0;
-    this.#index = (this.states[best]?.age ?? 0) > this.#graceMs ? 0 : best;
-  }
-}
-
-/** Names as in current versions and as in those up to 1.19. */
-function chainHashes({metadata, spec}: ServiceObject): readonly string[] {
-  return (spec?.ports ?? []).flatMap(({name = '', protocol = 'TCP'}) => {
-    const base = `${metadata.namespace ?? 'default'}/${metadata.name}`;
-    if (protocol !== 'TCP' && protocol !== 'UDP' && protocol !== 'SCTP') return [];
-    return (name === '' ? [base, `${base}:`] : [`${base}:${name}`]).map(text => servicePortHash(text, protocol));
-  });
-}
-
 /** In a large cluster kube-proxy deletes chains later. Follows the use of `largeClusterEndpointsThreshold`, counted here by slices. */
 function keepsOldChains({endpointSlices}: ApiObjects): boolean {
   let endpoints = 0;
@@ -191,36 +109,8 @@ function keepsOldChains({endpointSlices}: ApiObjects): boolean {
   return endpoints > 1000;
 }
 
-interface TestedDifferences {
-  /** How many chains of the Service nothing reaches. */
-  readonly left: number;
-  readonly differences: ServiceDifferences | undefined;
-  readonly isReadPiecemeal: boolean;
-}
-
-/** It is not known where the difference is. */
-const anyPart: ReadonlySet<string> = new Set(['']);
-
-/** The distance between the node and a state. */
-interface TestedDistance {
-  readonly index: number;
-  /** Rules or other objects that differ. */
-  readonly rules: number;
-  /** Of two states at equal distance, the one with more findings: with the other, a removed rule would not be missed. */
-  readonly severity: number;
-}
-
-function countRules({expected = [], actual = []}: Finding): number {
-  return Math.max(1, expected.length + actual.length);
-}
-
-const weights = {error: 1_000_000, warning: 1000, info: 1};
-
 /** Findings in place of one for each Service: a node that lags can look like one of these. */
 const nodeWide: ReadonlySet<string> = new Set(['ST305', 'ST504', 'ST507', 'ST509']);
-
-/** The number of states of a Service that are tested. More within the grace period mean that something else is wrong. */
-const maxStates = 400;
 
 function chosenBy(searches: readonly StateSearch[]): ChosenState {
   const chosen = new Map<Family, Map<string, ServiceState>>();

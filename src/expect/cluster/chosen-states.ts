@@ -10,19 +10,25 @@ import type {ServiceState} from './service-states.ts';
 /** For a family, the chosen state of each Service, by `namespace/name`; every other Service is in its current state. */
 export type ChosenState = ReadonlyMap<Family, ReadonlyMap<string, ServiceState>>;
 
+export interface ChosenOptions {
+  readonly chosen: ChosenState;
+  /** The slices that the Service of a port had within the grace period. */
+  readonly recent: (port: ServicePort) => readonly EndpointSliceObject[];
+  /** There are no other Services: for dumps that are narrowed to these. */
+  readonly isNarrow?: boolean;
+}
+
 /** The API objects with some Services in an earlier state. The others are computed once, with `latest`. */
 export class ChosenStates extends ClusterView {
   readonly #latest: ClusterView;
   readonly #chosen: ChosenState;
   readonly #views: ReadonlyMap<Family, ClusterView>;
-  readonly #recent: (port: ServicePort) => readonly EndpointSliceObject[];
+  readonly #recent: ChosenOptions['recent'];
+  readonly #isNarrow: boolean;
 
-  constructor(
-    api: ApiObjects,
-    latest: ClusterView,
-    {chosen, recent}: {readonly chosen: ChosenState; readonly recent: (port: ServicePort) => readonly EndpointSliceObject[]},
-  ) {
+  constructor(api: ApiObjects, latest: ClusterView, {chosen, recent, isNarrow = false}: ChosenOptions) {
     super(api);
+    this.#isNarrow = isNarrow;
     this.#latest = latest;
     this.#chosen = chosen;
     this.#recent = recent;
@@ -31,9 +37,13 @@ export class ChosenStates extends ClusterView {
 
   override entries(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
     const states = this.#chosen.get(family);
-    const others = this.#latest.entries(family, proxy);
+    const others = this.#isNarrow ? [] : this.#latest.entries(family, proxy);
     if (states === undefined) return others;
     return [...others.filter(({port}) => !states.has(serviceKey(port))), ...(this.#views.get(family)?.entries(family, proxy) ?? [])];
+  }
+
+  override endpointCount(family: Family, proxy: ProxyVersion): number {
+    return this.#isNarrow ? this.#latest.endpointCount(family, proxy) : super.endpointCount(family, proxy);
   }
 
   override slicesOf(service: string, proxy: ProxyVersion): readonly EndpointSliceObject[] {

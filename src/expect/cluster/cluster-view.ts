@@ -39,6 +39,11 @@ export class ClusterView {
     return entries;
   }
 
+  /** How many endpoints all Service ports of the family have, ready or not: in a large cluster kube-proxy writes rules without comments. */
+  endpointCount(family: Family, proxy: ProxyVersion): number {
+    return this.entries(family, proxy).reduce((sum, {set}) => sum + set.endpoints.length, 0);
+  }
+
   /** The slices that a kube-proxy of this version uses for a Service, `namespace/name`. */
   slicesOf(service: string, proxy: ProxyVersion): readonly EndpointSliceObject[] {
     return this.#slicesByService(proxy).get(service) ?? [];

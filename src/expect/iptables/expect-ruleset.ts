@@ -1,5 +1,4 @@
 import type {Ruleset} from '../../model/ruleset.ts';
-import type {PortEntry} from '../cluster/cluster-view.ts';
 import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/ports-on-node.ts';
 import type {Hypothesis} from '../hypothesis.ts';
 import {ExpectedRuleset} from './expected-ruleset.ts';
@@ -16,17 +15,13 @@ export function expectRuleset(given: ExpectInput, hypothesis: Hypothesis = {}): 
   const plain = nodeContext(family, config, facts, seenIn(ruleset));
   const {detector = plain.detector, masqueradeAll = plain.masqueradeAll} = hypothesis;
   const topology = nodeTopology(given, hypothesis);
-  const large = isLarge(view.entries(family, topology.proxy));
+  const large = view.endpointCount(family, topology.proxy) > largeCluster;
   const ports = portsOnNode(given, topology, hypothesis.picks).map(item => ({...item, large}));
   return new ExpectedRuleset({...plain, detector, masqueradeAll}, ports);
 }
 
 /** kube-proxy's threshold: more than 1,000 endpoints over all Service ports of the family, ready or not. */
-function isLarge(entries: readonly PortEntry[]): boolean {
-  let total = 0;
-  for (const {set} of entries) total += set.endpoints.length;
-  return total > 1000;
-}
+const largeCluster = 1000;
 
 function seenIn(ruleset: Ruleset | null): SeenSettings {
   const postrouting = ruleset?.chain('nat', 'KUBE-POSTROUTING');
