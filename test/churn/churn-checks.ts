@@ -1,11 +1,14 @@
 import {diagnose as diagnoseSnapshot} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
-import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import type {Family} from '../../src/model/family.ts';
+import type {ApiObjects, NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import type {NodeLag} from '../../src/model/state-history.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
 import {Churn} from './churn.ts';
 import {nodeDump} from '../cluster.ts';
+import {expectedTable} from '../nft-expectation.ts';
 import {withRules} from '../rendered-dump.ts';
+import {nftText} from '../rendered-nft.ts';
 
 export interface ChurnCheck {
   /** What was found of rules that a late kube-proxy wrote: nothing is wrong with them. */
@@ -17,43 +20,89 @@ export interface ChurnCheck {
   readonly broken: {readonly removed: string; readonly findings: readonly Finding[]} | null;
 }
 
+/** How the kube-proxy of the node writes its rules, and how these come to be a dump. */
+export interface ChurnedMode {
+  readonly mode: 'iptables' | 'nftables';
+  /** What kube-proxy writes by these API objects in one family. */
+  readonly write: (api: ApiObjects, family: Family, random: Random) => string;
+  /** A rule or element without which some packets are misrouted in every state, of those that were written; null if there is none. */
+  readonly entryOf: (written: string, random: Random) => string | null;
+  /** The files of the node that hold what was written. */
+  readonly files: (written: Readonly<Record<Family, string>>) => Readonly<Record<string, string>>;
+}
+
+export const iptablesMode: ChurnedMode = {
+  mode: 'iptables',
+  write: (api, family, random) => {
+    const [dumped] = withRules({origin: '', api, problems: [], nodes: [nodeIn('iptables')]}, random).nodes;
+    return dumped?.read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')?.toString() ?? '';
+  },
+  entryOf: (written, random) =>
+    oneOf(
+      written.match(/^-A KUBE-SEP-\S+ .*-j DNAT .*\n|^-A KUBE-SERVICES .*-j KUBE-SV[CL]-\S+\n|^-A KUBE-NODEPORTS .*-j KUBE-EXT-\S+\n/gm),
+      random,
+    ),
+  files: ({IPv4, IPv6}) => ({'iptables-save': IPv4, 'ip6tables-save': IPv6}),
+};
+
+export const nftablesMode: ChurnedMode = {
+  mode: 'nftables',
+  write: (api, family) => nftText(expectedTable({api, node: nodeIn('nftables'), family})),
+  entryOf: (written, random) => {
+    const elements = /map service-(?:ips|nodeports) \{[^}]*elements = \{ (.*) \}\n/.exec(written)?.[1]?.split(', ') ?? [];
+    const rules = written.match(/^\t\tmeta l4proto tcp dnat ip6? to .*\n/gm) ?? [];
+    // An only element takes its line with it.
+    const removable = elements.map((text, index) =>
+      index + 1 < elements.length ? `${text}, ` : index > 0 ? `, ${text}` : `\t\telements = { ${text} }\n`,
+    );
+    return oneOf([...removable, ...rules], random);
+  },
+  files: ({IPv4, IPv6}) => ({'nft.txt': `${IPv4}${IPv6}`}),
+};
+
 /** A check of a node whose kube-proxy is late by up to so many milliseconds, in each stream and each family by another time. */
-export function checkUnderChurn(seed: number, maxDelay: number): ChurnCheck {
+export function checkUnderChurn(seed: number, maxDelay: number, churned = iptablesMode): ChurnCheck {
   const random = seededRandom(seed);
   const churn = new Churn(random, {seconds: 60, services: 6});
   const readAt = 30_000 + random.below(25_000);
   const delays = {services: random.below(maxDelay), slices: random.below(maxDelay), other: random.below(maxDelay)};
   const four = churn.stateAt({services: readAt - delays.services, slices: readAt - delays.slices});
   const six = churn.stateAt({services: readAt - delays.other, slices: readAt - delays.services});
-  const dumps = ([four, six] as const).map(api => withRules({origin: '', api, problems: [], nodes: [node]}, random).nodes[0]);
-  const texts = {
-    'iptables-save': dumps[0]?.read('iptables-save')?.toString() ?? '',
-    'ip6tables-save': dumps[1]?.read('ip6tables-save')?.toString() ?? '',
-  };
-  const {lag, findings} = diagnose(snapshotOf(churn, texts, readAt));
-  const removed = entryOf(texts['iptables-save'], random);
-  const without = removed === null ? null : {...texts, 'iptables-save': texts['iptables-save'].replace(`${removed}\n`, '')};
+  const written = {IPv4: churned.write(four, 'IPv4', random), IPv6: churned.write(six, 'IPv6', random)};
+  const check = (texts: typeof written) => diagnose(snapshotOf(churn, {mode: churned.mode, texts: churned.files(texts), readAt}));
+  const {lag, findings} = check(written);
+  const removed = churned.entryOf(written.IPv4, random);
   return {
     ...{findings, lag, late: Math.max(...Object.values(delays)) / 1000},
-    broken: removed === null || without === null ? null : {removed, findings: diagnose(snapshotOf(churn, without, readAt)).findings},
+    broken: removed === null ? null : {removed, findings: check({...written, IPv4: written.IPv4.replace(removed, '')}).findings},
   };
 }
 
-const files = {
-  'kube-proxy-version': 'Kubernetes v1.36.2\n',
-  'proxy-mode': 'iptables',
-  'kube-proxy-config.yaml': 'mode: iptables\nclusterCIDR: 10.244.0.0/16\n',
-};
-const node: NodeDump = nodeDump('node-a', files);
+function filesIn(mode: ChurnedMode['mode']): Readonly<Record<string, string>> {
+  return {
+    ...{'kube-proxy-version': 'Kubernetes v1.36.2\n', 'proxy-mode': mode},
+    'kube-proxy-config.yaml': `mode: ${mode}\nclusterCIDR: 10.244.0.0/16\n`,
+  };
+}
+
+function nodeIn(mode: ChurnedMode['mode']): NodeDump {
+  return nodeDump('node-a', filesIn(mode));
+}
+
+interface ReadNode {
+  readonly mode: ChurnedMode['mode'];
+  readonly texts: Readonly<Record<string, string>>;
+  readonly readAt: number;
+}
 
 /** What a capture of the node would hold. */
-function snapshotOf(churn: Churn, texts: Readonly<Record<string, string>>, readAt: number): Snapshot {
+function snapshotOf(churn: Churn, {mode, texts, readAt}: ReadNode): Snapshot {
   // The API as it is when the dump is evaluated, half a second after it was read.
   const now = readAt + 800;
   const changes = churn.changes({from: 10_000, to: now});
   return {
     ...{origin: 'churn', api: churn.stateAt({services: now, slices: now}), problems: []},
-    nodes: [nodeDump('node-a', {...files, ...texts})],
+    nodes: [nodeDump('node-a', {...filesIn(mode), ...texts})],
     history: {since: 10_000, changes, nodes: {'node-a': {from: readAt, to: readAt + 300}}},
   };
 }
@@ -63,9 +112,8 @@ export function snapshotUnderChurn(seed: number): Snapshot {
   const random = seededRandom(seed);
   const churn = new Churn(random, {seconds: 60, services: 6});
   const api = churn.stateAt({services: 37_000, slices: 35_000});
-  const dump = withRules({origin: '', api, problems: [], nodes: [node]}, random).nodes[0];
-  const textOf = (file: string) => dump?.read(file)?.toString() ?? '';
-  return snapshotOf(churn, {'iptables-save': textOf('iptables-save'), 'ip6tables-save': textOf('ip6tables-save')}, 40_000);
+  const written = {IPv4: iptablesMode.write(api, 'IPv4', random), IPv6: iptablesMode.write(api, 'IPv6', random)};
+  return snapshotOf(churn, {mode: 'iptables', texts: iptablesMode.files(written), readAt: 40_000});
 }
 
 function diagnose(snapshot: Snapshot) {
@@ -73,10 +121,6 @@ function diagnose(snapshot: Snapshot) {
   return {lag: report.nodes[0]?.lag, findings: report.findings.filter(({severity}) => severity !== 'info')};
 }
 
-/** A rule without which some packets go astray, whatever the state: an entry, or what rewrites the address of an endpoint. */
-function entryOf(dump: string, random: Random): string | null {
-  const lines = dump
-    .split('\n')
-    .filter(line => /^-A KUBE-SEP-\S+ .*-j DNAT |^-A KUBE-SERVICES .*-j KUBE-SV[CL]-|^-A KUBE-NODEPORTS .*-j KUBE-EXT-/.test(line));
-  return lines[random.below(Math.max(1, lines.length))] ?? null;
+function oneOf(texts: readonly string[] | null, random: Random): string | null {
+  return texts?.[random.below(Math.max(1, texts.length))] ?? null;
 }

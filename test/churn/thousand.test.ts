@@ -1,13 +1,17 @@
 import {expect, test} from 'vitest';
-import {checkUnderChurn} from './churn-checks.ts';
+import {checkUnderChurn, iptablesMode, nftablesMode} from './churn-checks.ts';
 
 // `npm run test:long`: what test/diagnosis/churn.test.ts does with a sample.
-test('1,000 checks of nodes that follow late have no finding, and each finds the rule that was removed', () => {
-  const wrong: unknown[] = [];
-  for (let seed = 1001; seed <= 2000; seed++) {
-    const {findings, broken} = checkUnderChurn(seed, 10_000);
-    if (findings.length > 0) wrong.push({seed, found: findings.map(({code, message}) => `${code} ${message}`)});
-    if (broken !== null && broken.findings.length === 0) wrong.push({seed, missed: broken.removed});
-  }
-  expect(wrong).toEqual([]);
-}, 600_000);
+test.each([iptablesMode, nftablesMode])(
+  '1,000 checks of nodes in $mode mode that follow late have no finding, and each finds the rule that was removed',
+  mode => {
+    const wrong: unknown[] = [];
+    for (let seed = 1001; seed <= 2000; seed++) {
+      const {findings, broken} = checkUnderChurn(seed, 10_000, mode);
+      if (findings.length > 0) wrong.push({seed, found: findings.map(({code, message}) => `${code} ${message}`)});
+      if (broken !== null && broken.findings.length === 0) wrong.push({seed, missed: broken.removed});
+    }
+    expect(wrong).toEqual([]);
+  },
+  900_000,
+);
