@@ -1,15 +1,8 @@
 import {namespacedName} from '../model/text/namespaced-name.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {narrowIptablesSave} from './iptables/narrow-iptables-save.ts';
+import type {NarrowTo} from './narrow-to.ts';
 import {narrowNftJson} from './nftables/narrow-nft-json.ts';
-
-/** The Services that a narrowed dump is about. */
-export interface NarrowTo {
-  /** `namespace/name`. */
-  readonly services: ReadonlySet<string>;
-  /** The 16 characters in the names of their chains in iptables mode, in every state that they had. */
-  readonly hashes: ReadonlySet<string>;
-}
 
 /**
  * A node with the rules of some Services alone, and all base rules: to try states of these Services on is little work then. Null in a mode

@@ -1,5 +1,5 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import type {NarrowTo} from '../narrow-node.ts';
+import type {NarrowTo} from '../narrow-to.ts';
 
 /**
  * An `iptables-save` without what kube-proxy wrote for other Services than these: their chains, and the rules of shared chains that lead

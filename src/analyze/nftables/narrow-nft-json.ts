@@ -1,4 +1,4 @@
-import type {NarrowTo} from '../narrow-node.ts';
+import type {NarrowTo} from '../narrow-to.ts';
 
 /**
  * An `nft -j list ruleset` without what kube-proxy wrote for other Services than these; null where the text is not whole. `addresses` are
