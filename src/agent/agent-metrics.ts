@@ -3,6 +3,7 @@ import type {ClusterWatch} from '../collect/watch/cluster-watch.ts';
 import type {Report} from '../model/report.ts';
 import {metric, prometheus, sample} from '../render/ci/prometheus.ts';
 import type {AgentState} from './agent.ts';
+import type {EndpointCount} from './endpoint-connections.ts';
 import {type ServingState, servingMetrics} from './serving-metrics.ts';
 import {whyOutdated} from './outdated.ts';
 
@@ -19,7 +20,7 @@ interface MetricsInput {
 
 /** The findings of the node, named as in `check -o prometheus`, and the state of the agent itself. */
 export function agentMetrics(input: MetricsInput): string {
-  return `${[...nodeMetrics(input), ...checkMetrics(input), ...watchMetrics(input), ...servingMetrics(input.serving), ...processMetrics()].filter(text => text !== '').join('\n')}\n`;
+  return `${[...nodeMetrics(input), ...checkMetrics(input), ...connectionMetrics(input), ...watchMetrics(input), ...servingMetrics(input.serving), ...processMetrics()].filter(text => text !== '').join('\n')}\n`;
 }
 
 function nodeMetrics({state, node, toolVersion, now}: MetricsInput): readonly string[] {
@@ -57,6 +58,25 @@ function checkMetrics({state: {result, checks, failedChecks}, intervalMs}: Metri
     metric('svc_trace_agent_interval_seconds', 'How often the node is checked if nothing changes.', ofResult(intervalMs / 1000)),
     metric('svc_trace_agent_looks_total', 'Checks of the node.', ofResult(checks)),
     metric('svc_trace_agent_failed_looks_total', 'Checks that failed or could not read the node.', ofResult(failedChecks)),
+  ];
+}
+
+/** Counters that kube-proxy resets, as a restart does: Prometheus knows this of counters. */
+function connectionMetrics({state: {connections}, node}: MetricsInput): readonly string[] {
+  if (connections === undefined) return [];
+  const {counts, problem} = connections;
+  const labelsOf = ({service, port, protocol, endpoint}: EndpointCount) => ({
+    ...{node, namespace: service.namespace, service: service.name, port, protocol, endpoint},
+  });
+  return [
+    metric('svc_trace_agent_connections_counted', 'Whether the connections of endpoints could be counted (1) or not (0).', [
+      sample(problem === null ? {} : {reason: problem}, problem === null ? 1 : 0),
+    ]),
+    metric(
+      'svc_trace_endpoint_connections_total',
+      'New connections that the node gave to an endpoint since kube-proxy last wrote its rules.',
+      counts.map(count => sample(labelsOf(count), count.connections)),
+    ),
   ];
 }
 

@@ -1,4 +1,5 @@
 import type {Clock} from '../run/clock.ts';
+import type {CountedEndpoints} from './endpoint-connections.ts';
 import type {AgentResult} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import type {CheckResult, SelfCheck} from './self-check.ts';
@@ -21,6 +22,8 @@ export interface AgentOptions {
 export interface AgentState {
   readonly result: AgentResult | null;
   readonly report: Report | null;
+  /** Left out where they are not counted. */
+  readonly connections?: CountedEndpoints | undefined;
   /** Why the latest check failed; null if it succeeded. */
   readonly trouble: string | null;
   /** When the latest check ended, whether it succeeded or not; before the first one, when the agent started. */
@@ -78,7 +81,7 @@ export class Agent {
     this.#state =
       result.kind === 'trouble'
         ? {...this.#state, ...counts, trouble: result.message}
-        : {...counts, trouble: null, result: result.result, report: result.report};
+        : {...counts, trouble: null, result: result.result, report: result.report, connections: result.connections};
   }
 
   /**

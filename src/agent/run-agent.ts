@@ -24,6 +24,7 @@ interface AgentRun {
   readonly gracePeriodMs: number;
   readonly timeoutMs: number;
   readonly sudo: boolean;
+  readonly countsConnections: boolean;
   readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'overrides'>;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -42,7 +43,18 @@ export async function runAgent(run: AgentRun): Promise<void> {
   const {api, node, intervalMs, gracePeriodMs, timeoutMs, options, clock, signal} = run;
   const watch = new ClusterWatch(api, {onChange: () => agent.noteChange()});
   const transport = localTransport({sudo: run.sudo, onlyNode: true});
-  const evaluate = new SelfCheck({api, watch, node, transport, timeoutMs, intervalMs, gracePeriodMs, options, clock});
+  const evaluate = new SelfCheck({
+    api,
+    watch,
+    node,
+    transport,
+    timeoutMs,
+    intervalMs,
+    gracePeriodMs,
+    options,
+    clock,
+    countsConnections: run.countsConnections,
+  });
   const startDelayMs = Math.min(intervalMs / 4, maxStartDelay);
   const agent: Agent = new Agent({evaluate, clock, intervalMs, gracePeriodMs, startDelayMs, onCheck: run.onCheck});
   const pagesWith = (state: () => ServingState) => pagesOf({agent, watch, run, state});

@@ -1,3 +1,4 @@
+import {type CountedEndpoints, countEndpoints} from './endpoint-connections.ts';
 import {lookUpService} from '../collect/watch/look-up-service.ts';
 import {type NodeObjects, readNodeObjects} from '../collect/watch/node-objects.ts';
 import {nodeInfos} from '../collect/cluster/node-infos.ts';
@@ -27,13 +28,15 @@ interface SelfCheckOptions {
   readonly intervalMs: number;
   /** How long kube-proxy may take to apply a change, in milliseconds. */
   readonly gracePeriodMs: number;
+  /** Count the connections of endpoints, too. */
+  readonly countsConnections?: boolean | undefined;
   readonly options: Pick<DiagnoseOptions, 'toolVersion' | 'overrides'>;
   readonly clock: Clock;
 }
 
 /** The result of one check. */
 export type CheckResult =
-  | {readonly kind: 'result'; readonly result: AgentResult; readonly report: Report}
+  | {readonly kind: 'result'; readonly result: AgentResult; readonly report: Report; readonly connections?: CountedEndpoints}
   /** The node cannot be checked now. */
   | {readonly kind: 'trouble'; readonly message: string};
 
@@ -90,7 +93,17 @@ export class SelfCheck {
       seconds: (clock.now() - begun) / 1000,
       intervalSeconds: intervalMs / 1000,
     };
-    return {kind: 'result', report, result: {...this.#resultOf(diagnosis, problems), ...times, seen, apiCurrentAt}};
+    const connections = await this.#count(diagnosis, report, signal);
+    return {kind: 'result', report, result: {...this.#resultOf(diagnosis, problems), ...times, seen, apiCurrentAt}, ...connections};
+  }
+
+  async #count({api}: Diagnosis, report: Report, signal: AbortSignal): Promise<{readonly connections?: CountedEndpoints}> {
+    const {node: name, transport, timeoutMs, clock, countsConnections} = this.#options;
+    if (!countsConnections) return {};
+    const [node] = nodeInfos([name], api.nodes ?? [], {pods: api.pods, problems: []});
+    const mode = report.nodes.find(one => one.name === name)?.proxyMode;
+    if (node === undefined || mode === undefined) return {connections: {counts: [], problem: 'the node was not checked'}};
+    return {connections: await countEndpoints({transport, node, api, mode, timeoutMs, signal, clock})};
   }
 
   /** Why the node cannot be checked: without current API objects nothing can be expected of it. */

@@ -1,4 +1,5 @@
 import {parseAddress} from '../model/address.ts';
+import type {Family} from '../model/family.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {serverKey} from '../model/virtual-server.ts';
 import {conntrackKey} from '../parse/conntrack-counts.ts';
@@ -19,6 +20,12 @@ export function conntrackDestinations({ports, addresses}: Pick<NodeSurvey, 'port
 /** The virtual servers of a Service port on a node with these addresses, by `serverKey`. */
 export function virtualServersOf(port: ServicePort, addresses: readonly string[]): readonly string[] {
   return destinationsOf(port, addresses).map(({address, port: number}) => serverKey({protocol: port.protocol, address, port: number}));
+}
+
+/** The addresses that clients of the surveyed Service ports connect to. */
+export function destinationAddresses({ports, addresses}: Pick<NodeSurvey, 'ports' | 'addresses'>, family: Family): readonly string[] {
+  const own = ports.filter(({port}) => port.family === family).flatMap(({port}) => destinationsOf(port, addresses));
+  return [...new Set(own.map(({address}) => address))];
 }
 
 interface PortDestination {

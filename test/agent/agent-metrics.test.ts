@@ -74,6 +74,26 @@ describe('the metrics of an agent', () => {
     expect(metrics.get('svc_trace_agent_watch_restarts_total')?.metrics).toHaveLength(6);
   });
 
+  test('have the connections of endpoints only where the agent counts them', async () => {
+    const state = await evaluated();
+    expect([...metricsOf(state, 110_000).keys()].filter(name => name.includes('connections'))).toEqual([]);
+    const count = {service: {namespace: 'shop', name: 'web'}, port: 'http', protocol: 'TCP', endpoint: '10.244.11.4:8080', connections: 42};
+    const metrics = metricsOf({...state, connections: {counts: [count], problem: null}}, 110_000);
+    expect(metrics.get('svc_trace_endpoint_connections_total')).toMatchObject({
+      type: 'COUNTER',
+      metrics: [
+        {
+          value: '42',
+          labels: {node: 'node-a', namespace: 'shop', service: 'web', port: 'http', protocol: 'TCP', endpoint: '10.244.11.4:8080'},
+        },
+      ],
+    });
+    expect(metrics.get('svc_trace_agent_connections_counted')?.metrics).toMatchObject([{value: '1'}]);
+    const failed = metricsOf({...state, connections: {counts: [], problem: 'no answer within 5 s'}}, 110_000);
+    expect(failed.get('svc_trace_agent_connections_counted')?.metrics).toEqual([{value: '0', labels: {reason: 'no answer within 5 s'}}]);
+    expect(failed.has('svc_trace_endpoint_connections_total')).toBe(false);
+  });
+
   test('report the node as not checked before its first check', () => {
     const metrics = metricsOf(none, 0);
     expect(metrics.get('svc_trace_node_checked')?.metrics).toEqual([{value: '0', labels: {node: 'node-a'}}]);

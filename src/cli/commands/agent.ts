@@ -58,6 +58,11 @@ export default class AgentCommand extends BaseCommand {
       helpValue: 'DURATION',
       helpGroup,
     }),
+    'endpoint-connections': Flags.boolean({
+      description: 'export svc_trace_endpoint_connections_total: one time series on each node for each endpoint of each Service port',
+      default: false,
+      helpGroup,
+    }),
     'node-timeout': transportFlags['node-timeout'],
     sudo: transportFlags.sudo,
     ...settingFlags,
@@ -81,7 +86,16 @@ export default class AgentCommand extends BaseCommand {
     const {runAgent} = await import('../../agent/run-agent.ts');
     await this.withCluster({...flags, quiet: true, 'no-progress': true}, ({cluster, signal}) =>
       runAgent({
-        ...{api: cluster.api, node: flags.node, listen, ...durations, sudo: flags.sudo, clock: systemClock, signal},
+        ...{
+          api: cluster.api,
+          node: flags.node,
+          listen,
+          ...durations,
+          sudo: flags.sudo,
+          countsConnections: flags['endpoint-connections'],
+          clock: systemClock,
+          signal,
+        },
         options: {toolVersion: this.config.version, overrides},
         serving: servingMode(flags),
         onListening: (port, how) =>

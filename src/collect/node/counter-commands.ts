@@ -10,9 +10,9 @@ export function natCommand(program: string): readonly string[] {
 export const ipvsTotalsCommand: readonly string[] = ['ipvsadm', '-Ln', '--stats', '--exact'];
 export const ipvsListCommand: readonly string[] = ['ipvsadm', '-Ln'];
 
-/** All tracked connections of a family, each with the kernel's ID. */
-export function conntrackCommand(family: 'ipv4' | 'ipv6'): readonly string[] {
-  return ['conntrack', '-L', '-f', family, '-o', 'id'];
+/** The tracked connections of a family with their kernel IDs: all, or those to one original destination. */
+export function conntrackCommand(family: 'ipv4' | 'ipv6', destination?: string): readonly string[] {
+  return ['conntrack', '-L', '-f', family, '-o', 'id', ...(destination === undefined ? [] : ['--orig-dst', destination])];
 }
 
 /** Both families, if the program is missing and the kernel provides the file. */
