@@ -3,14 +3,14 @@ import {checkUnderChurn, iptablesMode, nftablesMode} from '../churn/churn-checks
 
 const seeds = Array.from({length: 12}, (_, index) => index + 1);
 
-test.each([
-  iptablesMode,
-  nftablesMode,
-])('in $mode mode finds nothing on nodes that lag by up to 10 s, with another lag for each stream and family, and finds every removed rule', mode => {
-  for (const seed of seeds) {
-    const {findings, lag, late, broken} = checkUnderChurn(seed, 10_000, mode);
-    expect({seed, found: findings.map(({code, message}) => `${code} ${message}`)}).toEqual({seed, found: []});
-    expect(lag?.seconds).toBeLessThanOrEqual(late + 0.1);
-    if (broken !== null) expect({seed, removed: broken.removed, found: broken.findings.length > 0}).toMatchObject({seed, found: true});
-  }
-});
+test.each([iptablesMode, nftablesMode])(
+  'in $mode mode finds nothing on nodes that lag by up to 10 s, with another lag for each stream and family, and finds every removed rule',
+  mode => {
+    for (const seed of seeds) {
+      const {findings, lag, late, broken} = checkUnderChurn(seed, 10_000, mode);
+      expect({seed, found: findings.map(({code, message}) => `${code} ${message}`)}).toEqual({seed, found: []});
+      expect(lag?.seconds).toBeLessThanOrEqual(late + 0.1);
+      if (broken !== null) expect({seed, removed: broken.removed, found: broken.findings.length > 0}).toMatchObject({seed, found: true});
+    }
+  },
+);
