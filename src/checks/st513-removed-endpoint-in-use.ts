@@ -7,7 +7,7 @@ export const removedEndpointInUse: Check<'ST513'> = {
   severity: 'info',
   summary: 'TCP connections are still open to an address that is no usable endpoint of the Service',
   remedy:
-    'Nothing, where the pod is draining. Where the pod is gone, its clients wait for a time-out: restart them, or give them keep-alives and a shorter time-out.',
+    'Nothing, if the pod is draining. If the pod was deleted, its clients wait for a timeout: restart them, or configure keep-alives and a shorter timeout.',
   *traffic({node, entry: {port, set}, cells}) {
     if (port.protocol !== 'TCP') return;
     for (const [hostPort, {openConnections}] of cells) {

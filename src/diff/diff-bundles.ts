@@ -20,7 +20,7 @@ export function diffBundles(before: DiffSide, after: DiffSide): BundleDiff {
   const whole = before.snapshot !== null && after.snapshot !== null ? [before.snapshot, after.snapshot] : [];
   const [old, young] = whole;
   const objects =
-    old === undefined || young === undefined ? nothing('a report holds no Services, endpoints and rules') : diffSnapshots(old, young);
+    old === undefined || young === undefined ? nothing('a report contains no Services, endpoints or rules') : diffSnapshots(old, young);
   return {
     ...objects,
     nodes: diffNodes(before.report.nodes, after.report.nodes),

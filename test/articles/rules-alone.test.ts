@@ -113,7 +113,7 @@ describe('a whole article, its prose and all its commands in one text, shows the
     const report = traceText(snapshot);
     expect(report.traces).toEqual([]);
     expect(serviceList(report, {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0})).toContain(
-      'These rules hold no Service of kube-proxy.',
+      'These rules contain no Service of kube-proxy.',
     );
     const text = readFixture('articles/whole/docker-2020.txt');
     const question = {source: '172.17.0.2', destination: '10.96.0.1', port: '443'};

@@ -8,13 +8,13 @@ test('a canary that is missing from a table is an info with the table', async ()
   const dump = given.rules('node-b');
   const mangle = dump.toString().replace(':KUBE-PROXY-CANARY - [0:0]\n', '');
   given.file('node-b', 'iptables-save', mangle);
-  expect(given.news()).toEqual([{...place, message: saying('KUBE-PROXY-CANARY is gone from mangle: something flushed the table')}]);
+  expect(given.news()).toEqual([{...place, message: saying('KUBE-PROXY-CANARY is missing from mangle: something flushed the table')}]);
 });
 
 test('canaries that are missing from several tables are one finding', async () => {
   const given = await scenario();
   given.file('node-b', 'iptables-save', given.rules('node-b').toString().replaceAll(':KUBE-PROXY-CANARY - [0:0]\n', ''));
-  expect(given.news()).toEqual([{...place, message: saying('is gone from mangle, nat, filter')}]);
+  expect(given.news()).toEqual([{...place, message: saying('is missing from mangle, nat, filter')}]);
 });
 
 test('a table that was not dumped is not reported', async () => {

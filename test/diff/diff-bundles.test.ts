@@ -115,7 +115,7 @@ test('for two reports the nodes and the findings are compared', () => {
   const [first] = report.nodes;
   const other = {...report, nodes: [{...first, settings: {...first?.settings, masqueradeAll: {value: 'true', source: 'flag'}}}]};
   const diff = diffBundles({snapshot: null, report}, {snapshot: null, report: other as DiffSide['report']});
-  expect(diff.notCompared).toEqual(['a report holds no Services, endpoints and rules']);
+  expect(diff.notCompared).toEqual(['a report contains no Services, endpoints or rules']);
   expect(diff.nodes).toEqual([
     {kind: 'changed', node: 'node-a', fields: [{field: 'masqueradeAll', before: 'false', after: 'true'}]},
     {kind: 'went', node: 'node-b', fields: []},
@@ -155,7 +155,7 @@ describe('two reports', () => {
   test('that are the same are so only as far as they were read', async () => {
     const side = await report('faults/missing-endpoint');
     expect(diffRenderers.table(diffBundles(side, side), plain)).toBe(
-      'SAME as far as it could be compared: no new or resolved findings\n\nnot compared: a report holds no Services, endpoints and rules',
+      'SAME as far as it could be compared: no new or resolved findings\n\nnot compared: a report contains no Services, endpoints or rules',
     );
   });
 

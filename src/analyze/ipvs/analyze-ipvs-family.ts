@@ -95,7 +95,7 @@ function wrongSets({context: {family}}: ExpectedIpvs, {wrongSets: sets}: IpvsDif
         ...base,
         kind: 'missing-rule',
         severity: 'warning',
-        detail: `ipset ${set} is not there: rules that ask for it cannot be loaded`,
+        detail: `ipset ${set} is missing: rules that match it cannot be loaded`,
       };
     return {
       ...{...base, kind: 'unexpected-rule', severity: 'error'},

@@ -8,7 +8,7 @@ export const endpointOnUnknownNode: Check<'ST109'> = {
   name: 'endpoint-on-unknown-node',
   severity: 'warning',
   summary: "An endpoint's nodeName is no Node of the cluster: it is local nowhere",
-  remedy: 'Correct nodeName in the EndpointSlice, or find out why the Node is gone while its pods are still endpoints.',
+  remedy: 'Correct nodeName in the EndpointSlice, or find out why the Node was deleted while its pods are still endpoints.',
   // Silent under a Local traffic policy, for which ST108 reports it.
   *cluster(context) {
     if (context.api.nodes === null) return;

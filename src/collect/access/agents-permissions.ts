@@ -10,8 +10,8 @@ export function collectPermissions(namespace: string | null, agentsNamespace: st
   const pods = {group: '', resource: 'pods', namespace: agentsNamespace, needed: true} as const;
   return [
     ...objectPermissions(namespace),
-    {...pods, verb: 'list', purpose: 'the agents', without: 'no node is asked for'},
-    {...pods, verb: 'get', subresource: 'proxy', purpose: 'what each agent found', without: 'no node is asked for'},
+    {...pods, verb: 'list', purpose: 'the agents', without: 'no node is checked'},
+    {...pods, verb: 'get', subresource: 'proxy', purpose: 'the result of each agent', without: 'no node is checked'},
     asker === 'pod' ? readResult : tokenOfReader(agentsNamespace),
     listPodsOfServices(namespace),
   ];
@@ -50,11 +50,11 @@ export function agentPermissions(): readonly Permission[] {
     ...configMaps,
     {
       ...{verb: 'create', group: 'authentication.k8s.io', resource: 'tokenreviews', namespace: null, needed: true},
-      ...{purpose: 'whose token it is that a request has', without: 'nobody gets metrics or results'},
+      ...{purpose: 'the owner of the token in a request', without: 'metrics and results are refused to everyone'},
     },
     {
       ...{verb: 'create', group: 'authorization.k8s.io', resource: 'subjectaccessreviews', namespace: null, needed: true},
-      ...{purpose: 'whether its owner may get them', without: 'nobody gets metrics or results'},
+      ...{purpose: 'whether the owner may read them', without: 'metrics and results are refused to everyone'},
     },
   ];
 }

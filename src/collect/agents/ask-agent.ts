@@ -78,7 +78,7 @@ function whyNoAnswer(error: ApiError, {agent, namespace, name, signal, at}: Aske
   if (signal.aborted) return none(`its agent ${agent} did not answer: ${errorText(signal.reason)}`, readPod(namespace, name));
   if (status === 403)
     return none(message, `Get the right to get pods/proxy in ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`);
-  if (status === 404 && reason !== '') return none(`its agent ${agent} is gone`, 'Try again: a new one may be there by now.');
+  if (status === 404 && reason !== '') return none(`its agent ${agent} was deleted`, 'Try again: a new one may be running by now.');
   if (status === 429 && reason === '') return none(`its agent ${agent} says: ${error.details}`, 'Try again.');
   if (status === 503 && reason === '') return none(`its agent ${agent} says: ${lastPart(message)}`, readPod(namespace, name));
   const other = status === 503 ? otherProtocol(message, at) : null;

@@ -23,7 +23,7 @@ export function refusal(response: ApiResponse, {what, connection}: FailedRequest
     if (status === 401)
       return `cannot ${what}: ${connection.server.host} does not accept ${connection.credentials.description} (${said}${details}). ${whyUnauthorized(credential)}`;
     if (status === 403) return `not allowed to ${what}${details}. ${isNobody(credential) ? noCredentials : whereToSeeWhatIsNeeded}`;
-    if (status === 404) return `cannot ${what}: it is not there${details}.`;
+    if (status === 404) return `cannot ${what}: not found${details}.`;
     if (status === 429)
       return `cannot ${what}: the API server has too much to do (${said}${details}). Try again later, or with a smaller --concurrency.`;
     if (/error dialing backend|dial tcp/.test(message))
@@ -107,7 +107,7 @@ function explain(error: unknown, {server, description, trust}: Connection): stri
   if (code === 'ECONNREFUSED')
     return `nothing listens at ${server.host} (ECONNREFUSED). Is the cluster running, and is this the right one: ${description}?`;
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
-    return `the name ${server.hostname} cannot be looked up (${code}). Is this the right cluster: ${description}? Is a VPN needed?`;
+    return `the name ${server.hostname} cannot be resolved (${code}). Is this the right cluster: ${description}? Is a VPN needed?`;
   if (['ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH'].includes(code))
     return `${server.host} does not answer (${code}). Is a VPN or a proxy needed?`;
   if (code === 'ECONNRESET' || code === 'EPIPE') return `${server.host} broke off the connection (${code}).`;

@@ -58,7 +58,7 @@ function contextIn({environment, serviceAccountFolder: folder}: ConnectionEnviro
 function whyNoServer({contextName}: ChosenContext, {config, tried}: LoadedKubeconfig): string {
   if (contextName !== '') {
     const cluster = config.contexts.get(contextName)?.cluster ?? '';
-    const what = config.clusters.has(cluster) ? 'has no server' : 'is not there';
+    const what = config.clusters.has(cluster) ? 'has no server' : 'does not exist';
     return `the context "${contextName}" is of the cluster "${cluster}", which ${what}. Kubeconfig: ${tried}`;
   }
   if (config.contexts.size > 0) {

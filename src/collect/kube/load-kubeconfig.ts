@@ -22,7 +22,7 @@ export function loadKubeconfig(explicit: string | undefined, environment: NodeJS
   }
   return {
     config: files.map(({content}) => content ?? emptyKubeconfig).reduce(merge, emptyKubeconfig),
-    tried: files.map(({path, content}) => (content === null ? `${path} (not there)` : path)).join(', '),
+    tried: files.map(({path, content}) => (content === null ? `${path} (not found)` : path)).join(', '),
   };
 }
 

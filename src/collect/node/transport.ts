@@ -64,7 +64,7 @@ export class CommandFailed extends Error {
     result: {readonly exitCode: number | null; readonly stderr: string; readonly notFound?: boolean; readonly cause?: unknown},
   ) {
     const how = result.notFound
-      ? 'is not there'
+      ? 'not found'
       : result.exitCode === null
         ? 'did not end by itself'
         : `ended with exit code ${result.exitCode}`;

@@ -49,7 +49,7 @@ async function readStatus(api: KubeApi, pod: DebugPodOptions): Promise<StartingP
     return (await api.get<StartingPod>(podPath(pod))).status;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    const gone = error.status === 404 ? 'somebody deleted it' : error.message;
+    const gone = error.status === 404 ? 'it was deleted' : error.message;
     throw new Unreachable(`the debug pod ${namespacedName(pod)} on ${pod.node} did not start: ${gone}`, {cause: error});
   }
 }

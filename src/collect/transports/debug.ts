@@ -113,7 +113,7 @@ function whyNotRun({notFound, exitCode, stderr}: CommandFailed): string | null {
   // nsenter ends with what the command ended with, and with a line of its own where it did not come to that.
   if (/^nsenter: /.test(said) && !/can't execute|failed to execute/i.test(said)) return said;
   if (!notFound && !(exitCode === 127)) return null;
-  return said === '' ? 'iptables-save is not there' : said;
+  return said === '' ? 'iptables-save not found' : said;
 }
 
 function debugShell(shell: NodeShell, remove: () => Promise<void>): NodeShell {

@@ -147,7 +147,7 @@ export class ObjectWatch<T extends Watched> {
       const object = this.#usable(item);
       if (object !== null) found.set(keyOf(object), object);
     });
-    if (metadata.continue) throw new ApiError(`the list of ${this.kind} is cut: it was asked for as a whole`, {status: null});
+    if (metadata.continue) throw new ApiError(`the list of ${this.kind} is truncated: the request had no limit`, {status: null});
     const before = this.#objects;
     this.#objects = found;
     this.resourceVersion = metadata.resourceVersion ?? '';

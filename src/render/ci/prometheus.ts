@@ -10,7 +10,7 @@ export const prometheus: Renderer = report =>
     metric('svc_trace_rules', 'Rules found on a node.', rules(report)),
     metric('svc_trace_services', 'Services in scope.', [sample({}, report.summary.services)]),
     metric('svc_trace_service_ports', 'Service ports in scope that kube-proxy serves.', [sample({}, report.summary.servicePorts)]),
-    metric('svc_trace_complete', 'Whether everything asked for could be read (1) or not (0).', [sample({}, isComplete(report) ? 1 : 0)]),
+    metric('svc_trace_complete', 'Whether everything requested could be read (1) or not (0).', [sample({}, isComplete(report) ? 1 : 0)]),
     ...waitMetrics(report),
     metric('svc_trace_build_info', 'The version of svc-trace.', [sample({version: report.tool.version}, 1)]),
   ]

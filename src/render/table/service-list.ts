@@ -12,7 +12,7 @@ import {plainTable} from './plain-table.ts';
 /** The Services that rules serve, one line a port. */
 export const serviceList: Renderer = (report, options) => {
   const style = styleOf(options.color);
-  if (report.traces.length === 0) return [verdictLine(report, style), 'These rules hold no Service of kube-proxy.'].join('\n\n');
+  if (report.traces.length === 0) return [verdictLine(report, style), 'These rules contain no Service of kube-proxy.'].join('\n\n');
   return [
     verdictLine(report, style),
     table(report),

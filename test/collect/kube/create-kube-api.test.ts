@@ -258,7 +258,7 @@ describe('failures on the way', () => {
 
   test('names a host that cannot be resolved', async () => {
     const api = open(await start({}), {flags: {server: 'https://nowhere.invalid:6443'}});
-    await expect(api.get('/version')).rejects.toThrow(/the name nowhere\.invalid cannot be looked up/);
+    await expect(api.get('/version')).rejects.toThrow(/the name nowhere\.invalid cannot be resolved/);
   });
 
   test('reports a server that is not an API server', async () => {

@@ -149,7 +149,7 @@ describe('a stream that does not open', () => {
   test('a pod that does not exist is an ApiError', async () => {
     const error = await failureOf(open(await start()).exec({...target, pod: 'nope'}, ['true'], never));
     expect(error).toMatchObject({name: 'ApiError', status: 404, reason: 'NotFound'});
-    expect(String(error)).toContain('cannot exec into kube-system/nope: it is not there: pods "nope" not found');
+    expect(String(error)).toContain('cannot exec into kube-system/nope: not found: pods "nope" not found');
   });
 
   test('a missing permission for exec is reported', async () => {

@@ -50,7 +50,7 @@ describe('which files are read', () => {
   });
 
   test('without any file the error names what was tried', () => {
-    expect(() => load({KUBECONFIG: '/no/a:/no/b'})).toThrow(/no cluster.*\/no\/a \(not there\), \/no\/b \(not there\).*no pod/);
+    expect(() => load({KUBECONFIG: '/no/a:/no/b'})).toThrow(/no cluster.*\/no\/a \(not found\), \/no\/b \(not found\).*no pod/);
     expect(() => load({KUBECONFIG: '/no/a'})).toThrow(KubeconfigError);
   });
 
@@ -86,7 +86,7 @@ describe('which context', () => {
   });
 
   test('a context of an unknown cluster is reported', () => {
-    expect(() => loadFile({...kubeconfig('a'), clusters: []})).toThrow(/the context "a" is of the cluster "a", which is not there/);
+    expect(() => loadFile({...kubeconfig('a'), clusters: []})).toThrow(/the context "a" is of the cluster "a", which does not exist/);
   });
 
   test('--cluster and --user replace those of the context', async () => {

@@ -132,7 +132,7 @@ describe('the environment', () => {
     const environment = {HTTPS_PROXY: `socks5://127.0.0.1:${proxy.port}`};
     expect(await open(server.kubeconfig, flags, environment).get('/version')).toMatchObject({major: '1'});
     const direct = open(server.kubeconfig, flags, {...environment, NO_PROXY: '.example'});
-    await expect(direct.get('/version')).rejects.toThrow(/elsewhere\.example cannot be looked up/);
+    await expect(direct.get('/version')).rejects.toThrow(/elsewhere\.example cannot be resolved/);
     expect(proxy.seen).toEqual(['elsewhere.example']);
   });
 });

@@ -156,7 +156,7 @@ describe('one node', () => {
     const gone = (tool: string) => failing('', new CommandFailed([tool], {exitCode: 127, stderr: '', notFound: true}));
     const node = await collect(new FakeNode({'iptables-save': gone('iptables-save'), 'ip6tables-save': gone('ip6tables-save')}));
     expect(node.status).toBe('unread');
-    expect(node.problems.map(({message}) => message)).toEqual(['iptables-save is not there (fake)', 'ip6tables-save is not there (fake)']);
+    expect(node.problems.map(({message}) => message)).toEqual(['iptables-save not found (fake)', 'ip6tables-save not found (fake)']);
   });
 
   test('reads a truncated dump again', async () => {

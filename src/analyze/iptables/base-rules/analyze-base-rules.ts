@@ -71,6 +71,6 @@ function missingCanaries({expected, actual}: BaseRulesCase): readonly BaseRuleSy
     return table?.complete === true && !table.chains.has(canaryChain);
   });
   if (tables.length === 0) return [];
-  const detail = `${canaryChain} is gone from ${tables.join(', ')}: something flushed the table, and kube-proxy has not noticed yet`;
+  const detail = `${canaryChain} is missing from ${tables.join(', ')}: something flushed the table, and kube-proxy has not noticed yet`;
   return [{kind: 'canary-missing', detail, expected: [], actual: []}];
 }

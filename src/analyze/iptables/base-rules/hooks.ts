@@ -27,7 +27,7 @@ function lossOf({table, chain, rule}: PortDifference, actual: Ruleset): string {
   const target = rule.target?.name ?? '';
   if (table === 'nat' && chain === 'PREROUTING') return 'no Service works for pods and for traffic that enters the node';
   if (table === 'nat') return 'no Service works for the node itself';
-  if ((actual.chain(table, target)?.ruleCount ?? 0) === 0) return 'nothing is lost as long as it holds no rules';
+  if ((actual.chain(table, target)?.ruleCount ?? 0) === 0) return 'nothing is lost as long as it has no rules';
   const losses: Readonly<Record<string, string>> = {
     'KUBE-SERVICES': 'connections to Services without endpoints hang instead of being refused',
     'KUBE-EXTERNAL-SERVICES': 'external addresses and node ports of Services without endpoints are not refused or dropped',

@@ -28,7 +28,7 @@ export function lossOfChain(name: string, missing: readonly NftPortDifference[],
     marks && targets.length === 1
       ? 'the rule of services that marks traffic to cluster IPs is missing, or another one'
       : found === undefined
-        ? `the chain ${name} is not there`
+        ? `the chain ${name} is missing`
         : hook
           ? `the chain ${name} hangs at another place`
           : target === ''
