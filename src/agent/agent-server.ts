@@ -92,11 +92,11 @@ const maxAnswerTime = 30_000;
 /** In bytes: an answer that fits into one packet is not compressed. */
 const smallest = 1400;
 
-interface Answer extends HttpAnswer {
+interface SentAnswer extends HttpAnswer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-async function answerTo(request: IncomingMessage, {pages, gate, onAnswer}: Omit<Serving, 'listen'>): Promise<Answer> {
+async function answerTo(request: IncomingMessage, {pages, gate, onAnswer}: Omit<Serving, 'listen'>): Promise<SentAnswer> {
   const {method, url = '', socket} = request;
   const path = url.split('?', 1)[0] ?? '';
   const found = Object.hasOwn(pages, path) ? pages[path] : undefined;
@@ -119,7 +119,7 @@ function tokenOf({headers}: IncomingMessage): string | null {
 }
 
 /** Says what is missing, and nothing of who asks or of what would be answered. The connection ends: whoever tries again shakes hands again. */
-function refusal(admission: Exclude<Admission, 'allowed'>, path: string, hasToken: boolean): Answer {
+function refusal(admission: Exclude<Admission, 'allowed'>, path: string, hasToken: boolean): SentAnswer {
   const challenge = (error: string) => ({connection: 'close', 'www-authenticate': `Bearer realm="${agentRealm}"${error}`});
   switch (admission) {
     case 'unauthenticated':

@@ -15,11 +15,11 @@ export interface ProxyMode {
   /** As in kube-proxy's `--proxy-mode`. */
   readonly name: string;
   /** Reads the dumps that the evaluation of a node needs, once. */
-  prepare(input: NodeInput): PreparedNode;
+  prepare(input: NodeInput): PreparedMode;
 }
 
 /** Why a node cannot be evaluated (no dump, or an unknown version), or the function that evaluates it. */
-type PreparedNode = {readonly whyUnread: string} | {analyze(): ModeAnalysis};
+type PreparedMode = {readonly whyUnread: string} | {analyze(): ModeAnalysis};
 
 /** One node with all that its kube-proxy's rules follow from. */
 export interface NodeData {

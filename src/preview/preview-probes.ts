@@ -1,5 +1,5 @@
 import {entriesOf} from '../analyze/outcomes/entries.ts';
-import {packetOf} from '../analyze/outcomes/probes.ts';
+import {isProbedFrom, packetOf} from '../analyze/outcomes/probes.ts';
 import {podInterface, type Source, sourcesFor} from '../analyze/outcomes/sources.ts';
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {isLoopback, type NodeContext} from '../expect/node-context.ts';
@@ -25,7 +25,7 @@ export function previewProbes(item: ServedPort, contexts: readonly [NodeContext,
   const entries = new Map([before, after].flatMap(context => entriesOf(port, context)).map(entry => [JSON.stringify(entry), entry]));
   const probes = [...entries.values()].flatMap(entry => [
     ...destinationsOf(entry, before).flatMap(destination =>
-      sources.filter(source => makesSense(entry, source)).flatMap(source => probe('entry', {item, entry, source, destination})),
+      sources.filter(source => isProbedFrom(entry, source)).flatMap(source => probe('entry', {item, entry, source, destination})),
     ),
     ...(entry.kind === 'nodePort' ? localhostProbe(item, entry) : []),
     ...hairpins(item, entry, before),
@@ -60,11 +60,6 @@ function destinationsOf(entry: Entry, {facts, family}: NodeContext): readonly st
   if (entry.address !== null) return [entry.address];
   const own = facts.addresses.filter(address => familyOf(address) === family && !isLoopback(address) && !address.startsWith('fe80:'));
   return own.length > 0 ? own : facts.hostIPs.filter(address => familyOf(address) === family);
-}
-
-function makesSense(entry: Entry, {kind}: Source): boolean {
-  if (kind === 'allowed' || kind === 'own-address') return entry.kind === 'loadBalancerIP';
-  return entry.kind !== 'clusterIP' || kind !== 'remote-pod';
 }
 
 function localhostProbe(item: ServedPort, entry: Entry): readonly PreviewProbe[] {

@@ -44,7 +44,7 @@ export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock
 const minAlike = 3;
 
 /** What the findings of a block have in common, and the subjects of the others: endpoints of one Service port, otherwise Service ports. */
-export interface BlockPlaces {
+interface BlockPlaces {
   /** `5 endpoints of shop/web:http`, `10 findings on 10 Service ports`. Not escaped. */
   readonly head: string;
   readonly others: readonly string[];

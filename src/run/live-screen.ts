@@ -9,7 +9,7 @@ export interface ScreenSize {
  * A screen that is redrawn in place on the terminal's alternate screen, so that the previous content returns however the process ends. A
  * change of its size redraws it.
  */
-export interface LiveScreen {
+interface LiveScreen {
   /** Does nothing once the screen is closed. */
   draw(): void;
   close(): void;

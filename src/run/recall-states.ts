@@ -6,7 +6,7 @@ import type {ApiObjects} from '../model/snapshot.ts';
 import type {StateChange, StateHistory} from '../model/state-history.ts';
 import {changedAt} from './changed-at.ts';
 
-export interface RecallInput {
+interface RecallInput {
   readonly api: KubeApi;
   readonly scope: ClusterScope;
   /** What was read first, and the resourceVersions of these lists by their paths. */

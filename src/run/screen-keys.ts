@@ -3,7 +3,7 @@ import process from 'node:process';
 /** Keys that move what is shown, by the names that they have on a keyboard. */
 export type ScrollKey = 'up' | 'down' | 'pageUp' | 'pageDown' | 'home' | 'end';
 
-export interface KeyActions {
+interface KeyActions {
   readonly end: () => void;
   readonly interrupt: () => void;
   readonly scroll?: (key: ScrollKey) => void;

@@ -253,19 +253,19 @@ function put<T>(map: Map<string, T>, key: string, object: T | null): void {
   else map.set(key, object);
 }
 
-type Versioned = {readonly metadata: ObjectMeta} | null;
+type VersionedObject = {readonly metadata: ObjectMeta} | null;
 
-function isSameVersion(one: Versioned, other: Versioned): boolean {
+function isSameVersion(one: VersionedObject, other: VersionedObject): boolean {
   if (one === null || other === null) return one === other;
   return one === other || (one.metadata.resourceVersion !== undefined && one.metadata.resourceVersion === other.metadata.resourceVersion);
 }
 
-function reaches(known: Versioned, seen: Versioned): boolean {
+function reaches(known: VersionedObject, seen: VersionedObject): boolean {
   return known !== null && (isSameVersion(known, seen) || isOlder(seen, known));
 }
 
 /** resourceVersions of one kind increase (KEP-5504). */
-function isOlder(one: Versioned, other: Versioned): boolean {
+function isOlder(one: VersionedObject, other: VersionedObject): boolean {
   const [version, known] = [one?.metadata.resourceVersion ?? '', other?.metadata.resourceVersion ?? ''];
   return /^\d+$/.test(version) && /^\d+$/.test(known) && BigInt(version) < BigInt(known);
 }

@@ -11,7 +11,7 @@ import {iptablesChains} from './iptables/walk-packet.ts';
 import {limitsFor, noteWalk} from './walk-limits.ts';
 
 /** A node with rules of both kinds, for example in nftables mode with a network plugin that uses iptables. */
-interface NodeRules {
+interface WalkedRules {
   /** Of one family; of both backends if both are in use. */
   readonly iptables: readonly Ruleset[];
   readonly nft: NftSource;
@@ -24,7 +24,7 @@ interface NodeRules {
  * priority the kernel runs the younger ones first.
  */
 export function walkNode(
-  {iptables, nft, younger = 'nft'}: NodeRules,
+  {iptables, nft, younger = 'nft'}: WalkedRules,
   packet: Packet,
   environment: Environment,
 ): readonly Outcome<Rule | NftRule>[] {

@@ -27,7 +27,7 @@ export type BaseRuleDifference = Difference<ServedPort>;
 /** A symptom of the node. */
 export type NodeSymptom = PortSymptom<Rule>;
 
-export interface BaseChainsCase extends IpvsBaseRulesCase {
+interface BaseChainsCase extends IpvsBaseRulesCase {
   /** The expected base rules. */
   readonly baseRules: ChainSource;
   readonly harmOf: HarmOf;

@@ -49,13 +49,13 @@ function analyzeFamilies(input: NodeInput, ruleset: NftRuleset): ModeAnalysis {
   };
 }
 
-interface NodeRules {
+interface NftModeRules {
   readonly ruleset: NftRuleset;
   readonly sets: ReadonlyMap<string, IpSet>;
 }
 
 /** Null for a family without Services whose table may follow after the end of a truncated dump. */
-function resultOf(family: Family, input: NodeInput, {ruleset, sets}: NodeRules): FamilyResult | null {
+function resultOf(family: Family, input: NodeInput, {ruleset, sets}: NftModeRules): FamilyResult | null {
   const actual = ruleset.tables.get(tableId(family)) ?? null;
   const expect: ExpectNft = hypothesis => expectTable({...input, family, table: actual}, hypothesis);
   if (actual === null && ruleset.cut !== null)

@@ -38,7 +38,7 @@ export function probesFor({item, context, hairpins}: ProbeInput): readonly Probe
   const sources = sourcesFor(port, context, taken);
   const probes = entriesOf(port, context).flatMap(entry =>
     addressesOf(entry, context).flatMap(address =>
-      sources.filter(source => makesSense(entry, source)).flatMap(source => probe({item, entry, source, address})),
+      sources.filter(source => isProbedFrom(entry, source)).flatMap(source => probe({item, entry, source, address})),
     ),
   );
   return [
@@ -54,7 +54,8 @@ export function addressesOf(entry: Entry, context: NodeContext): readonly string
   return entry.address === null ? probedNodePortAddresses(context) : [entry.address];
 }
 
-function makesSense(entry: Entry, {kind}: Source): boolean {
+/** Allowed ranges and own addresses matter for load-balancer IPs only; pods of other nodes do not send to a cluster IP on this node. */
+export function isProbedFrom(entry: Entry, {kind}: Source): boolean {
   if (kind === 'allowed' || kind === 'own-address') return entry.kind === 'loadBalancerIP';
   return entry.kind !== 'clusterIP' || kind !== 'remote-pod';
 }

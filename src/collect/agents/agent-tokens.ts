@@ -10,7 +10,7 @@ export type AgentToken =
   | {readonly kind: 'token'; readonly token: string; readonly what: string}
   | {readonly kind: 'none'; readonly reason: string; readonly remedy: string};
 
-export interface AgentTokensOptions {
+interface AgentTokensOptions {
   readonly api: KubeApi;
   /** Of the agents. */
   readonly namespace: string;

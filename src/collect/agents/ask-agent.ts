@@ -12,7 +12,7 @@ export type AgentReply =
   | {readonly kind: 'answer'; readonly answer: AgentAnswer}
   | {readonly kind: 'none'; readonly reason: string; readonly remedy: string};
 
-export interface AskingAgents {
+interface AskingAgents {
   readonly api: KubeApi;
   readonly tokens: AgentTokens;
   readonly signal: AbortSignal;

@@ -4,7 +4,7 @@ import type {KubeProxyPage} from '../node/kube-proxy-pages.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
 /** Reads a page of a node's kube-proxy. Rejects with an Error with the reason if there is none. */
-export type ReadPage = (node: string, page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
+type ReadPage = (node: string, page: KubeProxyPage, signal: AbortSignal) => Promise<Buffer>;
 
 /**
  * kube-proxy's pages through the API server's proxy to the node: an image of kube-proxy has no HTTP client. The API server connects to the

@@ -11,7 +11,7 @@ import {readList} from './read-list.ts';
 import {servicesPath, slicesPath, type WatchedPlace, watchedPlaces} from './service-watches.ts';
 import {type WatchEvent, watchEvents} from './watch-events.ts';
 
-export interface PastOptions {
+interface PastOptions {
   readonly scope: ClusterScope;
   /** Up to where: the objects as they were listed. */
   readonly objects: Pick<ApiObjects, 'services' | 'endpointSlices'>;
@@ -23,7 +23,7 @@ export interface PastOptions {
 }
 
 /** A change without its time, which the API server does not keep. */
-export type PastChange = Pick<StateChange, 'kind' | 'before' | 'now'>;
+type PastChange = Pick<StateChange, 'kind' | 'before' | 'now'>;
 
 export interface Past {
   /** As they were at the version. */

@@ -10,7 +10,7 @@ import type {ServiceState} from './service-states.ts';
 /** For a family, the chosen state of each Service, by `namespace/name`; every other Service is in its current state. */
 export type ChosenState = ReadonlyMap<Family, ReadonlyMap<string, ServiceState>>;
 
-export interface ChosenOptions {
+interface ChosenOptions {
   readonly chosen: ChosenState;
   /** The slices that the Service of a port had within the grace period. */
   readonly recent: (port: ServicePort) => readonly EndpointSliceObject[];

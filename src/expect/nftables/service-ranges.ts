@@ -13,7 +13,7 @@ export function serviceRanges({serviceCIDRs}: ApiObjects, family: Family): reado
   return [...new Set(cidrs.flatMap(text => parseCidr(text) ?? []).flatMap(cidr => (cidr.family === family ? cidr.text : [])))];
 }
 
-export interface DroppedRangesInput {
+interface DroppedRangesInput {
   readonly api: ApiObjects;
   readonly config: ProxyConfig;
   readonly family: Family;

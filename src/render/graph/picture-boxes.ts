@@ -45,7 +45,7 @@ export function alertBox(alert: string): AnyBox {
   return {kind: 'alert', sign: '✗', title: '', lines: [], fault: alert, share: null, rules: []};
 }
 
-export interface BoxPlace {
+interface BoxPlace {
   readonly x: number;
   readonly width: number;
   /** How the share is drawn. */

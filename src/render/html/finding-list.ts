@@ -26,7 +26,7 @@ export interface ListedFinding extends FindingGroup {
   readonly id: string;
 }
 
-export interface ListedBlock {
+interface ListedBlock {
   readonly block: FindingBlock;
   /** The finding itself and others like it. */
   readonly own: readonly ListedFinding[];

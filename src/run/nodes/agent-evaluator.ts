@@ -149,13 +149,13 @@ interface Behind {
   readonly patienceMs: number;
 }
 
-type Answer = Extract<AgentReply, {readonly kind: 'answer'}>['answer'];
+type ReceivedAnswer = Extract<AgentReply, {readonly kind: 'answer'}>['answer'];
 
 const later =
   'Try again after the next check of the agent, wait for it with --wait, or check whether its watch of the API works (kubectl logs).';
 
 /** Why an answer cannot be used, by the agent's own clock alone, because clocks differ. */
-function whyUnusable(name: string, answer: Answer): {readonly reason: string; readonly remedy: string} | null {
+function whyUnusable(name: string, answer: ReceivedAnswer): {readonly reason: string; readonly remedy: string} | null {
   const {report, intervalSeconds, judgedAt, apiCurrentAt} = answer.result;
   const why = answer.trouble === null ? '' : `: ${answer.trouble}`;
   const remedy = 'See what keeps the agent (kubectl logs), or delete its pod so that a new one takes its place.';
@@ -173,7 +173,7 @@ function whyUnusable(name: string, answer: Answer): {readonly reason: string; re
 }
 
 /** In seconds. */
-function ageOf({now, result: {judgedAt}}: Answer): number {
+function ageOf({now, result: {judgedAt}}: ReceivedAnswer): number {
   return Math.round((now - judgedAt) / 1000);
 }
 

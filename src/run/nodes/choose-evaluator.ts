@@ -12,7 +12,7 @@ import {DumpEvaluator} from './dump-evaluator.ts';
 import type {NodeEvaluator} from './node-evaluator.ts';
 import {nodeSource} from './node-source.ts';
 
-export interface FollowedStates {
+interface FollowedStates {
   /** Those of the Services as far as they are known, where somebody follows them. */
   readonly states?: (() => StateHistory) | undefined;
   /** A node that has a state of before this has not followed. Milliseconds since 1970; left out where the grace period alone counts. */

@@ -11,7 +11,7 @@ export interface TimedFindingChange {
   readonly finding: Finding;
 }
 
-export interface TimedServiceChange {
+interface TimedServiceChange {
   /** Milliseconds since 1970. */
   readonly at: number;
   readonly kind: 'came' | 'went';

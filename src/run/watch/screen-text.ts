@@ -25,7 +25,7 @@ export interface WatchState {
   readonly hasKeys: boolean;
 }
 
-export interface ScreenSize {
+interface WatchScreenSize {
   readonly columns: number;
   readonly rows: number;
   readonly color: boolean;
@@ -44,7 +44,7 @@ export interface Screen {
  * A screen: what is watched and the verdict above; the latest changes, the matrix, older changes and when nodes were read in a list that
  * scrolls; the keys in the last line.
  */
-export function screenOf(state: WatchState, {columns, rows, color}: ScreenSize): Screen {
+export function screenOf(state: WatchState, {columns, rows, color}: WatchScreenSize): Screen {
   const style = styleOf(color);
   const {report, trouble, doing, what} = state;
   const top = [

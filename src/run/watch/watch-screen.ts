@@ -4,7 +4,7 @@ import type {ScrollKey} from '../screen-keys.ts';
 import {type Screen, screenOf, type WatchState} from './screen-text.ts';
 import type {WatchView} from './watch-view.ts';
 
-export interface ScreenOptions {
+interface ScreenOptions {
   readonly color: boolean;
   /** What is watched, in words. */
   readonly what: string;

@@ -6,7 +6,7 @@ import {isEntryRule} from '../entry-rule.ts';
 import type {Symptom, SymptomKind} from '../../symptoms/symptom.ts';
 
 /** What the symptoms of a Service port show. */
-export interface Explanations {
+interface Explanations {
   readonly item: PortOnNode;
   readonly symptoms: readonly Symptom<Rule>[];
   readonly kinds: ReadonlySet<SymptomKind>;
