@@ -38,19 +38,20 @@ const maxServices = 24;
 export function pathHtml({service, id, traces}: DrawnPath, report: Report, options: GraphOptions): Html {
   return html`<details class="path" data-service="${service}"><summary>${service}</summary>
 <div id="${id}">
-${picturesHtml({...report, traces}, `${id}-`, options)}
+${picturesHtml({...report, traces}, `${id}-`, {...options, max: maxPictures})}
 </div></details>`;
 }
 
 /** The pictures of the traced Service ports, on as many groups of nodes as there is room for. `id` begins the names of their parts. */
-export function picturesHtml(report: Report, id: string, options: GraphOptions): Html {
+export function picturesHtml(report: Report, id: string, options: GraphOptions & {readonly max: number}): Html {
   const pictures = picturesOf(report, options);
-  const shown = options.all ? pictures : pictures.slice(0, maxPictures);
+  const shown = options.all ? pictures : pictures.slice(0, options.max);
   const rest = pictures.length - shown.length;
-  const more = rest === 0 ? nothing : html`<p class="note">${plural(rest, 'more picture')} not shown.</p>`;
+  const more = rest === 0 ? nothing : html`<p class="note">${plural(rest, 'more picture')} not shown: svc-trace trace -v shows all.</p>`;
   return html`${shown.map((picture, index) => figureHtml(picture, `${id}picture-${index + 1}`))}${more}`;
 }
 
+/** Of one Service. */
 const maxPictures = 12;
 
 /** Drawn twice, for wide and for narrow windows; one of the two is seen, printed or read out. */

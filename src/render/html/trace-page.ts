@@ -11,7 +11,7 @@ import type {Renderer} from '../renderer.ts';
 export const traceHtml: Renderer = (report, options) => {
   const {quiet, verbose} = options;
   const places = {ranges: new NodeRanges(report), pathOf: () => null};
-  const pictures = picturesHtml(report, '', {all: verbose});
+  const pictures = picturesHtml(report, '', {all: verbose, max: maxPictures});
   const body = [
     ...(quiet ? [] : [html`<section id="paths"><h2>Packet paths</h2>${pictures}</section>`]),
     filtersHtml(report),
@@ -20,3 +20,6 @@ export const traceHtml: Renderer = (report, options) => {
   ];
   return reportPage(report, options, {title: 'Packet paths', body});
 };
+
+/** Without -v. */
+const maxPictures = 60;

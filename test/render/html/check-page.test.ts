@@ -167,6 +167,15 @@ describe('a big report', () => {
   });
 });
 
+test('a page of a trace draws 60 pictures, counts the others, and draws all with -v', () => {
+  const services = numbered('shop/svc', 70);
+  const traces = services.map(service => ({...trace, service: {namespace: 'shop', name: service.slice(5)}}));
+  const report = reportOf({nodes: ['node-a'], services, traces});
+  expect(traceHtml(report, plain).match(/<figure/g)).toHaveLength(60);
+  expect(traceHtml(report, plain)).toContain('10 more pictures not shown: svc-trace trace -v shows all.');
+  expect(traceHtml(report, {...plain, verbose: true}).match(/<figure/g)).toHaveLength(70);
+});
+
 test('for a page those Services are traced of which something was found, on the nodes where it was', async () => {
   const {traces} = diagnose(await snapshotOf('faults/missing-endpoint'), {toolVersion: '0.0.0', trace: 'faulty'});
   expect(traces.map(({node, service}) => `${node} ${service.namespace}/${service.name}`)).toEqual(['node-a shop/web']);
