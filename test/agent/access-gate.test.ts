@@ -17,7 +17,7 @@ let failures: (string | null)[] = [];
 
 const tokens: Record<string, TokenUser> = {
   prometheus: {user: 'prometheus', groups: ['monitoring']},
-  stranger: {user: 'stranger'},
+  outsider: {user: 'outsider'},
   elsewhere: {user: 'prometheus', audiences: ['vault']},
 };
 const forAgents = tokenOf(['svc-trace-agent']);
@@ -67,7 +67,7 @@ describe('an agent lets in', () => {
   ])('nobody with a token %s', async (_, token) => expect(await admit(token)).toBe('unauthenticated'));
 
   test('nobody to a path that they may not get', async () => {
-    expect(await admit('stranger')).toBe('forbidden');
+    expect(await admit('outsider')).toBe('forbidden');
     expect(await admit('prometheus', {path: '/result'})).toBe('forbidden');
   });
 });
@@ -83,12 +83,12 @@ describe('an answer of the API server', () => {
   });
 
   test('holds for ten seconds when it does not', async () => {
-    expect(await admit('stranger')).toBe('forbidden');
-    readers = ['stranger'];
+    expect(await admit('outsider')).toBe('forbidden');
+    readers = ['outsider'];
     now = 9999;
-    expect(await admit('stranger')).toBe('forbidden');
+    expect(await admit('outsider')).toBe('forbidden');
     now = 10_000;
-    expect(await admit('stranger')).toBe('allowed');
+    expect(await admit('outsider')).toBe('allowed');
   });
 
   test('is waited for once, however many ask at the same time', async () => {
@@ -158,6 +158,6 @@ describe('a flood of wrong tokens', () => {
     now = 61_000;
     expect(await admit('prometheus')).toBe('allowed');
     expect(await admit(forAgents, {client: 'b'})).toBe('allowed');
-    expect(await admit('stranger')).toBe('throttled');
+    expect(await admit('outsider')).toBe('throttled');
   });
 });

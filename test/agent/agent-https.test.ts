@@ -52,7 +52,7 @@ async function ask(path: string, headers: http.OutgoingHttpHeaders = {}) {
   return {status: response.statusCode, headers: response.headers, text: await text(response)};
 }
 
-/** What becomes of a connection to the port: of TLS, or as it is. */
+/** The outcome of a connection to the port, with TLS or without. */
 async function endOf(socket: Socket): Promise<string> {
   socket.resume();
   return Promise.race([

@@ -42,7 +42,7 @@ export class AgentTokens {
     return own === null ? this.#ofReader() : {kind: 'token', token: own, what: 'the token of this pod'};
   }
 
-  /** An agent has refused the token: the next one is requested anew. */
+  /** An agent has refused the token: requests a new one for the next request. */
   forget(): void {
     this.#requested = null;
   }

@@ -24,7 +24,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
 
   beforeAll(async () => {
     cluster = await LiveCluster.open('healthy/1.30-iptables', {
-      tokens: {'agent-token': {user: 'agent'}, scraper: {user: 'prometheus'}, stranger: {user: 'stranger'}},
+      tokens: {'agent-token': {user: 'agent'}, scraper: {user: 'prometheus'}, outsider: {user: 'outsider'}},
       allow: (request, {name}) => name !== 'agent' || ownRights(request),
       allowUrl: ({path}, {name}) => name === 'admin' || name === reader || (name === 'prometheus' && path === '/metrics'),
     });
@@ -71,12 +71,12 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     const status = async (path: string, token: string | null) => (await one.ask(path, {token})).status;
     expect(await Promise.all(['/metrics', '/result'].map(path => status(path, null)))).toEqual([401, 401]);
     expect(await Promise.all(['/metrics', '/result'].map(path => status(path, 'nonsense')))).toEqual([401, 401]);
-    expect(await Promise.all(['/metrics', '/result'].map(path => status(path, 'stranger')))).toEqual([403, 403]);
+    expect(await Promise.all(['/metrics', '/result'].map(path => status(path, 'outsider')))).toEqual([403, 403]);
     expect(await Promise.all(['/metrics', '/result'].map(path => status(path, 'scraper')))).toEqual([200, 403]);
     expect(await Promise.all(['/healthz', '/readyz', '/'].map(path => status(path, null)))).toEqual([200, 200, 404]);
-    for (const token of [null, 'nonsense', 'stranger']) {
+    for (const token of [null, 'nonsense', 'outsider']) {
       const {text} = await one.ask('/result', {token});
-      expect(text).not.toMatch(/shop|node-|\d+\.\d+|stranger|nonsense/);
+      expect(text).not.toMatch(/shop|node-|\d+\.\d+|outsider|nonsense/);
     }
   });
 
