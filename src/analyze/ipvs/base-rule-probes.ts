@@ -3,7 +3,7 @@ import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {ChainSource} from '../../model/ruleset.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
-import {onePerShape, shapeOf} from '../outcomes/port-shape.ts';
+import {onePerShape} from '../outcomes/port-shape.ts';
 import {packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {pathOutcomeOn, type IpvsSide} from './ipvs-sides.ts';
 
@@ -48,7 +48,7 @@ export function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, nodeName: s
 
 function packetsToTry(expected: ExpectedIpvs, nodeName: string): readonly TriedPacket[] {
   const {ports, context} = expected;
-  const probes = onePerShape(ports, item => `${shapeOf(item, context.facts.hostIPs)} ${isOnManyNodes(item)}`).flatMap(item => {
+  const probes = onePerShape(ports, ipvsShapeOf).flatMap(item => {
     const here = item.endpoints.reachable.filter(endpoint => endpoint.nodeName === nodeName).slice(0, 1);
     const own = probesFor({item, context, hairpins: here}).filter(({knownTo}) => knownTo.size === 0);
     return own.map(probe => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal}));
@@ -56,8 +56,18 @@ function packetsToTry(expected: ExpectedIpvs, nodeName: string): readonly TriedP
   return [...probes, ...otherPorts(expected).map(packet => ({probe: null, packet, local: false}))];
 }
 
-function isOnManyNodes({all}: ServedPort): boolean {
-  return new Set(all.map(({nodeName}) => nodeName)).size > 1;
+/** All properties of a Service port that decide which of the base rules of IPVS mode its packets match. */
+function ipvsShapeOf({port, endpoints, all}: ServedPort): string {
+  return [
+    port.protocol,
+    port.externalPolicyLocal,
+    port.nodePort !== 0,
+    port.loadBalancerVIPs.length > 0,
+    port.externalIPs.length > 0,
+    port.sourceRanges.length > 0,
+    endpoints.reachable.length > 0,
+    new Set(all.map(({nodeName}) => nodeName)).size > 1,
+  ].join();
 }
 
 const order: readonly BaseRuleHarm[] = ['refuses', 'admits', 'keeps-source', 'masquerades', 'exposes'];

@@ -16,7 +16,7 @@ export function shapeOf({port, endpoints}: ServedPort, hostIPs: readonly string[
   ].join();
 }
 
-/** The first Service port of each shape. */
+/** The last Service port of each shape. */
 export function onePerShape<Port extends ServedPort>(ports: readonly Port[], shape: (item: Port) => string): readonly Port[] {
-  return [...new Map(ports.toReversed().map(item => [shape(item), item])).values()];
+  return [...new Map(ports.map(item => [shape(item), item])).values()];
 }

@@ -8,7 +8,7 @@ import {sourcesFor} from '../../outcomes/sources.ts';
 
 /** The probes of one Service port of each shape: together they match every base rule. */
 export function baseChainProbes({context, ports}: ExpectedTable): readonly PortProbe<NftPort>[] {
-  return onePerShape(ports, item => shapeOf(item, context.facts.hostIPs)).flatMap(item =>
+  return onePerShape(ports.toReversed(), item => shapeOf(item, context.facts.hostIPs)).flatMap(item =>
     probesFor({item, context, hairpins: item.endpoints.reachable.slice(0, 2)})
       .filter(({knownTo}) => knownTo.size === 0)
       .map(probe => ({item, probe})),
