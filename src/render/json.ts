@@ -2,21 +2,23 @@ import type {Finding} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import {escapeUnsafe} from './escape.ts';
-import type {Renderer} from './renderer.ts';
+import {originOf} from './provenance-rows.ts';
+import type {Renderer, RenderOptions} from './renderer.ts';
 
 export const schemaVersion = 1;
 
 /** The JSON of `check`, as docs/check.schema.json describes it. */
-export const json: Renderer = report => toJson(reportObject(report));
+export const json: Renderer = (report, options) => toJson(reportObject(report, options));
 
 /** JSON leaves characters unchanged that a terminal interprets or that change the text direction; here they are escaped. */
 export function toJson(value: object): string {
   return escapeUnsafe(JSON.stringify(value, null, 2));
 }
 
-export function reportObject(report: Report): object {
+export function reportObject(report: Report, options: Pick<RenderOptions, 'provenance'>): object {
   const {tool, summary, wait, nodes, findings} = report;
-  return {schemaVersion, tool, summary, wait, nodes, findings: findings.map(findingObject)};
+  const origin = originOf(report, options);
+  return {schemaVersion, tool, ...(origin === null ? {} : {origin}), summary, wait, nodes, findings: findings.map(findingObject)};
 }
 
 export function findingObject(finding: Finding): object {

@@ -26,6 +26,8 @@ export interface Provenance {
   readonly serverVersion?: string;
   /** When a bundle was captured (RFC 3339), if known. */
   readonly takenAt?: string;
+  /** When the reading of a cluster began (RFC 3339). */
+  readonly readAt?: string;
 }
 
 /** Turns a Report into the text of one output format, without a newline at its end. */

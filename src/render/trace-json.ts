@@ -1,16 +1,16 @@
 import type {CountedRule, EndpointTrace, EntryTrace, PortTrace, UnservedAddress} from '../model/service-trace.ts';
 import {place, reportObject, toJson} from './json.ts';
 import type {Report} from '../model/report.ts';
-import type {Renderer} from './renderer.ts';
+import type {Renderer, RenderOptions} from './renderer.ts';
 import {toYaml} from './yaml.ts';
 
 /** The JSON of `check` for the chosen Services, and the packet path to each of their ports on each node. */
-export const traceJson: Renderer = report => toJson(traceObject(report));
+export const traceJson: Renderer = (report, options) => toJson(traceObject(report, options));
 
-export const traceYaml: Renderer = report => toYaml(traceObject(report));
+export const traceYaml: Renderer = (report, options) => toYaml(traceObject(report, options));
 
-function traceObject(report: Report): object {
-  return {...reportObject(report), traces: report.traces.map(portObject)};
+function traceObject(report: Report, options: RenderOptions): object {
+  return {...reportObject(report, options), traces: report.traces.map(portObject)};
 }
 
 function portObject({entries, unserved, ...port}: PortTrace): object {

@@ -4,7 +4,7 @@ import {reportObject} from './json.ts';
 import type {Renderer} from './renderer.ts';
 
 /** The same data as `-o json`. */
-export const yaml: Renderer = report => toYaml(reportObject(report));
+export const yaml: Renderer = (report, options) => toYaml(reportObject(report, options));
 
 /** `undefined` is left out, as JSON leaves it out. Only text in double quotes can be escaped, so all is quoted where any needs it. */
 export function toYaml(value: object): string {

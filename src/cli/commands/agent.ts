@@ -6,7 +6,7 @@ import {parseTimeout} from '../../collect/kube/parse-timeout.ts';
 import {systemClock} from '../../run/clock.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {FindingChanges} from '../../run/watch/finding-changes.ts';
-import {outputFlags, settingFlags} from '../options/flags.ts';
+import {settingFlags, verboseFlag} from '../options/flags.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {watchLines} from '../../run/watch/watch-lines.ts';
@@ -67,7 +67,7 @@ export default class AgentCommand extends BaseCommand {
     sudo: transportFlags.sudo,
     ...settingFlags,
     ...connectionFlags,
-    verbose: outputFlags.verbose,
+    verbose: verboseFlag('also infos'),
   };
 
   async run(): Promise<void> {

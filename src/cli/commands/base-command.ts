@@ -53,8 +53,10 @@ export abstract class BaseCommand extends Command {
     // Loaded only for a cluster, because it takes time.
     const {diagnoseCluster} = await import('../../run/diagnose-cluster.ts');
     return this.withCluster(flags, async live => {
+      const readAt = new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
       const report = await diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live});
-      this.#source = {source: live.cluster.description, ...(flags.output === 'html' ? await serverVersion(live) : {})};
+      const version = tellsVersion.has(flags.output ?? '') ? await serverVersion(live) : {};
+      this.#source = {source: live.cluster.description, readAt, ...version};
       return report;
     });
   }
@@ -141,6 +143,9 @@ export abstract class BaseCommand extends Command {
     }
   }
 }
+
+/** Formats that say where a report comes from. For the others, nothing more is asked of the API server. */
+const tellsVersion: ReadonlySet<string> = new Set(['html', 'json', 'yaml', 'markdown', 'junit']);
 
 function bundleSource({origin, takenAt}: Snapshot): Omit<Provenance, 'command'> {
   return {source: origin === '-' ? 'standard input' : origin, ...(takenAt === undefined ? {} : {takenAt})};

@@ -1,7 +1,7 @@
 import {closeSync, openSync, readFileSync, readSync, statSync} from 'node:fs';
 import {Args, Errors, Flags} from '@oclif/core';
 import {type FailOn, reaches} from '../../run/exit-code.ts';
-import {evaluationFlags, outputFlags} from '../options/flags.ts';
+import {evaluationFlags, outputFlags, quietFlag, verboseFlag} from '../options/flags.ts';
 import {diagnose} from '../../diagnose.ts';
 import {diffBundles, type DiffSide} from '../../diff/diff-bundles.ts';
 import {unreadSince} from '../../diff/diff-findings.ts';
@@ -23,6 +23,8 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
   };
   static override flags = {
     ...outputFlags,
+    quiet: quietFlag('print the first line only'),
+    verbose: verboseFlag('every line of rules that changed'),
     'fail-on': evaluationFlags['fail-on'],
     output: Flags.string({
       char: 'o',

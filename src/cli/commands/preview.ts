@@ -14,7 +14,7 @@ import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
-import {outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
 import {manifestFlags} from '../options/manifest-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {BaseCommand} from './base-command.ts';
@@ -47,6 +47,8 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
     ...connectionFlags,
     ...transportFlags,
     ...outputFlags,
+    quiet: quietFlag('print the verdict only'),
+    verbose: verboseFlag('also requirements that are met, and every Service and node by name'),
     'fail-on': Flags.string({
       description: 'exit with 1 when something is lost or gained, for any change, or never',
       options: ['lost', 'any', 'never'],

@@ -15,7 +15,7 @@ import {requireServices} from '../../run/rules/whole-services.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
-import {outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {manifestFlags} from '../options/manifest-flags.ts';
 import {BaseCommand} from './base-command.ts';
 
@@ -43,7 +43,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     ...connectionFlags,
     ...settingFlags,
     'output-file': outputFlags['output-file'],
-    quiet: outputFlags.quiet,
+    quiet: quietFlag('no progress on standard error'),
     'no-progress': outputFlags['no-progress'],
     output: Flags.string({
       char: 'o',

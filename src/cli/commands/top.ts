@@ -10,12 +10,13 @@ import {topScreen} from '../../run/top/top-screen.ts';
 import type {TopRun} from '../../run/top/top-session.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {diagnoseOptions} from '../options/diagnose-options.ts';
-import {outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {BaseCommand, type LiveFlags} from './base-command.ts';
 
 const {from: _from, ...nodeFlags} = sourceFlags;
-const {verbose: _verbose, ...output} = outputFlags;
+const {verbose: _verbose, ...outputOfAll} = outputFlags;
+const output = {...outputOfAll, quiet: quietFlag('print the answer only, without the table')};
 
 export default class TopCommand extends BaseCommand {
   static override summary =

@@ -1,7 +1,7 @@
 import {Args, Errors, Flags} from '@oclif/core';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {exitCode, type FailOn} from '../../run/exit-code.ts';
-import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {evaluationFlags, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {traceRenderers} from '../../render/trace-index.ts';
 import {isRulesAlone, reportRulesAlone} from '../../diagnosis/report-rules-alone.ts';
@@ -36,6 +36,8 @@ export default class TraceCommand extends BaseCommand {
     ...transportFlags,
     ...settingFlags,
     ...outputFlags,
+    quiet: quietFlag('print the verdict and the findings only, without the paths'),
+    verbose: verboseFlag('also every endpoint, counters of rules, infos, each finding by itself, and what was not read'),
     ...evaluationFlags,
     counters: Flags.boolean({
       description: 'read the counters of rules and show them, with all that -v shows',

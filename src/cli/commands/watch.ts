@@ -5,7 +5,7 @@ import {systemClock} from '../../run/clock.ts';
 import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {FindingChanges} from '../../run/watch/finding-changes.ts';
-import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
 import {Interrupted} from '../../run/interruption.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {watchLines} from '../../run/watch/watch-lines.ts';
@@ -17,7 +17,7 @@ import {BaseCommand} from './base-command.ts';
 
 const {from: _from, ...nodeFlags} = sourceFlags;
 const {'fail-on': _failOn, ...whatCounts} = evaluationFlags;
-const {color, verbose} = outputFlags;
+const {color} = outputFlags;
 
 export default class WatchCommand extends BaseCommand {
   static override summary = 'Watch Services on every node: check again when they change and at every interval';
@@ -38,7 +38,7 @@ q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The a
     ...settingFlags,
     ...whatCounts,
     color,
-    verbose,
+    verbose: verboseFlag('also infos, and findings of the baseline'),
     interval: Flags.string({
       description: 'check all nodes again after this time even if nothing changed (10s, 1m)',
       default: '30s',

@@ -29,6 +29,7 @@ export async function lookUpNames(
   if (bundle === '-') return [];
   const source = bundle === undefined ? await clusterNames(connectionOf(flags), requestTimeout) : await bundleNames(bundle);
   if (kind === 'services') return serviceNames(source, typed, flags);
+  if (kind === 'pods') return podNames(source, typed);
   return (await source.list(kind === 'nodes' ? 'nodes' : 'namespaces', null)).map(({name}) => ({value: name}));
 }
 
@@ -36,7 +37,7 @@ export async function lookUpNames(
 interface NameSource {
   /** The default namespace; null for a bundle, in which all are searched. */
   readonly namespace: string | null;
-  readonly list: (kind: 'services' | 'nodes' | 'namespaces', namespace: string | null) => Promise<readonly ObjectMeta[]>;
+  readonly list: (kind: 'services' | 'pods' | 'nodes' | 'namespaces', namespace: string | null) => Promise<readonly ObjectMeta[]>;
 }
 
 /** In each form that can be typed: `name`, `svc/name` and `namespace/name`. */
@@ -53,6 +54,12 @@ async function serviceNames(source: NameSource, typed: string, flags: CommandWor
   return (await source.list('namespaces', null)).map(({name}) => ({value: `${name}/`}));
 }
 
+/** `pod/NAME` of the namespace. An address that is typed is not looked up. */
+async function podNames(source: NameSource, typed: string): Promise<readonly Candidate[]> {
+  if (!typed.startsWith('pod/')) return [{value: 'pod/'}];
+  return (await source.list('pods', source.namespace)).map(({name}) => ({value: `pod/${name}`}));
+}
+
 async function clusterNames(flags: ParsedConnectionFlags, requestTimeout: number): Promise<NameSource> {
   // Completion from the kubeconfig or a bundle needs no client.
   const [{createKubeApi}, {loadConnection}, {asConnectionFlags}] = await Promise.all([
@@ -65,7 +72,7 @@ async function clusterNames(flags: ParsedConnectionFlags, requestTimeout: number
   return {
     namespace: connection.namespace,
     list: async (kind, namespace) => {
-      const place = kind === 'services' && namespace !== null ? `/namespaces/${encodeURIComponent(namespace)}` : '';
+      const place = (kind === 'services' || kind === 'pods') && namespace !== null ? `/namespaces/${encodeURIComponent(namespace)}` : '';
       return listNames(api, `/api/v1${place}/${kind}`);
     },
   };
@@ -77,6 +84,7 @@ async function bundleNames(path: string): Promise<NameSource> {
   const namespaces = [...new Set(services.map(({namespace = 'default'}) => namespace))].sort();
   const ofKind = {
     services,
+    pods: (api.pods ?? []).map(({metadata}) => metadata),
     nodes: nodes.map(({name}) => ({name})),
     namespaces: namespaces.map(name => ({name})),
   };

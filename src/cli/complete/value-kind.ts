@@ -1,9 +1,10 @@
 /** Values that can be looked up, or are left to the shell. */
-export type ValueKind = 'services' | 'namespaces' | 'nodes' | 'contexts' | 'clusters' | 'users' | 'codes' | 'files';
+export type ValueKind = 'services' | 'pods' | 'namespaces' | 'nodes' | 'contexts' | 'clusters' | 'users' | 'codes' | 'files';
 
 const byName: Readonly<Record<string, ValueKind>> = {
   service: 'services',
   destination: 'services',
+  source: 'pods',
   code: 'codes',
   context: 'contexts',
   cluster: 'clusters',

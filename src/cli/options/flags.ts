@@ -64,6 +64,16 @@ export const settingFlags = {
   zone: Flags.string({description: "the node's zone", helpValue: 'ZONE', helpGroup: 'KUBE-PROXY'}),
 };
 
+/** `-q` does another thing in each command, which its help says. */
+export function quietFlag(description: string) {
+  return Flags.boolean({char: 'q', description, helpGroup: 'OUTPUT'});
+}
+
+/** The same of `-v`. */
+export function verboseFlag(description: string) {
+  return Flags.boolean({char: 'v', description, helpGroup: 'OUTPUT'});
+}
+
 export const outputFlags = {
   'output-file': Flags.string({description: 'write the report to this file', helpValue: 'FILE', helpGroup: 'OUTPUT'}),
   color: Flags.string({
@@ -72,8 +82,8 @@ export const outputFlags = {
     default: 'auto',
     helpGroup: 'OUTPUT',
   }),
-  quiet: Flags.boolean({char: 'q', description: 'print the verdict and the findings only', helpGroup: 'OUTPUT'}),
-  verbose: Flags.boolean({char: 'v', description: 'infos too, and the settings with their sources', helpGroup: 'OUTPUT'}),
+  quiet: quietFlag('print the verdict and the findings only'),
+  verbose: verboseFlag('also infos, the settings with their sources, how each node was read, and what was not read'),
   'no-progress': Flags.boolean({description: 'no progress on standard error', helpGroup: 'OUTPUT'}),
 };
 

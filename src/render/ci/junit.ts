@@ -1,9 +1,11 @@
 import type {Finding, ServiceName, Severity} from '../../model/finding.ts';
 import {severities} from '../../model/finding.ts';
 import type {NodeReport, NodeWait, Report} from '../../model/report.ts';
+import {causeBlocks} from '../finding-blocks.ts';
 import {findingTexts} from '../table/finding-text.ts';
 import {markup} from '../markup.ts';
-import type {Renderer} from '../renderer.ts';
+import {originOf, provenanceRows} from '../provenance-rows.ts';
+import type {Renderer, RenderOptions} from '../renderer.ts';
 import {styleOf} from '../style.ts';
 import {waitText} from '../table/wait-section.ts';
 import {pushTo} from '../../model/lists.ts';
@@ -14,24 +16,41 @@ import {namespacedName} from '../../model/text/namespaced-name.ts';
  * `--fail-on` is a failure, and what could not be read is an error: both fail a pipeline. The Services of a node that was not checked are
  * skipped. Everything else is in `system-out`.
  */
-export const junit: Renderer = (report, {failOn}) => {
+export const junit: Renderer = (report, options) => {
+  const {failOn} = options;
   const analyze = (finding: Finding): boolean => !finding.known && failOn !== 'never' && rank(finding.severity) <= rank(failOn);
   const suites = suitesOf(report).map(suite => ({
     ...suite,
     cases: suite.cases.map(made => ({...made, failing: made.findings.filter(analyze)})),
   }));
   const all = suites.flatMap(({cases}) => cases);
+  const timestamp = timestampOf(originOf(report, options)?.readAt);
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
     `<testsuites name="svc-trace" ${countsOf(all)}>`,
     ...suites.flatMap(({name, cases}, index) => [
-      `  <testsuite name="${xml(name)}" id="${index}" ${countsOf(cases)} skipped="${skippedIn(cases)}" time="${timeOf(cases)}">`,
+      `  <testsuite name="${xml(name)}" id="${index}" ${countsOf(cases)} skipped="${skippedIn(cases)}" time="${timeOf(cases)}"${timestamp}>`,
+      ...(index === 0 ? propertyLines(report, options) : []),
       ...cases.flatMap(made => caseLines(name, made)),
       '  </testsuite>',
     ]),
     '</testsuites>',
   ].join('\n');
 };
+
+/** By the schema a time without a zone; it is UTC. What is no time is left out. */
+function timestampOf(readAt: string | undefined): string {
+  const time = Date.parse(readAt ?? '');
+  return Number.isNaN(time) ? '' : ` timestamp="${new Date(time).toISOString().slice(0, 19)}"`;
+}
+
+/** Where the report comes from: of all suites, said at the first. */
+function propertyLines(report: Report, options: RenderOptions): readonly string[] {
+  const rows = provenanceRows(report, options);
+  if (rows.length === 0) return [];
+  const properties = rows.map(([name, text]) => `      <property name="${xml(name)}" value="${xml(text)}"/>`);
+  return ['    <properties>', ...properties, '    </properties>'];
+}
 
 function rank(severity: Severity): number {
   return severities.indexOf(severity);
@@ -44,6 +63,8 @@ interface Case {
   readonly error?: string;
   /** Why it was not checked. */
   readonly skipped?: string;
+  /** The findings that others likely follow from. */
+  readonly causes?: ReadonlyMap<Finding, Finding>;
   /** How long it took to converge, with `--wait`. */
   readonly wait?: NodeWait;
 }
@@ -66,6 +87,7 @@ function suitesOf(report: Report): readonly Suite[] {
   );
   const services = [...named].map(([name, service]) => ({name, service}));
   const isFew = services.length * report.nodes.length <= maxCases;
+  const causes = causesOf(report.findings);
   const waits = new Map(report.wait?.nodes.map(wait => [wait.name, wait]));
   return [
     {
@@ -80,11 +102,20 @@ function suitesOf(report: Report): readonly Suite[] {
       cases: [
         {name: nodeName, findings: take(node.name, undefined), ...unreadNode(node), ...waitOf(waits.get(node.name))},
         ...services
-          .map(({name, service}) => ({name, findings: take(node.name, service), ...skippedOf(node)}))
+          .map(({name, service}) => ({name, findings: take(node.name, service), ...skippedOf(node), causes}))
           .filter(({findings}) => findings.length > 0 || isFew),
       ],
     })),
   ].filter(({cases}) => cases.length > 0);
+}
+
+/** For each finding of a Service that likely follows from another finding on its node: that one. */
+function causesOf(findings: readonly Finding[]): ReadonlyMap<Finding, Finding> {
+  const nodes = Map.groupBy(findings, ({node}) => node);
+  const pairs = [...nodes.values()].flatMap(ofNode =>
+    causeBlocks(ofNode).flatMap(({finding: cause, effects}) => effects.map(({finding}) => [finding, cause] as const)),
+  );
+  return new Map(pairs);
 }
 
 /** Above this number, only Services with findings have a test case of their own. */
@@ -143,13 +174,16 @@ function timeOf(cases: readonly EvaluatedCase[]): string {
 }
 
 function caseLines(suite: string, made: EvaluatedCase): readonly string[] {
-  const {name, findings, failing, error = '', skipped = '', wait} = made;
+  const {name, findings, failing, error = '', skipped = '', wait, causes} = made;
+  const [first] = failing;
+  const cause = first === undefined ? undefined : causes?.get(first);
+  const follows = cause === undefined ? '' : ` (likely from ${cause.code} ${cause.name})`;
   const open = `    <testcase classname="${xml(suite)}" name="${xml(name)}" time="${timeOf([made])}"`;
   const text = findingTexts(findings, {style: styleOf(false), width: Infinity, max: 20, spread: true}).join('\n\n');
   const told = [...(wait === undefined ? [] : [waitText(wait)]), ...(text === '' ? [] : [text])].join('\n\n');
   const codes = [...new Set(failing.map(({code}) => code))].join(' ');
   const outcome = {
-    failure: `      <failure type="${xml(codes)}" message="${xml(failing[0]?.message ?? '')}">${xml(told)}</failure>`,
+    failure: `      <failure type="${xml(codes)}" message="${xml(`${first?.message ?? ''}${follows}`)}">${xml(told)}</failure>`,
     error: `      <error type="ST901" message="${xml(error)}">${xml(told || error)}</error>`,
     skipped: `      <skipped message="${xml(skipped)}"/>`,
     passed: '',

@@ -1,11 +1,13 @@
 import type {Finding} from '../../model/finding.ts';
-import type {WaitReport} from '../../model/report.ts';
+import type {Report, WaitReport} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
+import {dumpLine} from '../dump-line.ts';
 import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
-import {type FindingGroup, groupFindings} from '../group-findings.ts';
+import {blockPlaces, causeBlocks, effectsText, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import {docsOf} from '../json.ts';
-import type {Renderer} from '../renderer.ts';
+import {provenanceRows} from '../provenance-rows.ts';
+import type {Renderer, RenderOptions} from '../renderer.ts';
 import {secondsText} from '../seconds-text.ts';
 import {styleOf} from '../style.ts';
 import {verdictLine} from '../verdict-line.ts';
@@ -14,9 +16,10 @@ import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
 /** For a comment on a pull request: the verdict, a table of the findings, and the folded evidence of each. */
-export const markdown: Renderer = (report, {verbose}) => {
+export const markdown: Renderer = (report, options) => {
+  const {verbose} = options;
   const loud = report.findings.filter(({severity}) => severity !== 'info' || verbose);
-  const groups = groupFindings(loud);
+  const groups = verbose ? spreadBlocks(loud) : causeBlocks(loud);
   const shown = thatFit(groups);
   const hidden = [
     ...(groups.length > shown.length ? [`${groups.length - shown.length} more are in the other output formats`] : []),
@@ -27,8 +30,17 @@ export const markdown: Renderer = (report, {verbose}) => {
     ...(report.wait === undefined ? [] : [waitTable(report.wait)]),
     ...(shown.length === 0 ? [] : [summaryTable(shown), ...shown.map(({text}) => text)]),
     ...(hidden.length === 0 ? [] : [`_${hidden.join('; ')}_`]),
+    ...provenance(report, options),
   ].join('\n\n');
 };
+
+/** Folded, at the end: the verdict comes first. */
+function provenance(report: Report, options: RenderOptions): readonly string[] {
+  const rows = provenanceRows(report, options);
+  if (rows.length === 0) return [];
+  const table = ['| | |', '|---|---|', ...rows.map(([name, text]) => `| ${name} | ${prose(text)} |`)].join('\n');
+  return ['<details><summary>Where this report comes from</summary>', table, '</details>'];
+}
 
 interface ShownFinding {
   /** Of the table. */
@@ -38,7 +50,7 @@ interface ShownFinding {
 }
 
 /** A comment on GitHub can have 65,536 characters. */
-function thatFit(groups: readonly FindingGroup[]): readonly ShownFinding[] {
+function thatFit(groups: readonly FindingBlock[]): readonly ShownFinding[] {
   let left = maxLetters;
   const shown = groups.slice(0, maxFindings).map(group => ({row: tableRow(group), text: details(group)}));
   const end = shown.findIndex(({row, text}) => {
@@ -67,21 +79,30 @@ function summaryTable(shown: readonly ShownFinding[]): string {
   return ['| severity | finding | Service | nodes |', '|---|---|---|---|', ...shown.map(({row}) => row)].join('\n');
 }
 
-function tableRow({finding: {code, name, severity, service, known}, nodes}: FindingGroup): string {
+function tableRow(block: FindingBlock): string {
+  const {finding, nodes, others} = block;
+  const {code, name, severity, known} = finding;
+  const services = new Set([finding, ...others.map(other => other.finding)].map(({service}) => serviceText(service)));
   const cells = [
     severity + (known ? ' (known)' : ''),
     `[${code}](${docsOf(code)}) ${name}`,
-    prose(serviceText(service)),
+    prose(servicesText([...services])),
     prose(nodeList(nodes)),
   ];
   return `| ${cells.join(' | ')} |`;
+}
+
+/** The first of them, and how many more. */
+function servicesText([first = '', ...others]: readonly string[]): string {
+  return others.length === 0 ? first : `${first} and ${others.length} more`;
 }
 
 function serviceText(service: Finding['service']): string {
   return service === undefined ? '' : escapeText(namespacedName(service));
 }
 
-function details({finding, nodes}: FindingGroup): string {
+function details(block: FindingBlock): string {
+  const {finding, nodes} = block;
   const {code, message, remedy, expected = [], actual = []} = finding;
   const where = nodes.length === 0 ? '' : ` on ${nodeList(nodes)}`;
   const evidence = [
@@ -91,12 +112,31 @@ function details({finding, nodes}: FindingGroup): string {
   return [
     `<details><summary>${quiet(html(`${code}${where}: ${escapeText(message)}`))}</summary>`,
     ...(evidence.length === 0 ? [] : [`<pre>\n${evidence.join('\n')}\n</pre>`]),
+    ...relatedTexts(block).map(text => prose(escapeText(text))),
     `${prose(escapeText(remedy))}`,
     '</details>',
   ].join('\n\n');
 }
 
-function evidenceLine(word: string, {table, line, text}: RuleText): string {
+/** The other findings of the block, and those that are likely its effects. */
+function relatedTexts(block: FindingBlock): readonly string[] {
+  const {head, others} = blockPlaces(block);
+  const effects = effectsText(block);
+  return [
+    ...(block.others.length === 0 ? [] : [`In all ${head}: also ${listed(others)}.`]),
+    ...(block.effects.length === 0 ? [] : [`${effects.head}: ${effects.codes} (${listed(effects.services)}).`]),
+  ];
+}
+
+function listed(names: readonly string[]): string {
+  return names.length <= maxListed ? names.join(', ') : `${names.slice(0, maxListed).join(', ')} and ${names.length - maxListed} more`;
+}
+
+const maxListed = 20;
+
+function evidenceLine(word: string, evidence: RuleText): string {
+  const {table, text} = evidence;
+  const line = dumpLine(evidence);
   const rule = text.length > 400 ? `${text.slice(0, 400)}…` : text;
   return html(`${word.padEnd(8)} ${line > 0 ? `line ${line}: ` : ''}${escapeText(`${table} ${rule}`)}`);
 }

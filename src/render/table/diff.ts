@@ -19,7 +19,8 @@ type DiffRenderer = (diff: BundleDiff, options: RenderOptions) => string;
 
 /** The output formats of `diff`. */
 export const diffRenderers = {
-  table: (diff, options) => sections(diff, {style: styleOf(options.color), width: options.width, all: options.verbose}),
+  table: (diff, options) =>
+    sections(diff, {style: styleOf(options.color), width: options.width, all: options.verbose, isFirstOnly: options.quiet}),
   json: diff => toJson(diffObject(diff)),
   yaml: diff => toYaml(diffObject(diff)),
 } as const satisfies Readonly<Record<string, DiffRenderer>>;
@@ -34,10 +35,13 @@ interface TextOptions {
   readonly width: number;
   /** All lines that changed, not only a few of each chain, set or list. */
   readonly all: boolean;
+  /** Only the verdict. */
+  readonly isFirstOnly: boolean;
 }
 
 function sections(diff: BundleDiff, options: TextOptions): string {
   const {style} = options;
+  if (options.isFirstOnly) return verdict(diff, style);
   const {services, endpoints, nodes, rules, findings, notCompared} = diff;
   const parts: readonly (readonly [string, readonly string[]])[] = [
     ['FINDINGS', findings.map(change => findingLine(change, style))],

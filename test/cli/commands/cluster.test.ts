@@ -75,6 +75,17 @@ describe('a page shows its source', () => {
   });
 });
 
+test('JSON says when, from which context and version, in which scope and by which command', async () => {
+  const {stdout} = await svcTrace(['check', 'web', '-n', 'shop', '-o', 'json', '--token', 'admin-token']);
+  expect(JSON.parse(stdout).origin).toEqual({
+    readAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
+    source: expect.stringContaining('stand-in'),
+    serverVersion: 'v1.36.2',
+    scope: 'web',
+    command: 'kubectl svc-trace check web -n shop -o json --token HIDDEN',
+  });
+});
+
 describe('if nothing can be checked', () => {
   test.each([
     ['no such context', ['--context', 'nowhere'], 2, 'nowhere'],

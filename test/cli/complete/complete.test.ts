@@ -12,6 +12,7 @@ const flags = {
   only: option('only', {helpValue: 'CODES', multiple: true}),
   from: option('from', {helpValue: 'BUNDLE'}),
   zone: option('zone', {helpValue: 'ZONE'}),
+  source: option('source'),
   secret: option('secret', {hidden: true}),
   'all-namespaces': {name: 'all-namespaces', type: 'boolean', char: 'A'},
   'masquerade-all': {name: 'masquerade-all', type: 'boolean', allowNo: true},
@@ -28,6 +29,7 @@ const commands: readonly CommandSpec[] = [
 
 const names: Readonly<Record<ValueKind, readonly string[]>> = {
   services: ['web', 'db', 'check-me'],
+  pods: ['pod/web-1', 'pod/web-2', 'pod/db-1'],
   namespaces: ['shop', 'infra'],
   nodes: ['node-a', 'node-b'],
   contexts: [],
@@ -54,6 +56,11 @@ async function completing(
 }
 
 const valuesOf = async (line: string) => (await completing(line)).values;
+
+test('the source of a packet may be a pod', async () => {
+  expect(await valuesOf('check --source pod/w')).toEqual(['pod/web-1', 'pod/web-2']);
+  expect(await valuesOf('check --source=pod/db')).toEqual(['pod/db-1']);
+});
 
 describe('the first word', () => {
   test('is a command, and not one that is hidden', async () => {

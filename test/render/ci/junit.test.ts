@@ -39,6 +39,46 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
   });
 });
 
+test('the first suite says when, from where, in which scope and by which command, and all say when', async () => {
+  const report = {...reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web']}), scope: 'namespace shop'};
+  const provenance = {
+    ...{command: 'kubectl svc-trace check -n shop', source: 'context "kind" (https://127.0.0.1:6443)', serverVersion: 'v1.36.2'},
+    readAt: '2026-11-21T10:00:00Z',
+  };
+  const text = junit(report, {...plain, provenance});
+  expect(await complaints(text)).toEqual([]);
+  expect([...text.matchAll(/<property name="([^"]*)" value="([^"]*)"\/>/g)].map(([, name, value]) => `${name}: ${value}`)).toEqual([
+    'read at: 2026-11-21T10:00:00Z',
+    'from: context &quot;kind&quot; (https://127.0.0.1:6443)',
+    'Kubernetes: v1.36.2',
+    'scope: namespace shop',
+    'command: kubectl svc-trace check -n shop',
+  ]);
+  expect(text.match(/<properties>/g)).toHaveLength(1);
+  expect(text.match(/<testsuite [^>]*timestamp="2026-11-21T10:00:00"/g)).toHaveLength(2);
+});
+
+test('a time that is none is left out of the attributes', async () => {
+  const report = reportOf({nodes: ['node-a'], services: ['shop/web']});
+  const text = junit(report, {...plain, provenance: {command: 'x', source: 'bundle', takenAt: 'yesterday'}});
+  expect(await complaints(text)).toEqual([]);
+  expect(text).not.toContain('timestamp=');
+});
+
+test('a failure that likely follows from another finding of its node says from which', () => {
+  const cause = findingOf('node-a', null, {
+    code: 'ST505',
+    name: 'kube-proxy-not-syncing',
+    severity: 'warning',
+    message: 'it does not keep up',
+  });
+  const effects = ['a', 'b', 'c'].map(name => findingOf('node-a', `shop/${name}`, {message: `${name} lost an endpoint`}));
+  const text = junit(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings: [...effects, cause]}), plain);
+  expect(text).toContain('message="a lost an endpoint (likely from ST505 kube-proxy-not-syncing)"');
+  const alone = junit(reportOf({nodes: ['node-a'], services: ['shop/a'], findings: effects.slice(0, 1)}), plain);
+  expect(alone).toContain('message="a lost an endpoint"');
+});
+
 test('the schema refuses what is no report of JUnit', async () => {
   expect(await complaints('<testsuites skipped="1"/>')).toHaveLength(1);
   expect(await complaints('<testsuite/>')).not.toEqual([]);

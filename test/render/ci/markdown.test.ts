@@ -4,6 +4,7 @@ import {gfm, gfmHtml} from 'micromark-extension-gfm';
 import {describe, expect, test} from 'vitest';
 import type {Report} from '../../../src/model/report.ts';
 import {escapeText} from '../../../src/render/escape.ts';
+import {causeBlocks} from '../../../src/render/finding-blocks.ts';
 import {groupFindings} from '../../../src/render/group-findings.ts';
 import {markdown} from '../../../src/render/ci/markdown.ts';
 import type {RenderOptions} from '../../../src/render/renderer.ts';
@@ -56,7 +57,8 @@ describe.each(Object.entries(reports))('a report: %s', (_, make) => {
   test.each([plain, loud])('is a verdict, a table with a row for each finding, and as many folded details', async options => {
     const report = await make();
     const html = rendered(report, options);
-    const found = groupFindings(report.findings.filter(({severity}) => severity !== 'info' || options.verbose));
+    const wanted = report.findings.filter(({severity}) => severity !== 'info' || options.verbose);
+    const found = options.verbose ? groupFindings(wanted) : causeBlocks(wanted);
     const rows = textsOf(html, 'tr').length - (html.match(/<thead>/g) ?? []).length;
     const waited = report.wait === undefined ? 0 : report.wait.nodes.filter(({look}) => look !== 1).length;
     expect(rows - waited).toBe(Math.min(found.length, 40));
@@ -102,7 +104,7 @@ test('a port is not rendered as an image, nor a name as a link', () => {
 test('a comment stays short enough to be posted, however long the rules are', () => {
   const rules = Array.from({length: 4}, (_, line) => ruleOf('<'.repeat(500), line + 1));
   const findings = numbered('svc', 60).map(name => findingOf('node-a', `shop/${name}`, {actual: rules, expected: rules}));
-  const text = markdown(reportOf({nodes: ['node-a'], services: [], findings}), plain);
+  const text = markdown(reportOf({nodes: ['node-a'], services: [], findings}), loud);
   expect(text.length).toBeLessThan(65_536);
   const rows = text.split('\n').filter(line => line.startsWith('| error')).length;
   expect(rows).toBeGreaterThan(2);
@@ -122,13 +124,49 @@ test('the verdict comes first, then a table, and the evidence is folded', () => 
   ]);
 });
 
+test('the end says, folded, when, from where, in which scope and by which command', () => {
+  const report = {...reportOf({nodes: ['node-a'], services: ['shop/web']}), scope: 'namespace shop'};
+  const provenance = {
+    ...{command: 'kubectl svc-trace check -n shop', source: 'context "kind" (https://127.0.0.1:6443)', serverVersion: 'v1.36.2'},
+    readAt: '2026-11-21T10:00:00Z',
+  };
+  const html = rendered(report, {...plain, provenance});
+  expect(textsOf(html, 'summary')).toEqual(['Where this report comes from']);
+  expect(textsOf(html, 'td').map(shown)).toEqual([
+    ...['read at', '2026-11-21T10:00:00Z', 'from', 'context "kind" (https://127.0.0.1:6443)', 'Kubernetes', 'v1.36.2'],
+    ...['scope', 'namespace shop', 'command', 'kubectl svc-trace check -n shop'],
+  ]);
+});
+
+test('findings with one cause are one row and one block, which counts them', () => {
+  const cause = findingOf('node-a', null, {
+    code: 'ST505',
+    name: 'kube-proxy-not-syncing',
+    severity: 'warning',
+    message: 'it does not keep up',
+  });
+  const effects = numbered('svc', 22).map(name => findingOf('node-a', `shop/${name}`));
+  const report = reportOf({nodes: ['node-a'], services: [], findings: [...effects, cause]});
+  const html = rendered(report);
+  expect(textsOf(html, 'summary')).toEqual(['ST505 on node-a: it does not keep up']);
+  expect(shown(textsOf(html, 'p').join('\n'))).toContain('22 findings on 22 Services, likely from this cause: 22 × ST202 missing-endpoint');
+  expect(textsOf(rendered(report, loud), 'summary')).toHaveLength(23);
+});
+
+test('the same on many Services of a node is one row that counts them', () => {
+  const findings = numbered('svc', 6).map(name => findingOf('node-a', `shop/${name}`));
+  const html = rendered(reportOf({nodes: ['node-a'], services: [], findings}));
+  expect(textsOf(html, 'td').map(shown)).toContainEqual(expect.stringMatching(/^shop\/svc-0*1 and 5 more$/));
+  expect(shown(textsOf(html, 'p').join('\n'))).toMatch(/In all 6 findings on 6 Service ports: also shop\/svc-0*2/);
+});
+
 test('a healthy report is one line', () => {
   expect(markdown(reportOf({nodes: ['node-a'], services: ['shop/web']}), plain)).toBe('**OK: 1 Service is in sync on 1 node**');
 });
 
 test('a comment stays short enough to be posted', () => {
   const findings = numbered('svc', 500).map(name => findingOf('node-a', `shop/${name}`, {actual: [ruleOf('x'.repeat(5000), 1)]}));
-  const text = markdown(reportOf({nodes: ['node-a'], services: [], findings}), plain);
+  const text = markdown(reportOf({nodes: ['node-a'], services: [], findings}), loud);
   expect(text.length).toBeLessThan(65_536);
   expect(text).toContain('_460 more are in the other output formats_');
 });
