@@ -6,7 +6,7 @@ import type {RenderOptions} from './renderer.ts';
 export interface ReportOrigin {
   /** RFC 3339; of a bundle when it was taken. Left out where that is not known. */
   readonly readAt?: string;
-  readonly source: string;
+  readonly source?: string;
   readonly serverVersion?: string;
   readonly scope?: string;
   readonly command: string;
@@ -18,7 +18,7 @@ export function originOf({scope}: Report, {provenance}: Pick<RenderOptions, 'pro
   const {command, source, serverVersion, takenAt, readAt = takenAt} = provenance;
   return {
     ...(readAt === undefined ? {} : {readAt}),
-    source,
+    ...(source === undefined ? {} : {source}),
     ...(serverVersion === undefined ? {} : {serverVersion}),
     ...(scope === undefined ? {} : {scope}),
     command,
