@@ -2,7 +2,7 @@ import {Errors, Flags} from '@oclif/core';
 import type {PacketAnswers} from '../../run/packet/ask-cluster.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
-import {outputFlags, quietFlag, sourceFlags} from '../options/flags.ts';
+import {outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import {askNodes, type PacketFlags} from '../../run/packet/packet-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
@@ -23,8 +23,7 @@ export default class PacketCommand extends BaseCommand {
     ...transportFlags,
     ...outputFlags,
     quiet: quietFlag('no progress on standard error'),
-    // Taken for what other commands do with it: a path is printed whole anyway.
-    verbose: Flags.boolean({char: 'v', hidden: true}),
+    verbose: verboseFlag('no effect: a path is always printed in full'),
     namespace: Flags.string({char: 'n', description: 'namespace of the Service and the pod', helpGroup: 'PACKET'}),
     source: Flags.string({description: 'where it comes from: an address or pod/NAME', required: true, helpGroup: 'PACKET'}),
     destination: Flags.string({description: 'where it goes: an address or a Service', required: true, helpGroup: 'PACKET'}),
