@@ -20,10 +20,12 @@ import type {NodeLag} from '../model/state-history.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import {countEndpoints} from './count-endpoints.ts';
 import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {nodeReport} from './node-report.ts';
 import {problemFinding} from './problem-finding.ts';
+import {withRestartCommand} from './restart-command.ts';
 import {toFinding} from './to-finding.ts';
 import {tracedPorts} from './traced-ports.ts';
 import {withUnservedFamilies} from './unserved-families.ts';
@@ -99,10 +101,12 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
         check.node === undefined ? [] : [...check.node(context)].map(observation => toFinding(check, observation)),
       );
       const traced = withUnservedFamilies(analysis.traces, services, analysis.unread);
+      const proxy = {version: analysis.config.version.value, gates: config.featureGates.value};
+      const counted = countEndpoints(view, proxy);
       const result = {
         report: {...nodeReport(node, analysis), ...(lag === undefined ? {} : {lag})},
-        findings: [...changeToldOnce(findings), ...told].map(detached),
-        proxy: {version: analysis.config.version.value, gates: config.featureGates.value},
+        findings: [...changeToldOnce(findings), ...told].map(finding => withRestartCommand(counted(finding), api)).map(detached),
+        proxy,
         traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node)),
       };
       const unreached = analysis.symptoms.flatMap(({family, chains = []}) => chains.map(chain => ({family, chain})));

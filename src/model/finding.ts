@@ -30,6 +30,10 @@ export interface Observation {
   readonly actual?: readonly RuleText[];
   /** The remedy; the check's own remedy if left out. */
   readonly remedy?: string;
+  /** A command line for the remedy, or to confirm the finding, where there is one that is right as it stands. */
+  readonly command?: string;
+  /** How many usable endpoints the Service port has, if `endpoint` is one of them. */
+  readonly endpoints?: number;
 }
 
 export interface Finding extends Observation {

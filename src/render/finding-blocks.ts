@@ -56,11 +56,19 @@ export function blockPlaces({finding, others}: FindingBlock): BlockPlaces {
   const endpoints = [...new Set([finding, ...others.map(other => other.finding)].flatMap(({endpoint}) => endpoint ?? []))];
   if (isOnePort && endpoints.length > 0)
     return {
-      head: `${plural(endpoints.length, 'endpoint')} of ${ports[0]}`,
+      head: `${endpointsText([finding, ...others.map(other => other.finding)], endpoints.length)} of ${ports[0]}`,
       others: endpoints.filter(endpoint => endpoint !== finding.endpoint),
     };
   const places = ports.filter(port => port !== portText(finding));
   return {head: `${plural(others.length + 1, 'finding')} on ${plural(places.length + 1, 'Service port')}`, others: places};
+}
+
+/** `5 of 6 endpoints`, where all of them are endpoints of the Service. */
+function endpointsText(findings: readonly Finding[], count: number): string {
+  const total = findings[0]?.endpoints;
+  return total === undefined || findings.some(({endpoints}) => endpoints !== total)
+    ? plural(count, 'endpoint')
+    : `${count} of ${plural(total, 'endpoint')}`;
 }
 
 /** `shop/web:http`; empty for a finding of a node. Not escaped. */

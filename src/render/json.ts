@@ -22,9 +22,10 @@ export function reportObject(report: Report, options: Pick<RenderOptions, 'prove
 }
 
 export function findingObject(finding: Finding): object {
-  const {code, name, severity, known, node, family, service, port, entry, endpoint, message, expected, actual, remedy} = finding;
+  const {code, name, severity, known, node, family, service, port, entry, endpoint, message, expected, actual, remedy, command, endpoints} =
+    finding;
   return {
-    ...{code, name, severity, known, node, family, service, port, endpoint, message, remedy},
+    ...{code, name, severity, known, node, family, service, port, endpoint, endpoints, message, remedy, command},
     ...(entry === undefined
       ? {}
       : {entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port}}),

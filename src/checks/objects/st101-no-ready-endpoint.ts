@@ -39,7 +39,16 @@ function* observe(entries: readonly PortEntry[], context: ClusterContext): Itera
   const whole = empty.length === entries.length;
   const subject = whole ? `${port.namespace}/${port.service}` : port.servicePortName;
   const message = `${subject} has no endpoint that kube-proxy would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}. Connections are refused`;
-  yield whole ? {service: nameOf(port.object), family: port.family, message} : {...ofPort(port), message};
+  const command = podsCommand(port.object);
+  yield whole ? {service: nameOf(port.object), family: port.family, message, ...command} : {...ofPort(port), message, ...command};
+}
+
+/** Shows the pods that the selector matches, with their readiness. */
+function podsCommand(object: ServiceObject): Pick<Observation, 'command'> {
+  const {selector} = object.spec ?? {};
+  if (selector === undefined || Object.keys(selector).length === 0) return {};
+  const labels = Object.entries(selector).map(([name, value]) => `${name}=${value}`);
+  return {command: `kubectl -n ${object.metadata.namespace ?? 'default'} get pods -l ${labels.join(',')} -o wide`};
 }
 
 function isUsable(endpoint: Endpoint, {proxy}: ClusterContext): boolean {

@@ -43,7 +43,7 @@ const serviceName: Shape = {fields: {namespace: 'string', name: 'string'}};
 
 const finding: Shape = {
   fields: {
-    ...{code: 'string', name: 'string', severity: 'string', message: 'string', remedy: 'string'},
+    ...{code: 'string', name: 'string', severity: 'string', message: 'string', remedy: 'string', command: 'string', endpoints: 'number'},
     ...{node: 'string', family: 'string', endpoint: 'string', service: serviceName},
     port: {fields: {name: 'string', protocol: 'string', port: 'number'}},
     entry: {fields: {kind: 'string', address: 'string', port: 'number'}},
@@ -128,6 +128,8 @@ function asFinding({
   port,
   entry,
   endpoint,
+  command,
+  endpoints,
   ...rules
 }: WrittenFinding): Finding {
   const texts = (written: readonly WrittenRule[]) => written.map(({table, chain, line, rule}) => ({table, chain, line, text: rule}));
@@ -140,6 +142,8 @@ function asFinding({
     // While reading, a null address became a missing field.
     ...(entry === undefined ? {} : {entry: {...entry, address: entry.address ?? null}}),
     ...(endpoint === undefined ? {} : {endpoint}),
+    ...(command === undefined ? {} : {command}),
+    ...(endpoints === undefined ? {} : {endpoints}),
     ...(rules.expected === undefined ? {} : {expected: texts(rules.expected)}),
     ...(rules.actual === undefined ? {} : {actual: texts(rules.actual)}),
   };

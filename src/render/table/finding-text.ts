@@ -74,9 +74,11 @@ function findingLines({finding, nodes}: FindingGroup, style: Style, width: numbe
   ];
 }
 
-function adviceLines({finding: {code, remedy}}: FindingGroup, style: Style, width: number): readonly string[] {
+function adviceLines({finding: {code, remedy, command}, nodes}: FindingGroup, style: Style, width: number): readonly string[] {
   return [
     ...wrap(escapeText(remedy), proseWidth(width), `  ${style.dim('do      ')}  `),
+    // A command stays in one piece, so that it can be copied. It is that of one node.
+    ...(command === undefined || nodes.length > 1 ? [] : [`  ${style.dim('run     ')}  ${escapeText(command)}`]),
     `  ${style.dim('more    ')}  kubectl svc-trace explain ${code}`,
   ];
 }
