@@ -9,7 +9,8 @@ export function nodeReport(
 ): NodeReport {
   const [first] = rulesets.values();
   const backend = first?.backend ?? null;
-  const notRead = (missing ?? []).filter(({reason}) => reason !== nothingInIt);
+  // Files are read side by side: which is done first is chance.
+  const notRead = (missing ?? []).filter(({reason}) => reason !== nothingInIt).toSorted((a, b) => (a.file < b.file ? -1 : 1));
   return {
     name,
     status: status.kind === 'not-served' ? 'unsupported' : status.kind,

@@ -32,7 +32,9 @@ const target = (name: string): string => join(folder, `${counter++}`, name);
 
 async function checkJson(...args: readonly string[]) {
   const {stdout} = await svcTrace('check', '-A', '-o', 'json', ...args);
-  return JSON.parse(stdout);
+  // The command and the source are others.
+  const {origin: _, ...report} = JSON.parse(stdout);
+  return report;
 }
 
 interface Found {
@@ -48,6 +50,17 @@ function countsOf({findings}: {readonly findings: readonly Found[]}): Record<str
 }
 
 describe('capture of a cluster', () => {
+  test('of chosen nodes: a check of the bundle says of these nodes what a check of the cluster says, and misses no other', async () => {
+    const {kubeconfig} = await cluster(capturePath('faults/missing-endpoint'));
+    const path = target('two-nodes');
+    const captured = await svcTrace('capture', '-o', path, '--node', 'node-a,node-c', '--kubeconfig', kubeconfig);
+    expect(captured).toMatchObject({exitCode: 0, stderr: expect.stringContaining('2 nodes')});
+    expect(readdirSync(join(path, 'nodes')).sort()).toEqual(['node-a', 'node-c']);
+    const replayed = await checkJson('--from', path);
+    expect(replayed).toEqual(await checkJson('--kubeconfig', kubeconfig, '--node', 'node-a,node-c'));
+    expect(replayed.summary).toMatchObject({verdict: 'findings', nodesChecked: 2, nodesUnread: 0});
+  });
+
   test.each(['faults/missing-endpoint', 'faults/frozen-node', 'healthy/1.33-iptables'])(
     '%s: a check of the bundle gives the same result as a check of the cluster',
     async name => {

@@ -112,7 +112,7 @@ function isRuleDump(file: string): boolean {
 }
 
 /** `read` are the nodes that were read: one without files, such as a Windows node, is included. */
-function nodeDumps(files: BundleFiles, {read, missing}: Pick<ReadRecord, 'read' | 'missing'>): readonly NodeDump[] {
+function nodeDumps(files: BundleFiles, {read, via, missing}: Pick<ReadRecord, 'read' | 'via' | 'missing'>): readonly NodeDump[] {
   const byNode = new Map<string, string[]>(read.map(node => [node, []]));
   for (const path of files.paths) {
     const found = /^nodes\/([^/]+)\/([^/]+)$/.exec(path);
@@ -123,7 +123,7 @@ function nodeDumps(files: BundleFiles, {read, missing}: Pick<ReadRecord, 'read' 
   return [...byNode]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, names]) => ({
-      ...{name, files: names, missing: missing.get(name) ?? []},
+      ...{name, files: names, via: via.get(name) ?? null, missing: missing.get(name) ?? []},
       read: file => (names.includes(file) ? files.read(`nodes/${name}/${file}`) : null),
     }));
 }

@@ -38,6 +38,8 @@ export interface ReadRecord {
   readonly takenAt?: string;
   /** Nodes that were read, including those without files. */
   readonly read: readonly string[];
+  /** How these nodes were reached, as text. */
+  readonly via: ReadonlyMap<string, string>;
   /** The missing files of these nodes, and why. */
   readonly missing: ReadonlyMap<string, NonNullable<NodeRecord['missing']>>;
   readonly unread: readonly UnreadNode[];
@@ -63,14 +65,15 @@ export function readSnapshotRecord(content: Buffer | null): ReadRecord {
   };
 }
 
-const nothing: ReadRecord = {read: [], missing: new Map(), unread: [], problems: [], scope: {}, chosenNodes: false};
+const nothing: ReadRecord = {read: [], via: new Map(), missing: new Map(), unread: [], problems: [], scope: {}, chosenNodes: false};
 
-function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'missing' | 'unread'> {
+function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'via' | 'missing' | 'unread'> {
   const nodes = Object.entries(asObject(value)).map(
     ([name, node]) => ({name, ...asObject(node)}) as {name: string; [field: string]: unknown},
   );
   return {
     read: nodes.filter(({status}) => status !== 'unread').map(({name}) => name),
+    via: new Map(nodes.flatMap(({name, via}) => (typeof via === 'string' ? [[name, via]] : []))),
     missing: new Map(nodes.map(({name, missing}) => [name, readMissing(missing)])),
     unread: nodes
       .filter(({status}) => status === 'unread')

@@ -27,7 +27,7 @@ export function findingTexts(findings: readonly Finding[], {style, width, max, s
     return nth <= max;
   });
   return shown.map((block, index) => {
-    const {code, remedy} = block.finding;
+    const {code, remedy, command} = block.finding;
     const next = shown[index + 1]?.finding;
     const hidden = next?.code === code ? 0 : (seen.get(code) ?? 0) - max;
     return [
@@ -35,7 +35,11 @@ export function findingTexts(findings: readonly Finding[], {style, width, max, s
       ...othersLines(block, style, width),
       ...effectLines(block, style, width),
       ...(hidden > 0 ? [style.dim(`  and ${hidden} more of ${code}; -o wide shows them`)] : []),
-      ...(next?.code === code && next.remedy === remedy ? [] : adviceLines(block, style, width)),
+      ...(next?.code === code && next.remedy === remedy
+        ? command === next.command
+          ? []
+          : commandLines(block, style)
+        : adviceLines(block, style, width)),
     ].join('\n');
   });
 }
@@ -74,13 +78,18 @@ function findingLines({finding, nodes}: FindingGroup, style: Style, width: numbe
   ];
 }
 
-function adviceLines({finding: {code, remedy, command}, nodes}: FindingGroup, style: Style, width: number): readonly string[] {
+function adviceLines(block: FindingGroup, style: Style, width: number): readonly string[] {
+  const {code, remedy} = block.finding;
   return [
     ...wrap(escapeText(remedy), proseWidth(width), `  ${style.dim('do      ')}  `),
-    // A command stays in one piece, so that it can be copied. It is that of one node.
-    ...(command === undefined || nodes.length > 1 ? [] : [`  ${style.dim('run     ')}  ${escapeText(command)}`]),
+    ...commandLines(block, style),
     `  ${style.dim('more    ')}  kubectl svc-trace explain ${code}`,
   ];
+}
+
+/** A command stays in one piece, so that it can be copied. It is that of one node. */
+function commandLines({finding: {command}, nodes}: FindingGroup, style: Style): readonly string[] {
+  return command === undefined || nodes.length > 1 ? [] : [`  ${style.dim('run     ')}  ${escapeText(command)}`];
 }
 
 /** Sentences keep to a readable width on wide terminals; rules are not wrapped if there is room. */

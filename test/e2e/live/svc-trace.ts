@@ -49,11 +49,16 @@ export interface CheckReport {
     readonly node?: string;
     readonly service?: {readonly namespace: string; readonly name: string};
     readonly endpoint?: string;
+    readonly command?: string;
     readonly message: string;
   }[];
 }
 
-/** A report without how its nodes were read, which a bundle that was made by hand does not tell. */
-export function withoutReading({nodes, origin: _origin, ...report}: CheckReport): CheckReport {
-  return {...report, nodes: nodes.map(({via: _, notRead: __, ...node}) => node)};
+/** A report without how its nodes were read and without pods of kube-proxy, which a bundle that was made by hand does not tell. */
+export function withoutReading({nodes, findings, origin: _origin, ...report}: CheckReport): CheckReport {
+  return {
+    ...report,
+    nodes: nodes.map(({via: _, notRead: __, ...node}) => node),
+    findings: findings.map(({command: _, ...finding}) => finding),
+  };
 }
