@@ -266,6 +266,7 @@ describe('the base rules of iptables', () => {
     [['-A KUBE-MARK-MASQ'], 'ST302', 'error'],
     [['-A KUBE-POSTROUTING', 'requiring SNAT'], 'ST302', 'error'],
     [['-A KUBE-POSTROUTING', 'hairpin'], 'ST211', 'error'],
+    [['-A KUBE-SERVICES', 'KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ'], 'ST211', 'warning'],
     [['-A KUBE-SERVICES', 'addrtype --dst-type LOCAL -j KUBE-NODE-PORT'], 'ST211', 'error'],
     [['-A KUBE-SOURCE-RANGES-FIREWALL', '-j DROP'], 'ST210', 'error'],
     [['-A KUBE-SOURCE-RANGES-FIREWALL', '-j RETURN'], 'ST210', 'error'],
