@@ -1,7 +1,7 @@
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
 import type {NftTableSource} from '../model/nft-ruleset.ts';
-import type {Ruleset, RuleText} from '../model/ruleset.ts';
+import type {Chain, Ruleset, RuleText} from '../model/ruleset.ts';
 
 /** The constants by which third-party rules distinguish Service ports. */
 interface RuleConstants {
@@ -44,13 +44,24 @@ function isInside(network: Cidr, text: string): boolean {
 
 /** The texts of all rules outside of kube-proxy's own chains and tables. */
 export function thirdPartyTexts(iptables: readonly Ruleset[], tables: readonly NftTableSource[]): readonly string[] {
-  const rules: RuleText[] = [];
-  for (const ruleset of iptables)
-    for (const table of ruleset.tables.values())
-      for (const chain of table.chains.values())
-        if (!chain.name.startsWith('KUBE-')) rules.push(...chain.rules().filter(({text}) => !/ -j KUBE-/.test(text)));
+  const rules: readonly RuleText[] = iptables
+    .flatMap(thirdPartyChains)
+    .flatMap(chain => chain.rules().filter(({text}) => !/ -j KUBE-/.test(text)));
   const nft = tables.flatMap(table =>
     [...('chains' in table ? (table.chains as ReadonlyMap<string, {text(): string}>).values() : [])].map(chain => chain.text()),
   );
   return [...rules.map(({text}) => text), ...nft];
+}
+
+const chainsOf = new WeakMap<Ruleset, readonly Chain[]>();
+
+/** All chains that are not kube-proxy's. Of kube-proxy's, which may be a quarter of a million, no object is made. */
+export function thirdPartyChains(ruleset: Ruleset): readonly Chain[] {
+  const known = chainsOf.get(ruleset);
+  if (known !== undefined) return known;
+  const found = [...ruleset.tables.values()].flatMap(({chains}) =>
+    [...chains.keys()].flatMap(name => (name.startsWith('KUBE-') ? [] : (chains.get(name) ?? []))),
+  );
+  chainsOf.set(ruleset, found);
+  return found;
 }

@@ -125,8 +125,8 @@ function leftovers({setup, configAfter}: RequirementsInput): Omit<Requirement, '
 }
 
 function plugin({setup, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
-  const chains = [...setup.dumps.current.values()].flatMap(({tables}) => [...tables.values()].flatMap(table => [...table.chains.keys()]));
-  const isCalico = chains.some(name => name.startsWith('cali-'));
+  const tables = [...setup.dumps.current.values()].flatMap(ruleset => [...ruleset.tables.values()]);
+  const isCalico = tables.some(({chains}) => [...chains.startingWith('cali-')].length > 0);
   if (!isCalico || configAfter.mode.value !== 'nftables') return [];
   return [
     {

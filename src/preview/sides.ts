@@ -28,7 +28,7 @@ interface ExpectedSideInput {
 /** The rules that kube-proxy with these settings would write, in place of its current ones. */
 export function expectedSide(input: ExpectedSideInput): WalkedSide {
   const {setup, family, besideOthers} = input;
-  const written = writtenRules(input);
+  const written = writtenOnce(input);
   const {iptables, nft, ...side} = written;
   if (!besideOthers) return {...side, iptables: iptables === null ? [] : [iptables], nft};
   const actual = allOf(setup.dumps, family);
@@ -43,6 +43,20 @@ export function expectedSide(input: ExpectedSideInput): WalkedSide {
 }
 
 type WrittenSide = Omit<WalkedSide, 'iptables'> & {readonly iptables: ChainSource | null};
+
+const made = new WeakMap<ProxyConfig, Map<Family, {readonly view: ClusterView; readonly written: WrittenSide}>>();
+
+/** Settings are those of one node, and several parts of a preview ask for its rules. */
+function writtenOnce(input: ExpectedSideInput): WrittenSide {
+  const {config, family, view} = input;
+  const byFamily = made.get(config) ?? new Map<Family, {readonly view: ClusterView; readonly written: WrittenSide}>();
+  made.set(config, byFamily);
+  const known = byFamily.get(family);
+  if (known?.view === view) return known.written;
+  const written = writtenRules(input);
+  byFamily.set(family, {view, written});
+  return written;
+}
 
 function writtenRules({setup, view, config, family}: ExpectedSideInput): WrittenSide {
   const facts = setup.hostFacts();

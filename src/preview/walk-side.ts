@@ -11,7 +11,7 @@ import type {ChainSource, Rule, RuleText} from '../model/ruleset.ts';
 import {balanceByIpvs} from '../trace/iptables/walk-packet.ts';
 import {iptablesChains} from '../trace/iptables/walk-packet.ts';
 import {nftChains} from '../trace/nftables/walk-nft-packet.ts';
-import type {Packet} from '../trace/packet.ts';
+import type {Environment, Packet} from '../trace/packet.ts';
 import {inOrder, routePacket} from '../trace/route-packet.ts';
 import {startBranch} from '../trace/branch.ts';
 import {summarizeBranches} from '../trace/summarize-branches.ts';
@@ -33,7 +33,7 @@ export interface WalkedSide {
 
 /** Where the first packet of a connection ends on one side. */
 export function walkSide(side: WalkedSide, packet: Packet): PathOutcome<RuleText> {
-  const environment = environmentOf(side.local, side.options);
+  const environment = environmentOnce(side);
   const limits = limitsFor(side.nft);
   const chains = inOrder([
     ...nftChains<Rule>({tables: side.nft, environment, limits}),
@@ -41,4 +41,13 @@ export function walkSide(side: WalkedSide, packet: Packet): PathOutcome<RuleText
   ]);
   const route = {chains, environment, balance: balanceByIpvs<Rule | NftRule>(environment)};
   return collectPathOutcome<RuleText>(summarizeBranches(routePacket(route, startBranch<Rule | NftRule>(packet))), () => null);
+}
+
+const environments = new WeakMap<WalkedSide, Environment>();
+
+/** The same for all packets. */
+function environmentOnce(side: WalkedSide): Environment {
+  const known = environments.get(side) ?? environmentOf(side.local, side.options);
+  environments.set(side, known);
+  return known;
 }

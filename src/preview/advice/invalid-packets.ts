@@ -11,9 +11,8 @@ export function invalidPackets({setup, configAfter}: AdviceCase): readonly NodeA
   const to = configAfter.mode.value;
   const dropsInvalid = (config: ProxyConfig): boolean =>
     expectedSide({setup, view: setup.view, config, family: 'IPv4', besideOthers: false}).context.invalidDrop;
-  if (from === 'iptables' && to === 'nftables' && dropsInvalid(setup.config)) {
-    const kernel = nodeObject(setup.api, setup.node.name)?.status?.nodeInfo?.kernelVersion ?? '';
-    if (isOlderKernel(kernel, [6, 1]) === false) return [];
+  const kernel = nodeObject(setup.api, setup.node.name)?.status?.nodeInfo?.kernelVersion ?? '';
+  if (from === 'iptables' && to === 'nftables' && isOlderKernel(kernel, [6, 1]) !== false && dropsInvalid(setup.config)) {
     const dropped = countOf(setup.node.read('metrics'), 'kubeproxy_iptables_ct_state_invalid_dropped_packets_total');
     return [
       {

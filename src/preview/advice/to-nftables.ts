@@ -1,6 +1,7 @@
 import {allOf} from '../../analyze/iptables/read-dumps.ts';
 import {families} from '../../model/family.ts';
 import {countOf} from '../../parse/kube-proxy/kube-proxy-state.ts';
+import {thirdPartyChains} from '../port-groups.ts';
 import type {NodeSetup} from '../node-setup.ts';
 import type {AdviceCase, NodeAdvice} from './advice-case.ts';
 
@@ -42,10 +43,7 @@ export function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvic
 const manyServices = 5000;
 
 function jumpsToMarkChain({dumps}: NodeSetup): boolean {
-  const chains = families.flatMap(family =>
-    allOf(dumps, family).flatMap(ruleset => [...(ruleset.tables.get('nat')?.chains.values() ?? [])]),
-  );
-  return chains
-    .filter(({name}) => !name.startsWith('KUBE-'))
-    .some(chain => chain.rules().some(({text}) => text.includes('-j KUBE-MARK-MASQ')));
+  return families
+    .flatMap(family => allOf(dumps, family).flatMap(thirdPartyChains))
+    .some(chain => chain.table === 'nat' && chain.rules().some(({text}) => text.includes('-j KUBE-MARK-MASQ')));
 }
