@@ -6,14 +6,14 @@ import {ApiError, type KubeApi} from '../collect/kube/kube-api.ts';
 import {type Decision, DecisionCache} from './decision-cache.ts';
 import {RateLimit} from './rate-limit.ts';
 
-/** `unavailable`: the API server does not answer. `throttled`: it is not asked, because too many tokens come that are not known. */
+/** `unavailable`: the API server does not answer. `throttled`: it is not asked, because there are too many unknown tokens. */
 export type Admission = Decision | 'unavailable' | 'throttled';
 
 export interface Asking {
-  /** Null where none was given. */
+  /** Null if the request has none. */
   readonly token: string | null;
   readonly path: string;
-  /** As `clientName` has it. */
+  /** See `clientName`. */
   readonly client: string;
 }
 
@@ -21,22 +21,22 @@ export interface AccessGateOptions {
   readonly api: KubeApi;
   /** Called when the API server stops answering, with the reason, and with null when it answers again. */
   readonly onFailure: (reason: string | null) => void;
-  /** Milliseconds, by a clock that only goes forward. */
+  /** Monotonic, in milliseconds. */
   readonly now?: () => number;
   /** For both reviews of a token, in milliseconds. */
   readonly timeoutMs?: number;
 }
 
-/** Reviews that the API server answered, and those that it did not. */
+/** Reviews with and without an answer of the API server. */
 export interface ReviewCounts {
   readonly answered: number;
   readonly failed: number;
 }
 
 /**
- * Asks the API server whose token it is (TokenReview) and whether they may get the path (SubjectAccessReview), as the filter of
- * controller-runtime's metrics does. Answers are kept for a short time. What the API server does not confirm is refused. Tokens are
- * kept as keyed hashes only.
+ * Asks the API server for the owner of a token (TokenReview) and whether the owner may get the path (SubjectAccessReview), like the
+ * metrics filter of controller-runtime. Answers are cached. A token that the API server does not confirm is refused. Tokens are kept as
+ * keyed hashes only.
  */
 export class AccessGate {
   readonly #options: Required<AccessGateOptions>;
@@ -57,7 +57,7 @@ export class AccessGate {
     return {answered: this.#answered, failed: this.#failed};
   }
 
-  /** Never rejects for anything that the API server does or does not do. */
+  /** Does not reject if the API server fails. */
   async admit({token, path, client}: Asking): Promise<Admission> {
     if (token === null) return 'unauthenticated';
     const key = createHmac('sha256', this.#secret).update(`${path}\n${token}`).digest('base64');
@@ -70,7 +70,7 @@ export class AccessGate {
     return review;
   }
 
-  /** A token that was allowed before does not stand in line behind those that nobody knows. */
+  /** The limits for unknown tokens do not apply to a token that was allowed before. */
   #mayAsk(key: string, client: string, now: number): boolean {
     if (this.#cache.wasAllowed(key)) return this.#running.size < maxRunning;
     return this.#running.size < maxUnknownRunning && this.#perClient.take(client, now) && this.#perAll.take('', now);
@@ -105,5 +105,5 @@ export class AccessGate {
   }
 }
 
-/** So many reviews at a time; of tokens that were never allowed, fewer. */
+/** Concurrent reviews: of all tokens, and of unknown ones. */
 const [maxRunning, maxUnknownRunning] = [32, 16];

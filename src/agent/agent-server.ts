@@ -24,13 +24,13 @@ export interface Serving {
   readonly listen: ListenAddress;
   /** Null for plain HTTP. */
   readonly certificate: KeyPair | null;
-  /** Who gets the pages that are not open; null for everyone. */
+  /** Authorizes requests for pages that are not open; null for no authorization. */
   readonly gate: Pick<AccessGate, 'admit'> | null;
-  /** Called for each answer that a token was needed for. */
+  /** Called with the status of each answer to a request that needs a token. */
   readonly onAnswer?: (status: number) => void;
 }
 
-/** Replaces the certificate of an agent: connections that are open keep theirs. */
+/** Replaces the certificate for new connections. */
 export function replaceCertificate(server: Server, pair: KeyPair): void {
   if (server instanceof https.Server) server.setSecureContext(tlsOptions(pair));
 }
@@ -63,14 +63,14 @@ export async function servePages({listen: {host, port}, ...serving}: Serving): P
   return server;
 }
 
-/** A client may not shake hands again on a connection: that costs it nothing, and the server much. */
+/** Renegotiation costs the server more than the client, so it is refused. */
 function tlsOptions({cert, key}: KeyPair) {
   return {cert, key, minVersion: 'TLSv1.2' as const, secureOptions: constants.SSL_OP_NO_RENEGOTIATION};
 }
 
 async function respond(request: IncomingMessage, response: ServerResponse, serving: Omit<Serving, 'listen'>): Promise<void> {
   const {status, type, text, headers} = await answerTo(request, serving);
-  // Whoever reads slowly or not at all holds the whole answer here.
+  // The whole answer stays in memory until the client has read it.
   const timer = setTimeout(() => response.destroy(), maxAnswerTime);
   response.once('close', () => clearTimeout(timer));
   const content = Buffer.from(text);
@@ -112,13 +112,13 @@ async function answerTo(request: IncomingMessage, {pages, gate, onAnswer}: Omit<
 
 const plain = {type: 'text/plain; charset=utf-8'} as const;
 
-/** The API server's proxy removes Authorization; what comes through it has the token in a header of its own. */
+/** The API server's proxy removes Authorization, so that requests through it have another header. */
 function tokenOf({headers}: IncomingMessage): string | null {
   const given = headers[agentTokenHeader] ?? headers.authorization;
   return /^Bearer +(\S+)$/i.exec(String(given ?? ''))?.[1] ?? null;
 }
 
-/** Says what is missing, and nothing of who asks or of what would be answered. The connection ends: whoever tries again shakes hands again. */
+/** Names no users and no objects. The connection is closed, so that the limit of new connections applies to the next attempt. */
 function refusal(admission: Exclude<Admission, 'allowed'>, path: string, hasToken: boolean): SentAnswer {
   const challenge = (error: string) => ({connection: 'close', 'www-authenticate': `Bearer realm="${agentRealm}"${error}`});
   switch (admission) {
@@ -133,7 +133,7 @@ function refusal(admission: Exclude<Admission, 'allowed'>, path: string, hasToke
       };
     case 'throttled':
       return {
-        ...{...plain, status: 429, text: 'too many tokens that are not known: try again later\n'},
+        ...{...plain, status: 429, text: 'too many unknown tokens: try again later\n'},
         headers: {connection: 'close', 'retry-after': '1'},
       };
     case 'unavailable':

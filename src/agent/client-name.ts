@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js';
 
-/** Who counts as one client: an IPv4 address, or an IPv6 network of 64 bits, in which one machine can have any number of addresses. */
+/** The client that limits apply to: an IPv4 address or an IPv6 /64, in which one machine can use any address. */
 export function clientName(address: string | undefined): string {
   if (address === undefined || !ipaddr.isValid(address)) return '';
   const parsed = ipaddr.process(address);

@@ -2,22 +2,22 @@ import type {Server, Socket} from 'node:net';
 import {clientName} from './client-name.ts';
 import {RateLimit} from './rate-limit.ts';
 
-/** At once: of one client, and of all. A client cannot keep others out by itself, not even the kubelet with its probes. */
+/** Open connections of one client, and of all. One client alone cannot block the kubelet's probes. */
 const [maxOfOne, maxOfAll] = [32, 128];
 
-/** New connections a second: a handshake of TLS takes a millisecond of the processor. */
+/** New connections: a TLS handshake takes a millisecond of CPU. */
 const [ofOne, ofAll] = [
   {perSecond: 20, burst: 60},
   {perSecond: 100, burst: 200},
 ] as const;
 
-/** Closes connections that are too many, before anything is read of them or calculated for them. */
+/** Closes connections beyond the limits before the TLS handshake. `now` is monotonic, in milliseconds. */
 export function limitConnections(server: Server, now: () => number = () => performance.now()): void {
   const open = new Map<string, number>();
   const perClient = new RateLimit(ofOne);
   const perAll = new RateLimit(ofAll);
   server.maxConnections = maxOfAll;
-  // The listeners of TLS and HTTP learn of no other connections: a thousand a second cost little in this way.
+  // TLS and HTTP see accepted connections only, so that a refused one costs little.
   const accept = server.listeners('connection');
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {

@@ -1,10 +1,10 @@
-/** What is known about a token and a path. */
+/** The API server's decision about a token and a path. */
 export type Decision = 'allowed' | 'unauthenticated' | 'forbidden';
 
-/** How long a decision holds, in milliseconds. */
+/** Time to live, in milliseconds. */
 const lifetime: Readonly<Record<Decision, number>> = {allowed: 60_000, unauthenticated: 10_000, forbidden: 10_000};
 
-/** So many decisions of each kind are kept. */
+/** The maximum number of decisions that allow, and of those that refuse. */
 const maxKept = 512;
 
 interface Kept {
@@ -13,14 +13,14 @@ interface Kept {
 }
 
 /**
- * Decisions of the API server, for a short time. Those that allow have a place of their own, so that any number of wrong tokens cannot
- * push out the right ones. Times are milliseconds, by a clock that only goes forward.
+ * A cache of decisions. Those that allow have a map of their own, so that wrong tokens cannot displace them. Times are monotonic, in
+ * milliseconds.
  */
 export class DecisionCache {
   readonly #allowed = new Map<string, Kept>();
   readonly #refused = new Map<string, Kept>();
 
-  /** Null where nothing is known any more. */
+  /** Null if there is no decision, or it has expired. */
   get(key: string, now: number): Decision | null {
     const kept = this.#allowed.get(key) ?? this.#refused.get(key);
     return kept !== undefined && now < kept.until ? kept.decision : null;
@@ -34,7 +34,7 @@ export class DecisionCache {
     if (place.size > maxKept) place.delete(place.keys().next().value ?? '');
   }
 
-  /** It was allowed when it was asked for last, however long ago. */
+  /** The latest decision allowed it, even if that has expired. */
   wasAllowed(key: string): boolean {
     return this.#allowed.has(key);
   }

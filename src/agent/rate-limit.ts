@@ -1,8 +1,8 @@
 export interface RateLimitOptions {
   readonly perSecond: number;
-  /** How many at once after a rest. */
+  /** The size of a bucket. */
   readonly burst: number;
-  /** At most so many clients are remembered; whoever was seen longest ago is forgotten first. */
+  /** The maximum number of buckets. The least recently used one is dropped first. */
   readonly clients?: number;
 }
 
@@ -15,7 +15,7 @@ export class RateLimit {
     this.#options = {...options, clients};
   }
 
-  /** Whether this client may do one thing more. `now` is in milliseconds, by a clock that only goes forward. */
+  /** Takes a token from the client's bucket; false if it is empty. `now` is monotonic, in milliseconds. */
   take(client: string, now: number): boolean {
     const {perSecond, burst, clients} = this.#options;
     const before = this.#buckets.get(client) ?? {left: burst, at: now};

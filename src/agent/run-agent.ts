@@ -60,7 +60,7 @@ export async function runAgent(run: AgentRun): Promise<void> {
   const pagesWith = (state: () => ServingState) => pagesOf({agent, watch, run, state});
   const {listen, serving: mode, onTrouble} = run;
   const served = await serveAgent({api, node, listen, mode, clock, pagesWith, onTrouble}).catch((error: unknown) => {
-    throw new Errors.CLIError(`cannot listen: ${errorText(error)}`, {exit: 2});
+    throw new Errors.CLIError(`cannot serve: ${errorText(error)}`, {exit: 2});
   });
   const {server, description} = served;
   const address = server.address();

@@ -1,4 +1,4 @@
-// The library registers its classes by decorators, and wants what these need to be there first.
+// @peculiar/x509 uses decorators, which need this module first.
 import 'reflect-metadata';
 import {webcrypto} from 'node:crypto';
 import {isIP} from 'node:net';
@@ -7,12 +7,12 @@ import type {KeyPair} from './key-pair.ts';
 
 const algorithm = {name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256'} as const;
 
-/** In milliseconds. A certificate is good from an hour ago, because clocks differ. */
+/** In milliseconds. A certificate is valid from an hour ago, because clocks differ. */
 const [hour, year] = [3_600_000, 365 * 24 * 3_600_000];
 
 /**
- * A certificate for these names and addresses that is good for a year, signed by its own key: it encrypts, and proves nothing. Node.js
- * reads certificates and makes none. `now` is in milliseconds since 1970.
+ * A self-signed certificate for these names and addresses, valid for a year. Clients cannot verify it. `node:crypto` does not create
+ * certificates. `now` is in milliseconds since 1970.
  */
 export async function selfSignedCertificate(names: readonly string[], now: number): Promise<KeyPair> {
   x509.cryptoProvider.set(webcrypto);

@@ -8,7 +8,7 @@ import type {ListenAddress} from './listen-address.ts';
 import {type CertificateFiles, ServingCertificate} from './serving-certificate.ts';
 import type {ServingState} from './serving-metrics.ts';
 
-/** How an agent is served: over TLS and to those who may, or over plain HTTP to everyone. */
+/** HTTPS with authorization, or plain HTTP without. */
 export type ServingMode = {readonly kind: 'https'; readonly files: CertificateFiles | null} | {readonly kind: 'http'};
 
 export interface AgentServing {
@@ -17,21 +17,21 @@ export interface AgentServing {
   readonly listen: ListenAddress;
   readonly mode: ServingMode;
   readonly clock: Clock;
-  /** `state` is asked for at each scrape. */
+  /** `state` is read at each scrape. */
   readonly pagesWith: (state: () => ServingState) => Pages;
-  /** What goes wrong with the certificate and the reviews, and that it is right again. */
+  /** Called when the certificate or the reviews fail, and when reviews work again. */
   readonly onTrouble: (text: string) => void;
 }
 
 export interface ServedAgent {
   readonly server: Server;
-  /** In words: `HTTPS, certificate in /tls/tls.crt`. */
+  /** For messages: `HTTPS, certificate in /tls/tls.crt`. */
   readonly description: string;
-  /** Keeps the certificate fresh. Rejects with the signal's reason when that is aborted, and does not resolve. */
+  /** Renews the certificate. Rejects with the signal's reason when that is aborted, and does not resolve. */
   run(signal: AbortSignal): Promise<never>;
 }
 
-/** Rejects where nothing can be listened to, or the certificate cannot be used. */
+/** Rejects if it cannot listen, or the certificate is invalid. */
 export async function serveAgent(serving: AgentServing): Promise<ServedAgent> {
   return serving.mode.kind === 'http' ? servePlain(serving) : serveSecurely(serving, serving.mode.files);
 }
@@ -66,7 +66,7 @@ async function serveSecurely(
   const gate = new AccessGate({
     api,
     onFailure: reason =>
-      onTrouble(reason === null ? 'tokens are confirmed again' : `tokens cannot be confirmed, so their owners get no answer: ${reason}`),
+      onTrouble(reason === null ? 'tokens are reviewed again' : `tokens cannot be reviewed, requests get 503: ${reason}`),
   });
   const answers = new Map<number, number>();
   const server = await servePages({
@@ -81,7 +81,7 @@ async function serveSecurely(
       certificate.follow(
         {
           onChange: pair => replaceCertificate(server, pair),
-          onTrouble: reason => onTrouble(`the new certificate cannot be used, so the one before stays: ${reason}`),
+          onTrouble: reason => onTrouble(`the new certificate is not used: ${reason}`),
         },
         signal,
       ),

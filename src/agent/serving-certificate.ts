@@ -10,14 +10,14 @@ export interface CertificateFiles {
 }
 
 export interface CertificateOptions {
-  /** Null for a certificate that is made here. */
+  /** Null for a self-signed certificate. */
   readonly files: CertificateFiles | null;
-  /** Names and addresses for a certificate that is made here. */
+  /** Names and addresses of a self-signed certificate. */
   readonly names: readonly string[];
   readonly clock: Clock;
 }
 
-/** What an agent identifies itself with: files that may change at any time, or a certificate of its own. */
+/** The certificate of an agent: from files, which are read again, or self-signed. */
 export class ServingCertificate {
   readonly #options: CertificateOptions;
   #current: KeyPair;
@@ -28,7 +28,7 @@ export class ServingCertificate {
     this.#current = current;
   }
 
-  /** Rejects where the files cannot be read, or are not a certificate and its key. */
+  /** Rejects if the files cannot be read, or are not a certificate and its key. */
   static async open(options: CertificateOptions): Promise<ServingCertificate> {
     return new ServingCertificate(options, await fresh(options));
   }
@@ -47,9 +47,9 @@ export class ServingCertificate {
   }
 
   /**
-   * Looks for a new certificate every ten seconds, as the certwatcher of controller-runtime does: a Secret that is mounted changes by a
-   * link that moves, which no file watch tells of. A certificate that cannot be used does not replace the one in use. Rejects with the
-   * signal's reason when that is aborted, and does not resolve.
+   * Reads the files every ten seconds, like controller-runtime's certwatcher: a mounted Secret changes by replacing a symbolic link,
+   * which file watches miss. An invalid certificate does not replace the current one. Rejects with the signal's reason when it is
+   * aborted, and does not resolve.
    */
   async follow(
     {onChange, onTrouble}: {readonly onChange: (pair: KeyPair) => void; readonly onTrouble: (reason: string) => void},
@@ -65,7 +65,7 @@ export class ServingCertificate {
     }
   }
 
-  /** Null, or why there is no new one although there should be. */
+  /** Null, or the reason why the certificate could not be renewed. */
   async #renew(): Promise<string | null> {
     const {files, clock} = this.#options;
     if (files === null && this.notAfter - clock.now() > month) return null;
@@ -92,7 +92,7 @@ async function fresh({files, names, clock}: CertificateOptions): Promise<KeyPair
   return {cert, key};
 }
 
-/** Throws where one of the two is not what it should be. */
+/** Throws if one of the two is invalid. */
 function isPair(cert: string, key: string, files: CertificateFiles): boolean {
   const certificate = parsed(files.cert, 'certificate', () => new X509Certificate(cert));
   return certificate.checkPrivateKey(parsed(files.key, 'private key without a password', () => createPrivateKey(key)));
@@ -102,7 +102,7 @@ function parsed<T>(file: string, what: string, parse: () => T): T {
   try {
     return parse();
   } catch (error) {
-    throw new Error(`${file} holds no ${what} (PEM)`, {cause: error});
+    throw new Error(`${file} contains no ${what} (PEM)`, {cause: error});
   }
 }
 

@@ -1,11 +1,11 @@
 import {metric, sample} from '../render/ci/prometheus.ts';
 import type {ReviewCounts} from './access-gate.ts';
 
-/** Who was answered, and with which certificate. */
+/** Answers, reviews and the certificate. */
 export interface ServingState {
-  /** How often a path that needs a token was answered, by HTTP status. */
+  /** Answers to requests that need a token, by HTTP status. */
   readonly answers: ReadonlyMap<number, number>;
-  /** Null where no token is needed. */
+  /** Null if no token is needed. */
   readonly reviews: ReviewCounts | null;
   /** When the certificate expires, in milliseconds since 1970; null for plain HTTP. */
   readonly notAfter: number | null;
@@ -21,7 +21,7 @@ export function servingMetrics({answers, reviews, notAfter}: ServingState): read
     ),
     metric(
       'svc_trace_agent_token_reviews_total',
-      'Tokens that the API server was asked about: answered or failed.',
+      'Reviews of tokens by the API server: answered or failed.',
       reviews === null ? [] : [sample({result: 'answered'}, reviews.answered), sample({result: 'failed'}, reviews.failed)],
     ),
     metric(

@@ -1,5 +1,5 @@
-// @peculiar/x509 takes its types from the browser's library of TypeScript, which this project does not load. Node.js has the same ones
-// under other names.
+// The declarations of @peculiar/x509 use types of TypeScript's "dom" library, which this project does not load. @types/node has the same
+// types under other names.
 import type {webcrypto} from 'node:crypto';
 
 declare global {

@@ -37,7 +37,7 @@ beforeEach(async () => {
     allowUrl: ({verb, path}, {name}) => verb === 'get' && path === '/metrics' && readers.includes(name),
   });
   api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}), {backoff: 1});
-  gate = new AccessGate({api, now: () => now, timeoutMs: 500, onFailure: reason => failures.push(reason)});
+  gate = new AccessGate({api, now: () => now, onFailure: reason => failures.push(reason)});
 });
 afterEach(async () => {
   api.close();
@@ -107,15 +107,23 @@ describe('while the API server does not answer', () => {
     expect(await admit('prometheus')).toBe('unavailable');
   });
 
+  test('it is asked again, as after a kept connection that it closed', async () => {
+    server.faults.push({kind: 'reset', match: /tokenreviews/, times: 1}, {kind: 'status', status: 500, match: /subjectaccess/, times: 2});
+    expect(await admit('prometheus')).toBe('allowed');
+  });
+
   test('it says so once, and once when that is over', async () => {
-    server.faults.push({kind: 'status', status: 503, match: /tokenreviews/, times: 3});
-    for (let tries = 0; tries < 5; tries++) await admit(`token ${tries}`);
+    server.faults.push({kind: 'status', status: 503, match: /tokenreviews/});
+    for (let tries = 0; tries < 3; tries++) await admit(`token ${tries}`);
+    server.faults.length = 0;
+    for (let tries = 3; tries < 5; tries++) await admit(`token ${tries}`);
     expect(failures).toEqual([expect.stringMatching(/^cannot create tokenreviews: \S+ answered 503 /), null]);
     expect(gate.reviews).toEqual({answered: 2, failed: 3});
   });
 
   test('it is not waited for longer than its time', async () => {
     server.faults.push({kind: 'hang', match: /tokenreviews/});
+    gate = new AccessGate({api, now: () => now, timeoutMs: 300, onFailure: () => {}});
     expect(await admit('prometheus')).toBe('unavailable');
   });
 

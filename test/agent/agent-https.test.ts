@@ -90,7 +90,7 @@ describe('an agent over TLS', () => {
       403,
       'the owner of this token may not get /result: a ClusterRole with "nonResourceURLs: [/result]" and "verbs: [get]" is needed\n',
     ],
-    ['throttled', 429, 'too many tokens that are not known: try again later\n'],
+    ['throttled', 429, 'too many unknown tokens: try again later\n'],
     ['unavailable', 503, 'the API server cannot be asked about this token\n'],
   ])('refuses whoever is %s, says why, and ends the connection', async (given, status, body) => {
     admission = given;

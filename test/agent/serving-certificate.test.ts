@@ -73,8 +73,8 @@ describe('the certificate in files', () => {
 
   test.each<[string, () => void, string | RegExp]>([
     ['is not there', () => rmSync(files.cert), /ENOENT/],
-    ['is none', () => writeFileSync(files.cert, 'hello'), /tls\.crt holds no certificate \(PEM\)/],
-    ['has no key', () => writeFileSync(files.key, 'hello'), /tls\.key holds no private key without a password \(PEM\)/],
+    ['is none', () => writeFileSync(files.cert, 'hello'), /tls\.crt contains no certificate \(PEM\)/],
+    ['has no key', () => writeFileSync(files.key, 'hello'), /tls\.key contains no private key without a password \(PEM\)/],
     ['has another key', () => copyFileSync(certificateFile('client.key'), files.key), /the key in \S+ is not that of the certificate in/],
   ])('is refused at the start where it %s', async (_, spoil, reason) => {
     spoil();

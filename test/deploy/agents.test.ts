@@ -117,7 +117,7 @@ describe('the job that gathers', () => {
     const refused = await run('svc-trace-agent');
     expect(refused.exitCode).toBe(3);
     expect(refused.stdout.replaceAll(/\s+/g, ' ')).toContain(
-      'its agent svc-trace/svc-trace-agent-node-a does not give its result to the owner of the token in ',
+      'its agent svc-trace/svc-trace-agent-node-a refuses: the owner of the token in ',
     );
   });
 

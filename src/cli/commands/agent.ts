@@ -33,18 +33,15 @@ export default class AgentCommand extends BaseCommand {
         'certificate for HTTPS (PEM), with those of its authorities after it; read again when it changes. Default: a self-signed one',
       helpValue: 'FILE',
       helpGroup,
-      dependsOn: ['tls-private-key-file'],
     }),
     'tls-private-key-file': Flags.string({
       description: 'private key of the certificate (PEM)',
       helpValue: 'FILE',
       helpGroup,
-      dependsOn: ['tls-cert-file'],
     }),
     'insecure-http': Flags.boolean({
       description: 'serve plain HTTP, to everyone who reaches the port: no TLS and no tokens',
       helpGroup,
-      exclusive: ['tls-cert-file', 'tls-private-key-file'],
     }),
     interval: Flags.string({
       description: 'check the node again after this time even if nothing changed, give or take a tenth',
@@ -79,6 +76,7 @@ export default class AgentCommand extends BaseCommand {
       gracePeriodMs: durationOf('--settle', flags.settle, 0),
       timeoutMs: durationOf('--node-timeout', flags['node-timeout'], 1000),
     };
+    const serving = servingMode(flags);
     const {overrides = {}} = evaluationOptions(flags);
     const changes = new FindingChanges(({severity}) => flags.verbose || severity !== 'info');
     const error = (text: string) => void process.stderr.write(`${escapeText(text.trimEnd())}\n`);
@@ -97,7 +95,7 @@ export default class AgentCommand extends BaseCommand {
           signal,
         },
         options: {toolVersion: this.config.version, overrides},
-        serving: servingMode(flags),
+        serving,
         onListening: (port, how) =>
           error(`svc-trace agent ${this.config.version} of node ${flags.node}: ${cluster.description}, port ${port}, ${how}`),
         onTrouble: error,
@@ -110,14 +108,19 @@ export default class AgentCommand extends BaseCommand {
   }
 }
 
+/** Throws a CLIError (exit 2). */
 function servingMode(flags: {
   readonly 'insecure-http': boolean;
   readonly 'tls-cert-file'?: string | undefined;
   readonly 'tls-private-key-file'?: string | undefined;
 }): ServingMode {
   const {'tls-cert-file': cert, 'tls-private-key-file': key} = flags;
-  if (flags['insecure-http']) return {kind: 'http'};
-  return {kind: 'https', files: cert === undefined || key === undefined ? null : {cert, key}};
+  if (cert === undefined && key === undefined) return flags['insecure-http'] ? {kind: 'http'} : {kind: 'https', files: null};
+  if (flags['insecure-http'])
+    throw new Errors.CLIError('--insecure-http has no certificate: use it without --tls-cert-file and --tls-private-key-file', {exit: 2});
+  if (cert === undefined) throw new Errors.CLIError('--tls-private-key-file needs --tls-cert-file', {exit: 2});
+  if (key === undefined) throw new Errors.CLIError('--tls-cert-file needs --tls-private-key-file', {exit: 2});
+  return {kind: 'https', files: {cert, key}};
 }
 
 /** In milliseconds. Throws a CLIError (exit 2). */

@@ -10,7 +10,7 @@ export interface AccessScope {
   readonly debugNamespace: string;
   /** The namespace of the agents that are asked instead of reading nodes; left out if nodes are read. */
   readonly agentsNamespace?: string | undefined;
-  /** Who asks them. */
+  /** Default: `outside`. */
   readonly asker?: Asker;
 }
 

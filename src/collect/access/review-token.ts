@@ -1,6 +1,6 @@
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 
-/** Whose token it is, in the words of a TokenReview, which a SubjectAccessReview takes as they are. */
+/** `status.user` of a TokenReview. `spec` of a SubjectAccessReview has the same fields, but `user` for `username`. */
 export interface TokenOwner {
   readonly username: string;
   readonly uid?: string;
@@ -19,9 +19,9 @@ interface TokenReview {
 }
 
 /**
- * Asks the API server whose token this is; null where it does not accept the token. A token may be for `audience` or for the API server
- * itself. Rejects with an ApiError when there is no answer. Follows the webhook authenticator of k8s.io/apiserver: an answer that
- * names no audience does not confirm one.
+ * Asks the API server for the owner of a token; null if the token is invalid. Its audience must be `audience` or the API server. Rejects
+ * with an ApiError if there is no answer. As in the webhook authenticator of k8s.io/apiserver, an answer without audiences does not
+ * confirm `audience`.
  */
 export async function reviewToken(
   api: KubeApi,
@@ -31,7 +31,7 @@ export async function reviewToken(
   const isFor = claimsAudience(token, audience);
   const spec = {token, ...(isFor ? {audiences: [audience]} : {})};
   const review = {apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec};
-  const {status} = await api.create<TokenReview>(path, review, {signal});
+  const {status} = await api.create<TokenReview>(path, review, {signal, isReview: true});
   if (status === undefined) throw new ApiError('the answer of the API server is no TokenReview', {status: null});
   if (status.authenticated !== true || (isFor && !status.audiences?.includes(audience))) return null;
   const {username = '', ...user} = status.user ?? {};
@@ -39,7 +39,7 @@ export async function reviewToken(
   return {username, ...user};
 }
 
-/** What a JWT claims is not believed: it only decides for which audience the API server is asked. */
+/** The claims of a JWT are not trusted: they only select the audience for the TokenReview. */
 function claimsAudience(token: string, audience: string): boolean {
   const [, payload = ''] = token.split('.');
   try {

@@ -7,16 +7,16 @@ export interface AgentPlace {
 
 export const defaultAgentPlace: AgentPlace = {namespace: 'svc-trace', selector: 'app.kubernetes.io/name=svc-trace-agent'};
 
-/** The realm that agents name when they refuse a token (WWW-Authenticate): it tells their refusals from those of the API server. */
+/** The realm of agents (WWW-Authenticate). It distinguishes their refusals from those of the API server. */
 export const agentRealm = 'svc-trace-agent';
 
-/** A token for this audience is good for agents, and not for the API server. */
+/** The audience of tokens that are valid for agents and not for the API server. */
 export const agentAudience = 'svc-trace-agent';
 
-/** Has a bearer token for the agent: the API server's proxy removes the header Authorization. */
+/** The header for an agent's bearer token: the API server's proxy removes Authorization. */
 export const agentTokenHeader = 'x-svc-trace-authorization';
 
-/** The ServiceAccount, in the namespace of the agents, in whose name they are asked from outside of the cluster. */
+/** The ServiceAccount, in the agents' namespace, whose tokens are requested outside of the cluster. */
 export const readerAccount = 'svc-trace-reader';
 
 /** The default port of an agent. */

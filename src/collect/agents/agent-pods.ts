@@ -28,7 +28,7 @@ function standing({metadata, status}: PodObject): number {
 }
 
 export interface AgentPort {
-  /** Plain HTTP where the port is named so: agents with --insecure-http, and those of versions that had no TLS. */
+  /** `http` if the port has that name: agents with --insecure-http, and agents of older versions. */
   readonly scheme: 'http' | 'https';
   readonly port: number;
 }

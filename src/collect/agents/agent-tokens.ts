@@ -4,25 +4,25 @@ import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {agentAudience, readerAccount} from './agent-place.ts';
 
-/** A token for agents, or why there is none. */
+/** A token for agents, or the reason why there is none. */
 export type AgentToken =
-  /** `what` is for messages: `the token in /run/token`. */
-  | {readonly kind: 'token'; readonly token: string; readonly what: string}
+  /** `what` and `owner` are for messages: `the token in /run/token`, `the owner of the token in /run/token`. */
+  | {readonly kind: 'token'; readonly token: string; readonly what: string; readonly owner: string}
   | {readonly kind: 'none'; readonly reason: string; readonly remedy: string};
 
 interface AgentTokensOptions {
   readonly api: KubeApi;
-  /** Of the agents. */
+  /** The namespace of the agents. */
   readonly namespace: string;
-  /** Something keeps a token fresh in this file; undefined where nothing does. */
+  /** `--agents-token-file`. */
   readonly file: string | undefined;
   /** Milliseconds since 1970. */
   readonly now: () => number;
 }
 
 /**
- * Tokens by which agents know who asks: those of a file, else those of the pod that this runs in, else short-lived ones of the
- * ServiceAccount `svc-trace-reader`, which are good for agents only. The user's own credentials are not shown to agents.
+ * Tokens for agents: from a file, otherwise of the pod that this runs in, otherwise requested for the ServiceAccount `svc-trace-reader`,
+ * short-lived and for agents only. The user's own credentials are not sent to agents.
  */
 export class AgentTokens {
   readonly #options: AgentTokensOptions;
@@ -34,20 +34,22 @@ export class AgentTokens {
     this.#options = options;
   }
 
-  /** Rejects only where the API server does not accept the credentials (401). */
+  /** Rejects only if the API server does not accept the credentials (401). */
   async current(): Promise<AgentToken> {
     const {api, file} = this.#options;
     if (file !== undefined) return fromFile(file);
     const own = await api.podToken();
-    return own === null ? this.#ofReader() : {kind: 'token', token: own, what: 'the token of this pod'};
+    return own === null
+      ? this.#ofReader()
+      : {kind: 'token', token: own, what: 'the token of this pod', owner: 'the ServiceAccount of this pod'};
   }
 
-  /** An agent has refused the token: requests a new one for the next request. */
+  /** An agent refused the token: the next call requests a new one. */
   forget(): void {
     this.#requested = null;
   }
 
-  /** One for all agents, until most of its time is over. */
+  /** All agents get the same token, until 80% of its lifetime is over. */
   #ofReader(): Promise<AgentToken> {
     const {now} = this.#options;
     if (this.#requested !== null && now() < this.#renewAt) return this.#requested;
@@ -63,11 +65,12 @@ export class AgentTokens {
     const spec = {audiences: [agentAudience], expirationSeconds: lifetime};
     try {
       const request = {apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec};
-      const {status} = await api.create<TokenRequest>(path, request, {signal: AbortSignal.timeout(patience)});
-      if (typeof status?.token === 'string') return {kind: 'token', token: status.token, what: `the token of the ServiceAccount ${owner}`};
+      const {status} = await api.create<TokenRequest>(path, request, {signal: AbortSignal.timeout(patience), isReview: true});
+      if (typeof status?.token === 'string')
+        return {kind: 'token', token: status.token, what: `the token of ServiceAccount ${owner}`, owner: `ServiceAccount ${owner}`};
       throw new ApiError(`the API server gave no token for ${owner}`, {status: null});
     } catch (error) {
-      // Tried again soon, and not for each of thousands of nodes.
+      // Not requested again for each of thousands of nodes, but soon.
       this.#renewAt = now() + 3000;
       if (!(error instanceof ApiError) || error.status === 401) throw error;
       return whyNone(error, owner, namespace);
@@ -79,18 +82,18 @@ interface TokenRequest {
   readonly status?: {readonly token?: unknown};
 }
 
-/** The shortest that the API server gives, in seconds. */
+/** The shortest lifetime that the API server allows, in seconds. */
 const lifetime = 600;
 
-/** For one request, in milliseconds. */
+/** The time limit of a request, in milliseconds. */
 const patience = 20_000;
 
 function whyNone(error: ApiError, owner: string, namespace: string): AgentToken {
   if (error.status === 404)
     return {
       kind: 'none',
-      reason: `no token for its agent: there is no ServiceAccount ${owner}`,
-      remedy: 'Apply deploy/agents of this version, which has it, or give a token with --agents-token-file.',
+      reason: `no token for its agent: ServiceAccount ${owner} not found`,
+      remedy: 'Apply deploy/agents of this version, which contains it, or set --agents-token-file.',
     };
   const remedy =
     error.status === 403
@@ -102,7 +105,7 @@ function whyNone(error: ApiError, owner: string, namespace: string): AgentToken 
 async function fromFile(file: string): Promise<AgentToken> {
   try {
     const token = (await readFile(file, 'utf8')).trim();
-    if (token !== '') return {kind: 'token', token, what: `the token in ${file}`};
+    if (token !== '') return {kind: 'token', token, what: `the token in ${file}`, owner: `the owner of the token in ${file}`};
     return {kind: 'none', reason: `no token for its agent: ${file} is empty`, remedy: 'Say with --agents-token-file where a token is.'};
   } catch (error) {
     return {kind: 'none', reason: `no token for its agent: ${errorText(error)}`, remedy: 'Say with --agents-token-file where a token is.'};

@@ -25,7 +25,7 @@ export async function askAgent(pod: PodObject, {api, tokens, signal}: AskingAgen
   const phase = pod.status?.phase ?? 'unknown';
   if (phase !== 'Running') return none(`its agent ${agent} is ${phase}`, readPod(namespace, name));
   const at = agentPort(pod);
-  // What travels in plain text carries no token, and is not asked for one.
+  // No token is sent in plain text.
   const token = at.scheme === 'http' ? null : await tokens.current();
   if (token?.kind === 'none') return token;
   try {
@@ -63,13 +63,16 @@ interface AskedAgent {
 }
 
 function whyRefused({status, details}: ApiError, {agent, token}: {readonly agent: string; readonly token: AgentToken | null}): AgentReply {
-  const what = token?.kind === 'token' ? token.what : 'a request without a token';
+  const {what, owner} = token?.kind === 'token' ? token : {what: 'a request without a token', owner: 'a request without a token'};
   if (status === 403)
     return none(
-      `its agent ${agent} does not give its result to the owner of ${what}`,
-      'Give it the ClusterRole for that: deploy/agents and deploy/components/gather have it, and so does docs/rbac/agents-reader.yaml.',
+      `its agent ${agent} refuses: ${owner} may not get /result`,
+      'Apply deploy/agents or deploy/components/gather of this version, or bind the ClusterRole of docs/rbac/agents-reader.yaml.',
     );
-  return none(`its agent ${agent} does not accept ${what}: ${details}`, 'Try again, and see whether the agent is of the same cluster.');
+  return none(
+    `its agent ${agent} does not accept ${what}: ${details}`,
+    'Try again. If it fails again, check that the token is valid in this cluster.',
+  );
 }
 
 /** An agent answers with plain text why it has no result; the API server answers with a Status, which has a reason. */
@@ -92,16 +95,16 @@ function whyNoAnswer(error: ApiError, {agent, namespace, name, signal, at}: Aske
   return none(`its agent ${agent} gave no result: ${message}`, readPod(namespace, name));
 }
 
-/** Go's words for an answer that is not in the protocol of the question. */
+/** Recognizes the errors of Go's HTTP client for a server with the other scheme. */
 function otherProtocol(message: string, {scheme, port}: AgentPort): {readonly reason: string; readonly remedy: string} | null {
   if (scheme === 'https' && /server gave HTTP response to HTTPS client|first record does not look like a TLS handshake/.test(message))
     return {
-      reason: `speaks plain HTTP on port ${port}, and was asked in HTTPS`,
-      remedy: 'Update the agent (deploy/agents), or, where it runs with --insecure-http on purpose, name its port "http".',
+      reason: `serves plain HTTP on port ${port}, which its pod does not name "http"`,
+      remedy: 'Update the agent (deploy/agents). If it runs with --insecure-http, name its port "http".',
     };
   if (scheme === 'http' && /malformed HTTP response|: EOF\b/.test(message))
     return {
-      reason: `speaks HTTPS on port ${port}, which its pod names "http"`,
+      reason: `serves HTTPS on port ${port}, which its pod names "http"`,
       remedy: 'Name the port "https" in its DaemonSet (deploy/agents).',
     };
   return null;

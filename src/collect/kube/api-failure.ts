@@ -33,7 +33,7 @@ export function refusal(response: ApiResponse, {what, connection}: FailedRequest
   return new ApiError(text(), {status, reason, realm: realmOf(response), details: message});
 }
 
-/** The realm of the header WWW-Authenticate, as a pod names it that wants a bearer token; empty where there is none. */
+/** The realm of WWW-Authenticate for bearer tokens; empty if there is none. */
 export function realmOf({headers}: Pick<ApiResponse, 'headers'>): string {
   return /^Bearer .*?realm="([^"]*)"/i.exec(headers['www-authenticate'] ?? '')?.[1] ?? '';
 }

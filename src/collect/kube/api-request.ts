@@ -9,6 +9,8 @@ export interface ApiRequest {
   readonly once?: boolean;
   readonly maxBytes?: number | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** See CreateOptions. */
+  readonly isReview?: boolean;
   readonly realm?: string | undefined;
 }
 

@@ -10,7 +10,7 @@ export interface ChosenContext {
   readonly user: User;
   /** Empty if neither flag nor context names one. */
   readonly namespace: string;
-  /** It is the service account of the pod that this runs in. */
+  /** Whether the user is the service account of the pod that this runs in. Default: false. */
   readonly inPod?: boolean;
 }
 

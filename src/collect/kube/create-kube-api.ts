@@ -3,7 +3,16 @@ import {setTimeout as sleep} from 'node:timers/promises';
 import {CommandFailed} from '../node/transport.ts';
 import {type FailedRequest, isStatus, noAnswer, realmOf, refusal} from './api-failure.ts';
 import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';
-import {type ApiAnswer, ApiError, type ExecTarget, type GetOptions, type KubeApi, type ListResult, type StreamOptions} from './kube-api.ts';
+import {
+  type ApiAnswer,
+  ApiError,
+  type CreateOptions,
+  type ExecTarget,
+  type GetOptions,
+  type KubeApi,
+  type ListResult,
+  type StreamOptions,
+} from './kube-api.ts';
 import type {KubectlConfig} from './kubectl-config.ts';
 import {listPages} from './list-pages.ts';
 import {retryDelay} from './retry-delay.ts';
@@ -79,8 +88,8 @@ class HttpKubeApi implements KubeApi {
     return parts;
   }
 
-  create<T>(path: string, body: object, {signal}: Pick<GetOptions, 'signal'> = {}): Promise<T> {
-    return this.#json<T>({method: 'POST', path, body}, signal);
+  create<T>(path: string, body: object, {signal, ...options}: CreateOptions = {}): Promise<T> {
+    return this.#json<T>({method: 'POST', path, body, ...options}, signal);
   }
 
   async delete(path: string, query?: Readonly<Record<string, string>>): Promise<void> {
@@ -179,7 +188,7 @@ class HttpKubeApi implements KubeApi {
         answer => ({kind: 'answer', ...answer}) as const,
         (error: unknown) => ({kind: 'failure', error}) as const,
       );
-      // An agent's answer has the date of its node's clock.
+      // The Date of an agent's answer is of its node's clock.
       if (outcome.kind === 'answer' && request.realm === undefined) this.#noteDate(outcome.response.headers.date);
       if (outcome.kind === 'answer' && outcome.response.status < 300) return outcome.response;
       const isRefused = outcome.kind === 'answer' && outcome.response.status === 401 && !isOfPod(outcome.response, request);
@@ -211,7 +220,7 @@ class HttpKubeApi implements KubeApi {
   }
 }
 
-/** The pod behind the API server's proxy refused, and not the API server. */
+/** Whether a pod behind the API server's proxy refused, not the API server. */
 function isOfPod(response: ApiResponse, {realm}: ApiRequest): boolean {
   return realm !== undefined && realmOf(response) === realm;
 }

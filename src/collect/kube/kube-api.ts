@@ -18,7 +18,7 @@ export interface KubeApi {
    * server refuses or cannot connect.
    */
   proxied(path: string, options: Pick<GetOptions, 'signal' | 'maxBytes'>): Promise<ApiAnswer>;
-  create<T>(path: string, body: object, options?: Pick<GetOptions, 'signal'>): Promise<T>;
+  create<T>(path: string, body: object, options?: CreateOptions): Promise<T>;
   /** Resolves when the API server has accepted the request, even if the object does not exist. */
   delete(path: string, query?: Readonly<Record<string, string>>): Promise<void>;
   /**
@@ -26,7 +26,7 @@ export interface KubeApi {
    * ApiError. With `take`, stdout is passed on while it arrives.
    */
   exec(target: ExecTarget, argv: readonly string[], signal: AbortSignal, take?: (part: Buffer) => void): Promise<Buffer>;
-  /** The token of the pod that this runs in, read again each time; null outside of a cluster. Rejects with an ApiError where it cannot be read. */
+  /** The token of the pod that this runs in, read each time; null outside of a cluster. Rejects with an ApiError if it cannot be read. */
   podToken(): Promise<string | null>;
   /** Closes keep-alive connections. */
   close(): void;
@@ -44,10 +44,16 @@ export interface GetOptions {
   readonly once?: boolean;
   /** The maximum length of the answer, for one that is not from the API server itself. */
   readonly maxBytes?: number;
-  /** Beside those of every request. */
+  /** Additional headers. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** The realm of the pod behind the API server's proxy: a 401 of that realm says nothing about the credentials for the API server. */
+  /** The realm of a pod behind the API server's proxy: a 401 with this realm is the pod's, not the API server's. */
   readonly realm?: string;
+}
+
+export interface CreateOptions {
+  readonly signal?: AbortSignal;
+  /** Nothing is stored, as by a review: the request is repeated like a GET. */
+  readonly isReview?: boolean;
 }
 
 export interface StreamOptions {
@@ -74,9 +80,9 @@ export class ApiError extends Error {
   readonly status: number | null;
   /** `reason` of the Status object, such as `Forbidden`. */
   readonly reason: string;
-  /** `realm` of the header WWW-Authenticate: who refused, where it was not the API server but what it hands requests on to. */
+  /** `realm` of WWW-Authenticate, if a pod behind the API server's proxy refused; otherwise empty. */
   readonly realm: string;
-  /** What was said, by itself. */
+  /** The message of the answer alone. */
   readonly details: string;
 
   constructor(message: string, {status, reason = '', realm = '', details = '', cause}: ApiErrorParts) {

@@ -19,7 +19,7 @@ export interface Connection {
   readonly compression: boolean;
   readonly impersonation: Readonly<Record<string, string | readonly string[]>>;
   readonly credentials: Credentials;
-  /** Whether the credentials are those of the pod that this runs in. */
+  /** Whether the credentials are those of the pod that this runs in. Default: false. */
   readonly inPod?: boolean;
 }
 

@@ -10,10 +10,10 @@ type RequestOutcome = {readonly kind: 'answer'; readonly response: ApiResponse} 
  */
 export function retryDelay(
   outcome: RequestOutcome,
-  {method, once}: Pick<ApiRequest, 'method' | 'once'>,
+  {method, once, isReview}: Pick<ApiRequest, 'method' | 'once' | 'isReview'>,
   {retries, backoff}: RetryState,
 ): number | null {
-  const idempotent = method !== 'POST' && once !== true;
+  const idempotent = (method !== 'POST' || isReview === true) && once !== true;
   if (outcome.kind === 'failure') return idempotent && retries < maxRetries && isBroken(outcome.error) ? backoff * 2 ** retries : null;
   const {status, headers} = outcome.response;
   const throttled = status === 429 && retries < maxThrottled;

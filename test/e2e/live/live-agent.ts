@@ -57,7 +57,7 @@ export class LiveAgent implements AsyncDisposable {
   /** What it answers; status 0 where nobody does. */
   async ask(path: string, {token = 'admin-token'}: Asking = {}): Promise<{readonly status: number; readonly text: string}> {
     const request = this.#client.get({
-      ...{socketPath: join(this.#cluster.folder, `agent-${this.#node}`), path, agent: false, timeout: 5000, rejectUnauthorized: false},
+      ...{socketPath: join(this.#cluster.folder, `agent-${this.#node}`), path, agent: false, timeout: 20_000, rejectUnauthorized: false},
       headers: token === null ? {} : {authorization: `Bearer ${token}`},
     });
     request.on('timeout', () => request.destroy(new Error('timeout')));
