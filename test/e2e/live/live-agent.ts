@@ -8,6 +8,9 @@ import {svcTrace} from './svc-trace.ts';
 
 export interface LiveAgentOptions {
   readonly args?: readonly string[];
+  /** One second unless said otherwise, and so is the grace period. */
+  readonly interval?: string;
+  readonly settle?: string;
   /** What goes before the command on the node. */
   readonly confine?: readonly string[];
   /** The name of its port. */
@@ -33,8 +36,23 @@ export class LiveAgent implements AsyncDisposable {
   readonly #port: string;
   readonly #client: typeof http | typeof https;
 
-  constructor(cluster: LiveCluster, node: string, {args = [], confine = [], port = 'https'}: LiveAgentOptions = {}) {
-    const flags = ['--node', node, '--listen', `127.0.0.1:${agentPort}`, '--interval', '1s', '--settle', '1s', '--token', 'agent-token'];
+  constructor(
+    cluster: LiveCluster,
+    node: string,
+    {args = [], confine = [], port = 'https', interval = '1s', settle = '1s'}: LiveAgentOptions = {},
+  ) {
+    const flags = [
+      '--node',
+      node,
+      '--listen',
+      `127.0.0.1:${agentPort}`,
+      '--interval',
+      interval,
+      '--settle',
+      settle,
+      '--token',
+      'agent-token',
+    ];
     this.#cluster = cluster;
     this.#node = node;
     this.#port = port;

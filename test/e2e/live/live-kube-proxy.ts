@@ -11,6 +11,7 @@ import type {LiveCluster} from './cluster.ts';
 export class LiveKubeProxies {
   readonly #cluster: LiveCluster;
   readonly #captured: Snapshot;
+  readonly #edits = new Map<string, (dump: string) => string>();
 
   private constructor(cluster: LiveCluster, captured: Snapshot) {
     this.#cluster = cluster;
@@ -19,6 +20,11 @@ export class LiveKubeProxies {
 
   static async open(cluster: LiveCluster, capture: string): Promise<LiveKubeProxies> {
     return new LiveKubeProxies(cluster, await readBundle(capturePath(capture)));
+  }
+
+  /** From now on a node gets its rules like this, as if somebody changed them as soon as kube-proxy has written them. */
+  edit(node: string, edit: (dump: string) => string): void {
+    this.#edits.set(node, edit);
   }
 
   /** Writes all rules of these nodes by what the API holds now. */
@@ -32,8 +38,9 @@ export class LiveKubeProxies {
     const nodes = this.#captured.nodes.filter(({name}) => names.includes(name));
     for (const {name, read} of withRules({...this.#captured, api, nodes}, seededRandom(1)).nodes) {
       const node = this.#cluster.node(name);
+      const edit = this.#edits.get(name) ?? (dump => dump);
       for (const family of families)
-        node.load(family, withKubelet(read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')?.toString() ?? ''));
+        node.load(family, edit(withKubelet(read(family === 'IPv4' ? 'iptables-save' : 'ip6tables-save')?.toString() ?? '')));
     }
   }
 
