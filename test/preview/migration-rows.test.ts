@@ -98,7 +98,7 @@ describe('what lives in the Service range', () => {
   test('is to be looked for by hand where the ServiceCIDRs were not read; where they were, only routed hosts are', async () => {
     const byHand = async (change: (given: Scenario) => void) =>
       (await toNftables(change)).advice.filter(({topic, reason}) => topic === 'by-hand' && reason.includes('Service range'));
-    expect((await byHand(asIs)).map(({reason}) => reason)).toEqual([expect.stringContaining('the ServiceCIDRs were not read')]);
+    expect((await byHand(asIs)).map(({reason}) => reason)).toEqual([expect.stringContaining('the ServiceCIDRs are not known')]);
     expect((await byHand(known)).map(({reason}) => reason)).toEqual([
       expect.stringMatching(/^hosts that are routed inside .* 10\.96\.0\.0\/16/),
     ]);

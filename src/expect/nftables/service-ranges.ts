@@ -6,10 +6,13 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {isServiceCIDRRule} from './base-chains.ts';
 import {dropsUnallocated} from './nft-versions.ts';
 
-/** The networks of one family that cluster IPs are allocated from; null where the ServiceCIDRs were not read. Follows `ServiceCIDRConfig`. */
+/**
+ * The networks of one family that cluster IPs are allocated from; null where they are not known. An API server that serves ServiceCIDRs
+ * always has one, so an empty list says nothing. Follows `ServiceCIDRConfig`.
+ */
 export function serviceRanges({serviceCIDRs}: ApiObjects, family: Family): readonly string[] | null {
-  const cidrs = serviceCIDRs?.flatMap(({spec}) => spec?.cidrs ?? []);
-  if (cidrs === undefined) return null;
+  const cidrs = (serviceCIDRs ?? []).flatMap(({spec}) => spec?.cidrs ?? []);
+  if (cidrs.length === 0) return null;
   return [...new Set(cidrs.flatMap(text => parseCidr(text) ?? []).flatMap(cidr => (cidr.family === family ? cidr.text : [])))];
 }
 

@@ -26,7 +26,7 @@ function hostsInRange(ranges: readonly string[] | null): readonly NodeAdvice[] {
     {
       ...about,
       reason:
-        'endpoints, pod networks, nodes and routed hosts inside the Service range: nftables mode from 1.33 on drops packets to its unallocated addresses, and the ServiceCIDRs were not read',
+        'endpoints, pod networks, nodes and routed hosts inside the Service range: nftables mode from 1.33 on drops packets to its unallocated addresses, and the ServiceCIDRs are not known',
       remedy: 'Compare with: kubectl get servicecidrs. A bundle holds them as api/servicecidrs.json.',
     },
   ];

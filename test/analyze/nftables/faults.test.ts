@@ -226,6 +226,10 @@ describe('the rule about unallocated addresses', () => {
     expect(await newsWith(['10.96.0.0/16', 'fd00:96::/108'])).toEqual([]);
   });
 
+  test('is compared with nothing where the API server lists no ServiceCIDR, since a cluster always has one', async () => {
+    expect(await newsWith([])).toEqual([]);
+  });
+
   test('may be older than they are, on each of the three nodes, which affects no Service', async () => {
     expect(await newsWith(['10.96.0.0/16', '10.97.0.0/16', 'fd00:96::/108'])).toEqual(['ST217 info', 'ST217 info', 'ST217 info']);
   });
