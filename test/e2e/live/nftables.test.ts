@@ -12,6 +12,7 @@ describeWith([...clusterNeeds, 'nft'], 'check of a live cluster in nftables mode
   let cluster: LiveCluster;
   beforeAll(async () => {
     cluster = await LiveCluster.open(capture, {tokens: {'agent-token': {user: 'agent'}}});
+    cluster.api.store.put('serviceaccounts', {metadata: {namespace: 'svc-trace', name: 'svc-trace-reader'}});
   });
   afterAll(() => cluster?.[Symbol.asyncDispose]());
 
