@@ -1,4 +1,5 @@
-import {describe, expect, onTestFinished, test} from 'vitest';
+import {setTimeout as sleep} from 'node:timers/promises';
+import {describe, expect, onTestFinished, test, vi} from 'vitest';
 import {permissionsFor} from '../../../src/collect/access/permissions.ts';
 import {nodeInfos} from '../../../src/collect/cluster/node-infos.ts';
 import {readAgentPods} from '../../../src/collect/cluster/read-agent-pods.ts';
@@ -62,7 +63,7 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
   const agents = await readAgentPods(api, ['node-a']);
   const {podsOf} = await readServicePods(api, cluster.api.services ?? []);
   const problems = [...cluster.problems, ...named.problems, ...agents.problems].map(({message}) => message);
-  problems.push(...(await watched(api, scope, cluster)));
+  problems.push(...(await watched(api, server, {scope, cluster})));
   if (podsOf.size === 0) problems.push('no pods of Services');
   await api.get('/api/v1/namespaces/shop/pods/web-1').catch((error: unknown) => problems.push(String(error)));
   const files = transport === 'exec' || transport === 'debug' ? await collected() : [];
@@ -84,11 +85,20 @@ async function runWith(permissions: readonly Permission[], transport: TransportN
 }
 
 /** What is refused while Services are followed, as long as nodes are read. */
-async function watched(api: KubeApi, scope: ClusterScope, {api: objects, versions}: ClusterReading): Promise<readonly string[]> {
+async function watched(
+  api: KubeApi,
+  {requests}: ApiServer,
+  {scope, cluster: {api: objects, versions}}: {readonly scope: ClusterScope; readonly cluster: ClusterReading},
+): Promise<readonly string[]> {
   const refusals: string[] = [];
-  const signal = AbortSignal.timeout(500);
+  const end = new AbortController();
   const onRefused = ({message}: ApiError) => void refusals.push(message);
-  await watchServices(api, {scope, objects, versions, onChange: () => {}, onRefused}, signal);
+  const watching = watchServices(api, {scope, objects, versions, onChange: () => {}, onRefused}, end.signal);
+  // Services and slices; what is refused is answered at once.
+  await vi.waitFor(() => expect(requests.filter(({resource}) => resource?.verb === 'watch')).toHaveLength(2));
+  await sleep(50);
+  end.abort();
+  await watching;
   return refusals;
 }
 
