@@ -1,3 +1,4 @@
+import {availableParallelism} from 'node:os';
 import process from 'node:process';
 import {configDefaults, defineConfig} from 'vitest/config';
 
@@ -6,6 +7,7 @@ export const long = [
   'test/agent/slow-clients.test.ts',
   'test/e2e/kernel*.test.ts',
   'test/e2e/live/churn.test.ts',
+  'test/e2e/live/faults.test.ts',
   'test/e2e/live/top.test.ts',
   'test/e2e/live/wait.test.ts',
   'test/mutants/**/*.test.ts',
@@ -26,8 +28,8 @@ const pure = [
 
 /** What the usual tests and the long ones have in common. */
 export const common = {
-  // By default one core is left alone, which on a machine with two means that nothing runs side by side.
-  maxWorkers: '100%',
+  // By default one core is left alone. Many tests wait for a program or a server, so that even two cores have work for three.
+  maxWorkers: Math.max(3, availableParallelism()),
   // What a command prints must reach the test that captures it, not the reporter.
   disableConsoleIntercept: true,
   testTimeout: 60_000,
