@@ -5,6 +5,7 @@ import {configDefaults, defineConfig} from 'vitest/config';
 /** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, and pages measured in many windows (vitest.long.config.ts). */
 export const long = [
   'test/agent/slow-clients.test.ts',
+  'test/analyze/deletions.test.ts',
   'test/e2e/kernel*.test.ts',
   'test/e2e/live/churn.test.ts',
   'test/e2e/live/faults.test.ts',
