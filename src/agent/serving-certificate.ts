@@ -37,10 +37,6 @@ export class ServingCertificate {
     return this.#current;
   }
 
-  get isSelfSigned(): boolean {
-    return this.#options.files === null;
-  }
-
   /** When it expires, in milliseconds since 1970. */
   get notAfter(): number {
     return expiryOf(this.#current);

@@ -12,6 +12,7 @@ import {narrowNode} from '../analyze/narrow-node.ts';
 import type {NarrowTo} from '../analyze/narrow-to.ts';
 import type {NodeInput} from '../analyze/proxy-mode.ts';
 import type {ServiceDifferences} from '../analyze/differing.ts';
+import {onceAsked} from '../analyze/once-asked.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Family} from '../model/family.ts';
 import type {Finding} from '../model/finding.ts';
@@ -151,15 +152,6 @@ function changeToldOnce(findings: readonly Finding[]): readonly Finding[] {
     const change = changeOf(finding);
     return change === undefined ? [finding] : [{...finding, message: `${finding.message}; ${change}`}];
   });
-}
-
-/** Reads a dump when it is first needed, and only once. */
-function onceAsked<T>(make: () => T): () => T {
-  let made: {readonly value: T} | null = null;
-  return () => {
-    made ??= {value: make()};
-    return made.value;
-  };
 }
 
 /** The text of a rule is a slice of a dump and would keep the whole dump in memory. */

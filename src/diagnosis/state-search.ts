@@ -4,6 +4,7 @@ import {parseChainName, servicePortHash} from '../expect/iptables/chain-names.ts
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Family} from '../model/family.ts';
 import type {Finding} from '../model/finding.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /** Searches for the state of one Service in one family that a node matches, from the newest on. */
 export class StateSearch {
@@ -122,7 +123,7 @@ export interface TestedDifferences {
 /** Names as in current versions and as in those up to 1.19. */
 function chainHashes({metadata, spec}: ServiceObject): readonly string[] {
   return (spec?.ports ?? []).flatMap(({name = '', protocol = 'TCP'}) => {
-    const base = `${metadata.namespace ?? 'default'}/${metadata.name}`;
+    const base = namespacedName(metadata);
     if (protocol !== 'TCP' && protocol !== 'UDP' && protocol !== 'SCTP') return [];
     return (name === '' ? [base, `${base}:`] : [`${base}:${name}`]).map(text => servicePortHash(text, protocol));
   });

@@ -6,6 +6,7 @@ import {readNft} from '../analyze/nftables/read-nft.ts';
 import {resolveNftVersion} from '../analyze/nftables/resolve-nft-version.ts';
 import {resolveVersion} from '../analyze/iptables/resolve-version.ts';
 import type {NodeData} from '../analyze/proxy-mode.ts';
+import {onceAsked} from '../analyze/once-asked.ts';
 import {seenConfig} from '../analyze/seen-config.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {servedInAnyFamily} from '../expect/cluster/ports-on-node.ts';
@@ -53,13 +54,4 @@ function resolvedConfig(data: NodeData): ProxyConfig {
   if (config.mode.value === 'iptables' && dumps.current.size > 0) return resolveVersion(input, dumps.current).config;
   const ruleset = config.mode.value === 'nftables' ? nft() : null;
   return ruleset === null ? config : resolveNftVersion(input, ruleset);
-}
-
-/** Computed on the first call only. */
-function onceAsked<T>(make: () => T): () => T {
-  let made: {readonly value: T} | null = null;
-  return () => {
-    made ??= {value: make()};
-    return made.value;
-  };
 }

@@ -1,6 +1,7 @@
 import {endpointSet} from '../expect/cluster/endpoint-sets.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import {type StateHistory, sliceService} from '../model/state-history.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
 
 /**
@@ -12,7 +13,7 @@ export function withLeavingEndpoints(survey: NodeSurvey, {changes}: StateHistory
   const minor = survey.kubeProxyMinor;
   if (former.length === 0 || minor === undefined) return survey;
   const leaving = ({port, set}: SurveyedPort): readonly Endpoint[] => {
-    const own = former.filter(slice => sliceService(slice) === `${port.namespace}/${port.service}`);
+    const own = former.filter(slice => sliceService(slice) === namespacedName({namespace: port.namespace, name: port.service}));
     const usable = own.flatMap(slice => endpointSet(port, [slice], {text: `1.${minor}`, minor, patch: 0}).endpoints).filter(isUsable);
     const still = new Set(set.endpoints.filter(isUsable).map(({hostPort}) => hostPort));
     return [...new Map(usable.map(endpoint => [endpoint.hostPort, endpoint])).values()].filter(({hostPort}) => !still.has(hostPort));

@@ -1,5 +1,6 @@
 import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../../model/api-objects.ts';
 import type {StateChange} from '../../model/state-history.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {ClusterScope} from '../cluster/cluster-scope.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
@@ -8,7 +9,7 @@ import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
 import type {Shape} from '../objects/object-shape.ts';
 import {usableItems} from '../objects/usable-items.ts';
 import {readList} from './read-list.ts';
-import {servicesPath, slicesPath, type WatchedPlace, watchedPlaces} from './service-watches.ts';
+import {servicesIn, servicesPath, slicesIn, slicesPath, watchedPlaces} from './service-watches.ts';
 import {type WatchEvent, watchEvents} from './watch-events.ts';
 
 interface PastOptions {
@@ -39,24 +40,21 @@ export interface Past {
 export async function readPast(api: KubeApi, {scope, objects, versions, version, signal}: PastOptions): Promise<Past | null> {
   const end = new AbortController();
   const both = AbortSignal.any([signal, end.signal]);
-  const read = <T extends Versioned>(place: WatchedPlace, what: Omit<PastOfKind<T>, 'known' | 'until'>, known: readonly T[] | null) => {
-    const own = (known ?? []).filter(object => place.holds(object, ownerOf(object)));
+  const read = <T extends Versioned>(what: Omit<PastOfKind<T>, 'until'>) => {
     const until = Object.keys(what.query).length === 0 ? versions.get(what.path) : undefined;
-    return readKind<T>(api, {...what, version, known: own, until}, both);
+    return readKind<T>(api, {...what, version, until}, both);
   };
   try {
     const parts = await Promise.all(
       watchedPlaces(scope).flatMap(place => [
-        read<ServiceObject>(
-          place,
-          {kind: 'Service', path: servicesPath(place), query: place.services, shape: serviceShape},
-          objects.services,
-        ),
-        read<EndpointSliceObject>(
-          place,
-          {kind: 'EndpointSlice', path: slicesPath(place), query: place.slices, shape: endpointSliceShape},
-          objects.endpointSlices,
-        ),
+        read<ServiceObject>({
+          ...{kind: 'Service', path: servicesPath(place), query: place.services, shape: serviceShape},
+          known: servicesIn(place, objects.services),
+        }),
+        read<EndpointSliceObject>({
+          ...{kind: 'EndpointSlice', path: slicesPath(place), query: place.slices, shape: endpointSliceShape},
+          known: slicesIn(place, objects.endpointSlices),
+        }),
       ]),
     );
     return {objects: parts.flatMap(part => part.objects), changes: parts.flatMap(part => part.changes)};
@@ -122,7 +120,7 @@ async function replay<T extends Versioned>(
     if (event.type === 'ERROR') throw new CannotTell();
     const object = usable<T>(path, event.object, shape);
     if (until !== undefined && isLater(object.metadata, until)) break;
-    const key = keyOf(object);
+    const key = namespacedName(object.metadata);
     const before = now.get(key) ?? null;
     const next = event.type === 'DELETED' ? null : object;
     if (next === null) now.delete(key);
@@ -161,15 +159,7 @@ function isSame(one: ReadonlyMap<string, Versioned>, other: ReadonlyMap<string, 
 }
 
 function byKey<T extends Versioned>(objects: readonly T[]): Map<string, T> {
-  return new Map(objects.map(object => [keyOf(object), object]));
-}
-
-function keyOf({metadata}: Versioned): string {
-  return `${metadata.namespace ?? 'default'}/${metadata.name}`;
-}
-
-function ownerOf({metadata}: Versioned): string | undefined {
-  return metadata.labels?.['kubernetes.io/service-name'] ?? metadata.name;
+  return new Map(objects.map(object => [namespacedName(object.metadata), object]));
 }
 
 function isLater({resourceVersion = ''}: ObjectMeta, until: string): boolean {

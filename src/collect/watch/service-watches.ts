@@ -64,10 +64,8 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
       start: {objects, resourceVersion: Object.keys(query).length === 0 ? options.versions.get(path) : undefined},
       ...(options.backoffMs === undefined ? {} : {backoffMs: options.backoffMs}),
     });
-    const services = (options.objects.services ?? []).filter(object => place.holds(object, object.metadata.name));
-    const slices = (options.objects.endpointSlices ?? []).filter(slice =>
-      place.holds(slice, slice.metadata.labels?.['kubernetes.io/service-name']),
-    );
+    const services = servicesIn(place, options.objects.services);
+    const slices = slicesIn(place, options.objects.endpointSlices);
     const own: ObjectWatchOptions<ServiceObject> = {
       ...shared(servicesPath(place), place.services, services),
       ...{kind: 'services', shape: serviceShape},
@@ -96,6 +94,14 @@ export function watchedPlaces(scope: ClusterScope): readonly WatchedPlace[] {
     case 'services':
       return scope.services.map(placeOfService);
   }
+}
+
+export function servicesIn(place: WatchedPlace, services: readonly ServiceObject[] | null): readonly ServiceObject[] {
+  return (services ?? []).filter(service => place.holds(service, service.metadata.name));
+}
+
+export function slicesIn(place: WatchedPlace, slices: readonly EndpointSliceObject[] | null): readonly EndpointSliceObject[] {
+  return (slices ?? []).filter(slice => place.holds(slice, slice.metadata.labels?.['kubernetes.io/service-name']));
 }
 
 export function servicesPath({path}: WatchedPlace): string {
