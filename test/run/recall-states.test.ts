@@ -33,6 +33,11 @@ function write({store}: ApiServer, name: string, secondsAgo: number): void {
   store.put('endpointslices', {metadata, addressType: 'IPv4', endpoints: [{addresses: [`10.0.0.${secondsAgo}`]}]} as StoredObject);
 }
 
+/** In this order, each so many seconds ago. */
+function writeAll(server: ApiServer, slices: readonly (readonly [name: string, secondsAgo: number])[]): void {
+  for (const [name, secondsAgo] of slices) write(server, name, secondsAgo);
+}
+
 /** Other objects are written as well, which nobody here reads. */
 function others({store}: ApiServer, count: number): void {
   for (let index = 0; index < count; index++) store.put('leases', {metadata: {namespace: 'kube-node-lease', name: 'node-a'}});
@@ -65,14 +70,13 @@ function recall({server, api}: {readonly server: ApiServer; readonly api: KubeAp
 
 test('the changes of the last seconds are known again, with their times', async () => {
   const {server, api} = await start();
-  for (const [name, ago] of [
+  writeAll(server, [
     ['old', 600],
     ['web', 300],
     ['web', 12],
     ['web', 4],
     ['web', 1],
-  ] as const)
-    write(server, name, ago);
+  ]);
   const history = await recall({server, api});
   expect(history?.since).toBe(listedAt - 15_000);
   expect(history?.changes.map(({at, before}) => [at - listedAt, (before as EndpointSliceObject).endpoints?.[0]?.addresses])).toEqual([
@@ -116,24 +120,22 @@ test('an object whose time was not renewed with its version is not taken for old
 
 test('times are those of the clock here, although the API server has another', async () => {
   const {server, api} = await start();
-  for (const [name, ago] of [
+  writeAll(server, [
     ['old', 600],
     ['web', 300],
     ['web', 4],
-  ] as const)
-    write(server, name, ago);
+  ]);
   const history = await recall({server, api}, 90_000);
   expect(history?.changes.map(({at}) => at - listedAt)).toEqual([90_000 - 3500]);
 });
 
 test('is null where the API server has forgotten', async () => {
   const {server, api} = await start();
-  for (const [name, ago] of [
+  writeAll(server, [
     ['old', 600],
     ['web', 300],
     ['web', 4],
-  ] as const)
-    write(server, name, ago);
+  ]);
   server.store.forget();
   expect(await recall({server, api})).toBeNull();
 });

@@ -19,7 +19,7 @@ describeWith(clusterNeeds, 'while endpoints change several times a second', () =
   const agents = new Map<string, LiveAgent>();
   const stop = new AbortController();
   let isBusy = false;
-  /** Now and then the watches are told that they are too old. */
+  /** After one change in fifty the watches are told that they are too old. */
   let isForgetful = false;
   let work: Promise<unknown>;
 

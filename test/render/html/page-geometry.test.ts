@@ -1,7 +1,4 @@
-import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
-import {tmpdir} from 'node:os';
-import {join} from 'node:path';
-import {afterAll, beforeAll, expect, test} from 'vitest';
+import {expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
 import type {Finding} from '../../../src/model/finding.ts';
 import type {Report} from '../../../src/model/report.ts';
@@ -9,11 +6,12 @@ import {svg} from '../../../src/render/graph/svg.ts';
 import {checkPage} from '../../../src/render/html/check-page.ts';
 import {traceHtml} from '../../../src/render/html/trace-page.ts';
 import {previewRenderers} from '../../../src/render/preview/index.ts';
-import {Browser, type BrowserPage, type PageOptions} from '../../browser.ts';
+import type {BrowserPage} from '../../browser.ts';
 import {contrastFaults, drawingFaults} from '../../page-geometry.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {toNftables} from '../../preview/previews.ts';
 import {describeWith} from '../../require.ts';
+import {useBrowser} from '../use-browser.ts';
 import {checkedNode, findingOf, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
 import {manyEndpoints, traced} from '../traces.ts';
 
@@ -49,24 +47,7 @@ const provenance = {
 };
 
 describeWith(['chromium'], 'how a browser draws a page', () => {
-  let folder: string;
-  let browser: Browser;
-
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-trace-picture-'));
-    browser = new Browser();
-  });
-
-  afterAll(async () => {
-    await browser.close();
-    rmSync(folder, {recursive: true});
-  });
-
-  async function open(text: string, options: PageOptions, extension = 'html'): Promise<BrowserPage> {
-    const file = join(folder, `page.${extension}`);
-    writeFileSync(file, text);
-    return browser.open(file, options);
-  }
+  const open = useBrowser();
 
   const reports: Readonly<Record<string, () => Report | Promise<Report>>> = {
     '1 endpoint': () => manyEndpoints(1, 0),

@@ -1,10 +1,8 @@
-import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
-import {tmpdir} from 'node:os';
-import {join} from 'node:path';
-import {afterAll, beforeAll, expect, test} from 'vitest';
+import {expect, test} from 'vitest';
 import {traceHtml} from '../../../src/render/html/trace-page.ts';
-import {Browser, type BrowserPage, type PageOptions} from '../../browser.ts';
+import type {BrowserPage} from '../../browser.ts';
 import {describeWith} from '../../require.ts';
+import {useBrowser} from '../use-browser.ts';
 import {plain} from '../report.ts';
 import {manyEndpoints, traced} from '../traces.ts';
 
@@ -12,24 +10,7 @@ import {manyEndpoints, traced} from '../traces.ts';
 type Place = Readonly<Record<'left' | 'right' | 'top' | 'bottom', number>>;
 
 describeWith(['chromium'], 'the picture of a Service in a browser', () => {
-  let folder: string;
-  let browser: Browser;
-
-  beforeAll(() => {
-    folder = mkdtempSync(join(tmpdir(), 'svc-trace-picture-'));
-    browser = new Browser();
-  });
-
-  afterAll(async () => {
-    await browser.close();
-    rmSync(folder, {recursive: true});
-  });
-
-  async function open(text: string, options: PageOptions, extension = 'html'): Promise<BrowserPage> {
-    const file = join(folder, `page.${extension}`);
-    writeFileSync(file, text);
-    return browser.open(file, options);
-  }
+  const open = useBrowser();
 
   const shown = `[...document.querySelectorAll('figure')].map(figure => [...figure.querySelectorAll('svg')].filter(svg => svg.checkVisibility()))`;
 
