@@ -29,6 +29,11 @@ export function describeRequest({method, path, query = {}}: ApiRequest): string 
   return `list ${plural}${where}${selector === undefined ? '' : ` with ${selector}`}`;
 }
 
+/** Whether a node or pod answers, and the API server passes the answer on with the node's `Date`: by its proxy, or a refused exec. */
+export function isAnsweredByNode({path}: Pick<ApiRequest, 'path'>): boolean {
+  return /^\/api\/v1\/(?:nodes\/[^/]+|namespaces\/[^/]+\/(?:pods|services)\/[^/]+)\/(?:proxy|exec)(?:\/|$)/.test(path);
+}
+
 /** The URL of a request: the server's path is a prefix of all paths. */
 export function requestUrl(server: URL, path: string, query: Iterable<readonly [string, string]>): URL {
   const url = new URL(server);

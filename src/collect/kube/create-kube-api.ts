@@ -2,7 +2,7 @@ import type {RequestOptions} from 'node:https';
 import {setTimeout as sleep} from 'node:timers/promises';
 import {CommandFailed} from '../node/transport.ts';
 import {type FailedRequest, isStatus, noAnswer, realmOf, refusal} from './api-failure.ts';
-import {type ApiRequest, describeRequest, requestUrl} from './api-request.ts';
+import {type ApiRequest, describeRequest, isAnsweredByNode, requestUrl} from './api-request.ts';
 import {
   type ApiAnswer,
   ApiError,
@@ -188,8 +188,7 @@ class HttpKubeApi implements KubeApi {
         answer => ({kind: 'answer', ...answer}) as const,
         (error: unknown) => ({kind: 'failure', error}) as const,
       );
-      // The Date of an agent's answer is of its node's clock.
-      if (outcome.kind === 'answer' && request.realm === undefined) this.#noteDate(outcome.response.headers.date);
+      if (outcome.kind === 'answer' && !isAnsweredByNode(request)) this.#noteDate(outcome.response.headers.date);
       if (outcome.kind === 'answer' && outcome.response.status < 300) return outcome.response;
       const isRefused = outcome.kind === 'answer' && outcome.response.status === 401 && !isOfPod(outcome.response, request);
       if (isRefused && !renewed && (await this.#isRenewed(outcome.applied))) {

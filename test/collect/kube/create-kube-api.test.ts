@@ -274,6 +274,46 @@ describe('failures on the way', () => {
   });
 });
 
+describe('the difference to the clock of the API server', () => {
+  const hour = 3_600_000;
+  const ofNodes = [
+    '/api/v1/nodes/node-a:10256/proxy/healthz',
+    '/api/v1/namespaces/svc-trace/pods/https:agent-x7k2p:9443/proxy/result',
+    '/api/v1/namespaces/kube-system/pods/kube-proxy-x7k2p/exec',
+  ];
+
+  /** The API server's clock is behind this one, and the nodes' clocks are ahead of both. */
+  async function skewed(): Promise<KubeApi> {
+    const server = http.createServer(({url = ''}, response) => {
+      const isNode = ofNodes.some(path => url.startsWith(path));
+      const date = new Date(Date.now() + (isNode ? 2 * hour : -hour)).toUTCString();
+      response.writeHead(isNode ? 500 : 200, {date}).end('{"kind": "Status", "message": "an error"}');
+    });
+    const port = await listen(server);
+    onTestFinished(() => void server.close());
+    const api = createKubeApi(loadConnection({server: `http://127.0.0.1:${port}`}, {environment: {HOME: '/nonexistent'}}), {backoff: 1});
+    opened.push(api);
+    return api;
+  }
+
+  test('is the difference to the Date of its answers', async () => {
+    const api = await skewed();
+    await api.get('/version');
+    expect(api.clockAheadMs).toBeGreaterThanOrEqual(hour);
+    expect(api.clockAheadMs).toBeLessThan(hour + 60_000);
+  });
+
+  test('does not come from the Date of kube-proxy, of an agent or of a kubelet that refuses an exec', async () => {
+    const api = await skewed();
+    const [page = '', agent = ''] = ofNodes;
+    const target = {namespace: 'kube-system', pod: 'kube-proxy-x7k2p', container: 'kube-proxy'};
+    await expect(api.proxied(page, {})).rejects.toMatchObject({status: 500});
+    await expect(api.get(agent, {}, {once: true})).rejects.toMatchObject({status: 500});
+    await expect(api.exec(target, ['iptables-save'], AbortSignal.timeout(10_000))).rejects.toMatchObject({status: 500});
+    expect(api.clockAheadMs).toBe(0);
+  });
+});
+
 describe('certificates', () => {
   test('an API server of another authority is refused', async () => {
     const api = open(await start({}), {flags: {certificateAuthority: certificateFile('other-ca.crt')}});
