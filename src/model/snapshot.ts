@@ -83,4 +83,15 @@ export interface Problem {
   readonly isMinor?: boolean;
   /** A permanent error: only a user can resolve it, by granting a permission, installing a program or correcting a setting. */
   readonly isPermanent?: true;
+  /** The list that is null because of it. */
+  readonly list?: ServiceList;
+}
+
+const serviceLists = ['services', 'endpointSlices', 'endpoints'] as const;
+
+/** The lists that rules follow from, as `ApiObjects` names them. */
+export type ServiceList = (typeof serviceLists)[number];
+
+export function isServiceList(value: unknown): value is ServiceList {
+  return serviceLists.some(list => list === value);
 }

@@ -9,7 +9,7 @@ import type {
   ServiceCIDRObject,
   ServiceObject,
 } from '../../model/api-objects.ts';
-import type {NodeDump, Problem, Snapshot} from '../../model/snapshot.ts';
+import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
 import {
   configMapShape,
   endpointSliceShape,
@@ -63,22 +63,23 @@ async function readAll(stream: Readable): Promise<Buffer> {
 
 function snapshotOf(origin: string, files: BundleFiles): Snapshot {
   const problems: Problem[] = [];
-  const list = <T extends {readonly metadata: {readonly name: string}}>(file: string, shape: Shape): ApiList<T> => {
+  const list = <T extends {readonly metadata: {readonly name: string}}>(name: keyof ApiObjects, shape: Shape): ApiList<T> => {
+    const file = `api/${name.toLowerCase()}.json`;
     const read = readApiList<T>(file, () => files.read(file), shape);
-    append(problems, read.problems);
+    append(problems, read.items === null && isServiceList(name) ? read.problems.map(problem => ({...problem, list: name})) : read.problems);
     return read;
   };
   const record = readSnapshotRecord(files.read('snapshot.json'));
   const nodes = nodeDumps(files, record);
-  const services = list<ServiceObject>('api/services.json', serviceShape);
-  const endpointSlices = list<EndpointSliceObject>('api/endpointslices.json', endpointSliceShape);
-  const endpoints = list<EndpointsObject>('api/endpoints.json', endpointsShape);
+  const services = list<ServiceObject>('services', serviceShape);
+  const endpointSlices = list<EndpointSliceObject>('endpointSlices', endpointSliceShape);
+  const endpoints = list<EndpointsObject>('endpoints', endpointsShape);
   const objects = {
     ...{services: services.items, endpointSlices: endpointSlices.items, endpoints: endpoints.items},
-    nodes: list<NodeObject>('api/nodes.json', nodeShape).items,
-    pods: list<PodObject>('api/pods.json', podShape).items,
-    configMaps: list<ConfigMapObject>('api/configmaps.json', configMapShape).items,
-    serviceCIDRs: list<ServiceCIDRObject>('api/servicecidrs.json', serviceCIDRShape).items,
+    nodes: list<NodeObject>('nodes', nodeShape).items,
+    pods: list<PodObject>('pods', podShape).items,
+    configMaps: list<ConfigMapObject>('configMaps', configMapShape).items,
+    serviceCIDRs: list<ServiceCIDRObject>('serviceCIDRs', serviceCIDRShape).items,
     ...record.scope,
   };
   const api = acrossGaps(objects, {services: services.gaps, endpointSlices: endpointSlices.gaps, endpoints: endpoints.gaps});

@@ -1,4 +1,4 @@
-import type {ApiObjects, Problem, UnreadNode} from '../../model/snapshot.ts';
+import {type ApiObjects, isServiceList, type Problem, type UnreadNode} from '../../model/snapshot.ts';
 
 /** The content of `snapshot.json` of a bundle: when and how it was captured, and what could not be read. */
 export interface SnapshotRecord {
@@ -120,7 +120,7 @@ function parse(text: string): unknown {
 
 function toProblem(value: unknown): readonly Problem[] {
   if (typeof value !== 'object' || value === null) return [];
-  const {node, message, remedy, isMinor} = value as Readonly<Record<string, unknown>>;
+  const {node, message, remedy, isMinor, list} = value as Readonly<Record<string, unknown>>;
   if (typeof message !== 'string') return [];
   return [
     {
@@ -128,6 +128,7 @@ function toProblem(value: unknown): readonly Problem[] {
       ...(typeof node === 'string' ? {node} : {}),
       ...(typeof remedy === 'string' ? {remedy} : {}),
       ...(isMinor === true ? {isMinor} : {}),
+      ...(isServiceList(list) ? {list} : {}),
     },
   ];
 }

@@ -1,5 +1,5 @@
 import {append} from '../../model/lists.ts';
-import type {Problem} from '../../model/snapshot.ts';
+import type {Problem, ServiceList} from '../../model/snapshot.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import type {Shape} from '../objects/object-shape.ts';
 import {usableItems} from '../objects/usable-items.ts';
@@ -22,7 +22,7 @@ export class ClusterReader {
   }
 
   /** Null where the list may not be read, or the API server has no such resource. */
-  async list<T>({path, query, shape, remedy, isMinor, isOptional, onNotServed}: Listed): Promise<readonly T[] | null> {
+  async list<T>({path, query, shape, isOptional, onNotServed, ...what}: Listed): Promise<readonly T[] | null> {
     try {
       const {items, resourceVersion} = await this.#api.list<unknown>(path, query);
       if (query === undefined && resourceVersion !== '') this.versions.set(path, resourceVersion);
@@ -34,25 +34,25 @@ export class ClusterReader {
       return usable.items;
     } catch (error) {
       if (onNotServed !== undefined && error instanceof ApiError && error.status === 404) onNotServed();
-      else if (!(isOptional === true && error instanceof ApiError && error.status === 403)) this.#keep(error, {remedy, isMinor});
+      else if (!(isOptional === true && error instanceof ApiError && error.status === 403)) this.#keep(error, what);
       return null;
     }
   }
 
   /** As a list of one; empty if it does not exist. */
-  async get<T>({path, query, shape, remedy, isMinor}: Listed): Promise<readonly T[] | null> {
+  async get<T>({path, query, shape, ...what}: Listed): Promise<readonly T[] | null> {
     try {
       const usable = usableItems<T>(path, [await this.#api.get<unknown>(path, query)], shape);
       append(this.problems, usable.problems);
       return usable.items;
     } catch (error) {
       if (error instanceof ApiError && error.status === 404) return [];
-      this.#keep(error, {remedy, isMinor});
+      this.#keep(error, what);
       return null;
     }
   }
 
-  #keep(error: unknown, {remedy, isMinor}: Pick<Listed, 'remedy' | 'isMinor'>): void {
+  #keep(error: unknown, {list, remedy, isMinor}: Pick<Listed, 'list' | 'remedy' | 'isMinor'>): void {
     if (!(error instanceof ApiError)) throw error;
     if (!this.#anyFailure && (error.status === null || error.status === 401)) throw error;
     const whatToDo = error.status === 403 ? remedy : 'Try again. Everything that could be read was checked.';
@@ -61,6 +61,7 @@ export class ClusterReader {
       remedy: whatToDo,
       ...(isMinor ? {isMinor: true} : {}),
       ...(error.status === 403 ? {isPermanent: true as const} : {}),
+      ...(list === undefined ? {} : {list}),
     });
   }
 }
@@ -69,6 +70,8 @@ interface Listed {
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly shape: Shape;
+  /** The list that it is a part of, for its problem. */
+  readonly list?: ServiceList;
   /** The remedy for a missing permission. */
   readonly remedy: string;
   /** The run is complete without it. */

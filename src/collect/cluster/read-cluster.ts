@@ -65,7 +65,7 @@ export async function readServices(scope: ClusterScope, reader: ClusterReader): 
 }
 
 async function readServiceObjects(scope: ClusterScope, reader: ClusterReader): Promise<readonly ServiceObject[] | null> {
-  const what = {shape: serviceShape, remedy: askForRights('get and list', 'services')};
+  const what = {list: 'services' as const, shape: serviceShape, remedy: askForRights('get and list', 'services')};
   if (scope.kind !== 'services')
     return joined(places(scope).map(place => reader.list<ServiceObject>({...what, path: `/api/v1${place}/services`})));
   return joined(
@@ -83,7 +83,12 @@ interface SlicesReader {
 }
 
 function readSlices(scope: ClusterScope, {reader, onNotServed}: SlicesReader): Promise<readonly EndpointSliceObject[] | null> {
-  const what = {shape: endpointSliceShape, remedy: askForRights('list', 'endpointslices.discovery.k8s.io'), onNotServed};
+  const what = {
+    list: 'endpointSlices' as const,
+    shape: endpointSliceShape,
+    remedy: askForRights('list', 'endpointslices.discovery.k8s.io'),
+    onNotServed,
+  };
   const pathIn = (place: string): string => `${slicesRoot}${place}/endpointslices`;
   if (scope.kind !== 'services')
     return joined(places(scope).map(place => reader.list<EndpointSliceObject>({...what, path: pathIn(place)})));
@@ -96,7 +101,7 @@ function readSlices(scope: ClusterScope, {reader, onNotServed}: SlicesReader): P
 }
 
 function readEndpoints(scope: ClusterScope, reader: ClusterReader): Promise<readonly EndpointsObject[] | null> {
-  const what = {shape: endpointsShape, remedy: askForRights('get and list', 'endpoints')};
+  const what = {list: 'endpoints' as const, shape: endpointsShape, remedy: askForRights('get and list', 'endpoints')};
   if (scope.kind !== 'services')
     return joined(places(scope).map(place => reader.list<EndpointsObject>({...what, path: `/api/v1${place}/endpoints`})));
   return joined(

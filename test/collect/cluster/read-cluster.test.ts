@@ -111,6 +111,12 @@ describe('readCluster', () => {
     ]);
   });
 
+  test('the problem of a list that rules follow from names the list', async () => {
+    const {api} = await served({allow: ({resource}) => resource !== 'services' && resource !== 'endpointslices'});
+    const {problems} = await readCluster(api, {kind: 'cluster'});
+    expect(problems.map(({list}) => list).toSorted()).toEqual(['endpointSlices', 'services']);
+  });
+
   test('ConfigMaps without permission are a minor problem', async () => {
     const {api} = await served({allow: ({resource}) => resource !== 'configmaps'});
     const {problems} = await readCluster(api, {kind: 'cluster'});
