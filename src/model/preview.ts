@@ -10,7 +10,6 @@ export interface PreviewSide {
 
 /** The effect of a change of kube-proxy on packets. */
 export interface Preview {
-  readonly origin: string;
   readonly before: PreviewSide;
   readonly after: PreviewSide;
   readonly services: number;

@@ -24,6 +24,8 @@ export interface Snapshot {
   readonly chosenNodes?: boolean;
   /** When it was taken (RFC 3339), if known. */
   readonly takenAt?: string;
+  /** The version of the API server, if known. */
+  readonly serverVersion?: string;
   /** The states of the Services while the nodes were read, if they were followed. */
   readonly history?: RecordedHistory;
 }

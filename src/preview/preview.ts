@@ -29,7 +29,7 @@ interface PreviewInput {
 export function preview({nodes, snapshot, ...input}: PreviewInput): Preview {
   const run = new PreviewRun({api: snapshot.api, ...input});
   for (const node of nodes) run.add(node);
-  return run.result(snapshot.origin);
+  return run.result();
 }
 
 export interface PreviewRunInput extends Omit<PreviewInput, 'snapshot' | 'nodes'> {
@@ -98,7 +98,7 @@ export class PreviewRun {
     }
   }
 
-  result(origin: string): Preview {
+  result(): Preview {
     const {services, notes: given} = this.#input;
     const notes = [
       ...given,
@@ -107,7 +107,7 @@ export class PreviewRun {
         : [`the proxy mode of today is not known on ${this.#guessed.toSorted().join(', ')}: iptables, kube-proxy's default, is taken`]),
     ];
     return {
-      ...{origin, services, notes},
+      ...{services, notes},
       before: joined(this.#before.size > 0 ? this.#before : this.#unread.before),
       after: joined(this.#after.size > 0 ? this.#after : this.#unread.after),
       nodes: this.#nodes.toSorted((a, b) => (a.name < b.name ? -1 : 1)),

@@ -17,7 +17,7 @@ export function toJson(value: object): string {
 
 export function reportObject(report: Report, options: Pick<RenderOptions, 'provenance'>): object {
   const {tool, summary, wait, nodes, findings} = report;
-  const origin = originOf(report, options);
+  const origin = originOf(report.scope, options);
   return {schemaVersion, tool, ...(origin === null ? {} : {origin}), summary, wait, nodes, findings: findings.map(findingObject)};
 }
 

@@ -1,5 +1,3 @@
-import type {Report} from '../model/report.ts';
-import {escapeText} from './escape.ts';
 import type {RenderOptions} from './renderer.ts';
 
 /** Where a report comes from, as JSON has it: when the cluster was read, from which, in which scope, by which command. */
@@ -13,7 +11,7 @@ export interface ReportOrigin {
 }
 
 /** Null where nobody asked from a command line. */
-export function originOf({scope}: Report, {provenance}: Pick<RenderOptions, 'provenance'>): ReportOrigin | null {
+export function originOf(scope: string | undefined, {provenance}: Pick<RenderOptions, 'provenance'>): ReportOrigin | null {
   if (provenance === undefined) return null;
   const {command, source, serverVersion, takenAt, readAt = takenAt} = provenance;
   return {
@@ -25,17 +23,27 @@ export function originOf({scope}: Report, {provenance}: Pick<RenderOptions, 'pro
   };
 }
 
-/** The same as names and texts, for formats that list them. Escaped; the command comes last. */
-export function provenanceRows(report: Report, options: Pick<RenderOptions, 'provenance'>): readonly (readonly [string, string])[] {
-  const origin = originOf(report, options);
-  if (origin === null) return [];
-  const {readAt, source, serverVersion, scope, command} = origin;
-  const rows = [
-    ['read at', readAt],
-    ['from', source],
-    ['Kubernetes', serverVersion],
-    ['scope', scope],
-    ['command', command],
-  ] as const;
-  return rows.flatMap(([name, text]) => (text === undefined ? [] : [[name, escapeText(text)] as const]));
+interface ProvenanceRow {
+  readonly field: keyof ReportOrigin;
+  readonly label: string;
+  /** Not escaped. */
+  readonly text: string;
 }
+
+/** The same for formats that list it for people. The command comes last. */
+export function provenanceRows(scope: string | undefined, options: Pick<RenderOptions, 'provenance'>): readonly ProvenanceRow[] {
+  const origin = originOf(scope, options);
+  if (origin === null) return [];
+  return labels.flatMap(([field, label]) => {
+    const text = origin[field];
+    return text === undefined ? [] : [{field, label, text}];
+  });
+}
+
+const labels: readonly (readonly [field: keyof ReportOrigin, label: string])[] = [
+  ['readAt', 'read at'],
+  ['source', 'from'],
+  ['serverVersion', 'Kubernetes'],
+  ['scope', 'scope'],
+  ['command', 'command'],
+];

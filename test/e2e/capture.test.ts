@@ -79,15 +79,28 @@ describe('capture of a cluster', () => {
     await svcTrace('capture', '-o', path, '--kubeconfig', kubeconfig);
     const dump = 'nodes/node-b/iptables-save';
     expect(readFileSync(join(path, dump))).toEqual(readFileSync(join(bundle, dump)));
-    const {takenAt, tool, origin, redacted, nodes} = JSON.parse(readFileSync(join(path, 'snapshot.json'), 'utf8'));
-    expect({takenAt, tool, origin, redacted}).toEqual({
+    const {takenAt, tool, origin, serverVersion, redacted, nodes} = JSON.parse(readFileSync(join(path, 'snapshot.json'), 'utf8'));
+    expect({takenAt, tool, origin, serverVersion, redacted}).toEqual({
       takenAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
       tool: {name: 'svc-trace', version: expect.any(String)},
       origin: expect.stringContaining('stand-in'),
+      serverVersion: 'v1.36.2',
       redacted: false,
     });
     expect(nodes['node-b']).toMatchObject({status: 'read', via: 'exec into kube-system/kube-proxy-node-b'});
     expect(requests.filter(request => request.path.includes('/secrets'))).toEqual([]);
+  });
+
+  test('reports from a bundle show when the cluster was read and the version of its API server', async () => {
+    const {kubeconfig} = await cluster(capturePath('faults/missing-endpoint'));
+    const path = target('bundle.tgz');
+    await svcTrace('capture', '-o', path, '--redact', '--kubeconfig', kubeconfig);
+    const report = (...args: readonly string[]) => svcTrace(...args, '-A', '--from', path);
+    const {origin} = JSON.parse((await report('check', '-o', 'json')).stdout);
+    expect(origin).toMatchObject({source: path, serverVersion: 'v1.36.2', readAt: expect.stringMatching(/^\d{4}-/)});
+    expect((await report('check', '-o', 'markdown')).stdout).toContain('| Kubernetes | v1.36.2 |');
+    expect((await report('check', '-o', 'html')).stdout).toContain('<dt>Kubernetes</dt><dd>v1.36.2</dd>');
+    expect((await report('preview', '--proxy-mode', 'nftables', '-o', 'html')).stdout).toContain('<dt>Kubernetes</dt><dd>v1.36.2</dd>');
   });
 
   test('an unreadable node is exit 3, and the bundle contains the same reason as the cluster', async () => {

@@ -237,7 +237,7 @@ describe('what is printed', () => {
   });
 
   test('JSON has every field of the contract for a change', async () => {
-    const {changes, summary} = JSON.parse(previewRenderers.json(await toNftables()));
+    const {changes, summary} = JSON.parse(previewRenderers.json(await toNftables(), options));
     expect(Object.keys(changes[0])).toEqual(
       expect.arrayContaining([
         'node',

@@ -29,7 +29,11 @@ test.each([
     expectedOnly: false,
     notes: [],
   });
-  validate(JSON.parse(previewRenderers.json(report)));
+  const provenance = {command: 'kubectl svc-trace preview -A', source: 'bundle', serverVersion: 'v1.36.2', takenAt: '2026-11-21T09:31:23Z'};
+  const options = {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', provenance} as const;
+  const printed = JSON.parse(previewRenderers.json(report, options));
+  expect(printed.origin).toMatchObject({source: 'bundle', serverVersion: 'v1.36.2', readAt: '2026-11-21T09:31:23Z'});
+  validate(printed);
   expect(validate.errors).toBeNull();
 });
 

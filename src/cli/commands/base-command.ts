@@ -1,6 +1,7 @@
 import {readFileSync, statSync, writeFileSync} from 'node:fs';
 import {Command, Errors} from '@oclif/core';
 import {ApiError} from '../../collect/kube/kube-api.ts';
+import {readServerVersion} from '../../collect/cluster/read-server-version.ts';
 import {KubeconfigError} from '../../collect/kube/kubeconfig.ts';
 import {readBundle, UnreadableBundle} from '../../collect/bundle/read-bundle.ts';
 import type {ClusterFlags, ClusterRun} from '../../run/cluster-run.ts';
@@ -53,12 +54,20 @@ export abstract class BaseCommand extends Command {
     // Loaded only for a cluster, because it takes time.
     const {diagnoseCluster} = await import('../../run/diagnose-cluster.ts');
     return this.withCluster(flags, async live => {
-      const readAt = new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
+      const readAt = timeNow();
       const report = await diagnoseCluster({flags, names, options, wait, clock: systemClock, ...live});
-      const version = tellsVersion.has(flags.output ?? '') ? await serverVersion(live) : {};
-      this.#source = {source: live.cluster.description, readAt, ...version};
+      await this.tellSource(live, {readAt, output: flags.output});
       return report;
     });
+  }
+
+  /** What the report of a cluster says about where it comes from. */
+  protected async tellSource(
+    {cluster, signal}: Live,
+    {readAt, output = ''}: {readonly readAt: string; readonly output?: string | undefined},
+  ): Promise<void> {
+    const version = tellsVersion.has(output) ? await readServerVersion(cluster.api, signal) : null;
+    this.#source = {source: cluster.description, readAt, ...(version === null ? {} : {serverVersion: version})};
   }
 
   /** Runs the work with a connection to the chosen cluster, until it is done or interrupted. */
@@ -147,19 +156,17 @@ export abstract class BaseCommand extends Command {
 /** Formats that say where a report comes from. For the others, nothing more is asked of the API server. */
 const tellsVersion: ReadonlySet<string> = new Set(['html', 'json', 'yaml', 'markdown', 'junit']);
 
-function bundleSource({origin, takenAt}: Snapshot): Omit<Provenance, 'command'> {
-  return {source: origin === '-' ? 'standard input' : origin, ...(takenAt === undefined ? {} : {takenAt})};
+function bundleSource({origin, takenAt, serverVersion}: Snapshot): Omit<Provenance, 'command'> {
+  return {
+    source: origin === '-' ? 'standard input' : origin,
+    ...(takenAt === undefined ? {} : {takenAt}),
+    ...(serverVersion === undefined ? {} : {serverVersion}),
+  };
 }
 
-/** Left out where it is not told: a report is complete without it. */
-async function serverVersion({cluster, signal}: Live): Promise<Pick<Provenance, 'serverVersion'>> {
-  try {
-    const {gitVersion} = await cluster.api.get<{readonly gitVersion?: unknown}>('/version', {}, {signal, once: true});
-    return typeof gitVersion === 'string' ? {serverVersion: gitVersion} : {};
-  } catch (error) {
-    if (error instanceof ApiError || signal.aborted) return {};
-    throw error;
-  }
+/** RFC 3339, to the second. */
+export function timeNow(): string {
+  return new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
 function notABaseline(file: string, why: string, command: string): Error {

@@ -17,7 +17,7 @@ import {selectNodes} from '../options/diagnose-options.ts';
 import {outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
 import {manifestFlags} from '../options/manifest-flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
-import {BaseCommand} from './base-command.ts';
+import {BaseCommand, timeNow} from './base-command.ts';
 
 export default class PreviewCommand extends BaseCommand {
   static override summary = 'Show which packets are treated differently after a change of kube-proxy, before it is made';
@@ -96,7 +96,12 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
   async #preview(flags: PreviewFlags, input: (snapshot: Snapshot) => PreviewRunInput): Promise<PreviewReport> {
     if (flags.from === undefined) {
       const {previewCluster} = await import('../../run/preview/preview-cluster.ts');
-      return this.withCluster(flags, live => previewCluster({flags, input, chooses: snapshot => selectNodes(flags, snapshot), ...live}));
+      return this.withCluster(flags, async live => {
+        const readAt = timeNow();
+        const report = await previewCluster({flags, input, chooses: snapshot => selectNodes(flags, snapshot), ...live});
+        await this.tellSource(live, {readAt, output: flags.output});
+        return report;
+      });
     }
     const snapshot = await this.snapshot(flags.from);
     const isChosen = selectNodes(flags, snapshot);
@@ -109,10 +114,9 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
   }
 }
 
-type PreviewFlags = Parameters<BaseCommand['withCluster']>[0] &
-  Parameters<typeof selectNodes>[0] & {readonly from?: string | undefined} & Parameters<
-    typeof import('../../run/nodes/node-source.ts').nodeSource
-  >[0];
+type PreviewFlags = Parameters<BaseCommand['withCluster']>[0] & {readonly output: string} & Parameters<typeof selectNodes>[0] & {
+    readonly from?: string | undefined;
+  } & Parameters<typeof import('../../run/nodes/node-source.ts').nodeSource>[0];
 
 function planOf(
   flags: Parameters<typeof evaluationOptions>[0] & {

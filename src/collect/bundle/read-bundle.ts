@@ -93,7 +93,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
       `${origin} is no bundle: it has neither api/services.json nor nodes/NODE/iptables-save${cause === '' ? '' : ` (${cause})`}`,
     );
   }
-  const {takenAt} = record;
+  const {takenAt, serverVersion} = record;
   const {history, problems: ofHistory} = readHistory(files.read(historyFile));
   append(problems, ofHistory);
   const unread = record.unread.filter(({name}) => !nodes.some(node => node.name === name && node.files.some(isRuleDump)));
@@ -102,6 +102,7 @@ function snapshotOf(origin: string, files: BundleFiles): Snapshot {
     nodes: nodes.filter(({name}) => !unread.some(node => node.name === name)),
     ...(unread.length === 0 ? {} : {unread}),
     ...(takenAt === undefined ? {} : {takenAt}),
+    ...(serverVersion === undefined ? {} : {serverVersion}),
     ...(history === undefined ? {} : {history}),
     ...(record.chosenNodes ? {chosenNodes: true as const} : {}),
   };

@@ -7,6 +7,8 @@ export interface SnapshotRecord {
   readonly takenAt: string | null;
   /** The context and the server, or the bundle that it was made from; null if redacted. */
   readonly origin: string | null;
+  /** Of the API server, such as `v1.36.2`. Left out if it is not known, as by earlier versions of svc-trace. */
+  readonly serverVersion?: string;
   readonly redacted: boolean;
   /** API objects that were read in part, as in `ApiObjects`. Left out if all were read. */
   readonly scope?: {
@@ -36,6 +38,7 @@ export interface NodeRecord {
 /** The part of `snapshot.json` that a later run needs. */
 export interface ReadRecord {
   readonly takenAt?: string;
+  readonly serverVersion?: string;
   /** Nodes that were read, including those without files. */
   readonly read: readonly string[];
   /** How these nodes were reached, as text. */
@@ -55,9 +58,10 @@ export function readSnapshotRecord(content: Buffer | null): ReadRecord {
   const record = parse(content.toString('utf8'));
   if (typeof record !== 'object' || record === null)
     return {...nothing, problems: [{message: 'snapshot.json cannot be read: what failed when the bundle was made is not known'}]};
-  const {takenAt, nodes, problems, scope} = record as Readonly<Record<string, unknown>>;
+  const {takenAt, serverVersion, nodes, problems, scope} = record as Readonly<Record<string, unknown>>;
   return {
     ...(typeof takenAt === 'string' ? {takenAt} : {}),
+    ...(typeof serverVersion === 'string' ? {serverVersion} : {}),
     ...readNodes(nodes),
     scope: readScope(scope),
     chosenNodes: asObject(scope)['chosenNodes'] === true,

@@ -24,7 +24,7 @@ export const junit: Renderer = (report, options) => {
     cases: suite.cases.map(made => ({...made, failing: made.findings.filter(analyze)})),
   }));
   const all = suites.flatMap(({cases}) => cases);
-  const timestamp = timestampOf(originOf(report, options)?.readAt);
+  const timestamp = timestampOf(originOf(report.scope, options)?.readAt);
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
     `<testsuites name="svc-trace" ${countsOf(all)}>`,
@@ -46,9 +46,9 @@ function timestampOf(readAt: string | undefined): string {
 
 /** Where the report comes from: of all suites, said at the first. */
 function propertyLines(report: Report, options: RenderOptions): readonly string[] {
-  const rows = provenanceRows(report, options);
+  const rows = provenanceRows(report.scope, options);
   if (rows.length === 0) return [];
-  const properties = rows.map(([name, text]) => `      <property name="${xml(name)}" value="${xml(text)}"/>`);
+  const properties = rows.map(({label, text}) => `      <property name="${xml(label)}" value="${xml(text)}"/>`);
   return ['    <properties>', ...properties, '    </properties>'];
 }
 

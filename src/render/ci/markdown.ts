@@ -1,5 +1,5 @@
 import type {Finding} from '../../model/finding.ts';
-import type {Report, WaitReport} from '../../model/report.ts';
+import type {WaitReport} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine} from '../dump-line.ts';
 import {escapeText} from '../escape.ts';
@@ -30,15 +30,15 @@ export const markdown: Renderer = (report, options) => {
     ...(report.wait === undefined ? [] : [waitTable(report.wait)]),
     ...(shown.length === 0 ? [] : [summaryTable(shown), ...shown.map(({text}) => text)]),
     ...(hidden.length === 0 ? [] : [`_${hidden.join('; ')}_`]),
-    ...provenance(report, options),
+    ...provenanceMarkdown(report.scope, options),
   ].join('\n\n');
 };
 
 /** Folded, at the end: the verdict comes first. */
-function provenance(report: Report, options: RenderOptions): readonly string[] {
-  const rows = provenanceRows(report, options);
+export function provenanceMarkdown(scope: string | undefined, options: RenderOptions): readonly string[] {
+  const rows = provenanceRows(scope, options);
   if (rows.length === 0) return [];
-  const table = ['| | |', '|---|---|', ...rows.map(([name, text]) => `| ${name} | ${prose(text)} |`)].join('\n');
+  const table = ['| | |', '|---|---|', ...rows.map(({label, text}) => `| ${label} | ${prose(text)} |`)].join('\n');
   return ['<details><summary>Where this report comes from</summary>', table, '</details>'];
 }
 

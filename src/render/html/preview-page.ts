@@ -1,4 +1,3 @@
-import type {Preview} from '../../model/preview.ts';
 import type {PreviewText} from '../preview/preview-text.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {type Html, html, nothing} from './html.ts';
@@ -6,11 +5,10 @@ import {page} from './page.ts';
 import {provenanceHtml} from './provenance.ts';
 
 /** A preview in one page that needs nothing else. */
-export function previewPage({origin}: Preview, {verdict, isBad, sections}: PreviewText, options: RenderOptions): string {
-  const {provenance} = options;
+export function previewPage({verdict, isBad, sections}: PreviewText, options: RenderOptions): string {
   return page({
     ...{title: 'Preview', verdict, tone: isBad ? 'error' : sections.length > 0 ? 'warning' : 'ok', footer: 'svc-trace'},
-    facts: provenanceHtml({...options, ...(provenance === undefined ? {} : {provenance: {...provenance, source: origin}})}),
+    facts: provenanceHtml(options),
     body: sections.map(sectionHtml),
   });
 }

@@ -1,20 +1,28 @@
+import {provenanceRows} from '../provenance-rows.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {type Html, html, nothing} from './html.ts';
 
 /** When the report was made, of what, and how to make it again. */
-export function provenanceHtml({unixTime, provenance}: RenderOptions, scope?: string): Html {
-  if (provenance === undefined) return nothing;
-  const {command, source, serverVersion, takenAt} = provenance;
+export function provenanceHtml(options: RenderOptions, scope?: string): Html {
+  const rows = provenanceRows(scope, options);
+  if (rows.length === 0) return nothing;
+  const {unixTime} = options;
   const facts: readonly (readonly [string, Html])[] = [
     ...(unixTime === undefined ? [] : [['Made', timeHtml(new Date(unixTime * 1000).toISOString())] as const]),
-    ...(takenAt === undefined ? [] : [['Taken', timeHtml(takenAt)] as const]),
-    ...(source === undefined ? [] : [['Source', html`${source}`] as const]),
-    ...(serverVersion === undefined ? [] : [['Kubernetes', html`${serverVersion}`] as const]),
-    ...(scope === undefined ? [] : [['Scope', html`${scope}`] as const]),
-    ['Command', html`<code>${command}</code>`],
+    ...rows.map(({field, label, text}) => [label.charAt(0).toUpperCase() + label.slice(1), valueHtml[field](text)] as const),
   ];
   return html`<dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
+
+const textHtml = (text: string): Html => html`${text}`;
+
+const valueHtml = {
+  readAt: timeHtml,
+  source: textHtml,
+  serverVersion: textHtml,
+  scope: textHtml,
+  command: (text: string): Html => html`<code>${text}</code>`,
+};
 
 /** To the second, in UTC; a time of a bundle that is none is shown as it is. */
 function timeHtml(time: string): Html {

@@ -1,5 +1,6 @@
 import type {Preview} from '../../model/preview.ts';
 import {escapeText} from '../escape.ts';
+import {provenanceMarkdown} from '../ci/markdown.ts';
 import {previewPage} from '../html/preview-page.ts';
 import {toJson} from '../json.ts';
 import {markup} from '../markup.ts';
@@ -16,8 +17,8 @@ type PreviewRenderer = (preview: Preview, options: RenderOptions) => string;
 /** The output formats of `preview`. */
 export const previewRenderers = {
   table,
-  json: preview => toJson(previewObject(preview)),
-  yaml: preview => toYaml(previewObject(preview)),
+  json: (preview, options) => toJson(previewObject(preview, options)),
+  yaml: (preview, options) => toYaml(previewObject(preview, options)),
   markdown,
   html,
 } as const satisfies Readonly<Record<string, PreviewRenderer>>;
@@ -39,8 +40,8 @@ function table(preview: Preview, {color, width, verbose, quiet}: RenderOptions):
   return [first, ...blocks].join('\n\n');
 }
 
-function markdown(preview: Preview, {verbose}: RenderOptions): string {
-  const {verdict, sections} = previewText(preview, verbose);
+function markdown(preview: Preview, options: RenderOptions): string {
+  const {verdict, sections} = previewText(preview, options.verbose);
   const prose = (text: string): string => markup(escapeText(text)).replaceAll(/[\\`*_|[\]~]/g, '\\$&');
   const blocks = sections.map(({title, items}) => {
     const texts = items.map(({head, lines}) =>
@@ -48,9 +49,9 @@ function markdown(preview: Preview, {verbose}: RenderOptions): string {
     );
     return [`### ${title.charAt(0)}${title.slice(1).toLowerCase()}`, texts.join('\n')].join('\n\n');
   });
-  return [`**${prose(verdict)}**`, ...blocks].join('\n\n');
+  return [`**${prose(verdict)}**`, ...blocks, ...provenanceMarkdown(undefined, options)].join('\n\n');
 }
 
 function html(preview: Preview, options: RenderOptions): string {
-  return previewPage(preview, previewText(preview, options.verbose), options);
+  return previewPage(previewText(preview, options.verbose), options);
 }

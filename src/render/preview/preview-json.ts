@@ -1,12 +1,16 @@
 import type {Advice, Preview, PreviewChange} from '../../model/preview.ts';
 import {schemaVersion} from '../json.ts';
+import {originOf} from '../provenance-rows.ts';
+import type {RenderOptions} from '../renderer.ts';
 import {summarizePreview} from './summary.ts';
 
 /** The JSON of `preview`, as docs/preview.schema.json describes it. */
-export function previewObject(preview: Preview): object {
+export function previewObject(preview: Preview, options: Pick<RenderOptions, 'provenance'>): object {
   const {before, after, nodes, requirements, changes, advice, notes} = preview;
+  const origin = originOf(undefined, options);
   return {
     schemaVersion,
+    ...(origin === null ? {} : {origin}),
     ...{before, after},
     summary: summarizePreview(preview),
     nodes,

@@ -2,6 +2,7 @@ import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
 import {podShape} from '../../collect/objects/api-shapes.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
+import {readServerVersion} from '../../collect/cluster/read-server-version.ts';
 import {collectNodes} from '../../collect/node/collect-nodes.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {BundledNode} from '../../collect/bundle/write-bundle.ts';
@@ -35,7 +36,10 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   const {flags, cluster, signal, progress} = run;
   const {api} = cluster;
   progress.say('reading the API');
-  const reading = await unlessInterrupted(readCluster(api, {kind: 'cluster'}), signal);
+  const [reading, serverVersion] = await unlessInterrupted(
+    Promise.all([readCluster(api, {kind: 'cluster'}), readServerVersion(api, signal)]),
+    signal,
+  );
   const source = await unlessInterrupted(nodeSource(flags, {api, objects: reading.api.nodes}), signal);
   const {pods, problems} = await unlessInterrupted(readPods(api), signal);
   const leftovers = await clearLeftovers(source.transport, {cluster, flags});
@@ -51,6 +55,7 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   return {
     origin: cluster.description,
     takenAt: new Date().toISOString(),
+    ...(serverVersion === null ? {} : {serverVersion}),
     chosenNodes: source.nodes.length < (reading.api.nodes ?? []).length,
     api: {...reading.api, ...known},
     nodes: closing(readNodes({source, without, readTimes}, run), followed),

@@ -8,6 +8,8 @@ export interface Capture {
   readonly origin: string;
   /** RFC 3339; null if unknown. */
   readonly takenAt: string | null;
+  /** Of the API server; left out if unknown. */
+  readonly serverVersion?: string;
   readonly api: ApiObjects;
   /** Only some nodes of the cluster were requested. */
   readonly chosenNodes: boolean;
@@ -20,7 +22,7 @@ export interface Capture {
 
 /** Writes a bundle again with only the chosen nodes. */
 export function captureOf(
-  {origin, takenAt, api, nodes, unread = [], problems, history, chosenNodes = false}: Snapshot,
+  {origin, takenAt, serverVersion, api, nodes, unread = [], problems, history, chosenNodes = false}: Snapshot,
   wantsNode: (name: string) => boolean,
 ): Capture {
   const lost = unread.map(node => ({...node, files: [], read: () => null, status: 'unread' as const}));
@@ -30,6 +32,7 @@ export function captureOf(
   return {
     origin,
     takenAt: takenAt ?? null,
+    ...(serverVersion === undefined ? {} : {serverVersion}),
     api,
     problems,
     chosenNodes: isPart,

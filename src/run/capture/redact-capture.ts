@@ -5,10 +5,11 @@ import {redactHistory} from './redact-history.ts';
 
 /** The capture without names and public addresses. API objects are redacted at once, nodes as they arrive. */
 export function redactCapture(capture: Capture, redaction: Redaction): Capture {
-  const {history} = capture;
+  const {history, serverVersion} = capture;
   return {
     origin: 'redacted',
     takenAt: capture.takenAt,
+    ...(serverVersion === undefined || !isVersion.test(serverVersion) ? {} : {serverVersion}),
     chosenNodes: capture.chosenNodes,
     api: redaction.objects(capture.api),
     nodes: redactNodes(capture, redaction),
@@ -16,6 +17,9 @@ export function redactCapture(capture: Capture, redaction: Redaction): Capture {
     ...(history === undefined ? {} : {history: () => redactHistory(history(), redaction)}),
   };
 }
+
+/** Other versions are kept too. Whatever else a server gives as its version can be a name, and is left out. */
+const isVersion = /^v?\d+\.\d+[\w.+-]*$/;
 
 async function* redactNodes({nodes, history}: Capture, redaction: Redaction): AsyncIterable<BundledNode> {
   for await (const node of nodes) {

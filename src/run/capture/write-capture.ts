@@ -26,11 +26,15 @@ interface WrittenCapture {
  */
 export async function writeCapture(capture: Capture, {path, redact, toolVersion}: WriteOptions): Promise<WrittenCapture> {
   const redaction = redact ? new Redaction(randomBytes(32)) : null;
-  const {origin, takenAt, ...content} = redaction === null ? capture : redactCapture(capture, redaction);
+  const {origin, takenAt, serverVersion, ...content} = redaction === null ? capture : redactCapture(capture, redaction);
   try {
     const record = await writeBundle(path, {
       ...content,
-      record: {tool: {name: 'svc-trace', version: toolVersion}, takenAt, origin: redact ? null : origin, redacted: redact},
+      record: {
+        ...{tool: {name: 'svc-trace', version: toolVersion}, takenAt, origin: redact ? null : origin},
+        ...(serverVersion === undefined ? {} : {serverVersion}),
+        redacted: redact,
+      },
     });
     return {record, redaction: redaction?.summary() ?? null};
   } catch (error) {

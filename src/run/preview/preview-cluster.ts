@@ -29,7 +29,7 @@ export async function previewCluster({flags, cluster, signal, progress, input, c
     const run = new PreviewRun(plan);
     const names = api.nodes?.map(({metadata}) => metadata.name).filter(chooses(snapshot)) ?? flags.node ?? [];
     for (const name of names) run.add(emptyNodeDump(name));
-    return run.result(snapshot.origin);
+    return run.result();
   }
   const {nodes, transport, concurrency, timeoutMs, pods} = await unlessInterrupted(
     nodeSource(flags, {api: cluster.api, objects: api.nodes}),
@@ -55,5 +55,5 @@ export async function previewCluster({flags, cluster, signal, progress, input, c
     else if (node.problems.some(({isPermanent}) => isPermanent === true)) run.addExpected(emptyNodeDump(node.name), reason);
     else run.addUnread(node.name, reason);
   }
-  return run.result(snapshot.origin);
+  return run.result();
 }

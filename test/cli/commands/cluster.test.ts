@@ -54,16 +54,17 @@ describe('a page shows its source', () => {
   test('of a cluster: time, context and server, version, scope, and the command without the token', async () => {
     const before = Date.now();
     const {stdout, stderr} = await svcTrace(['check', '-n', 'shop', '-o', 'html', '--token', 'admin-token']);
-    const {Made = '', ...facts} = factsOf(stdout);
+    const {Made = '', 'Read at': readAt = '', ...facts} = factsOf(stdout);
     expect(stderr).toBe('');
     expect(facts).toEqual({
-      Source: expect.stringContaining('stand-in'),
+      From: expect.stringContaining('stand-in'),
       Kubernetes: 'v1.36.2',
       Scope: 'namespace shop',
       Command: 'kubectl svc-trace check -n shop -o html --token HIDDEN',
     });
-    const made = Date.parse(Made.replace(' UTC', 'Z'));
-    expect(made).toBeGreaterThanOrEqual(before - 1000);
+    const [read, made] = [readAt, Made].map(time => Date.parse(time.replace(' UTC', 'Z')));
+    expect(read).toBeGreaterThanOrEqual(before - 1000);
+    expect(made).toBeGreaterThanOrEqual(read ?? Infinity);
     expect(made).toBeLessThanOrEqual(Date.now());
     expect(stdout).not.toContain('admin-token');
   });
@@ -71,7 +72,7 @@ describe('a page shows its source', () => {
   test('of a bundle: its name, and no version that was not requested', async () => {
     const {stdout} = await svcTrace(['trace', 'shop/web', '-o', 'html', '--from', bundle]);
     const {Made, ...facts} = factsOf(stdout);
-    expect(facts).toEqual({Source: bundle, Scope: 'shop/web', Command: `kubectl svc-trace trace shop/web -o html --from ${bundle}`});
+    expect(facts).toEqual({From: bundle, Scope: 'shop/web', Command: `kubectl svc-trace trace shop/web -o html --from ${bundle}`});
   });
 });
 

@@ -11,7 +11,13 @@ import {filesOf, TestFolder} from '../bundle.ts';
 
 const folder = new TestFolder();
 
-const record = {tool: {name: 'svc-trace', version: '1.2.3'}, takenAt: '2026-11-21T09:31:23Z', origin: 'context prod', redacted: false};
+const record = {
+  tool: {name: 'svc-trace', version: '1.2.3'},
+  takenAt: '2026-11-21T09:31:23Z',
+  origin: 'context prod',
+  serverVersion: 'v1.36.2',
+  redacted: false,
+};
 
 function contentOf({api, nodes, problems}: Pick<Snapshot, 'api' | 'nodes' | 'problems'>): BundleContent {
   return {record, api, nodes, problems};
@@ -180,6 +186,7 @@ describe('snapshot.json', () => {
       unread: [{name: 'node-b', ...why}],
       problems: [problem],
       takenAt: record.takenAt,
+      serverVersion: 'v1.36.2',
     });
     expect(report(read).findings).toContainEqual(
       expect.objectContaining({code: 'ST901', node: 'node-b', message: 'node-b was not checked: no pod to exec into', remedy: why.remedy}),
@@ -193,10 +200,18 @@ describe('snapshot.json', () => {
     expect([read.nodes.map(({name}) => name), read.unread]).toEqual([['node-b'], undefined]);
   });
 
-  test.each(['', '{', '[]', '{"nodes": 3, "problems": [1, {"message": 2}]}'])('that reads %j does no harm', async text => {
-    const path = folder.bundle({'api/services.json': '{"items": []}', 'snapshot.json': text});
-    expect((await readBundle(path)).nodes).toEqual([]);
+  test('of an earlier svc-trace has no version of the API server', async () => {
+    const path = folder.bundle({'api/services.json': '{"items": []}', 'snapshot.json': '{"takenAt": "2026-11-21T09:31:23Z"}'});
+    expect(await readBundle(path)).not.toHaveProperty('serverVersion');
   });
+
+  test.each(['', '{', '[]', '{"nodes": 3, "serverVersion": 4, "problems": [1, {"message": 2}]}'])(
+    'that reads %j does no harm',
+    async text => {
+      const path = folder.bundle({'api/services.json': '{"items": []}', 'snapshot.json': text});
+      expect((await readBundle(path)).nodes).toEqual([]);
+    },
+  );
 });
 
 describe('the target', () => {

@@ -46,8 +46,8 @@ test('a page says when it was made, of what, and how to make it again', () => {
   const page = checkPage(report, {...plain, unixTime: 1_800_000_000.7, provenance});
   expect(texts(page, /<dt>(.*?<\/dd>)/g)).toEqual([
     'Made2027-01-15 08:00:00 UTC',
-    'Taken2027-01-15 08:00:00 UTC',
-    'Sourcecontext kind',
+    'Read at2027-01-15 08:00:00 UTC',
+    'Fromcontext kind',
     'Kubernetesv1.36.2',
     'Scopeall namespaces',
     'Commandkubectl svc-trace check -A',

@@ -1,0 +1,23 @@
+import {expect, test} from 'vitest';
+import {Redaction} from '../../../src/redact/redaction.ts';
+import type {Capture} from '../../../src/run/capture/capture.ts';
+import {redactCapture} from '../../../src/run/capture/redact-capture.ts';
+
+const capture: Capture = {
+  ...{origin: 'context prod', takenAt: '2026-11-21T09:31:23Z', chosenNodes: false, nodes: [], problems: []},
+  api: {services: [], endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null},
+};
+const redactedVersion = (serverVersion: string) => redactCapture({...capture, serverVersion}, new Redaction('key')).serverVersion;
+
+test('keeps the version of the API server', () => {
+  expect(['v1.36.2', 'v1.31.4-eks-2d5f260', 'v1.33.1+k3s1'].map(redactedVersion)).toEqual([
+    'v1.36.2',
+    'v1.31.4-eks-2d5f260',
+    'v1.33.1+k3s1',
+  ]);
+});
+
+test('leaves out whatever else a server gives as its version', () => {
+  expect(redactedVersion('internal build of corp.example')).toBeUndefined();
+  expect(redactCapture(capture, new Redaction('key'))).not.toHaveProperty('serverVersion');
+});
