@@ -96,7 +96,9 @@ describe('svg', () => {
     expect(root.title['#text']).toBe('Packet path to shop/web');
     expect(root['@_role']).toBe('img');
     expect(root.desc['#text']).toContain('cluster IP 10.96.1.1:80 from a pod of this node: shop/web-2 0% missing: should get 33.3%');
-    expect(root['@_viewBox']).toBe(`0 0 ${root['@_width']} ${root['@_height']}`);
+    const [wide, narrow] = root.svg;
+    expect(wide['@_viewBox']).toBe(`0 0 ${root['@_width']} ${root['@_height']}`);
+    expect(narrow['@_viewBox']).toMatch(/^0 0 374 \d+$/);
     for (const words of [
       'FAULTY: 1 error',
       'missing: should get 33.3%',
