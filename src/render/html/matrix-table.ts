@@ -1,3 +1,4 @@
+import type {Finding} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from '../table/matrix-cells.ts';
 import {nodeTitles} from '../table/node-titles.ts';
@@ -30,7 +31,7 @@ export function matrixHtml(report: Report, listed: readonly ListedFinding[], ran
     ? [
         rowHtml('(the node itself)', found.get('') ?? '', [
           ...(cells.hasApi ? [html`<td></td>`] : []),
-          ...shown.map(group => cellHtml(cells.ofNode(group), links(group, cells.ofNode(group)))),
+          ...shown.map(group => cellHtml(cells.ofNode(group), links(group))),
         ]),
       ]
     : [];
@@ -41,11 +42,8 @@ export function matrixHtml(report: Report, listed: readonly ListedFinding[], ran
 ${own}
 ${withFindingsFirst(rows, found).map(service =>
   rowHtml(service, found.get(service) ?? '', [
-    ...(cells.hasApi ? [cellHtml(cells.ofApi(service), links(null, cells.ofApi(service)))] : []),
-    ...shown.map(group => {
-      const cell = cells.ofService(group, service);
-      return cellHtml(cell, links(group, cell));
-    }),
+    ...(cells.hasApi ? [cellHtml(cells.ofApi(service), links(null))] : []),
+    ...shown.map(group => cellHtml(cells.ofService(group, service), links(group))),
   ]),
 )}
 </tbody></table></div>
@@ -84,17 +82,32 @@ function rowHtml(service: string, found: string, cells: readonly Html[]): Html {
   return html`<tr data-service="${service}" data-found="${found}"><th scope="row">${service}</th>${cells}</tr>`;
 }
 
-function cellHtml({text, severity}: MatrixCell, link: string | null): Html {
-  return html`<td class="${severity}">${link === null ? text : html`<a href="#${link}">${text}</a>`}</td>`;
+/** Each code leads to its finding, and a word without codes to the reason. */
+function cellHtml({text, severity, findings}: MatrixCell, linkOf: (finding: Finding) => string | null): Html {
+  const linked = (words: string, finding: Finding | undefined): Html => {
+    const link = finding === undefined ? null : linkOf(finding);
+    return link === null ? html`${words}` : html`<a href="#${link}">${words}</a>`;
+  };
+  const parts = text.split(/(ST\d+)/);
+  if (parts.length === 1) return html`<td class="${severity}">${linked(text, findings[0])}</td>`;
+  // One by one: a list would be joined by line breaks.
+  const content = parts.reduce(
+    (done, part) =>
+      html`${done}${linked(
+        part,
+        findings.find(({code}) => code === part),
+      )}`,
+    nothing,
+  );
+  return html`<td class="${severity}">${content}</td>`;
 }
 
-/** Where the finding of a cell is listed; null when there was no room for it. A finding of the API has no group of nodes. */
-function linksOf(listed: readonly ListedFinding[]): (group: NodeGroup | null, cell: MatrixCell) => string | null {
+/** Where a finding of a cell is listed; null when there was no room for it. A finding of the API has no group of nodes. */
+function linksOf(listed: readonly ListedFinding[]): (group: NodeGroup | null) => (finding: Finding) => string | null {
   const byPlace = new Map<string, ListedFinding[]>();
   const keyOf = ({code, service}: ListedFinding['finding']): string => JSON.stringify([code, service ?? null]);
   for (const item of listed) pushTo(byPlace, keyOf(item.finding), item);
-  return (group, {finding}) => {
-    if (finding === undefined) return null;
+  return group => finding => {
     const found = byPlace.get(keyOf(finding)) ?? [];
     return found.find(({nodes}) => finding.node === undefined || group === null || nodes.includes(group.nodes[0] ?? ''))?.id ?? null;
   };

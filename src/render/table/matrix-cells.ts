@@ -14,8 +14,11 @@ export interface MatrixCell {
   /** `ok`, `?`, `refused`, codes, or codes in parentheses where an error affects the whole node. */
   readonly text: string;
   readonly severity: Severity | 'ok' | 'unknown';
-  readonly finding?: Finding;
+  /** One for each code in the text; for `refused` the reason. */
+  readonly findings: readonly Finding[];
 }
+
+export const emptyCell: MatrixCell = {text: '', severity: 'ok', findings: []};
 
 /** The findings of each Service on each node, and in the API objects. */
 export class MatrixCells {
@@ -43,19 +46,18 @@ export class MatrixCells {
   /** Empty without an error or warning: harmless findings do not concern the Service's traffic. */
   ofApi(service: string): MatrixCell {
     const loud = this.#of(null, service).filter(({severity}) => severity !== 'info');
-    return loud.length === 0 ? {text: '', severity: 'ok'} : cellOf(loud);
+    return loud.length === 0 ? emptyCell : cellOf(loud);
   }
 
   /** `ok` only if clients are served: not on an unread node, if an error affects all Services, or if connections are refused. */
   ofService(group: NodeGroup, service: string): MatrixCell {
     const own = this.#of(firstOf(group), service);
-    if (!group.isRead && own.length === 0) return {text: '?', severity: 'unknown'};
+    if (!group.isRead && own.length === 0) return {text: '?', severity: 'unknown', findings: []};
     const isLoud = own.some(({severity}) => severity !== 'info');
     const whole = this.#of(firstOf(group), null).filter(affectsAllServices);
-    const [worst] = whole;
-    if (!isLoud && worst !== undefined) return {text: `(${codesOf(whole)})`, severity: 'unknown', finding: worst};
+    if (!isLoud && whole.length > 0) return {text: `(${codesOf(whole)})`, severity: 'unknown', findings: whole};
     const refused = this.#of(null, service).find(isRefused);
-    if (!isLoud && refused !== undefined) return {text: 'refused', severity: 'unknown', finding: refused};
+    if (!isLoud && refused !== undefined) return {text: 'refused', severity: 'unknown', findings: [refused]};
     return cellOf(own);
   }
 
@@ -111,11 +113,12 @@ function firstOf({nodes}: NodeGroup): string {
 
 /** The codes of errors and warnings; those of infos only if there are no others. */
 function cellOf(findings: readonly Finding[]): MatrixCell {
-  const [finding] = findings;
-  if (finding === undefined) return {text: 'ok', severity: 'ok'};
-  const {severity} = finding;
-  if (severity === 'info') return {text: `ok ${codesOf(findings)}`, severity, finding};
-  return {text: codesOf(findings.filter(other => other.severity !== 'info')), severity, finding};
+  const [worst] = findings;
+  if (worst === undefined) return {text: 'ok', severity: 'ok', findings};
+  const {severity} = worst;
+  if (severity === 'info') return {text: `ok ${codesOf(findings)}`, severity, findings};
+  const loud = findings.filter(finding => finding.severity !== 'info');
+  return {text: codesOf(loud), severity, findings: loud};
 }
 
 function codesOf(findings: readonly Finding[]): string {

@@ -2,7 +2,7 @@ import {plural} from '../../model/text/plural.ts';
 import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
 import {escapeText} from '../escape.ts';
-import {type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from './matrix-cells.ts';
+import {emptyCell, type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeGroups, serviceRows} from './matrix-cells.ts';
 import {nodeTitles} from './node-titles.ts';
 import {withoutRulesText} from '../service-counts.ts';
 import {bySeverity, type Style} from '../style.ts';
@@ -58,7 +58,7 @@ interface MatrixColumn {
 }
 
 function apiColumn(lines: readonly (string | null)[], cells: MatrixCells): MatrixColumn {
-  return {title: 'API', cells: lines.map(service => (service === null ? {text: '', severity: 'ok'} : cells.ofApi(service))), legend: []};
+  return {title: 'API', cells: lines.map(service => (service === null ? emptyCell : cells.ofApi(service))), legend: []};
 }
 
 function nodeColumns(groups: readonly NodeGroup[], lines: readonly (string | null)[], cells: MatrixCells): readonly MatrixColumn[] {

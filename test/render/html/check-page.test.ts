@@ -35,6 +35,29 @@ test('a healthy report has neither findings nor filters', () => {
   expect(page).not.toContain('class="finding');
 });
 
+test('each code of a cell leads to its own finding', () => {
+  const findings = [
+    findingOf('node-a', 'shop/web'),
+    findingOf('node-a', 'shop/web', {code: 'ST203', name: 'stale-endpoint', message: 'one too many'}),
+    findingOf('node-b', null, {code: 'ST301', name: 'missing-base-rule'}),
+    findingOf('node-b', null, {code: 'ST402', name: 'third-party-drop'}),
+  ];
+  const page = checkPage(reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web'], findings}), plain);
+  const cells = [...page.matchAll(/<td class="[^"]*">(\(?<a href.*?)<\/td>/g)].map(([, cell = '']) => cell);
+  expect(cells.map(cell => cell.replaceAll(/<[^>]*>/g, ''))).toEqual(['ST301,ST402', 'ST202,ST203', '(ST301,ST402)']);
+  for (const cell of cells)
+    for (const [, id = '', code = ''] of cell.matchAll(/<a href="#([^"]*)">([^<]*)<\/a>/g))
+      expect(page).toMatch(new RegExp(`id="${id}"[\\s\\S]{0,400}?${code}`));
+  expect(cells.map(cell => new Set(cell.match(/href="[^"]*"/g)).size)).toEqual([2, 2, 2]);
+});
+
+test('the nodes of a page from rules alone are neither good nor unread', () => {
+  const {nodes, ...report} = reportOf({nodes: [unreadNode('dump.txt', 'from rules alone: nothing to compare with')], services: []});
+  const page = traceHtml({...report, nodes, basis: 'rules'}, plain);
+  expect(page).toContain('<th scope="row">dump.txt</th><td>rules alone</td>');
+  expect(page).not.toMatch(/not checked|unread/);
+});
+
 test('a page says when it was made, of what, and how to make it again', () => {
   const provenance = {
     command: 'kubectl svc-trace check -A',
