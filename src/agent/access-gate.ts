@@ -17,7 +17,7 @@ export interface Asking {
   readonly client: string;
 }
 
-export interface AccessGateOptions {
+interface AccessGateOptions {
   readonly api: KubeApi;
   /** Called when the API server stops answering, with the reason, and with null when it answers again. */
   readonly onFailure: (reason: string | null) => void;

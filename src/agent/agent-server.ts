@@ -19,7 +19,7 @@ export interface HttpAnswer {
 /** The answers, by path. */
 export type Pages = Readonly<Record<string, {readonly isOpen: boolean; readonly page: () => HttpAnswer}>>;
 
-export interface Serving {
+interface Serving {
   readonly pages: Pages;
   readonly listen: ListenAddress;
   /** Null for plain HTTP. */

@@ -28,7 +28,7 @@ export interface CountedEndpoints {
   readonly problem: string | null;
 }
 
-export interface CountRun {
+interface CountRun {
   readonly transport: Transport;
   readonly node: NodeInfo;
   readonly api: ApiObjects;

@@ -1,4 +1,4 @@
-export interface RateLimitOptions {
+interface RateLimitOptions {
   readonly perSecond: number;
   /** The size of a bucket. */
   readonly burst: number;

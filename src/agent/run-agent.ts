@@ -32,7 +32,7 @@ interface AgentRun {
   readonly onListening: (port: number, how: string) => void;
   /** Called when something is wrong with how it is served, and when it is right again. */
   readonly onTrouble: (text: string) => void;
-  readonly onCheck: (look: CheckResult, at: number) => void;
+  readonly onCheck: (check: CheckResult, at: number) => void;
 }
 
 /**

@@ -11,7 +11,7 @@ import type {ServingState} from './serving-metrics.ts';
 /** HTTPS with authorization, or plain HTTP without. */
 export type ServingMode = {readonly kind: 'https'; readonly files: CertificateFiles | null} | {readonly kind: 'http'};
 
-export interface AgentServing {
+interface AgentServing {
   readonly api: KubeApi;
   readonly node: string;
   readonly listen: ListenAddress;
@@ -23,7 +23,7 @@ export interface AgentServing {
   readonly onTrouble: (text: string) => void;
 }
 
-export interface ServedAgent {
+interface ServedAgent {
   readonly server: Server;
   /** For messages: `HTTPS, certificate in /tls/tls.crt`. */
   readonly description: string;

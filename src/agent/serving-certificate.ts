@@ -9,7 +9,7 @@ export interface CertificateFiles {
   readonly key: string;
 }
 
-export interface CertificateOptions {
+interface CertificateOptions {
   /** Null for a self-signed certificate. */
   readonly files: CertificateFiles | null;
   /** Names and addresses of a self-signed certificate. */

@@ -91,10 +91,10 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
     problemFinding({node: node.name, message, remedy: 'Correct or remove the file; the settings were taken from elsewhere.'}),
   );
   const evaluator =
-    (source: NodeSource): Evaluate =>
+    (parsed: ParsedDumps): EvaluateState =>
     ({view, lag, eachService = false}) => {
-      const {node, api} = source;
-      const evaluated = analyzeNode({...source, view, config, facts, traces, eachService});
+      const {node, api} = parsed;
+      const evaluated = analyzeNode({...parsed, view, config, facts, traces, eachService});
       const analysis = {...evaluated, symptoms: withinWhatWasRead(evaluated.symptoms, api)};
       const isFollowed = view !== latest;
       const context: NodeCheckContext = {node, facts, api, view, ...analysis, isFollowed, ...(lag === undefined ? {} : {lag})};
@@ -130,13 +130,15 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
   };
 }
 
-type NodeSource = Pick<NodeInput, 'node' | 'api' | 'dumps' | 'nft'>;
-type Evaluate = (state: StateToTest) => TestedState;
+/** The dumps of a node, or the part of them about some Services, with the objects to compare them with. */
+type ParsedDumps = Pick<NodeInput, 'node' | 'api' | 'dumps' | 'nft'>;
 
-export interface PreparedNode {
-  readonly evaluate: Evaluate;
+type EvaluateState = (state: StateToTest) => TestedState;
+
+interface PreparedNode {
+  readonly evaluate: EvaluateState;
   /** The same by the rules of some Services alone, which is less work; null where the dumps cannot be narrowed. */
-  readonly narrowTo: (to: NarrowTo) => Evaluate | null;
+  readonly narrowTo: (to: NarrowTo) => EvaluateState | null;
 }
 
 /** What is found of a Service that changed just before says that itself: ST904 beside it would say so again. */

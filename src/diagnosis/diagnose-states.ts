@@ -28,7 +28,7 @@ export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, r
   const recent = recentSlices(searches, graceMs);
   const chosen = (isNarrow: boolean): ChosenStates =>
     new ChosenStates(api, view, {chosen: chosenBy(searches), recent: port => recent.get(serviceKey(port)) ?? [], isNarrow});
-  const evaluateChosen: Evaluate = lastReused(searches, how => evaluate({view: chosen(false), ...how}));
+  const evaluateChosen: EvaluateChosen = lastReused(searches, how => evaluate({view: chosen(false), ...how}));
   const narrowed = narrowTo({services: new Set(changes.keys()), hashes: new Set(searches.flatMap(({hashes}) => [...hashes]))});
   const guess = (): boolean => {
     if (narrowed === null) return false;
@@ -48,10 +48,11 @@ export function diagnoseStates(node: NodeDump, surroundings: NodeSurroundings, r
   return other.findings.some(isOfNode) ? result : other;
 }
 
-type Evaluate = (how?: Omit<StateToTest, 'view'>) => TestedState;
+/** Evaluates the node with the states that the searches have chosen. */
+type EvaluateChosen = (how?: Omit<StateToTest, 'view'>) => TestedState;
 
 /** The latest result again if the states are the same: a lag within the grace period changes no finding. */
-function lastReused(searches: readonly StateSearch[], evaluate: Evaluate): Evaluate {
+function lastReused(searches: readonly StateSearch[], evaluate: EvaluateChosen): EvaluateChosen {
   let last: {readonly states: readonly (ServiceState | undefined)[]; readonly eachService: boolean; readonly tested: TestedState} | null =
     null;
   return (how = {}) => {
@@ -66,7 +67,7 @@ function lastReused(searches: readonly StateSearch[], evaluate: Evaluate): Evalu
 }
 
 /** Tests the states of all Services that do not match yet, each one state older at a time. */
-function search(searches: readonly StateSearch[], evaluate: Evaluate): void {
+function search(searches: readonly StateSearch[], evaluate: EvaluateChosen): void {
   for (const one of searches) one.start();
   for (;;) {
     const tested = evaluate();

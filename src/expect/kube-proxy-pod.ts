@@ -40,7 +40,7 @@ function standing({metadata, status}: PodObject): number {
   return status?.phase === undefined || status.phase === 'Running' ? 0 : 1;
 }
 
-export type Container = NonNullable<NonNullable<PodObject['spec']>['containers']>[number];
+type Container = NonNullable<NonNullable<PodObject['spec']>['containers']>[number];
 
 /** The container of that pod that runs kube-proxy; the first if none has its name. */
 export function kubeProxyContainer(pod: PodObject | undefined): Container | undefined {

@@ -21,7 +21,7 @@ import type {
  * A type of client-node in its JSON form. client-node describes objects after its serializer; in JSON a date is text, and an empty list may
  * be null. All fields are optional: objects come from files and from clusters of any version.
  */
-export type Json<T> = unknown extends T
+type Json<T> = unknown extends T
   ? unknown
   : T extends Date
     ? string
@@ -62,7 +62,7 @@ export type SliceEndpoint = Omit<Json<V1Endpoint>, 'conditions' | 'nodeName'> & 
 
 /** The older Endpoints object, which kube-proxy up to 1.21 reads if configured to. */
 export type EndpointsObject = ApiObject<V1Endpoints, {readonly subsets?: readonly EndpointSubset[] | null}>;
-export type EndpointSubset = Omit<Json<V1EndpointSubset>, 'addresses' | 'ports'> & {
+type EndpointSubset = Omit<Json<V1EndpointSubset>, 'addresses' | 'ports'> & {
   readonly addresses?: readonly EndpointAddress[] | null;
   readonly ports?: readonly SlicePort[] | null;
 };

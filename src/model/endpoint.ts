@@ -1,4 +1,5 @@
-import type {SliceEndpoint} from './api-objects.ts';
+import type {EndpointSliceObject, SliceEndpoint} from './api-objects.ts';
+import {namespacedName} from './text/namespaced-name.ts';
 
 /** One address of one Service port, as kube-proxy stores it. */
 export interface Endpoint {
@@ -43,4 +44,13 @@ export interface CategorizedEndpoints {
   readonly reachable: readonly Endpoint[];
   /** Whether the Service has any usable endpoint, on any node. */
   readonly hasAny: boolean;
+}
+
+/** The label of an EndpointSlice with the name of its Service. */
+export const serviceNameLabel = 'kubernetes.io/service-name';
+
+/** The Service that a slice belongs to, `namespace/name`; null if it belongs to none. */
+export function sliceService({metadata: {namespace, labels}}: EndpointSliceObject): string | null {
+  const name = labels?.[serviceNameLabel];
+  return name === undefined || name === '' ? null : namespacedName({namespace, name});
 }

@@ -1,4 +1,6 @@
 import type {EndpointSliceObject, ServiceObject} from './api-objects.ts';
+import {sliceService} from './endpoint.ts';
+import {namespacedName} from './text/namespaced-name.ts';
 
 /** The changes of Services and EndpointSlices while nodes were read. Times are milliseconds since 1970, all by one clock. */
 export interface StateHistory {
@@ -57,13 +59,7 @@ export function servicesOf(change: StateChange): readonly string[] {
   const {before, now} = change;
   const names =
     change.kind === 'Service'
-      ? [before, now].flatMap(object => (object === null ? [] : [`${object.metadata.namespace ?? 'default'}/${object.metadata.name}`]))
-      : [change.before, change.now].flatMap(slice => sliceService(slice) ?? []);
+      ? [before, now].flatMap(object => (object === null ? [] : [namespacedName(object.metadata)]))
+      : [change.before, change.now].flatMap(slice => (slice === null ? [] : (sliceService(slice) ?? [])));
   return [...new Set(names)];
-}
-
-/** The Service that a slice names, `namespace/name`. */
-export function sliceService(slice: EndpointSliceObject | null): string | null {
-  const name = slice?.metadata.labels?.['kubernetes.io/service-name'];
-  return name === undefined || name === '' ? null : `${slice?.metadata.namespace ?? 'default'}/${name}`;
 }

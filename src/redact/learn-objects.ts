@@ -2,6 +2,7 @@ import {canonicalAddress} from '../model/address.ts';
 import type {EndpointSliceObject, ServiceObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import type {Replacements} from './replacements.ts';
+import {serviceNameLabel} from '../model/endpoint.ts';
 
 /** Learns all names in the API with their kinds, and what chain names are derived from. */
 export function learnObjects(api: ApiObjects, replacements: Replacements): void {
@@ -29,7 +30,7 @@ function learnService({metadata, spec}: ServiceObject, {chains}: Replacements): 
 }
 
 function learnSlice({metadata, endpoints, ports}: EndpointSliceObject, replacements: Replacements): void {
-  const service = metadata.labels?.['kubernetes.io/service-name'];
+  const service = metadata.labels?.[serviceNameLabel];
   if (service === undefined) return;
   const addresses = (endpoints ?? []).flatMap(endpoint => endpoint?.addresses?.[0] ?? []);
   learnEndpoints({namespace: metadata.namespace, service, ports: ports ?? [], addresses}, replacements);

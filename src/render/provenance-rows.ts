@@ -1,7 +1,7 @@
 import type {RenderOptions} from './renderer.ts';
 
 /** Where a report comes from, as JSON has it: when the cluster was read, from which, in which scope, by which command. */
-export interface ReportOrigin {
+interface ReportOrigin {
   /** RFC 3339; of a bundle when it was taken. Left out where that is not known. */
   readonly readAt?: string;
   readonly source?: string;

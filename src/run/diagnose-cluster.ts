@@ -28,19 +28,19 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const readAt = clock.now();
   const scope = askedScope(input);
   const asked = await unlessInterrupted(readAsked(api, scope, {...input, configMaps: !flags.agents}), signal);
-  const ways = await unlessInterrupted(chooseEvaluator(run, asked.api.nodes), signal);
+  const access = await unlessInterrupted(chooseEvaluator(run, asked.api.nodes), signal);
   const services = (asked.api.services ?? []).filter(asked.selection.selects);
   const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
-  const objects = {...asked.api, pods: [...(ways.pods ?? []), ...pods], podsOf};
-  const diagnosis = new Diagnosis(objects, {...asked.selection, ...evaluationOptions(flags), ...run.options, ...sampleOf(ways)});
-  const leftovers = await ways.clear();
+  const objects = {...asked.api, pods: [...(access.pods ?? []), ...pods], podsOf};
+  const diagnosis = new Diagnosis(objects, {...asked.selection, ...evaluationOptions(flags), ...run.options, ...sampleOf(access)});
+  const leftovers = await access.clear();
   const followed = flags.agents ? null : new FollowedServices({api, scope, objects, versions: asked.versions, clock});
-  const nodes = ways.looks(diagnosis, {
+  const nodes = access.evaluatorOf(diagnosis, {
     ...(followed === null ? {} : {states: () => followed.history.states}),
-    // What a deploy has changed before is to be on the nodes.
+    // --wait: nodes must have every change that was made before the run.
     ...(run.wait === undefined ? {} : {notBefore: flags.agents ? readAt : clock.now()}),
   });
-  const problems = [...asked.problems, ...ways.problems, ...leftovers];
+  const problems = [...asked.problems, ...access.problems, ...leftovers];
   const report = (more: readonly Problem[]): Report =>
     diagnosis.report(distinct([...problems, ...nodes.evaluated.problems, ...(followed?.problems ?? []), ...more]));
   const readAgain = () => {
@@ -69,7 +69,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
           ...{limit: run.wait, startedAt: readAt, followed: now => followed?.take(now)},
         });
   try {
-    await nodes.evaluate(ways.names);
+    await nodes.evaluate(access.names);
     if (wait === null) retract(await confirm(), diagnosis);
     else await wait.run();
   } catch (error) {

@@ -3,6 +3,8 @@ import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../model/api-
 import {type StateChange, type StateHistory, servicesOf} from '../model/state-history.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {changedAt} from './changed-at.ts';
+import {sliceService} from '../model/endpoint.ts';
+import {namespacedName} from '../model/text/namespaced-name.ts';
 
 /** An object as a watch or a list shows it; null if it does not exist. */
 type SeenObject =
@@ -106,9 +108,8 @@ export class ServiceHistory {
       if (this.#isReadIn(api, key)) this.note({kind: 'Service', key, object: null}, readAt, after);
     if (api.endpointSlices !== null) {
       for (const [key, object] of slices) this.note({kind: 'EndpointSlice', key, object}, readAt, after);
-      for (const key of [...this.#slices.keys()])
-        if (!slices.has(key) && this.#isReadIn(api, ownerOf(this.#slices.get(key))))
-          this.note({kind: 'EndpointSlice', key, object: null}, readAt, after);
+      for (const [key, slice] of [...this.#slices])
+        if (!slices.has(key) && this.#isReadIn(api, placeOf(slice))) this.note({kind: 'EndpointSlice', key, object: null}, readAt, after);
     }
     this.#updatedAt = readAt;
   }
@@ -133,10 +134,12 @@ export class ServiceHistory {
 
   /** The Services that changed after this time and have unknown states. */
   get partlyKnown(): readonly string[] {
-    const read = [...this.#services].flatMap(([key, {metadata}]) => [[key, metadata] as const]);
-    const owned = [...this.#slices.values()].filter(({metadata}) => metadata.labels?.[ownerLabel] !== undefined);
-    const slices = owned.map(slice => [ownerOf(slice), slice.metadata] as const);
-    const young = [...read, ...slices]
+    const read = [...this.#services].map(([key, {metadata}]) => [key, metadata] as const);
+    const owned = [...this.#slices.values()].flatMap(slice => {
+      const service = sliceService(slice);
+      return service === null ? [] : [[service, slice.metadata] as const];
+    });
+    const young = [...read, ...owned]
       .filter(([, metadata]) => changedAt(metadata, this.#clockAheadMs) > this.#since - maxYouth)
       .map(([key]) => key);
     return [...new Set([...young, ...this.#changes.flatMap(servicesOf)])];
@@ -150,7 +153,7 @@ export class ServiceHistory {
     this.#widenedAt = readAt;
     for (const [key, object] of services) if (!this.#services.has(key) && !this.#coversFromStart(key)) this.#services.set(key, object);
     for (const [key, object] of slices)
-      if (!this.#slices.has(key) && !this.#coversFromStart(ownerOf(object))) this.#slices.set(key, object);
+      if (!this.#slices.has(key) && !this.#coversFromStart(placeOf(object))) this.#slices.set(key, object);
   }
 
   #covers(service: string): boolean {
@@ -158,7 +161,7 @@ export class ServiceHistory {
   }
 
   #coversSlice(slice: EndpointSliceObject): boolean {
-    return this.#covers(ownerOf(slice));
+    return this.#covers(placeOf(slice));
   }
 
   /** Whether the first read would have included the Service if it had existed. */
@@ -188,19 +191,20 @@ export class ServiceHistory {
 /** A text that changes whenever one of these Services or its slices changes. */
 export function printOf(services: readonly ServiceObject[], objects: ServiceObjects): string {
   const prints = printsOf(objects);
-  const keys = services.map(({metadata}) => `${metadata.namespace}/${metadata.name}`).sort();
+  const keys = services.map(({metadata}) => namespacedName(metadata)).sort();
   return JSON.stringify(keys.map(key => [key, prints.get(key)]));
 }
 
 /** By `namespace/name`. */
 function printsOf({services, endpointSlices, endpoints}: ServiceObjects): ReadonlyMap<string, string> {
   const prints = new Map<string, string>();
-  const add = (key: string, {name, resourceVersion}: ObjectMeta): void =>
-    void prints.set(key, `${prints.get(key) ?? ''} ${name}:${resourceVersion ?? ''}`);
-  for (const {metadata} of services ?? []) add(`${metadata.namespace}/${metadata.name}`, metadata);
+  const add = (key: string | null, {name, resourceVersion}: ObjectMeta): void => {
+    if (key !== null) prints.set(key, `${prints.get(key) ?? ''} ${name}:${resourceVersion ?? ''}`);
+  };
+  for (const {metadata} of services ?? []) add(namespacedName(metadata), metadata);
   const slices = (endpointSlices ?? []).toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
-  for (const {metadata} of slices) add(`${metadata.namespace}/${metadata.labels?.['kubernetes.io/service-name']}`, metadata);
-  for (const {metadata} of endpoints ?? []) add(`${metadata.namespace}/${metadata.name}`, metadata);
+  for (const slice of slices) add(sliceService(slice), slice.metadata);
+  for (const {metadata} of endpoints ?? []) add(namespacedName(metadata), metadata);
   return prints;
 }
 
@@ -208,13 +212,12 @@ function printsOf({services, endpointSlices, endpoints}: ServiceObjects): Readon
 const maxYouth = 60_000;
 
 function isOf(slice: EndpointSliceObject, service: string): boolean {
-  return ownerOf(slice) === service;
+  return sliceService(slice) === service;
 }
 
-const ownerLabel = 'kubernetes.io/service-name';
-
-function ownerOf(slice: EndpointSliceObject | undefined): string {
-  return `${slice?.metadata.namespace ?? 'default'}/${slice?.metadata.labels?.[ownerLabel]}`;
+/** The Service that decides whether a read includes the slice: `namespace/name`, or `namespace/` of a slice without a Service. */
+function placeOf(slice: EndpointSliceObject): string {
+  return sliceService(slice) ?? namespacedName({...slice.metadata, name: ''});
 }
 
 function byKey<T extends {readonly metadata: ObjectMeta}>(objects: readonly T[] | null): Map<string, T> {

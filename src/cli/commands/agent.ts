@@ -99,8 +99,8 @@ export default class AgentCommand extends BaseCommand {
         onListening: (port, how) =>
           error(`svc-trace agent ${this.config.version} of node ${flags.node}: ${cluster.description}, port ${port}, ${how}`),
         onTrouble: error,
-        onCheck: (look, at) =>
-          look.kind === 'trouble' ? lines.trouble(look.message) : lines.show(look.report, changes.take(look.report, at), at),
+        onCheck: (check, at) =>
+          check.kind === 'trouble' ? lines.trouble(check.message) : lines.show(check.report, changes.take(check.report, at), at),
       }),
     );
     // SIGTERM is its normal end.

@@ -1,5 +1,6 @@
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {serviceNameLabel} from '../../model/endpoint.ts';
 
 /** What is missing from a list of API objects. */
 export interface Gaps {
@@ -45,7 +46,7 @@ interface Named {
 
 function serviceOfSlice(item: unknown): readonly string[] {
   const {metadata} = (item ?? {}) as Named;
-  return serviceName(metadata?.namespace, metadata?.labels?.['kubernetes.io/service-name']);
+  return serviceName(metadata?.namespace, metadata?.labels?.[serviceNameLabel]);
 }
 
 function serviceOfEndpoints(item: unknown): readonly string[] {

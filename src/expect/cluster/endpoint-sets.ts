@@ -13,14 +13,14 @@ import {
   sortsWithinSlice,
 } from './proxy-versions.ts';
 import {headlessLabel, proxyNameLabel} from './service-ports.ts';
+import {sliceService} from '../../model/endpoint.ts';
 
 /** The Service that a slice belongs to, as `namespace/name`; null if kube-proxy of this version does not use the slice. */
 export function sliceOwner(slice: EndpointSliceObject, version: KubeProxyVersion): string | null {
   const labels = slice.metadata.labels ?? {};
-  const service = labels['kubernetes.io/service-name'];
-  if (service === undefined || service === '' || labels[headlessLabel] !== undefined) return null;
+  if (labels[headlessLabel] !== undefined) return null;
   if (hasSharedSelector(version) && labels[proxyNameLabel] !== undefined) return null;
-  return `${slice.metadata.namespace ?? 'default'}/${service}`;
+  return sliceService(slice);
 }
 
 /**

@@ -2,7 +2,8 @@ import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.t
 import type {Family} from '../../model/family.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
-import {type NodeReading, servicesOf, sliceService, type StateChange, type StateHistory} from '../../model/state-history.ts';
+import {sliceService} from '../../model/endpoint.ts';
+import {type NodeReading, servicesOf, type StateChange, type StateHistory} from '../../model/state-history.ts';
 
 /** The state of a Service at one time in one family: the object, and its slices. */
 export interface ServiceState {

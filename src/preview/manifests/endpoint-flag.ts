@@ -1,5 +1,6 @@
 import {parseAddress} from '../../model/address.ts';
 import type {EndpointSliceObject, ServiceObject, ServicePortSpec, SlicePort} from '../../model/api-objects.ts';
+import {serviceNameLabel} from '../../model/endpoint.ts';
 
 /** `IP[:PORT][@NODE]`, as given on a command line. */
 export interface GivenEndpoint {
@@ -35,7 +36,7 @@ export function slicesOf(service: ServiceObject, endpoints: readonly GivenEndpoi
       metadata: {
         name: `${service.metadata.name}-given-${index}`,
         namespace: service.metadata.namespace ?? 'default',
-        labels: {'kubernetes.io/service-name': service.metadata.name},
+        labels: {[serviceNameLabel]: service.metadata.name},
       },
       addressType: first.family,
       ports: slicePorts.filter(port => typeof port !== 'string'),

@@ -1,7 +1,7 @@
 import {type Style, styleOf} from '../style.ts';
 import {visibleLength, wrap} from '../wrap.ts';
 
-export interface PageOptions {
+interface PageOptions {
   readonly color: boolean;
   /** Columns of the terminal. */
   readonly width: number;

@@ -20,7 +20,7 @@ export function groupNodes(
 
 const isOfOneNode = new Set(['line', 'packets', 'bytes', 'connections', 'rounded']);
 
-export interface ChosenEndpoints {
+interface ChosenEndpoints {
   readonly shown: readonly EndpointTrace[];
   /** All of them in sync. */
   readonly hidden: readonly EndpointTrace[];

@@ -27,7 +27,7 @@ export interface NodeAccess {
   /** Set if only a sample of the nodes was chosen. */
   readonly sample?: ChosenNodes['sample'];
   readonly problems: readonly Problem[];
-  looks(diagnosis: Diagnosis, followed: FollowedStates): NodeEvaluator;
+  evaluatorOf(diagnosis: Diagnosis, followed: FollowedStates): NodeEvaluator;
   /** Removes what a killed run left on the cluster. */
   clear(): Promise<readonly Problem[]>;
 }
@@ -45,7 +45,7 @@ async function byReading(run: ClusterRun, objects: readonly NodeObject[] | null)
   return {
     ...source,
     names: source.nodes.map(({name}) => name),
-    looks: (diagnosis, followed) =>
+    evaluatorOf: (diagnosis, followed) =>
       new DumpEvaluator(source, diagnosis, {...followed, signal, progress, clock, find, counters: flags.counters === true}),
     clear: () => clearLeftovers(source.transport, run),
   };
@@ -61,7 +61,7 @@ async function byAgents(run: ClusterRun, objects: readonly NodeObject[] | null):
   const isPatient = run.wait === undefined;
   return {
     ...source,
-    looks: (diagnosis, {notBefore}) =>
+    evaluatorOf: (diagnosis, {notBefore}) =>
       new AgentEvaluator(source, {api, tokens, diagnosis, signal, progress, clock, find, isPatient, notBefore}),
     clear: async () => [],
   };

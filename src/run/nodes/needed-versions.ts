@@ -2,6 +2,7 @@ import type {ServiceObject} from '../../model/api-objects.ts';
 import type {SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {sliceService} from '../../model/endpoint.ts';
 
 /** A Service or slice, and its resourceVersion. */
 interface Newest {
@@ -17,13 +18,13 @@ export interface NeededVersions {
 
 export function neededVersions(services: readonly ServiceObject[], {endpointSlices}: Pick<ApiObjects, 'endpointSlices'>): NeededVersions {
   const asked = new Set(services.map(({metadata}) => namespacedName(metadata)));
-  const slices = (endpointSlices ?? []).map(({metadata}) => ({
-    service: `${metadata.namespace}/${metadata.labels?.['kubernetes.io/service-name']}`,
-    resourceVersion: metadata.resourceVersion ?? '',
-  }));
+  const slices = (endpointSlices ?? []).flatMap(slice => {
+    const service = sliceService(slice);
+    return service !== null && asked.has(service) ? [{service, resourceVersion: slice.metadata.resourceVersion ?? ''}] : [];
+  });
   return {
     services: newest(services.map(({metadata}) => ({service: namespacedName(metadata), resourceVersion: metadata.resourceVersion ?? ''}))),
-    endpointSlices: newest(slices.filter(({service}) => asked.has(service))),
+    endpointSlices: newest(slices),
   };
 }
 

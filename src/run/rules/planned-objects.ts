@@ -5,6 +5,8 @@ import type {Snapshot} from '../../model/snapshot.ts';
 import {addManifests} from '../../preview/manifests/add-manifests.ts';
 import {type GivenEndpoint, parseEndpoint, slicesOf} from '../../preview/manifests/endpoint-flag.ts';
 import {escapeText} from '../../render/escape.ts';
+import {sliceService} from '../../model/endpoint.ts';
+import {namespacedName} from '../../model/text/namespaced-name.ts';
 
 interface PlannedFlags {
   readonly filename?: readonly string[] | undefined;
@@ -58,10 +60,8 @@ function givenSlices(
   slices: readonly EndpointSliceObject[],
   endpoints: readonly GivenEndpoint[],
 ): readonly EndpointSliceObject[] {
-  const owned = new Set(
-    slices.map(({metadata}) => `${metadata.namespace ?? 'default'}/${metadata.labels?.['kubernetes.io/service-name']}`),
-  );
-  const without = services.filter(({metadata}) => !owned.has(`${metadata.namespace ?? 'default'}/${metadata.name}`));
+  const owned = new Set(slices.map(sliceService));
+  const without = services.filter(({metadata}) => !owned.has(namespacedName(metadata)));
   if (without.length === 0) throw new Errors.CLIError('--endpoint is for Services of -f that have no EndpointSlice', {exit: 2});
   return without.flatMap(service => {
     const made = slicesOf(service, endpoints);

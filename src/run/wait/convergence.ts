@@ -10,7 +10,7 @@ interface ConvergenceStart {
 
 interface Reading {
   /** The number of the check, from 1. */
-  readonly look: number;
+  readonly check: number;
   /** When the reading of each node began, in milliseconds since 1970. */
   readonly readAt: ReadonlyMap<string, number>;
   /** Nodes that were read in part. */
@@ -20,8 +20,8 @@ interface Reading {
 /** Which nodes are in sync, and how long each took to converge. */
 export class Convergence {
   readonly #start: ConvergenceStart;
-  readonly #clean = new Map<string, {readonly at: number; readonly look: number}>();
-  #looks = 0;
+  readonly #clean = new Map<string, {readonly at: number; readonly check: number}>();
+  #checks = 0;
   #nodes: readonly string[] = [];
 
   constructor(start: ConvergenceStart) {
@@ -37,8 +37,8 @@ export class Convergence {
    * Records the result of a check. A node counts as clean from when its reading began. Returns the nodes that are clean now and were not
    * before.
    */
-  note({nodes, findings}: Report, {look, readAt, partlyRead}: Reading): readonly string[] {
-    this.#looks = look;
+  note({nodes, findings}: Report, {check, readAt, partlyRead}: Reading): readonly string[] {
+    this.#checks = check;
     const {failOn, startedAt} = this.#start;
     const failing = new Set(
       findings.flatMap(finding => (finding.node !== undefined && reaches(finding, failOn) && !finding.known ? [finding.node] : [])),
@@ -49,7 +49,7 @@ export class Convergence {
     for (const node of reachable) if (!isClean(node)) this.#clean.delete(node.name);
     const fresh = reachable.filter(node => isClean(node) && !this.#clean.has(node.name)).map(({name}) => name);
     // An agent may have checked it before the run.
-    for (const name of fresh) this.#clean.set(name, {at: Math.max(startedAt, readAt.get(name) ?? startedAt), look});
+    for (const name of fresh) this.#clean.set(name, {at: Math.max(startedAt, readAt.get(name) ?? startedAt), check});
     return fresh;
   }
 
@@ -58,15 +58,15 @@ export class Convergence {
     this.#clean.clear();
   }
 
-  /** `clean`: no finding fails the run. `lasting`: nodes with permanent errors, which were not waited for. */
+  /** `clean`: no finding fails the run. `permanent`: nodes with permanent errors, which were not waited for. */
   report(now: number, {clean, permanent}: {readonly clean: boolean; readonly permanent: ReadonlyMap<string, unknown>}): WaitReport {
     const {startedAt, limit} = this.#start;
     return {
-      ...{limitSeconds: limit / 1000, seconds: (now - startedAt) / 1000, looks: this.#looks, clean},
+      ...{limitSeconds: limit / 1000, seconds: (now - startedAt) / 1000, looks: this.#checks, clean},
       nodes: this.#nodes.map(name => {
         const found = this.#clean.get(name);
         if (found === undefined) return permanent.has(name) ? {name, waitedFor: false} : {name};
-        return {name, look: found.look, seconds: (found.at - startedAt) / 1000};
+        return {name, look: found.check, seconds: (found.at - startedAt) / 1000};
       }),
     };
   }

@@ -108,7 +108,7 @@ export class WaitUntilClean {
     const {report, nodes} = this.#waiting;
     this.#latest = report(this.#problems);
     return this.#convergence.note(this.#latest, {
-      look: this.#checks,
+      check: this.#checks,
       readAt: nodes.evaluated.readAt,
       partlyRead: nodes.evaluated.partlyRead,
     });
