@@ -1,6 +1,6 @@
 import {append} from '../model/lists.ts';
 import type {Difference} from '../model/difference.ts';
-import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
+import type {Chain, ChainsByName, Rule, Ruleset} from '../model/ruleset.ts';
 import {comparableRule} from '../parse/iptables/comparable-rule.ts';
 import {parseRule} from '../parse/iptables/rule.ts';
 
@@ -12,6 +12,11 @@ export interface RulesetExpectation<Owner> {
     readonly own: ReadonlyMap<string, string>;
     readonly shared: readonly {readonly table: string; readonly chain: string; readonly text: string}[];
   };
+  /**
+   * Whether something explains all differences in the owner's own chains, so that they are not listed. Asked only of an owner whose chains
+   * differ; without it they are always listed.
+   */
+  explains?(owner: Owner, own: ReadonlyMap<string, string>): boolean;
   /** Rules without an owner, by `table/chain`. A chain listed here with no rules, and without rules of an owner, must be empty. */
   baseRules(): ReadonlyMap<string, readonly string[]>;
   /** The base chains, as `table/chain`: of these, only the presence of the expected rules is compared. */
@@ -40,12 +45,14 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
   const shared = new Map<string, OwnedSharedRule<Owner>[]>();
   for (const owner of expected.owners) {
     const rules = expected.rulesOf(owner);
+    const changed: (readonly [name: string, text: string])[] = [];
     rules.own.forEach((text, name) => {
       const place = chains?.placeOf(name) ?? -1;
       const isSame = place >= 0 && chains?.textAt(place) === text;
       if (place >= 0) nat[place] = isSame ? chainFound.same : chainFound.changed;
-      if (!isSame) append(differences, compareChain({table: 'nat', name, text, owner}, chains?.at(place)));
+      if (!isSame) changed.push([name, text]);
     });
+    if (changed.length > 0 && expected.explains?.(owner, rules.own) !== true) append(differences, compareChains(owner, changed, chains));
     for (const rule of rules.shared) share(shared, `${rule.table}/${rule.chain}`, rule.text, owner);
   }
   for (const [key, texts] of expected.baseRules()) {
@@ -60,6 +67,21 @@ export function compareRulesets<Owner>(expected: RulesetExpectation<Owner>, actu
     append(differences, ordered ? compareOrdered(place, chain) : compareShared(place, chain));
   }
   return {differences, nat};
+}
+
+/** The differences in an owner's own chains alone. */
+export function compareOwnChains<Owner>(expected: RulesetExpectation<Owner>, actual: Ruleset, owner: Owner): readonly Difference<Owner>[] {
+  const chains = actual.tables.get('nat')?.chains;
+  const changed = [...expected.rulesOf(owner).own].filter(([name, text]) => chains?.get(name)?.text() !== text);
+  return compareChains(owner, changed, chains);
+}
+
+function compareChains<Owner>(
+  owner: Owner,
+  changed: readonly (readonly [name: string, text: string])[],
+  chains: ChainsByName | undefined,
+): readonly Difference<Owner>[] {
+  return changed.flatMap(([name, text]) => compareChain({table: 'nat', name, text, owner}, chains?.get(name)));
 }
 
 interface OwnedSharedRule<Owner> {

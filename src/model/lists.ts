@@ -10,6 +10,11 @@ export function pushTo<K, T>(map: Map<K, T[]>, key: K, item: T): void {
   else list.push(item);
 }
 
+/** Those for which it holds, and the others. */
+export function partition<T>(items: readonly T[], holds: (item: T) => boolean): readonly [readonly T[], readonly T[]] {
+  return [items.filter(holds), items.filter(item => !holds(item))];
+}
+
 /** Groups items by key, in the order of the first item of each key. */
 export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): readonly (readonly T[])[] {
   return [...Map.groupBy(items, keyOf).values()];

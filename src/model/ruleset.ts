@@ -88,6 +88,8 @@ export interface ChainsByName {
   at(place: number): Chain | undefined;
   /** The `text()` of the chain at that index. */
   textAt(place: number): string;
+  /** The rules of the chain at that index, as text: they are not parsed. */
+  linesAt(place: number): readonly {readonly text: string; readonly line: number}[];
 }
 
 export interface Table {

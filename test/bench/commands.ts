@@ -1,4 +1,4 @@
-import {assertBroken, assertClean, assertDiff, assertPacket, assertPreview, assertTrace} from './right-report.ts';
+import {assertBroken, assertClean, assertDiff, assertPacket, assertPreview, assertStopped, assertTrace} from './right-report.ts';
 import type {WrittenBundles} from './written-bundles.ts';
 
 /** A command on the bundles of one cluster, and the test that it came to what it should: a figure for a wrong answer means nothing. */
@@ -26,6 +26,11 @@ export const benchedCommands: readonly BenchedCommand[] = [
     name: 'check -A, faults',
     args: bundles => ['check', '-A', ...only(bundles), '--from', bundles.after, ...json],
     assert: assertBroken,
+  },
+  {
+    name: 'check -A, stopped',
+    args: bundles => ['check', '-A', ...only(bundles), '--from', bundles.stopped, ...json],
+    assert: (result, {nodes}) => assertStopped(result, nodes.length),
   },
   {
     name: 'trace SERVICE',

@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {assertBroken, assertClean, assertDiff, assertPacket, assertTrace} from './right-report.ts';
+import {assertBroken, assertClean, assertDiff, assertPacket, assertStopped, assertTrace} from './right-report.ts';
 
 const summary = {verdict: 'ok', errors: 0, warnings: 0, infos: 0, nodesChecked: 2, nodesUnread: 0, services: 5, servicePorts: 5};
 
@@ -45,6 +45,28 @@ describe('a node with faults', () => {
     ['something else is found', [fault('10.0.0.1:80'), fault('10.0.0.2:80'), fault('10.0.0.2:80', 'ST203')], '1 other findings'],
   ])('is not told right when %s', (_, findings, reason) => {
     expect(() => assertBroken(outcome(findings), bundles)).toThrow(reason);
+  });
+});
+
+describe('a kube-proxy that stopped', () => {
+  const outcome = (...codes: string[]) => ({
+    ...report(
+      {verdict: 'findings'},
+      codes.map(code => ({code, severity: 'error'})),
+    ),
+    exitCode: 1,
+  });
+
+  test('is told right with missing and stale endpoints', () => {
+    expect(() => assertStopped(outcome('ST202', 'ST203'), 2)).not.toThrow();
+  });
+
+  test.each([
+    ['no endpoint is stale', ['ST202'], 'no endpoint is stale'],
+    ['none is missing', ['ST203'], 'no endpoint is missing'],
+    ['something else is found', ['ST202', 'ST203', 'ST206'], '1 other findings'],
+  ])('is not told right when %s', (_, codes, reason) => {
+    expect(() => assertStopped(outcome(...codes), 2)).toThrow(reason);
   });
 });
 

@@ -77,6 +77,20 @@ export function assertBroken(outcome: Outcome, {broken, nodes}: Pick<WrittenBund
   ]);
 }
 
+/** Throws unless endpoints are missing and stale, and nothing else is wrong. */
+export function assertStopped(outcome: Outcome, nodes: number): void {
+  const report = reportOf<Report>(outcome, 1);
+  const serious = seriousOf(report.findings);
+  const other = serious.filter(({code}) => code !== 'ST202' && code !== 'ST203');
+  const count = (wanted: string) => serious.filter(({code}) => code === wanted).length;
+  assertNothing('check does not find the kube-proxy that stopped', [
+    ...notChecked(report, nodes),
+    count('ST202') === 0 && 'no endpoint is missing',
+    count('ST203') === 0 && 'no endpoint is stale',
+    other.length > 0 && `${other.length} other findings, such as ${JSON.stringify(other[0], null, 2)}`,
+  ]);
+}
+
 /** Throws unless every node leads to every endpoint of the Service. */
 export function assertTrace(outcome: Outcome, {target, nodes}: Pick<WrittenBundles, 'target' | 'nodes'>): void {
   const report = reportOf<TraceReport>(outcome, 0);

@@ -6,7 +6,8 @@ import process from 'node:process';
 import {buildCluster} from './build-cluster.ts';
 import {chooseTarget} from './choose-target.ts';
 import type {ClusterSize} from './cluster-size.ts';
-import {writeBundle} from './synthetic-cluster.ts';
+import {withReplacedEndpoints} from './replace-endpoints.ts';
+import {writeApiObjects, writeBundle} from './synthetic-cluster.ts';
 import {writeText} from './text-file.ts';
 import type {WrittenBundles} from './written-bundles.ts';
 
@@ -15,23 +16,28 @@ if (dir === undefined || json === undefined) throw new Error('usage: write-clust
 const size = JSON.parse(json) as ClusterSize;
 const before = join(dir, 'before');
 const after = join(dir, 'after');
+const stopped = join(dir, 'stopped');
 const cluster = buildCluster(size);
 const target = chooseTarget(cluster);
 writeBundle(before, cluster);
 const dump = join('nodes', target.node, 'iptables-save');
-linkFiles(before, after, dump);
+linkFiles(before, after, path => path !== dump);
 const broken = writeBroken(join(before, dump), join(after, dump), Math.max(1, Math.round(size.services / 100)));
+linkFiles(before, stopped, path => path.startsWith('nodes/'));
+const replaced = withReplacedEndpoints(cluster, 0.3, size.seed);
+writeApiObjects(stopped, replaced);
 writeFileSync(
   join(dir, 'bundles.json'),
-  JSON.stringify({before, after, nodes: cluster.nodes.map(({name}) => name), target, broken} satisfies WrittenBundles),
+  JSON.stringify({before, after, stopped, nodes: cluster.nodes.map(({name}) => name), target, broken} satisfies WrittenBundles),
 );
 
-/** All files but one, without a copy. */
-function linkFiles(from: string, to: string, except: string): void {
+/** Some of the files, without a copy. */
+function linkFiles(from: string, to: string, isWanted: (path: string) => boolean): void {
   const files = readdirSync(from, {recursive: true, withFileTypes: true}).filter(entry => entry.isFile());
   for (const path of files.map(entry => join(entry.parentPath, entry.name).slice(from.length + 1))) {
+    if (!isWanted(path)) continue;
     mkdirSync(dirname(join(to, path)), {recursive: true});
-    if (path !== except) linkSync(join(from, path), join(to, path));
+    linkSync(join(from, path), join(to, path));
   }
 }
 

@@ -4,6 +4,8 @@ export interface WrittenBundles {
   readonly before: string;
   /** The same, but rules are missing on the first node. Files that do not differ are the same ones. */
   readonly after: string;
+  /** The rules of `before`, while 30 % of the endpoints have other addresses since: a kube-proxy that stopped. */
+  readonly stopped: string;
   /** The nodes whose rules are there; the API objects have more. */
   readonly nodes: readonly string[];
   readonly target: Target;

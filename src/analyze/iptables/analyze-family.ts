@@ -1,11 +1,10 @@
-import {compareRulesets} from '../../compare/compare-rulesets.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Rule, RuleText, Ruleset} from '../../model/ruleset.ts';
 import {inferIptablesSettings} from './infer-settings.ts';
 import type {FamilyCase} from './family-case.ts';
-import {asExpectation} from './expectation.ts';
+import {compareFamily} from './endpoint-changes.ts';
 import {analyzeThirdPartyRules} from '../third-party/analyze-iptables-rules.ts';
 import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
 import {analyzePort} from './service-port/analyze-port.ts';
@@ -19,33 +18,37 @@ import {isBeyondTheCut} from './what-was-read.ts';
 import {analyzeUnexpectedRules, type UnexpectedRulesCase} from './unexpected-rules.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {uncoveredPods} from '../uncovered-pods.ts';
-import {pushTo} from '../../model/lists.ts';
+import {partition, pushTo} from '../../model/lists.ts';
 import {plural} from '../../model/text/plural.ts';
 
 interface FamilyAnalysis {
   readonly symptoms: readonly Symptom[];
   /** The expectation that the rules were compared with in the end. */
   readonly expected: ExpectedRuleset;
-  readonly byPort: ReadonlyMap<PortOnNode, readonly PortDifference[]>;
+  /** The Service ports that differ, with the table of each differing rule. */
+  readonly differing: readonly (readonly [PortOnNode, readonly string[]])[];
 }
 
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
 export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   const {expect, actual, sets} = given;
   const plain = expect({});
-  const first = compareRulesets(asExpectation(plain), actual);
+  const first = compareFamily(plain, actual);
   if (!given.eachService && holdsNoServiceRules(plain, actual)) {
     const canaries = analyzeBaseRules({expected: plain, actual, differences: []}).filter(({kind}) => kind === 'canary-missing');
-    return {expected: plain, symptoms: [noServiceRules(plain), ...canaries], byPort: new Map()};
+    return {expected: plain, symptoms: [noServiceRules(plain), ...canaries], differing: []};
   }
-  const differs = first.differences.some(({owner}) => owner !== null);
+  const differs = first.changed.size > 0 || first.differences.some(({owner}) => owner !== null);
   const {expected, symptoms} = differs ? inferIptablesSettings(plain, given) : {expected: plain, symptoms: []};
-  const compared = expected === plain ? first : compareRulesets(asExpectation(expected), actual);
-  const known = compared.differences.filter(({kind, table, chain}) => kind !== 'missing' || !isBeyondTheCut(actual, table, chain));
+  const compared = expected === plain ? first : compareFamily(expected, actual);
+  const listed = compared.differences.filter(({kind, table, chain}) => kind !== 'missing' || !isBeyondTheCut(actual, table, chain));
   const index = new PortIndex(expected);
+  const isBesideBroadRules = listed.some(({kind, owner, rule}) => kind === 'extra' && owner === null && index.isBroad(rule));
+  const concerned = attribute(listed, index).byPort;
+  const [inDoubt, changed] = partition([...compared.changed], ([item]) => isBesideBroadRules || concerned.has(item));
+  const known = [...inDoubt.flatMap(([item]) => compared.differencesOf(item)), ...listed];
   const owned = attribute(known, index);
   const view = new IptablesServiceView(expected, actual);
-  const isBesideBroadRules = known.some(({kind, owner, rule}) => kind === 'extra' && owner === null && index.isBroad(rule));
   const sides = {expected, actual, view, isBesideBroadRules};
   const ports = [...owned.byPort].flatMap(([item, own]) =>
     actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
@@ -56,12 +59,16 @@ export function analyzeFamily(given: FamilyCase): FamilyAnalysis {
   );
   return {
     expected,
-    byPort: owned.byPort,
+    differing: [
+      ...[...owned.byPort].map(([item, own]) => [item, own.map(({table}) => table)] as const),
+      ...changed.map(([item, {rules}]) => [item, Array.from({length: rules}, () => 'nat')] as const),
+    ],
     symptoms: withMisnamed(misnamed, [
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected.context)),
       ...analyzeBaseRules({expected, actual, differences: owned.rest}),
       ...ports,
+      ...changed.flatMap(([, change]) => change.symptoms),
       // Without one of the tables the outcome of a packet is unknown.
       ...(actual.hasTable('nat') && actual.hasTable('filter') ? analyzeThirdPartyRules({expected, actual, view, sets}) : []),
       ...staleServices({expected, actual, view, rules: owned.unexpected}),

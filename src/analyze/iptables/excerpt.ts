@@ -78,6 +78,7 @@ function byName(chains: ReadonlyMap<string, Chain>): ChainsByName {
     placeOf: name => places.get(name) ?? -1,
     at: place => list[place],
     textAt: place => list[place]?.text() ?? '',
+    linesAt: place => list[place]?.rules() ?? [],
     size: chains.size,
     get: name => chains.get(name),
     has: name => chains.has(name),

@@ -54,12 +54,11 @@ function resultOf(family: Family, input: NodeInput, sets: ReadonlyMap<string, Ip
   const {
     symptoms: found,
     expected,
-    byPort,
+    differing,
   } = analyzeFamily({
     ...{expect, actual, sets, knowsZone: knowsZone(input)},
     ...{eachService: input.eachService ?? false, isPartial: input.api.namespaces !== undefined},
   });
-  const differing = [...byPort].map(([item, own]) => [item, own.map(({table}) => table)] as const);
   const cut = [...input.dumps.current.values()].find(other => other.cut !== null)?.cut ?? null;
   const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
   if (doubt !== null) return {...unreadFamily(family, doubt), differing};

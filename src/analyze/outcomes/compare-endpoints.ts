@@ -44,11 +44,15 @@ function sayMissingEndpoint<R extends RuleText>(given: OutcomeCase<R>, endpoint:
 }
 
 function sayStaleEndpoint<R extends RuleText>(given: OutcomeCase<R>, endpoint: string, comparison: ProbeComparison<R>): void {
-  const share = comparison.actual.destinations.get(endpoint);
-  const percent = share === undefined ? '' : `${percentText(share.probability)} of `;
-  const detail = `${percent}the traffic${through(comparison.probe)} goes to ${endpoint}, which ${stateOf(given.item, endpoint)}`;
+  const share = comparison.actual.destinations.get(endpoint)?.probability ?? 0;
+  const detail = staleEndpointText(given.item, endpoint, comparison.probe, share);
   const {actual} = given.semantics.evidence({kind: 'endpoint', endpoint, comparison});
   given.symptoms.say({kind: 'stale-endpoint', endpoint, detail, expected: [], actual}, `stale ${endpoint}`);
+}
+
+/** In words: an address that gets a share of the packets of a probe and should get none. */
+export function staleEndpointText(item: ServedPort, endpoint: string, probe: Pick<Probe, 'entry'>, share: number): string {
+  return `${percentText(share)} of the traffic${through(probe)} goes to ${endpoint}, which ${stateOf(item, endpoint)}`;
 }
 
 function stateOf({all}: ServedPort, endpoint: string): string {
@@ -69,14 +73,14 @@ function compareShares<R extends RuleText>(given: OutcomeCase<R>, comparison: Pr
 }
 
 /** In words: an endpoint that the packets of a probe should reach and do not. */
-export function missingEndpointText({all}: ServedPort, endpoint: string, probe: Probe): string {
+export function missingEndpointText({all}: ServedPort, endpoint: string, probe: Pick<Probe, 'entry'>): string {
   const known = all.find(({hostPort}) => hostPort === endpoint);
   const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
   const pod = known === undefined || known.pod === null ? '' : ` (pod ${known.pod}${place})`;
   return `endpoint ${endpoint}${pod} gets no traffic${through(probe)}`;
 }
 
-function through({entry}: Probe): string {
+function through({entry}: Pick<Probe, 'entry'>): string {
   return entry.kind === 'clusterIP' ? '' : ` through its ${entryText(entry)}`;
 }
 

@@ -31,6 +31,7 @@ export function sourcesFor(
   const {facts, family} = context;
   const podNetworks = networks(facts.podCIDRs, context);
   const local = localNetwork(context);
+  const podNetwork = podNetworkOf(context);
   const clusterNetworks = local === null ? podNetworks : [local, ...podNetworks];
   const ranges = networks(port.sourceRanges, context);
   const outside = outsideAddress(context, [...clusterNetworks, ...ranges]);
@@ -38,7 +39,6 @@ export function sourcesFor(
   const add = (kind: SourceKind, address: string | null | undefined, name: string | null): void => {
     if (address !== null && address !== undefined) sources.push({kind, address, interface: name});
   };
-  const podNetwork = podNetworks[0] ?? local;
   add('pod', podNetwork === null ? null : addressInside(podNetwork, taken), podInterface(context));
   add('outside', outside, facts.primaryInterface);
   add('node', hostIP(facts, family) ?? facts.addresses.find(address => familyOf(address) === family && address !== '::1'), null);
@@ -46,6 +46,11 @@ export function sourcesFor(
   for (const range of ranges) add('allowed', addressInside(range, taken), facts.primaryInterface);
   if (ranges.length > 0) for (const address of port.loadBalancerVIPs) add('own-address', address, null);
   return sources;
+}
+
+/** The network of the pod that sends to Services; null if none is known. */
+export function podNetworkOf(context: NodeContext): Cidr | null {
+  return networks(context.facts.podCIDRs, context)[0] ?? localNetwork(context);
 }
 
 function networks(texts: readonly string[], {family}: NodeContext): readonly Cidr[] {

@@ -158,12 +158,12 @@ export class ChainTable implements ChainsByName {
   textAt(index: number): string {
     if ((this.#cell(index, FLAGS) & NOT_PLAIN) === 0 && !this.#laterRuns.has(index))
       return this.bytes.toString('latin1', this.#cell(index, START), this.#cell(index, END));
-    return this.linesOf(index)
+    return this.linesAt(index)
       .map(({text}) => text)
       .join('\n');
   }
 
-  linesOf(index: number): readonly {readonly text: string; readonly line: number}[] {
+  linesAt(index: number): readonly {readonly text: string; readonly line: number}[] {
     return this.#runsOf(index).flatMap(({start, end, line}) =>
       this.bytes
         .toString('utf8', start, end)

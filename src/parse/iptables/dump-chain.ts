@@ -9,7 +9,7 @@ interface ChainStore {
   isComplete(index: number): boolean;
   ruleCountOf(index: number): number;
   textAt(index: number): string;
-  linesOf(index: number): readonly {readonly text: string; readonly line: number}[];
+  linesAt(index: number): readonly {readonly text: string; readonly line: number}[];
 }
 
 /** A chain of a dump. Its rules are parsed on demand. */
@@ -48,7 +48,7 @@ export class DumpChain implements Chain {
   }
 
   rules(): readonly Rule[] {
-    this.#rules ??= this.#chains.linesOf(this.#index).map(({text, line}) => parseRule(text, {table: this.table, chain: this.name, line}));
+    this.#rules ??= this.#chains.linesAt(this.#index).map(({text, line}) => parseRule(text, {table: this.table, chain: this.name, line}));
     return this.#rules;
   }
 }

@@ -143,10 +143,10 @@ class PastedChains implements ChainsByName {
       ruleCountOf: (index: number) => chains[index]?.rules.length ?? 0,
       textAt: (index: number) =>
         store
-          .linesOf(index)
+          .linesAt(index)
           .map(({text}) => text)
           .join('\n'),
-      linesOf: (index: number) => (chains[index]?.rules ?? []).map(({text, line}) => ({text: withoutCounters(text), line})),
+      linesAt: (index: number) => (chains[index]?.rules ?? []).map(({text, line}) => ({text: withoutCounters(text), line})),
     };
     this.#chains = chains.map((_, index) => new DumpChain(store, index));
     this.#places = new Map(chains.map(({name}, index) => [name, index]));
@@ -186,6 +186,10 @@ class PastedChains implements ChainsByName {
 
   textAt(place: number): string {
     return this.#chains[place]?.text() ?? '';
+  }
+
+  linesAt(place: number): readonly {readonly text: string; readonly line: number}[] {
+    return this.#chains[place]?.rules() ?? [];
   }
 }
 

@@ -1,43 +1,94 @@
-import {parseChainName} from '../../../expect/iptables/chain-names.ts';
+import {chainName, parseChainName} from '../../../expect/iptables/chain-names.ts';
+import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
+import {hasExternalChains} from '../../../expect/cluster/proxy-versions.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
-import type {Ruleset} from '../../../model/ruleset.ts';
-import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
+import type {ChainsByName, Ruleset} from '../../../model/ruleset.ts';
 import type {PortCase} from './port-differences.ts';
+import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
+
+/** A Service port whose own chains on a node are exactly those that kube-proxy writes for other endpoints: the usual state of a kube-proxy that stopped. */
+export interface EndpointChange {
+  readonly item: PortOnNode;
+  /** The chains that kube-proxy should have written, as text by name. */
+  readonly own: ReadonlyMap<string, string>;
+  /** The same Service port with the endpoints that the node's chains are for, in the order of their rules. */
+  readonly written: PortOnNode;
+}
+
+/** Null unless the endpoints explain every line of the Service port's chains. Rules in shared chains are not compared here. */
+export function endpointChange(
+  item: PortOnNode,
+  own: ReadonlyMap<string, string>,
+  {expected, actual}: {readonly expected: ExpectedRuleset; readonly actual: Ruleset},
+): EndpointChange | null {
+  const {port, endpoints} = item;
+  const chains = actual.tables.get('nat')?.chains;
+  // With an internal Local policy not all clients get the same endpoints.
+  if (chains === undefined || !hasExternalChains(expected.context.version) || port.internalPolicyLocal) return null;
+  const known = new Map(endpoints.reachable.map(endpoint => [endpoint.hostPort, endpoint]));
+  const writtenIn = (chain: string): readonly Endpoint[] | null => {
+    const found = endpointsIn(chain, chains);
+    return found === null || endpoints.cluster[0] === undefined
+      ? null
+      : found.map(hostPort => known.get(hostPort) ?? withAddress(endpoints.cluster[0] as Endpoint, hostPort));
+  };
+  const cluster = writtenIn(chainName('SVC', port.hash));
+  const local = writtenIn(chainName('SVL', port.hash));
+  if (cluster === null || local === null || cluster.length === 0) return null;
+  const before = new Set(cluster.map(({hostPort}) => hostPort));
+  const written = {...item, endpoints: {cluster, local, reachable: cluster, hasAny: true}};
+  if (!local.every(({hostPort}) => before.has(hostPort)) || !hasSameOrder(item, written)) return null;
+  for (const [name, text] of expected.rulesOf(written).own) if (textOf(chains, name) !== text) return null;
+  // A chain that no rule reaches would be compared as well.
+  const missing = endpoints.reachable.filter(({hostPort}) => !before.has(hostPort));
+  return missing.some(endpoint => chains.has(item.endpointChain(endpoint))) ? null : {item, own, written};
+}
 
 /**
- * Whether the node's chains of a Service port are exactly what kube-proxy writes for other endpoints, as they are where a kube-proxy has
- * stopped. Then every client that reaches an endpoint at all shows the same missing and stale endpoints, and one of them is enough. With
- * a Local policy, not all clients get the same endpoints.
+ * Whether a Service port differs in its endpoints alone. Then every client that reaches an endpoint at all shows the same missing and stale
+ * endpoints, and one of them is enough. With a Local policy, not all clients get the same endpoints.
  */
 export function hasOtherEndpointsOnly({item, differences, expected, actual, isBesideBroadRules}: PortCase): boolean {
-  const {port, endpoints} = item;
-  if (isBesideBroadRules || port.internalPolicyLocal || port.externalPolicyLocal || endpoints.cluster.length === 0) return false;
-  if (!differences.every(({owner, table, chain}) => owner === item && table === 'nat' && isOfEndpoints(chain))) return false;
-  const found = endpointsIn(differences.map(({chain}) => chain).find(isBalancing) ?? '', actual);
-  if (found === null) return false;
-  const known = new Map(endpoints.cluster.map(endpoint => [endpoint.hostPort, endpoint]));
-  const others = found.map(hostPort => known.get(hostPort) ?? withAddress(endpoints.cluster[0], hostPort));
-  const other = {...item, endpoints: {cluster: others, local: [], reachable: others, hasAny: true}};
-  return [...expected.rulesOf(other).own].every(([name, text]) => actual.chain('nat', name)?.text() === text);
+  if (isBesideBroadRules || item.port.externalPolicyLocal || !differences.every(({owner, table}) => owner === item && table === 'nat'))
+    return false;
+  return endpointChange(item, expected.rulesOf(item).own, {expected, actual}) !== null;
 }
 
-function isBalancing(chain: string): boolean {
-  return parseChainName(chain)?.role === 'SVC';
+function textOf(chains: ChainsByName, name: string): string | null {
+  const place = chains.placeOf(name);
+  return place < 0 ? null : chains.textAt(place);
 }
 
-function isOfEndpoints(chain: string): boolean {
-  return isBalancing(chain) || parseChainName(chain)?.role === 'SEP';
+/** The endpoints that a chain picks from, by `ip:port`, in its order; null if a rule leads elsewhere. */
+function endpointsIn(chain: string, chains: ChainsByName): readonly string[] | null {
+  const targets = new Set<string>();
+  for (const [, target = ''] of (textOf(chains, chain) ?? '').matchAll(/ -j (KUBE-\S+)$/gm))
+    if (parseChainName(target)?.role === 'SEP') targets.add(target);
+  const found: string[] = [];
+  for (const target of targets) {
+    const hostPort = / --to-destination (\S+)$/.exec(textOf(chains, target) ?? '')?.[1];
+    if (hostPort === undefined) return null;
+    found.push(hostPort);
+  }
+  return found;
 }
 
-/** The endpoints that a chain picks from, by `ip:port`, in its order; null if there are none, or not every rule leads to one. */
-function endpointsIn(chain: string, actual: Ruleset): readonly string[] | null {
-  const rules = actual.chain('nat', chain)?.rules() ?? [];
-  const targets = new Set(rules.map(({target}) => target?.name ?? '').filter(name => parseChainName(name)?.role === 'SEP'));
-  const places = [...targets].map(name => / --to-destination (\S+)$/.exec(actual.chain('nat', name)?.text() ?? '')?.[1]);
-  return places.length === 0 || places.includes(undefined) ? null : places.flatMap(place => place ?? []);
-}
-
-function withAddress(like: Endpoint | undefined, hostPort: string): Endpoint {
+function withAddress(like: Endpoint, hostPort: string): Endpoint {
   const {address, port} = splitHostPort(hostPort);
-  return {...(like as Endpoint), address, port: Number(port), hostPort, chainName: undefined};
+  return {...like, address, port: Number(port), hostPort, chainName: undefined};
+}
+
+/** Whether the endpoints of both sides have the same order, and the same of them are local: then no rule of theirs moved. */
+function hasSameOrder({endpoints}: PortOnNode, written: PortOnNode): boolean {
+  const common = (own: readonly Endpoint[], others: readonly Endpoint[]): string => {
+    const names = new Set(others.map(({hostPort}) => hostPort));
+    return own.flatMap(({hostPort}) => (names.has(hostPort) ? [hostPort] : [])).join();
+  };
+  const {cluster, local} = written.endpoints;
+  return (
+    endpoints.reachable.length === endpoints.cluster.length &&
+    common(endpoints.cluster, cluster) === common(cluster, endpoints.cluster) &&
+    common(endpoints.local, cluster) === common(local, endpoints.cluster)
+  );
 }

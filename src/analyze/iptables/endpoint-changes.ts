@@ -1,0 +1,44 @@
+import {compareOwnChains, compareRulesets, type RulesetComparison} from '../../compare/compare-rulesets.ts';
+import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
+import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import {onceAsked} from '../once-asked.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {asExpectation} from './expectation.ts';
+import {changeSymptoms, countChangedRules} from './service-port/change-symptoms.ts';
+import {endpointChange} from './service-port/endpoint-change.ts';
+import {plainPaths} from './service-port/plain-paths.ts';
+import type {PortDifference} from './service-port/port-differences.ts';
+
+/** A Service port whose chains are those of other endpoints. */
+interface ChangedPort {
+  readonly symptoms: readonly Symptom[];
+  /** In how many rules its chains differ. */
+  readonly rules: number;
+}
+
+interface FamilyComparison extends RulesetComparison<PortOnNode> {
+  /** Service ports whose chains differ as by other endpoints alone: these differences are not in the list. */
+  readonly changed: ReadonlyMap<PortOnNode, ChangedPort>;
+  /** The differences in the own chains of such a Service port. */
+  differencesOf(item: PortOnNode): readonly PortDifference[];
+}
+
+/**
+ * Compares a node's rules with the expected ones. Where the chains of a Service port are exactly those that kube-proxy writes for other
+ * endpoints, the symptoms are known without a walk, and no rule of it is parsed.
+ */
+export function compareFamily(expected: ExpectedRuleset, actual: Ruleset): FamilyComparison {
+  const changed = new Map<PortOnNode, ChangedPort>();
+  const isPlain = onceAsked(() => plainPaths(expected, actual));
+  const expectation = asExpectation(expected);
+  const explains = (item: PortOnNode, own: ReadonlyMap<string, string>): boolean => {
+    const change = endpointChange(item, own, {expected, actual});
+    if (change === null || !isPlain()(change)) return false;
+    changed.set(item, {symptoms: changeSymptoms(change, actual), rules: countChangedRules(change, actual)});
+    return true;
+  };
+  const isWhole = ['nat', 'filter'].every(table => actual.tables.get(table)?.complete === true);
+  const compared = compareRulesets(isWhole ? {...expectation, explains} : expectation, actual);
+  return {...compared, changed, differencesOf: item => compareOwnChains(expectation, actual, item)};
+}
