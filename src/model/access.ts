@@ -21,6 +21,12 @@ export interface Permission {
 /** A permission with the API server's answer. */
 export interface ReviewedPermission extends Permission {
   readonly allowed: boolean;
+  /** Where the resource as a whole is refused, and single objects of it may be allowed. */
+  readonly byName?: {
+    /** The names of those that are allowed. */
+    readonly allowed: readonly string[];
+    readonly asked: number;
+  };
 }
 
 export interface AccessReport {

@@ -52,6 +52,30 @@ describe('access', () => {
     expect(JSON.parse(stdout)).toMatchObject({transport, allowed: true});
   });
 
+  test('says for which nodes nodes/proxy is allowed by name', async () => {
+    const byName = (names: readonly string[]) =>
+      startBundleCluster(capturePath('healthy/1.36-iptables'), {
+        allow: ({resource, subresource, name}) => resource !== 'nodes' || subresource !== 'proxy' || names.includes(name),
+      });
+    const names = ['node-a', 'node-b', 'node-c'].flatMap(node => [`${node}:10256`, `${node}:10249`]);
+    const [all, some, none] = await Promise.all([names, names.slice(0, 2), []].map(byName));
+    onTestFinished(() => Promise.all([all, some, none].map(each => each?.close())).then(() => {}));
+    const rowOf = async (cluster: ApiServer | undefined) => {
+      const {stdout} = await access('-A', '--kubeconfig', cluster?.kubeconfig ?? '');
+      return stdout
+        .split('\n')
+        .find(line => line.includes('nodes/proxy'))
+        ?.replaceAll(/ {2,}/g, ' | ');
+    };
+    const purpose = "get | nodes/proxy | (all) | yes | kube-proxy's health, metrics and settings";
+    expect(await rowOf(all)).toBe(`${purpose}; allowed by name (6 of 6 names)`);
+    const lost = 'ST505 does not know whether kube-proxy is healthy';
+    expect(await rowOf(some)).toBe(
+      `${purpose.replace('yes', 'in part')}; allowed for 2 of 6 names (node-a:10256, node-a:10249); without the others ${lost}`,
+    );
+    expect(await rowOf(none)).toBe(`${purpose.replace('yes', 'no')}; without it ${lost}`);
+  });
+
   test('lists what check --agents needs', async () => {
     const {stdout, exitCode} = await access('--agents', '--agents-namespace', 'watchmen', '-A', '-o', 'json');
     expect(exitCode).toBe(0);

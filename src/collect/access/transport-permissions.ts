@@ -1,4 +1,5 @@
 import type {Permission} from '../../model/access.ts';
+import {kubeProxyPorts} from '../node/kube-proxy-pages.ts';
 
 /** For running commands in pods of a namespace. */
 export function execPermissions(namespace: string): readonly Permission[] {
@@ -16,6 +17,11 @@ export const nodeProxyPermission: Permission = {
   purpose: "kube-proxy's health, metrics and settings",
   without: 'ST505 does not know whether kube-proxy is healthy',
 };
+
+/** A Role can limit it to these names: the node and the port, as they stand in the path of the request. */
+export function nodeProxyNames(node: string): readonly string[] {
+  return kubeProxyPorts.map(port => `${node}:${port}`);
+}
 
 /** For creating a pod on each node, running commands in it, and deleting it. */
 export function debugPermissions(namespace: string): readonly Permission[] {

@@ -20,6 +20,8 @@ const pages: readonly KubeProxyPage[] = [
   {file: 'proxy-mode', port: 10249, path: '/proxyMode'},
 ];
 
+export const kubeProxyPorts: readonly number[] = [...new Set(pages.map(({port}) => port))];
+
 /** The page of a file; undefined for a file that is read in another way. */
 export function pageOf(file: string): KubeProxyPage | undefined {
   return pages.find(page => page.file === file);

@@ -43,7 +43,10 @@ function whyNot(port: number, error: unknown, isSilent: boolean): string {
   if (!(error instanceof ApiError)) return errorText(error);
   if (error.status === 403) return 'you may not get nodes/proxy ("kubectl svc-trace access" has the Role)';
   if (!isRefused(error)) return `${error.message} (asked through the API server)`;
-  const why = port === metricsPort ? ': by default kube-proxy listens there on the loopback address only' : '';
+  const why =
+    port === metricsPort
+      ? ': by default kube-proxy listens there on the loopback address only; --transport debug, ssh and local read it on the node'
+      : '';
   return `connection refused at port ${port} of the node (asked through the API server)${why}`;
 }
 

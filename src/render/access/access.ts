@@ -22,9 +22,11 @@ function accessObject(report: AccessReport): object {
   const {cluster, transport, namespace, permissions} = report;
   return {
     ...{schemaVersion, cluster, transport, namespace, allowed: missing(report).length === 0},
-    permissions: permissions.map(({verb, group, resource, subresource, name, namespace: where, allowed, needed, purpose, without}) => ({
-      ...{verb, group, resource, subresource, name, namespace: where, allowed, needed, purpose, without},
-    })),
+    permissions: permissions.map(
+      ({verb, group, resource, subresource, name, namespace: where, allowed, byName, needed, purpose, without}) => ({
+        ...{verb, group, resource, subresource, name, namespace: where, allowed, byName, needed, purpose, without},
+      }),
+    ),
     role: roleManifest(permissions),
   };
 }
@@ -47,12 +49,23 @@ function accessTable(report: AccessReport, style: Style): string {
         permission.verb,
         resourceText(permission),
         permission.namespace ?? '(all)',
-        permission.allowed ? style.green('yes') : no('no'),
-        permission.allowed ? permission.purpose : `${permission.purpose}; without it ${permission.without}`,
+        permission.allowed ? style.green('yes') : no(permission.byName === undefined ? 'no' : 'in part'),
+        purposeText(permission),
       ]),
     );
   }
 }
+
+/** A permission can be limited to names of objects. */
+function purposeText({purpose, without, allowed, byName}: ReviewedPermission): string {
+  if (byName === undefined) return allowed ? purpose : `${purpose}; without it ${without}`;
+  const {allowed: names, asked} = byName;
+  if (allowed) return `${purpose}; allowed by name (${asked} of ${asked} names)`;
+  const listed = names.length > maxNames ? `${names.slice(0, maxNames).join(', ')}, …` : names.join(', ');
+  return `${purpose}; allowed for ${names.length} of ${asked} names (${escapeText(listed)}); without the others ${without}`;
+}
+
+const maxNames = 4;
 
 /** The numbers are those of the two tables below. */
 function answer(report: AccessReport, style: Style): string {

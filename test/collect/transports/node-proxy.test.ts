@@ -55,7 +55,7 @@ describe("kube-proxy's pages through the API server's proxy to the node", () => 
     const read = await collect(api);
     expect(read).toMatchObject({status: 'read', problems: [], files: ['healthz.json', 'iptables-save']});
     const why =
-      'connection refused at port 10249 of the node (asked through the API server): by default kube-proxy listens there on the loopback address only';
+      'connection refused at port 10249 of the node (asked through the API server): by default kube-proxy listens there on the loopback address only; --transport debug, ssh and local read it on the node';
     expect(read.missing).toEqual(['metrics', 'configz.json', 'proxy-mode'].map(file => ({file, reason: why})));
   });
 
