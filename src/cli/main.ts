@@ -5,6 +5,7 @@ import {shortError} from './short-error.ts';
 import {showHelp} from './help/show-help.ts';
 import {closest} from '../run/scope/closest.ts';
 import {escapeText} from '../render/escape.ts';
+import {wrapLines} from '../render/wrap.ts';
 import {commandModules} from './command-modules.ts';
 import {oclifOptions} from './oclif-options.ts';
 
@@ -32,12 +33,17 @@ export async function main(argv: readonly string[], url: string): Promise<void> 
     await flush();
     if (!isWrongUse(error)) return handle(withExitCode(error));
     const word = wordForCommand(argv, commands, valueFlags);
-    process.stderr.write(`${shortError(error, {word, commands, bin})}\n`);
+    process.stderr.write(`${wrapLines(shortError(error, {word, commands, bin}), terminalWidth(process.stderr))}\n`);
     process.exit(error.oclif.exit);
   }
 }
 
 const bin = 'kubectl svc-trace';
+
+/** Columns; without a terminal lines can have any length. */
+function terminalWidth({isTTY, columns}: NodeJS.WriteStream): number {
+  return isTTY ? (columns ?? 80) : Infinity;
+}
 
 /** An error with a message for the user; not the end of a command with an exit code. */
 function isWrongUse(error: unknown): error is Error & {readonly oclif: {readonly exit: number}} {

@@ -13,6 +13,22 @@ export function wrap(text: string, width: number, first: string): readonly strin
   return lines.map((text, index) => (index === 0 ? first : hanging) + text);
 }
 
+/** Text of several lines, each broken at blanks where it is wider than `width`; what is broken off keeps the indentation of its line. */
+export function wrapLines(text: string, width: number): string {
+  return text
+    .split('\n')
+    .flatMap(line => {
+      const [indentation = ''] = /^ */.exec(line) ?? [];
+      return wrap(line.slice(indentation.length), width, indentation);
+    })
+    .join('\n');
+}
+
+/** Sentences keep to a readable width on wide terminals, unlike rules. Without a terminal nothing is wrapped. */
+export function proseWidth(width: number): number {
+  return width === Infinity ? Infinity : Math.min(width, 120);
+}
+
 /** Length without color codes. */
 export function visibleLength(text: string): number {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: color codes begin with one

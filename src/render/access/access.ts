@@ -3,16 +3,17 @@ import {bindCommands, roleManifest} from './access-roles.ts';
 import {escapeText} from '../escape.ts';
 import {plainTable} from '../table/plain-table.ts';
 import {schemaVersion, toJson} from '../json.ts';
+import {wrapLines} from '../wrap.ts';
 import {plural} from '../../model/text/plural.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {type Style, styleOf} from '../style.ts';
 import {toYaml} from '../yaml.ts';
 
-type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color'>) => string;
+type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color' | 'width'>) => string;
 
 /** The output formats of `access`. */
 export const accessRenderers = {
-  table: (report, options) => accessTable(report, styleOf(options.color)),
+  table: (report, options) => accessTable(report, styleOf(options.color), options.width),
   json: report => toJson(accessObject(report)),
   yaml: report => toYaml(accessObject(report)),
   role: report => roleManifest(report.permissions),
@@ -31,15 +32,15 @@ function accessObject(report: AccessReport): object {
   };
 }
 
-function accessTable(report: AccessReport, style: Style): string {
+function accessTable(report: AccessReport, style: Style, width: number): string {
   const {permissions} = report;
   const required = permissions.filter(({needed}) => needed);
   const optional = permissions.filter(({needed}) => !needed);
   return [
-    answer(report, style),
+    wrapLines(answer(report, style), width),
     section('REQUIRED', required, style.red),
     ...(optional.length === 0 ? [] : [section('OPTIONAL', optional, style.yellow)]),
-    ...(permissions.some(({allowed}) => !allowed) ? [howToGrant(permissions)] : []),
+    ...(permissions.some(({allowed}) => !allowed) ? [howToGrant(permissions, width)] : []),
   ].join('\n\n');
 
   function section(title: string, rows: readonly ReviewedPermission[], no: (text: string) => string): string {
@@ -52,6 +53,7 @@ function accessTable(report: AccessReport, style: Style): string {
         permission.allowed ? style.green('yes') : no(permission.byName === undefined ? 'no' : 'in part'),
         purposeText(permission),
       ]),
+      width,
     );
   }
 }
@@ -85,9 +87,9 @@ function answer(report: AccessReport, style: Style): string {
 }
 
 /** All permissions, not only missing ones: a Role that is applied again must not remove what the first one granted. */
-function howToGrant(permissions: readonly ReviewedPermission[]): string {
+function howToGrant(permissions: readonly ReviewedPermission[], width: number): string {
   return [
-    'An administrator can grant the permissions: "-o role" prints this for "kubectl apply -f -".',
+    wrapLines('An administrator can grant the permissions: "-o role" prints this for "kubectl apply -f -".', width),
     '',
     roleManifest(permissions),
     '',

@@ -6,7 +6,7 @@ import {toJson} from '../json.ts';
 import {markup} from '../markup.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {styleOf} from '../style.ts';
-import {wrap} from '../wrap.ts';
+import {wrap, wrapLines} from '../wrap.ts';
 import {toYaml} from '../yaml.ts';
 import {previewObject} from './preview-json.ts';
 import {previewText} from './preview-text.ts';
@@ -26,7 +26,7 @@ export const previewRenderers = {
 function table(preview: Preview, {color, width, verbose, quiet}: RenderOptions): string {
   const style = styleOf(color);
   const {verdict, isBad, sections} = previewText(preview, verbose);
-  const first = (isBad ? style.red : style.bold)(escapeText(verdict));
+  const first = wrapLines((isBad ? style.red : style.bold)(escapeText(verdict)), width);
   if (quiet) return first;
   const blocks = sections.map(({title, items}) => {
     const texts = items.map(({head, lines}) =>

@@ -8,7 +8,7 @@ import type {PortTraffic} from '../../model/traffic/traffic-report.ts';
 import {rateText, shareText} from '../top/number-text.ts';
 import {trafficObject} from '../top/top-json.ts';
 import {bySeverity, type Style, styleOf} from '../style.ts';
-import {wrap} from '../wrap.ts';
+import {wrap, wrapLines} from '../wrap.ts';
 import {toYaml} from '../yaml.ts';
 import {pushTo} from '../../model/lists.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
@@ -41,7 +41,7 @@ interface TextOptions {
 
 function sections(diff: BundleDiff, options: TextOptions): string {
   const {style} = options;
-  if (options.isFirstOnly) return verdict(diff, style);
+  if (options.isFirstOnly) return wrapLines(verdict(diff, style), options.width);
   const {services, endpoints, nodes, rules, findings, notCompared} = diff;
   const parts: readonly (readonly [string, readonly string[]])[] = [
     ['FINDINGS', findings.map(change => findingLine(change, style))],
@@ -51,11 +51,12 @@ function sections(diff: BundleDiff, options: TextOptions): string {
     ['RULES', rulesLines(rules, options)],
     ...connectionsSection(diff, options),
   ];
-  return [
+  const text = [
     verdict(diff, style),
     ...parts.filter(([, lines]) => lines.length > 0).map(([title, lines]) => [style.bold(title), ...lines].join('\n')),
     ...notCompared.map(reason => style.dim(`not compared: ${escapeText(reason)}`)),
   ].join('\n\n');
+  return wrapLines(text, options.width);
 }
 
 /** The busiest Service ports, with the new connections of each endpoint. */

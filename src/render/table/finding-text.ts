@@ -6,7 +6,7 @@ import {blockPlaces, causeBlocks, effectsText, type FindingBlock, spreadBlocks} 
 import type {Finding} from '../../model/finding.ts';
 import {dumpLine} from '../dump-line.ts';
 import {bySeverity, type Style} from '../style.ts';
-import {wrap} from '../wrap.ts';
+import {proseWidth, wrap} from '../wrap.ts';
 
 interface FindingTextOptions {
   readonly style: Style;
@@ -71,7 +71,7 @@ function findingLines({finding, nodes}: FindingGroup, style: Style, width: numbe
   const where = nodes.length === 0 ? '' : `  ${nodeList(nodes)}${finding.family === 'IPv6' ? ' (IPv6)' : ''}`;
   const on = nodes.length > 1 ? `${escapeText(nodes[0] ?? '')} ` : '';
   return [
-    `${bySeverity(style, severity)(`${code} ${severity}`)}${known ? ' (known)' : ''}  ${style.bold(name)}${where}`,
+    ...wrap(`${bySeverity(style, severity)(`${code} ${severity}`)}${known ? ' (known)' : ''}  ${style.bold(name)}${where}`, width, ''),
     ...wrap(escapeText(message), proseWidth(width), '  '),
     ...expected.slice(0, 4).flatMap(rule => wrap(ruleText(rule), width, `  ${style.dim('expected')}  `)),
     ...actual.slice(0, 4).flatMap(rule => wrap(`${lineText(rule, on)}${ruleText(rule)}`, width, `  ${style.dim('found   ')}  `)),
@@ -90,11 +90,6 @@ function adviceLines(block: FindingGroup, style: Style, width: number): readonly
 /** A command stays in one piece, so that it can be copied. It is that of one node. */
 function commandLines({finding: {command}, nodes}: FindingGroup, style: Style): readonly string[] {
   return command === undefined || nodes.length > 1 ? [] : [`  ${style.dim('run     ')}  ${escapeText(command)}`];
-}
-
-/** Sentences keep to a readable width on wide terminals; rules are not wrapped if there is room. */
-function proseWidth(width: number): number {
-  return Math.min(width, 120);
 }
 
 /** For many nodes, line numbers are those of the first. */

@@ -6,6 +6,7 @@ import {emptyCell, type MatrixCell, fineText, MatrixCells, type NodeGroup, nodeG
 import {nodeTitles} from './node-titles.ts';
 import {withoutRulesText} from '../service-counts.ts';
 import {bySeverity, type Style} from '../style.ts';
+import {wrap} from '../wrap.ts';
 
 interface MatrixOptions {
   readonly style: Style;
@@ -44,7 +45,7 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
       : []),
   ];
   const text = table.toString().split('\n');
-  return [...text.map(line => line.trimEnd()), ...notes.map(note => style.dim(note))].join('\n');
+  return [...text.map(line => line.trimEnd()), ...notes.flatMap(note => wrap(note, width, '').map(style.dim))].join('\n');
 }
 
 const wholeNode = '(the node itself)';

@@ -7,17 +7,15 @@ import type {Renderer} from '../renderer.ts';
 import {styleOf} from '../style.ts';
 import {portName} from '../trace-words.ts';
 import {verdictLine} from '../verdict-line.ts';
+import {wrapLines} from '../wrap.ts';
 import {plainTable} from './plain-table.ts';
 
 /** The Services that rules serve, one line a port. */
 export const serviceList: Renderer = (report, options) => {
   const style = styleOf(options.color);
-  if (report.traces.length === 0) return [verdictLine(report, style), 'These rules contain no Service of kube-proxy.'].join('\n\n');
-  return [
-    verdictLine(report, style),
-    table(report),
-    `${plural(report.summary.services, 'Service')}; svc-trace trace NAME --from FILE draws one`,
-  ].join('\n\n');
+  const verdict = wrapLines(verdictLine(report, style), options.width);
+  if (report.traces.length === 0) return [verdict, 'These rules contain no Service of kube-proxy.'].join('\n\n');
+  return [verdict, table(report), `${plural(report.summary.services, 'Service')}; svc-trace trace NAME --from FILE draws one`].join('\n\n');
 };
 
 function table({traces}: Report): string {

@@ -10,6 +10,7 @@ import {secondsText} from '../seconds-text.ts';
 import {type Style, styleOf} from '../style.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {waitSection} from './wait-section.ts';
+import {wrapLines} from '../wrap.ts';
 import {plural} from '../../model/text/plural.ts';
 
 /** The verdict, Services against nodes, and the findings with their evidence. Infos are only counted. */
@@ -22,12 +23,12 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   const style = styleOf(options.color);
   const {width} = options;
   const loud = report.findings.filter(({severity}) => severity !== 'info' || options.verbose || isAnswer(report));
-  const parts = [verdictLine(report, style)];
+  const parts = [wrapLines(verdictLine(report, style), width)];
   if (!options.quiet && report.nodes.length > 0)
     parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all}));
-  if (report.wait !== undefined) parts.push(waitSection(report.wait, {style, all}));
+  if (report.wait !== undefined) parts.push(wrapLines(waitSection(report.wait, {style, all}), width));
   append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 10, spread: all}));
-  if (options.verbose) parts.push(settings(report, style), ...notReadSection(report, {style, width}));
+  if (options.verbose) parts.push(wrapLines(settings(report, style), width), ...notReadSection(report, {style, width}));
   const hidden = report.findings.length - loud.length;
   if (hidden > 0 && !options.quiet)
     parts.push(style.dim(`${plural(hidden, 'info')} not shown; -o wide shows ${hidden === 1 ? 'it' : 'them'}`));

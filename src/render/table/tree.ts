@@ -21,7 +21,7 @@ import {dumpLine} from '../dump-line.ts';
 import {type Style, styleOf} from '../style.ts';
 import {endText, ofFirstNode, packetsText, percent, portName, portAndProtocol, shouldBe, unservedText} from '../trace-words.ts';
 import {verdictLine} from '../verdict-line.ts';
-import {visibleLength} from '../wrap.ts';
+import {visibleLength, wrapLines} from '../wrap.ts';
 
 /** For every port the packet path from each entry to the pods; nodes with the same path are shown once. */
 export const tree: Renderer = (report, options) => {
@@ -31,9 +31,9 @@ export const tree: Renderer = (report, options) => {
     ? []
     : portsOf(report.traces).map(traces => portTree(traces, {style, width: options.width, all: options.verbose}));
   return [
-    verdictLine(report, style),
+    wrapLines(verdictLine(report, style), options.width),
     ...trees,
-    ...unread(report, loud, style),
+    ...unread(report, loud, style).map(text => wrapLines(text, options.width)),
     ...findingTexts(loud, {style, width: options.width, max: Infinity, spread: options.verbose}),
     ...(options.verbose ? notReadSection(report, {style, width: options.width}) : []),
   ].join('\n\n');

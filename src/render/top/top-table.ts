@@ -5,7 +5,7 @@ import type {RenderOptions} from '../renderer.ts';
 import {type Style, styleOf} from '../style.ts';
 import {findingTexts} from '../table/finding-text.ts';
 import {plainTable} from '../table/plain-table.ts';
-import {visibleLength, wrap} from '../wrap.ts';
+import {proseWidth, visibleLength, wrap} from '../wrap.ts';
 import {answerLine, isOdd, isOddEndpoint, portLabel, portSentence} from './answer-line.ts';
 import {numberText, rateText, shareText} from './number-text.ts';
 
@@ -141,7 +141,7 @@ function notes(nodes: readonly NodeTraffic[], width: number, style: Style): read
   }
   const lines = [...byReason].flatMap(([text, names]) => {
     const who = `${names.slice(0, 5).join(', ')}${names.length > 5 ? ` and ${names.length - 5} more nodes` : ''}`;
-    return wrap(escapeText(`${who}: ${text}`), Math.min(width, 120), '- ');
+    return wrap(escapeText(`${who}: ${text}`), proseWidth(width), '- ');
   });
   return lines.length === 0 ? [] : ['', style.dim('Not measured (-):'), ...lines];
 }

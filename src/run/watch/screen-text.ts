@@ -4,6 +4,7 @@ import {nodeList} from '../../render/node-list.ts';
 import {matrix} from '../../render/table/matrix.ts';
 import {type Style, styleOf} from '../../render/style.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
+import {wrap} from '../../render/wrap.ts';
 import {changeLine} from './change-line.ts';
 import type {TimedChange} from './finding-changes.ts';
 import {pushTo} from '../../model/lists.ts';
@@ -49,8 +50,8 @@ export function screenOf(state: WatchState, {columns, rows, color}: WatchScreenS
   const {report, trouble, doing, what} = state;
   const top = [
     style.dim(`${what}${doing === '' ? '' : `  ${escapeText(doing)}…`}`),
-    ...(trouble === '' ? [] : [style.red(escapeText(trouble))]),
-    ...(report === null ? [] : [verdictLine(report, style)]),
+    ...(trouble === '' ? [] : wrap(escapeText(trouble), columns - 1, '').map(style.red)),
+    ...(report === null ? [] : wrap(verdictLine(report, style), columns - 1, '')),
   ];
   const page = Math.max(rows - top.length - 1, 0);
   const list = report === null ? [] : listOf(state, report, {columns, page, style});

@@ -4,7 +4,7 @@ import type {AccessReport, Permission, ReviewedPermission} from '../../../src/mo
 import {accessRenderers} from '../../../src/render/access/access.ts';
 import {bindCommands, roleManifest} from '../../../src/render/access/access-roles.ts';
 
-const options = {color: false};
+const options = {color: false, width: Infinity};
 const permission = (change: Partial<Permission>): Permission => ({
   ...{verb: 'list', group: '', resource: 'pods', namespace: null, purpose: 'this', without: 'that', needed: true},
   ...change,

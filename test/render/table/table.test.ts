@@ -99,7 +99,7 @@ describe('the counts add up', () => {
   const withoutRules = {externalName: 1, headless: 1, otherProxy: 1};
 
   test('Services without kube-proxy rules are counted with the reason', () => {
-    expect(table(reportOf({nodes, services, withoutRules}), plain)).toBe(
+    expect(table(reportOf({nodes, services, withoutRules}), {...plain, width: Infinity})).toBe(
       'OK: 30 Services are in sync on all 3 nodes (3 Services have no kube-proxy rules: 1 ExternalName, 1 headless, 1 other proxy)',
     );
     const text = table(reportOf({nodes, services, withoutRules, findings: [findingOf('node-b', 'shop/web-007')]}), plain);
@@ -317,4 +317,27 @@ test.each(Object.entries(hostile))('no escape sequence reaches the terminal: %s'
       expect(lines(text)).not.toContain('OK: all is well');
     }
   }
+});
+
+describe('on a terminal of 80 columns', () => {
+  const nodes = ['ip-10-0-3-17.eu-central-1.compute.internal', 'ip-10-0-3-18.eu-central-1.compute.internal', 'node-c'];
+  const withoutRules = {externalName: 1, headless: 1, otherProxy: 1};
+  const findings = nodes.map(node => findingOf(node, 'shop/web'));
+  const report = reportOf({nodes: [...nodes, unreadNode('node-d', 'no answer')], services: ['shop/web'], withoutRules, findings});
+  const linesAt = (width: number): readonly string[] => table(report, {...plain, width, verbose: true}).split('\n');
+
+  test('no line is wider, and the words are those of a line without an end', () => {
+    const lines = linesAt(80).filter(line => !line.startsWith('  run'));
+    expect(lines.filter(line => line.length > 80)).toEqual([]);
+    const words = (all: readonly string[]): string => all.join(' ').replaceAll(/\s+/g, ' ');
+    const [verdict = ''] = linesAt(Infinity);
+    expect(verdict.length).toBeGreaterThan(80);
+    expect(words(lines)).toContain(verdict);
+  });
+
+  test('a pipe gets each sentence on one line', () => {
+    const message = `${'many words '.repeat(30)}end`;
+    const long = reportOf({nodes, services: ['shop/web'], findings: [findingOf('node-c', 'shop/web', {message})]});
+    expect(table(long, {...plain, width: Infinity}).split('\n')).toContain(`  ${message}`);
+  });
 });

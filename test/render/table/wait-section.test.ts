@@ -62,7 +62,10 @@ node-b  in 1.3 s
 
 describe('the first line', () => {
   const first = (given: WaitReport, findings: Parameters<typeof reportOf>[0]['findings'] = []) =>
-    table(reportOf({nodes: given.nodes.map(({name}) => name), services: ['shop/web'], wait: given, findings}), plain).split('\n', 1)[0];
+    table(reportOf({nodes: given.nodes.map(({name}) => name), services: ['shop/web'], wait: given, findings}), {
+      ...plain,
+      width: Infinity,
+    }).split('\n', 1)[0];
 
   test('contains how long it took', () => {
     expect(first(wait)).toBe('OK: 1 Service is in sync on all 3 nodes; converged in 12.3 s');

@@ -1,0 +1,46 @@
+import {expect, test} from 'vitest';
+import {nodeList} from '../../src/render/node-list.ts';
+import {nodeRanges} from '../../src/render/node-names.ts';
+import {nodeTitles} from '../../src/render/table/node-titles.ts';
+
+function texts(names: readonly string[]): readonly string[] {
+  return nodeRanges(names).map(({text}) => text);
+}
+
+const domain = 'eu-central-1.compute.internal';
+const eks = (...addresses: readonly string[]): readonly string[] => addresses.map(address => `ip-${address}.${domain}`);
+
+test('names that differ in one number or last letter are a range', () => {
+  expect(texts(['node-a', 'node-b', 'node-c', 'node-e'])).toEqual(['node-[a-c,e]']);
+  expect(texts(['w1', 'w2', 'w10'])).toEqual(['w[1-2,10]']);
+  expect(texts(['w01', 'w02', 'w10'])).toEqual(['w[01-02,10]']);
+  expect(texts(['10.0.3.17', '10.0.3.18'])).toEqual(['10.0.3.[17-18]']);
+});
+
+test('names of EKS are ranges by the last number of the address, not by that of the region', () => {
+  expect(texts(eks('10-0-3-17', '10-0-3-18', '10-0-3-40'))).toEqual([`ip-10-0-3-[17-18,40].${domain}`]);
+  expect(texts(eks('10-0-3-17', '10-0-4-18'))).toEqual(eks('10-0-3-17', '10-0-4-18'));
+});
+
+test('a range counts the host name, and the domain only if the host name has no number and no letter', () => {
+  expect(texts(['node-a.rack-1.lan', 'node-b.rack-1.lan'])).toEqual(['node-[a-b].rack-1.lan']);
+  expect(texts(['worker.rack-1.lan', 'worker.rack-2.lan'])).toEqual(['worker.rack-[1-2].lan']);
+});
+
+test('a range lists no more than eight runs: scattered addresses are several ranges', () => {
+  const names = eks(...Array.from({length: 20}, (_, index) => `10-0-3-${index * 3 + 1}`));
+  expect(texts(names)).toEqual([
+    `ip-10-0-3-[1,4,7,10,13,16,19,22].${domain}`,
+    `ip-10-0-3-[25,28,31,34,37,40,43,46].${domain}`,
+    `ip-10-0-3-[49,52,55,58].${domain}`,
+  ]);
+  expect(nodeRanges(names).map(({size}) => size)).toEqual([8, 8, 4]);
+  expect(nodeList(names)).toBe(texts(names).join(', '));
+});
+
+test('a column of long names has a letter, and the names are below the table', () => {
+  const nodes = eks('10-0-3-17', '10-0-3-18', '10-0-9-4');
+  expect(nodeTitles([{nodes, isRead: true}])).toEqual([
+    {title: '3 nodes (A)', legend: [`(A) ip-10-0-3-[17-18].${domain}, ip-10-0-9-4.${domain}`]},
+  ]);
+});
