@@ -1,7 +1,10 @@
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import type {Observation} from '../model/finding.ts';
 import type {Rule, Ruleset} from '../model/ruleset.ts';
-import type {Check} from './check.ts';
+import type {Family} from '../model/family.ts';
+import {kubeProxyPod} from '../expect/kube-proxy-pod.ts';
+import type {Check, NodeCheckContext} from './check.ts';
+import {iptables, onNode} from './commands/node-commands.ts';
 
 export const twoBackends: Check<'ST501'> = {
   code: 'ST501',
@@ -10,13 +13,18 @@ export const twoBackends: Check<'ST501'> = {
   summary: 'Service rules stand in both iptables-legacy and iptables-nft',
   remedy:
     "Find out which backend the running kube-proxy uses (iptables --version in its container), and flush kube-proxy's chains in the other one, or reboot the node.",
-  *node({node, backends}) {
+  *node({api, node, backends}) {
     for (const {family, nft, legacy} of backends) {
       if (!holdsServices(nft) || !holdsServices(legacy)) continue;
-      yield {node: node.name, family, ...analyze(nft, legacy)};
+      yield {node: node.name, family, ...analyze(nft, legacy), ...versionInPod({api, node}, family)};
     }
   },
 };
+
+/** On the node itself there may be other tools than in the image of kube-proxy. */
+function versionInPod(place: Pick<NodeCheckContext, 'api' | 'node'>, family: Family): Pick<Observation, 'command'> {
+  return kubeProxyPod(place.api, place.node.name) === undefined ? {} : onNode(place, `${iptables(family)} --version`);
+}
 
 function holdsServices(ruleset: Ruleset): boolean {
   return (ruleset.chain('nat', 'KUBE-SERVICES')?.ruleCount ?? 0) > 0;

@@ -11,6 +11,8 @@ import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import {walkPacket} from '../trace/iptables/walk-packet.ts';
 import type {Check, NodeCheckContext} from './check.ts';
+import {listPlace, onNode} from './commands/node-commands.ts';
+import {run} from './commands/service-commands.ts';
 
 export const otherModeLeftovers: Check<'ST502'> = {
   code: 'ST502',
@@ -26,24 +28,31 @@ export const otherModeLeftovers: Check<'ST502'> = {
     for (const ruleset of rulesets.values()) {
       const local = leftoverLocalChains(ruleset, config.version.value);
       const portals = said === 'userspace' || !held.some(({mode}) => mode === said) ? null : leftoverPortals(ruleset);
-      for (const leftover of [local, portals]) if (leftover !== null) yield observationOf(node.name, leftover);
+      const observations = [local, portals].flatMap(leftover => (leftover === null ? [] : [observationOf(node.name, leftover)]));
+      for (const observation of observations) yield {...observation, ...listPlace(context, observation)};
     }
     if (!held.some(({mode}) => mode === said)) return;
     for (const {mode, sign} of held) {
       if (mode === said || mode === 'userspace') continue;
       const message = `kube-proxy runs in ${said} mode, and ${mode} mode left something behind: ${sign()}`;
       if (mode === 'ipvs') {
-        yield {node: node.name, message, ...effectOfServers(message, catchingServers(context))};
+        yield {node: node.name, message, ...run('ipvsadm -Ln'), ...effectOfServers(message, catchingServers(context))};
         continue;
       }
       // In IPVS mode walks show the packets that such rules reject.
       const effect = said === 'ipvs' ? null : effectOf(context, mode);
+      const show = onNode(context, mode === 'nftables' ? `nft list table ${tableOf(context)}` : 'iptables -t nat -S KUBE-SERVICES');
       yield effect === null
-        ? {node: node.name, message}
-        : {node: node.name, message: `${message}; ${effect.text}`, severity: effect.severity};
+        ? {node: node.name, message, ...show}
+        : {node: node.name, message: `${message}; ${effect.text}`, severity: effect.severity, ...show};
     }
   },
 };
+
+/** The table of kube-proxy that is there, in the first family that has one. */
+function tableOf({nft}: NodeCheckContext): string {
+  return families.map(tableId).find(id => nft()?.tables.has(id)) ?? tableId('IPv4');
+}
 
 /** If another mode translates packets first, IPVS has no effect, except at addresses of deleted Services. */
 function effectOfServers(message: string, catching: readonly VirtualServer[]): Partial<Observation> {

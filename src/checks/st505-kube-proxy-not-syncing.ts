@@ -1,6 +1,6 @@
-import type {Observation} from '../model/finding.ts';
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from './check.ts';
+import {logAndRestart} from './commands/node-commands.ts';
 import {kubeProxyHealthReasons} from './kube-proxy-health.ts';
 import {gracePeriod} from './st904-changed-while-looking.ts';
 
@@ -14,8 +14,9 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
   *node(context) {
     const reasons = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...kubeProxyHealthReasons(context)];
     const {node} = context;
-    if (reasons.length > 0)
-      yield {node: node.name, message: `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`} satisfies Observation;
+    if (reasons.length === 0) return;
+    const message = `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`;
+    yield {node: node.name, message, ...logAndRestart(context)};
   },
 };
 

@@ -2,11 +2,13 @@ import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {canonicalAddress} from '../model/address.ts';
 import type {Endpoint} from '../model/endpoint.ts';
-import {families} from '../model/family.ts';
+import {type Family, families} from '../model/family.ts';
+import {commandLine} from '../model/text/command-line.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {type TrackedConnection, parseConntrack} from '../parse/conntrack.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {nodePortAddresses} from '../expect/node-port-addresses.ts';
+import {run} from './commands/service-commands.ts';
 import {ofPort, someOf} from './service-observation.ts';
 
 export const staleConntrack: Check<'ST508'> = {
@@ -39,10 +41,24 @@ export const staleConntrack: Check<'ST508'> = {
         ...ofPort(port),
         node: context.node.name,
         message: `${port.servicePortName}: ${connections.length} tracked UDP ${connections.length === 1 ? 'flow leads' : 'flows lead'} to ${someOf(ends)}, no endpoint of the Service (conntrack line ${lines})`,
+        ...run(...deletions(connections, port.family)),
       };
     }
   },
 };
+
+/** Deletes the flows and no others. A flow by a node port has the address of the node as its destination. */
+function deletions(connections: readonly TrackedConnection[], family: Family): readonly (string | null)[] {
+  const lines = connections.map(({original, reply}) => {
+    const flow = [original.destination, String(original.destinationPort), reply.source, String(reply.sourcePort)] as const;
+    const [address, port, endpoint, endpointPort] = flow;
+    return commandLine`conntrack -D -f ${family.toLowerCase()} -p udp --orig-dst ${address} --orig-port-dst ${port} --reply-src ${endpoint} --reply-port-src ${endpointPort}`;
+  });
+  return [...new Set(lines)].slice(0, maxDeletions);
+}
+
+/** More are shown by the next check. */
+const maxDeletions = 10;
 
 /** An address and port at which clients reach a UDP Service port on this node. */
 interface UdpEntry {

@@ -2,7 +2,8 @@ import {overlongNames, type OverlongName} from '../expect/nftables/overlong-name
 import {families} from '../model/family.ts';
 import type {Observation} from '../model/finding.ts';
 import type {Check} from './check.ts';
-import {ofPort, someOf} from './service-observation.ts';
+import {editService} from './commands/service-commands.ts';
+import {nameOf, ofPort, someOf} from './service-observation.ts';
 
 export const serviceNameTooLong: Check<'ST510'> = {
   code: 'ST510',
@@ -18,7 +19,8 @@ export const serviceNameTooLong: Check<'ST510'> = {
       const own = names.filter(name => name.family === family);
       const blocking = own.filter(({blocksSync}) => blocksSync);
       const [first] = blocking.length > 0 ? blocking : own;
-      if (first !== undefined) yield {node: node.name, ...ofPort(first.port), ...described(blocking, own)};
+      if (first !== undefined)
+        yield {node: node.name, ...ofPort(first.port), ...described(blocking, own), ...editService(nameOf(first.port.object))};
     }
   },
 };

@@ -4,6 +4,7 @@ import {tableId} from '../expect/nftables/expected-table.ts';
 import {families} from '../model/family.ts';
 import type {NftTable} from '../model/nft-ruleset.ts';
 import type {Check} from './check.ts';
+import {onNode} from './commands/node-commands.ts';
 
 export const localhostNodePortsStuck: Check<'ST511'> = {
   code: 'ST511',
@@ -13,7 +14,7 @@ export const localhostNodePortsStuck: Check<'ST511'> = {
   remedy:
     'Delete the table on this node (nft delete table ip kube-proxy, or ip6); kube-proxy writes it again at its next sync, and until then no Service of the family is served.',
   // kubernetes#142183: the map still refers to the chain that the same transaction deletes.
-  *node({node, config, facts, nft}) {
+  *node({api, node, config, facts, nft}) {
     if (config.mode.value !== 'nftables') return;
     for (const family of families) {
       if (nftContext(family, config, facts, null).listensOnLocalhost !== true) continue;
@@ -25,6 +26,7 @@ export const localhostNodePortsStuck: Check<'ST511'> = {
       yield {
         ...{node: node.name, family, severity: running ? ('error' as const) : ('warning' as const)},
         message: `kube-proxy ${running ? 'cannot write' : 'will not be able to write, once it is restarted with these settings,'} any change of ${family}: ${cause}`,
+        ...onNode({api, node}, `nft delete table ${tableId(family)}`),
       };
     }
   },

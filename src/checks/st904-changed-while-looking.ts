@@ -3,6 +3,8 @@ import type {PortEntry} from '../expect/cluster/cluster-view.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from './check.ts';
+import {commandLine} from '../model/text/command-line.ts';
+import {run} from './commands/service-commands.ts';
 import {ofPort} from './service-observation.ts';
 
 export const changedWhileLooking: Check<'ST904'> = {
@@ -26,6 +28,7 @@ export const changedWhileLooking: Check<'ST904'> = {
         ...ofPort(port),
         node: context.node.name,
         message: `${serviceKey(port)} changed ${Math.max(age, 0)} s before ${context.node.name} was read: kube-proxy may not have followed yet`,
+        ...run(commandLine`kubectl svc-trace check ${serviceKey(port)} --node ${context.node.name}`),
       };
     }
   },

@@ -1,6 +1,10 @@
 import type {Severity} from '../model/finding.ts';
 import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
-import type {Check} from './check.ts';
+import type {Observation} from '../model/finding.ts';
+import type {Check, NodeCheckContext} from './check.ts';
+import {listPlace, logAndRestart, restart, showArguments, showLog} from './commands/node-commands.ts';
+import {run} from './commands/service-commands.ts';
+import {commandLine} from '../model/text/command-line.ts';
 import {symptomObservations} from './symptom-observations.ts';
 
 /** A check that only reports the symptoms of its name. */
@@ -10,11 +14,21 @@ interface SymptomCheck {
   readonly severity: Severity;
   readonly summary: string;
   readonly remedy: string;
+  /** The command for the remedy; left out if there is none. */
+  readonly command?: (context: NodeCheckContext, observation: Observation) => Pick<Observation, 'command'>;
 }
 
-const restart =
-  'Restart kube-proxy on this node (delete its pod, or restart the service that runs it): it rewrites all rules when it starts.';
-const noUpdates = `${restart} Then check its log for why it stopped processing EndpointSlice updates.`;
+const howToRestart = '(delete its pod, or restart the service that runs it): it rewrites all rules when it starts.';
+const restartIt = `Restart kube-proxy on this node ${howToRestart}`;
+const noUpdates = logFirst('stopped processing EndpointSlice updates');
+
+/** A new pod begins with an empty log. */
+function logFirst(what: string): string {
+  return `Read the log of kube-proxy on this node for why it ${what}. Then restart it ${howToRestart}`;
+}
+
+/** The pod networks of all nodes. */
+const podNetworks = run('kubectl get nodes -o custom-columns=NAME:.metadata.name,PODCIDRS:.spec.podCIDRS');
 
 const table = [
   {
@@ -22,7 +36,8 @@ const table = [
     name: 'service-not-programmed',
     severity: 'error',
     summary: 'A Service port that a node should serve is not programmed on it',
-    remedy: `${restart} Then check its log for why it did not program the Service.`,
+    remedy: logFirst('did not program the Service'),
+    command: logAndRestart,
   },
   {
     code: 'ST202',
@@ -30,6 +45,7 @@ const table = [
     severity: 'error',
     summary: 'An endpoint that should get traffic gets none on a node',
     remedy: noUpdates,
+    command: logAndRestart,
   },
   {
     code: 'ST203',
@@ -37,69 +53,79 @@ const table = [
     severity: 'error',
     summary: 'Traffic on a live path goes to an address that is no usable endpoint of the Service',
     remedy: noUpdates,
+    command: logAndRestart,
   },
   {
     code: 'ST204',
     name: 'wrong-endpoint-address',
     severity: 'error',
     summary: 'The chain of an endpoint sends traffic to another address or port',
-    remedy: `${restart} kube-proxy never writes such a rule: find out what changed it.`,
+    remedy: `${restartIt} kube-proxy never writes such a rule: find out what changed it.`,
+    command: restart,
   },
   {
     code: 'ST205',
     name: 'stale-service',
     severity: 'error',
     summary: 'A Service port that is not in the API still answers on a node',
-    remedy: `${restart} Then check its log for why it did not process the deletion.`,
+    remedy: logFirst('did not process the deletion'),
+    command: logAndRestart,
   },
   {
     code: 'ST206',
     name: 'missing-entry',
     severity: 'error',
     summary: 'One entry of a Service is not programmed while others are',
-    remedy: `${restart} Then check its log for why it did not program the entry.`,
+    remedy: logFirst('did not program the entry'),
+    command: logAndRestart,
   },
   {
     code: 'ST207',
     name: 'traffic-policy-mismatch',
     severity: 'error',
     summary: 'Endpoints are picked by another traffic policy than the configured one',
-    remedy: `${restart} Then check its log for why it did not apply the change of the traffic policy.`,
+    remedy: logFirst('did not apply the change of the traffic policy'),
+    command: logAndRestart,
   },
   {
     code: 'ST208',
     name: 'uneven-balance',
     severity: 'warning',
     summary: 'Usable endpoints do not get equal shares of the traffic',
-    remedy: `${restart} kube-proxy gives equal shares: find out what changed the rules.`,
+    remedy: `${restartIt} kube-proxy gives equal shares: find out what changed the rules.`,
+    command: restart,
   },
   {
     code: 'ST209',
     name: 'session-affinity-mismatch',
     severity: 'warning',
     summary: 'Session affinity is missing, extra, or has another timeout',
-    remedy: `${restart} Then check its log for why it did not apply the change of sessionAffinity.`,
+    remedy: logFirst('did not apply the change of sessionAffinity'),
+    command: logAndRestart,
   },
   {
     code: 'ST210',
     name: 'source-ranges-mismatch',
     severity: 'error',
     summary: 'Packets from outside loadBalancerSourceRanges are accepted, or packets from inside them are dropped',
-    remedy: `${restart} Then check its log for why it did not apply the change. Until it does, block the address at the load balancer or in the network.`,
+    remedy: `${logFirst('did not apply the change')} Until then, block the address at the load balancer or in the network.`,
+    command: logAndRestart,
   },
   {
     code: 'ST211',
     name: 'masquerade-mismatch',
     severity: 'warning',
     summary: 'A packet is masqueraded where it should not be, or not masqueraded where it should be',
-    remedy: `${restart} If many nodes report this, compare clusterCIDR and masqueradeAll of kube-proxy with the pod network.`,
+    remedy: `${restartIt} If many nodes report this, compare clusterCIDR and masqueradeAll of kube-proxy with the pod network.`,
+    command: restart,
   },
   {
     code: 'ST212',
     name: 'missing-reject',
     severity: 'error',
     summary: 'A Service without endpoints does not refuse connections: they hang or leave the node',
-    remedy: `${restart} Then check its log for why it did not write the rule.`,
+    remedy: logFirst('did not write the rule'),
+    command: logAndRestart,
   },
   {
     code: 'ST213',
@@ -107,13 +133,15 @@ const table = [
     severity: 'error',
     summary: 'A rule of kube-proxy refuses or drops packets to a Service that has endpoints',
     remedy: noUpdates,
+    command: logAndRestart,
   },
   {
     code: 'ST214',
     name: 'broken-jump',
     severity: 'error',
     summary: 'A rule jumps to a chain that is empty or missing',
-    remedy: `${restart} Since 1.27 kube-proxy rewrites an unchanged Service only in a full sync.`,
+    remedy: `${restartIt} Since 1.27 kube-proxy rewrites an unchanged Service only in a full sync.`,
+    command: restart,
   },
   {
     code: 'ST215',
@@ -129,13 +157,15 @@ const table = [
     severity: 'info',
     summary: "A rule in kube-proxy's chains that kube-proxy would not have written",
     remedy: "Find out what writes into kube-proxy's chains. A restart of kube-proxy on this node removes the rule.",
+    command: listPlace,
   },
   {
     code: 'ST217',
     name: 'missing-rule',
     severity: 'info',
     summary: 'A rule that kube-proxy would have written is missing, and no other code describes it better',
-    remedy: `${restart} Then check its log for why it did not write the rule.`,
+    remedy: logFirst('did not write the rule'),
+    command: logAndRestart,
   },
   {
     code: 'ST218',
@@ -149,7 +179,8 @@ const table = [
     name: 'health-check-port-blocked',
     severity: 'warning',
     summary: 'The accept rule of a healthCheckNodePort is missing',
-    remedy: `${restart} Then check its log for why it did not write the rule.`,
+    remedy: logFirst('did not write the rule'),
+    command: logAndRestart,
   },
   {
     code: 'ST301',
@@ -158,6 +189,7 @@ const table = [
     summary: "A base chain does not jump to kube-proxy's chains",
     remedy:
       'Restart kube-proxy on this node: it restores its jumps when it starts (from 1.27 on only then and in full syncs). Then find out what removed the jump: a firewall reload, or an agent that rewrites base chains.',
+    command: restart,
   },
   {
     code: 'ST302',
@@ -166,6 +198,7 @@ const table = [
     summary: 'The masquerade mark is never set, never matched or never acted on',
     remedy:
       'Restart kube-proxy on this node, and find out what changed the chain. Two agents with the same mark bit are a common cause (masqueradeBit).',
+    command: restart,
   },
   {
     code: 'ST303',
@@ -174,6 +207,7 @@ const table = [
     summary: 'A packet that was already sent to a pod is dropped in FORWARD',
     remedy:
       'Accept the pod network in FORWARD, or set its policy to ACCEPT, in the tool that sets it (Docker, iptables-persistent, firewalld).',
+    command: listPlace,
   },
   {
     code: 'ST304',
@@ -181,6 +215,7 @@ const table = [
     severity: 'error',
     summary: 'The jump to the node ports is missing, restricted to the wrong addresses, or shadowed',
     remedy: 'Restart kube-proxy on this node. If the addresses are wrong, compare nodePortAddresses with the addresses of the node.',
+    command: restart,
   },
   {
     code: 'ST305',
@@ -189,6 +224,7 @@ const table = [
     summary: "A node holds none of kube-proxy's Service rules",
     remedy:
       'Check whether kube-proxy runs on this node, and its log for errors of iptables-restore: one invalid rule makes the whole restore fail. Restart it after the cause is removed.',
+    command: showLog,
   },
   {
     code: 'ST306',
@@ -197,6 +233,7 @@ const table = [
     summary: "kube-proxy's canary chain is missing from a table: something flushed it",
     remedy:
       'Wait a minute: kube-proxy rewrites all rules when it notices. Then find out what flushes the table (a firewall reload, iptables-restore without --noflush).',
+    command: ({node}) => run(commandLine`kubectl svc-trace check -A --node ${node.name}`),
   },
   {
     code: 'ST401',
@@ -205,6 +242,7 @@ const table = [
     summary: "A third-party rule intercepts a Service's packets before kube-proxy's rules",
     remedy:
       'Find out which tool wrote the rule (a host port of a pod, a mesh, a firewall). Remove it, or give one of the two another port.',
+    command: listPlace,
   },
   {
     code: 'ST402',
@@ -213,6 +251,7 @@ const table = [
     summary: "A third-party rule drops or rejects a Service's packets",
     remedy:
       'Find out which tool wrote the rule (firewalld, ufw, a security agent), and add an exception for the traffic of Services there.',
+    command: listPlace,
   },
   {
     code: 'ST403',
@@ -220,6 +259,7 @@ const table = [
     severity: 'warning',
     summary: "A rule on a Service's path has a match or target that svc-trace cannot evaluate",
     remedy: 'Check by hand whether the rule lets the packets pass. An ipset match can be evaluated if the bundle holds ipset-save.',
+    command: listPlace,
   },
   {
     code: 'ST504',
@@ -228,6 +268,7 @@ const table = [
     summary: "The CIDR or interface in the masquerade rules does not cover the node's pods, or is not the configured one",
     remedy:
       'Compare clusterCIDR and detectLocalMode of kube-proxy with spec.podCIDRs of the nodes and with the pod network of the CNI. Restart kube-proxy after a correction.',
+    command: () => podNetworks,
   },
   {
     code: 'ST507',
@@ -235,6 +276,7 @@ const table = [
     severity: 'error',
     summary: "The node's rules treat none of the API's local endpoints as local: kube-proxy runs under another node name",
     remedy: 'Start kube-proxy with --hostname-override set to the name of the Node object (metadata.name).',
+    command: showArguments,
   },
   {
     code: 'ST509',
@@ -243,15 +285,20 @@ const table = [
     summary: 'For all Services with hints the node uses the endpoints that a node without a zone would use',
     remedy:
       'Restart kube-proxy on this node: it reads the zone label when it starts (a start-up race of 1.34 to 1.36, or a label that was set later).',
+    command: restart,
   },
 ] as const satisfies readonly SymptomCheck[];
 
 /** The checks that report one kind of symptom each: the result of comparing and walking a node's rules. */
-export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => ({
-  ...row,
-  node: ({node, symptoms}) =>
-    symptomObservations(
-      node.name,
-      symptoms.filter(({kind}) => kind === row.name),
-    ),
-}));
+export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => {
+  const {command, ...check}: SymptomCheck & {readonly code: (typeof table)[number]['code']} = row;
+  return {
+    ...check,
+    node: context =>
+      symptomObservations(
+        context.node.name,
+        context.symptoms.filter(({kind}) => kind === row.name),
+        // A symptom with a remedy of its own is not put right by the command of the others.
+      ).map(observation => (observation.remedy === undefined ? {...observation, ...command?.(context, observation)} : observation)),
+  };
+});

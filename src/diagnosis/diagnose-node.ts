@@ -26,7 +26,6 @@ import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {nodeReport} from './node-report.ts';
 import {problemFinding} from './problem-finding.ts';
-import {withRestartCommand} from './restart-command.ts';
 import {toFinding} from './to-finding.ts';
 import {tracedPorts} from './traced-ports.ts';
 import {withUnservedFamilies} from './unserved-families.ts';
@@ -106,7 +105,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
       const counted = countEndpoints(view, proxy);
       const result = {
         report: {...nodeReport(node, analysis), ...(lag === undefined ? {} : {lag})},
-        findings: [...changeToldOnce(findings), ...told].map(finding => withRestartCommand(counted(finding), api)).map(detached),
+        findings: [...changeToldOnce(findings), ...told].map(counted).map(detached),
         proxy,
         traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node)),
       };

@@ -4,17 +4,20 @@ import type {Finding} from '../model/finding.ts';
 export interface FindingGroup {
   readonly finding: Finding;
   readonly nodes: readonly string[];
+  /** The command of each node that has one. */
+  readonly commands: readonly string[];
 }
 
 export function groupFindings(findings: readonly Finding[]): readonly FindingGroup[] {
-  const groups = new Map<string, {finding: Finding; nodes: string[]}>();
+  const groups = new Map<string, {finding: Finding; nodes: string[]; commands: string[]}>();
   for (const finding of findings) {
     const {code, severity, service, port, entry, endpoint, family, node} = finding;
     const message = node === undefined ? finding.message : finding.message.replaceAll(node, '\0');
     const key = JSON.stringify([code, severity, service, port, entry, endpoint, family, message]);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, {finding, nodes: node === undefined ? [] : [node]});
-    else if (node !== undefined) group.nodes.push(node);
+    const group = groups.get(key) ?? {finding, nodes: [], commands: []};
+    groups.set(key, group);
+    if (node !== undefined) group.nodes.push(node);
+    if (finding.command !== undefined) group.commands.push(finding.command);
   }
   return [...groups.values()];
 }

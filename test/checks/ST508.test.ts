@@ -14,6 +14,14 @@ test('reports a tracked flow to a former endpoint, with the address and the line
   ]);
 });
 
+test('shows the command that deletes the flow and no other, by family and protocol', async () => {
+  const given = await scenario();
+  given.file('node-b', 'conntrack', `${flow('10.244.11.9')}${flow('10.244.11.77')}`);
+  expect(given.findings().find(({code}) => code === 'ST508')?.command).toBe(
+    'conntrack -D -f ipv4 -p udp --orig-dst 10.96.0.10 --orig-port-dst 53 --reply-src 10.244.11.77 --reply-port-src 53',
+  );
+});
+
 test('reports a flow that began before the rules existed and was never translated', async () => {
   expect((await tracked(flow('10.96.0.10'))).map(({code, message}) => [code, message])).toEqual([
     ['ST508', saying('leads to 10.96.0.10:53')],

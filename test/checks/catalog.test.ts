@@ -59,6 +59,12 @@ describe.each(all)('$code $name', ({code, name, severity, summary, remedy, clust
     expect(rest.filter(line => line.startsWith('## ')).map(line => line.slice(3))).toEqual(sections);
   });
 
+  test('has a page that shows the restart and the log that the remedy names', () => {
+    const page = read(join(pages, `${code}.md`));
+    if (/^Restart kube-proxy|Then restart it/.test(remedy)) expect(page).toContain('kubectl -n kube-system delete $P');
+    if (/^Read the log/.test(remedy)) expect(page).toMatch(/kubectl -n kube-system logs \$P/);
+  });
+
   test('has a test in which it fires and one in which it stays silent', () => {
     const text = read(join(import.meta.dirname, `${code}.test.ts`));
     const fires = text.split('\n').some(line => line.includes(`'${code}'`) && !line.includes('.not.') && !line.includes('!=='));

@@ -10,6 +10,7 @@ import {askedEntries} from './port-entries.ts';
 import {nameOf, ofPort, someOf} from '../service-observation.ts';
 import {isNamedInSlices} from './st102-port-without-endpoint.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
+import {showPods, showSlices} from '../commands/service-commands.ts';
 
 export const noReadyEndpoint: Check<'ST101'> = {
   code: 'ST101',
@@ -39,16 +40,15 @@ function* observe(entries: readonly PortEntry[], context: ClusterContext): Itera
   const whole = empty.length === entries.length;
   const subject = whole ? `${port.namespace}/${port.service}` : port.servicePortName;
   const message = `${subject} has no endpoint that kube-proxy would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}. Connections are refused`;
-  const command = podsCommand(port.object);
+  const command = candidates(port.object);
   yield whole ? {service: nameOf(port.object), family: port.family, message, ...command} : {...ofPort(port), message, ...command};
 }
 
-/** Shows the pods that the selector matches, with their readiness. */
-function podsCommand(object: ServiceObject): Pick<Observation, 'command'> {
-  const {selector} = object.spec ?? {};
-  if (selector === undefined || Object.keys(selector).length === 0) return {};
-  const labels = Object.entries(selector).map(([name, value]) => `${name}=${value}`);
-  return {command: `kubectl -n ${object.metadata.namespace ?? 'default'} get pods -l ${labels.join(',')} -o wide`};
+/** Shows what can become an endpoint: the pods that the selector matches, or the slices of a Service without a selector. */
+function candidates(object: ServiceObject): Pick<Observation, 'command'> {
+  const name = nameOf(object);
+  const {selector = {}} = object.spec ?? {};
+  return Object.keys(selector).length === 0 ? showSlices(name, 'labels') : showPods(name.namespace, selector);
 }
 
 function isUsable(endpoint: Endpoint, {proxy}: ClusterContext): boolean {

@@ -4,7 +4,8 @@ import type {SlicePort} from '../../model/api-objects.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {ofPort} from '../service-observation.ts';
+import {nameOf, ofPort} from '../service-observation.ts';
+import {editService} from '../commands/service-commands.ts';
 
 export const portWithoutEndpoint: Check<'ST102'> = {
   code: 'ST102',
@@ -26,6 +27,7 @@ export const portWithoutEndpoint: Check<'ST102'> = {
       const wanted = `${port.portName || '(unnamed)'}/${port.protocol}`;
       yield {
         ...ofPort(port),
+        ...editService(nameOf(port.object)),
         message: `${port.servicePortName}: no EndpointSlice has a port ${wanted}; they have ${offered.join(', ')}. Connections to it are refused`,
       };
     }

@@ -1,7 +1,8 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {Check} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {ofPort} from '../service-observation.ts';
+import {nameOf, ofPort} from '../service-observation.ts';
+import {showSlices} from '../commands/service-commands.ts';
 
 export const duplicateEndpoint: Check<'ST103'> = {
   code: 'ST103',
@@ -13,8 +14,8 @@ export const duplicateEndpoint: Check<'ST103'> = {
   *cluster(context) {
     for (const {port, set} of askedEntries(context)) {
       for (const [key, all] of set.ambiguous) {
-        const message = `${port.servicePortName}: endpoint ${key} is given ${all.length} times with different content: ${all.map(describe).join('; ')}`;
-        yield {...ofPort(port), endpoint: all[0]?.hostPort ?? key, message};
+        const message = `${port.servicePortName}: endpoint ${key} is given ${all.length} times with different content, and kube-proxy uses one of them: ${all.map(describe).join('; ')}`;
+        yield {...ofPort(port), endpoint: all[0]?.hostPort ?? key, message, ...showSlices(nameOf(port.object), 'labels')};
       }
     }
   },

@@ -6,6 +6,7 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
 import {ofPort, someOf} from '../service-observation.ts';
+import {run} from '../commands/service-commands.ts';
 
 export const hintsIgnored: Check<'ST104'> = {
   code: 'ST104',
@@ -21,7 +22,8 @@ export const hintsIgnored: Check<'ST104'> = {
       if (reason !== null)
         yield {
           ...ofPort(entry.port),
-          message: `${entry.port.servicePortName}: kube-proxy ignores the topology hints of its endpoints: ${reason}`,
+          ...run('kubectl get nodes -L topology.kubernetes.io/zone'),
+          message: `${entry.port.servicePortName}: traffic goes to all zones, because kube-proxy ignores the topology hints: ${reason}`,
         };
     }
   },

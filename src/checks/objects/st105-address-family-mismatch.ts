@@ -3,6 +3,7 @@ import {familyOf} from '../../model/address.ts';
 import {families} from '../../model/family.ts';
 import type {Check} from '../check.ts';
 import {nameOf} from '../service-observation.ts';
+import {editService} from '../commands/service-commands.ts';
 
 export const addressFamilyMismatch: Check<'ST105'> = {
   code: 'ST105',
@@ -24,6 +25,7 @@ export const addressFamilyMismatch: Check<'ST105'> = {
         const reason = family === null ? 'is no IP address' : `is ${family}, and the Service has only ${own.join(' and ')}`;
         yield {
           service: nameOf(service),
+          ...editService(nameOf(service)),
           message: `${nameOf(service).namespace}/${nameOf(service).name}: ${what} ${address} ${reason}: no node serves it`,
         };
       }

@@ -1,6 +1,7 @@
 import {canonicalAddress} from '../../model/address.ts';
 import type {Check} from '../check.ts';
 import {nameOf} from '../service-observation.ts';
+import {editService} from '../commands/service-commands.ts';
 
 export const nodeAddressAsExternalIP: Check<'ST106'> = {
   code: 'ST106',
@@ -19,7 +20,11 @@ export const nodeAddressAsExternalIP: Check<'ST106'> = {
         const node = owners.get(canonicalAddress(address) ?? address);
         const {namespace, name} = nameOf(service);
         if (node !== undefined)
-          yield {service: {namespace, name}, message: `${namespace}/${name}: external IP ${address} is the address of node ${node}`};
+          yield {
+            service: {namespace, name},
+            message: `${namespace}/${name}: external IP ${address} is the address of node ${node}: the Service takes its ports from the programs of the node`,
+            ...editService({namespace, name}),
+          };
       }
     }
   },

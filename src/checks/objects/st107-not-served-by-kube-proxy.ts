@@ -1,6 +1,7 @@
 import {whyNotServed} from '../../expect/cluster/service-ports.ts';
 import type {Check} from '../check.ts';
 import {nameOf} from '../service-observation.ts';
+import {showService} from '../commands/service-commands.ts';
 
 export const notServedByKubeProxy: Check<'ST107'> = {
   code: 'ST107',
@@ -14,7 +15,9 @@ export const notServedByKubeProxy: Check<'ST107'> = {
     for (const service of services) {
       const reason = whyNotServed(service, proxy.version);
       const {namespace, name} = nameOf(service);
-      if (reason !== null) yield {service: {namespace, name}, message: `${namespace}/${name} is not served by kube-proxy: ${reason}`};
+      if (reason === null) continue;
+      const message = `${namespace}/${name} is not served by kube-proxy: ${reason}`;
+      yield {service: {namespace, name}, message, ...showService({namespace, name})};
     }
   },
 };

@@ -4,7 +4,8 @@ import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {ofPort} from '../service-observation.ts';
+import {nameOf, ofPort} from '../service-observation.ts';
+import {patchService} from '../commands/service-commands.ts';
 
 export const localPolicyNowhereLocal: Check<'ST108'> = {
   code: 'ST108',
@@ -19,7 +20,11 @@ export const localPolicyNowhereLocal: Check<'ST108'> = {
       if (reason === null) continue;
       const {port} = entry;
       const policy = port.externalPolicyLocal ? 'externalTrafficPolicy' : 'internalTrafficPolicy';
-      yield {...ofPort(port), message: `${port.servicePortName}: ${policy} is Local, and ${reason}: every node drops this traffic`};
+      yield {
+        ...ofPort(port),
+        message: `${port.servicePortName}: ${policy} is Local, and ${reason}: every node drops this traffic`,
+        ...patchService(nameOf(port.object), {spec: {[policy]: 'Cluster'}}),
+      };
     }
   },
 };

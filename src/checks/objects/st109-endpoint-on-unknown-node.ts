@@ -1,7 +1,8 @@
 import type {Check} from '../check.ts';
 import {askedEntries} from './port-entries.ts';
-import {ofPort, someOf} from '../service-observation.ts';
+import {nameOf, ofPort, someOf} from '../service-observation.ts';
 import {whyNowhereLocal} from './st108-local-policy-nowhere-local.ts';
+import {showSlices} from '../commands/service-commands.ts';
 
 export const endpointOnUnknownNode: Check<'ST109'> = {
   code: 'ST109',
@@ -21,7 +22,8 @@ export const endpointOnUnknownNode: Check<'ST109'> = {
       const names = someOf([...new Set(lost.map(({nodeName}) => nodeName ?? ''))]);
       yield {
         ...ofPort(port),
-        message: `${port.servicePortName}: ${lost.length} of ${set.endpoints.length} endpoints name a node that the cluster does not have (${names})`,
+        ...showSlices(nameOf(port.object), 'yaml'),
+        message: `${port.servicePortName}: ${lost.length} of ${set.endpoints.length} endpoints name a node that the cluster does not have (${names}): they are local to no node`,
       };
     }
   },

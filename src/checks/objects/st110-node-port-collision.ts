@@ -1,8 +1,9 @@
 import type {ServicePort} from '../../model/service-port.ts';
 import {families} from '../../model/family.ts';
 import type {Check, ClusterContext} from '../check.ts';
-import {ofPort, someOf} from '../service-observation.ts';
+import {nameOf, ofPort, someOf} from '../service-observation.ts';
 import {pushTo} from '../../model/lists.ts';
+import {editService} from '../commands/service-commands.ts';
 
 export const nodePortCollision: Check<'ST110'> = {
   code: 'ST110',
@@ -15,7 +16,11 @@ export const nodePortCollision: Check<'ST110'> = {
     for (const [claim, ports] of claims(context)) {
       const [first] = ports;
       if (first === undefined || ports.size < 2 || ![...ports].some(({object}) => asked.has(object))) continue;
-      yield {...ofPort(first), message: `${someOf([...ports].map(({servicePortName}) => servicePortName))} all claim ${claim}`};
+      yield {
+        ...ofPort(first),
+        message: `${someOf([...ports].map(({servicePortName}) => servicePortName))} all claim ${claim}: one of them gets all connections`,
+        ...editService(nameOf(first.object)),
+      };
     }
   },
 };

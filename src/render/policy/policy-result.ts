@@ -34,7 +34,7 @@ export interface PolicyResult {
 }
 
 /** The same finding on many nodes is one result. Dashboards show only the first resource: the Service, or else the node. */
-export function resultOfGroup({finding, nodes}: FindingGroup): PolicyResult {
+export function resultOfGroup({finding, nodes}: Pick<FindingGroup, 'finding' | 'nodes'>): PolicyResult {
   const {code, name, severity, service, node, message} = finding;
   const others = nodes.length > 1 ? ` (and on ${plural(nodes.length - 1, 'more node')})` : '';
   const outcome = outcomeOf(finding);

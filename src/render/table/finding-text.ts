@@ -4,7 +4,9 @@ import {nodeList} from '../node-list.ts';
 import type {FindingGroup} from '../group-findings.ts';
 import {blockPlaces, causeBlocks, effectsText, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import type {Finding} from '../../model/finding.ts';
+import {plural} from '../../model/text/plural.ts';
 import {dumpLine} from '../dump-line.ts';
+import {groupCommands} from '../group-commands.ts';
 import {bySeverity, type Style} from '../style.ts';
 import {proseWidth, wrap} from '../wrap.ts';
 
@@ -87,9 +89,13 @@ function adviceLines(block: FindingGroup, style: Style, width: number): readonly
   ];
 }
 
-/** A command stays in one piece, so that it can be copied. It is that of one node. */
-function commandLines({finding: {command}, nodes}: FindingGroup, style: Style): readonly string[] {
-  return command === undefined || nodes.length > 1 ? [] : [`  ${style.dim('run     ')}  ${escapeText(command)}`];
+/** A command stays in one piece, so that it can be copied. */
+function commandLines(block: FindingGroup, style: Style): readonly string[] {
+  const {lines, otherNodes} = groupCommands(block);
+  return [
+    ...lines.map(({isOnNode, text}) => `  ${style.dim(isOnNode ? 'on node ' : 'run     ')}  ${escapeText(text)}`),
+    ...(otherNodes > 0 ? [style.dim(`            and likewise on ${plural(otherNodes, 'more node')}; -o json has each command`)] : []),
+  ];
 }
 
 /** For many nodes, line numbers are those of the first. */
