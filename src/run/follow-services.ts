@@ -1,11 +1,12 @@
+import {gracePeriod} from '../checks/st904-changed-while-looking.ts';
 import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
 import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
 import {readServices, type ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import type {ApiError, KubeApi} from '../collect/kube/kube-api.ts';
-import {maxWatchedPlaces, watchServices} from '../collect/watch/service-watches.ts';
+import {maxWatchedPlaces, type PastOfServices, watchServices} from '../collect/watch/service-watches.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
 import type {Clock} from './clock.ts';
-import {recallStates} from './recall-states.ts';
+import {earlierVersions, recallStates} from './recall-states.ts';
 import {ServiceHistory} from './service-history.ts';
 
 interface FollowInput {
@@ -27,7 +28,8 @@ export class FollowedServices {
   /** When a watch last delivered an event: changes that a list shows after that were missed. */
   #heardAt: number;
   readonly #listedAt: number;
-  #isRecalled = false;
+  /** What the watches tell of the time before the lists; null where that is not known, or is known to the history. */
+  #past: readonly PastOfServices[] | null = null;
 
   constructor(input: FollowInput) {
     this.#input = input;
@@ -35,7 +37,7 @@ export class FollowedServices {
     this.#heardAt = this.#listedAt;
     this.history = new ServiceHistory(input.objects, this.#listedAt, input.api.clockAheadMs);
     const {services, endpointSlices} = input.objects;
-    if (services !== null && endpointSlices !== null) void this.#follow();
+    if (services !== null && endpointSlices !== null) this.#follow();
   }
 
   /** Reports that Services could not be watched. */
@@ -52,29 +54,33 @@ export class FollowedServices {
   }
 
   /**
-   * Asks the API server, once, for the states from this time on, which is before the first list. Where it does not know them any more, or
-   * may not be asked, they stay unknown.
+   * Adds the states from this time on, which is before the first list, to the history; once. Where the API server does not know them any
+   * more, or may not be asked, they stay unknown.
    */
   async recall(since: number): Promise<void> {
-    const {scope, objects} = this.#input;
-    if (this.#isRecalled || this.#isPolled || countPlaces(scope) > maxWatchedPlaces) return;
-    if (objects.services === null || objects.endpointSlices === null) return;
-    this.#isRecalled = true;
-    const past = await recallStates({...this.#input, listedAt: this.#listedAt, signal: this.#end.signal}, since);
-    if (past !== null) this.history.recall(past);
+    const past = this.#past;
+    this.#past = null;
+    if (past === null || this.#isPolled) return;
+    const {api} = this.#input;
+    const states = await recallStates({api, past, listedAt: this.#listedAt, signal: this.#end.signal}, since);
+    if (states !== null) this.history.recall(states);
   }
 
   close(): void {
     this.#end.abort(new Error('the run is over'));
   }
 
-  async #follow(): Promise<void> {
+  #follow(): void {
     const {api, scope, objects, versions, clock} = this.#input;
-    if (countPlaces(scope) > maxWatchedPlaces) return this.#poll(null);
-    await watchServices(
+    if (countPlaces(scope) > maxWatchedPlaces) {
+      void this.#poll(null);
+      return;
+    }
+    const listed = {objects, versions, listedAt: this.#listedAt, clockAheadMs: api.clockAheadMs};
+    const {past, ended} = watchServices(
       api,
       {
-        ...{scope, objects, versions},
+        ...{scope, objects, versions, from: earlierVersions(listed, this.#listedAt - gracePeriod * 1000)},
         onChange: ({isListed, ...seen}) => {
           const now = clock.now();
           this.history.note(seen, now, isListed ? this.#heardAt : undefined);
@@ -84,6 +90,8 @@ export class FollowedServices {
       },
       this.#end.signal,
     );
+    this.#past = past;
+    void ended;
   }
 
   /** A watch that is further behind a list than this is broken. */

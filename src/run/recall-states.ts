@@ -1,6 +1,6 @@
-import {readPast} from '../collect/watch/read-past.ts';
-import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
-import type {KubeApi} from '../collect/kube/kube-api.ts';
+import {CannotTell, type EarlierVersion, versionOf} from '../collect/watch/past-events.ts';
+import type {PastOfServices} from '../collect/watch/service-watches.ts';
+import {ApiError, type KubeApi} from '../collect/kube/kube-api.ts';
 import type {ObjectMeta} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import type {StateChange, StateHistory} from '../model/state-history.ts';
@@ -8,68 +8,103 @@ import {changedAt} from './changed-at.ts';
 
 interface RecallInput {
   readonly api: KubeApi;
-  readonly scope: ClusterScope;
-  /** What was read first, and the resourceVersions of these lists by their paths. */
-  readonly objects: ApiObjects;
-  readonly versions: ReadonlyMap<string, string>;
-  /** When that was. Milliseconds since 1970, as all times here. */
+  /** What the watches tell of the time before the lists. */
+  readonly past: readonly PastOfServices[];
+  /** When the lists were read. Milliseconds since 1970, as all times here. */
   readonly listedAt: number;
   readonly signal: AbortSignal;
 }
 
 /**
- * The states of Services from a time on that is before they were first read. The API server keeps the objects and events of the last
- * minutes, by resourceVersion and not by time: an earlier version is guessed from objects whose time is known, and the times of what
- * happened since then show whether it is early enough. Null where that cannot be told.
+ * The states of Services from a time on that is before they were first read. The watches deliver the events, without times: these are
+ * written in the objects. What changed was in its earlier state right before its first event: the API server has lists of the last minutes,
+ * by resourceVersion. Null where it does not know them any more, or where nothing shows that the events begin early enough.
  */
-export async function recallStates(input: RecallInput, since: number): Promise<StateHistory | null> {
-  const {api, scope, objects, versions, listedAt, signal} = input;
-  const timeOf = (metadata: ObjectMeta): number => changedAt(metadata, api.clockAheadMs);
-  for (const {version, isEarly} of earlierVersions(input, {since, timeOf})) {
-    const past = await readPast(api, {scope, objects, versions, version: String(version), signal});
-    if (past === null) return null;
-    // What is older than an object that was there already bears the time of another change.
-    const atLeast = Math.max(0, ...past.objects.map(({metadata}) => timeOf(metadata)));
-    const times = past.changes.flatMap(({now}) => (now === null ? [] : [timeOf(now.metadata)])).filter(time => time >= atLeast);
-    if (!isEarly && Math.min(Infinity, ...times) > since) continue;
-    return {since, changes: timed(past.changes, {listedAt, timeOf}).filter(({at}) => at >= since)};
+export async function recallStates({api, past, listedAt, signal}: RecallInput, since: number): Promise<StateHistory | null> {
+  const whole = await Promise.all(past.map(({events}) => events.untilWhole()));
+  if (whole.includes(false)) return null;
+  const timing = {listedAt, timeOf: (metadata: ObjectMeta): number => changedAt(metadata, api.clockAheadMs)};
+  const earlier = past.map(({events}) => countEarlier(events.events, {since, timeOf: timing.timeOf}));
+  const proof = past
+    .map(({events}, index) => events.events[(earlier[index] ?? 0) - 1]?.version ?? 0n)
+    .reduce((a, b) => (a > b ? a : b), 0n);
+  if (!past.every(({events: {from}}) => from !== null && (from.isEarly || BigInt(from.version) < proof))) return null;
+  try {
+    const parts = await Promise.all(
+      past.map(async ({kind, events}, index) =>
+        timed(
+          (await events.changesFrom(earlier[index] ?? 0, api, signal)).map(change => ({...change, kind}) as Untimed),
+          timing,
+        ),
+      ),
+    );
+    const changes = parts.flat().toSorted((a, b) => a.at - b.at);
+    return {since, changes: changes.filter(({at}) => at >= since)};
+  } catch (error) {
+    // 410 or 400: it is only what was not known before.
+    if (error instanceof ApiError || error instanceof CannotTell) return null;
+    throw error;
   }
-  return null;
 }
 
-/** A change whose time is not written down, such as a deletion, happened before the next one of its kind. */
+/** How many of the first events happened before a time, by what the objects say. A deletion has no time. */
+function countEarlier(
+  events: readonly {readonly now: {readonly metadata: ObjectMeta} | null}[],
+  {since, timeOf}: {readonly since: number; readonly timeOf: (metadata: ObjectMeta) => number},
+): number {
+  const times = events.map(({now}) => (now === null ? null : timeOf(now.metadata)));
+  // One whose time was not renewed with its version looks old among younger ones.
+  const firstYoung = times.findIndex(time => time !== null && time > since - precision);
+  return times.slice(0, firstYoung < 0 ? undefined : firstYoung).findLastIndex(time => time !== null && time > 0) + 1;
+}
+
+type Untimed = Pick<StateChange, 'kind' | 'before' | 'now'>;
+
+/**
+ * Adds the times. A change whose time is not written down, such as a deletion, or older than one before it, happened before the next one.
+ */
 function timed(
-  changes: readonly Pick<StateChange, 'kind' | 'before' | 'now'>[],
+  changes: readonly Untimed[],
   {listedAt, timeOf}: {readonly listedAt: number; readonly timeOf: (metadata: ObjectMeta) => number},
 ): readonly StateChange[] {
-  const latest = {Service: listedAt, EndpointSlice: listedAt};
-  const all = changes.toReversed().map(change => {
-    const written = change.now === null ? Infinity : timeOf(change.now.metadata) + precision / 2;
-    latest[change.kind] = Math.min(latest[change.kind], written);
-    return {...change, at: latest[change.kind]} as StateChange;
+  let latest = 1;
+  const written = changes.map(({now}) => {
+    const time = now === null ? 0 : timeOf(now.metadata);
+    if (time < latest) return null;
+    latest = time;
+    return time + precision / 2;
   });
-  return all.reverse().toSorted((a, b) => a.at - b.at);
-}
-
-interface Earlier {
-  readonly version: bigint;
-  /** It is known to be of the time wanted or older. */
-  readonly isEarly: boolean;
-}
-
-interface Timing {
-  readonly since: number;
-  readonly timeOf: (metadata: ObjectMeta) => number;
-}
-
-/** Versions to try, the latest first: the API server may have forgotten the earlier ones. */
-function earlierVersions({objects, versions, listedAt}: RecallInput, {since, timeOf}: Timing): readonly Earlier[] {
-  const all = [...(objects.services ?? []), ...(objects.endpointSlices ?? []), ...(objects.nodes ?? [])].flatMap(({metadata}) => {
-    const {resourceVersion = ''} = metadata;
-    const time = timeOf(metadata);
-    return /^\d+$/.test(resourceVersion) && time > 0 ? [{version: BigInt(resourceVersion), time}] : [];
+  // All of it happened before the list.
+  let next = listedAt - 1;
+  const all = changes.toReversed().map((change, index) => {
+    next = Math.min(next, written[changes.length - 1 - index] ?? next);
+    return {...change, at: next} as StateChange;
   });
-  const listed = [...versions.values()].filter(text => /^\d+$/.test(text)).map(text => BigInt(text));
+  return all.reverse();
+}
+
+interface ListedObjects {
+  /** What was read first, and the resourceVersions of these lists. */
+  readonly objects: ApiObjects;
+  readonly versions: ReadonlyMap<string, string>;
+  readonly listedAt: number;
+  readonly clockAheadMs: number;
+}
+
+/**
+ * Versions of a time that is before the lists, the best first: that of the latest object that is known to be as old, and a guess by how
+ * fast versions grow, for an API server that has forgotten the first one. None where no object is old enough.
+ */
+export function earlierVersions({objects, versions, listedAt, clockAheadMs}: ListedObjects, since: number): readonly EarlierVersion[] {
+  const read = [...(objects.services ?? []), ...(objects.endpointSlices ?? []), ...(objects.nodes ?? [])];
+  // Before 1.18 the API server does not write when an object was updated: all objects look as old as they exist.
+  if (!read.some(({metadata}) => metadata.managedFields?.some(({time}) => time !== undefined))) return [];
+  const all = read.flatMap(({metadata}) => {
+    const version = versionOf(metadata);
+    const time = changedAt(metadata, clockAheadMs);
+    return version !== null && time > 0 ? [{version, time}] : [];
+  });
+  const listed = [...versions.values()].flatMap(resourceVersion => versionOf({resourceVersion}) ?? []);
   const latest = [...listed, ...all.map(({version}) => version)].reduce((a, b) => (a > b ? a : b), 0n);
   const limit = since - precision;
   // One whose time was not renewed with its version looks old among younger ones.
@@ -78,9 +113,11 @@ function earlierVersions({objects, versions, listedAt}: RecallInput, {since, tim
   const witness = old.reduce<(typeof all)[number] | null>((a, one) => (a === null || one.version > a.version ? one : a), null);
   if (witness === null) return [];
   const perMs = Number(latest - witness.version) / Math.max(1, listedAt - witness.time);
-  const guesses = [1, 4].map(factor => latest - BigInt(Math.ceil(perMs * factor * (listedAt - since + margin))));
-  const later = guesses.filter(version => version > witness.version).map(version => ({version, isEarly: false}));
-  return [...later, {version: witness.version, isEarly: true}];
+  const guess = latest - BigInt(Math.ceil(perMs * (listedAt - since + margin)));
+  return [
+    {version: String(witness.version), isEarly: true},
+    ...(guess > witness.version ? [{version: String(guess), isEarly: false}] : []),
+  ];
 }
 
 /** Times of objects are in seconds. In milliseconds. */

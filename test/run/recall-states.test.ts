@@ -1,9 +1,10 @@
-import {afterEach, expect, test} from 'vitest';
+import {afterEach, expect, onTestFinished, test} from 'vitest';
 import {createKubeApi} from '../../src/collect/kube/create-kube-api.ts';
 import type {KubeApi} from '../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../src/collect/kube/load-connection.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
-import {recallStates} from '../../src/run/recall-states.ts';
+import {watchServices} from '../../src/collect/watch/service-watches.ts';
+import {earlierVersions, recallStates} from '../../src/run/recall-states.ts';
 import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';
 import type {StoredObject} from '../stand-in/object-store.ts';
 
@@ -12,8 +13,8 @@ afterEach(async () => {
   for (const one of opened.splice(0)) await one.close();
 });
 
-const listedAt = Date.parse('2026-06-01T12:00:00Z');
-const secondsBefore = (seconds: number) => new Date(listedAt - seconds * 1000).toISOString().replace('.000', '');
+const trueListedAt = Date.parse('2026-06-01T12:00:00Z');
+const secondsBefore = (seconds: number) => new Date(trueListedAt - seconds * 1000).toISOString().replace('.000', '');
 
 async function start(): Promise<{readonly server: ApiServer; readonly api: KubeApi}> {
   const server = await startApiServer();
@@ -44,29 +45,30 @@ function others({store}: ApiServer, count: number): void {
 }
 
 /** The states since 15 s before the list, by a clock here that is ahead of the API server's by so much. */
-function recall({server, api}: {readonly server: ApiServer; readonly api: KubeApi}, clockAheadMs = 0) {
+async function recall({server, api}: {readonly server: ApiServer; readonly api: KubeApi}, clockAheadMs = 0) {
   const {store} = server;
   const version = String(store.revision);
-  const now = listedAt + clockAheadMs;
-  return recallStates(
-    {
-      api: new Proxy(api, {get: (target, key) => (key === 'clockAheadMs' ? clockAheadMs : Reflect.get(target, key).bind?.(target))}),
-      scope: {kind: 'cluster'},
-      objects: {
-        services: structuredClone(store.all('services')) as unknown as ServiceObject[],
-        endpointSlices: structuredClone(store.all('endpointslices')) as unknown as EndpointSliceObject[],
-        ...{endpoints: null, nodes: null, pods: null, configMaps: null},
-      },
-      versions: new Map([
-        ['/api/v1/services', version],
-        ['/apis/discovery.k8s.io/v1/endpointslices', version],
-      ]),
-      listedAt: now,
-      signal: new AbortController().signal,
-    },
-    now - 15_000,
-  );
+  const listedAt = trueListedAt + clockAheadMs;
+  const since = listedAt - 15_000;
+  const objects = {
+    services: structuredClone(store.all('services')) as unknown as ServiceObject[],
+    endpointSlices: structuredClone(store.all('endpointslices')) as unknown as EndpointSliceObject[],
+    ...{endpoints: null, nodes: null, pods: null, configMaps: null},
+  };
+  const versions = new Map([
+    ['/api/v1/services', version],
+    ['/apis/discovery.k8s.io/v1/endpointslices', version],
+  ]);
+  const end = new AbortController();
+  onTestFinished(() => end.abort());
+  const {signal} = end;
+  const from = earlierVersions({objects, versions, listedAt, clockAheadMs}, since);
+  const {past} = watchServices(api, {...cluster, objects, versions, from, onChange: () => {}, onRefused: () => {}}, signal);
+  const ahead = new Proxy(api, {get: (target, key) => (key === 'clockAheadMs' ? clockAheadMs : Reflect.get(target, key).bind?.(target))});
+  return past === null ? null : recallStates({api: ahead, past, listedAt, signal}, since);
 }
+
+const cluster = {scope: {kind: 'cluster'}} as const;
 
 test('the changes of the last seconds are known again, with their times', async () => {
   const {server, api} = await start();
@@ -78,8 +80,8 @@ test('the changes of the last seconds are known again, with their times', async 
     ['web', 1],
   ]);
   const history = await recall({server, api});
-  expect(history?.since).toBe(listedAt - 15_000);
-  expect(history?.changes.map(({at, before}) => [at - listedAt, (before as EndpointSliceObject).endpoints?.[0]?.addresses])).toEqual([
+  expect(history?.since).toBe(trueListedAt - 15_000);
+  expect(history?.changes.map(({at, before}) => [at - trueListedAt, (before as EndpointSliceObject).endpoints?.[0]?.addresses])).toEqual([
     [-11_500, ['10.0.0.300']],
     [-3500, ['10.0.0.12']],
     [-500, ['10.0.0.4']],
@@ -126,7 +128,7 @@ test('times are those of the clock here, although the API server has another', a
     ['web', 4],
   ]);
   const history = await recall({server, api}, 90_000);
-  expect(history?.changes.map(({at}) => at - listedAt)).toEqual([90_000 - 3500]);
+  expect(history?.changes.map(({at}) => at - trueListedAt)).toEqual([90_000 - 3500]);
 });
 
 test('is null where the API server has forgotten', async () => {
@@ -137,5 +139,55 @@ test('is null where the API server has forgotten', async () => {
     ['web', 4],
   ]);
   server.store.forget();
+  expect(await recall({server, api})).toBeNull();
+});
+
+test('what was forgotten right before is guessed, and taken where something older shows that it is early enough', async () => {
+  const {server, api} = await start();
+  write(server, 'old', 46);
+  server.store.forget();
+  for (const ago of [22, 21, 20, 19, 18, 17, 9]) write(server, 'web', ago);
+  expect((await recall({server, api}))?.changes).toMatchObject([{at: trueListedAt - 8500}]);
+});
+
+test('a deletion happened before the next change, and all of it before the list', async () => {
+  const {server, api} = await start();
+  writeAll(server, [
+    ['old', 600],
+    ['gone', 300],
+    ['late', 300],
+    ['web', 12],
+  ]);
+  server.store.remove('endpointslices', 'shop', 'gone');
+  write(server, 'web', 4);
+  server.store.remove('endpointslices', 'shop', 'late');
+  write(server, 'web', 0);
+  const history = await recall({server, api});
+  expect(history?.changes.map(({at, before, now}) => [at - trueListedAt, before?.metadata.name, now?.metadata.name])).toEqual([
+    [-11_500, undefined, 'web'],
+    [-3500, 'gone', undefined],
+    [-3500, 'web', 'web'],
+    [-1, 'late', undefined],
+    [-1, 'web', 'web'],
+  ]);
+});
+
+test('a change whose object bears an old time is not taken for older than the one before it', async () => {
+  const {server, api} = await start();
+  writeAll(server, [
+    ['old', 600],
+    ['other', 12],
+    ['strange', 600],
+    ['web', 4],
+  ]);
+  const history = await recall({server, api});
+  expect(history?.changes.map(({at}) => at - trueListedAt)).toEqual([-11_500, -3500, -3500]);
+});
+
+test('no object is taken for old where the API server does not write when it was updated', async () => {
+  const {server, api} = await start();
+  const slice = {addressType: 'IPv4', endpoints: []};
+  for (const name of ['old', 'web', 'web', 'old'])
+    server.store.put('endpointslices', {metadata: {namespace: 'shop', name, creationTimestamp: secondsBefore(600)}, ...slice});
   expect(await recall({server, api})).toBeNull();
 });

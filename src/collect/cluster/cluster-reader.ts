@@ -10,7 +10,7 @@ import {usableItems} from '../objects/usable-items.ts';
  */
 export class ClusterReader {
   readonly problems: Problem[] = [];
-  /** The resourceVersion of each list that was read completely, by its path. */
+  /** The resourceVersion of each list that was read completely, by its `listKey`. */
   readonly versions = new Map<string, string>();
   readonly #api: KubeApi;
   readonly #anyFailure: boolean;
@@ -25,7 +25,7 @@ export class ClusterReader {
   async list<T>({path, query, shape, isOptional, onNotServed, ...what}: Listed): Promise<readonly T[] | null> {
     try {
       const {items, resourceVersion} = await this.#api.list<unknown>(path, query);
-      if (query === undefined && resourceVersion !== '') this.versions.set(path, resourceVersion);
+      if (resourceVersion !== '') this.versions.set(listKey(path, query), resourceVersion);
       const usable = usableItems<T>(path, items, shape);
       append(
         this.problems,
@@ -80,4 +80,9 @@ interface Listed {
   readonly isOptional?: boolean | undefined;
   /** Called in place of a problem when the API server has no such resource. */
   readonly onNotServed?: (() => void) | undefined;
+}
+
+/** A list: its path, and what it is restricted to. */
+export function listKey(path: string, query: Readonly<Record<string, string>> = {}): string {
+  return Object.keys(query).length === 0 ? path : `${path}?${new URLSearchParams(query)}`;
 }

@@ -5,6 +5,7 @@ import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {maxSilence} from '../kube/send-request.ts';
 import type {Shape} from '../objects/object-shape.ts';
 import {usableItems} from '../objects/usable-items.ts';
+import type {PastEvents} from './past-events.ts';
 import {readList} from './read-list.ts';
 import {type StringPool, trimObject} from './trim-object.ts';
 import {watchEvents} from './watch-events.ts';
@@ -25,7 +26,12 @@ export interface ObjectWatchOptions<T extends Watched> {
   /** Restricts the list, such as a `fieldSelector`; left out for all objects. */
   readonly query?: Readonly<Record<string, string>>;
   /** Objects that were read before. With their resourceVersion no list is needed. */
-  readonly start?: {readonly objects: readonly T[]; readonly resourceVersion?: string | undefined};
+  readonly start?: {
+    readonly objects: readonly T[];
+    readonly resourceVersion?: string | undefined;
+    /** Takes what happened before these objects were read: the first watch begins earlier. */
+    readonly past?: PastEvents<T> | undefined;
+  };
   /**
    * Called with an object that was added, changed or deleted, and its previous state. `isListed`: found by reading the list again, so there
    * may have been other changes before.
@@ -65,6 +71,7 @@ export class ObjectWatch<T extends Watched> {
   #current = new AbortController();
   /** The minimum version of the next list: any at first, then none older than what is known. */
   #listFrom = '0';
+  readonly #past: PastEvents<T> | undefined;
   readonly #api: KubeApi;
   readonly #options: ObjectWatchOptions<T>;
 
@@ -72,7 +79,8 @@ export class ObjectWatch<T extends Watched> {
     this.kind = options.kind;
     this.#api = api;
     this.#options = options;
-    const {objects, resourceVersion} = options.start ?? {};
+    const {objects, resourceVersion, past} = options.start ?? {};
+    this.#past = past;
     if (objects === undefined) return;
     this.#objects = new Map(objects.map(object => [keyOf(object), object]));
     // Objects that were read before must not be followed by older ones.
@@ -118,17 +126,24 @@ export class ObjectWatch<T extends Watched> {
     this.#current = new AbortController();
     const either = AbortSignal.any([signal, this.#current.signal]);
     try {
-      if (this.#mustList) await this.#list(either);
+      if (this.#mustList && !this.#past?.isTaking) await this.#list(either);
       await this.#watch(either);
       return 'ended';
     } catch (error) {
+      const isExpired = error instanceof ApiError && error.status === 410;
+      if (isExpired && this.#past?.isTaking) {
+        this.#past.refuse();
+        return await this.#once(signal);
+      }
       this.trouble = errorText(error);
       if (!signal.aborted) this.#options.onFailure?.(error);
       if (!(error instanceof ApiError && (error.status === 410 || error.status === 504))) return 'broken';
       // This API server may be behind the one used before: then etcd must be read.
       this.#listFrom = this.#mustList ? '' : this.resourceVersion;
-      this.#mustList ||= error.status === 410;
-      return error.status === 410 ? 'expired' : 'broken';
+      this.#mustList ||= isExpired;
+      return isExpired ? 'expired' : 'broken';
+    } finally {
+      this.#past?.lose();
     }
   }
 
@@ -166,17 +181,18 @@ export class ObjectWatch<T extends Watched> {
       ...this.#options.query,
       watch: '1',
       allowWatchBookmarks: 'true',
-      resourceVersion: this.resourceVersion,
+      resourceVersion: (this.#past?.isTaking ? this.#past.from?.version : null) ?? this.resourceVersion,
       timeoutSeconds: String(seconds),
     };
     const begun = Date.now();
     let events = 0;
     const parts = await this.#api.stream(path, query, {signal, silenceMs});
     this.#isWell();
+    this.#past?.opened();
     for await (const {type, object} of watchEvents(parts)) {
       events++;
       if (type === 'ERROR') throw asError(object, this.kind);
-      this.#take(type, object as T);
+      if (!this.#past?.take({type, object})) this.#take(type, object as T);
       this.#isWell();
     }
     if (events === 0 && Date.now() - begun < 1000) throw new Error(`the watch of ${this.kind} ended as soon as it had begun`);

@@ -4,7 +4,10 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import type {ClusterScope} from '../cluster/cluster-scope.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
+import type {Shape} from '../objects/object-shape.ts';
+import {listKey} from '../cluster/cluster-reader.ts';
 import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
+import {type EarlierVersion, PastEvents, versionOf} from './past-events.ts';
 import {StringPool} from './trim-object.ts';
 
 /** An object as a watch shows it; null if it was deleted. Its key is `namespace/name`. */
@@ -18,17 +21,31 @@ interface ServiceWatchesOptions {
   /** The objects read before, and the resourceVersions of their lists by path. */
   readonly objects: Pick<ApiObjects, 'services' | 'endpointSlices'>;
   readonly versions: ReadonlyMap<string, string>;
+  /** Versions of before these lists, at which the watches may begin to tell what happened since. */
+  readonly from?: readonly EarlierVersion[];
   readonly onChange: (seen: WatchedObject) => void;
   /** Called once if a watch is not allowed. */
   readonly onRefused: (error: ApiError) => void;
   readonly backoffMs?: number;
 }
 
+/** What happened before the lists, for each kind in each place. */
+export type PastOfServices =
+  | {readonly kind: 'Service'; readonly events: PastEvents<ServiceObject>}
+  | {readonly kind: 'EndpointSlice'; readonly events: PastEvents<EndpointSliceObject>};
+
+interface ServiceWatches {
+  /** Null if it cannot be known. */
+  readonly past: readonly PastOfServices[] | null;
+  /** Resolves when the signal is aborted, or the watches are refused. */
+  readonly ended: Promise<void>;
+}
+
 /**
  * Watches the Services of a scope and their slices, from the state in which they were read, until the signal is aborted. If one of the
  * watches is refused, all are stopped.
  */
-export async function watchServices(api: KubeApi, options: ServiceWatchesOptions, signal: AbortSignal): Promise<void> {
+export function watchServices(api: KubeApi, options: ServiceWatchesOptions, signal: AbortSignal): ServiceWatches {
   const given = new AbortController();
   const either = AbortSignal.any([signal, given.signal]);
   const onFailure = (error: unknown): void => {
@@ -36,7 +53,9 @@ export async function watchServices(api: KubeApi, options: ServiceWatchesOptions
     given.abort();
     options.onRefused(error);
   };
-  await Promise.all(watchesOf(api, {...options, onFailure}).map(watch => watch.run(either)));
+  const past: PastOfServices[] = [];
+  const watches = watchesOf(api, {...options, onFailure, onPast: part => void past.push(part)});
+  return {past: past.length === watches.length ? past : null, ended: Promise.all(watches.map(watch => watch.run(either))).then(() => {})};
 }
 
 /** Not allowed, or not served. */
@@ -46,7 +65,7 @@ const refusals: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 export const maxWatchedPlaces = 4;
 
 /** One place in which to watch Services and slices. */
-export interface WatchedPlace {
+interface WatchedPlace {
   readonly path: string;
   readonly services: Readonly<Record<string, string>>;
   readonly slices: Readonly<Record<string, string>>;
@@ -54,26 +73,31 @@ export interface WatchedPlace {
   readonly holds: (object: ServiceObject | EndpointSliceObject, service: string | undefined) => boolean;
 }
 
-type WatchOptions = ServiceWatchesOptions & {readonly onFailure: (error: unknown) => void};
+type WatchOptions = ServiceWatchesOptions & {
+  readonly onFailure: (error: unknown) => void;
+  readonly onPast: (part: PastOfServices) => void;
+};
 
 function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: AbortSignal): Promise<void>}[] {
   const strings = new StringPool();
   return watchedPlaces(options.scope).flatMap(place => {
-    const shared = <T>(path: string, query: Readonly<Record<string, string>>, objects: readonly T[]) => ({
-      ...{strings, path, query, onFailure: options.onFailure},
-      start: {objects, resourceVersion: Object.keys(query).length === 0 ? options.versions.get(path) : undefined},
-      ...(options.backoffMs === undefined ? {} : {backoffMs: options.backoffMs}),
+    const shared = {strings, onFailure: options.onFailure, ...(options.backoffMs === undefined ? {} : {backoffMs: options.backoffMs})};
+    const services = startOf(options, {
+      ...{path: servicesPath(place), query: place.services, shape: serviceShape},
+      known: servicesIn(place, options.objects.services),
     });
-    const services = servicesIn(place, options.objects.services);
-    const slices = slicesIn(place, options.objects.endpointSlices);
+    const slices = startOf(options, {
+      ...{path: slicesPath(place), query: place.slices, shape: endpointSliceShape},
+      known: slicesIn(place, options.objects.endpointSlices),
+    });
+    if (services.start.past !== undefined) options.onPast({kind: 'Service', events: services.start.past});
+    if (slices.start.past !== undefined) options.onPast({kind: 'EndpointSlice', events: slices.start.past});
     const own: ObjectWatchOptions<ServiceObject> = {
-      ...shared(servicesPath(place), place.services, services),
-      ...{kind: 'services', shape: serviceShape},
+      ...{...shared, ...services, kind: 'services'},
       onChange: (now, before, isListed) => options.onChange({kind: 'Service', key: keyOf(now ?? before), object: now ?? null, isListed}),
     };
     const ofSlices: ObjectWatchOptions<EndpointSliceObject> = {
-      ...shared(slicesPath(place), place.slices, slices),
-      ...{kind: 'endpointslices', shape: endpointSliceShape},
+      ...{...shared, ...slices, kind: 'endpointslices'},
       onChange: (now, before, isListed) =>
         options.onChange({kind: 'EndpointSlice', key: keyOf(now ?? before), object: now ?? null, isListed}),
     };
@@ -81,8 +105,31 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
   });
 }
 
+interface WatchedKind<T> {
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly shape: Shape;
+  /** As they were read. */
+  readonly known: readonly T[];
+}
+
+/** Where a watch begins: at the version of the list, or earlier to tell the past as well. */
+function startOf<T extends ServiceObject | EndpointSliceObject>(
+  {versions, from = []}: WatchOptions,
+  {path, query, shape, known}: WatchedKind<T>,
+) {
+  const resourceVersion = versions.get(listKey(path, query));
+  // A single Service is read by name, which tells no version of a list: its own is that of all that happened to it.
+  const [only] = known;
+  const until = resourceVersion ?? (query['fieldSelector'] === undefined ? undefined : only?.metadata.resourceVersion);
+  const isNumber = versionOf({resourceVersion: until}) !== null;
+  const past =
+    until === undefined || !isNumber || from.length === 0 ? undefined : new PastEvents<T>({path, query, shape, known, until, from});
+  return {path, query, shape, start: {objects: known, resourceVersion, past}};
+}
+
 /** Where the Services of a scope and their slices are watched. */
-export function watchedPlaces(scope: ClusterScope): readonly WatchedPlace[] {
+function watchedPlaces(scope: ClusterScope): readonly WatchedPlace[] {
   switch (scope.kind) {
     case 'cluster':
       return [{path: '', services: {}, slices: {}, holds: () => true}];
@@ -96,19 +143,19 @@ export function watchedPlaces(scope: ClusterScope): readonly WatchedPlace[] {
   }
 }
 
-export function servicesIn(place: WatchedPlace, services: readonly ServiceObject[] | null): readonly ServiceObject[] {
+function servicesIn(place: WatchedPlace, services: readonly ServiceObject[] | null): readonly ServiceObject[] {
   return (services ?? []).filter(service => place.holds(service, service.metadata.name));
 }
 
-export function slicesIn(place: WatchedPlace, slices: readonly EndpointSliceObject[] | null): readonly EndpointSliceObject[] {
+function slicesIn(place: WatchedPlace, slices: readonly EndpointSliceObject[] | null): readonly EndpointSliceObject[] {
   return (slices ?? []).filter(slice => place.holds(slice, slice.metadata.labels?.['kubernetes.io/service-name']));
 }
 
-export function servicesPath({path}: WatchedPlace): string {
+function servicesPath({path}: WatchedPlace): string {
   return `/api/v1${path}/services`;
 }
 
-export function slicesPath({path}: WatchedPlace): string {
+function slicesPath({path}: WatchedPlace): string {
   return `/apis/discovery.k8s.io/v1${path}/endpointslices`;
 }
 

@@ -49,8 +49,9 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   const objects = reading.api;
   const scope = {kind: 'cluster'} as const;
   const followed = new FollowedServices({api, scope, objects, versions: reading.versions, clock: systemClock});
-  // A node can have the states of before the first list.
-  if (followed.history.partlyKnown.length > 0) await followed.recall(Date.now() - gracePeriod * 1000);
+  // A node can have the states of before the first list. The API server forgets them within minutes.
+  const recalled = followed.recall(Date.now() - gracePeriod * 1000);
+  recalled.catch(() => {});
   const readTimes = new Map<string, ReadTime>();
   return {
     origin: cluster.description,
@@ -58,7 +59,7 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
     ...(serverVersion === null ? {} : {serverVersion}),
     chosenNodes: source.nodes.length < (reading.api.nodes ?? []).length,
     api: {...reading.api, ...known},
-    nodes: closing(readNodes({source, without, readTimes}, run), followed),
+    nodes: following(readNodes({source, without, readTimes}, run), {followed, recalled}),
     history: () => recorded(followed, readTimes),
     problems: [...reading.problems, ...source.problems, ...problems, ...leftovers],
   };
@@ -76,10 +77,17 @@ function recorded({history: {states}}: FollowedServices, readTimes: ReadonlyMap<
   return states.changes.length === 0 ? null : {...states, nodes: Object.fromEntries([...readTimes].sort(([a], [b]) => (a < b ? -1 : 1)))};
 }
 
+interface Following {
+  readonly followed: FollowedServices;
+  /** Resolves when the earlier states are known, or cannot be known. */
+  readonly recalled: Promise<void>;
+}
+
 /** Services are followed until the last node has been read. */
-async function* closing(nodes: AsyncIterable<BundledNode>, followed: FollowedServices): AsyncIterable<BundledNode> {
+async function* following(nodes: AsyncIterable<BundledNode>, {followed, recalled}: Following): AsyncIterable<BundledNode> {
   try {
     yield* nodes;
+    await recalled;
   } finally {
     followed.close();
   }

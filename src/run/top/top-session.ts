@@ -71,10 +71,9 @@ export class TopSession implements AsyncDisposable {
     const followed = new FollowedServices({api, scope, objects, versions: asked.versions, clock});
     const session = new TopSession(run, {scope, shells, nodes, options, followed, api: objects});
     try {
-      // An endpoint may have gone just before.
-      if (followed.history.partlyKnown.length > 0) await unlessInterrupted(followed.recall(clock.now() - graceMs), signal);
       progress.say(`reading ${nodes.length} nodes`);
-      await session.#survey(nodes);
+      // An endpoint may have gone just before.
+      await Promise.all([unlessInterrupted(followed.recall(clock.now() - graceMs), signal), session.#survey(nodes)]);
       await session.#sample();
     } catch (error) {
       await session[Symbol.asyncDispose]();

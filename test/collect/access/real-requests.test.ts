@@ -93,7 +93,7 @@ async function watched(
   const refusals: string[] = [];
   const end = new AbortController();
   const onRefused = ({message}: ApiError) => void refusals.push(message);
-  const watching = watchServices(api, {scope, objects, versions, onChange: () => {}, onRefused}, end.signal);
+  const {ended: watching} = watchServices(api, {scope, objects, versions, onChange: () => {}, onRefused}, end.signal);
   // Services and slices; what is refused is answered at once.
   await vi.waitFor(() => expect(requests.filter(({resource}) => resource?.verb === 'watch')).toHaveLength(2));
   await sleep(50);

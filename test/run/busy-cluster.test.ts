@@ -1,0 +1,154 @@
+import {afterEach, expect, test} from 'vitest';
+import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
+import type {EndpointSliceObject} from '../../src/model/api-objects.ts';
+import type {Report} from '../../src/model/report.ts';
+import {diagnoseCluster} from '../../src/run/diagnose-cluster.ts';
+import {openCluster} from '../../src/run/open-cluster.ts';
+import {seededRandom} from '../bench/random.ts';
+import {capturePath} from '../fixtures.ts';
+import {withRules} from '../rendered-dump.ts';
+import type {ApiServer, ApiServerOptions} from '../stand-in/api-server.ts';
+import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
+import type {StoredObject} from '../stand-in/object-store.ts';
+
+const healthy = capturePath('healthy/1.36-iptables');
+const servers: ApiServer[] = [];
+const address = '10.244.11.4';
+
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+});
+
+const isOfWeb = ({metadata}: StoredObject | EndpointSliceObject) => metadata.labels?.['kubernetes.io/service-name'] === 'web';
+const without = (slice: EndpointSliceObject) => ({
+  ...slice,
+  endpoints: (slice.endpoints ?? []).filter(({addresses}) => addresses?.[0] !== address),
+});
+
+/** What a kube-proxy has that has not heard of the endpoint's removal, and what one has that has. */
+async function rulesOf(node: string, isLate: boolean): Promise<string> {
+  const {api, nodes, ...rest} = await readBundle(healthy);
+  const endpointSlices = (api.endpointSlices ?? []).map(slice => (isOfWeb(slice) && !isLate ? without(slice) : slice));
+  const [rendered] = withRules(
+    {...rest, api: {...api, endpointSlices}, nodes: nodes.filter(({name}) => name === node)},
+    seededRandom(1),
+  ).nodes;
+  return rendered?.read('iptables-save')?.toString() ?? '';
+}
+
+interface Given extends ApiServerOptions {
+  /** How long ago the endpoint was removed, in milliseconds; null for never. */
+  readonly ago: number | null;
+  /** Which nodes have not followed. */
+  readonly late: readonly string[];
+  /** When these follow, in milliseconds from the start of the check; never if left out. */
+  readonly followAfter?: number;
+  readonly edit?: (rules: string) => string;
+  readonly names?: readonly string[];
+}
+
+/** A check of a cluster in which an endpoint was removed some time ago. */
+async function check({ago, late, followAfter = Infinity, edit = rules => rules, names = ['web'], ...options}: Given) {
+  const now = Date.now();
+  let sleeps = 0;
+  let time = now;
+  const clock = {
+    now: () => Math.max(time, Date.now()),
+    sleep: async (milliseconds: number) => {
+      sleeps++;
+      time = clock.now() + milliseconds;
+    },
+  };
+  const rules = new Map<string, (isLate: boolean) => string>();
+  for (const node of ['node-a', 'node-b', 'node-c']) {
+    const [before, after] = [edit(await rulesOf(node, true)), edit(await rulesOf(node, false))];
+    rules.set(node, isLate => (isLate ? before : after));
+  }
+  const isLate = (node: string) => ago === null || (late.includes(node) && clock.now() < now + followAfter);
+  const server = await startBundleCluster(healthy, {
+    exec: ({node, argv}) => (argv.join(' ') === 'iptables-save' ? {stdout: rules.get(node)?.(isLate(node)) ?? ''} : null),
+    ...options,
+  });
+  servers.push(server);
+  // An API server writes when an object was updated; captures are without it.
+  for (const {metadata} of ['services', 'endpointslices'].flatMap(plural => server.store.all(plural)))
+    Object.assign(metadata, {managedFields: [{time: '2026-01-01T00:00:00Z'}]});
+  if (ago !== null) {
+    const managedFields = [{time: `${new Date(now - ago).toISOString().slice(0, 19)}Z`}];
+    for (const slice of server.store.all('endpointslices').filter(isOfWeb)) {
+      const {metadata, ...rest} = without(slice as unknown as EndpointSliceObject);
+      server.store.put('endpointslices', {...rest, metadata: {...metadata, managedFields}} as unknown as StoredObject);
+    }
+  }
+  const flags = {transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig};
+  using cluster = openCluster(flags);
+  const report = await diagnoseCluster({
+    ...{flags, names, cluster, clock, options: {toolVersion: '0.0.0'}, signal: new AbortController().signal},
+    progress: {say: () => {}, note: () => {}, close: () => {}},
+  });
+  const reads = server.requests.filter(({argv}) => argv.join(' ') === 'iptables-save').length;
+  return {report, server, reads, sleeps, requests: server.requests.length};
+}
+
+const found = ({findings}: Report) =>
+  findings.filter(({severity, node}) => node !== undefined && severity !== 'info').map(({code, node}) => `${code} ${node}`);
+const codes = ({findings}: Report) => findings.map(({code}) => code);
+
+test('nodes that are some seconds behind cost three requests more than nodes that are not, no second read, and no wait', async () => {
+  const quiet = await check({ago: null, late: []});
+  expect([found(quiet.report), quiet.reads, quiet.sleeps]).toEqual([[], 3, 0]);
+  const busy = await check({ago: 4000, late: ['node-a', 'node-c']});
+  expect([found(busy.report), busy.reads, busy.sleeps]).toEqual([[], 3, 0]);
+  expect(busy.report.nodes.map(({lag}) => lag?.service)).toEqual(['shop/web', undefined, 'shop/web']);
+  // All Services, all slices, and the slices of one Service as they were.
+  expect(busy.requests - quiet.requests).toBe(3);
+});
+
+test('a change that all nodes have followed costs nothing', async () => {
+  const quiet = await check({ago: null, late: []});
+  const followed = await check({ago: 4000, late: []});
+  expect([found(followed.report), followed.sleeps, followed.requests - quiet.requests]).toEqual([[], 0, 0]);
+});
+
+test('a node that is behind for longer than the grace period has a finding', async () => {
+  const {report, sleeps} = await check({ago: 40_000, late: ['node-b']});
+  expect([found(report), sleeps]).toEqual([['ST203 node-b'], 0]);
+});
+
+test('a rule that is gone is found while nodes are behind', async () => {
+  const entry = /^-A KUBE-SERVICES .*"shop\/web:http cluster IP" .*-j KUBE-SV.*\n/m;
+  const {report} = await check({ago: 4000, late: ['node-a'], edit: rules => rules.replace(entry, '')});
+  expect(new Set(found(report))).toEqual(new Set(['node-a', 'node-b', 'node-c'].map(node => `ST201 ${node}`)));
+  expect(codes(report)).not.toContain('ST904');
+});
+
+const forgets: Pick<ApiServerOptions, 'faults'> = {
+  faults: [{kind: 'status', match: /resourceVersionMatch=Exact/, status: 410, times: 99}],
+};
+const refuses: Pick<ApiServerOptions, 'allow'> = {allow: ({verb}) => verb !== 'watch'};
+
+test.each([
+  ['the API server tells nothing of before', forgets],
+  ['watching is refused', refuses],
+])('where %s, a node that is behind is read again until it has followed', async (_, options) => {
+  const {report, reads} = await check({...options, ago: 4000, late: ['node-a'], followAfter: 6000});
+  expect(found(report)).toEqual([]);
+  expect(codes(report)).not.toContain('ST904');
+  expect(reads).toBeGreaterThan(3);
+});
+
+test.each([
+  ['the API server tells nothing of before', forgets],
+  ['watching is refused', refuses],
+])('where %s, a node that does not follow within the grace period has a finding, and no ST904 beside it', async (_, options) => {
+  const {report} = await check({...options, ago: 4000, late: ['node-a']});
+  expect(found(report)).toEqual(['ST203 node-a']);
+  expect(codes(report)).not.toContain('ST904');
+});
+
+test('where watching is refused, the report says so', async () => {
+  const {report} = await check({...refuses, ago: null, late: []});
+  expect(report.findings).toContainEqual(
+    expect.objectContaining({code: 'ST901', severity: 'info', message: expect.stringContaining('polled, not watched')}),
+  );
+});
