@@ -186,8 +186,8 @@ describe('wrong use', () => {
 });
 
 describe('differences that can be a matter of timing', () => {
-  const ghost = (name: string) => ({
-    metadata: {namespace: 'shop', name, creationTimestamp: new Date(handClock.time).toISOString()},
+  const ghost = (name: string, time = new Date(handClock.time).toISOString()) => ({
+    metadata: {namespace: 'shop', name, creationTimestamp: time, managedFields: [{time}]},
     spec: {clusterIP: '10.96.200.1', clusterIPs: ['10.96.200.1'], ipFamilies: ['IPv4'], ports: [{name: 'http', port: 80, protocol: 'TCP'}]},
   });
 
