@@ -1,4 +1,5 @@
 import type {Family} from '../model/family.ts';
+import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Chain, Ruleset} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {portalChains} from './userspace/portal-rules.ts';
@@ -9,8 +10,14 @@ export interface ModeInRules {
   readonly sign: () => string;
 }
 
+interface RulesOfNode {
+  readonly node: NodeDump;
+  readonly rulesets: ReadonlyMap<Family, Ruleset>;
+  readonly nft: () => NftRuleset | null;
+}
+
 /** The modes whose rules, tables or virtual servers a node holds, going by what was collected of it. */
-export function modesInRules(node: NodeDump, rulesets: ReadonlyMap<Family, Ruleset>): readonly ModeInRules[] {
+export function modesInRules({node, rulesets, nft}: RulesOfNode): readonly ModeInRules[] {
   const held: ModeInRules[] = [];
   const all = [...rulesets.values()];
   // One is enough; they are counted only for a message.
@@ -20,7 +27,8 @@ export function modesInRules(node: NodeDump, rulesets: ReadonlyMap<Family, Rules
   if (portals > 0) held.push({mode: 'userspace', sign: () => `${portals} chains of portals in iptables`});
   const ipvs = ipvsSigns(node, all);
   if (ipvs.length > 0) held.push({mode: 'ipvs', sign: () => ipvs.join(', ')});
-  if (holdsNftables(node)) held.push({mode: 'nftables', sign: () => 'the nftables table kube-proxy'});
+  if ([...(nft()?.tables.values() ?? [])].some(({name}) => name === 'kube-proxy'))
+    held.push({mode: 'nftables', sign: () => 'the nftables table kube-proxy'});
   return held;
 }
 
@@ -54,9 +62,3 @@ const ipvsChains = [
   'KUBE-SOURCE-RANGES-FIREWALL',
   'KUBE-IPVS-IPS',
 ];
-
-function holdsNftables(node: NodeDump): boolean {
-  const text = node.read('nft.json')?.toString('utf8') ?? '';
-  if (/"table"\s*:\s*\{[^}]*"name"\s*:\s*"kube-proxy"/.test(text)) return true;
-  return /^table ip6? kube-proxy \{/m.test(node.read('nft.txt')?.toString('utf8') ?? '');
-}

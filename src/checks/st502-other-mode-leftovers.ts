@@ -24,7 +24,7 @@ export const otherModeLeftovers: Check<'ST502'> = {
   *node(context) {
     const {node, config, rulesets} = context;
     const said = config.mode.value;
-    const held = modesInRules(node, rulesets);
+    const held = modesInRules(context);
     for (const ruleset of rulesets.values()) {
       const local = leftoverLocalChains(ruleset, config.version.value);
       const portals = said === 'userspace' || !held.some(({mode}) => mode === said) ? null : leftoverPortals(ruleset);

@@ -10,8 +10,8 @@ export const modeMismatch: Check<'ST503'> = {
   remedy:
     'Restart kube-proxy on this node and check its log for the mode that it chose. Remove the rules of the other mode (kube-proxy --cleanup, or a reboot).',
   // Silent if the kernel has the rules of kube-proxy's mode, whatever else it has: that is ST502.
-  *node({api, node, config, rulesets}) {
-    const held = modesInRules(node, rulesets);
+  *node({api, node, config, rulesets, nft}) {
+    const held = modesInRules({node, rulesets, nft});
     const said = config.mode.value;
     if (held.length === 0 || held.some(({mode}) => mode === said)) return;
     const found = held.map(({mode, sign}) => `${mode} (${sign()})`).join(' and ');

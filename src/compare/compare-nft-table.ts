@@ -118,7 +118,7 @@ class NftTableComparison<Owner> {
   #compareChain(name: string, rules: readonly string[], owner: Owner | null): void {
     this.#chains.add(name);
     const chain = this.#actual.chains.get(name);
-    if (chain !== undefined && chain.text() === rules.join('\n')) return;
+    if (chain?.holds(rules) === true) return;
     const expected = rules.map(text => nftRule({table: this.#actual.id, chain: name, line: 0, text}));
     const complete = chain === undefined ? this.#actual.complete : chain.complete;
     for (const {kind, item} of compareTexts(expected, chain?.rules() ?? [], ({body}) => body))

@@ -44,6 +44,8 @@ export interface NftChain {
   readonly complete: boolean;
   /** The texts of all rules, one on each line. No newline at the end. */
   text(): string;
+  /** Whether the rules have these texts, in this order: `text()` is the same joined by newlines. */
+  holds(texts: readonly string[]): boolean;
   rules(): readonly NftRule[];
 }
 

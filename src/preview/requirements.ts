@@ -108,7 +108,9 @@ function leftovers({setup, configAfter}: RequirementsInput): Omit<Requirement, '
       status: 'unmet',
       detail: 'kube-proxy in iptables mode removes nothing of IPVS mode: run kube-proxy --cleanup between the two, or reboot the node',
     };
-  const others = modesInRules(setup.node, setup.dumps.current).filter(({mode}) => mode !== from && mode !== configAfter.mode.value);
+  const others = modesInRules({...setup, rulesets: setup.dumps.current}).filter(
+    ({mode}) => mode !== from && mode !== configAfter.mode.value,
+  );
   if (others.length > 0)
     return {
       name,

@@ -6,7 +6,7 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {alternativesTable, measureAlternatives} from './alternatives.ts';
 import {measureTable, tableText} from './conntrack-table.ts';
-import type {ClusterSize} from './cluster-size.ts';
+import type {ClusterSize, ProxyMode} from './cluster-size.ts';
 import {measureNodeCounts, nodeCountsTable} from './node-counts.ts';
 import {type Options, readOptions} from './options.ts';
 import {stagesTable, subjectTable} from './results-table.ts';
@@ -56,13 +56,14 @@ function bigNode({quick, seed}: Pick<Options, 'quick' | 'seed'>): ClusterSize {
 function subjects({parts, size, seed, repeat, quick, floorOnly}: Options): readonly Subject[] {
   if (size !== null) return [{size, repeat: repeat ?? (quick ? 1 : 3), floorOnly}];
   const scale = quick ? 0.2 : 1;
-  const of = (services: number, endpoints: number, nodes: number): Subject => ({
-    size: {services, endpoints, nodes, seed},
+  const of = (services: number, endpoints: number, nodes: number, proxyMode: ProxyMode = 'iptables'): Subject => ({
+    size: {services, endpoints, nodes, seed, proxyMode},
     repeat: repeat ?? (quick || nodes > 1 ? 1 : 3),
     floorOnly,
   });
   return [
     ...(parts.has('big-node') ? [of(5_000 * scale, 50, 1), of(20_000 * scale, 5, 1)] : []),
+    ...(parts.has('nftables') ? [of(3_000 * scale, 6, 1, 'nftables')] : []),
     // 3,000 rules a node.
     ...(parts.has('many-nodes') ? [of(110, 8, 300 * scale)] : []),
   ];

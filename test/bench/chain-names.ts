@@ -1,5 +1,5 @@
 import {hash} from 'node:crypto';
-import type {Family, Service, ServicePort} from './model.ts';
+import type {Endpoint, Family, Service, ServicePort} from './model.ts';
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
@@ -16,6 +16,22 @@ export function servicePortHash(name: string, port: ServicePort): string {
 
 export function endpointChain(name: string, port: ServicePort, endpoint: string): string {
   return `KUBE-SEP-${chainHash(name + port.protocol.toLowerCase() + endpoint)}`;
+}
+
+/** What the names of a Service port's chains have in common in nftables mode. */
+export function portBase(service: Service, port: ServicePort): string {
+  const text = portText(service, port);
+  return `${chainHash(text).slice(0, 8)}-${text}`;
+}
+
+/** What the names of an endpoint's chain and affinity set have in common in nftables mode, where names have no colons. */
+export function endpointBase(service: Service, port: ServicePort, {address}: Pick<Endpoint, 'address'>): string {
+  const text = `${portText(service, port)}__${address.replaceAll(':', '.')}/${port.targetPort}`;
+  return `${chainHash(text).slice(0, 8)}-${text}`;
+}
+
+function portText({namespace, name}: Service, port: ServicePort): string {
+  return `${namespace}/${name}/${port.protocol.toLowerCase()}/${port.name}`;
 }
 
 /** "address:port", with the brackets an IPv6 address needs. */

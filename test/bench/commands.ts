@@ -6,6 +6,8 @@ export interface BenchedCommand {
   readonly name: string;
   /** Whether it reads both bundles: then the floor does too. */
   readonly readsBoth?: boolean;
+  /** Whether it is run on nodes of nftables mode too, of which there is no bundle with faults. */
+  readonly inNftables?: boolean;
   readonly args: (bundles: WrittenBundles) => readonly string[];
   /** Throws when the report is wrong. */
   readonly assert: (result: {readonly exitCode: number; readonly stdout: string}, bundles: WrittenBundles) => void;
@@ -19,6 +21,7 @@ const only = ({nodes}: WrittenBundles) => nodes.flatMap(name => ['--node', name]
 export const benchedCommands: readonly BenchedCommand[] = [
   {
     name: 'check -A',
+    inNftables: true,
     args: bundles => ['check', '-A', ...only(bundles), '--from', bundles.before, ...json],
     assert: (result, {nodes}) => assertClean(result, nodes.length),
   },
@@ -34,11 +37,13 @@ export const benchedCommands: readonly BenchedCommand[] = [
   },
   {
     name: 'trace SERVICE',
+    inNftables: true,
     args: bundles => ['trace', bundles.target.service, ...only(bundles), '--from', bundles.before, ...json],
     assert: assertTrace,
   },
   {
     name: 'packet',
+    inNftables: true,
     args: ({before, target: {node, source, clusterIP, port}}) => [
       ...['packet', '--from', before, '--node', node, '--source', source],
       ...['--destination', clusterIP, '--port', String(port), ...json],

@@ -1,6 +1,7 @@
 import type {Cluster, ClusterNode, Family} from './model.ts';
 import {type Chain, emptyRuleSet, type RuleSet} from './rule-set.ts';
 import {addServicePort} from './service-rules.ts';
+import {servicesWithRules} from './services-with-rules.ts';
 
 const LARGE_CLUSTER_ENDPOINTS = 1_000;
 
@@ -16,9 +17,7 @@ export function* dumpLines(cluster: Cluster, node: ClusterNode, family: Family):
 }
 
 function serviceRules(cluster: Cluster, node: ClusterNode, family: Family): RuleSet {
-  const services = cluster.services.filter(
-    ({clusterIPs, families, type}) => type !== 'ExternalName' && clusterIPs[0] !== 'None' && families.includes(family),
-  );
+  const services = servicesWithRules(cluster, family);
   const endpoints = services.reduce((sum, {endpoints, ports}) => sum + ports.length * endpoints[family].length, 0);
   const order = {cluster, node, family, large: endpoints > LARGE_CLUSTER_ENDPOINTS};
   const rules = emptyRuleSet();

@@ -1,19 +1,29 @@
 import {writeFileSync} from 'node:fs';
 import {join} from 'node:path';
+import type {ProxyMode} from './cluster-size.ts';
 import type {Cluster, ClusterNode} from './model.ts';
 
+interface BundledNode {
+  readonly cluster: Cluster;
+  readonly node: ClusterNode;
+  readonly mode: ProxyMode;
+}
+
 /** What a bundle holds of a node beside the dumps. */
-export function writeNodeFiles(dir: string, cluster: Cluster, node: ClusterNode): void {
-  writeFileSync(join(dir, 'kube-proxy-version'), 'v1.36.2\n');
-  writeFileSync(join(dir, 'proxy-mode'), 'iptables');
-  writeFileSync(join(dir, 'kube-proxy-config.yaml'), proxyConfig(cluster, node));
+export function writeNodeFiles(dir: string, {cluster, node, mode}: BundledNode): void {
+  writeFileSync(join(dir, 'kube-proxy-version'), `${versionOf[mode]}\n`);
+  writeFileSync(join(dir, 'proxy-mode'), mode);
+  writeFileSync(join(dir, 'kube-proxy-config.yaml'), proxyConfig({cluster, node, mode}));
   writeFileSync(join(dir, 'addresses.json'), `${JSON.stringify(interfaces(node))}\n`);
 }
 
-function proxyConfig({podCIDR}: Cluster, node: ClusterNode): string {
+/** In nftables mode the last version with a chain for each endpoint. */
+const versionOf: Readonly<Record<ProxyMode, string>> = {iptables: 'v1.36.2', nftables: 'v1.35.4'};
+
+function proxyConfig({cluster: {podCIDR}, node, mode}: BundledNode): string {
   return `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
-mode: iptables
+mode: ${mode}
 hostnameOverride: ${node.name}
 clusterCIDR: ${podCIDR.IPv4},${podCIDR.IPv6}
 clientConnection: {kubeconfig: /var/lib/kube-proxy/proxy.kubeconfig}

@@ -6,6 +6,7 @@ import type {ClusterSize} from './cluster-size.ts';
 export const parts = {
   startup: 'what it costs to start, and to check one Service of a live cluster, beside kubectl',
   'big-node': 'check, trace, packet and diff on one node of big clusters, beside the floor',
+  nftables: 'check, trace and packet on one node of nftables mode, read as JSON',
   'many-nodes': 'the same on bundles of many nodes; what one node costs, and a hundred of the same cluster',
   alternatives: 'what else one would look at the big node with: grep, iptables-restore --test, kubectl',
   stages: 'what the steps of a check of the big node take, without the rest of the program',
@@ -45,7 +46,8 @@ One bundle in place of the usual ones; those that are not given are 5000, 50 and
   --floor-only      without the product
   --json            all figures
 
-The floor is what any program has to do with a bundle: read it, count the lines of its dumps, parse its API objects (floor.mjs). Ratios
+The floor is what any program has to do with a bundle: read it, count the lines of its dumps, parse its API objects and the JSON of nft
+(floor.mjs). Ratios
 to it are made round by round. "growth" is the power of the size of the input with which the cost grows from a quarter of it on, start-up
 taken off. Both the npm package as built (npm run build) and, where there is one, the executable (npm run release -- compile --platform
 linux_amd64) are measured. All reports are checked to be right.

@@ -3,8 +3,8 @@ import type {Row, SubjectResult} from './subject.ts';
 
 /** A row for each command: the medians, how many floors that is, and how it grows. */
 export function subjectTable({size, bytes, lines, rows}: SubjectResult): string {
-  const {services, endpoints, nodes} = size;
-  const heading = `${count(services)} Services x ${endpoints} endpoints, ${count(nodes)} ${nodes === 1 ? 'node' : 'nodes'}: ${(bytes / 1_000_000).toFixed(1)} MB, ${count(lines)} lines of dump`;
+  const {services, endpoints, nodes, proxyMode} = size;
+  const heading = `${count(services)} Services x ${endpoints} endpoints, ${count(nodes)} ${nodes === 1 ? 'node' : 'nodes'}: ${(bytes / 1_000_000).toFixed(1)} MB, ${count(lines)} ${proxyMode === 'nftables' ? 'objects of nft' : 'lines of dump'}`;
   const columns = ['CPU s', 'least', 'x floor', 'growth', 'wall s', 'x floor', 'MiB', 'x floor'];
   return [heading, line('', columns), ...rows.map(rowText)].join('\n');
 }

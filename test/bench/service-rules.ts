@@ -5,7 +5,7 @@ import {contains} from './contains.ts';
 import type {Cluster, ClusterNode, Family, Service, ServicePort} from './model.ts';
 import type {RuleSet} from './rule-set.ts';
 
-interface RuleOrder {
+export interface RuleOrder {
   cluster: Cluster;
   node: ClusterNode;
   family: Family;
@@ -23,7 +23,7 @@ export function addServicePort(rules: RuleSet, service: Service, port: ServicePo
   }
 }
 
-interface PortFacts extends PortContext {
+export interface PortFacts extends PortContext {
   clusterIP: string;
   nodeIP: string;
   podCIDR: string;
@@ -40,7 +40,7 @@ interface PortFacts extends PortContext {
   externalPolicyChain: string;
 }
 
-function portFacts(service: Service, port: ServicePort, order: RuleOrder): PortFacts {
+export function portFacts(service: Service, port: ServicePort, order: RuleOrder): PortFacts {
   const {cluster, family, large, node} = order;
   const name = servicePortName(service, port);
   const hash = servicePortHash(name, port);

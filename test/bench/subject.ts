@@ -56,11 +56,12 @@ export async function measureSubject({size, repeat, floorOnly}: Subject, temp: s
   const large = await writeCluster(size, join(temp, 'large'));
   const small = await writeCluster(quarter(size), join(temp, 'small'));
   const ways = floorOnly ? [] : programs();
+  const commands = benchedCommands.filter(({inNftables = false}) => inNftables || size.proxyMode !== 'nftables');
   const costs = {large: new Map() as Costs, small: new Map() as Costs, start: new Map() as Costs};
   for (let round = 1; round <= repeat; round++) {
     say(`round ${round} of ${repeat}`);
-    await measureRound(large, {ways, costs: costs.large, temp});
-    await measureRound(small, {ways, costs: costs.small, temp});
+    await measureRound(large, {ways, commands, costs: costs.large, temp});
+    await measureRound(small, {ways, commands, costs: costs.small, temp});
     await measureStart(ways, costs.start, temp);
   }
   for (const name of ['large', 'small']) rmSync(join(temp, name), {recursive: true});
@@ -102,15 +103,17 @@ function succeeded(measured: Measured, what: string): Measured {
 
 interface Round {
   readonly ways: readonly Program[];
+  readonly commands: readonly BenchedCommand[];
   readonly costs: Costs;
   readonly temp: string;
 }
 
 /** The floors and all commands by turns, so that a machine that slows down slows them all. */
-async function measureRound({bundles}: Cluster, {ways, costs, temp}: Round): Promise<void> {
+async function measureRound({bundles}: Cluster, {ways, commands, costs, temp}: Round): Promise<void> {
   for (const [name, dirs] of [[one, [bundles.before]] as const, [two, [bundles.before, bundles.after]] as const])
-    if (ways.length > 0 || name === one) note(costs, `floor: ${name}`, await measureFloor(dirs, bundles.nodes.length, temp));
-  for (const command of benchedCommands)
+    if (name === one || (ways.length > 0 && commands.some(({readsBoth}) => readsBoth)))
+      note(costs, `floor: ${name}`, await measureFloor(dirs, bundles.nodes.length, temp));
+  for (const command of commands)
     for (const {name, command: program} of ways) {
       const measured = await measure([...program, ...command.args(bundles)], temp);
       command.assert(measured, bundles);

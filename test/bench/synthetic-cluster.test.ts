@@ -1,18 +1,23 @@
-import {mkdtempSync, readdirSync, readFileSync, rmSync} from 'node:fs';
+import {mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
+import {diagnose} from '../../src/diagnose.ts';
 import {describeWith} from '../require.ts';
 import {endpointChain, servicePortHash} from './chain-names.ts';
+import type {ClusterSize} from './cluster-size.ts';
 import {writeCluster} from './synthetic-cluster.ts';
 
 const sizes = {
   small: {services: 40, endpoints: 5, nodes: 2, seed: 1},
   // More than 1,000 endpoints in IPv4, fewer in IPv6: only the first loses its comments.
   large: {services: 40, endpoints: 40, nodes: 2, seed: 2},
-};
+  nftables: {services: 60, endpoints: 5, nodes: 2, seed: 1, proxyMode: 'nftables'},
+} as const satisfies Record<string, ClusterSize>;
+const iptables = ['small', 'large'] as const;
 
 let temp: string;
 
@@ -34,7 +39,7 @@ function withoutTimes(text: string): string[] {
 
 describeWith(['netns', 'iptables-nft-restore', 'ip6tables-nft-restore'], 'the kernel takes the rules and gives back the same text', () => {
   const path = `${process.env['PATH']}:/usr/sbin:/sbin`;
-  const cases = Object.keys(sizes).flatMap(cluster =>
+  const cases = iptables.flatMap(cluster =>
     ['worker-00000', 'worker-00001'].flatMap(node => ['iptables', 'ip6tables'].map(program => ({cluster, node, program}))),
   );
 
@@ -44,6 +49,42 @@ describeWith(['netns', 'iptables-nft-restore', 'ip6tables-nft-restore'], 'the ke
     const {stdout} = await execa('unshare', ['--net', 'sh', '-c', script, 'sh', file], {env: {PATH: path}});
     expect(withoutTimes(stdout)).toEqual(withoutTimes(readFileSync(file, 'utf8')));
   });
+});
+
+describeWith(['netns', 'nft'], 'the kernel takes the table of nftables mode and gives back the same objects', () => {
+  test.each(['worker-00000', 'worker-00001'])('%s', async node => {
+    const file = join(temp, 'nftables', 'nodes', node, 'nft.json');
+    const env = {PATH: `${process.env['PATH']}:/usr/sbin:/sbin`};
+    const toLoad = join(temp, `${node}.json`);
+    writeFileSync(toLoad, chainsFirst(readFileSync(file, 'utf8')));
+    const {stdout} = await execa('unshare', ['--net', 'sh', '-c', 'nft -j -f "$1" && nft -j list ruleset', 'sh', toLoad], {env});
+    expect(nftObjects(stdout)).toEqual(nftObjects(readFileSync(file, 'utf8')));
+  });
+
+  /** nft prints sets first, and takes no element that leads to a chain before the chain. */
+  function chainsFirst(text: string): string {
+    const {nftables} = JSON.parse(text) as {nftables: readonly object[]};
+    const kinds = ['metainfo', 'table', 'chain', 'set', 'map', 'rule'];
+    return JSON.stringify({nftables: kinds.flatMap(kind => nftables.filter(object => kind in object))});
+  }
+
+  /** Without what a kernel numbers or orders by itself. */
+  function nftObjects(text: string): readonly string[] {
+    const {nftables} = JSON.parse(text) as {nftables: readonly object[]};
+    const sortedElements = (key: string, value: unknown): unknown =>
+      key === 'handle' ? undefined : key === 'elem' && Array.isArray(value) ? value.map(one => JSON.stringify(one)).sort() : value;
+    return nftables
+      .slice(1)
+      .map(object => JSON.stringify(object, sortedElements))
+      .sort();
+  }
+});
+
+test('the product finds the table of nftables mode right', async () => {
+  const snapshot = await readBundle(join(temp, 'nftables'));
+  const {findings, summary} = diagnose(snapshot, {toolVersion: '0.0.0', nodes: name => snapshot.nodes.some(node => node.name === name)});
+  expect(summary.nodesChecked).toBe(2);
+  expect(findings.filter(({code, severity}) => severity !== 'info' && !code.startsWith('ST1'))).toEqual([]);
 });
 
 describe('every kind of rule occurs', () => {

@@ -19,17 +19,21 @@ const after = join(dir, 'after');
 const stopped = join(dir, 'stopped');
 const cluster = buildCluster(size);
 const target = chooseTarget(cluster);
-writeBundle(before, cluster);
-const dump = join('nodes', target.node, 'iptables-save');
-linkFiles(before, after, path => path !== dump);
-const broken = writeBroken(join(before, dump), join(after, dump), Math.max(1, Math.round(size.services / 100)));
+writeBundle(before, cluster, size.proxyMode);
+const broken = size.proxyMode === 'nftables' ? [] : writeAfter();
 linkFiles(before, stopped, path => path.startsWith('nodes/'));
-const replaced = withReplacedEndpoints(cluster, 0.3, size.seed);
-writeApiObjects(stopped, replaced);
+writeApiObjects(stopped, withReplacedEndpoints(cluster, 0.3, size.seed));
 writeFileSync(
   join(dir, 'bundles.json'),
   JSON.stringify({before, after, stopped, nodes: cluster.nodes.map(({name}) => name), target, broken} satisfies WrittenBundles),
 );
+
+/** Returns the endpoints without a rule. */
+function writeAfter(): readonly string[] {
+  const dump = join('nodes', target.node, 'iptables-save');
+  linkFiles(before, after, path => path !== dump);
+  return writeBroken(join(before, dump), join(after, dump), Math.max(1, Math.round(size.services / 100)));
+}
 
 /** Some of the files, without a copy. */
 function linkFiles(from: string, to: string, isWanted: (path: string) => boolean): void {

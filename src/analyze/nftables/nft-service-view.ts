@@ -40,7 +40,8 @@ export class NftServiceView implements NftTableSource {
 
 /** A chain that may follow after the end of a truncated dump. */
 function unread(table: string, name: string): NftChain {
-  return {table, name, base: null, comment: null, ruleCount: 0, complete: false, text: () => '', rules: () => []};
+  const nothing = {text: () => '', holds: (texts: readonly string[]) => texts.length === 0, rules: () => []};
+  return {table, name, base: null, comment: null, ruleCount: 0, complete: false, ...nothing};
 }
 
 /** A table with some of its chains replaced; undefined removes a chain. */

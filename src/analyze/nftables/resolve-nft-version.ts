@@ -16,8 +16,9 @@ const lookalikes: readonly (readonly number[])[] = [[37, 36], [35, 34], [33], [3
 export function resolveNftVersion(input: NodeInput, ruleset: NftRuleset): ProxyConfig {
   const {config} = input;
   const {value, source} = config.version;
+  if (value.guessed === undefined) return config;
   const seen = inferNftConfig(kubeProxyTables(ruleset)).version;
-  if (value.guessed === undefined || seen === undefined) return config;
+  if (seen === undefined) return config;
   const alike = lookalikes.find(minors => minors.includes(seen.minor)) ?? [seen.minor];
   let best = {config, differences: Number.POSITIVE_INFINITY};
   for (const minor of new Set([...(alike.includes(value.minor) ? [value.minor] : []), ...alike])) {

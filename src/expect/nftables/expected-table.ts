@@ -33,7 +33,8 @@ export class ExpectedTable implements NftTableSource {
   readonly baseSets: readonly SetShape[];
   readonly #chains = new Map<string, NftChain>();
   readonly #sets = new Map<string, NftSet>();
-  readonly #owners = new Map<string, NftPort>();
+  /** By the names of chains and affinity sets. */
+  #owners: ReadonlyMap<string, NftPort> | null = null;
   #elements: ReadonlyMap<string, readonly SharedElement[]> | null = null;
   /** The actual value on the node, for an element that several Service ports claim. */
   readonly #actualValue: (set: string, key: string) => string | null | undefined;
@@ -48,7 +49,6 @@ export class ExpectedTable implements NftTableSource {
     this.baseSets = baseSets(context);
     for (const {name, base, rules} of this.baseRules) this.#chains.set(name, this.#chain(name, base, rules));
     this.baseChains = this.baseRules.flatMap(({name, base}) => (base === null ? [] : (this.#chains.get(name) ?? [])));
-    for (const item of ports) this.#own(item);
   }
 
   objectsOf(item: NftPort): PortObjects {
@@ -58,17 +58,18 @@ export class ExpectedTable implements NftTableSource {
 
   /** The Service port with this part in its names; see `PortNames.base`. */
   portOfBase(base: string): NftPort | undefined {
-    return this.#owners.get(`service-${base}`);
+    return this.ownerOf(`service-${base}`);
   }
 
   /** The Service port that a chain or an affinity set belongs to. */
   ownerOf(name: string): NftPort | undefined {
+    this.#owners ??= ownersByName(this.ports);
     return this.#owners.get(name);
   }
 
   chain(name: string): NftChain | undefined {
     const known = this.#chains.get(name);
-    const owner = known === undefined ? this.#owners.get(name) : undefined;
+    const owner = known === undefined ? this.ownerOf(name) : undefined;
     if (owner === undefined) return known;
     for (const [own, rules] of this.objectsOf(owner).chains) this.#chains.set(own, this.#chain(own, null, rules));
     return this.#chains.get(name);
@@ -77,22 +78,13 @@ export class ExpectedTable implements NftTableSource {
   set(name: string): NftSet | undefined {
     const known = this.#sets.get(name);
     if (known !== undefined) return known;
-    const owner = this.#owners.get(name);
+    const owner = this.ownerOf(name);
     const shapes = owner === undefined ? this.baseSets : this.objectsOf(owner).sets;
     const shape = shapes.find(one => one.name === name);
     if (shape === undefined) return undefined;
     const made = this.#set(shape);
     this.#sets.set(name, made);
     return made;
-  }
-
-  #own(item: NftPort): void {
-    const {names, endpoints, port} = item;
-    for (const name of [names.service, names.local, names.external, names.firewall]) this.#owners.set(name, item);
-    for (const endpoint of endpoints.reachable) {
-      this.#owners.set(names.endpoint(endpoint), item);
-      if (port.affinitySeconds !== null) this.#owners.set(names.affinity(endpoint), item);
-    }
   }
 
   #chain(name: string, base: NftHook | null, rules: readonly string[]): NftChain {
@@ -123,6 +115,19 @@ export class ExpectedTable implements NftTableSource {
   }
 }
 
+function ownersByName(ports: readonly NftPort[]): ReadonlyMap<string, NftPort> {
+  const owners = new Map<string, NftPort>();
+  for (const item of ports) {
+    const {names, endpoints, port} = item;
+    for (const name of [names.service, names.local, names.external, names.firewall]) owners.set(name, item);
+    for (const endpoint of endpoints.reachable) {
+      owners.set(names.endpoint(endpoint), item);
+      if (port.affinitySeconds !== null) owners.set(names.affinity(endpoint), item);
+    }
+  }
+  return owners;
+}
+
 export function tableId(family: Family): string {
   return `${ipWord(family)} kube-proxy`;
 }
@@ -139,6 +144,7 @@ function textChain(
     ruleCount: texts.length,
     complete: true,
     text: () => texts.join('\n'),
+    holds: others => texts.join('\n') === others.join('\n'),
     rules: () => (rules ??= texts.map(text => nftRule({table, chain: name, line: 0, text}))),
   };
 }

@@ -33,9 +33,20 @@ export class NftDumpChain implements NftChain {
     return texts.join('\n');
   }
 
+  holds(texts: readonly string[]): boolean {
+    return this.#isSpelled(texts) || this.text() === texts.join('\n');
+  }
+
   rules(): readonly NftRule[] {
     this.#rules ??= this.#readRules();
     return this.#rules;
+  }
+
+  /** Whether the bytes of the rules are what nft prints for these texts, as far as the source can tell. */
+  #isSpelled(texts: readonly string[]): boolean {
+    const isSpelled = this.#source.isSpelled?.bind(this.#source, this);
+    if (isSpelled === undefined || texts.length !== this.ruleCount) return false;
+    return texts.every((text, index) => isSpelled({start: this.#places[index * 3] ?? 0, end: this.#places[index * 3 + 1] ?? 0, text}));
   }
 
   #readRules(): readonly NftRule[] {
@@ -55,6 +66,8 @@ export class NftDumpChain implements NftChain {
 export interface RuleSource {
   /** The canonical text of the rule in the bytes from `start` to `end`. */
   textAt(start: number, end: number): string;
+  /** Whether the bytes from `start` to `end` are certainly a rule of the chain with this text. False does not mean that they are not. */
+  isSpelled?(chain: {readonly table: string; readonly name: string}, rule: {start: number; end: number; text: string}): boolean;
   /** It is JSON, which has no lines: rules are counted in their chain. */
   readonly isOrdinal?: true;
 }

@@ -13,13 +13,25 @@ interface JsonItems {
 /** Finds the objects in the lists of `{"nftables": [ … ]}` documents without parsing them: a dump can have a million. */
 export function jsonItems(bytes: Buffer): JsonItems {
   const items: JsonItem[] = [];
-  let at = listStart(bytes, 0);
-  while (at >= 0) {
-    const end = readList(bytes, at, items);
-    if (end === null) return {items, cutAt: bytes.toString('utf8', items.at(-1)?.end ?? at).slice(0, maxTruncatedLength)};
+  const cutAt = forEachItem(bytes, (start, end) => {
+    items.push({start, end});
+  });
+  return {items, cutAt};
+}
+
+/** The same without keeping them: `take` is called with the position of each, in order. Returns `cutAt`. */
+export function forEachItem(bytes: Buffer, take: (start: number, end: number) => void): string | null {
+  let last = -1;
+  const takeNext = (start: number, end: number): void => {
+    last = end;
+    take(start, end);
+  };
+  for (let at = listStart(bytes, 0); at >= 0; ) {
+    const end = readList(bytes, at, takeNext);
+    if (end === null) return bytes.toString('utf8', last < 0 ? at : last).slice(0, maxTruncatedLength);
     at = listStart(bytes, end);
   }
-  return {items, cutAt: null};
+  return null;
 }
 
 const maxTruncatedLength = 4096;
@@ -34,14 +46,14 @@ function listStart(bytes: Buffer, from: number): number {
 }
 
 /** Reads the objects of one list. Returns the offset past its end, or null if it has none. */
-function readList(bytes: Buffer, from: number, items: JsonItem[]): number | null {
+function readList(bytes: Buffer, from: number, take: (start: number, end: number) => void): number | null {
   for (let at = from; at < bytes.length; ) {
     const byte = bytes[at] ?? 0;
     if (byte === CLOSE_LIST) return at + 1;
     if (byte === OPEN) {
       const end = objectEnd(bytes, at);
       if (end === null) return null;
-      items.push({start: at, end});
+      take(at, end);
       at = end;
     } else if (byte <= SPACE || byte === COMMA) at++;
     else return null;

@@ -1,11 +1,12 @@
 import type {NftElement, NftHook, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
 import {readJson} from '../json-text.ts';
-import type {RuleSource} from './nft-dump-chain.ts';
+import type {NftDumpChain, RuleSource} from './nft-dump-chain.ts';
 import {asNftRuleset, isNftFamily, newDumpSet, NftDumpTable} from './nft-dump-table.ts';
 import {nftSeconds} from './nft-elements.ts';
 import {expressionText, type ValueStyle} from './nft-json-expression.ts';
 import {jsonRuleText} from './nft-json-rule.ts';
-import {type JsonItem, jsonItems} from './nft-json-items.ts';
+import {jsonSpelling} from './nft-json-spelling.ts';
+import {forEachItem} from './nft-json-items.ts';
 import {isJsonObject, type JsonValue, type JsonObject, listOf, onlyEntry, textOf} from './nft-json-value.ts';
 
 /**
@@ -23,14 +24,17 @@ class JsonReader {
   #toolVersion: string | null = null;
   /** The last table that an object belonged to, and whether the object was a rule. */
   #last: {readonly table: NftDumpTable; readonly isRule: boolean} | null = null;
+  /** The last rule whose chain was read: where it begins, and how long it is up to the end of the chain's name. */
+  #rule: {readonly table: NftDumpTable; readonly chain: NftDumpChain; readonly start: number; readonly length: number} | null = null;
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
   }
 
   read(): NftRuleset {
-    const {items, cutAt} = jsonItems(this.#bytes);
-    for (const item of items) if (!this.#isRule(item)) this.#object(this.#bytes.toString('utf8', item.start, item.end));
+    const cutAt = forEachItem(this.#bytes, (start, end) => {
+      if (!this.#isRule(start, end)) this.#object(this.#bytes.toString('utf8', start, end));
+    });
     return asNftRuleset({
       tables: this.#tables,
       toolVersion: this.#toolVersion,
@@ -40,18 +44,32 @@ class JsonReader {
   }
 
   /** Most of a dump are rules, and of these only the chain is needed here. */
-  #isRule({start, end}: JsonItem): boolean {
-    const head = this.#bytes.toString('utf8', start, Math.min(end, start + maxHeadLength));
-    const found = ruleHead.exec(head);
-    if (found === null) return false;
-    const [, family = '', name = '', chain = ''] = found;
-    this.#rule(this.#table(family, name), chain, {start, end});
+  #isRule(start: number, end: number): boolean {
+    if (this.#isInSameChain(start, end)) this.#append(start, end);
+    else {
+      const found = ruleHead.exec(this.#bytes.toString('utf8', start, Math.min(end, start + maxHeadLength)));
+      if (found === null) return false;
+      const [head, family = '', name = '', chain = ''] = found;
+      const table = this.#table(family, name);
+      if (table === null) return true;
+      this.#rule = {table, chain: table.openChain(chain, this.#source), start, length: Buffer.byteLength(head)};
+      this.#append(start, end);
+    }
     return true;
   }
 
-  #rule(table: NftDumpTable | null, name: string, {start, end}: JsonItem): void {
-    if (table === null) return;
-    const chain = table.openChain(name, this.#source);
+  /** Whether a rule begins as the previous one, up to the name of its chain. */
+  #isInSameChain(start: number, end: number): boolean {
+    if (this.#rule === null) return false;
+    const {start: before, length} = this.#rule;
+    // From the end, as names differ there.
+    for (let at = length - 1; at >= 0; at--) if (this.#bytes[start + at] !== this.#bytes[before + at]) return false;
+    return start + length <= end;
+  }
+
+  #append(start: number, end: number): void {
+    if (this.#rule === null) return;
+    const {table, chain} = this.#rule;
     chain.append(start, end, chain.ruleCount + 1);
     this.#last = {table, isRule: true};
   }
@@ -63,9 +81,25 @@ class JsonReader {
       const [, rule] = onlyEntry(readJson(text) as JsonValue | undefined);
       return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : text;
     },
+    isSpelled: ({table, name}, {start, end, text}) => {
+      // The names of family and table have a blank between them in `table`.
+      const handle = start + headLength + table.length - 1 + name.length;
+      if (this.#bytes.toString('latin1', handle - handleKey.length, handle) !== handleKey) return false;
+      let at = handle;
+      while (isDigit(this.#bytes[at])) at++;
+      const spelling = jsonSpelling(text);
+      return at > handle && spelling !== null && this.#bytes.toString('latin1', at, end) === spelling;
+    },
   };
 
   #object(text: string): void {
+    const plain = plainChain.exec(text);
+    const owner = plain === null ? null : this.#table(plain[1] ?? '', plain[2] ?? '');
+    if (owner !== null) {
+      owner.openChain(plain?.[3] ?? '', this.#source).base = null;
+      this.#last = {table: owner, isRule: false};
+      return;
+    }
     const [kind, content] = onlyEntry(readJson(text) as JsonValue | undefined);
     if (!isJsonObject(content)) return this.#stray(text);
     if (kind === 'metainfo') {
@@ -120,6 +154,17 @@ class JsonReader {
 
 const maxHeadLength = 1024;
 const ruleHead = /^\{\s*"rule":\s*\{\s*"family":\s*"(\w+)",\s*"table":\s*"([^"\\]*)",\s*"chain":\s*"([^"\\]*)"/;
+
+/** Nearly all chains of a large node. */
+const plainChain = /^\{"chain": \{"family": "(\w+)", "table": "([^"\\]*)", "name": "([^"\\]*)", "handle": \d+\}\}$/;
+
+/** What stands before the handle of a rule, without the names of its family, table and chain. */
+const headLength = '{"rule": {"family": "", "table": "", "chain": "", "handle": '.length;
+const handleKey = '", "handle": ';
+
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= 0x30 && byte <= 0x39;
+}
 
 function hookOf({type, hook, prio, policy}: JsonObject): NftHook | null {
   if (typeof hook !== 'string') return null;
