@@ -1,6 +1,5 @@
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import {entryText} from '../../model/entry.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Environment} from '../../trace/packet.ts';
@@ -9,12 +8,11 @@ import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {groupPorts, smallest} from './port-groups.ts';
 import {dropsByDefault, thirdPartyRules, isHookedChain, isKubeProxyChain, isPolicyChain} from './iptables-rules.ts';
-import {type Probe, probesFor, whose} from '../outcomes/probes.ts';
+import {probesFor, whose} from '../outcomes/probes.ts';
 import type {IptablesServiceView} from '../iptables/iptables-service-view.ts';
-import {rewrites, untracks} from './nft-rule.ts';
+import {acceptedEffect, type WalkedProbe} from './accepted-effect.ts';
+import {leavingInterceptorOf, rewrites, takesPackets, untracks} from './node-rule.ts';
 import {
-  effectKey,
-  interceptedEffect,
   isKnownLocal,
   type NotedEffect,
   noteEffect,
@@ -25,7 +23,6 @@ import {
   undeterminedEffect,
 } from './rule-effect.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {describePathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {pathOutcomeOf} from '../iptables/iptables-outcome.ts';
 
 interface ThirdPartyCase {
@@ -51,7 +48,9 @@ export function analyzeThirdPartyRules({expected, actual, view, sets}: ThirdPart
   for (const {ports, rules: concerned} of groups) {
     const alone = concerned.some(rule => specific.has(rule));
     for (const item of alone ? ports : smallest(ports)) {
-      for (const effect of mergeAlike(analyzeGroup(item, given, environment))) {
+      const found = new Map<string, NotedEffect<Rule, PortOnNode>>();
+      for (const effect of analyzeItem(item, given, environment)) noteEffect(found, effect, [item]);
+      for (const {effect} of found.values()) {
         if (effect.rule !== null && specific.has(effect.rule)) symptoms.push(symptomOfPort(effect, item));
         else noteEffect(ofAll, effect, alone ? [item] : ports);
       }
@@ -60,94 +59,55 @@ export function analyzeThirdPartyRules({expected, actual, view, sets}: ThirdPart
   return [...[...ofAll.values()].map(({effect, items}) => symptomOfNode(effect, items, expected.family)), ...symptoms];
 }
 
-/** One rule is one finding, with the first entry and source that showed it. */
-function mergeAlike(all: readonly RuleEffect<Rule>[]): readonly RuleEffect<Rule>[] {
-  return [...new Map([...all].reverse().map(effect => [effectKey(effect), effect])).values()].reverse();
-}
-
-function analyzeGroup(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, environment: Environment): readonly RuleEffect<Rule>[] {
-  const found = new Map<string, RuleEffect<Rule>>();
-  for (const probe of probesFor({item, context: expected.context, hairpins: []})) {
-    if (probe.knownTo.size > 0) continue;
+function analyzeItem(item: PortOnNode, {expected, actual, view}: ThirdPartyCase, environment: Environment): readonly RuleEffect<Rule>[] {
+  const {facts} = expected.context;
+  return probesFor({item, context: expected.context, hairpins: []}).flatMap(probe => {
+    if (probe.knownTo.size > 0) return [];
     const alone = pathOutcomeOf(walkPacket(view, probe.packet, environment));
-    const all = walkPacket(actual, probe.packet, environment);
-    const pathOutcome = pathOutcomeOf(all);
-    const isLocal = isKnownLocal(probe, expected.context.facts, environment);
-    for (const outcome of all) {
-      const result = compareThirdPartyOutcome(outcome, {probe, alone, pathOutcome, isLocal});
-      const key = result === null ? '' : `${result.kind} ${entryText(probe.entry)} ${result.rule?.text ?? ''}`;
-      if (result !== null && !found.has(key)) found.set(key, result);
-    }
-  }
-  return [...found.values()];
-}
-
-interface Walked {
-  readonly probe: Probe;
-  /** The outcome in kube-proxy's rules alone. */
-  readonly alone: PathOutcome;
-  readonly pathOutcome: PathOutcome;
-  /** Whether the packet is for one of the node's own addresses; null when the node's interfaces were not read. */
-  readonly isLocal: boolean | null;
+    const outcomes = walkPacket(actual, probe.packet, environment);
+    const walked = {probe, alone, pathOutcome: pathOutcomeOf(outcomes), isLocal: isKnownLocal(probe, facts, environment)};
+    return outcomes.flatMap(outcome => compareThirdPartyOutcome(outcome, walked) ?? []);
+  });
 }
 
 /** Null when the outcome is the one of kube-proxy's rules alone, or is not caused by a third-party rule. */
-function compareThirdPartyOutcome(outcome: Outcome, {probe, alone, pathOutcome, isLocal}: Walked): RuleEffect<Rule> | null {
-  const rule = outcome.path.findLast(({chain, target}) => !isKubeProxyChain(chain) && !isHookedChain(target?.name ?? '')) ?? null;
-  const who = whose(probe);
-  if (outcome.verdict === 'undecided') return undeterminedEffect(outcome, {probe, alone, own: '', isCut: false});
-  if (outcome.verdict === 'drop' || outcome.verdict === 'reject') {
-    if (alone.destinations.size === 0 || (outcome.policy === undefined && isKubeProxyChain(outcome.path.at(-1)?.chain ?? ''))) return null;
-    const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
-    const rewritten = outcome.path.some(({target}) => target?.name === 'DNAT');
-    const decisive = outcome.policy === undefined ? (outcome.path.at(-1) ?? null) : null;
-    if (decisive !== null && isPolicyChain(decisive.chain)) return refusedByPolicy(decisive, probe, refused);
-    if (rewritten && (outcome.policy?.endsWith('/FORWARD') || (decisive !== null && isForwardPath(outcome.path)))) {
-      const by = decisive === null ? 'because no rule accepts them and the policy of FORWARD is DROP' : 'by a third-party rule';
-      return {kind: 'forward-blocked', probe, rule: decisive, detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
-    }
-    return {
-      kind: 'dropped-by-other-rule',
-      probe,
-      rule: decisive,
-      detail: `${who} are ${refused} ${decisive === null ? `by the policy of ${outcome.policy}` : 'by a third-party rule'}`,
-    };
-  }
+function compareThirdPartyOutcome(outcome: Outcome, walked: WalkedProbe): RuleEffect<Rule> | null {
+  const {verdict, destination, path} = outcome;
+  const {alone} = walked;
+  if (verdict === 'undecided') return undeterminedEffect(outcome, {...walked, isOwn: ({chain}) => isKubeProxyChain(chain), isCut: false});
+  if (verdict !== 'accept') return refusal(outcome, walked);
+  const rule = path.findLast(({chain, target}) => !isKubeProxyChain(chain) && !isHookedChain(target?.name ?? '')) ?? null;
   if (rule === null) return null;
-  if (outcome.destination !== null && !alone.destinations.has(outcome.destination)) {
-    return {
-      kind: 'entry-taken-by-other-rule',
-      probe,
-      rule: outcome.path.findLast(one => !isKubeProxyChain(one.chain) && rewrites(one)) ?? rule,
-      detail: `${who} are sent to ${outcome.destination} by a third-party rule that comes before kube-proxy's rules`,
-    };
+  if (destination === null && alone.destinations.size === 0) return unrefused(rule, walked);
+  const thirdParty = path.filter(({chain}) => !isKubeProxyChain(chain));
+  return acceptedEffect(outcome, walked, {
+    redirecting: () => thirdParty.findLast(rewrites) ?? rule,
+    intercepting: () => interceptorOf(path),
+    unmasquerading: () => leavingInterceptorOf(path),
+    masquerading: 'KUBE-POSTROUTING',
+  });
+}
+
+function refusal({verdict, path, policy}: Outcome, {probe, alone}: WalkedProbe): RuleEffect<Rule> | null {
+  if (alone.destinations.size === 0 || (policy === undefined && isKubeProxyChain(path.at(-1)?.chain ?? ''))) return null;
+  const who = whose(probe);
+  const refused = verdict === 'reject' ? 'refused' : 'dropped';
+  const rewritten = path.some(({target}) => target?.name === 'DNAT');
+  const decisive = policy === undefined ? (path.at(-1) ?? null) : null;
+  if (decisive !== null && isPolicyChain(decisive.chain)) return refusedByPolicy(decisive, probe, refused);
+  if (rewritten && (policy?.endsWith('/FORWARD') || (decisive !== null && isForwardPath(path)))) {
+    const by = decisive === null ? 'because no rule accepts them and the policy of FORWARD is DROP' : 'by a third-party rule';
+    return {kind: 'forward-blocked', probe, rule: decisive, detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
   }
-  if (outcome.destination === null && alone.destinations.size > 0) {
-    const taker = takerOf(outcome.path);
-    if (taker === null) return null;
-    return interceptedEffect(taker, probe, {isLocal, reached: describePathOutcome(alone)});
-  }
-  if (outcome.destination === null && alone.rejected > 0 && rule.target?.name === 'ACCEPT' && rule.table === 'filter') {
-    return {
-      kind: 'missing-reject',
-      probe,
-      rule,
-      detail: `it has no endpoints, so ${who} must be refused; a third-party rule accepts them before kube-proxy's rule refuses them: connections hang or leave the node`,
-    };
-  }
-  const share = outcome.destination === null ? undefined : alone.destinations.get(outcome.destination);
-  if (share?.masquerade && !pathOutcome.destinations.get(outcome.destination ?? '')?.masquerade) {
-    const leaving = outcome.path.slice(outcome.path.findIndex(({chain}) => chain === 'POSTROUTING'));
-    const taker = leaving.findLast(one => one.table === 'nat' && !isKubeProxyChain(one.chain) && takesPackets(one));
-    if (taker === undefined) return null;
-    return {
-      kind: 'postrouting-broken',
-      probe,
-      rule: taker,
-      detail: `${who} should be masqueraded, but a third-party rule intercepts them before KUBE-POSTROUTING`,
-    };
-  }
-  return null;
+  const by = decisive === null ? `by the policy of ${policy}` : 'by a third-party rule';
+  return {kind: 'dropped-by-other-rule', probe, rule: decisive, detail: `${who} are ${refused} ${by}`};
+}
+
+/** kube-proxy refuses packets to a Service without endpoints in table filter, where a rule before its own can accept them. */
+function unrefused(rule: Rule, {probe, alone}: WalkedProbe): RuleEffect<Rule> | null {
+  if (alone.rejected === 0 || rule.target?.name !== 'ACCEPT' || rule.table !== 'filter') return null;
+  const detail = `it has no endpoints, so ${whose(probe)} must be refused; a third-party rule accepts them before kube-proxy's rule refuses them: connections hang or leave the node`;
+  return {kind: 'missing-reject', probe, rule, detail};
 }
 
 function isForwardPath(path: readonly Rule[]): boolean {
@@ -156,15 +116,10 @@ function isForwardPath(path: readonly Rule[]): boolean {
 }
 
 /** The third-party rule that keeps a packet from kube-proxy's rules in table nat; null if there is none. */
-function takerOf(path: readonly Rule[]): Rule | null {
+function interceptorOf(path: readonly Rule[]): Rule | null {
   const after = path.findIndex(
     ({table, chain}) => table === 'filter' || chain === 'INPUT' || chain === 'FORWARD' || chain === 'POSTROUTING',
   );
   const before = (after < 0 ? path : path.slice(0, after)).filter(({chain}) => !isKubeProxyChain(chain));
   return before.find(untracks) ?? before.findLast(rule => rule.table === 'nat' && takesPackets(rule)) ?? null;
-}
-
-/** A rule that ends the path through its table. */
-function takesPackets({target}: Rule): boolean {
-  return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT', 'NOTRACK', 'CT', 'MASQUERADE', 'SNAT'].includes(target?.name ?? '');
 }

@@ -2,10 +2,24 @@ import type {ServedPort} from '../../expect/cluster/served-port.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import {describePathOutcome, type PathOutcome, isSameOutcome} from '../outcomes/path-outcome.ts';
-import {type Probe, probesFor, whose} from '../outcomes/probes.ts';
-import {type NotedEffect, noteEffect, type RuleEffect, symptomOfNode, symptomOfPort} from './rule-effect.ts';
-import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
+import {isSameOutcome} from '../outcomes/path-outcome.ts';
+import {probesFor, whose} from '../outcomes/probes.ts';
+import {acceptedEffect, type WalkedProbe} from './accepted-effect.ts';
+import {isKubeProxyChain, isPolicyChain, thirdPartyRules} from './iptables-rules.ts';
+import {groupPorts, type PortGroups, smallest} from './port-groups.ts';
+import {leavingInterceptorOf, rewrites, takesPackets, untracks} from './node-rule.ts';
+import {
+  ifUnusual,
+  isKnownLocal,
+  type NotedEffect,
+  noteEffect,
+  refusedByPolicy,
+  type RuleEffect,
+  symptomOfNode,
+  symptomOfPort,
+  undeterminedEffect,
+} from './rule-effect.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
 import {baseRuleSource} from '../ipvs/base-rule-source.ts';
 import {pathOutcomeOn, type IpvsSides} from '../ipvs/ipvs-sides.ts';
 
@@ -27,29 +41,27 @@ export function analyzeIpvsThirdPartyRules({expected, ruleset, sides}: IpvsThird
     hasTable: table => ruleset.hasTable(table),
     chain: (table, name) => (name.startsWith('KUBE-') ? baseRules.chain(table, name) : undefined) ?? ruleset.chain(table, name),
   };
+  const {ports, context} = expected;
+  const grouped = groupPorts(expected, thirdPartyRules(ruleset), sides.actual.environment);
   const found = new Map<string, NotedEffect<Rule, ServedPort>>();
-  for (const item of tried(expected.ports))
+  for (const item of tried(ports, grouped))
     for (const effect of analyzeItem(item, expected, {alone: sides.actual, all: {...sides.actual, rules: beside}}))
       noteEffect(found, effect, [item]);
-  return [...found.values()].map(({effect, items}) => {
-    const [only, ...others] = items;
-    return only !== undefined && others.length === 0 ? symptomOfPort(effect, only) : symptomOfNode(effect, items, expected.context.family);
-  });
+  return [...found.values()].flatMap(({effect, items}) =>
+    items.size === 1 || (effect.rule !== null && grouped.specific.has(effect.rule))
+      ? [...items].map(item => symptomOfPort(effect, item))
+      : [symptomOfNode(effect, items, context.family)],
+  );
 }
 
-/** Above this number, only some Service ports of every shape are probed. */
+/** Above this number, only Service ports that a rule names, one of each group, and some others are probed. */
 const maxPorts = 200;
 
-function tried(ports: readonly ServedPort[]): readonly ServedPort[] {
+function tried(ports: readonly ServedPort[], {groups, specific}: PortGroups<ServedPort>): readonly ServedPort[] {
   if (ports.length <= maxPorts) return ports;
+  const named = groups.flatMap(group => (group.rules.some(rule => specific.has(rule)) ? group.ports : smallest(group.ports)));
   const step = Math.ceil(ports.length / maxPorts);
-  const shapes = new Map(
-    ports.map(item => [
-      `${item.port.protocol} ${item.port.nodePort !== 0} ${item.port.loadBalancerVIPs.length > 0} ${item.port.externalIPs.length > 0}`,
-      item,
-    ]),
-  );
-  return [...new Set([...shapes.values(), ...ports.filter((_, index) => index % step === 0)])];
+  return [...new Set([...named, ...ports.filter((_, index) => index % step === 0)])];
 }
 
 const hooks = {
@@ -83,39 +95,46 @@ interface Compared {
   readonly all: IpvsSides['actual'];
 }
 
-function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone, all}: Compared): readonly RuleEffect<Rule>[] {
+function analyzeItem(item: ServedPort, expected: ExpectedIpvs, {alone: own, all}: Compared): readonly RuleEffect<Rule>[] {
+  const {facts} = expected.context;
   return probesFor({item, context: expected.context, hairpins: []})
     .filter(({knownTo}) => knownTo.size === 0)
     .flatMap(probe => {
-      const own = pathOutcomeOn(alone, probe.packet);
+      const alone = pathOutcomeOn(own, probe.packet);
       const pathOutcome = pathOutcomeOn(all, probe.packet);
-      return isSameOutcome(own, pathOutcome) ? [] : pathOutcome.outcomes.flatMap(outcome => compareThirdPartyOutcome(outcome, probe, own));
+      if (isSameOutcome(alone, pathOutcome)) return [];
+      const isLocal = isKnownLocal(probe, facts, all.environment);
+      return pathOutcome.outcomes.flatMap(outcome => compareThirdPartyOutcome(outcome, {probe, alone, pathOutcome, isLocal}) ?? []);
     });
 }
 
-function compareThirdPartyOutcome(outcome: Outcome, probe: Probe, own: PathOutcome): readonly RuleEffect<Rule>[] {
-  const {verdict, path, destination, policy, reason, doubt} = outcome;
-  const who = whose(probe);
-  const last = policy === undefined ? (path.at(-1) ?? null) : null;
-  const say = (kind: SymptomKind, detail: string, rule: Rule | null): readonly RuleEffect<Rule>[] => [
-    {kind, detail, rule, probe, ...(policy === undefined ? {} : {policy})},
-  ];
-  if (verdict === 'undecided') return say('undecided-path', `the outcome for ${who} is undetermined: ${reason ?? ''}`, doubt ?? last);
-  if (verdict === 'accept') {
-    if (destination !== null && own.destinations.has(destination)) return [];
-    const taker = path.find(({table, chain, target}) => table === 'nat' && !chain.startsWith('KUBE-') && takes.has(target?.name ?? ''));
-    if (taker === undefined || own.destinations.size === 0) return [];
-    const where = destination === null ? 'are kept from their virtual server' : `are taken to ${destination}`;
-    return say('entry-taken-by-other-rule', `${who} ${where} by a third-party rule; they should go to ${describePathOutcome(own)}`, taker);
-  }
-  if (own.destinations.size === 0) return [];
-  const refused = verdict === 'reject' ? 'refused' : 'dropped';
-  if (last?.chain.startsWith('KUBE-')) {
-    const detail = `${who} are ${refused} by a rule that iptables mode left behind in ${last.table}/${last.chain}`;
-    return [{kind: 'unexpected-reject', severity: 'error', detail, rule: last, probe}];
-  }
-  const by = last === null ? `because no rule accepts them and the policy of ${policy ?? 'a chain'} is DROP` : 'by a third-party rule';
-  return say('dropped-by-other-rule', `${who} are ${refused} ${by}`, last);
+/** Null when the outcome is the one of IPVS mode's rules alone, or is not caused by a third-party rule. */
+function compareThirdPartyOutcome(outcome: Outcome, walked: WalkedProbe): RuleEffect<Rule> | null {
+  const {verdict, path} = outcome;
+  // What kube-proxy itself leaves undetermined is so in its rules alone.
+  if (verdict === 'undecided') return undeterminedEffect(outcome, {...walked, isOwn: () => false, isCut: false});
+  if (verdict !== 'accept') return refusal(outcome, walked);
+  const thirdParty = path.filter(({chain}) => !isKubeProxyChain(chain));
+  return acceptedEffect(outcome, walked, {
+    redirecting: () => thirdParty.findLast(rewrites) ?? null,
+    intercepting: () => thirdParty.find(untracks) ?? thirdParty.find(rule => rule.table === 'nat' && takesPackets(rule)) ?? null,
+    unmasquerading: () => leavingInterceptorOf(path),
+    masquerading: 'KUBE-POSTROUTING',
+  });
 }
 
-const takes = new Set(['DNAT', 'REDIRECT', 'ACCEPT', 'RETURN']);
+/** Packets pass INPUT to the virtual server, and OUTPUT from it to the endpoint: they are never forwarded. */
+function refusal({verdict, path, policy}: Outcome, {probe, alone}: WalkedProbe): RuleEffect<Rule> | null {
+  if (alone.destinations.size === 0) return null;
+  const who = whose(probe);
+  const refused = verdict === 'reject' ? 'refused' : 'dropped';
+  const rule = policy === undefined ? (path.at(-1) ?? null) : null;
+  if (rule !== null && isPolicyChain(rule.chain)) return refusedByPolicy(rule, probe, refused);
+  if (rule?.chain.startsWith('KUBE-')) {
+    const detail = `${who} are ${refused} by a rule that iptables mode left behind in ${rule.table}/${rule.chain}`;
+    return {kind: 'unexpected-reject', severity: 'error', detail, rule, probe};
+  }
+  const by = rule === null ? `because no rule accepts them and the policy of ${policy ?? 'a chain'} is DROP` : 'by a third-party rule';
+  const effect = {kind: 'dropped-by-other-rule', probe, rule, detail: `${who} are ${refused} ${by}`} as const;
+  return {...effect, ...(policy === undefined ? {} : {policy}), ...ifUnusual(probe)};
+}

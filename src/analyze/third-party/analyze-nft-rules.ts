@@ -13,7 +13,7 @@ import {dropsByDefault, thirdPartyRules} from './iptables-rules.ts';
 import {probesFor} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {compareThirdPartyOutcome} from './nft-outcome.ts';
-import {namesDestination, type NodeRule} from './nft-rule.ts';
+import {namesDestination, type NodeRule} from './node-rule.ts';
 import {addressesProbed, thirdPartyText, namesPort} from './nft-rule-text.ts';
 import {effectKey, isKnownLocal, type NotedEffect, noteEffect, type RuleEffect, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import {shapeOf} from '../outcomes/port-shape.ts';
@@ -106,7 +106,7 @@ function compareWalks(item: NftPort, given: NftThirdPartyCase, environment: Envi
     const pathOutcome = collectPathOutcome(outcomes, () => null);
     const isLocal = isKnownLocal(probe, facts, environment);
     return outcomes.flatMap(
-      outcome => compareThirdPartyOutcome(outcome, {probe, alone, pathOutcome, own: actual.id, ruleset, isCut, isLocal}) ?? [],
+      outcome => compareThirdPartyOutcome(outcome, {probe, alone, pathOutcome, isLocal, own: actual.id, ruleset, isCut}) ?? [],
     );
   });
 }

@@ -1,27 +1,34 @@
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
-import type {RuleText} from '../../model/ruleset.ts';
 import type {Outcome} from '../../trace/outcome.ts';
-import {describePathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
-import {type Probe, whose} from '../outcomes/probes.ts';
-import {decidedAt, isKubeProxys, isOfPolicy, type NodeRule, rewrites, setsMark, takesPackets, untracks} from './nft-rule.ts';
-import {interceptedEffect, refusedByPolicy, type RuleEffect, type Undetermined, undeterminedEffect} from './rule-effect.ts';
+import {whose} from '../outcomes/probes.ts';
+import {acceptedEffect, type WalkedProbe} from './accepted-effect.ts';
+import {decidedAt, isKubeProxys, isOfPolicy, type NodeRule, rewrites, setsMark, takesPackets, untracks} from './node-rule.ts';
+import {ifUnusual, refusedByPolicy, type RuleEffect, undeterminedEffect} from './rule-effect.ts';
 
-/** A probe that was walked through all rules of a node. */
-interface WalkedProbe extends Undetermined {
-  readonly pathOutcome: PathOutcome<RuleText>;
+interface WalkedNftProbe extends WalkedProbe {
+  /** kube-proxy's table. */
+  readonly own: string;
+  /** A dump of the node's rules is truncated, which is a finding of its own. */
+  readonly isCut: boolean;
   readonly ruleset: NftRuleset;
-  /** Whether the packet is for one of the node's own addresses; null when the node's interfaces were not read. */
-  readonly isLocal: boolean | null;
 }
 
 /** Null when the outcome is the one of kube-proxy's table alone, or is not caused by a third-party rule. */
-export function compareThirdPartyOutcome(outcome: Outcome<NodeRule>, walked: WalkedProbe): RuleEffect | null {
-  if (outcome.verdict === 'undecided') return undeterminedEffect(outcome, walked);
-  if (outcome.verdict === 'accept') return analyzeAccepted(outcome, walked);
-  return refusal(outcome, walked);
+export function compareThirdPartyOutcome(outcome: Outcome<NodeRule>, walked: WalkedNftProbe): RuleEffect | null {
+  const {own, isCut} = walked;
+  const isOwn = (rule: NodeRule): boolean => isKubeProxys(rule, own);
+  if (outcome.verdict === 'undecided') return undeterminedEffect(outcome, {...walked, isOwn, isCut});
+  if (outcome.verdict !== 'accept') return refusal(outcome, walked);
+  const thirdParty = outcome.path.filter(rule => !isOwn(rule));
+  return acceptedEffect(outcome, walked, {
+    redirecting: () => thirdParty.findLast(rewrites) ?? thirdParty.findLast(takesPackets) ?? null,
+    intercepting: () => thirdParty.find(untracks) ?? thirdParty.find(takesPackets) ?? null,
+    unmasquerading: () => thirdParty.findLast(one => takesPackets(one) || setsMark(one)) ?? null,
+    masquerading: "kube-proxy's rules",
+  });
 }
 
-function refusal(outcome: Outcome<NodeRule>, {alone, probe, own, ruleset}: WalkedProbe): RuleEffect | null {
+function refusal(outcome: Outcome<NodeRule>, {alone, probe, own, ruleset}: WalkedNftProbe): RuleEffect | null {
   const {verdict, path, policy, destination} = outcome;
   const rule = policy === undefined ? (path.at(-1) ?? null) : null;
   if (alone.destinations.size === 0 || rule?.table === own || (rule === null && policy?.startsWith(`${own}/`))) return null;
@@ -31,41 +38,7 @@ function refusal(outcome: Outcome<NodeRule>, {alone, probe, own, ruleset}: Walke
   const by = policy === undefined ? 'by a third-party rule' : `by the policy of ${policy}`;
   const hook = decidedAt(outcome, ruleset);
   const isSentOn = destination !== null && hook !== 'input' && hook !== 'output';
-  const base = {probe, rule, ...(policy === undefined ? {} : {policy}), ...(isUnusual(probe) ? {severity: 'info' as const} : {})};
+  const base = {probe, rule, ...(policy === undefined ? {} : {policy}), ...ifUnusual(probe)};
   if (isSentOn) return {...base, kind: 'forward-blocked', detail: `${who} are sent to an endpoint and then ${refused} ${by}`};
   return {...base, kind: 'dropped-by-other-rule', detail: `${who} are ${refused} ${by}`};
-}
-
-/**
- * In iptables mode kube-proxy itself accepts what it masquerades, before any firewall rule. In nftables mode it leaves that to the
- * firewall, which need not expect packets from external clients to cluster IPs.
- */
-function isUnusual({entry, source}: Probe): boolean {
-  return entry.kind === 'clusterIP' && source.kind === 'outside';
-}
-
-function analyzeAccepted({path, destination}: Outcome<NodeRule>, walked: WalkedProbe): RuleEffect | null {
-  const {probe, alone, pathOutcome, own, isLocal} = walked;
-  const thirdParty = path.filter(rule => !isKubeProxys(rule, own));
-  const who = whose(probe);
-  if (destination !== null && !alone.destinations.has(destination)) {
-    const rule = thirdParty.findLast(rewrites) ?? thirdParty.findLast(takesPackets);
-    if (rule === undefined) return null;
-    const detail = `${who} are sent to ${destination} by a third-party rule that comes before kube-proxy's rules`;
-    return {kind: 'entry-taken-by-other-rule', probe, rule, detail};
-  }
-  if (destination === null && alone.destinations.size > 0) {
-    const rule = thirdParty.find(untracks) ?? thirdParty.find(takesPackets);
-    if (rule === undefined) return null;
-    return interceptedEffect(rule, probe, {isLocal, reached: describePathOutcome(alone)});
-  }
-  if (
-    alone.destinations.get(destination ?? '')?.masquerade !== true ||
-    pathOutcome.destinations.get(destination ?? '')?.masquerade === true
-  )
-    return null;
-  const rule = thirdParty.findLast(one => takesPackets(one) || setsMark(one));
-  if (rule === undefined) return null;
-  const detail = `${who} should be masqueraded, but a third-party rule intercepts them before kube-proxy's rules, or changes their mark`;
-  return {kind: 'postrouting-broken', probe, rule, detail};
 }

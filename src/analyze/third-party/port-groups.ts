@@ -19,7 +19,7 @@ interface PortGroup<Port extends ServedPort> {
   readonly rules: readonly Rule[];
 }
 
-interface Grouped<Port extends ServedPort> {
+export interface PortGroups<Port extends ServedPort> {
   readonly groups: readonly PortGroup<Port>[];
   /** Rules about particular Services are reported for each of them, all others for the node. */
   readonly specific: ReadonlySet<Rule>;
@@ -30,7 +30,7 @@ export function groupPorts<Port extends ServedPort>(
   {ports, context}: PortsOnNode<Port>,
   rules: readonly ThirdPartyRule[],
   environment: Environment,
-): Grouped<Port> {
+): PortGroups<Port> {
   const index = new ThirdPartyRuleIndex(rules);
   const groups = new Map<string, PortGroup<Port>>();
   const counts = new Map<Rule, number>();

@@ -9,7 +9,7 @@ import type {Environment} from '../../trace/packet.ts';
 import type {PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {asksForInterface, isKubeProxys, isOfPolicy, masquerades, type NodeRule, untracks} from './nft-rule.ts';
+import {asksForInterface, isOfPolicy, masquerades, type NodeRule, untracks} from './node-rule.ts';
 
 /** What is wrong with one entry from one source, and the rule that does it. */
 export interface RuleEffect<R extends RuleText = NodeRule> {
@@ -71,12 +71,12 @@ export function symptomOfNode<R extends RuleText>(
   };
 }
 
-export interface Undetermined {
+interface Undetermined {
   readonly probe: Probe;
   /** The outcome in kube-proxy's rules alone. */
   readonly alone: PathOutcome<RuleText>;
-  /** The table of nftables that is kube-proxy's; empty in other modes. */
-  readonly own: string;
+  /** Whether kube-proxy wrote the rule. */
+  readonly isOwn: (rule: NodeRule) => boolean;
   /** A dump of the node's rules is truncated, which is a finding of its own. */
   readonly isCut: boolean;
 }
@@ -84,11 +84,11 @@ export interface Undetermined {
 /** Unknown interfaces are not reported, and network policies are evaluated by their own tools. */
 export function undeterminedEffect<R extends NodeRule>(
   {doubt, path, reason}: Outcome<R>,
-  {probe, alone, own, isCut}: Undetermined,
+  {probe, alone, isOwn, isCut}: Undetermined,
 ): RuleEffect<R> | null {
   const rule = doubt ?? path.at(-1);
   if (alone.undecided > 0 || rule === undefined || (doubt === undefined && isCut)) return null;
-  if (isKubeProxys(rule, own) || isOfPolicy(rule) || (doubt !== undefined && asksForInterface(doubt))) return null;
+  if (isOwn(rule) || isOfPolicy(rule) || (doubt !== undefined && asksForInterface(doubt))) return null;
   const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
   return {kind: 'undecided-path', probe, rule, detail, ...(masquerades(rule) ? {severity: 'info'} : {})};
 }
@@ -96,6 +96,14 @@ export function undeterminedEffect<R extends NodeRule>(
 /** A network policy decides by design which clients it admits. */
 export function refusedByPolicy<R extends RuleText>(rule: R, probe: Probe, refused: string): RuleEffect<R> {
   return {kind: 'dropped-by-other-rule', severity: 'info', probe, rule, detail: `${whose(probe)} are ${refused} by a network policy`};
+}
+
+/**
+ * In iptables mode kube-proxy itself accepts what it masquerades, before any firewall rule. In the other modes it leaves that to the
+ * firewall, which need not expect packets from external clients to cluster IPs.
+ */
+export function ifUnusual({entry, source}: Probe): {readonly severity?: 'info'} {
+  return entry.kind === 'clusterIP' && source.kind === 'outside' ? {severity: 'info'} : {};
 }
 
 /** A rule that keeps packets from kube-proxy's rules, which send them to `reached`. */

@@ -21,7 +21,7 @@ export async function scenarioBesideNft(
 }
 
 /** What a node holds of iptables where kube-proxy does not write there. The kubelet's chains stay. */
-function withoutKubeProxy(dump: string): string {
+export function withoutKubeProxy(dump: string): string {
   const own =
     /^(?:KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|FORWARD|POSTROUTING|MARK-MASQ|PROXY-CANARY)|KUBE-(?:SVC|SVL|SEP|EXT|FW)-.*)$/;
   const isOwn = (line: string): boolean =>

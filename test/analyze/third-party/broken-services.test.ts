@@ -2,7 +2,7 @@ import {expect, test} from 'vitest';
 import {EditableDump} from '../../editable-dump.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {isLoud, Scenario} from '../../scenario.ts';
-import {thirdPartyRules, scenarioWith} from './merge.ts';
+import {ruleInFront, thirdPartyRules, scenarioWith} from './merge.ts';
 
 interface Breach {
   readonly title: string;
@@ -17,7 +17,7 @@ interface Breach {
 const breaches: readonly Breach[] = [
   {
     title: 'a host port on the number of a node port, in front of kube-proxy',
-    change: before(
+    change: ruleInFront(
       'nat',
       '-A PREROUTING -p tcp -m addrtype --dst-type LOCAL -m tcp --dport 30080 -j DNAT --to-destination 10.244.11.40:80',
     ),
@@ -25,91 +25,94 @@ const breaches: readonly Breach[] = [
   },
   {
     title: 'the same for what the node itself sends',
-    change: before('nat', '-A OUTPUT -p tcp -m addrtype --dst-type LOCAL -m tcp --dport 30080 -j DNAT --to-destination 10.244.11.40:80'),
+    change: ruleInFront(
+      'nat',
+      '-A OUTPUT -p tcp -m addrtype --dst-type LOCAL -m tcp --dport 30080 -j DNAT --to-destination 10.244.11.40:80',
+    ),
     found: [['ST401', 'shop/nodeport', '10.244.11.40:80']],
   },
   {
     title: 'a DNAT of an external IP',
-    change: before('nat', '-A PREROUTING -d 198.51.100.10/32 -j DNAT --to-destination 10.244.11.40'),
+    change: ruleInFront('nat', '-A PREROUTING -d 198.51.100.10/32 -j DNAT --to-destination 10.244.11.40'),
     found: [['ST401', 'shop/external-ips', '10.244.11.40']],
   },
   {
     title: 'a REDIRECT of all TCP, as of a mesh that took the node for a pod',
-    change: before('nat', '-A PREROUTING -p tcp -j REDIRECT --to-ports 15006'),
+    change: ruleInFront('nat', '-A PREROUTING -p tcp -j REDIRECT --to-ports 15006'),
     found: [['ST401', null, '15006']],
   },
   {
     title: "a jump of somebody's into the chain of another Service",
-    change: before('nat', '-A PREROUTING -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-NPX46M4PTMTKRN6Y'),
+    change: ruleInFront('nat', '-A PREROUTING -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-NPX46M4PTMTKRN6Y'),
     found: [['ST401', 'shop/web', 'KUBE-SVC-NPX46M4PTMTKRN6Y']],
   },
   {
     title: 'an ACCEPT of a cluster IP before KUBE-SERVICES',
-    change: before('nat', '-A PREROUTING -d 10.96.1.1/32 -j ACCEPT'),
+    change: ruleInFront('nat', '-A PREROUTING -d 10.96.1.1/32 -j ACCEPT'),
     found: [['ST401', 'shop/web', '-j ACCEPT']],
   },
   {
     title: 'an ACCEPT of the whole network of cluster IPs before KUBE-SERVICES',
-    change: before('nat', '-A OUTPUT -d 10.96.0.0/12 -j ACCEPT'),
+    change: ruleInFront('nat', '-A OUTPUT -d 10.96.0.0/12 -j ACCEPT'),
     found: [['ST401', null, '-j ACCEPT']],
   },
   {
     title: 'a RETURN of a load-balancer IP before KUBE-SERVICES',
-    change: before('nat', '-A PREROUTING -d 203.0.113.12/32 -j RETURN'),
+    change: ruleInFront('nat', '-A PREROUTING -d 203.0.113.12/32 -j RETURN'),
     found: [['ST401', 'shop/lb-local', '-j RETURN']],
   },
   {
     title: 'NOTRACK of a cluster IP',
-    change: before('raw', '-A PREROUTING -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j NOTRACK'),
+    change: ruleInFront('raw', '-A PREROUTING -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j NOTRACK'),
     found: [['ST401', 'shop/web', '-j NOTRACK']],
   },
   {
     title: 'CT --notrack of a cluster IP',
-    change: before('raw', '-A OUTPUT -d 10.96.1.1/32 -j CT --notrack'),
+    change: ruleInFront('raw', '-A OUTPUT -d 10.96.1.1/32 -j CT --notrack'),
     found: [['ST401', 'shop/web', '--notrack']],
   },
   ...(['raw', 'mangle'] as const).flatMap(table =>
     ['PREROUTING', 'OUTPUT'].map(
       (chain): Breach => ({
         title: `a DROP of a cluster IP in ${table}/${chain}`,
-        change: before(table, `-A ${chain} -d 10.96.1.1/32 -j DROP`),
+        change: ruleInFront(table, `-A ${chain} -d 10.96.1.1/32 -j DROP`),
         found: [['ST402', 'shop/web', '-j DROP']],
       }),
     ),
   ),
   {
     title: 'a DROP of a node port in mangle/PREROUTING',
-    change: before('mangle', '-A PREROUTING -p tcp -m tcp --dport 30080 -j DROP'),
+    change: ruleInFront('mangle', '-A PREROUTING -p tcp -m tcp --dport 30080 -j DROP'),
     found: [['ST402', 'shop/nodeport', '-j DROP']],
   },
   {
     title: 'a DROP of an external IP in raw/PREROUTING',
-    change: before('raw', '-A PREROUTING -d 198.51.100.11/32 -j DROP'),
+    change: ruleInFront('raw', '-A PREROUTING -d 198.51.100.11/32 -j DROP'),
     found: [['ST402', 'shop/external-ips', '-j DROP']],
   },
   {
     title: 'a REJECT of the port of an endpoint on the node in INPUT',
-    change: before('filter', '-A INPUT -p tcp -m tcp --dport 9100 -j REJECT --reject-with icmp-port-unreachable'),
+    change: ruleInFront('filter', '-A INPUT -p tcp -m tcp --dport 9100 -j REJECT --reject-with icmp-port-unreachable'),
     found: [['ST402', 'infra/node-exporter', '-j REJECT']],
   },
   {
     title: 'a DROP of the port of one endpoint in OUTPUT',
-    change: before('filter', '-A OUTPUT -d 10.244.12.9/32 -p sctp -m sctp --dport 2905 -j DROP'),
+    change: ruleInFront('filter', '-A OUTPUT -d 10.244.12.9/32 -p sctp -m sctp --dport 2905 -j DROP'),
     found: [['ST402', 'infra/sctp', '-j DROP']],
   },
   {
     title: "a DROP of one endpoint's address in FORWARD",
-    change: before('filter', '-A FORWARD -d 10.244.11.8/32 -j DROP'),
+    change: ruleInFront('filter', '-A FORWARD -d 10.244.11.8/32 -j DROP'),
     found: [['ST303', 'shop/half-leaving', '-j DROP']],
   },
   {
     title: "a REJECT of one endpoint's address in mangle/FORWARD's place, the filter table",
-    change: before('filter', '-A FORWARD -d 192.0.2.10/32 -j REJECT --reject-with icmp-port-unreachable'),
+    change: ruleInFront('filter', '-A FORWARD -d 192.0.2.10/32 -j REJECT --reject-with icmp-port-unreachable'),
     found: [['ST303', 'shop/manual', '-j REJECT']],
   },
   {
     title: 'a DROP of all pods in mangle/FORWARD',
-    change: before('mangle', '-A FORWARD -d 10.244.0.0/16 -j DROP'),
+    change: ruleInFront('mangle', '-A FORWARD -d 10.244.0.0/16 -j DROP'),
     found: [['ST303', null, '-j DROP']],
   },
   {
@@ -139,27 +142,27 @@ const breaches: readonly Breach[] = [
   },
   {
     title: 'a match that is not known in front of KUBE-SERVICES',
-    change: before('nat', '-A PREROUTING -m bpf --bytecode "4,48 0 0 9,21 0 1 6,6 0 0 1,6 0 0 0" -j ACCEPT'),
+    change: ruleInFront('nat', '-A PREROUTING -m bpf --bytecode "4,48 0 0 9,21 0 1 6,6 0 0 1,6 0 0 0" -j ACCEPT'),
     found: [['ST403', null, 'bpf']],
   },
   {
     title: 'a target that is not known in front of KUBE-SERVICES, for one cluster IP',
-    change: before('nat', '-A PREROUTING -d 10.96.1.1/32 -j LARK --twist 3'),
+    change: ruleInFront('nat', '-A PREROUTING -d 10.96.1.1/32 -j LARK --twist 3'),
     found: [['ST403', 'shop/web', 'LARK']],
   },
   {
     title: 'an ACCEPT in POSTROUTING in front of KUBE-POSTROUTING',
-    change: before('nat', '-A POSTROUTING -d 10.244.0.0/16 -j ACCEPT'),
+    change: ruleInFront('nat', '-A POSTROUTING -d 10.244.0.0/16 -j ACCEPT'),
     found: [['ST302', null, '-j ACCEPT']],
   },
   {
     title: 'a RETURN of marked packets in POSTROUTING in front of KUBE-POSTROUTING',
-    change: before('nat', '-A POSTROUTING -m mark --mark 0x4000/0x4000 -j RETURN'),
+    change: ruleInFront('nat', '-A POSTROUTING -m mark --mark 0x4000/0x4000 -j RETURN'),
     found: [['ST302', null, '-j RETURN']],
   },
   {
     title: 'an ACCEPT in FORWARD in front of the REJECT of Services without endpoints',
-    change: before('filter', '-A FORWARD -s 10.244.0.0/16 -j ACCEPT'),
+    change: ruleInFront('filter', '-A FORWARD -s 10.244.0.0/16 -j ACCEPT'),
     found: [['ST212', null, '-j ACCEPT']],
   },
   {
@@ -207,7 +210,7 @@ const breaches: readonly Breach[] = [
     program: 'istio',
     change: dump => {
       dump.declare('nat', 'ISTIO_INBOUND');
-      before('nat', '-A PREROUTING -p tcp -j ISTIO_INBOUND')(dump);
+      ruleInFront('nat', '-A PREROUTING -p tcp -j ISTIO_INBOUND')(dump);
       dump.append('nat', '-A ISTIO_INBOUND -p tcp -m tcp --dport 15008 -j RETURN');
       dump.append('nat', '-A ISTIO_INBOUND -p tcp -j REDIRECT --to-ports 15006');
     },
@@ -253,16 +256,22 @@ const breaches: readonly Breach[] = [
   {
     title: 'NodeLocal DNSCache went and left its NOTRACK of the cluster IP',
     program: 'nodelocal-dns',
-    change: before(
+    change: ruleInFront(
       'raw',
       '-A PREROUTING -d 10.96.0.10/32 -p udp -m udp --dport 53 -m comment --comment "NodeLocal DNS Cache: skip conntrack" -j NOTRACK',
     ),
     found: [['ST401', 'infra/dns', '-j NOTRACK']],
   },
   {
+    title: 'connection tracking is off for all UDP, which is harmless for the DNS Service that the node answers, and not for others',
+    program: 'nodelocal-dns-cluster-ip',
+    change: ruleInFront('raw', '-A PREROUTING -p udp -j NOTRACK'),
+    found: [['ST401', null, '-A PREROUTING -p udp -j NOTRACK']],
+  },
+  {
     title: 'the VPC CNI accepts what stays in the VPC in front of KUBE-POSTROUTING',
     program: 'aws-vpc-cni',
-    change: before('nat', '-A POSTROUTING -d 10.244.0.0/16 -m comment --comment "AWS, no SNAT in the VPC" -j ACCEPT'),
+    change: ruleInFront('nat', '-A POSTROUTING -d 10.244.0.0/16 -m comment --comment "AWS, no SNAT in the VPC" -j ACCEPT'),
     found: [['ST302', null, 'no SNAT in the VPC']],
   },
   {
@@ -302,23 +311,9 @@ test.each(breaches)('$title', async ({program, change, found}) => {
   expect([...new Map(seen.map(one => [JSON.stringify(one), one])).values()]).toEqual(wanted);
 });
 
-/** Puts a rule in front of all others of its chain; the table is made when it is not there. */
-function before(table: string, rule: string): (dump: EditableDump) => void {
-  return dump => {
-    const lines = dump.toString().split('\n');
-    if (!lines.includes(`*${table}`)) lines.push(`*${table}`, ':PREROUTING ACCEPT [0:0]', ':OUTPUT ACCEPT [0:0]', 'COMMIT', '');
-    const start = lines.indexOf(`*${table}`);
-    const end = lines.indexOf('COMMIT', start);
-    const chain = rule.split(' ', 2).join(' ');
-    const place = lines.findIndex((line, at) => at > start && at < end && line.startsWith(`${chain} `));
-    lines.splice(place < 0 ? end : place, 0, rule);
-    dump.become(new EditableDump(lines.join('\n')));
-  };
-}
-
 function moveToFront(dump: EditableDump, table: string, rule: string): void {
   dump.delete(rule);
-  before(table, rule)(dump);
+  ruleInFront(table, rule)(dump);
 }
 
 function policy(chain: string): (dump: EditableDump) => void {

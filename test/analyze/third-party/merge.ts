@@ -95,6 +95,20 @@ function withoutCounters(dump: string): string {
     .join('\n');
 }
 
+/** Puts a rule in front of all others of its chain; the table is made when it is not there. */
+export function ruleInFront(table: string, rule: string): (dump: EditableDump) => void {
+  return dump => {
+    const lines = dump.toString().split('\n');
+    if (!lines.includes(`*${table}`)) lines.push(`*${table}`, ':PREROUTING ACCEPT [0:0]', ':OUTPUT ACCEPT [0:0]', 'COMMIT', '');
+    const start = lines.indexOf(`*${table}`);
+    const end = lines.indexOf('COMMIT', start);
+    const chain = rule.split(' ', 2).join(' ');
+    const place = lines.findIndex((line, at) => at > start && at < end && line.startsWith(`${chain} `));
+    lines.splice(place < 0 ? end : place, 0, rule);
+    dump.become(new EditableDump(lines.join('\n')));
+  };
+}
+
 /** A dump without what differs from one run to the next: the time and the counters of base chains. */
 export function timeless(dump: string): string {
   return dump.replace(/^(# (?:Generated|Completed)) .*$/gm, '$1').replace(/\[\d+:\d+\]/g, '[0:0]');

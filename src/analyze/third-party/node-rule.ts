@@ -59,6 +59,12 @@ export function isOfPolicy(rule: NodeRule): boolean {
   );
 }
 
+/** The third-party rule of iptables that keeps a packet from being masqueraded in KUBE-POSTROUTING; null if there is none. */
+export function leavingInterceptorOf(path: readonly Rule[]): Rule | null {
+  const leaving = path.slice(path.findIndex(({chain}) => chain === 'POSTROUTING'));
+  return leaving.findLast(rule => rule.table === 'nat' && !isKubeProxyChain(rule.chain) && takesPackets(rule)) ?? null;
+}
+
 /** A rule that is about the address or the port that packets are sent to. */
 export function namesDestination({body}: NftRule): boolean {
   return /(?:^| )(?:daddr|dport) |@/.test(body);

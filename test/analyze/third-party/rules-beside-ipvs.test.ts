@@ -1,0 +1,72 @@
+import {describe, expect, test} from 'vitest';
+import {isLoud, type Scenario} from '../../scenario.ts';
+import {scenarioBesideIpvs} from './beside-ipvs.ts';
+import {programs} from './beside-nftables.ts';
+import {ruleInFront} from './merge.ts';
+
+/** In IPVS mode the firewall of a node sees packets to Services in INPUT, and kube-proxy accepts none of them there. */
+const firewalls = new Set(['firewalld', 'ufw']);
+
+describe('beside kube-proxy in IPVS mode', () => {
+  test.each(programs.filter(({name}) => !firewalls.has(name)))('the usual rules of $name need no action', async ({name}) => {
+    expect(loud(await scenarioBesideIpvs({name}))).toEqual([]);
+  });
+
+  test('firewalld refuses packets to node ports that were not opened', async () => {
+    const {code, service, message} = one(loud(await scenarioBesideIpvs({name: 'firewalld'})));
+    expect({code, service}).toEqual({code: 'ST402', service: undefined});
+    expect(message).toMatch(/^packets from outside the cluster to the node port \d+ are refused by a third-party rule/);
+  });
+
+  test('a firewall that admits only pods to cluster IPs needs no action', async () => {
+    const rule = '-A INPUT ! -s 10.244.0.0/16 -d 10.96.0.0/16 -j DROP';
+    expect(loud(await scenarioBesideIpvs({name: 'flannel'}, ruleInFront('filter', rule)))).toEqual([]);
+  });
+
+  test('ufw drops packets of pods to cluster IPs', async () => {
+    const {code, message} = one(loud(await scenarioBesideIpvs({name: 'ufw'})));
+    expect(code).toBe('ST402');
+    expect(message).toMatch(
+      /^packets from a pod of this node to the cluster IP \S+ are dropped because .* policy of filter\/INPUT is DROP/,
+    );
+  });
+
+  test('a rule that accepts packets before KUBE-POSTROUTING keeps them from being masqueraded', async () => {
+    const {code, message, actual} = one(loud(await scenarioBesideIpvs({name: 'flannel'}, ruleInFront('nat', '-A POSTROUTING -j ACCEPT'))));
+    expect(code).toBe('ST302');
+    expect(message).toContain('should be masqueraded, but a third-party rule intercepts them before KUBE-POSTROUTING');
+    expect(actual?.map(({text}) => text)).toEqual(['-A POSTROUTING -j ACCEPT']);
+  });
+
+  test('a rule that drops packets to one Service is found beside the usual rules of Calico', async () => {
+    const {code, service} = one(
+      loud(await scenarioBesideIpvs({name: 'calico'}, ruleInFront('filter', '-A INPUT -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j DROP'))),
+    );
+    expect({code, service}).toEqual({code: 'ST402', service: {namespace: 'shop', name: 'web'}});
+  });
+
+  test('rules that drop packets to single Services are found among more Services than are probed one by one', async () => {
+    const addresses = ['10.96.1.1', '10.96.0.10', '10.96.1.24', '10.96.1.16'];
+    const given = await scenarioBesideIpvs({name: 'kubelet'}, dump => {
+      for (const address of addresses) ruleInFront('filter', `-A INPUT -d ${address}/32 -j DROP`)(dump);
+    });
+    given.addService(
+      ...Array.from({length: 400}, (_, index) => ({
+        metadata: {namespace: 'many', name: `service-${index}`},
+        spec: {clusterIP: `10.97.${Math.floor(index / 200)}.${(index % 200) + 1}`, ports: [{port: 80, protocol: 'TCP'}]},
+      })),
+    );
+    const found = loud(given).filter(({code}) => code === 'ST402');
+    expect([...new Set(found.map(({service}) => service?.name))].toSorted()).toEqual(['dns', 'external-ips', 'manual', 'web']);
+  });
+});
+
+function loud(given: Scenario) {
+  return given.findings({nodes: node => node === 'node-a'}).filter(finding => isLoud(finding) && /^ST[2-9]/.test(finding.code));
+}
+
+function one<T>(all: readonly T[]): T {
+  const [first] = all;
+  if (first === undefined || all.length > 1) throw new Error(`one finding was expected: ${JSON.stringify(all)}`);
+  return first;
+}
