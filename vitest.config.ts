@@ -2,11 +2,12 @@ import {availableParallelism} from 'node:os';
 import process from 'node:process';
 import {configDefaults, defineConfig} from 'vitest/config';
 
-/** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, and pages measured in many windows (vitest.long.config.ts). */
+/** Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, agents on live nodes, and pages measured in many windows (vitest.long.config.ts). */
 export const long = [
   'test/agent/slow-clients.test.ts',
   'test/analyze/deletions.test.ts',
   'test/e2e/kernel*.test.ts',
+  'test/e2e/live/agents.test.ts',
   'test/e2e/live/churn.test.ts',
   'test/e2e/live/faults.test.ts',
   'test/e2e/live/top.test.ts',
@@ -20,11 +21,12 @@ export const long = [
 ];
 
 /**
- * Tests of functions that keep nothing between calls and change nothing outside: their files share a process,
- * which saves half a second each. All others (environment variables, servers, terminals) have one of their own.
+ * Tests that change nothing outside: no environment variables, no terminal. Their files share a process, which saves the second
+ * that loading the sources takes in each of them. All others have a process of their own.
  */
-const pure = [
-  'test/{analyze,articles,checks,compare,diagnosis,diff,expect,incidents,model,parse,preview,redact,render,trace,traffic}/**/*.test.ts',
+const shared = [
+  'test/{agent,analyze,articles,checks,compare,diagnosis,diff,expect,incidents,model,parse,preview,redact,render,run,trace,traffic}/**/*.test.ts',
+  'test/collect/{access,agents,bundle,cluster,kube,objects,watch}/**/*.test.ts',
 ];
 
 /** What the usual tests and the long ones have in common. */
@@ -50,8 +52,8 @@ export default defineConfig({
     ...common,
     reporters,
     projects: [
-      {extends: true, test: {name: 'pure', include: pure, exclude, isolate: false}},
-      {extends: true, test: {name: 'others', include: ['test/**/*.test.ts'], exclude: [...exclude, ...pure]}},
+      {extends: true, test: {name: 'shared', include: shared, exclude, isolate: false}},
+      {extends: true, test: {name: 'others', include: ['test/**/*.test.ts'], exclude: [...exclude, ...shared]}},
     ],
   },
 });

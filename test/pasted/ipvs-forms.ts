@@ -16,8 +16,8 @@ export interface IpvsText {
 /** Rules, sets and virtual servers of one node in one text, in the forms in which people paste them. */
 export function ipvsForms({iptables, ipset, save, list, servers}: IpvsText): readonly Form[] {
   const beside = (text: string) => `$ sudo iptables-save\n${iptables}$ sudo ipset save\n${ipset}${text}`;
-  const whole = (name: string, text: string): Form => ({name, text: beside(text), isWhole: true});
-  const part = (name: string, text: string): Form => ({name, text: beside(text), isWhole: false});
+  const whole = (name: string, text: string): Form => ({name, text: () => beside(text), isWhole: true});
+  const part = (name: string, text: string): Form => ({name, text: () => beside(text), isWhole: false});
   const first = servers[0];
   if (first === undefined) throw new Error('no virtual server');
   const one = joinHostPort(first.address, first.port);

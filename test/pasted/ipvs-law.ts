@@ -13,7 +13,8 @@ export async function ipvsBreaches(capture: string, step: number): Promise<reado
   const {text, snapshot, questions} = await material(capture, step);
   const bound = [...nodeAddresses, ...new Set(text.servers.map(({address}) => address))];
   const found: string[] = [];
-  for (const {name, text: pasted, isWhole} of ipvsForms(text)) {
+  for (const {name, text: textOf, isWhole} of ipvsForms(text)) {
+    const pasted = textOf();
     const answers = {given: await askText(pasted, questions, bound), unknown: await askText(pasted, questions)};
     for (const [index, question] of questions.entries()) {
       const right = askSnapshot(question, snapshot);

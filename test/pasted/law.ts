@@ -60,7 +60,7 @@ async function breaches(forms: readonly Form[], dump: string, questions: readonl
   expect(expected.some(answer => !answer.has('undecided'))).toBe(true);
   const found: string[] = [];
   for (const {name, text, isWhole} of forms) {
-    const answers = await askText(text, questions);
+    const answers = await askText(text(), questions);
     for (const [index, question] of questions.entries()) {
       const [answer, right] = [answers[index], expected[index]];
       if (answer === undefined || right === undefined) throw new Error('a question has no answer');
