@@ -47,33 +47,33 @@ afterEach(async () => {
 const admit = (token: string | null, {path = '/metrics', client = 'a'} = {}) => gate.admit({token, path, client});
 const reviews = () => server.requests.map(({resource}) => resource?.resource);
 
-describe('an agent lets in', () => {
-  test('whoever the API server knows and lets get the path', async () => {
+describe('an agent admits', () => {
+  test('a user whom the API server authenticates and allows to get the path', async () => {
     expect(await admit('prometheus')).toBe('allowed');
     expect(reviews()).toEqual(['tokenreviews', 'subjectaccessreviews']);
   });
 
-  test('a token that is for agents alone', async () => expect(await admit(forAgents)).toBe('allowed'));
+  test('a token whose only audience is agents', async () => expect(await admit(forAgents)).toBe('allowed'));
 
-  test('nobody without a token, and does not ask the API server about that', async () => {
+  test('no request without a token, and requests no review for it', async () => {
     expect(await admit(null)).toBe('unauthenticated');
     expect(reviews()).toEqual([]);
   });
 
   test.each([
-    ['that nobody knows', 'nonsense'],
+    ['that is unknown', 'nonsense'],
     ['for another audience', 'elsewhere'],
     ['that is a JWT for another audience', forOthers],
-  ])('nobody with a token %s', async (_, token) => expect(await admit(token)).toBe('unauthenticated'));
+  ])('no request with a token %s', async (_, token) => expect(await admit(token)).toBe('unauthenticated'));
 
-  test('nobody to a path that they may not get', async () => {
+  test('no user to a path that the user may not get', async () => {
     expect(await admit('outsider')).toBe('forbidden');
     expect(await admit('prometheus', {path: '/result'})).toBe('forbidden');
   });
 });
 
-describe('an answer of the API server', () => {
-  test('holds for a minute when it allows', async () => {
+describe('a review by the API server', () => {
+  test('is valid for a minute if it allows the request', async () => {
     await admit('prometheus');
     readers = [];
     now = 59_999;
@@ -82,7 +82,7 @@ describe('an answer of the API server', () => {
     expect(await admit('prometheus')).toBe('forbidden');
   });
 
-  test('holds for ten seconds when it does not', async () => {
+  test('is valid for ten seconds if it denies the request', async () => {
     expect(await admit('outsider')).toBe('forbidden');
     readers = ['outsider'];
     now = 9999;
@@ -91,14 +91,14 @@ describe('an answer of the API server', () => {
     expect(await admit('outsider')).toBe('allowed');
   });
 
-  test('is waited for once, however many ask at the same time', async () => {
+  test('is requested once for many concurrent requests', async () => {
     expect(new Set(await Promise.all(Array.from({length: 50}, () => admit('prometheus'))))).toEqual(new Set(['allowed']));
     expect(reviews()).toEqual(['tokenreviews', 'subjectaccessreviews']);
   });
 });
 
 describe('while the API server does not answer', () => {
-  test('what it said before holds, but no longer than otherwise, and whoever is new is refused', async () => {
+  test('earlier reviews stay valid until they expire, and new clients are refused', async () => {
     await admit('prometheus');
     server.faults.push({kind: 'status', status: 503, match: /reviews/, times: 100});
     expect(await admit('prometheus')).toBe('allowed');
@@ -107,12 +107,12 @@ describe('while the API server does not answer', () => {
     expect(await admit('prometheus')).toBe('unavailable');
   });
 
-  test('it is asked again, as after a kept connection that it closed', async () => {
+  test('a review is requested again, as after the API server closed a kept-alive connection', async () => {
     server.faults.push({kind: 'reset', match: /tokenreviews/, times: 1}, {kind: 'status', status: 500, match: /subjectaccess/, times: 2});
     expect(await admit('prometheus')).toBe('allowed');
   });
 
-  test('it says so once, and once when that is over', async () => {
+  test('the failure is reported once, and its end is reported once', async () => {
     server.faults.push({kind: 'status', status: 503, match: /tokenreviews/});
     for (let tries = 0; tries < 3; tries++) await admit(`token ${tries}`);
     server.faults.length = 0;
@@ -121,16 +121,16 @@ describe('while the API server does not answer', () => {
     expect(gate.reviews).toEqual({answered: 2, failed: 3});
   });
 
-  test('it is not waited for longer than its time', async () => {
+  test('a review is given up at its timeout', async () => {
     server.faults.push({kind: 'hang', match: /tokenreviews/});
     gate = new AccessGate({api, now: () => now, timeoutMs: 300, onFailure: () => {}});
     expect(await admit('prometheus')).toBe('unavailable');
   });
 
   test.each([
-    ['may not ask', {...tokens, weak: {user: 'agent'}}, /^not allowed to create tokenreviews/],
-    ['is not known itself', tokens, /does not accept/],
-  ])('because the agent %s, nobody gets in', async (_, known, reason) => {
+    ['may not create reviews', {...tokens, weak: {user: 'agent'}}, /^not allowed to create tokenreviews/],
+    ['is itself unknown', tokens, /does not accept/],
+  ])('no request is admitted because the agent %s', async (_, known, reason) => {
     await server.close();
     server = await startApiServer({allow: () => false, tokens: known});
     api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig, token: 'weak'}, {environment: {}}), {backoff: 1});
@@ -140,7 +140,7 @@ describe('while the API server does not answer', () => {
   });
 
   test.each(['{}', '{"status":{"authenticated":true}}', '{"status":{"authenticated":"true","user":{"username":"x"}}}'])(
-    'an answer that is none lets nobody in: %s',
+    'an invalid review admits no request: %s',
     async answer => {
       const odd = {...api, create: async () => JSON.parse(answer)} as unknown as KubeApi;
       const other = new AccessGate({api: odd, now: () => 0, onFailure: () => {}});
@@ -149,18 +149,18 @@ describe('while the API server does not answer', () => {
   );
 });
 
-describe('a flood of wrong tokens', () => {
+describe('a flood of invalid tokens', () => {
   const flood = (count: number, client = 'a') =>
     Promise.all(Array.from({length: count}, (_, index) => admit(`wrong ${index} ${now}`, {client})));
 
-  test('is not handed on to the API server', async () => {
+  test('is not passed on to the API server', async () => {
     const all = [];
     for (now = 0; now < 1000; now += 10) all.push(...(await flood(10)));
     expect(all.filter(one => one === 'throttled').length).toBeGreaterThan(950);
     expect(reviews().length).toBeLessThan(40);
   });
 
-  test('does not keep out a token that was allowed before, nor one of another client', async () => {
+  test('blocks neither a token that was admitted before, nor the token of another client', async () => {
     await admit('prometheus');
     for (now = 50_000; now <= 61_000; now += 100) await flood(20);
     now = 61_000;

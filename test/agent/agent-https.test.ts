@@ -64,7 +64,7 @@ async function endOf(socket: Socket): Promise<string> {
 const securely = (options: tls.ConnectionOptions = {}) => tls.connect({host: '127.0.0.1', port, rejectUnauthorized: false, ...options});
 
 describe('an agent over TLS', () => {
-  test('takes a token from Authorization, or from the header that gets through the proxy of the API server', async () => {
+  test('takes a token from Authorization, or from the header that the proxy of the API server passes on', async () => {
     expect((await ask('/result', {authorization: 'Bearer abc'})).text).toBe(secret);
     expect((await ask('/result?x=1', {'x-svc-trace-authorization': 'bearer def'})).text).toBe(secret);
     expect(asked).toEqual([
@@ -75,7 +75,7 @@ describe('an agent over TLS', () => {
   });
 
   test.each([{}, {authorization: 'Basic YTpi'}, {authorization: 'Bearer'}, {authorization: ''}, {cookie: 'token=abc'}])(
-    'asks for a token where there is none: %o',
+    'asks for a token if the request has none: %o',
     async headers => {
       const {status, headers: said, text: body} = await ask('/result', headers);
       expect({status, body}).toEqual({status: 401, body: 'a token is needed: "Authorization: Bearer TOKEN"\n'});
@@ -92,7 +92,7 @@ describe('an agent over TLS', () => {
     ],
     ['throttled', 429, 'too many unknown tokens: try again later\n'],
     ['unavailable', 503, 'the API server cannot be asked about this token\n'],
-  ])('refuses whoever is %s, says why, and ends the connection', async (given, status, body) => {
+  ])('refuses a client that is %s with the reason, and ends the connection', async (given, status, body) => {
     admission = given;
     const answer = await ask('/result', {authorization: 'Bearer abc'});
     expect({status: answer.status, text: answer.text, connection: answer.headers.connection}).toEqual({
@@ -103,7 +103,7 @@ describe('an agent over TLS', () => {
     expect(answers).toEqual([status]);
   });
 
-  test('asks nobody for a token who wants to know whether it lives, or a path that is not there', async () => {
+  test('requires no token for /healthz or for a path that does not exist', async () => {
     expect(await ask('/healthz')).toMatchObject({status: 200, text: 'ok\n'});
     expect((await ask('/else')).status).toBe(404);
     expect(asked).toEqual([]);
@@ -120,7 +120,7 @@ describe('an agent over TLS', () => {
     expect(await endOf(old)).toMatch(/PROTOCOL_VERSION|UNSUPPORTED_PROTOCOL/);
   });
 
-  test('does not shake hands again on a connection', async () => {
+  test('refuses renegotiation', async () => {
     const socket = securely({maxVersion: 'TLSv1.2'});
     await once(socket, 'secureConnect');
     socket.on('error', () => {});
@@ -131,12 +131,12 @@ describe('an agent over TLS', () => {
     expect((refused as NodeJS.ErrnoException).code).toBe('ERR_SSL_NO_RENEGOTIATION');
   });
 
-  test('closes the connection of whoever speaks plain HTTP', async () => {
+  test('closes the connection of a client that speaks plain HTTP', async () => {
     const socket = connect(port, '127.0.0.1').end('GET /result HTTP/1.1\r\nhost: a\r\n\r\n');
     expect(await text(socket)).toBe('');
   });
 
-  test('shows a new certificate to new connections', async () => {
+  test('presents a new certificate on new connections', async () => {
     replaceCertificate(server, {cert: certificate('elsewhere.crt'), key: certificate('elsewhere.key')});
     const socket = securely();
     await once(socket, 'secureConnect');
@@ -146,8 +146,8 @@ describe('an agent over TLS', () => {
   });
 });
 
-describe('a client that', () => {
-  test('opens many connections gets some, and the others are closed at once', async () => {
+describe('a client', () => {
+  test('that opens many connections gets some, and the others are closed at once', async () => {
     const sockets = Array.from({length: 50}, () => connect(port, '127.0.0.1'));
     const ended = sockets.map(socket => endOf(socket));
     await Promise.all(ended.slice(32));
@@ -157,7 +157,7 @@ describe('a client that', () => {
     await expect.poll(async () => (await ask('/healthz').catch(() => null))?.status).toBe(200);
   });
 
-  test('connects again and again is let in sixty times, and twenty times a second after that', async () => {
+  test('that connects repeatedly is admitted sixty times, and then twenty times a second', async () => {
     let now = 0;
     const limited = createServer(socket => socket.end('hello'));
     limitConnections(limited, () => now);

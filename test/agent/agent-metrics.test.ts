@@ -49,7 +49,7 @@ function metricsOf(state: AgentState, now: number): ReadonlyMap<string, Metric> 
 }
 
 describe('the metrics of an agent', () => {
-  test('are those of `check` for the node, and its own', async () => {
+  test('are those of `check` for the node, and those of the agent itself', async () => {
     const metrics = metricsOf(await evaluated(), 110_000);
     const only = (name: string) => metrics.get(name)?.metrics.map(({value}) => Number(value));
     expect(metrics.get('svc_trace_findings')?.metrics.map(({labels}) => labels?.['code'])).toContain('ST202');
@@ -74,7 +74,7 @@ describe('the metrics of an agent', () => {
     expect(metrics.get('svc_trace_agent_watch_restarts_total')?.metrics).toHaveLength(6);
   });
 
-  test('have the connections of endpoints only where the agent counts them', async () => {
+  test('contain the connections of endpoints only if the agent counts them', async () => {
     const state = await evaluated();
     expect([...metricsOf(state, 110_000).keys()].filter(name => name.includes('connections'))).toEqual([]);
     const count = {service: {namespace: 'shop', name: 'web'}, port: 'http', protocol: 'TCP', endpoint: '10.244.11.4:8080', connections: 42};

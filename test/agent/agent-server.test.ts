@@ -48,7 +48,7 @@ describe('an agent answers', () => {
     expect({length: answer.headers.get('content-length'), text: await answer.text()}).toEqual({length: '10000', text: ''});
   });
 
-  test.each(['POST', 'PUT', 'DELETE'])('%s with a refusal, and does not read what is sent', async method => {
+  test.each(['POST', 'PUT', 'DELETE'])('%s with a refusal, and does not read the body', async method => {
     const answer = await ask('/long', {method, body: 'x'.repeat(100_000)});
     expect({status: answer.status, allow: answer.headers.get('allow')}).toEqual({status: 405, allow: 'GET, HEAD'});
     expect(answer.headers.get('connection')).toBe('close');
@@ -67,11 +67,11 @@ describe('an agent answers', () => {
   });
 });
 
-test('a port that is taken cannot be listened to', async () => {
+test('a port in use is an error', async () => {
   await expect(servePages({pages: {}, listen: {host: '127.0.0.1', port}, certificate: null, gate: null})).rejects.toThrow('EADDRINUSE');
 });
 
-describe('where to listen', () => {
+describe('the address to listen on', () => {
   test.each([
     [':10270', null, 10_270],
     ['10.0.0.7:80', '10.0.0.7', 80],
@@ -82,7 +82,7 @@ describe('where to listen', () => {
     expect(parseListenAddress(given)).toEqual({host, port: expected});
   });
 
-  test.each(['', '10270', '10.0.0.7', ':70000', '[::1]', 'http://a:80', ': 80', 'a:-1'])('%s is nowhere', given => {
+  test.each(['', '10270', '10.0.0.7', ':70000', '[::1]', 'http://a:80', ': 80', 'a:-1'])('%s is invalid', given => {
     expect(parseListenAddress(given)).toBeNull();
   });
 });

@@ -58,7 +58,7 @@ async function looks({changes = [], takes = 1, look = found, until, options = {}
 }
 
 describe('an agent checks its node', () => {
-  test('some time after it started, and then at every interval', async () => {
+  test('shortly after its start, and then at every interval', async () => {
     expect(await looks({until: 200})).toEqual([5, 66, 127, 188]);
   });
 
@@ -74,13 +74,13 @@ describe('an agent checks its node', () => {
     expect(await looks({changes: [5.5], until: 25})).toEqual([5, 20.5]);
   });
 
-  test('for at most a tenth of the time, but at every interval, however much changes', async () => {
+  test('for at most a tenth of the time, but at every interval, however often objects change', async () => {
     const always = Array.from({length: 400}, (_, second) => second);
     expect(await looks({changes: always, takes: 5, until: 120})).toEqual([5, 55, 105]);
     expect(await looks({changes: always, takes: 30, until: 220})).toEqual([5, 95, 185]);
   });
 
-  test('again soon after a failure', async () => {
+  test('again shortly after a failure', async () => {
     expect(await looks({look: nothing, takes: 0, until: 10})).toEqual([5, 7, 9]);
     expect(await looks({look: nothing, takes: 3, until: 60})).toEqual([5, 35]);
   });
@@ -108,7 +108,7 @@ test('the last result of an agent stays while checks fail, with the reason', asy
   expect(agent.state).toMatchObject({result, trouble: 'the API server is away', checks: 2, failedChecks: 1});
 });
 
-test('a result is valid until three intervals, three checks and a minute are over', () => {
+test('a result is valid for three intervals, three checks and a minute', () => {
   const age = maxAge(result) * 1000;
   expect(age).toBe(246_000);
   expect(whyOutdated({result, trouble: null}, age)).toBeNull();

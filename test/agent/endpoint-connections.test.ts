@@ -39,7 +39,7 @@ function counted(address: string, connections: number): string {
 const run = {node, timeoutMs: 5000, signal: new AbortController().signal, clock: systemClock};
 
 describe('the connections of endpoints that an agent counts', () => {
-  test('are those at the rules of each endpoint, and no conntrack is read', async () => {
+  test('are those counted by the rules of each endpoint, without conntrack', async () => {
     const {transport, asked} = printing({'iptables-save': counted('10.244.11.5', 42), 'ip6tables-save': ''});
     const {counts, problem} = await countEndpoints({...run, transport, api: iptables.api, mode: 'iptables'});
     expect(problem).toBeNull();
@@ -51,7 +51,7 @@ describe('the connections of endpoints that an agent counts', () => {
     expect(asked.filter(command => command.includes('conntrack'))).toEqual([]);
   });
 
-  test('are read by the program of the backend that holds the rules', async () => {
+  test('are read by the program of the backend that contains the rules', async () => {
     const empty = '*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n';
     const {transport} = printing({
       'iptables-save': empty,
@@ -88,7 +88,7 @@ describe('the connections of endpoints that an agent counts', () => {
       /^the node has no rules of these Services with counters$/,
     ],
     ['the mode counts nothing', 'nftables', {}, /nothing counts new connections in nftables mode/],
-  ])('are none where %s, and it is said', async (_, mode, texts, reason) => {
+  ])('are missing if %s, with the reason', async (_, mode, texts, reason) => {
     const {transport} = printing(texts);
     const {counts, problem} = await countEndpoints({...run, transport, api: iptables.api, mode});
     expect(counts).toEqual([]);

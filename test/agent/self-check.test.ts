@@ -90,7 +90,7 @@ function codesOf(look: CheckResult): readonly string[] {
 }
 
 describe('a node that checks itself', () => {
-  test('finds nothing on a healthy node, and says up to which objects all changes were known', async () => {
+  test('finds nothing on a healthy node, and reports the version up to which all changes are known', async () => {
     const agent = await start();
     await watching(agent);
     const look = await agent.look();
@@ -99,7 +99,7 @@ describe('a node that checks itself', () => {
     expect(look).toMatchObject({report: {summary: {verdict: 'ok', services: 34}}});
   });
 
-  test('finds the faults of the node, and not those that the API objects show by themselves', async () => {
+  test('finds the faults of the node, and none that the API objects alone show', async () => {
     const agent = await start({bundle: faulty});
     await watching(agent);
     const look = await agent.look();
@@ -121,7 +121,7 @@ describe('a node that checks itself', () => {
     ]);
   });
 
-  test('reads the servers on a node of k3s, which show how kube-proxy runs', async () => {
+  test('reads the k3s servers on a node of k3s, which show how kube-proxy runs', async () => {
     const agent = await start();
     const node = structuredClone(agent.server.store.find('nodes', '', 'node-a')) as StoredObject;
     node.metadata.annotations = {'k3s.io/node-args': '["agent"]'};
@@ -132,7 +132,7 @@ describe('a node that checks itself', () => {
     expect(lists.map(({query}) => query.get('labelSelector'))).toEqual(['node-role.kubernetes.io/control-plane']);
   });
 
-  test('reports that there is no Node of its name', async () => {
+  test('reports that the Node of its name does not exist', async () => {
     const agent = await start({node: 'node-x'});
     await watching(agent);
     expect(await agent.look()).toMatchObject({
@@ -142,7 +142,7 @@ describe('a node that checks itself', () => {
 });
 
 describe('no result is published', () => {
-  test('before the API was read', async () => {
+  test('before the API objects were read', async () => {
     const agent = await start({faults: [{kind: 'status', status: 403, message: 'no', match: /services/}]});
     await vi.waitFor(() => expect(agent.watch.trouble).not.toBeNull());
     expect(await agent.look()).toMatchObject({
@@ -151,7 +151,7 @@ describe('no result is published', () => {
     });
   });
 
-  test('with a finding about a Service that the API server no longer has, and the watch still has', async () => {
+  test('with a finding about a Service that was deleted, while the watch still has it', async () => {
     const agent = await start();
     await watching(agent);
     agent.server.store.put('services', structuredClone(late));
@@ -194,7 +194,7 @@ describe('no result is published', () => {
   });
 });
 
-test('verified findings are not verified again', async () => {
+test('verified findings are not verified a second time', async () => {
   const agent = await start({bundle: faulty});
   await watching(agent);
   await agent.look();

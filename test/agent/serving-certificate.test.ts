@@ -48,15 +48,15 @@ async function followed(changes: readonly (() => void)[], {clock = {time: 0}, gi
   return {serving, changed, troubles};
 }
 
-describe('the certificate in files', () => {
-  test('is read again when a Secret that is mounted changes', async () => {
+describe('a certificate in files', () => {
+  test('is read again when the mounted Secret changes', async () => {
     const {serving, changed, troubles} = await followed([() => {}, () => mount('elsewhere', '2'), () => {}]);
     expect(changed).toEqual([{cert: certificate('elsewhere.crt'), key: certificate('elsewhere.key')}]);
     expect(serving.current).toEqual(changed[0]);
     expect(troubles).toEqual([]);
   });
 
-  test('stays when the new one cannot be used, which is said once, until it can', async () => {
+  test('stays in use while the new one is invalid, which is reported once', async () => {
     const {serving, changed, troubles} = await followed([
       () => copyFileSync(certificateFile('elsewhere.crt'), join(folder, '1/tls.crt')),
       () => {},
@@ -76,14 +76,14 @@ describe('the certificate in files', () => {
     ['is none', () => writeFileSync(files.cert, 'hello'), /tls\.crt contains no certificate \(PEM\)/],
     ['has no key', () => writeFileSync(files.key, 'hello'), /tls\.key contains no private key without a password \(PEM\)/],
     ['has another key', () => copyFileSync(certificateFile('client.key'), files.key), /the key in \S+ is not that of the certificate in/],
-  ])('is refused at the start where it %s', async (_, spoil, reason) => {
+  ])('is refused at the start if it %s', async (_, spoil, reason) => {
     spoil();
     const clock = {now: () => 0, sleep: async () => {}};
     await expect(ServingCertificate.open({files, names: [], clock})).rejects.toThrow(reason);
   });
 });
 
-describe('a certificate of its own', () => {
+describe('a self-signed certificate', () => {
   const now = Date.parse('2026-03-01T12:00:00Z');
 
   test('is good for a year, for the names and addresses of the node', async () => {
@@ -99,13 +99,13 @@ describe('a certificate of its own', () => {
     expect({isAuthority: read.ca, uses: read.keyUsage}).toEqual({isAuthority: false, uses: ['1.3.6.1.5.5.7.3.1']});
   });
 
-  test('is another one each time', async () => {
+  test('is different each time', async () => {
     const [a, b] = await Promise.all([selfSignedCertificate(['a'], now), selfSignedCertificate(['a'], now)]);
     expect(new X509Certificate(a.cert).serialNumber).not.toBe(new X509Certificate(b.cert).serialNumber);
     expect(a.key).not.toBe(b.key);
   });
 
-  test('is made again a month before it ends', async () => {
+  test('is renewed a month before it expires', async () => {
     const clock = {time: now};
     const pass = (days: number) => () => {
       clock.time += days * day;

@@ -34,15 +34,15 @@ async function secure(): Promise<tls.TLSSocket> {
   return socket;
 }
 
-test('a client that connects and says nothing is cut off after five seconds', async () => {
+test('a client that connects and sends nothing is disconnected after five seconds', async () => {
   expect(await secondsOf(connect(port, '127.0.0.1').resume())).toBeLessThan(8);
 });
 
-test('so is one that shakes hands and asks for nothing', async () => {
+test('a client that ends the handshake and sends no request is disconnected as well', async () => {
   expect(await secondsOf((await secure()).resume())).toBeLessThan(8);
 });
 
-test('so is one that sends its request byte by byte', async () => {
+test('a client that sends its request byte by byte is disconnected as well', async () => {
   const slow = await secure();
   slow.resume().write('GET /long HTTP/1.1\r\n');
   const drip = setInterval(() => slow.writable && slow.write('x'), 200);
@@ -50,7 +50,7 @@ test('so is one that sends its request byte by byte', async () => {
   clearInterval(drip);
 });
 
-test('one that does not read its answer is cut off after half a minute', async () => {
+test('a client that does not read the response is disconnected after half a minute', async () => {
   const deaf = await secure();
   deaf.pause().write('GET /long HTTP/1.1\r\nhost: a\r\n\r\n');
   // Nothing tells of the end while nothing is read: the agent has no connection any more.

@@ -10,7 +10,7 @@ import {findingsOf, isLoud, scenario} from '../scenario.ts';
 const plain = {color: false, width: 120, quiet: false, verbose: true, failOn: 'error' as const};
 
 describe('API objects', () => {
-  test.each(['services', 'endpointSlices'] as const)('%s that were not read, are not deleted objects', async kind => {
+  test.each(['services', 'endpointSlices'] as const)('%s that were not read are not taken for deleted objects', async kind => {
     const given = await scenario();
     given.api(() => ({[kind]: null}));
     expect(given.news().map(({code, node}) => ({code, node}))).toEqual(['node-a', 'node-b', 'node-c'].map(node => ({code: 'ST901', node})));
@@ -60,7 +60,7 @@ describe('API objects', () => {
 });
 
 describe('a dump', () => {
-  test('with ten thousand third-party chains is evaluated without a finding, and fast', async () => {
+  test('with ten thousand third-party chains is evaluated quickly and has no finding', async () => {
     const given = await scenario();
     const chains = Array.from({length: 10_000}, (_, index) => `OTHER-${index}`);
     const dump = given.rules('node-b');
@@ -104,7 +104,7 @@ describe('a dump', () => {
     expect(given.news()).toEqual([]);
   });
 
-  test('that is truncated anywhere is unread, and no rule after its end is reported as missing', async () => {
+  test('that is truncated anywhere counts as unread, and no rule after its end is reported as missing', async () => {
     const snapshot = await snapshotOf('healthy/1.36-iptables');
     const whole = snapshot.nodes[0]?.read('iptables-save') ?? Buffer.from('');
     const lengths = Array.from({length: 60}, (_, index) => Math.floor(((index + 0.37) * whole.length) / 60));

@@ -20,7 +20,7 @@ describe.each(dumps)('%s, %s of node-a', (capture, file) => {
     node = new MutableNode(await snapshotOf(capture), file);
   });
 
-  test('has no finding of its own, so every finding is caused by the change', () => {
+  test('has no finding before the change, so the change causes every finding', () => {
     expect(node.findings(node.lines)).toEqual([]);
   });
 

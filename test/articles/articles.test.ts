@@ -23,7 +23,7 @@ function explained(snapshot: Snapshot) {
 const part = (node: string, ...words: readonly string[]) =>
   expect.objectContaining({code: 'ST902', severity: 'warning', message: saying('was checked in part', node, 'excerpt', ...words)});
 
-describe('an article is followed to the end', () => {
+describe('the dumps of an article are traced to the endpoints', () => {
   test('of 2016: a node port and its two pods, and the one chain whose name is not that of its address', async () => {
     const {ways, loud, version, status} = explained(await article('mysql-2016'));
     const ends = '192.168.125.129:3306 0.5 KUBE-SEP-ID6YWIT3F6WNZ47P, 192.168.125.131:3306 0.5 KUBE-SEP-IN2YML2VIFH5RO2T';

@@ -80,7 +80,7 @@ describe('a Service is traced from rules alone', () => {
     ]);
   });
 
-  test('and the first line says that nothing was compared', () => {
+  test('the first line says that nothing was compared', () => {
     const snapshot = pasted('mysql-2016/nodes/node1/iptables-save');
     expect(isRulesAlone(snapshot)).toBe(true);
     const text = tree(traceText(snapshot), {color: false, width: 120, quiet: false, verbose: false, failOn: 'error', unixTime: 0});

@@ -5,7 +5,7 @@ import process from 'node:process';
 import {expect, onTestFinished, test} from 'vitest';
 import {measure} from './measure.ts';
 
-test('what a program took is that of the program and of its threads, with its output and exit code', async () => {
+test('a measurement includes the program and its threads, with output and exit code', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'svc-trace-measure-'));
   onTestFinished(() => rmSync(dir, {recursive: true}));
   const busy = 'const held = Buffer.alloc(1 << 27, 1); while (process.cpuUsage().user < 2e5); console.log(held.length); process.exit(3)';

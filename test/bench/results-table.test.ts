@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {subjectTable} from './results-table.ts';
 
-test('a cluster is told with a row for each command, in floors, and no growth where the cluster is too small to tell', () => {
+test('a cluster has a row for each command, as a multiple of the floor, and no growth exponent if the cluster is too small', () => {
   const cost = (value: number) => ({cpuSeconds: value, wallSeconds: value, peakMebibytes: 100 * value});
   const figures = (value: number) => ({median: cost(value), least: cost(value / 2), ratio: cost(value)});
   const table = subjectTable({

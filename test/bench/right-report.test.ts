@@ -35,15 +35,15 @@ describe('a node with faults', () => {
   const bundles = {nodes: ['node-a', 'node-b'], broken: ['10.0.0.1:80', '10.0.0.2:80']};
   const outcome = (findings: object[]) => ({...report({verdict: 'findings'}, findings), exitCode: 1});
 
-  test('has one error for each endpoint that is broken', () => {
+  test('has one error for each broken endpoint', () => {
     expect(() => assertBroken(outcome([fault('10.0.0.2:80'), fault('10.0.0.1:80')]), bundles)).not.toThrow();
   });
 
   test.each([
-    ['one is not found', [fault('10.0.0.1:80')], '1 endpoints get no traffic, and not 2'],
-    ['it is another one', [fault('10.0.0.1:80'), fault('10.0.0.3:80')], '2 endpoints get no traffic, and not 2'],
-    ['something else is found', [fault('10.0.0.1:80'), fault('10.0.0.2:80'), fault('10.0.0.2:80', 'ST203')], '1 other findings'],
-  ])('is not told right when %s', (_, findings, reason) => {
+    ['one fault is missing', [fault('10.0.0.1:80')], '1 endpoints get no traffic, and not 2'],
+    ['another fault is reported', [fault('10.0.0.1:80'), fault('10.0.0.3:80')], '2 endpoints get no traffic, and not 2'],
+    ['another code is reported', [fault('10.0.0.1:80'), fault('10.0.0.2:80'), fault('10.0.0.2:80', 'ST203')], '1 other findings'],
+  ])('has a wrong report when %s', (_, findings, reason) => {
     expect(() => assertBroken(outcome(findings), bundles)).toThrow(reason);
   });
 });
@@ -95,7 +95,7 @@ describe('a trace', () => {
     ['from one node', outcome(['node-a'], target.endpoints), '1 of 2 nodes were traced'],
     ['to one endpoint', outcome(['node-a', 'node-b'], ['10.0.0.1:80']), 'other endpoints'],
     ['to one that is missing', outcome(['node-a', 'node-b'], target.endpoints, 'missing'), 'not all is right'],
-  ])('does not when it leads %s', (_, wrong, reason) => {
+  ])('is wrong when no path leads %s', (_, wrong, reason) => {
     expect(() => assertTrace(wrong, bundles)).toThrow(reason);
   });
 });
@@ -108,7 +108,7 @@ describe('a packet', () => {
     }),
   });
 
-  test('comes to all endpoints with the same chance', () => {
+  test('reaches all endpoints with the same probability', () => {
     expect(() => assertPacket(outcome(0.5, 0.5), target)).not.toThrow();
     expect(() => assertPacket(outcome(1), target)).toThrow('other endpoints');
     expect(() => assertPacket(outcome(0.6, 0.4), target)).toThrow('other chances');
@@ -122,13 +122,13 @@ describe('a diff', () => {
     stdout: JSON.stringify({rules: [{came, went}], findings: findings.map(finding => ({kind: 'came', finding}))}),
   });
 
-  test('tells which rules went, and that their endpoints are errors since', () => {
+  test('names the removed rules, and the new errors of their endpoints', () => {
     expect(() => assertDiff(outcome([], [rule], [fault('10.0.0.1:80')]), ['10.0.0.1:80'])).not.toThrow();
   });
 
   test.each([
     ['a rule too few', outcome([], [], [fault('10.0.0.1:80')]), '0 rules went and not 1'],
-    ['a rule that came', outcome([rule], [rule], [fault('10.0.0.1:80')]), 'rules came'],
+    ['a rule that was added', outcome([rule], [rule], [fault('10.0.0.1:80')]), 'rules came'],
     ['no finding', outcome([], [rule], []), '0 endpoints get no traffic, and not 1'],
   ])('%s is wrong', (_, wrong, reason) => {
     expect(() => assertDiff(wrong, ['10.0.0.1:80'])).toThrow(reason);

@@ -8,7 +8,7 @@ const cost = (name: string, milliseconds: number, asked?: StartUp['asked']): Sta
 
 const cells = (table: string) => table.split('\n').map(line => line.trim().split(/ {2,}/));
 
-test('what it costs to start is told in units of node and of kubectl', () => {
+test('the start-up time is a multiple of that of node and of kubectl', () => {
   const results = [cost('node -e 0', 20), cost('kubectl version --client', 40), cost('Node.js: --help', 60)];
   expect(cells(startUpTable(results))).toEqual([
     ['CPU ms', 'least', 'wall ms', '/ node', '/ kubectl'],
@@ -18,7 +18,7 @@ test('what it costs to start is told in units of node and of kubectl', () => {
   ]);
 });
 
-test('what a live Service costs is told in units of getting it, with what the API server was asked', () => {
+test('the cost of a live Service is a multiple of getting it, with the requests to the API server', () => {
   const asked = {requests: 1, connections: 1, received: 900, sent: 4200};
   const results = [
     cost('node -e 0', 20),
@@ -32,6 +32,6 @@ test('what a live Service costs is told in units of getting it, with what the AP
   ]);
 });
 
-test('where there is no kubectl, nothing is said of it', () => {
+test('without kubectl, the table does not mention it', () => {
   expect(cells(startUpTable([cost('node -e 0', 20)]))[1]).toEqual(['node -e 0', '20', '19', '40', '1.00', '-']);
 });

@@ -9,13 +9,13 @@ test.each([
   expect(median(values)).toBe(expected);
 });
 
-test('the growth exponent leaves out what starting costs', () => {
+test('the growth exponent leaves out the cost of starting', () => {
   const small = {bytes: 10, seconds: 0.5 + 1};
   expect(growthExponent({bytes: 100, seconds: 0.5 + 10}, small, 0.5)).toBeCloseTo(1);
   expect(growthExponent({bytes: 100, seconds: 0.5 + 100}, small, 0.5)).toBeCloseTo(2);
 });
 
-test('ratios are made of pairs, so that a slow round does not count more', () => {
+test('ratios are computed from pairs, so that a slow round does not count more', () => {
   const cost = (cpuSeconds: number) => ({cpuSeconds, wallSeconds: cpuSeconds, peakMebibytes: 10});
   expect(medianRatio([cost(3), cost(30), cost(6)], [cost(1), cost(10), cost(2)]).cpuSeconds).toBe(3);
 });

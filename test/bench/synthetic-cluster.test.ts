@@ -116,7 +116,7 @@ describe('every kind of rule occurs', () => {
   });
 });
 
-describe('the cluster is the same in every run', () => {
+describe('a synthetic cluster', () => {
   const text = (dir: string) =>
     readdirSync(dir, {recursive: true, withFileTypes: true})
       .filter(entry => entry.isFile())
@@ -124,18 +124,18 @@ describe('the cluster is the same in every run', () => {
       .sort()
       .map(file => file.slice(dir.length) + readFileSync(file, 'utf8'));
 
-  test('for one seed', () => {
+  test('is the same in every run for one seed', () => {
     writeCluster(join(temp, 'again'), sizes.small);
     expect(text(join(temp, 'again'))).toEqual(text(join(temp, 'small')));
   });
 
-  test('and another one for another seed', () => {
+  test('differs for another seed', () => {
     writeCluster(join(temp, 'other'), {...sizes.small, seed: 3});
     expect(text(join(temp, 'other'))).not.toEqual(text(join(temp, 'small')));
   });
 });
 
-test('chain names are those of real clusters', () => {
+test('chain names are those that kube-proxy derives', () => {
   const https = {name: 'https', protocol: 'TCP', port: 443, targetPort: 6443, nodePort: 0} as const;
   const http = {...https, name: 'http'};
   expect(servicePortHash('default/kubernetes:https', https)).toBe('NPX46M4PTMTKRN6Y');

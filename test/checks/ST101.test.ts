@@ -12,7 +12,7 @@ test('a Service whose pods are not ready is reported with their names', async ()
   expect(findings).toContainEqual(finding('shop/sleepy', 'none of its endpoints is ready (shop/sleepy-1)'));
 });
 
-test('these and the empty load balancer are the only findings of a healthy cluster', async () => {
+test('a healthy cluster has only these findings and that of the empty load balancer', async () => {
   const {findings} = await empty();
   expect(findings.map(({subject}) => subject)).toEqual(['shop/empty', 'shop/empty-lb', 'shop/sleepy']);
 });

@@ -44,11 +44,11 @@ test('a rule that sends a Service’s packets elsewhere before kube-proxy’s ru
 
 test.each([
   [
-    'lets a Service’s packets go',
+    'accepts a Service’s packets',
     '-A KUBE-SERVICES -d 10.96.1.1/32 -j RETURN',
     'the cluster IP 10.96.1.1:80 of shop/web:http end in no endpoint at all',
   ],
-  ['takes every packet', '-A KUBE-SERVICES -j ACCEPT', 'more Service ports are affected'],
+  ['intercepts every packet', '-A KUBE-SERVICES -j ACCEPT', 'more Service ports are affected'],
 ])('an unattributed rule that %s is one error', async (_, rule, effect) => {
   const given = await scenario();
   const dump = given.rules('node-b');

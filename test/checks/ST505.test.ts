@@ -93,18 +93,18 @@ describe('if the rules of a node are outdated, its kube-proxy is named as the li
       reason: 'its pod kube-system/kube-proxy-node-b is not ready (Running)',
     },
     {
-      what: 'it has no pod while others have',
+      what: 'it has no pod while other nodes have one',
       pods: [proxyPod('node-a'), proxyPod('node-c')],
       reason: 'no pod of kube-proxy is on this node, while there are 2 on others',
     },
-    {what: 'nothing listens at its ports', missing: refused, reason: 'nothing listens at its ports 10256 and 10249'},
+    {what: 'nothing listens on its ports', missing: refused, reason: 'nothing listens at its ports 10256 and 10249'},
     {
-      what: 'wget says so',
+      what: 'wget reports that it does not listen',
       missing: silent("wget ended with exit code 1: wget: can't connect to remote host (127.0.0.1): Connection refused"),
       reason: 'nothing listens at its ports 10256 and 10249',
     },
     {
-      what: 'the API server says so',
+      what: 'the API server reports that it does not listen',
       missing: silent('connection refused at port 10256 of the node (asked through the API server)'),
       reason: 'nothing listens at its health port 10256',
     },

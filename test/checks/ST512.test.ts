@@ -15,7 +15,7 @@ test('a mode that is not set on a kernel without the next default is reported', 
 test.each([
   ['a kernel that can run nftables mode', {kernelVersion: '5.13.0', mode: ''}],
   ['a mode that is set', {kernelVersion: '5.4.0-150-generic', mode: 'iptables'}],
-  ['a kernel that is not known', {kernelVersion: '', mode: ''}],
+  ['an unknown kernel', {kernelVersion: '', mode: ''}],
 ])('%s stays silent', async (_, setup) => {
   expect(await saidWith(setup)).toEqual([]);
 });

@@ -12,7 +12,7 @@ test('a finding of a Service that changed seconds before the node was read says 
   ]);
 });
 
-test('what cannot be told takes the place of all that was found of the Service on the node', async () => {
+test('an undetermined state replaces all findings of the Service on the node', async () => {
   const given = await scenario();
   given.rules('node-b').delete('-A KUBE-SVC-', '"shop/web:http -> 10.244.11.5:8080"');
   const {api, nodes} = given.snapshot();
@@ -25,7 +25,7 @@ test('what cannot be told takes the place of all that was found of the Service o
   expect(found).toEqual([expect.objectContaining({code: 'ST904', severity: 'info', node: 'node-b'})]);
 });
 
-test('a change that is minutes old excuses nothing', async () => {
+test('a change that is minutes old hides no finding', async () => {
   expect((await changedBefore(120)).map(({code}) => code)).toEqual(['ST202']);
 });
 

@@ -22,7 +22,7 @@ const sections = [
 const all: readonly Check[] = checks;
 const codes = all.map(({code}) => code);
 
-test('codes are unique and stand in the registry in their order', () => {
+test('codes are unique and sorted in the registry', () => {
   expect(codes).toEqual([...new Set(codes)].sort());
 });
 
@@ -30,7 +30,7 @@ test('names are unique', () => {
   expect(new Set(all.map(({name}) => name)).size).toBe(all.length);
 });
 
-test('every page belongs to a check, or to one that is announced', () => {
+test('every page belongs to a check, or to an announced one', () => {
   const written = readdirSync(pages).map(file => file.replace(/\.md$/, ''));
   expect(written.filter(code => !codes.includes(code)).sort()).toEqual(pagesBeforeTheirCheck);
 });
@@ -42,13 +42,13 @@ describe.each(all)('$code $name', ({code, name, severity, summary, remedy, clust
     expect(severities).toContain(severity);
   });
 
-  test('says in one line what it is, and in whole sentences what to do', () => {
+  test('has a summary of one line, and a remedy of whole sentences', () => {
     expect(summary).toMatch(/^\S.*[^.\s]$/);
     expect(remedy).toMatch(/^[A-Z].*[.)]$/);
     expect(`${summary}${remedy}`).not.toContain('\n');
   });
 
-  test('looks at the cluster, at a node, or at traffic', () => {
+  test('checks the cluster, a node, or traffic', () => {
     expect([cluster, node, traffic].filter(look => look !== undefined)).toHaveLength(1);
   });
 
@@ -65,7 +65,7 @@ describe.each(all)('$code $name', ({code, name, severity, summary, remedy, clust
     if (/^Read the log/.test(remedy)) expect(page).toMatch(/kubectl -n kube-system logs \$P/);
   });
 
-  test('has a test in which it fires and one in which it stays silent', () => {
+  test('has a test in which it is reported and one in which it stays silent', () => {
     const text = read(join(import.meta.dirname, `${code}.test.ts`));
     const fires = text.split('\n').some(line => line.includes(`'${code}'`) && !line.includes('.not.') && !line.includes('!=='));
     const staysSilent = text.includes('.toEqual([])') || text.includes(`.not.toContain('${code}')`);

@@ -28,7 +28,7 @@ const loud = (snapshot: Snapshot) =>
     .map(said);
 
 describe('a node of an old version', () => {
-  test.each(eras)('is in sync, and its dump alone shows the version: %s', async (version, found) => {
+  test.each(eras)('is in sync, and the version is inferred from its dump alone: %s', async (version, found) => {
     const snapshot = await oldNodes(version);
     expect(loud(snapshot)).toEqual([]);
     expect(evaluated(snapshot).nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
@@ -55,7 +55,7 @@ describe('a node of an old version', () => {
     }
   });
 
-  test.each(['1.18', '1.14'])('that is broken is told to be (%s)', async version => {
+  test.each(['1.18', '1.14'])('that is broken is reported (%s)', async version => {
     const old = new Scenario(await oldNodes(version));
     const rules = old.rules('node-a');
     const entry = rules.delete('KUBE-SERVICES', '"shop/web:http cluster IP"', '-j KUBE-SVC');
@@ -65,7 +65,7 @@ describe('a node of an old version', () => {
   });
 });
 
-describe('a version whose rules are unknown', () => {
+describe('a kube-proxy whose rules are unknown', () => {
   test('is checked against the rules of a neighboring version if they match', async () => {
     const {nodes} = evaluated(await oldNodes('1.11', versionFile('1.8')));
     expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);

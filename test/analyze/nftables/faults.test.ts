@@ -124,7 +124,7 @@ describe('a Service port', () => {
     ]);
   });
 
-  test('that the API does not have still answers on every node', async () => {
+  test('that was deleted still answers on every node', async () => {
     const whole = await nftScenario();
     whole.deleteService('shop/sticky');
     whole.deleteSlices('shop/sticky');
@@ -226,7 +226,7 @@ describe('the rule about unallocated addresses', () => {
     expect(await newsWith(['10.96.0.0/16', 'fd00:96::/108'])).toEqual([]);
   });
 
-  test('is compared with nothing where the API server lists no ServiceCIDR, since a cluster always has one', async () => {
+  test('is not compared if the API server lists no ServiceCIDR, since a cluster always has one', async () => {
     expect(await newsWith([])).toEqual([]);
   });
 
@@ -255,7 +255,7 @@ describe('third-party tables', () => {
 
   test.each<[what: string, table: string, found: readonly string[]]>([
     [
-      'that take a node port',
+      'that intercept a node port',
       chain('pre', 'nat hook prerouting priority -110; policy accept', 'tcp dport 30080 dnat ip to 10.1.1.1:80'),
       ['ST401 error shop/nodeport:http node port 30080'],
     ],
@@ -270,7 +270,7 @@ describe('third-party tables', () => {
       ['ST303 error', 'ST303 error IPv6'],
     ],
     [
-      'with a match that nobody knows',
+      'with an unknown match',
       chain('pre', 'filter hook prerouting priority -300; policy accept', 'osf name "Linux" drop'),
       ['ST403 warning', 'ST403 warning IPv6'],
     ],

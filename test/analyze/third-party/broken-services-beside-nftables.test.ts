@@ -74,7 +74,7 @@ describe('beside kube-proxy in nftables mode', () => {
     expect(brief(given)).toEqual(found);
   });
 
-  test.each(['iptables-legacy-save', 'iptables-nft-save'])('what %s holds beside the other backend is followed as well', async file => {
+  test.each(['iptables-legacy-save', 'iptables-nft-save'])('rules of %s beside the other backend are evaluated as well', async file => {
     const given = await nftScenario();
     const drops = ['*raw', '-A PREROUTING -d 10.96.1.1/32 -j DROP'];
     const [here, beside] = file.includes('legacy') ? ['nf_tables', 'legacy'] : ['legacy', 'nf_tables'];
@@ -83,7 +83,7 @@ describe('beside kube-proxy in nftables mode', () => {
     expect(brief(given)).toContainEqual(['ST402', 'error', 'shop/web:http']);
   });
 
-  test('a table of iptables-nft that is not in the legacy dump is followed if the nft dump contains it', async () => {
+  test('a table of iptables-nft that is not in the legacy dump is evaluated if the nft dump contains it', async () => {
     const given = await nftScenario(
       text =>
         `table ip raw {\n\tchain PREROUTING {\n\t\ttype filter hook prerouting priority raw; policy accept;\n\t\tip daddr 10.96.1.1 counter drop\n\t}\n}\n${text}`,
@@ -92,7 +92,7 @@ describe('beside kube-proxy in nftables mode', () => {
     expect(brief(given)).toEqual([['ST402', 'error', 'shop/web:http']]);
   });
 
-  test('rules of IPv6 are followed for Services of IPv6', async () => {
+  test('IPv6 rules are evaluated for IPv6 Services', async () => {
     const given = await nftScenario();
     given.file('node-a', 'iptables-save', '');
     given.file('node-a', 'ip6tables-save', dump('nf_tables', ['*filter', ':FORWARD DROP [0:0]'], 'ip6tables'));

@@ -6,7 +6,7 @@ describe.each(programs)('beside kube-proxy in nftables mode, the usual rules of 
   test('need no action', async () => {
     expect(loud(await scenarioBesideNft({name}))).toEqual([]);
   });
-  test('need none if the interfaces of the node were not read, either', async () => {
+  test('need no action if the interfaces of the node were not read, either', async () => {
     const given = await scenarioBesideNft({name});
     given.file('node-a', 'addresses.json', null);
     expect(loud(given)).toEqual([]);

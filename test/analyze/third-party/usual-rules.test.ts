@@ -19,7 +19,7 @@ describe.each(programs)('the usual rules of $name', ({name, capture}) => {
 
   // Only some of them match by ipsets at all.
   if (ipsets(name) !== null)
-    test('need none if the ipsets were not read, either', async () => {
+    test('need no action if the ipsets were not read, either', async () => {
       const given = await scenarioWith({name, capture});
       given.file('node-a', 'ipset-save', null);
       expect(
@@ -30,7 +30,7 @@ describe.each(programs)('the usual rules of $name', ({name, capture}) => {
       ).toEqual([]);
     });
 
-  test('need none if the interfaces of the node were not read, either', async () => {
+  test('need no action if the interfaces of the node were not read, either', async () => {
     const given = await scenarioWith({name, capture});
     given.file('node-a', 'addresses.json', null);
     expect(
