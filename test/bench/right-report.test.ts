@@ -10,7 +10,7 @@ const report = (changes: object, findings: object[] = []) => ({
 
 test.each([
   ['no finding', {}, []],
-  ['an information', {verdict: 'findings', infos: 1}, [{severity: 'info'}]],
+  ['an info', {verdict: 'findings', infos: 1}, [{severity: 'info'}]],
 ])('%s is clean', (_, changes, findings) => {
   expect(() => assertClean(report(changes, findings), 2)).not.toThrow();
 });
@@ -82,8 +82,8 @@ const target = {
 describe('a trace', () => {
   const outcome = (nodes: readonly string[], endpoints: readonly string[], mark = 'ok') => {
     const {stdout} = report({});
-    const ways = [{mark: 'ok', endpoints: endpoints.map(endpoint => ({endpoint, mark}))}];
-    return {exitCode: 0, stdout: JSON.stringify({...JSON.parse(stdout), traces: nodes.map(node => ({node, entries: ways}))})};
+    const entries = [{mark: 'ok', endpoints: endpoints.map(endpoint => ({endpoint, mark}))}];
+    return {exitCode: 0, stdout: JSON.stringify({...JSON.parse(stdout), traces: nodes.map(node => ({node, entries}))})};
   };
   const bundles = {nodes: ['node-a', 'node-b'], target};
 
@@ -94,7 +94,7 @@ describe('a trace', () => {
   test.each([
     ['from one node', outcome(['node-a'], target.endpoints), '1 of 2 nodes were traced'],
     ['to one endpoint', outcome(['node-a', 'node-b'], ['10.0.0.1:80']), 'other endpoints'],
-    ['to one that is missing', outcome(['node-a', 'node-b'], target.endpoints, 'missing'), 'not all is right'],
+    ['to one that is missing', outcome(['node-a', 'node-b'], target.endpoints, 'missing'), 'not all paths are ok'],
   ])('is wrong when no path leads %s', (_, wrong, reason) => {
     expect(() => assertTrace(wrong, bundles)).toThrow(reason);
   });
@@ -111,7 +111,7 @@ describe('a packet', () => {
   test('reaches all endpoints with the same probability', () => {
     expect(() => assertPacket(outcome(0.5, 0.5), target)).not.toThrow();
     expect(() => assertPacket(outcome(1), target)).toThrow('other endpoints');
-    expect(() => assertPacket(outcome(0.6, 0.4), target)).toThrow('other chances');
+    expect(() => assertPacket(outcome(0.6, 0.4), target)).toThrow('other probabilities');
   });
 });
 
@@ -127,8 +127,8 @@ describe('a diff', () => {
   });
 
   test.each([
-    ['a rule too few', outcome([], [], [fault('10.0.0.1:80')]), '0 rules went and not 1'],
-    ['a rule that was added', outcome([rule], [rule], [fault('10.0.0.1:80')]), 'rules came'],
+    ['a rule too few', outcome([], [], [fault('10.0.0.1:80')]), '0 rules were removed, and not 1'],
+    ['a rule that was added', outcome([rule], [rule], [fault('10.0.0.1:80')]), 'rules were added'],
     ['no finding', outcome([], [rule], []), '0 endpoints get no traffic, and not 1'],
   ])('%s is wrong', (_, wrong, reason) => {
     expect(() => assertDiff(wrong, ['10.0.0.1:80'])).toThrow(reason);

@@ -40,15 +40,15 @@ interface DiffReport {
 }
 
 /**
- * Throws unless the report says that all nodes were looked at and are right. The figures of a check that skips its work, or that finds
- * faults where there are none, would mean nothing.
+ * Throws unless the report says that all nodes were checked and are in sync. The figures of a check that skips its work, or that reports
+ * faults of a healthy cluster, would mean nothing.
  */
 export function assertClean(outcome: Outcome, nodes: number): void {
   const report = reportOf<Report>(outcome, 0);
   const serious = seriousOf(report.findings);
-  assertNothing('check does not find the synthetic cluster clean', [
+  assertNothing('check reports problems of the synthetic cluster', [
     ...notChecked(report, nodes),
-    serious.length > 0 && `${serious.length} findings on a cluster that is right, such as ${JSON.stringify(serious.slice(0, 3), null, 2)}`,
+    serious.length > 0 && `${serious.length} findings on a healthy cluster, such as ${JSON.stringify(serious.slice(0, 3), null, 2)}`,
   ]);
 }
 
@@ -61,14 +61,14 @@ export function assertPreview({exitCode, stdout}: Outcome, nodes: number): void 
   const unexpected = changes.filter(
     ({node, effect, docs}) => node !== undefined && effect === 'lost' && !docs.endsWith('#localhost-node-ports'),
   );
-  assertNothing('preview does not foretell the move to nftables mode', [
+  assertNothing('preview does not predict the move to nftables mode', [
     exitCode !== 0 && exitCode !== 1 && `exit code ${exitCode}`,
     summary.nodesChecked !== nodes && `${summary.nodesChecked} of ${nodes} nodes were checked`,
     unexpected.length > 0 && `${unexpected.length} changes, such as ${JSON.stringify(unexpected.slice(0, 2))}`,
   ]);
 }
 
-/** Throws unless each endpoint whose rule was taken away is an error, and nothing else is. */
+/** Throws unless each endpoint whose rule was removed is an error, and nothing else is. */
 export function assertBroken(outcome: Outcome, {broken, nodes}: Pick<WrittenBundles, 'broken' | 'nodes'>): void {
   const report = reportOf<Report>(outcome, 1);
   assertNothing('check does not find the faults of the synthetic cluster', [
@@ -91,37 +91,37 @@ export function assertStopped(outcome: Outcome, nodes: number): void {
   ]);
 }
 
-/** Throws unless every node leads to every endpoint of the Service. */
+/** Throws unless every node has a path to every endpoint of the Service. */
 export function assertTrace(outcome: Outcome, {target, nodes}: Pick<WrittenBundles, 'target' | 'nodes'>): void {
   const report = reportOf<TraceReport>(outcome, 0);
   const traced = new Set(report.traces.map(({node}) => node));
-  const ways = report.traces.flatMap(({entries}) => entries);
-  assertNothing('trace does not find the Service right', [
+  const paths = report.traces.flatMap(({entries}) => entries);
+  assertNothing('trace does not find the Service in sync', [
     ...notChecked(report, nodes.length),
     traced.size !== nodes.length && `${traced.size} of ${nodes.length} nodes were traced`,
-    ways.some(({mark, endpoints}) => mark !== 'ok' || endpoints.some(endpoint => endpoint.mark !== 'ok')) && 'not all is right',
-    ways.some(({endpoints}) => !same(endpoints.map(({endpoint}) => endpoint).sort(), target.endpoints)) && 'other endpoints',
+    paths.some(({mark, endpoints}) => mark !== 'ok' || endpoints.some(endpoint => endpoint.mark !== 'ok')) && 'not all paths are ok',
+    paths.some(({endpoints}) => !same(endpoints.map(({endpoint}) => endpoint).sort(), target.endpoints)) && 'other endpoints',
   ]);
 }
 
-/** Throws unless the packet comes to each endpoint of the Service, with the same chance. */
+/** Throws unless the packet reaches each endpoint of the Service, with the same probability. */
 export function assertPacket(outcome: Outcome, {endpoints}: Target): void {
   const {outcomes} = reportOf<PacketReport>(outcome, 0);
-  const chance = 1 / endpoints.length;
-  assertNothing('packet does not go where it should', [
+  const expected = 1 / endpoints.length;
+  assertNothing('packet has another outcome', [
     !same(outcomes.map(({destination}) => destination ?? '').sort(), endpoints) && 'other endpoints',
-    outcomes.some(({verdict, probability}) => verdict !== 'accept' || Math.abs(probability / chance - 1) > 1e-3) && 'other chances',
+    outcomes.some(({verdict, probability}) => verdict !== 'accept' || Math.abs(probability / expected - 1) > 1e-3) && 'other probabilities',
   ]);
 }
 
-/** Throws unless the rules that were taken away went and came to be errors, and nothing else changed. */
+/** Throws unless exactly the removed rules are shown as removed, and each is a new error. */
 export function assertDiff(outcome: Outcome, broken: readonly string[]): void {
   const {rules, findings} = reportOf<DiffReport>(outcome, 1);
   const went = rules.flatMap(change => change.went).map(rule => rule.split(' ').at(-1) ?? '');
-  assertNothing('diff does not tell what changed', [
-    !same(went.sort(), broken) && `${went.length} rules went and not ${broken.length}`,
-    rules.some(({came}) => came.length > 0) && 'rules came',
-    findings.some(({kind}) => kind !== 'came') && 'findings went',
+  assertNothing('diff does not show what changed', [
+    !same(went.sort(), broken) && `${went.length} rules were removed, and not ${broken.length}`,
+    rules.some(({came}) => came.length > 0) && 'rules were added',
+    findings.some(({kind}) => kind !== 'came') && 'findings were resolved',
     ...notBroken(
       findings.map(({finding}) => finding),
       broken,
@@ -134,7 +134,7 @@ function reportOf<T>({exitCode, stdout}: Outcome, expected: number): T {
   return JSON.parse(stdout) as T;
 }
 
-/** ST1xx are about the API objects: some Services of the cluster have no endpoints, on purpose. Information is no fault. */
+/** ST1xx are about the API objects: some Services of the cluster have no endpoints, on purpose. An info is no fault. */
 function seriousOf(findings: readonly Finding[]): readonly Finding[] {
   return findings.filter(({code, severity}) => severity !== 'info' && !code.startsWith('ST1'));
 }
@@ -143,11 +143,11 @@ type Reason = string | false;
 
 function notChecked({summary}: Report, nodes: number): readonly Reason[] {
   return [
-    // Information alone makes the verdict "findings", and is no fault.
+    // An info alone makes the verdict "findings", and is no fault.
     !['ok', 'findings'].includes(summary.verdict) && `the verdict is ${summary.verdict}`,
     summary.nodesChecked !== nodes && `${summary.nodesChecked} of ${nodes} nodes were checked`,
     summary.nodesUnread !== 0 && `${summary.nodesUnread} nodes were not read`,
-    (summary.services === 0 || summary.servicePorts === 0) && 'no Service was looked at',
+    (summary.services === 0 || summary.servicePorts === 0) && 'no Service was checked',
   ];
 }
 

@@ -48,19 +48,21 @@ describe('help', () => {
     ['help help', 'help help'],
   ])('as a word asks for --help: %s', (line, expected) => expect(rewrite(line)).toBe(expected));
 
-  test.each(['--help', '-h', '-n shop --help'])('without a command is that of the whole: %s', line => expect(rewrite(line)).toBe(line));
+  test.each(['--help', '-h', '-n shop --help'])('without a command is the help of the program: %s', line =>
+    expect(rewrite(line)).toBe(line),
+  );
 });
 
-test('no arguments stay none', () => {
+test('no arguments stay empty', () => {
   expect(rewrite('')).toBe('');
 });
 
-test('a leading --version stays first, whatever follows', () => {
+test('a leading --version stays first', () => {
   expect(rewrite('--version')).toBe('--version');
   expect(rewrite('--version check')).toBe('--version check');
 });
 
-test('flags alone go to trace, which reports that a Service is missing', () => {
+test('flags alone are passed to trace, which reports that a Service is missing', () => {
   expect(rewrite('-A')).toBe('trace -A');
   expect(rewrite('-n')).toBe('trace -n');
 });

@@ -53,7 +53,7 @@ test('a Service given in place of a command is traced', async () => {
 });
 
 test.each([[], ['--help'], ['-h'], ['help']].map(args => [args.join(' ') || 'no argument', args] as const))(
-  '%s shows the help of the whole',
+  '%s shows the help of the program',
   async (_, args) => {
     const {stdout, exitCode} = await run(...args);
     expect(stdout).toContain('COMMANDS');
@@ -65,7 +65,7 @@ test('--version is the version of the package', async () => {
   expect((await run('--version')).stdout).toMatch(/^sample\/1\.2\.3 /);
 });
 
-test('a wrong flag is an error of a few lines', async () => {
+test('an unknown flag is an error of a few lines', async () => {
   const {stderr, exitCode} = await run('web', '--nope');
   expect(stderr).toContain('unknown flag --nope');
   expect(stderr).not.toContain('USAGE');
@@ -81,7 +81,7 @@ test.each([
   expect(await run(service)).toMatchObject({exitCode});
 });
 
-test('all output has reached a slow reader when the process ends, whatever its exit code', async () => {
+test('a slow reader gets all output before the process ends, whatever its exit code', async () => {
   const {stdout, exitCode} = await sample(
     'bash',
     ['-c', 'set -o pipefail; "$@" | { sleep 0.3; wc -c; }', 'bash', process.execPath, join(project, 'bin/dev.js'), 'much'],
@@ -93,7 +93,7 @@ test('all output has reached a slow reader when the process ends, whatever its e
   expect(exitCode).toBe(1);
 });
 
-test('a reader that has seen enough is no error', async () => {
+test('a reader that closes the pipe early causes no error', async () => {
   const {stderr, exitCode} = await sample(
     'bash',
     ['-c', 'set -o pipefail; "$@" | head -c 1', 'bash', process.execPath, join(project, 'bin/dev.js'), 'much'],

@@ -29,7 +29,7 @@ describe('under a Node.js that is too old', () => {
     expect(exitCode).toBe(2);
   });
 
-  test('where there is no newer one, the error says what is needed', async () => {
+  test('the error names the required version if no newer Node.js is installed', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-trace-old-'));
     onTestFinished(() => rmSync(folder, {recursive: true}));
     cpSync(join(root, 'bin'), join(folder, 'bin'), {recursive: true});

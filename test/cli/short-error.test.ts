@@ -18,7 +18,7 @@ test.each([
   );
 });
 
-test.each([{}, {oclif: {exit: 3}}, {oclif: {exit: 1}}])('an error that is not wrong use keeps its message: %j', error => {
+test.each([{}, {oclif: {exit: 3}}, {oclif: {exit: 1}}])('an error other than wrong use keeps its message: %j', error => {
   expect(textOf('the API server does not answer', {word: 'chekc', ...error})).toBe('Error: the API server does not answer');
 });
 
@@ -49,6 +49,6 @@ test.each([
     'The following errors occurred:\n  Missing required flag destination\n  Missing required flag source\nSee more help with --help',
     'missing flag: --destination, --source',
   ],
-])('a message of the parser is said in plain words: %j', (message, expected) => {
+])('a message of the parser is replaced by a plain one: %j', (message, expected) => {
   expect(textOf(message)).toBe(`Error: ${expected}`);
 });

@@ -36,7 +36,7 @@ interface PreviewJson {
 const toNftables = ['preview', '-A', '--proxy-mode', 'nftables', '-o', 'json'];
 
 describe('preview', () => {
-  test('tells of a cluster what it tells of its bundle', async () => {
+  test('prints the same for a cluster as for its bundle', async () => {
     // The bundle is of a time without ServiceCIDRs.
     const server = await start({faults: [{kind: 'status', match: /servicecidrs/, status: 404, message: '404 page not found'}]});
     const [live, replayed] = await Promise.all([svcTrace(server, ...toNftables), svcTrace(server, ...toNftables, '--from', bundle)]);
@@ -45,7 +45,7 @@ describe('preview', () => {
     expect([live.exitCode, replayed.exitCode, live.stderr]).toEqual([1, 1, '']);
   });
 
-  test('computes both sides where nobody may exec into nodes, and says so', async () => {
+  test('computes both sides if the user may not exec into nodes, and says so', async () => {
     const server = await start({allow: ({subresource}) => subresource !== 'exec'});
     const {stdout, exitCode} = await svcTrace(server, ...toNftables);
     const {nodes, summary} = JSON.parse(stdout) as PreviewJson;
@@ -60,7 +60,7 @@ describe('preview', () => {
     );
   });
 
-  test('reads no node with --expected-only, and takes --node where Nodes may not be listed', async () => {
+  test('reads no node with --expected-only, and accepts --node if Nodes may not be listed', async () => {
     const server = await start({allow: ({resource}) => resource !== 'nodes'});
     const named = await svcTrace(server, ...toNftables, '--expected-only', '--node', 'node-a');
     expect((JSON.parse(named.stdout) as PreviewJson).nodes).toEqual([{name: 'node-a', basis: 'expected'}]);
@@ -81,7 +81,7 @@ describe('preview', () => {
 
 test.each([
   ['a manifest', 'kind: Service', 'its kind is Service'],
-  ['a text without a kind', 'mode: nftables', 'it names no kind'],
+  ['an object without a kind', 'mode: nftables', 'it names no kind'],
 ])('--config refuses %s', async (_, text, why) => {
   const server = await start();
   const file = join(dirname(server.kubeconfig), 'config.yaml');
@@ -91,7 +91,7 @@ test.each([
   expect(exitCode).toBe(2);
 });
 
-test('what ipvsadm-restore does not take as a comment is said on stderr', async () => {
+test('what ipvsadm-restore does not accept as a comment is printed on stderr', async () => {
   const server = await start();
   const ipvs = ['rules', '-A', '--for-node', 'node-a', '--from', bundle, '--proxy-mode', 'ipvs', '-o', 'ipvsadm-save'];
   const {stdout, stderr} = await svcTrace(server, ...ipvs);
@@ -115,7 +115,7 @@ describe('rules', () => {
     expect(server.requests.filter(({resource}) => resource?.subresource === 'exec')).toEqual([]);
   });
 
-  test('says that the version is not known where pods may not be listed', async () => {
+  test('reports an unknown version if pods may not be listed', async () => {
     const server = await start({objects: {pods}, allow: ({resource}) => resource !== 'pods'});
     const {stdout, exitCode} = await svcTrace(server, ...rules);
     expect(stdout).toMatch(/^# the version of kube-proxy is not known: these are the rules of 1\.\d+/m);
@@ -130,7 +130,7 @@ describe('rules', () => {
     expect(exitCode).toBe(3);
   });
 
-  test('adds the objects of -f to a cluster that is named, and reads them alone where none is', async () => {
+  test('adds the objects of -f to a given cluster, and reads them alone without one', async () => {
     const server = await start({objects: {pods}});
     const file = join(dirname(server.kubeconfig), 'service.yaml');
     writeFileSync(

@@ -76,7 +76,7 @@ describe('a page shows its source', () => {
   });
 });
 
-test('JSON says when, from which context and version, in which scope and by which command', async () => {
+test('JSON contains time, context, version, scope and command', async () => {
   const {stdout} = await svcTrace(['check', 'web', '-n', 'shop', '-o', 'json', '--token', 'admin-token']);
   expect(JSON.parse(stdout).origin).toEqual({
     readAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
@@ -91,12 +91,12 @@ describe('if nothing can be checked', () => {
   test.each([
     ['no such context', ['--context', 'nowhere'], 2, 'nowhere'],
     ['no such kubeconfig', ['--kubeconfig', '/nowhere'], 2, '/nowhere'],
-    ['a duration that is none', ['--request-timeout', 'soon'], 2, '--request-timeout: "soon" is not a duration'],
+    ['an invalid duration', ['--request-timeout', 'soon'], 2, '--request-timeout: "soon" is not a duration'],
     ['a token that is not accepted', ['--token', 'wrong'], 3, 'Log in again'],
-    ['an API server that is not there', ['--server', 'https://127.0.0.1:1'], 3, 'nothing listens at 127.0.0.1:1'],
-    ['a Service that is not there', ['-n', 'shop'], 2, 'Did you mean shop/web?'],
-    ['a namespace that is not there', ['-n', 'none'], 2, 'Service "wbe" not found in namespace none'],
-    ['a node that is not there', ['-n', 'shop', '--node', 'node-x', '--from', bundle], 2, 'not found'],
+    ['an unreachable API server', ['--server', 'https://127.0.0.1:1'], 3, 'nothing listens at 127.0.0.1:1'],
+    ['a missing Service', ['-n', 'shop'], 2, 'Did you mean shop/web?'],
+    ['a missing namespace', ['-n', 'none'], 2, 'Service "wbe" not found in namespace none'],
+    ['a missing node', ['-n', 'shop', '--node', 'node-x', '--from', bundle], 2, 'not found'],
   ])('%s', async (_, flags, code, message) => {
     const {exitCode, stderr, stdout} = await svcTrace(['check', 'wbe', ...flags]);
     expect(unwrapped(stderr)).toContain(message);
@@ -137,7 +137,7 @@ describe('--wait', () => {
     expect({exitCode, stdout}).toEqual({exitCode: 2, stdout: ''});
   });
 
-  test('shows its progress on standard error, and exits with 1 when the time is up', async () => {
+  test('shows its progress on standard error, and exits with 1 at its timeout', async () => {
     const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '10ms']);
     expect(stderr).toBe('converged: 2 of 3 nodes; waiting for node-a');
     expect(exitCode).toBe(1);
@@ -145,7 +145,7 @@ describe('--wait', () => {
     expect((await svcTrace([...asked, '--wait', '10ms', '-q'])).stderr).toBe('');
   });
 
-  test('interrupted while it waits, it prints what it found and ends with 130', async () => {
+  test('prints its findings and exits with 130 if it is interrupted', async () => {
     const run = svcTrace([...asked, '--wait', '10m']);
     run.stderr.once('data', () => run.kill('SIGINT'));
     const {stdout, exitCode} = await run;
@@ -154,7 +154,7 @@ describe('--wait', () => {
   });
 });
 
-test('an interrupted run prints what it found and ends with 130', async () => {
+test('an interrupted run prints its findings and exits with 130', async () => {
   const hanging = await startBundleCluster(bundle, {faults: [{kind: 'hang', match: /kube-proxy-node-b\/exec/}]});
   try {
     const run = svcTrace(['check', '-n', 'shop', 'web', '-o', 'json'], {KUBECONFIG: hanging.kubeconfig});

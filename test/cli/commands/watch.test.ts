@@ -65,7 +65,7 @@ function touch(): void {
 const interrupt = '\u0003';
 
 describeWith(['script'], 'on a terminal', () => {
-  test('it is drawn in place, follows what changes, and leaves the terminal as it was', async () => {
+  test('it redraws in place, shows changes, and restores the terminal', async () => {
     const terminal = onTerminal(['watch', '-n', 'shop', 'web', '--interval', '1s']);
     await until(() => screen(terminal).includes('OK: 1 Service is in sync on all 3 nodes'));
     expect(terminal.text().startsWith('\u001b[?1049h\u001b[?25l')).toBe(true);
@@ -81,7 +81,7 @@ describeWith(['script'], 'on a terminal', () => {
     expect(terminal.text().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
   });
 
-  test('q ends it with exit code 0, and the last line says so', async () => {
+  test('q ends it with exit code 0, as the last line says', async () => {
     const terminal = onTerminal(['watch', '-n', 'shop', 'web', '--interval', '1m']);
     await until(() => screen(terminal).includes('OK: 1 Service is in sync on all 3 nodes'));
     expect(screen(terminal).at(-1)).toBe('q quits');
@@ -90,7 +90,7 @@ describeWith(['script'], 'on a terminal', () => {
     expect(terminal.text().endsWith('\u001b[?25h\u001b[?1049l')).toBe(true);
   });
 
-  test('no line is wider than the terminal, and there are no more than it has', async () => {
+  test('the screen fits the terminal in width and height', async () => {
     rules = behind;
     const terminal = onTerminal(['watch', '-n', 'shop', '--interval', '1m'], 'stty rows 8 cols 40');
     await until(() => screen(terminal).some(line => line.startsWith('FAULTY: ')));
@@ -102,7 +102,7 @@ describeWith(['script'], 'on a terminal', () => {
     expect(Math.max(...lines.map(line => line.length))).toBeLessThanOrEqual(40);
   });
 
-  test('wrong use is said on the screen that was there before', async () => {
+  test('wrong use is reported on the normal screen', async () => {
     const terminal = onTerminal(['watch', '-n', 'shop', 'wbe']);
     expect(await terminal.exitCode).toBe(2);
     expect(terminal.text().split('\u001b[?1049l').at(-1)).toContain('Service "wbe" not found in namespace shop');
@@ -119,7 +119,7 @@ describe('without a terminal', () => {
     return {run, text: () => text};
   }
 
-  test('there is a line for each new and each resolved finding', async () => {
+  test('it prints a line for each new and each resolved finding', async () => {
     const {run, text} = lines(['-n', 'shop', 'web', '--interval', '1s']);
     await until(() => text().includes('OK: '));
     rules = behind;
@@ -155,7 +155,7 @@ describe('without a terminal', () => {
     expect((await run).exitCode).toBe(130);
   });
 
-  test('a reader that closes the pipe ends it', async () => {
+  test('it ends when the reader closes the pipe', async () => {
     let looks = 0;
     const changing = await startBundleCluster(healthy, {
       exec: ({node, argv}) => (node === 'node-a' && argv.join(' ') === 'iptables-save' ? {stdout: looks++ === 0 ? own : behind} : null),

@@ -63,11 +63,11 @@ test('the source of a packet may be a pod', async () => {
 });
 
 describe('the first word', () => {
-  test('is a command, and not one that is hidden', async () => {
+  test('is a command that is not hidden', async () => {
     expect(await valuesOf('')).toEqual(['check', 'trace', 'explain', 'diff', 'completion', 'help']);
   });
 
-  test('is looked up in the cluster only where no command begins so', async () => {
+  test('is looked up in the cluster only if no command has this prefix', async () => {
     expect(await completing('che')).toMatchObject({values: ['check'], asked: []});
     expect(await valuesOf('we')).toEqual(['web']);
   });
@@ -79,13 +79,13 @@ describe('the first word', () => {
 });
 
 describe('a flag', () => {
-  test('is one of the command, and is not offered twice unless it may be repeated', async () => {
+  test('is one of the command, and is offered again only if it may be repeated', async () => {
     expect(await valuesOf('check --n')).toEqual(['--namespace', '--node']);
     expect(await valuesOf('check -n shop --node node-a --n')).toEqual(['--node']);
     expect(await valuesOf('explain -')).toEqual(['--help']);
   });
 
-  test('is offered in its short form after a single dash only, and with no- where that was begun', async () => {
+  test('is offered in its short form after a single dash only, and with no- after --no-', async () => {
     expect(await valuesOf('check -')).toEqual(expect.arrayContaining(['-o', '--output', '-A']));
     expect(await valuesOf('check --')).not.toContain('-o');
     expect(await valuesOf('check --no')).toContain('--no-masquerade-all');
@@ -93,32 +93,32 @@ describe('a flag', () => {
     expect(await valuesOf('check --')).not.toContain('--secret');
   });
 
-  test('before any command is one of trace', async () => {
+  test('is one of trace if no command is given', async () => {
     expect(await valuesOf('--out')).toEqual(['--output']);
     expect(await valuesOf('web --out')).toEqual(['--output']);
   });
 
-  test('is none after --', async () => {
+  test('is not offered after --', async () => {
     expect(await valuesOf('check -- --')).toEqual([]);
   });
 });
 
 describe('the value of a flag', () => {
-  test.each(['check --output j', 'check -o j', 'check --output=j', '-o j', 'web -o j'])('is one of those there are: %s', async line => {
+  test.each(['check --output j', 'check -o j', 'check --output=j', '-o j', 'web -o j'])('is one of the allowed values: %s', async line => {
     expect(await valuesOf(line)).toEqual(['json', 'junit']);
   });
 
-  test('is looked up: namespaces, nodes, codes', async () => {
+  test('is looked up for namespaces, nodes and codes', async () => {
     expect(await valuesOf('check -n ')).toEqual(['shop', 'infra']);
     expect(await valuesOf('check --node=node-b')).toEqual(['node-b']);
     expect(await valuesOf('check --only st10')).toEqual(['ST101', 'ST102']);
   });
 
-  test('that is a list keeps what is there, and takes more', async () => {
+  test('that is a list keeps its first items, and accepts more', async () => {
     expect(await completing('check --only ST101,st')).toMatchObject({values: ['ST101,ST102', 'ST101,ST201'], noSpace: true, files: false});
   });
 
-  test('that is a file is left to the shell, and one that nobody knows is not', async () => {
+  test('that is a file is left to the shell, and that of an unknown flag is not', async () => {
     expect(await completing('check --from ')).toMatchObject({values: [], files: true});
     expect(await completing('check --from=')).toMatchObject({values: [], files: true});
     expect(await completing('check --zone ')).toMatchObject({values: [], files: false, asked: []});
@@ -128,13 +128,13 @@ describe('the value of a flag', () => {
 });
 
 describe('an argument', () => {
-  test('is a Service that was not named yet', async () => {
+  test('is a Service that is not yet named', async () => {
     expect(await valuesOf('check ')).toEqual(['web', 'db', 'check-me']);
     expect(await valuesOf('check web ')).toEqual(['db', 'check-me']);
     expect(await valuesOf('web ')).toEqual(['db', 'check-me']);
   });
 
-  test('is told the flags that were given', async () => {
+  test('is looked up with the given flags', async () => {
     const {asked} = await completing('-n shop check -A --node a --node b ');
     expect(asked[0]?.flags).toEqual(
       new Map([
@@ -146,7 +146,7 @@ describe('an argument', () => {
     expect((await completing('check -nshop ')).asked[0]?.flags.get('namespace')).toEqual(['shop']);
   });
 
-  test('is a code, a shell or a file where the command takes one, and nothing where it takes no more', async () => {
+  test('is a code, a shell or a file if the command takes one, and nothing if it takes no more', async () => {
     expect(await valuesOf('explain st2')).toEqual(['ST201']);
     expect(await valuesOf('explain ST201 ')).toEqual([]);
     expect(await valuesOf('completion ')).toEqual(['bash', 'zsh']);

@@ -59,8 +59,8 @@ test('no permission is listed twice', () => {
   }
 });
 
-describe('docs/rbac', () => {
-  test('holds what tools/rbac.ts writes ("npm run rbac" writes it)', () => {
+describe('a file of docs/rbac', () => {
+  test('is as tools/rbac.ts writes it ("npm run rbac" updates it)', () => {
     const files = Object.fromEntries(readdirSync(folder).map(name => [name, readFileSync(join(folder, name), 'utf8')]));
     expect(files).toEqual(Object.fromEntries(rbacFiles()));
   });
@@ -90,7 +90,7 @@ describe('docs/rbac', () => {
     ['agents-pod.yaml', {result: true, token: false, reviews: false}],
     ['agents-reader.yaml', {result: true, token: false, reviews: false}],
     ['agent.yaml', {result: false, token: false, reviews: true}],
-  ])('%s grants what agents are asked with', (name, {result, token, reviews}) => {
+  ])('%s grants what a client of agents needs', (name, {result, token, reviews}) => {
     const text = readFileSync(join(folder, name), 'utf8');
     const create = {...request, verb: 'create'} as const;
     const tokenOf = (account: string) =>

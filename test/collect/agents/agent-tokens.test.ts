@@ -31,8 +31,8 @@ function folder(): string {
   return made;
 }
 
-describe('outside of the cluster, agents are shown a token', () => {
-  test('of the ServiceAccount svc-trace-reader, for ten minutes and for agents alone', async () => {
+describe('outside of the cluster, agents get a token', () => {
+  test('of the ServiceAccount svc-trace-reader, valid for ten minutes and for agents alone', async () => {
     const server = await cluster();
     const tokens = new AgentTokens({api: outside(server), namespace: 'svc-trace', file: undefined, now: () => 0});
     const current = await tokens.current();
@@ -43,7 +43,7 @@ describe('outside of the cluster, agents are shown a token', () => {
     expect(exp - Date.now() / 1000).toBeLessThanOrEqual(600);
   });
 
-  test('that is requested once for all, and again after eight minutes, or when an agent has refused it', async () => {
+  test('that is requested once for all agents, and again after eight minutes or after a refusal', async () => {
     const server = await cluster();
     let now = 0;
     const tokens = new AgentTokens({api: outside(server), namespace: 'svc-trace', file: undefined, now: () => now});
@@ -71,8 +71,8 @@ describe('outside of the cluster, agents are shown a token', () => {
       /^no token for its agent: ServiceAccount svc-trace\/svc-trace-reader not found$/,
       /deploy\/agents/,
     ],
-    ['cannot be made now', {faults: [{kind: 'status', status: 500}]}, /^no token for its agent: .* 500 /, /^Try again/],
-  ])('or a reason where one %s, without asking for each agent again', async (_, options, reason, remedy) => {
+    ['cannot be created', {faults: [{kind: 'status', status: 500}]}, /^no token for its agent: .* 500 /, /^Try again/],
+  ])('or the reason if the token %s, with one request for all agents', async (_, options, reason, remedy) => {
     const server = await cluster(options);
     const tokens = new AgentTokens({api: outside(server), namespace: 'svc-trace', file: undefined, now: () => 0});
     const answers = await Promise.all(Array.from({length: 10}, () => tokens.current()));
@@ -82,7 +82,7 @@ describe('outside of the cluster, agents are shown a token', () => {
     expect(server.requests).toHaveLength(options.faults === undefined ? 1 : 5);
   });
 
-  test('and credentials that the API server does not accept are no matter of the agents', async () => {
+  test('and credentials that the API server does not accept are an error', async () => {
     const server = await cluster();
     const api = opened(loadConnection({kubeconfig: server.kubeconfig, token: 'nonsense'}, {environment: {}}));
     const tokens = new AgentTokens({api, namespace: 'svc-trace', file: undefined, now: () => 0});
@@ -90,8 +90,8 @@ describe('outside of the cluster, agents are shown a token', () => {
   });
 });
 
-describe('in a pod, agents are shown', () => {
-  test("the pod's own token, as it is now, and nothing is requested", async () => {
+describe('in a pod, agents get', () => {
+  test('the current token of the pod, and no token is requested', async () => {
     const server = await cluster();
     const mounted = folder();
     writeFileSync(join(mounted, 'ca.crt'), certificate('ca.crt'));
@@ -107,8 +107,8 @@ describe('in a pod, agents are shown', () => {
   });
 });
 
-describe('a file with a token', () => {
-  test('goes before all others, and is read each time', async () => {
+describe('a token file', () => {
+  test('has precedence over all others, and is read for each request', async () => {
     const file = join(folder(), 'token');
     writeFileSync(file, ' abc\n');
     const tokens = new AgentTokens({api: outside(await cluster()), namespace: 'svc-trace', file, now: () => 0});

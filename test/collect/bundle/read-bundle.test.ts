@@ -30,7 +30,7 @@ describe('a directory', () => {
     });
   });
 
-  test('that is not a bundle is refused, and the message names what is missing', async () => {
+  test('that is not a bundle is refused with the missing file', async () => {
     const path = folder.bundle({'readme.txt': 'hello'});
     await expect(readBundle(path)).rejects.toThrow('it has neither api/services.json nor nodes/NODE/iptables-save');
   });
@@ -61,7 +61,7 @@ describe('an archive', () => {
     await expect(readBundle(cut)).rejects.toThrow(/cannot read the bundle .*cut\.tgz/);
   });
 
-  test('comes through a pipe into what is built', async () => {
+  test('is read through a pipe by the built program', async () => {
     const file = join(folder.path, 'piped.tgz');
     await create({file, gzip: true, cwd: capture}, ['api', 'nodes']);
     const executable = join(import.meta.dirname, '../../../bin/run.js');
@@ -88,13 +88,13 @@ describe('a bare dump', () => {
     expect((await readBundle(join(capture, 'nodes/node-a/ip6tables-save'))).nodes[0]?.files).toEqual(['ip6tables-save']);
   });
 
-  test.each(['txt', 'json'])('of nft is known by how it starts: %s', async type => {
+  test.each(['txt', 'json'])('of nft is recognized by its start: %s', async type => {
     const snapshot = await readBundle(fixture(`captures/nftables/1.36/nodes/node-a/nft.${type}`));
     expect(snapshot.nodes.map(({name, files}) => ({name, files}))).toEqual([{name: `nft.${type}`, files: ['nft.json']}]);
   });
 
   test.each([
-    ['nothing at all', ''],
+    ['empty', ''],
     ['text', 'Dear Sir or Madam\n'],
     ['JSON', '{"items": []}'],
     ['bytes', Buffer.from(Array.from({length: 4096}, (_, index) => (index * 7919) % 256))],

@@ -54,7 +54,7 @@ describe('a written bundle is read back unchanged', () => {
     expect(filesOf(join(unpacked, 'bundle'))).toEqual(filesOf(directory));
   });
 
-  test('with the ServiceCIDRs if they were read, and without the file if they were not', async () => {
+  test('with the file of the ServiceCIDRs only if they were read', async () => {
     const serviceCIDRs = [{metadata: {name: 'kubernetes'}, spec: {cidrs: ['10.96.0.0/16', 'fd00:96::/112']}}];
     const path = target('bundle');
     const before = {api: {...noObjects, services: [], serviceCIDRs}, nodes: [], problems: []};
@@ -65,7 +65,7 @@ describe('a written bundle is read back unchanged', () => {
     expect(existsSync(join(without, 'api/servicecidrs.json'))).toBe(false);
   });
 
-  test('of chosen nodes only, the other nodes of the cluster are not missing', async () => {
+  test('of chosen nodes only, without reporting the other nodes of the cluster as missing', async () => {
     const before = await snapshotOf('faults/missing-endpoint');
     const nodes = before.nodes.slice(1);
     const [whole, chosen] = [target('whole'), target('chosen')];
@@ -82,7 +82,7 @@ describe('a written bundle is read back unchanged', () => {
     expect(dumps(path)).toEqual(dumps(capturePath('healthy/1.36-iptables')));
   });
 
-  test('a path that is too long for an archive header', async () => {
+  test('with a path that is too long for an archive header', async () => {
     const name = 'n'.repeat(240);
     const path = target('bundle.tgz');
     await writeBundle(path, contentOf({api: noObjects, problems: [], nodes: [node(name, {'iptables-save': '*nat\nCOMMIT\n'})]}));
@@ -90,7 +90,7 @@ describe('a written bundle is read back unchanged', () => {
     expect(nodes.map(found => [found.name, found.read('iptables-save')?.toString()])).toEqual([[name, '*nat\nCOMMIT\n']]);
   });
 
-  test('an archive named like a folder of a bundle', async () => {
+  test('as an archive named like a folder of a bundle', async () => {
     const path = target('nodes.tgz');
     await writeBundle(path, contentOf(await snapshotOf('faults/missing-endpoint')));
     expect((await readBundle(path)).nodes.map(({name}) => name)).toEqual(['node-a', 'node-b', 'node-c']);
@@ -206,7 +206,7 @@ describe('snapshot.json', () => {
   });
 
   test.each(['', '{', '[]', '{"nodes": 3, "serverVersion": 4, "problems": [1, {"message": 2}]}'])(
-    'that reads %j does no harm',
+    'that contains %j is not used',
     async text => {
       const path = folder.bundle({'api/services.json': '{"items": []}', 'snapshot.json': text});
       expect((await readBundle(path)).nodes).toEqual([]);
@@ -239,7 +239,7 @@ describe('the target', () => {
     await expect(writeBundle('-', content)).rejects.toThrow(/standard output/);
   });
 
-  test.each(['bundle', 'bundle.tgz'])('%s is not there, nor anything else, when reading fails half way', async name => {
+  test.each(['bundle', 'bundle.tgz'])('%s is not created, nor anything else, if reading fails halfway', async name => {
     const path = target(name);
     const parent = join(path, '..');
     mkdirSync(parent, {recursive: true});
@@ -258,7 +258,7 @@ describe('the target', () => {
   });
 });
 
-test.each(['../x', '..', '.', 'a/b', 'a\\b', 'a\nb', ''])('a node called %j is left out and said', async name => {
+test.each(['../x', '..', '.', 'a/b', 'a\\b', 'a\nb', ''])('a node named %j is left out and reported', async name => {
   const path = target('bundle');
   const nodes = [node(name, {'iptables-save': 'x'}), node('node-a', {'iptables-save': '*nat\nCOMMIT\n'})];
   await writeBundle(path, contentOf({api: noObjects, nodes, problems: []}));

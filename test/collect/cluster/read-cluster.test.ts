@@ -175,7 +175,7 @@ describe('readAgentPods', () => {
     expect(namesOf(pods)).toEqual(['kube-system/calico-node-1', 'kube-system/kube-proxy-1']);
   });
 
-  test('reports only once that pods may not be listed', async () => {
+  test('reports once that pods may not be listed', async () => {
     const {api} = await served({allow: ({resource}) => resource !== 'pods'});
     const {pods, problems} = await readAgentPods(api, ['node-a']);
     expect(pods).toBeNull();

@@ -4,16 +4,16 @@ import {chooseProxy} from '../../../src/collect/kube/choose-proxy.ts';
 const through = (server: string, environment: NodeJS.ProcessEnv, proxyUrl?: string) =>
   chooseProxy(new URL(server), proxyUrl, environment)?.href ?? null;
 
-test('proxy-url overrides the environment, also for this machine', () => {
+test('proxy-url overrides the environment, even for this machine', () => {
   expect(through('https://127.0.0.1:6443', {HTTPS_PROXY: 'http://env:1'}, 'http://file:2')).toBe('http://file:2/');
 });
 
-test('HTTPS_PROXY is for https, HTTP_PROXY for http, in capitals or not', () => {
+test('HTTPS_PROXY is for https and HTTP_PROXY for http, in upper or lower case', () => {
   expect(through('https://a', {HTTPS_PROXY: 'http://s:1', HTTP_PROXY: 'http://p:1'})).toBe('http://s:1/');
   expect(through('http://a', {HTTPS_PROXY: 'http://s:1', http_proxy: 'http://p:1'})).toBe('http://p:1/');
 });
 
-test('a proxy without a scheme is an http one', () => {
+test('a proxy without a scheme is an HTTP proxy', () => {
   expect(through('https://a', {HTTPS_PROXY: 'proxy:3128'})).toBe('http://proxy:3128/');
 });
 

@@ -46,7 +46,7 @@ function open(server: ApiServer, {flags, environment = {}, ...options}: Opening 
 const services = '/api/v1/namespaces/shop/services';
 
 describe('reading', () => {
-  test('a list comes by pages of 500 over one connection', async () => {
+  test('a list is read in pages of 500 over one connection', async () => {
     const server = await start();
     const {items, resourceVersion} = await open(server).list<ReturnType<typeof service>>(services);
     expect(items.map(({metadata}) => metadata.name)).toEqual(objects.services.map(({metadata}) => metadata.name));
@@ -74,7 +74,7 @@ describe('reading', () => {
     expect(server.requests).toHaveLength(7);
   });
 
-  test('a list that expires every time is an error in the end', async () => {
+  test('a list that expires repeatedly is an error', async () => {
     const server = await start({objects, faults: [{kind: 'expire-continue'}]});
     await expect(open(server).list(services)).rejects.toMatchObject({status: 410, reason: 'Expired'});
     expect(server.requests).toHaveLength(8);
@@ -95,7 +95,7 @@ describe('reading', () => {
 });
 
 describe('an answer of another server than the API server', () => {
-  test('may be no longer than allowed', async () => {
+  test('is limited to the allowed length', async () => {
     const long = {objects: {services: Array.from({length: 400}, (_, index) => ({...service(index), text: 'x'.repeat(1000)}))}};
     const server = await start(long);
     const api = open(server);
@@ -128,7 +128,7 @@ describe('a stream', () => {
     return Buffer.concat(all).toString('utf8');
   }
 
-  test('gives an answer in parts, unpacked', async () => {
+  test('gives a response in parts, decompressed', async () => {
     const server = await start();
     const list = JSON.parse(await textOf(await open(server).stream(services, {}, options))) as {items: unknown[]};
     expect(list.items).toHaveLength(1201);
@@ -192,13 +192,13 @@ describe('creating and deleting', () => {
   });
 });
 
-describe('failures on the way', () => {
+describe('transient failures', () => {
   test.each([
-    ['an API server that is too busy', {kind: 'status', status: 429, retryAfter: 0, times: 3}],
-    ['an API server that starts', {kind: 'status', status: 503, times: 3}],
+    ['a response that the API server is too busy', {kind: 'status', status: 429, retryAfter: 0, times: 3}],
+    ['a response that the API server is starting', {kind: 'status', status: 503, times: 3}],
     ['a connection that breaks', {kind: 'reset', times: 3}],
-    ['a truncated answer', {kind: 'truncate', times: 3}],
-  ] as const)('%s is asked again', async (_, fault) => {
+    ['a truncated response', {kind: 'truncate', times: 3}],
+  ] as const)('the request is repeated after %s', async (_, fault) => {
     const server = await start({objects, faults: [{...fault}]});
     expect((await open(server).list(services)).items).toHaveLength(1201);
     expect(server.requests).toHaveLength(6);
@@ -214,20 +214,20 @@ describe('failures on the way', () => {
   test.each([
     [429, 9, /too much to do \(429 Too Many Requests: Too many requests/],
     [503, 5, /answered 503 Service Unavailable: the server is currently unable/],
-  ])('an API server that answers %s each time is asked %s times', async (status, times, message) => {
+  ])('an API server that always answers %s gets %s requests', async (status, times, message) => {
     const server = await start({faults: [{kind: 'status', status, retryAfter: 0}]});
     await expect(open(server).list(services)).rejects.toThrow(message);
     expect(server.requests).toHaveLength(times);
   });
 
-  test.each(['reset', 'truncate'] as const)('a connection that always ends by %s is an error, never a short answer', async kind => {
+  test.each(['reset', 'truncate'] as const)('a connection that always ends by %s is an error, never a short response', async kind => {
     const server = await start({objects, faults: [{kind}]});
     await expect(open(server).list(services)).rejects.toThrow(
       /cannot list services in namespace shop: 127\.0\.0\.1:\d+ broke off the connection/,
     );
   });
 
-  test('--request-timeout ends a request that gets no answer', async () => {
+  test('--request-timeout ends a request without a response', async () => {
     const server = await start({faults: [{kind: 'hang'}]});
     const error = await open(server, {requestTimeout: 100})
       .get('/api/v1/nodes')
@@ -261,7 +261,7 @@ describe('failures on the way', () => {
     await expect(api.get('/version')).rejects.toThrow(/the name nowhere\.invalid cannot be resolved/);
   });
 
-  test('reports a server that is not an API server', async () => {
+  test('a server that is not an API server is reported', async () => {
     const port = await listen(http.createServer((_, response) => response.end('<html>hello</html>')));
     const api = createKubeApi(loadConnection({server: `http://127.0.0.1:${port}`}, {environment: {HOME: '/nonexistent'}}));
     await expect(api.get('/version')).rejects.toThrow(/no JSON. Is it an API server\?/);
@@ -373,7 +373,7 @@ describe('certificates', () => {
 });
 
 describe('authentication and authorization', () => {
-  test('says that a token has expired', async () => {
+  test('reports that a token has expired', async () => {
     const server = await start({tokens: {old: {user: 'ann', expired: true}}});
     const error = await open(server, {flags: {token: 'old'}})
       .list('/api/v1/nodes')
@@ -429,7 +429,7 @@ describe('authentication and authorization', () => {
     expect((await api.list('/api/v1/pods')).items).toEqual([]);
   });
 
-  test('says so when the kubeconfig has no credentials', async () => {
+  test('reports that the kubeconfig has no credentials', async () => {
     const server = await start({});
     const cluster = {server: server.url, 'certificate-authority': server.ca};
     const folder = folderWith({config: {...kubeconfig('a', {cluster}), users: []}});
@@ -439,7 +439,7 @@ describe('authentication and authorization', () => {
     );
   });
 
-  test('an access review shows what is allowed', async () => {
+  test('learns what is allowed from an access review', async () => {
     const server = await start({allow: ({subresource}) => subresource !== 'exec'});
     const review = (subresource: string) => ({
       spec: {resourceAttributes: {verb: 'create', resource: 'pods', subresource, namespace: 'kube-system'}},
@@ -449,7 +449,7 @@ describe('authentication and authorization', () => {
     expect(await open(server).create(path, review(''))).toMatchObject({status: {allowed: true}});
   });
 
-  test('someone else is impersonated with groups, uid and extra', async () => {
+  test('impersonates a user with groups, uid and extra fields', async () => {
     const server = await start({});
     const user = {
       token: 'admin-token',
@@ -471,7 +471,7 @@ describe('authentication and authorization', () => {
 });
 
 describe('through a proxy', () => {
-  test('proxy-url is connected through, with its password, and TLS is still that of the API server', async () => {
+  test('connects through proxy-url with its password, and TLS ends at the API server', async () => {
     const server = await start({objects});
     const proxy = await startProxy();
     const api = open(server, {flags: {proxyUrl: `http://ann:secret@127.0.0.1:${proxy.port}`}});
@@ -491,7 +491,7 @@ describe('through a proxy', () => {
     );
   });
 
-  test('names the proxy where the proxy refuses, not the API server', async () => {
+  test('names the proxy, and not the API server, if the proxy refuses', async () => {
     const proxy = await startProxy(407);
     const api = open(await start({}), {flags: {proxyUrl: `http://127.0.0.1:${proxy.port}`}});
     await expect(api.get('/version')).rejects.toThrow(

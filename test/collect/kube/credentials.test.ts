@@ -36,7 +36,7 @@ const callsIn = (folder: string) =>
     .map(line => JSON.parse(line) as {args: string[]; info: object; color?: string});
 
 describe('a credential plugin', () => {
-  test('gives a token, found beside the kubeconfig and run once for many requests', async () => {
+  test('gives a token, is found beside the kubeconfig, and runs once for many requests', async () => {
     const folder = pluginFolder({token: 'T'});
     const credentials = credentialsIn(folder);
     const all = await Promise.all([credentials.current(), credentials.current(), credentials.current()]);
@@ -79,13 +79,13 @@ describe('a credential plugin', () => {
     ['IfAvailable', false, false],
     ['Always', true, true],
     ['Never', true, false],
-  ])('with interactiveMode %s on a terminal (%s) may ask: %s', async (interactiveMode, terminal, interactive) => {
+  ])('with interactiveMode %s and a terminal (%s) may prompt: %s', async (interactiveMode, terminal, interactive) => {
     const folder = pluginFolder({token: 'T'}, {exec: {interactiveMode}});
     await credentialsIn(folder, terminal).current();
     expect(callsIn(folder)[0]?.info).toMatchObject({spec: {interactive}});
   });
 
-  test('that must ask and cannot is not run', async () => {
+  test('that must prompt and cannot is not run', async () => {
     const folder = pluginFolder({token: 'T'}, {exec: {interactiveMode: 'Always'}});
     await expect(credentialsIn(folder).current()).rejects.toThrow(/standard input is no terminal/);
   });
@@ -133,15 +133,15 @@ describe('a credential plugin', () => {
 
   test.each([
     ['nothing', {}, /neither a token nor a client certificate/],
-    ['half a pair', {clientKeyData: 'K'}, /only one of certificate and key/],
+    ['a certificate without its key', {clientKeyData: 'K'}, /only one of certificate and key/],
   ])('that gives %s is an error', async (_, status, message) => {
     await expect(credentialsIn(pluginFolder(status)).current()).rejects.toThrow(message);
   });
 
   test.each([
     ['no JSON', 'a secret', /printed something that is no JSON$/],
-    ['another kind', '{}', /no ExecCredential/],
-    ['another version', JSON.stringify({kind: 'ExecCredential', apiVersion: `${v1}beta1`}), /answered in .*v1beta1/],
+    ['an object of another kind', '{}', /no ExecCredential/],
+    ['an object of another version', JSON.stringify({kind: 'ExecCredential', apiVersion: `${v1}beta1`}), /answered in .*v1beta1/],
   ])('that prints %s is an error', async (_, text, message) => {
     const folder = pluginFolder({});
     writeFileSync(join(folder, 'answer.json'), text);
@@ -156,7 +156,7 @@ describe('a credential plugin', () => {
 });
 
 describe('a token file', () => {
-  test('is read again for each request, and its last token is kept while it cannot be read', async () => {
+  test('is read for each request, and its last token is used while it cannot be read', async () => {
     const folder = folderWith({config: kubeconfig('a', {user: {token: 'spare', tokenFile: 'token'}})});
     const credentials = credentialsIn(folder);
     expect((await credentials.current()).authorization).toBe('Bearer spare');
@@ -170,7 +170,7 @@ describe('a token file', () => {
     expect((await credentials.current()).authorization).toBe('Bearer two');
   });
 
-  test('that never existed is an error', async () => {
+  test('that does not exist is an error', async () => {
     const folder = folderWith({config: kubeconfig('a', {user: {token: '', tokenFile: 'none'}})});
     await expect(credentialsIn(folder).current()).rejects.toThrow(ApiError);
   });

@@ -36,7 +36,7 @@ const failureOf = (promise: Promise<unknown>) =>
   );
 
 describe('a command in a pod', () => {
-  test('resolves to what it printed on stdout, and is run as the words it was given as', async () => {
+  test('resolves to its stdout, and gets its arguments unchanged', async () => {
     const server = await start();
     const words = ['printf', '%s|', 'a b', '$(id)', "it's", 'ü', ''];
     expect((await open(server).exec(target, words, never)).toString()).toBe("a b|$(id)|it's|ü||");
@@ -45,7 +45,7 @@ describe('a command in a pod', () => {
     expect(server.requests[0]?.headers['sec-websocket-protocol']).toBe('v5.channel.k8s.io,v4.channel.k8s.io');
   });
 
-  test('may print much, byte for byte', async () => {
+  test('may print large output, which arrives byte for byte', async () => {
     const stdout = Buffer.alloc(
       5_000_000,
       Uint8Array.from({length: 256}, (_, index) => index),
@@ -53,7 +53,7 @@ describe('a command in a pod', () => {
     expect((await open(await start({exec: () => ({stdout})})).exec(target, ['cat'], never)).equals(stdout)).toBe(true);
   });
 
-  test('passes its output on while it arrives, and keeps none of it', async () => {
+  test('passes its output on while it arrives, and stores none of it', async () => {
     const parts: Buffer[] = [];
     const words = ['printf', '%s', 'one two'];
     const rest = await open(await start()).exec(target, words, never, part => void parts.push(part));
@@ -66,7 +66,7 @@ describe('a command in a pod', () => {
     expect(error).toMatchObject({exitCode: 7, stderr: 'err\n', notFound: false});
   });
 
-  test.each(['no-such-program', '/no/such/program'])('%s is not there, which is told from one that failed', async program => {
+  test.each(['no-such-program', '/no/such/program'])('%s is missing, which is distinguished from a failed one', async program => {
     const error = await failureOf(open(await start()).exec(target, [program], never));
     expect(error).toBeInstanceOf(CommandFailed);
     expect(error).toMatchObject({exitCode: null, notFound: true});
@@ -82,7 +82,7 @@ describe('a command in a pod', () => {
     await expect.poll(server.streams, {interval: 5}).toBe(0);
   });
 
-  test('that never ends is ended by a timeout', async () => {
+  test('that never ends is stopped by a timeout', async () => {
     const server = await start({faults: [{kind: 'hang'}]});
     const error = await failureOf(open(server).exec(target, ['iptables-save'], AbortSignal.timeout(100)));
     expect(error).toMatchObject({name: 'CommandFailed', exitCode: null, cause: {name: 'TimeoutError'}});
@@ -114,7 +114,7 @@ describe('a command in a pod', () => {
     expect(proxy.seen).toHaveLength(1);
   });
 
-  test('that is aborted before its start is not run', async () => {
+  test('that is aborted before its start does not run', async () => {
     const server = await start();
     expect(await failureOf(open(server).exec(target, ['true'], AbortSignal.abort()))).toBeInstanceOf(CommandFailed);
     expect(server.requests).toEqual([]);
@@ -212,11 +212,11 @@ describe('an invalid stream', () => {
   }
 
   test.each([
-    ['is no JSON', '{"status":"Succ'],
+    ['is not JSON', '{"status":"Succ'],
     ['is null', null],
-    ['is a word', '"Success"'],
+    ['is a string', '"Success"'],
     ['is a list', []],
-    ['has a status that is no text', {status: 1}],
+    ['has a status that is not a string', {status: 1}],
     ['has no status', {}],
   ])('is an error where the Status %s', async (_, value) => {
     const error = await afterFrames(Buffer.from('\x01rules'), status(value));
@@ -226,17 +226,17 @@ describe('an invalid stream', () => {
 
   test.each([
     ['details is null', {details: null}],
-    ['causes is no list', {details: {causes: 7}}],
+    ['causes is not a list', {details: {causes: 7}}],
     ['a cause is null', {details: {causes: [null]}}],
-    ['the exit code is no number', {details: {causes: [{reason: 'ExitCode', message: {}}]}}],
-    ['the message is no text', {message: {a: 1}}],
+    ['the exit code is not a number', {details: {causes: [{reason: 'ExitCode', message: {}}]}}],
+    ['the message is not a string', {message: {a: 1}}],
   ])('is an error where the Status is a failure and %s', async (_, more) => {
     const error = await afterFrames(status({status: 'Failure', reason: 'NonZeroExitCode', message: 'it failed', ...more}));
     expect(error).toBeInstanceOf(ApiError);
     expect(String(error)).toMatch(/cannot run iptables-save in the container/);
   });
 
-  test('ignores frames of no channel, and of channels that were not requested', async () => {
+  test('ignores frames without a channel, and of channels that were not requested', async () => {
     const odd = [Buffer.alloc(0), Buffer.from([255]), Buffer.from([255, 1]), Buffer.from([9, 65]), 'text', '\u00ff\u0001'];
     expect(await afterFrames(...odd, Buffer.from('\x01rules'), success)).toBe('rules');
     expect(process.stdout.writableEnded).toBe(false);
@@ -260,7 +260,7 @@ describe('a credential that the API server refuses', () => {
     return api;
   }
 
-  test('is renewed once for an exec, which then runs', async () => {
+  test('is renewed once for an exec, which then succeeds', async () => {
     const server = await start({tokens: {'token-2': {user: 'ann'}}});
     const api = openWith(countingPlugin(server));
     expect((await api.exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');

@@ -44,7 +44,7 @@ async function start(): Promise<ApiServer> {
   return server;
 }
 
-describe('as kubectl does it', () => {
+describe('like kubectl', () => {
   const run = (args: readonly string[], environment: NodeJS.ProcessEnv) =>
     execa(kubectl ?? anyKubectl, [...args], {
       env: {PATH: process.env['PATH'], HOME: '/nonexistent', ...environment} as Record<string, string>,
@@ -112,7 +112,7 @@ describe('as kubectl does it', () => {
       ['--as=eve', '--as-user-extra=a=1', '--as-user-extra=a=2', '--as-user-extra=Ab/c=d=e'],
     ],
     ['--tls-server-name', {token: 'mine'}, {tlsServerName: 'localhost'}, ['--tls-server-name=localhost']],
-  ])('%s says the same to the API server', async (name, user, flags, args) => {
+  ])('with %s the requests are the same as those of kubectl', async (name, user, flags, args) => {
     const server = await start();
     const folder = folderWith({
       config: kubeconfig('a', {cluster: {server: server.url, 'certificate-authority': server.ca}, user: {token: '', ...user}}),
@@ -134,7 +134,7 @@ describe('as kubectl does it', () => {
     ['a token before a plugin', {token: 'mine', exec: {apiVersion: token.apiVersion, command: './fails', interactiveMode: 'Never'}}],
     ['the token of a plugin', {token: '', exec: {apiVersion: token.apiVersion, command: './plugin', interactiveMode: 'IfAvailable'}}],
     [
-      'a plugin that is given arguments and variables',
+      'a plugin with arguments and variables',
       {
         token: '',
         exec: {
@@ -147,7 +147,7 @@ describe('as kubectl does it', () => {
       },
     ],
     [
-      'a plugin of another version than it answers in',
+      'a plugin that answers in another version',
       {token: '', exec: {apiVersion: 'client.authentication.k8s.io/v1beta1', command: './plugin', interactiveMode: 'Never'}},
     ],
   ])('%s is used', async (name, user) => {
@@ -169,7 +169,7 @@ describe('as kubectl does it', () => {
     expect(server.requests.map(said)).toEqual(theirs);
   });
 
-  test('a proxy is asked for the same, and nothing is sent past it', async () => {
+  test('a proxy gets the same requests, and none bypasses it', async () => {
     const server = await start();
     const proxy = await startProxy();
     const socks = await startSocks();
@@ -194,7 +194,7 @@ describe('as kubectl does it', () => {
   const execPlugin = {apiVersion: 'client.authentication.k8s.io/v1beta1', command: 'x'};
   test.each<[string, Parameters<typeof kubeconfig>[1], ConnectionFlags, readonly string[]]>([
     ['both forms of the authority', {cluster: {'certificate-authority-data': 'eA=='}}, {}, []],
-    ['an authority that is not looked at', {cluster: {'insecure-skip-tls-verify': true}}, {}, []],
+    ['an authority that is ignored', {cluster: {'insecure-skip-tls-verify': true}}, {}, []],
     ['a token and a password', {user: {username: 'ann', password: 'secret'}}, {}, []],
     ['a certificate without a key', {user: {'client-certificate-data': 'eA=='}}, {}, []],
     ['groups without a user', {user: {'as-groups': ['a']}}, {}, []],
@@ -206,19 +206,19 @@ describe('as kubectl does it', () => {
       [],
     ],
     [
-      'a v1 plugin that does not say whether it asks',
+      'a v1 plugin without interactiveMode',
       {user: {token: '', exec: {...execPlugin, apiVersion: 'client.authentication.k8s.io/v1'}}},
       {},
       [],
     ],
     ['a plugin and an auth-provider', {user: {exec: execPlugin, 'auth-provider': {name: 'oidc'}}}, {}, []],
-    ['an auth-provider that is gone', {user: {token: '', 'auth-provider': {name: 'gcp'}}}, {}, []],
-    ['a token of digits', {user: {token: 123}}, {}, []],
+    ['a removed auth-provider', {user: {token: '', 'auth-provider': {name: 'gcp'}}}, {}, []],
+    ['a numeric token', {user: {token: 123}}, {}, []],
     ['a proxy of another kind', {cluster: {'proxy-url': 'ftp://x'}}, {}, []],
-    ['a context that is not there', {}, {context: 'nope'}, ['--context=nope']],
-    ['a cluster that is not there', {}, {cluster: 'nope'}, ['--cluster=nope']],
-    ['a user that is not there', {}, {user: 'nope'}, ['--user=nope']],
-    ['a context of a cluster that is not there', {context: {cluster: 'nope'}}, {}, []],
+    ['a missing context', {}, {context: 'nope'}, ['--context=nope']],
+    ['a missing cluster', {}, {cluster: 'nope'}, ['--cluster=nope']],
+    ['a missing user', {}, {user: 'nope'}, ['--user=nope']],
+    ['a context of a missing cluster', {context: {cluster: 'nope'}}, {}, []],
   ])('%s is refused before anything is sent', async (name, {cluster, ...parts} = {}, flags, args) => {
     const server = await start();
     const trusted = {server: server.url, 'certificate-authority': server.ca, ...cluster};
@@ -246,7 +246,7 @@ describe('as kubectl does it', () => {
       {provideClusterInfo: true},
     ],
     ['v1', {'certificate-authority': undefined, 'insecure-skip-tls-verify': true}, {interactiveMode: 'Never', provideClusterInfo: true}],
-  ])('a credential plugin of %s with %j and %j is told the same', async (version, cluster, exec) => {
+  ])('a credential plugin of %s with %j and %j gets the same input', async (version, cluster, exec) => {
     const plugin = {apiVersion: `client.authentication.k8s.io/${version}`, command: './plugin', ...exec};
     const address = {server: 'https://127.0.0.1:1', 'certificate-authority': 'ca.crt', ...cluster};
     const config = kubeconfig('a', {cluster: address, user: {token: '', exec: plugin}});
@@ -262,7 +262,7 @@ describe('as kubectl does it', () => {
     expect(toldTo()).toEqual(theirs);
   });
 
-  testWithKubectl('the stand-in answers kubectl: get, exec, exit codes', async () => {
+  testWithKubectl('the stand-in API server answers kubectl get and exec, with exit codes', async () => {
     const server = await start();
     const environment = {KUBECONFIG: server.kubeconfig};
     const raw = await run(['get', '--raw', '/api/v1/namespaces/kube-system/pods?limit=5'], environment);

@@ -14,8 +14,8 @@ const loadFile = (content: object | string, flags: ConnectionFlags = {}, environ
 
 const authorization = async (connection: ReturnType<typeof load>) => (await connection.credentials.current()).authorization;
 
-describe('which files are read', () => {
-  test('of the files in KUBECONFIG the first that has a name wins completely', async () => {
+describe('the files that are read', () => {
+  test('of the files in KUBECONFIG the first that defines a name wins completely', async () => {
     const folder = folderWith({
       a: kubeconfig('x', {cluster: {server: 'https://a'}, user: {token: 'a'}}),
       b: {...kubeconfig('x', {cluster: {server: 'https://b', 'tls-server-name': 'b'}, context: {namespace: 'b'}}), 'current-context': 'y'},
@@ -26,7 +26,7 @@ describe('which files are read', () => {
     expect(await authorization(connection)).toBe('Bearer a');
   });
 
-  test('current-context is of the first file that has one', () => {
+  test('current-context comes from the first file that has one', () => {
     const folder = folderWith({a: {...kubeconfig('a'), 'current-context': ''}, b: kubeconfig('b'), c: kubeconfig('c')});
     const connection = load({KUBECONFIG: ['a', 'b', 'c'].map(name => join(folder, name)).join(delimiter)});
     expect(connection.description).toBe('context "b" at https://b.example:6443/');
@@ -38,26 +38,26 @@ describe('which files are read', () => {
     expect(connection.server.host).toBe('b.example:6443');
   });
 
-  test('an empty KUBECONFIG means ~/.kube/config', () => {
+  test('an empty KUBECONFIG stands for ~/.kube/config', () => {
     const folder = folderWith({'.kube/config': kubeconfig('home')});
     expect(load({KUBECONFIG: '', HOME: folder}).server.host).toBe('home.example:6443');
   });
 
-  test('a file given by --kubeconfig is the only one, and must exist', () => {
+  test('a file given by --kubeconfig is the only one read, and must exist', () => {
     const folder = folderWith({a: kubeconfig('a'), b: kubeconfig('b')});
     expect(load({KUBECONFIG: join(folder, 'a')}, {kubeconfig: join(folder, 'b')}).server.host).toBe('b.example:6443');
     expect(() => load({}, {kubeconfig: join(folder, 'none')})).toThrow(/there is no kubeconfig .*none/);
   });
 
-  test('without any file the error names what was tried', () => {
+  test('without any file the error names the paths that were tried', () => {
     expect(() => load({KUBECONFIG: '/no/a:/no/b'})).toThrow(/no cluster.*\/no\/a \(not found\), \/no\/b \(not found\).*no pod/);
     expect(() => load({KUBECONFIG: '/no/a'})).toThrow(KubeconfigError);
   });
 
   test.each([
-    ['a file that is no YAML', ': [', /cannot use the kubeconfig .*config/],
+    ['a file that is not YAML', ': [', /cannot use the kubeconfig .*config/],
     ['a list in place of a mapping', '[]', /the file is no mapping/],
-    ['a name that a list has twice', {clusters: [{name: 'a'}, {name: 'a'}]}, /clusters has the name "a" twice/],
+    ['a duplicate name in a list', {clusters: [{name: 'a'}, {name: 'a'}]}, /clusters has the name "a" twice/],
     ['a token that YAML takes for a number', 'users: [{name: a, user: {token: 0123}}]', /token of user "a" is no string/],
   ])('%s is refused', (_, content, message) => {
     expect(() => loadFile(content)).toThrow(message);
@@ -68,8 +68,8 @@ describe('which files are read', () => {
   });
 });
 
-describe('which context', () => {
-  test('--context chooses another one, and an unknown one is refused with the existing names', () => {
+describe('the context', () => {
+  test('is chosen by --context, and an unknown one is refused with the existing names', () => {
     const both = {
       ...kubeconfig('a'),
       contexts: [
@@ -81,15 +81,15 @@ describe('which context', () => {
     expect(() => loadFile(both, {context: 'nope'})).toThrow('there is no context "nope" in the kubeconfig. Its contexts: a, z.');
   });
 
-  test('a kubeconfig without a current-context is refused with the existing names', () => {
+  test('is required: a kubeconfig without a current-context is refused with the existing names', () => {
     expect(() => loadFile({...kubeconfig('a'), 'current-context': ''})).toThrow(/no current-context.*--context: a/);
   });
 
-  test('a context of an unknown cluster is reported', () => {
+  test('of an unknown cluster is reported', () => {
     expect(() => loadFile({...kubeconfig('a'), clusters: []})).toThrow(/the context "a" is of the cluster "a", which does not exist/);
   });
 
-  test('--cluster and --user replace those of the context', async () => {
+  test('has its cluster and user replaced by --cluster and --user', async () => {
     const two = {
       ...kubeconfig('a'),
       clusters: [...listOf('a', 'clusters'), ...listOf('b', 'clusters')],
@@ -102,11 +102,11 @@ describe('which context', () => {
     expect(() => loadFile(two, {user: 'c'})).toThrow('there is no user "c" in the kubeconfig. Its users: a, b.');
   });
 
-  test('a context of an unknown user sends anonymous requests', async () => {
+  test('of an unknown user sends anonymous requests', async () => {
     expect(await authorization(loadFile({...kubeconfig('a'), users: []}))).toBeNull();
   });
 
-  test('--namespace overrides the context, and default comes last', () => {
+  test('has its namespace overridden by --namespace, and falls back to default', () => {
     const config = kubeconfig('a', {context: {namespace: 'shop'}});
     expect(loadFile(config).namespace).toBe('shop');
     expect(loadFile(config, {namespace: 'other'}).namespace).toBe('other');
@@ -124,7 +124,7 @@ describe('the server and its trusted certificates', () => {
     expect(load({}, {server: 'host:8443', insecureSkipTlsVerify: true}).server.href).toBe('https://host:8443/');
   });
 
-  test('the path of the server stays', () => {
+  test('the path of the server is kept', () => {
     expect(loadFile(kubeconfig('a', {cluster: {server: 'https://rancher/k8s/clusters/c-1?x=y'}})).server.href).toBe(
       'https://rancher/k8s/clusters/c-1',
     );
@@ -138,13 +138,13 @@ describe('the server and its trusted certificates', () => {
     expect(load({KUBECONFIG: join(folder, 'sub/config')}).trust.ca).toBe('the authority');
   });
 
-  test('data is decoded', () => {
+  test('certificate-authority-data is decoded', () => {
     expect(loadFile(kubeconfig('a', {cluster: {'certificate-authority-data': Buffer.from('PEM').toString('base64')}})).trust.ca).toBe(
       'PEM',
     );
   });
 
-  test('a file of certificates that is missing is named', () => {
+  test('a missing certificate file is named', () => {
     expect(() => loadFile(kubeconfig('a', {cluster: {'certificate-authority': 'gone.crt'}}))).toThrow(
       /cannot read the certificate authority .*gone\.crt/,
     );
@@ -204,7 +204,7 @@ describe('the identity', () => {
     ['a token and a password', {username: 'a', password: 'b'}, /both a token and a user name/],
     ['a certificate without a key', {'client-certificate-data': 'eA=='}, /no client-key/],
     [
-      'a certificate twice',
+      'two certificates',
       {'client-certificate-data': 'eA==', 'client-certificate': '/x', 'client-key': '/y'},
       /both client-certificate and/,
     ],
@@ -225,7 +225,7 @@ describe('the identity', () => {
       {exec: {apiVersion: 'client.authentication.k8s.io/v1beta1', command: 'x'}, 'auth-provider': {name: 'oidc'}},
       /both exec/,
     ],
-    ['an auth-provider that kubectl has dropped', {token: '', 'auth-provider': {name: 'gcp'}}, /gke-gcloud-auth-plugin/],
+    ['an auth-provider that kubectl no longer supports', {token: '', 'auth-provider': {name: 'gcp'}}, /gke-gcloud-auth-plugin/],
   ])('%s is refused', (_, user, message) => {
     expect(() => loadFile(kubeconfig('a', {user}))).toThrow(message);
   });

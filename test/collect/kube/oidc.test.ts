@@ -92,16 +92,12 @@ describe('an OIDC token that has expired', () => {
   });
 
   test.each<[string, Readonly<Record<string, string>>, RegExp]>([
-    [
-      'a refresh token that is no longer good',
-      {'refresh-token': 'old'},
-      /answered 400 without an id_token \(invalid_grant: expired\)\. Log in again/,
-    ],
+    ['an expired refresh token', {'refresh-token': 'old'}, /answered 400 without an id_token \(invalid_grant: expired\)\. Log in again/],
     ['no refresh token', {}, /its auth-provider has no refresh-token\. Log in again/],
     ['no client', {'refresh-token': 'x', 'client-id': ''}, /its auth-provider has no client-id/],
-    ['an issuer that is no URL', {'refresh-token': 'x', 'idp-issuer-url': 'nowhere'}, /idp-issuer-url nowhere is no URL/],
+    ['an issuer that is not a URL', {'refresh-token': 'x', 'idp-issuer-url': 'nowhere'}, /idp-issuer-url nowhere is no URL/],
     [
-      'an issuer whose certificate nobody vouches for',
+      'an issuer whose certificate is not trusted',
       {'refresh-token': 'x', 'idp-certificate-authority': ''},
       /could not be renewed: .*certificate/,
     ],

@@ -52,7 +52,7 @@ describe('an HTTP proxy', () => {
     expect(proxy.seen).toHaveLength(2);
   });
 
-  test('that speaks TLS with a certificate that nobody trusts is refused', async () => {
+  test('that speaks TLS with an untrusted certificate is refused', async () => {
     const server = await start();
     const proxy = await startHttpProxy({secure: true});
     const flags = {proxyUrl: `https://localhost:${proxy.port}`, insecureSkipTlsVerify: true};

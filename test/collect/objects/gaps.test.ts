@@ -56,7 +56,7 @@ test('rules of Services on a page that was not read are not reported as leftover
   expect(report.summary).toMatchObject({verdict: 'incomplete', errors: 0});
 });
 
-test('a Service one of whose slices could not be read is only reported as such', async () => {
+test('a Service with an unreadable slice is only reported as incomplete', async () => {
   const ofWeb = ({metadata}: Item): boolean => metadata.labels?.['kubernetes.io/service-name'] === 'web';
   const {report, news} = await newsAfter('endpointslices.json', list => spoilItems(list, ofWeb, {endpoints: 'none'}));
   expect(news).toEqual([
@@ -67,7 +67,7 @@ test('a Service one of whose slices could not be read is only reported as such',
   expect(report.summary).toMatchObject({verdict: 'incomplete', errors: 0});
 });
 
-test('with only the first page of the slices no node is checked', async () => {
+test('no node is checked if only the first page of the slices was read', async () => {
   const {report} = await newsAfter('endpointslices.json', list => {
     list.metadata.continue = 'eyJ2Ijoi';
     list.items = list.items.slice(0, 5);

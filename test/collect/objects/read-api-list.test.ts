@@ -11,21 +11,21 @@ describe('a file', () => {
   });
 
   test.each([
-    ['cut off', JSON.stringify({items: [good]}).slice(0, -20), 'is not valid JSON'],
+    ['truncated', JSON.stringify({items: [good]}).slice(0, -20), 'is not valid JSON'],
     ['empty', '', 'is not valid JSON'],
     ['an object without items', '{"kind":"Status","message":"forbidden"}', 'holds no list'],
     ['one object, not a list', JSON.stringify(good), 'holds no list'],
     ['an array', JSON.stringify([good]), 'holds no list'],
     ['a number', '5', 'holds no list'],
     ['null', 'null', 'holds no list'],
-    ['a list whose items are no array', '{"items":{"0":{}}}', 'holds no list'],
+    ['a list whose items are not an array', '{"items":{"0":{}}}', 'holds no list'],
   ])('that is %s is null, and the problem names the file', (_, text, words) => {
     const {items, problems} = readApiList('api/services.json', () => Buffer.from(text), serviceShape);
     expect(items).toBeNull();
     expect(problems).toEqual([{message: expect.stringContaining(`api/services.json ${words}`)}]);
   });
 
-  test('whose items are null, as Go prints an empty list, is an empty list', () => {
+  test('whose items are null, as Go prints an empty list, is empty', () => {
     expect(readApiList('api/services.json', () => Buffer.from('{"items":null}'), serviceShape)).toMatchObject({items: [], problems: []});
   });
 
@@ -40,14 +40,14 @@ describe('a file', () => {
 describe('an item', () => {
   test.each<[string, Shape, unknown, string]>([
     ['null', serviceShape, null, 'it is no object'],
-    ['a text', serviceShape, 'web', 'it is no object'],
+    ['a string', serviceShape, 'web', 'it is no object'],
     ['without metadata', serviceShape, {spec: {}}, 'it has no metadata'],
     ['without a name', serviceShape, {metadata: {namespace: 'shop'}}, 'it has no metadata.name'],
     ['with a number for a name', serviceShape, {metadata: {name: 5}}, 'it has no metadata.name'],
-    ['with a text for its spec', serviceShape, {...good, spec: 'x'}, 'its spec is no object'],
+    ['with a string for its spec', serviceShape, {...good, spec: 'x'}, 'its spec is no object'],
     ['with a list for its labels', serviceShape, {...good, metadata: {name: 'web', labels: []}}, 'its metadata.labels is no object'],
     ['with an object for its ports', serviceShape, {...good, spec: {ports: {}}}, 'its spec.ports is no list'],
-    ['with a text for a port', serviceShape, {...good, spec: {ports: [{port: '80'}]}}, 'its spec.ports[0].port is no number'],
+    ['with a string for a port', serviceShape, {...good, spec: {ports: [{port: '80'}]}}, 'its spec.ports[0].port is no number'],
     ['with a number for its cluster IP', serviceShape, {...good, spec: {clusterIP: 10}}, 'its spec.clusterIP is no string'],
     [
       'with a list for an address',
@@ -56,27 +56,27 @@ describe('an item', () => {
       'its status.loadBalancer.ingress[0].ip is no string',
     ],
     [
-      'with a text for its addresses',
+      'with a string for its addresses',
       endpointSliceShape,
       {metadata: {name: 's'}, endpoints: [{addresses: '10.0.0.1'}]},
       'its endpoints[0].addresses is no list',
     ],
     [
-      'with a text for a condition',
+      'with a string for a condition',
       endpointSliceShape,
       {metadata: {name: 's'}, endpoints: [{conditions: {ready: 'yes'}}]},
       'its endpoints[0].conditions.ready is no boolean',
     ],
-    ['with nothing among its endpoints', endpointSliceShape, {metadata: {name: 's'}, endpoints: [null]}, 'its endpoints[0] is no object'],
+    ['with null among its endpoints', endpointSliceShape, {metadata: {name: 's'}, endpoints: [null]}, 'its endpoints[0] is no object'],
     ['with a number for its pod network', nodeShape, {metadata: {name: 'n'}, spec: {podCIDRs: [10]}}, 'its spec.podCIDRs[0] is no string'],
-    ['with a text for its containers', podShape, {metadata: {name: 'p'}, spec: {containers: 'x'}}, 'its spec.containers is no list'],
+    ['with a string for its containers', podShape, {metadata: {name: 'p'}, spec: {containers: 'x'}}, 'its spec.containers is no list'],
   ])('%s is left out, and the problem names it and the reason', (_, shape, item, reason) => {
     const {items, problems} = readApiList('api/x.json', () => Buffer.from(JSON.stringify({items: [good, item]})), shape);
     expect(items).toHaveLength(1);
     expect(problems).toEqual([{message: `api/x.json: item 1 is left out: ${reason}`}]);
   });
 
-  test('with only a name is read: every other field may be missing', () => {
+  test('with only a name is read, as every other field may be missing', () => {
     const bare = {metadata: {name: 'web'}};
     for (const shape of [serviceShape, endpointSliceShape, nodeShape, podShape])
       expect(readApiList('x', () => Buffer.from(JSON.stringify({items: [bare]})), shape)).toMatchObject({items: [bare], problems: []});
@@ -90,7 +90,7 @@ describe('an item', () => {
     });
   });
 
-  test('may contain anything in fields that are not read', () => {
+  test('may contain anything in fields that are not used', () => {
     const item = {...good, spec: {...good.spec, somethingNew: [5, {}]}, status: {conditions: 'odd'}};
     expect(readApiList('x', () => Buffer.from(JSON.stringify({items: [item]})), serviceShape).problems).toEqual([]);
   });

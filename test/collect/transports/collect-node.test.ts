@@ -86,7 +86,7 @@ describe('one node', () => {
     expect(node).toMatchObject({status: 'read', files: ['addresses.json']});
   });
 
-  test('files are made of what the tools print', async () => {
+  test('each file contains the output of a tool', async () => {
     const node = await collect(
       new FakeNode({
         'kube-proxy --version': 'Kubernetes v1.36.2\n',
@@ -179,7 +179,7 @@ describe('one node', () => {
   );
   const allPages = `${curl} --fail-early -w \\nsvc-trace %{url_effective}\\n ${healthz} ${others.join(' ')}`;
 
-  test('all pages of kube-proxy are read by one curl', async () => {
+  test('one curl reads all pages of kube-proxy', async () => {
     const bodies = ['{"currentTime":"x"}', 'kubeproxy_a 1\ngo_b 2\n', '{"kubeproxy.config.k8s.io":{}}', 'iptables'];
     const printed = bodies.map((body, index) => `${body}\nsvc-trace ${[healthz, ...others][index]}\n`).join('');
     const transport = new FakeNode({[allPages]: printed});
@@ -189,7 +189,7 @@ describe('one node', () => {
     expect(transport.commands.filter(command => command.startsWith('curl'))).toEqual([allPages]);
   });
 
-  test('if one of them is not served, each is read by itself', async () => {
+  test('each page of kube-proxy is read separately if one of them is not served', async () => {
     const failed = new CommandFailed(['curl'], {exitCode: 7, stderr: 'Failed to connect'});
     const transport = new FakeNode({
       ...{[allPages]: failing('', failed), [`${curl} ${healthz}`]: failing('', failed)},
@@ -224,7 +224,7 @@ describe('one node', () => {
     expect(transport).toMatchObject({opened: 2, disposed: 2});
   });
 
-  test('a node that hangs keeps the files read before, and reports the others', async () => {
+  test('a node that stops responding keeps the files read before, and reports the others', async () => {
     const transport = new FakeNode({'ip6tables-save': () => new Promise<string>(() => {})});
     const node = await collect(transport, {timeoutMs: 100});
     expect(node.status).toBe('partial');
@@ -233,7 +233,7 @@ describe('one node', () => {
     expect(transport.disposed).toBe(1);
   });
 
-  test('a node that cannot be reached is not tried twice', async () => {
+  test('an unreachable node is not tried twice', async () => {
     let tries = 0;
     const transport: Transport = {
       name: 'fake',
@@ -357,7 +357,7 @@ describe('many nodes', () => {
 });
 
 describe('the registry of transports', () => {
-  test('auto is exec, which creates nothing, and every other goes by its name', () => {
+  test('auto is exec, which creates nothing, and every other transport is found by its name', () => {
     expect(transportNames).toEqual(['auto', 'exec', 'debug', 'ssh', 'docker', 'local']);
     const api = new FakeKubeApi();
     for (const name of ['exec', 'debug', 'ssh', 'docker', 'local'] as const) expect(transportNamed(name, {api}).name).toBe(name);

@@ -11,7 +11,7 @@ const signal = new AbortController().signal;
 const node: NodeInfo = {name: 'node-a', addresses: [], labels: {}, pods: []};
 
 describe('debug', () => {
-  test('creates a pod on the node that tolerates everything, ends by itself and names its owner', async () => {
+  test('creates a pod on the node that tolerates every taint, ends by itself and names its owner', async () => {
     const api = new FakeKubeApi();
     await using _shell = await debugTransport(api, {namespace: 'ops', imagePullSecret: 'pull', runId: 'r1', lifetimeMs: 90_000}).open(
       node,
@@ -35,7 +35,7 @@ describe('debug', () => {
     });
   });
 
-  test('commands run in the namespaces of the host, and the pod is deleted in the end', async () => {
+  test('runs commands in the namespaces of the host, and deletes the pod at the end', async () => {
     const api = new FakeKubeApi();
     const commands: (readonly string[])[] = [];
     api.onExec = argv => {
@@ -151,7 +151,7 @@ describe('debug', () => {
     expect(api.calls.at(-1)).toMatch(/^DELETE .*\/pods\/svc-trace-/);
   });
 
-  test('a run that is interrupted while the pod starts leaves no pod', async () => {
+  test('an interruption while the pod starts leaves no pod', async () => {
     const api = new FakeKubeApi();
     api.statuses = [{phase: 'Pending'}];
     const stop = new AbortController();

@@ -29,7 +29,7 @@ describe('docker', () => {
     chmodSync(join(folder, name), 0o755);
   }
 
-  test('commands run in the container with the name of the node, word by word', async () => {
+  test('runs commands in the container with the name of the node, and passes each argument unchanged', async () => {
     writeEngine('docker', 'echo true');
     await using shell = await dockerTransport().open(nodeAt(), signal);
     expect((await shell.run(['printf', '%s\n', "a b'$(id)\n"], signal)).toString()).toBe("a b'$(id)\n\n");
@@ -70,14 +70,14 @@ describe('docker', () => {
   });
 
   test.each([
-    {what: 'a failure of the command', exec: 'echo broken >&2; exit 4', expected: {exitCode: 4, notFound: false, stderr: 'broken'}},
+    {what: 'a failed command', exec: 'echo broken >&2; exit 4', expected: {exitCode: 4, notFound: false, stderr: 'broken'}},
     {
-      what: 'a program that is not there',
+      what: 'a missing program',
       exec: 'echo "OCI runtime exec failed: executable file not found in $PATH" >&2; exit 126',
       expected: {notFound: true},
     },
     {
-      what: 'a container that stopped',
+      what: 'a stopped container',
       exec: 'echo "Error response from daemon: container x is not running" >&2; exit 1',
       expected: {exitCode: null, notFound: false},
     },

@@ -63,7 +63,7 @@ describe('exec', () => {
       pod: hostPod('kube-proxy-x', {namespace: 'shop'}),
       says: 'shop/kube-proxy-x is not in a system namespace',
     },
-    {why: 'is no agent', pod: hostPod('etcd-node-a'), says: 'its 1 pod there is something else'},
+    {why: 'is not an agent', pod: hostPod('etcd-node-a'), says: 'its 1 pod there is something else'},
   ])('a pod that $why is not used, and the reason is reported', async ({pod, says}) => {
     const opening = execTransport(new FakeKubeApi()).open(nodeWith(pod), signal);
     await expect(opening).rejects.toThrow(says);
@@ -72,13 +72,13 @@ describe('exec', () => {
     );
   });
 
-  test('for a node without any such pod the message names what was searched for, and not a missing permission', async () => {
+  test('for a node without any such pod the message names the pods that were searched for, and no missing permission', async () => {
     await expect(execTransport(new FakeKubeApi()).open(nodeWith(), signal)).rejects.toThrow(
       'no pod to exec into on node-a: neither kube-proxy (label k8s-app=kube-proxy or component=kube-proxy) nor a known CNI agent runs on it in kube-system or the namespaces of CNI agents; use',
     );
   });
 
-  test('if pods could not be listed, that is the reason', async () => {
+  test('if pods could not be listed, the message gives that reason', async () => {
     const node: NodeInfo = {...nodeWith(), unlisted: 'not allowed to list pods in namespace kube-system.', isUnlisted: true};
     await expect(execTransport(new FakeKubeApi()).open(node, signal)).rejects.toMatchObject({
       message: expect.stringContaining('on node-a: its pods are not known: not allowed to list pods in namespace kube-system; use'),
@@ -98,7 +98,7 @@ describe('exec', () => {
     });
   });
 
-  test('if no pod has the tools all are named', async () => {
+  test('if no pod has the tools, all are named', async () => {
     const api = new FakeKubeApi();
     api.onExec = argv => {
       throw absent(argv);
@@ -118,7 +118,7 @@ describe('exec', () => {
     expect(await targetOn(nodeWith(hostPod('kube-proxy-x'), hostPod('kindnet-1')), api)).toMatchObject({pod: 'kindnet-1'});
   });
 
-  test('and without another one, this is reported', async () => {
+  test('and if no other pod exists, this is reported', async () => {
     const api = new FakeKubeApi();
     api.onExec = (argv, {pod}) => {
       throw pod === 'kube-proxy-x' ? new ApiError(stopped, {status: 500}) : absent(argv);

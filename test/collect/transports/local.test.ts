@@ -31,7 +31,7 @@ describe('local', () => {
     }
   });
 
-  test('the only requested node may have any name', async () => {
+  test('a node that is the only one requested may have any name', async () => {
     await using shell = await localTransport({onlyNode: true}).open(nodeAt('192.0.2.1'), signal);
     expect((await shell.run(['printf', '%s', "$(id) 'x"], signal)).toString()).toBe("$(id) 'x");
     await expect(shell.run(['no-such-program'], signal)).rejects.toMatchObject({notFound: true});
@@ -39,7 +39,7 @@ describe('local', () => {
     await expect(shell.run(['sleep', '60'], AbortSignal.timeout(100))).rejects.toMatchObject({exitCode: null});
   });
 
-  test('passes output on while it arrives, and keeps none of it', async () => {
+  test('passes output on while it arrives, and stores none of it', async () => {
     await using shell = await localTransport({onlyNode: true}).open(nodeAt('192.0.2.1'), signal);
     const parts: Buffer[] = [];
     const rest = await shell.run(['printf', '%s', 'one two'], signal, part => void parts.push(part));

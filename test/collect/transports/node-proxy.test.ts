@@ -68,7 +68,7 @@ describe("kube-proxy's pages through the API server's proxy to the node", () => 
     );
   });
 
-  test('that a kube-proxy does not have are missing', async () => {
+  test('that a kube-proxy does not serve are missing', async () => {
     const {api} = await clusterWith({nodePage: () => ({status: 404, body: '404 page not found\n'})});
     expect((await collect(api)).missing).toContainEqual({file: 'configz.json', reason: 'kube-proxy has no page /configz at port 10249'});
   });

@@ -82,7 +82,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     return [...readdirSync(join(folder, 'temporary')), ...processes];
   }
 
-  test('every word of a command arrives unchanged', async () => {
+  test('every argument of a command arrives unchanged', async () => {
     await using shell = await openShell();
     const words = [
       'a b',
@@ -106,12 +106,12 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     expect(printed.toString('utf8').split('\0').slice(0, -1)).toEqual(words);
   });
 
-  test('tools are found that are not in the PATH of a plain user', async () => {
+  test('tools outside of the PATH of an ordinary user are found', async () => {
     await using shell = await openShell();
     expect((await shell.run(['iptables-save', '--version'], signal)).toString('utf8')).toMatch(/^iptables-save v/);
   });
 
-  test('all commands of a node use one connection, which is closed in the end', async () => {
+  test('all commands of a node use one connection, which is closed at the end', async () => {
     const before = server.log().match(/Accepted publickey/g)?.length ?? 0;
     {
       await using shell = await openShell();
@@ -131,13 +131,13 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
 
   test.each([
     {
-      what: 'a failure of the command',
+      what: 'a failed command',
       argv: ['ls', '/nowhere'],
       expected: {exitCode: 2, notFound: false, stderr: expect.stringContaining('nowhere')},
     },
-    {what: 'a program that is not there', argv: ['no-such-program'], expected: {notFound: true}},
+    {what: 'a missing program', argv: ['no-such-program'], expected: {notFound: true}},
     {
-      what: 'a command that ends like ssh does when it fails',
+      what: 'a command with the exit code of a failed ssh',
       argv: ['sh', '-c', 'echo no >&2; exit 255'],
       expected: {exitCode: 255, stderr: 'no'},
     },
@@ -149,7 +149,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     expect(error).toMatchObject(expected);
   });
 
-  test('a key that the node does not accept is refused, with what to do', async () => {
+  test('a key that the node does not accept is reported, with the remedy', async () => {
     await expect(openShell({options: sshOptions(server.folder, 'unauthorized', 'known')})).rejects.toThrow(
       /Permission denied.*none of your keys.*--ssh-user/,
     );
@@ -176,7 +176,7 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     await expect(openShell({options: ['NoSuchOption=1']})).rejects.toThrow(/put your ssh configuration or --ssh-option right/);
   });
 
-  test('a server that never answers is given up', async () => {
+  test('a server that never responds is given up', async () => {
     const silent = createServer().listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const address = silent.address();

@@ -19,8 +19,8 @@ const tricky = [
   {},
 ];
 
-describe('a list that is parsed while it arrives', () => {
-  test.each([1, 2, 3, 64, 100_000])('gives what JSON.parse gives, in parts of %i bytes', async size => {
+describe('a list that is parsed from a stream', () => {
+  test.each([1, 2, 3, 64, 100_000])('equals the result of JSON.parse, in parts of %i bytes', async size => {
     const list = {kind: 'ServiceList', metadata: {resourceVersion: '12'}, items: tricky};
     for (const text of [JSON.stringify(list), JSON.stringify(list, null, 2)])
       expect(await read(text, size)).toEqual({items: tricky, metadata: {resourceVersion: '12'}});
@@ -53,7 +53,7 @@ describe('a list that is parsed while it arrives', () => {
 describe('the events of a watch', () => {
   const text = '{"type":"ADDED","object":{"n":"ü"}}\n\n{"type":"BOOKMARK","object":{}}\n{"type":"CUT';
 
-  test.each([1, 5, 1000])('are one on each line, in parts of %i bytes; a truncated line is invalid', async size => {
+  test.each([1, 5, 1000])('are read from one line each, in parts of %i bytes, and a truncated line is invalid', async size => {
     const events: unknown[] = [];
     for await (const event of watchEvents(inPartsOf(size, text))) events.push(event);
     expect(events).toEqual([
