@@ -3,28 +3,34 @@ import {pushTo} from '../model/lists.ts';
 import {namespacedName} from '../model/text/namespaced-name.ts';
 import {plural} from '../model/text/plural.ts';
 import {type FindingGroup, groupFindings} from './group-findings.ts';
+import {olderRules} from './older-rules.ts';
 
 /** The content of one block of text: a finding, others of the same code on the same nodes, and the findings that it probably causes. */
 export interface FindingBlock extends FindingGroup {
   /** Without the first. */
   readonly others: readonly FindingGroup[];
-  /** Findings of Services on the same nodes that it causes. */
+  /** Findings of Services on the same nodes that it causes, or that have its cause. */
   readonly effects: readonly FindingGroup[];
+  /** Why they are in one block: they follow from the finding, or the rules of the nodes are older than changes in the API. */
+  readonly reason: 'cause' | 'older-rules';
 }
 
 /** One block for each finding; the same finding on many nodes is one. */
 export function spreadBlocks(findings: readonly Finding[]): readonly FindingBlock[] {
-  return groupFindings(findings).map(group => ({...group, others: [], effects: []}));
+  return groupFindings(findings).map(group => ({...group, others: [], effects: [], reason: 'cause'}));
 }
 
 /**
- * One block for a cause: if a node's kube-proxy stopped, the findings of its Services are in the block of that finding. Three or more
- * findings of one code on the same nodes are one block. Blocks keep the order of their first findings; a cause takes the position of its
- * first effect.
+ * One block for a cause: if a node's kube-proxy stopped, the findings of its Services are in the block of that finding; if only its rules
+ * show that, in the block of the first. Three or more findings of one code on the same nodes are one block. Blocks keep the order of their
+ * first findings; a cause takes the position of its first effect.
  */
 export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock[] {
   const groups = groupFindings(findings);
-  const effects = effectsOf(groups);
+  const caused = effectsOf(groups);
+  const inCaused = new Set([...caused.values()].flat());
+  const older = olderRules(groups.filter(group => !inCaused.has(group)));
+  const effects = new Map([...caused, ...older]);
   const causeOf = new Map([...effects].flatMap(([cause, all]) => all.map(group => [group, cause] as const)));
   const alike = new Map<string, FindingGroup[]>();
   for (const group of groups) if (!causeOf.has(group)) pushTo(alike, likeness(group), group);
@@ -34,9 +40,9 @@ export function causeBlocks(findings: readonly Finding[]): readonly FindingBlock
     const first = causeOf.get(group) ?? group;
     if (done.has(first)) continue;
     const own = alike.get(likeness(first)) ?? [first];
-    const merged = own.length >= minAlike && isOfService(first) ? own : [first];
+    const merged = own.length >= minAlike && isOfService(first) && !older.has(first) ? own : [first];
     for (const each of merged) done.add(each);
-    blocks.push({...first, others: merged.slice(1), effects: effects.get(first) ?? []});
+    blocks.push({...first, others: merged.slice(1), effects: effects.get(first) ?? [], reason: older.has(first) ? 'older-rules' : 'cause'});
   }
   return blocks;
 }
@@ -78,14 +84,17 @@ export function portText({service, port}: Finding): string {
 }
 
 /** `22 findings on 12 Services, likely from this cause`, with the number of each code and the Services. Not escaped. */
-export function effectsText({effects}: FindingBlock): {
+export function effectsText({effects, reason}: FindingBlock): {
   readonly head: string;
   readonly codes: string;
   readonly services: readonly string[];
 } {
   const services = [...new Set(effects.map(({finding: {service}}) => (service === undefined ? '' : namespacedName(service))))];
   const codes = [...Map.groupBy(effects, ({finding: {code, name}}) => `${code} ${name}`)].map(([code, all]) => `${all.length} × ${code}`);
-  const head = `${plural(effects.length, 'finding')} on ${plural(services.length, 'Service')}, likely from this cause`;
+  const head =
+    reason === 'cause'
+      ? `${plural(effects.length, 'finding')} on ${plural(services.length, 'Service')}, likely from this cause`
+      : `${plural(effects.length, 'more finding')} on ${plural(services.length, 'Service')}, likely because the rules are older than these changes in the API`;
   return {head, codes: codes.join(', '), services};
 }
 

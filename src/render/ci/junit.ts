@@ -113,7 +113,9 @@ function suitesOf(report: Report): readonly Suite[] {
 function causesOf(findings: readonly Finding[]): ReadonlyMap<Finding, Finding> {
   const nodes = Map.groupBy(findings, ({node}) => node);
   const pairs = [...nodes.values()].flatMap(ofNode =>
-    causeBlocks(ofNode).flatMap(({finding: cause, effects}) => effects.map(({finding}) => [finding, cause] as const)),
+    causeBlocks(ofNode).flatMap(({finding: cause, effects, reason}) =>
+      (reason === 'cause' ? effects : []).map(({finding}) => [finding, cause] as const),
+    ),
   );
   return new Map(pairs);
 }

@@ -57,7 +57,11 @@ function othersLines(block: FindingBlock, style: Style, width: number): readonly
 function effectLines(block: FindingBlock, style: Style, width: number): readonly string[] {
   if (block.effects.length === 0) return [];
   const {head, codes, services} = effectsText(block);
-  return wrap(escapeText(`${head}: ${codes} (${listText(services)})`), proseWidth(width), `  ${style.red('effects ')}  `);
+  return wrap(
+    escapeText(`${head}: ${codes} (${listText(services)})`),
+    proseWidth(width),
+    `  ${block.reason === 'cause' ? style.red('effects ') : style.dim('also    ')}  `,
+  );
 }
 
 function listText(names: readonly string[]): string {

@@ -1,0 +1,62 @@
+import {expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import type {Finding} from '../../src/model/finding.ts';
+import {causeBlocks, effectsText, spreadBlocks} from '../../src/render/finding-blocks.ts';
+import {snapshotOf} from '../fixtures.ts';
+import {findingOf} from './report.ts';
+
+async function frozen(): Promise<readonly Finding[]> {
+  return diagnose(await snapshotOf('faults/frozen-node'), {toolVersion: ''}).findings.filter(({node}) => node !== undefined);
+}
+
+const of = (code: string, service: string, node = 'node-b'): Finding => findingOf(node, service, {code, name: code.toLowerCase()});
+const counts = (findings: readonly Finding[]) => causeBlocks(findings).map(({finding, effects}) => `${finding.code} ${effects.length}`);
+
+test('a node whose kube-proxy stopped is one block, although only its rules show that', async () => {
+  const findings = await frozen();
+  const blocks = causeBlocks(findings);
+  expect(blocks).toHaveLength(1);
+  const [block] = blocks;
+  expect(block?.effects).toHaveLength(findings.length - 1);
+  expect(block === undefined ? '' : effectsText(block).head).toBe(
+    '21 more findings on 10 Services, likely because the rules are older than these changes in the API',
+  );
+});
+
+test('each finding is a block of its own where they are spread out', async () => {
+  expect(spreadBlocks(await frozen())).toHaveLength(22);
+});
+
+test('another fault of a Service of the node does not fit older rules: no reason is given', async () => {
+  const findings = await frozen();
+  expect(counts([...findings, of('ST208', 'shop/manual')]).every(text => text.endsWith(' 0'))).toBe(true);
+});
+
+test('rules that only lack something, or only have too much, can have been deleted or added by hand', () => {
+  expect(counts([of('ST201', 'shop/a'), of('ST202', 'shop/b'), of('ST206', 'shop/c')])).toEqual(['ST201 0', 'ST202 0', 'ST206 0']);
+  expect(counts([of('ST203', 'shop/a'), of('ST205', 'shop/b'), of('ST212', 'shop/c')])).toEqual(['ST203 0', 'ST205 0', 'ST212 0']);
+});
+
+test('one Service is not enough to tell that the rules of the node are older', () => {
+  expect(counts([of('ST202', 'shop/a'), of('ST203', 'shop/a'), of('ST206', 'shop/a')])).toEqual(['ST202 0', 'ST203 0', 'ST206 0']);
+});
+
+test('findings of two nodes that stopped at different times are two blocks', () => {
+  const both = ['node-b', 'node-c'].flatMap(node => [
+    of('ST202', 'shop/a', node),
+    of('ST203', 'shop/a', node),
+    of('ST201', 'shop/b', node),
+  ]);
+  const later = ['shop/c', 'shop/d', 'shop/e'].map(service => of('ST205', service));
+  const blocks = causeBlocks([...both, ...later].map(finding => ({...finding, message: finding.code})));
+  expect(blocks.map(({nodes, effects, reason}) => [nodes.join(), effects.length, reason])).toEqual([
+    ['node-b,node-c', 2, 'older-rules'],
+    ['node-b', 2, 'older-rules'],
+  ]);
+});
+
+test('the finding that kube-proxy does not sync stays the cause where it is known', () => {
+  const cause = findingOf('node-b', null, {code: 'ST505', severity: 'warning'});
+  const blocks = causeBlocks([of('ST202', 'shop/a'), of('ST203', 'shop/a'), of('ST201', 'shop/b'), cause]);
+  expect(blocks.map(({finding, reason}) => [finding.code, reason])).toEqual([['ST505', 'cause']]);
+});
