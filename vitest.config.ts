@@ -17,6 +17,7 @@ export const long = [
   'test/parse/conntrack-memory.test.ts',
   'test/pasted/all-forms.test.ts',
   'test/churn/**/*.test.ts',
+  'test/collect/node/chains-of-captures.test.ts',
   'test/render/html/page-geometry.test.ts',
 ];
 

@@ -20,6 +20,7 @@ export function nodeReport(
     ...(backend === null ? {} : {backend}),
     families: evaluated,
     ...counts,
+    ...([...rulesets.values()].some(({isByChain}) => isByChain) ? {read: 'reachable' as const} : {}),
     settings: settingsOf(config),
     ...(via === undefined || via === null ? {} : {via}),
     ...(notRead.length === 0 ? {} : {notRead}),

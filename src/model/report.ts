@@ -80,6 +80,8 @@ export interface NodeReport {
   readonly families: readonly Family[];
   readonly rules: number;
   readonly chains: number;
+  /** Of table nat, only the chains that packets to the requested Services can reach were read. `rules` and `chains` count those. */
+  readonly read?: 'reachable';
   /** The kube-proxy settings that the expectation depends on, each with its source. */
   readonly settings: Readonly<Record<string, Setting<string>>>;
   /** How it was read, as text: by exec into which pod, with the tools of which image. Left out if unknown. */

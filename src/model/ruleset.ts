@@ -119,6 +119,8 @@ export interface Ruleset extends ChainSource {
   readonly chainCount: number;
   /** Where the dump is truncated: the table and the last line that was read. */
   readonly cut: {readonly table: string; readonly line: number} | null;
+  /** Of table nat it has only the chains that packets to the requested Services can reach. The lines of its rules are indexes. */
+  readonly isByChain?: true;
   /**
    * Runs `work`, and then drops the rules that were parsed meanwhile, in chains that allow it. On the next request they are parsed again,
    * into other objects. Without this, a node on which every Service is faulty would need memory for all its rules at once.

@@ -16,6 +16,8 @@ export type ClusterFlags = ScopeFlags &
   ParsedEvaluationFlags & {
     /** Also read the counters of rules. */
     readonly counters?: boolean;
+    /** Read all rules of each node, also for a few Services; left out by commands that always do. */
+    readonly full?: boolean;
   };
 
 export interface ClusterRun {

@@ -2,7 +2,9 @@ import type {DiagnoseOptions} from '../diagnosis/diagnosis-options.ts';
 import {Diagnosis} from '../diagnosis/diagnosis.ts';
 import type {Report} from '../model/report.ts';
 import type {Problem} from '../model/snapshot.ts';
+import type {ClusterScope} from '../collect/cluster/cluster-scope.ts';
 import type {ClusterRun} from './cluster-run.ts';
+import {isBigCluster, requestedEntries} from './scope/requested-entries.ts';
 import {askedInput, askedScope} from './scope/requested-scope.ts';
 import {Interrupted, unlessInterrupted} from './interruption.ts';
 import {evaluationOptions} from './options/evaluation-options.ts';
@@ -27,7 +29,13 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   progress.say('reading the API');
   const readAt = clock.now();
   const scope = askedScope(input);
-  const asked = await unlessInterrupted(readAsked(api, scope, {...input, configMaps: !flags.agents}), signal);
+  const [asked, isBig] = await unlessInterrupted(
+    Promise.all([
+      readAsked(api, scope, {...input, configMaps: !flags.agents}),
+      mayReadInParts(run, scope) ? isBigCluster(api, signal) : false,
+    ]),
+    signal,
+  );
   const access = await unlessInterrupted(chooseEvaluator(run, asked.api.nodes), signal);
   const services = (asked.api.services ?? []).filter(asked.selection.selects);
   const {pods, podsOf} = await unlessInterrupted(podsWithoutEndpoints(api, services, asked.api), signal);
@@ -37,6 +45,7 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
   const followed = flags.agents ? null : new FollowedServices({api, scope, objects, versions: asked.versions, clock});
   const nodes = access.evaluatorOf(diagnosis, {
     ...(followed === null ? {} : {states: () => followed.history.states}),
+    ...(isBig ? {requested: requestedEntries(services)} : {}),
     // --wait: nodes must have every change that was made before the run.
     ...(run.wait === undefined ? {} : {notBefore: flags.agents ? readAt : clock.now()}),
   });
@@ -79,6 +88,11 @@ export async function diagnoseCluster(run: ClusterRun): Promise<Report> {
     followed?.close();
   }
   return wait?.report() ?? report([]);
+}
+
+/** A run that waits reads nodes until they are in sync: it needs all that may keep them from it. */
+function mayReadInParts({flags, wait}: ClusterRun, scope: ClusterScope): boolean {
+  return scope.kind === 'services' && flags.full === false && !flags.agents && !flags.counters && wait === undefined;
 }
 
 function distinct(problems: readonly Problem[]): readonly Problem[] {

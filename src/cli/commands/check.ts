@@ -2,7 +2,7 @@ import {Args, Flags} from '@oclif/core';
 import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {exitCode, type FailOn} from '../../run/exit-code.ts';
-import {evaluationFlags, outputFlags, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
+import {evaluationFlags, fullFlag, outputFlags, refuseFull, scopeFlags, settingFlags, sourceFlags} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {waitLimit} from '../../run/options/wait-limit.ts';
 import {renderers} from '../../render/index.ts';
@@ -26,6 +26,7 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
   static override flags = {
     ...scopeFlags,
     ...sourceFlags,
+    ...fullFlag,
     ...connectionFlags,
     ...transportFlags,
     ...agentsFlags,
@@ -43,6 +44,7 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(CheckCommand);
     refuseBesideAgents(flags);
+    refuseFull(flags, argv as string[]);
     const known = this.baseline(flags.baseline);
     const options = {
       toolVersion: this.config.version,

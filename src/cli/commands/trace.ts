@@ -1,7 +1,17 @@
 import {Args, Errors, Flags} from '@oclif/core';
 import {connectionFlags} from '../options/connection-flags.ts';
 import {exitCode, type FailOn} from '../../run/exit-code.ts';
-import {evaluationFlags, outputFlags, quietFlag, scopeFlags, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
+import {
+  evaluationFlags,
+  fullFlag,
+  outputFlags,
+  quietFlag,
+  refuseFull,
+  scopeFlags,
+  settingFlags,
+  sourceFlags,
+  verboseFlag,
+} from '../options/flags.ts';
 import {transportFlags} from '../options/transport-flags.ts';
 import {traceRenderers} from '../../render/trace-index.ts';
 import {isRulesAlone, reportRulesAlone} from '../../diagnosis/report-rules-alone.ts';
@@ -32,6 +42,7 @@ export default class TraceCommand extends BaseCommand {
   static override flags = {
     ...scopeFlags,
     ...sourceFlags,
+    ...fullFlag,
     ...connectionFlags,
     ...transportFlags,
     ...settingFlags,
@@ -58,6 +69,7 @@ export default class TraceCommand extends BaseCommand {
     const known = this.baseline(flags.baseline);
     const options = {toolVersion: this.config.version, known, trace: true};
     const names = argv as string[];
+    refuseFull(flags, names);
     const alone = flags.from === undefined ? null : await this.rulesAlone(flags.from, flags, names);
     if (alone === null && names.length === 0 && flags.selector === undefined)
       throw new Errors.CLIError('name a Service (svc-trace trace NAME) or a selector (-l app=web)', {exit: 2});

@@ -33,7 +33,10 @@ export const agentsFlags = {
 export function refuseBesideAgents(flags: ParsedAgentsFlags & Readonly<Record<string, unknown>>): void {
   if (!flags.agents) return;
   const given = ofReading.find(name => flags[name] !== undefined);
-  const other = given ?? (flags['transport'] === undefined || flags['transport'] === 'auto' ? undefined : 'transport');
+  const other =
+    given ??
+    (flags['full'] === true ? 'full' : undefined) ??
+    (flags['transport'] === undefined || flags['transport'] === 'auto' ? undefined : 'transport');
   if (other === undefined) return;
   const why = ofKubeProxy.includes(other) ? 'set it where the agents are started' : 'with --agents no node is read';
   throw new Errors.CLIError(`--${other} has no effect with --agents: ${why}`, {exit: 2});

@@ -1,4 +1,4 @@
-import {Flags} from '@oclif/core';
+import {Errors, Flags} from '@oclif/core';
 
 /** Which Services. */
 export const scopeFlags = {
@@ -35,6 +35,27 @@ export const sourceFlags = {
     helpGroup: 'NODES',
   }),
 };
+
+/** Which rules of the nodes. */
+export const fullFlag = {
+  full: Flags.boolean({
+    description: 'read all rules of each node, not only those that packets to the named Services can reach',
+    default: false,
+    helpGroup: 'NODES',
+  }),
+};
+
+/** Throws a CLIError (exit 2) where `--full` has no effect. */
+export function refuseFull({full, from}: {readonly full: boolean; readonly from?: string | undefined}, names: readonly string[]): void {
+  if (!full) return;
+  const why =
+    from !== undefined
+      ? 'a bundle holds what was captured'
+      : names.length === 0
+        ? 'without the name of a Service all rules are read'
+        : null;
+  if (why !== null) throw new Errors.CLIError(`--full has no effect: ${why}`, {exit: 2});
+}
 
 /** Settings of kube-proxy that were not detected, or that override detected ones. */
 export const settingFlags = {

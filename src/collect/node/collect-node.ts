@@ -3,6 +3,7 @@ import {firstCommands, furtherCommands} from './node-commands.ts';
 import {type CounterScope, withCounters} from './counter-commands.ts';
 import type {NodeCommand} from './node-command.ts';
 import {isBroken, NodeReader} from './node-reader.ts';
+import {readChains, type RequestedEntries} from './read-chains.ts';
 import {type NodeInfo, type NodeShell, type Transport, Unreachable} from './transport.ts';
 import {errorText} from '../../model/text/error-text.ts';
 
@@ -14,6 +15,8 @@ export interface CollectOptions {
   readonly wants?: ((file: string) => boolean) | undefined;
   /** Also read the node's counters. */
   readonly counters?: CounterScope | undefined;
+  /** Read only the chains that packets to these entries can reach, where that is faster. */
+  readonly requested?: RequestedEntries | undefined;
 }
 
 /**
@@ -26,9 +29,9 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
   const signal = AbortSignal.any([options.signal, timer.signal]);
   const reading = new NodeReader(node.name);
   try {
-    const {wants = () => true, counters} = options;
-    const broke = await attempt(node, transport, {reading, signal, wants, counters, isLast: false});
-    if (broke) await attempt(node, transport, {reading, signal, wants, counters, isLast: true});
+    const {wants = () => true, counters, requested} = options;
+    const broke = await attempt(node, transport, {reading, signal, wants, counters, requested, isLast: false});
+    if (broke) await attempt(node, transport, {reading, signal, wants, counters, requested, isLast: true});
   } finally {
     clearTimeout(timeout);
   }
@@ -40,18 +43,24 @@ interface ReadAttempt {
   readonly signal: AbortSignal;
   readonly wants: (file: string) => boolean;
   readonly counters: CounterScope | undefined;
+  readonly requested: RequestedEntries | undefined;
   readonly isLast: boolean;
 }
 
 /** Resolves to whether the connection broke and a retry is useful. */
-async function attempt(node: NodeInfo, transport: Transport, {reading, signal, wants, counters, isLast}: ReadAttempt): Promise<boolean> {
+async function attempt(
+  node: NodeInfo,
+  transport: Transport,
+  {reading, signal, wants, counters, requested, isLast}: ReadAttempt,
+): Promise<boolean> {
   let shell: NodeShell | null = null;
   try {
     shell = await openUntil(transport, node, signal);
     reading.via = shell.description;
     const reader = {shell, signal, isLast};
     const isWanted = ({file}: NodeCommand) => wants(file);
-    await reading.readAll(withCounters(firstCommands, counters).filter(isWanted), reader);
+    const first = requested === undefined ? firstCommands : firstCommands.map(command => inParts(command, requested));
+    await reading.readAll(withCounters(first, counters).filter(isWanted), reader);
     await reading.readAll(withCounters(furtherCommands(reading.files), counters).filter(isWanted), reader);
     return false;
   } catch (error) {
@@ -62,6 +71,11 @@ async function attempt(node: NodeInfo, transport: Transport, {reading, signal, w
   } finally {
     if (shell !== null) await dispose(shell, reading);
   }
+}
+
+function inParts(command: NodeCommand, requested: RequestedEntries): NodeCommand {
+  const tool = command.file === 'iptables-save' ? 'iptables' : command.file === 'ip6tables-save' ? 'ip6tables' : null;
+  return tool === null ? command : {...command, inParts: run => readChains(tool, requested, run)};
 }
 
 /** The current activity explains more than a timeout. */

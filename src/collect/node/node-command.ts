@@ -6,6 +6,8 @@ export interface NodeCommand {
   readonly file: string;
   /** The ways to read it, the best first: the next is tried if the program of one does not exist. */
   readonly variants: readonly CommandVariant[];
+  /** Tried before the variants: null if they should be. */
+  readonly inParts?: (run: (argv: readonly string[]) => Promise<Buffer>) => Promise<Buffer | null>;
   /** A dump of rules, which ends with COMMIT unless it is truncated. */
   readonly isDump?: boolean;
   /** A failure to read it is a problem, unless the node lacks the program or the family and has another dump. */

@@ -101,6 +101,8 @@ export class NodeReader {
   }
 
   async #tryVariants(command: NodeCommand, reader: NodeConnection): Promise<Buffer | null> {
+    const parts = await command.inParts?.(argv => this.#run(argv, reader));
+    if (parts !== undefined && parts !== null) return parts;
     let failure: unknown;
     for (const variant of command.variants) {
       try {

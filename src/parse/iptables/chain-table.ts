@@ -1,5 +1,5 @@
 import type {ChainsByName} from '../../model/ruleset.ts';
-import {DumpChain} from './dump-chain.ts';
+import {DumpChain, type TableOfChains} from './dump-chain.ts';
 
 /** A run of consecutive rules of one chain in the dump: byte offsets, the number of the first line, and the number of rules. */
 interface Run {
@@ -42,7 +42,7 @@ const SPACE = 0x20;
  */
 export class ChainTable implements ChainsByName {
   readonly bytes: Buffer;
-  readonly table: {readonly name: string};
+  readonly table: TableOfChains;
   size = 0;
   /** Of all chains. */
   ruleCount = 0;
@@ -59,7 +59,7 @@ export class ChainTable implements ChainsByName {
   #last = -1;
 
   /** The name of `table` may become known only when the whole dump has been read. */
-  constructor(bytes: Buffer, table: {readonly name: string}) {
+  constructor(bytes: Buffer, table: TableOfChains) {
     this.bytes = bytes;
     this.table = table;
   }

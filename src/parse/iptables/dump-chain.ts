@@ -1,9 +1,15 @@
-import type {Chain, Rule} from '../../model/ruleset.ts';
+import type {Chain, Rule, RuleText} from '../../model/ruleset.ts';
 import {parseRule} from './rule.ts';
+
+/** `isByChain` as of a Ruleset. */
+export interface TableOfChains {
+  readonly name: string;
+  readonly isByChain?: true;
+}
 
 /** The storage of a dump's chains, by index. */
 interface ChainStore {
-  readonly table: {readonly name: string};
+  readonly table: TableOfChains;
   nameOf(index: number): string;
   policyOf(index: number): string | null;
   isComplete(index: number): boolean;
@@ -48,7 +54,12 @@ export class DumpChain implements Chain {
   }
 
   rules(): readonly Rule[] {
-    this.#rules ??= this.#chains.linesAt(this.#index).map(({text, line}) => parseRule(text, {table: this.table, chain: this.name, line}));
+    this.#rules ??= this.#chains.linesAt(this.#index).map(({text, line}, index) => parseRule(text, this.#placeOf(line, index)));
     return this.#rules;
+  }
+
+  #placeOf(line: number, index: number): Omit<RuleText, 'text'> {
+    const {table, name: chain} = this;
+    return this.#chains.table.isByChain ? {table, chain, line: index + 1, isOrdinal: true} : {table, chain, line};
   }
 }

@@ -1,7 +1,7 @@
 import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/family.ts';
 import type {Backend, Ruleset, StrayLine} from '../../model/ruleset.ts';
-import {parseDumpHeader} from './dump-header.ts';
+import {chainByChain, parseDumpHeader} from './dump-header.ts';
 import {familyOfRules} from './family-of-rules.ts';
 import {newTable, type OpenTable} from './open-table.ts';
 import {pastedRulesets} from './pasted-rulesets.ts';
@@ -129,7 +129,7 @@ class DumpReader {
   #openTable(name: string): void {
     if (this.#dump.tables.has(name)) this.#nextDump(this.#dump.family, this.#dump.backend, this.#dump.toolVersion);
     else this.#closeTable(this.#line - 1);
-    this.#table = newTable(this.#bytes, name);
+    this.#table = newTable(this.#bytes, name, this.#dump.isByChain);
     this.#dump.tables.set(name, this.#table);
   }
 
@@ -142,7 +142,8 @@ class DumpReader {
   #comment(text: string): void {
     const header = parseDumpHeader(text);
     if (header === null) {
-      if (!/^# Completed/.test(text)) this.#dump.strays.push({line: this.#line, text});
+      if (text === chainByChain) this.#dump.isByChain = true;
+      else if (!/^# Completed/.test(text)) this.#dump.strays.push({line: this.#line, text});
       return;
     }
     const dump = this.#dump;
@@ -190,12 +191,13 @@ interface OpenDump {
   backend: Backend | null;
   toolVersion: string | null;
   cut: {readonly table: string; readonly line: number} | null;
+  isByChain: boolean;
   readonly tables: Map<string, OpenTable>;
   readonly strays: StrayLine[];
 }
 
 function newDump(family: Family, backend: Backend | null, toolVersion: string | null): OpenDump {
-  return {family, isNamed: false, backend, toolVersion, cut: null, tables: new Map(), strays: []};
+  return {family, isNamed: false, backend, toolVersion, cut: null, isByChain: false, tables: new Map(), strays: []};
 }
 
 function asRuleset(dump: OpenDump): Ruleset {
@@ -210,6 +212,7 @@ function asRuleset(dump: OpenDump): Ruleset {
   const family = dump.isNamed || familyIn(tables) !== 'IPv6' ? dump.family : 'IPv6';
   return {
     ...{family, backend, toolVersion, strays, cut, tables, ruleCount, chainCount},
+    ...(dump.isByChain ? {isByChain: true} : {}),
     hasTable: name => tables.has(name),
     forgetting: (mayForget, work) => {
       const before = [...tables.values()].map(({chains}) => ({chains, asked: chains.asked}));

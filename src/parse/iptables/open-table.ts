@@ -7,9 +7,9 @@ export interface OpenTable {
   complete: boolean;
 }
 
-/** `bytes` are the dump that the table is read from. */
-export function newTable(bytes: Buffer, name: string): OpenTable {
-  const table = {name, complete: false};
+/** `bytes` are the dump that the table is read from; `isByChain` says that its lines are not those of the node's dump. */
+export function newTable(bytes: Buffer, name: string, isByChain: boolean): OpenTable {
+  const table = {name, complete: false, ...(isByChain ? ({isByChain} as const) : {})};
   return Object.assign(table, {chains: new ChainTable(bytes, table)});
 }
 

@@ -1,10 +1,10 @@
-import type {Match, Rule, RuleOption, Target} from '../../model/ruleset.ts';
+import type {Match, Rule, RuleOption, RuleText, Target} from '../../model/ruleset.ts';
 
 /**
  * Reads one `-A CHAIN …` line as spelled by iptables-save 1.4 to 1.8, `iptables -S` or an input of iptables-restore. Nothing is dropped:
  * unknown matches, targets and options are in the result like all others.
  */
-export function parseRule(text: string, place: {readonly table: string; readonly chain: string; readonly line: number}): Rule {
+export function parseRule(text: string, place: Omit<RuleText, 'text'>): Rule {
   const tokens = tokenize(text);
   const sections = new Sections();
   for (let at = 2; at < tokens.length; at++) at = sections.take(tokens, at);

@@ -6,6 +6,7 @@ import {escapeText} from '../escape.ts';
 import {nodeList} from '../node-list.ts';
 import {blockPlaces, causeBlocks, effectsText, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import {docsOf} from '../json.ts';
+import {partialReading} from '../partial-reading.ts';
 import {provenanceRows} from '../provenance-rows.ts';
 import type {Renderer, RenderOptions} from '../renderer.ts';
 import {secondsText} from '../seconds-text.ts';
@@ -21,7 +22,9 @@ export const markdown: Renderer = (report, options) => {
   const loud = report.findings.filter(({severity}) => severity !== 'info' || verbose);
   const groups = verbose ? spreadBlocks(loud) : causeBlocks(loud);
   const shown = thatFit(groups);
+  const partial = partialReading(report);
   const hidden = [
+    ...(partial === null ? [] : [prose(partial)]),
     ...(groups.length > shown.length ? [`${groups.length - shown.length} more are in the other output formats`] : []),
     ...(loud.length < report.findings.length ? [`${plural(report.findings.length - loud.length, 'info')} not shown`] : []),
   ];

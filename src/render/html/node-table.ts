@@ -18,12 +18,12 @@ ${nodes.map(node => nodeHtml(node, basis, wait === undefined ? nothing : waitHtm
 }
 
 function nodeHtml(
-  {name, status, proxyMode, kubeProxyVersion, backend, rules, reason}: NodeReport,
+  {name, status, proxyMode, kubeProxyVersion, backend, rules, read, reason}: NodeReport,
   basis: Report['basis'],
   wait: Html,
 ): Html {
   const mode = [proxyMode ?? '', ...(backend === undefined ? [] : [`(${backend})`])].join(' ');
-  return html`<tr><th scope="row">${name}</th>${statusHtml(status, basis)}<td>${mode}</td><td>${kubeProxyVersion ?? ''}</td><td>${rules}</td>${wait}<td class="remark">${reason ?? ''}</td></tr>`;
+  return html`<tr><th scope="row">${name}</th>${statusHtml(status, basis)}<td>${mode}</td><td>${kubeProxyVersion ?? ''}</td><td>${rules}</td>${wait}<td class="remark">${reason ?? (read === undefined ? '' : onlyReachable)}</td></tr>`;
 }
 
 /** Rules alone were read, but there is nothing to compare them with: neither good nor bad. */
@@ -31,6 +31,8 @@ function statusHtml(status: NodeReport['status'], basis: Report['basis']): Html 
   if (basis === 'rules') return html`<td>rules alone</td>`;
   return html`<td class="${status === 'checked' ? 'ok' : 'warning'}">${status === 'unread' ? 'not checked' : status}</td>`;
 }
+
+const onlyReachable = 'only the chains that packets to the named Services can reach were read; --full reads all rules';
 
 /** A node without kube-proxy was not waited for. */
 function waitHtml(wait: NodeWait | undefined): Html {

@@ -5,6 +5,7 @@ import {escapeText} from '../escape.ts';
 import {findingTexts} from './finding-text.ts';
 import {matrix} from './matrix.ts';
 import {notReadSection} from './not-read.ts';
+import {partialReading} from '../partial-reading.ts';
 import type {Renderer, RenderOptions} from '../renderer.ts';
 import {secondsText} from '../seconds-text.ts';
 import {type Style, styleOf} from '../style.ts';
@@ -29,6 +30,8 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   if (report.wait !== undefined) parts.push(wrapLines(waitSection(report.wait, {style, all}), width));
   append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 10, spread: all}));
   if (options.verbose) parts.push(wrapLines(settings(report, style), width), ...notReadSection(report, {style, width}));
+  const partial = partialReading(report);
+  if (partial !== null) parts.push(wrapLines(style.dim(partial), width));
   const hidden = report.findings.length - loud.length;
   if (hidden > 0 && !options.quiet)
     parts.push(style.dim(`${plural(hidden, 'info')} not shown; -o wide shows ${hidden === 1 ? 'it' : 'them'}`));
@@ -54,10 +57,10 @@ function settings(report: Report, style: Style): string {
     .join('\n');
 }
 
-function running({proxyMode, kubeProxyVersion, backend, rules, via, lag}: NodeReport): string {
+function running({proxyMode, kubeProxyVersion, backend, rules, read: readRules, via, lag}: NodeReport): string {
   const behind = lag === undefined ? '' : `; ${lagText(lag)}`;
   const read = via === undefined ? '' : `; read: ${escapeText(via)}`;
-  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${plural(rules, 'rule')}${behind}${read}`;
+  return `${proxyMode} mode, kube-proxy ${kubeProxyVersion}${backend === undefined ? '' : `, ${backend} backend`}, ${plural(rules, 'rule')}${readRules === undefined ? '' : ' read, not all'}${behind}${read}`;
 }
 
 /** `2.1 s behind the API (shop/web)`. */

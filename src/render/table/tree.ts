@@ -16,6 +16,7 @@ import {nodeList} from '../node-list.ts';
 import {notReadSection} from './not-read.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/group-traces.ts';
 import type {Report} from '../../model/report.ts';
+import {partialReading} from '../partial-reading.ts';
 import type {Renderer} from '../renderer.ts';
 import {dumpLine} from '../dump-line.ts';
 import {type Style, styleOf} from '../style.ts';
@@ -30,10 +31,12 @@ export const tree: Renderer = (report, options) => {
   const trees = options.quiet
     ? []
     : portsOf(report.traces).map(traces => portTree(traces, {style, width: options.width, all: options.verbose}));
+  const partial = partialReading(report);
   return [
     wrapLines(verdictLine(report, style), options.width),
     ...trees,
     ...unread(report, loud, style).map(text => wrapLines(text, options.width)),
+    ...(partial === null ? [] : [wrapLines(style.dim(partial), options.width)]),
     ...findingTexts(loud, {style, width: options.width, max: Infinity, spread: options.verbose}),
     ...(options.verbose ? notReadSection(report, {style, width: options.width}) : []),
   ].join('\n\n');

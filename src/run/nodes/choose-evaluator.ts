@@ -2,6 +2,7 @@ import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import type {StateHistory} from '../../model/state-history.ts';
+import type {RequestedEntries} from '../../collect/node/read-chains.ts';
 import {AgentTokens} from '../../collect/agents/agent-tokens.ts';
 import {AgentEvaluator} from './agent-evaluator.ts';
 import {agentSource} from './agent-source.ts';
@@ -17,6 +18,8 @@ interface FollowedStates {
   readonly states?: (() => StateHistory) | undefined;
   /** A node that has a state of before this has not followed. Milliseconds since 1970; left out where the grace period alone counts. */
   readonly notBefore?: number | undefined;
+  /** See `DumpEvaluator`. */
+  readonly requested?: RequestedEntries | undefined;
 }
 
 /** The chosen nodes, and how to evaluate them. */

@@ -1,11 +1,13 @@
 import {gracePeriod} from '../../checks/st904-changed-while-looking.ts';
 import type {CollectedNode} from '../../collect/node/collected-node.ts';
 import {collectNodes} from '../../collect/node/collect-nodes.ts';
+import type {RequestedEntries} from '../../collect/node/read-chains.ts';
 import type {NodeInfo, Transport} from '../../collect/node/transport.ts';
 import type {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import type {ReadTime, StateHistory} from '../../model/state-history.ts';
+import {chainByChain} from '../../parse/iptables/dump-header.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {EvaluatedNodes} from './evaluated-nodes.ts';
 import {asUnread, takeNode} from './node-intake.ts';
@@ -24,6 +26,8 @@ interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'
   readonly notBefore?: number | undefined;
   /** See `NodeReading`. */
   readonly gracePeriodMs?: number;
+  /** Read only the chains that packets to these entries can reach, where that is faster. */
+  readonly requested?: RequestedEntries | undefined;
 }
 
 /** Reads nodes and diagnoses each as it arrives. Records when each was read and what could not be read. */
@@ -34,6 +38,11 @@ export class DumpEvaluator implements NodeEvaluator {
   readonly evaluated: EvaluatedNodes;
   /** Nodes with findings: their dumps, and when they were read. Some states that they may have are not known yet. */
   readonly #kept = new Map<string, {readonly node: CollectedNode; readonly time: ReadTime}>();
+
+  /** Nodes of which only some chains were read. */
+  readonly #byChain = new Set<string>();
+  /** Nodes of which that was not enough. */
+  readonly #readCompletely = new Set<string>();
 
   constructor(source: NodeSource, diagnosis: Diagnosis, run: EvaluationRun) {
     this.#source = source;
@@ -52,6 +61,18 @@ export class DumpEvaluator implements NodeEvaluator {
   }
 
   async evaluate(names: readonly string[]): Promise<void> {
+    const {requested} = this.#run;
+    const inParts = requested === undefined ? [] : names.filter(name => !this.#readCompletely.has(name));
+    await this.#read(names.filter(name => !inParts.includes(name)));
+    await this.#read(inParts, requested);
+    // Chains that were read one after another can be of different moments, and others may explain a finding.
+    const suspects = inParts.filter(name => this.#byChain.has(name) && !this.#isInSync(name));
+    for (const name of suspects) this.#readCompletely.add(name);
+    await this.#read(suspects);
+  }
+
+  async #read(names: readonly string[], requested?: RequestedEntries): Promise<void> {
+    if (names.length === 0) return;
     const {signal, progress, counters: isCounted} = this.#run;
     const counters = isCounted ? 'rules' : undefined;
     const {concurrency, timeoutMs} = this.#source;
@@ -59,11 +80,7 @@ export class DumpEvaluator implements NodeEvaluator {
     const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.evaluated.isNamedOnly(name));
     const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
     for await (const node of collectNodes(nodes, this.#timed(), {
-      signal,
-      concurrency,
-      timeoutMs,
-      onProgress,
-      counters,
+      ...{signal, concurrency, timeoutMs, onProgress, counters, requested},
       wants: this.#wants,
     })) {
       const to = this.#run.clock.now();
@@ -72,7 +89,13 @@ export class DumpEvaluator implements NodeEvaluator {
       this.evaluated.note(node.name);
       this.#notePermanent(node);
       this.#keep(node, time);
+      if (isByChain(node)) this.#byChain.add(node.name);
     }
+  }
+
+  #isInSync(name: string): boolean {
+    const result = this.#diagnosis.resultOf(name);
+    return result?.report.status === 'checked' && result.findings.length === 0;
   }
 
   async evaluateAgain(names: readonly string[]): Promise<void> {
@@ -128,6 +151,10 @@ export class DumpEvaluator implements NodeEvaluator {
 
 /** A dump of a large cluster can take a hundred megabytes. */
 const maxKept = 16;
+
+function isByChain({read}: CollectedNode): boolean {
+  return ['iptables-save', 'ip6tables-save'].some(file => read(file)?.subarray(0, 200).includes(chainByChain) ?? false);
+}
 
 function hasUdp({services}: ApiObjects): boolean {
   return services?.some(({spec}) => spec?.ports?.some(({protocol}) => protocol === 'UDP') ?? false) ?? true;

@@ -1,7 +1,7 @@
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
-import type {Rule, Ruleset} from '../../../model/ruleset.ts';
+import {type Rule, type Ruleset, ruleTextOf} from '../../../model/ruleset.ts';
 import type {PortTrace} from '../../../model/service-trace.ts';
 import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
@@ -23,7 +23,7 @@ export function tracePort({item, expected, actual}: TraceInput): PortTrace {
       should: pathOutcomeOf(walkPacket(expected, packet, environment)),
       does: pathOutcomeOf(walkPacket(actual, packet, environment)),
     }),
-    stepsOf: path => path.filter(isPath).map(({table, chain, line, text, target}) => ({table, chain, line, text, to: target?.name ?? ''})),
+    stepsOf: path => path.filter(isPath).map(rule => ({...ruleTextOf(rule), to: rule.target?.name ?? ''})),
     pickOf: path => path.findLast(({target}) => parseChainName(target?.name ?? '')?.role === 'SEP') ?? null,
     rewriteOf: path => path.findLast(({target}) => target?.name === 'DNAT') ?? null,
   });

@@ -1,0 +1,33 @@
+import type {RequestedEntries} from '../../collect/node/read-chains.ts';
+import {ApiError, type KubeApi} from '../../collect/kube/kube-api.ts';
+import {canonicalAddress} from '../../model/address.ts';
+import type {ServiceObject} from '../../model/api-objects.ts';
+
+/** The addresses and node ports at which clients reach these Services. */
+export function requestedEntries(services: readonly ServiceObject[]): RequestedEntries {
+  const addresses = services.flatMap(({spec, status}) => [
+    ...(spec?.clusterIPs ?? []),
+    ...(spec?.clusterIP === undefined ? [] : [spec.clusterIP]),
+    ...(spec?.externalIPs ?? []),
+    ...(status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => ip ?? []),
+  ]);
+  const nodePorts = services.flatMap(({spec}) => (spec?.ports ?? []).flatMap(({nodePort}) => nodePort ?? []));
+  return {addresses: new Set(addresses.flatMap(address => canonicalAddress(address) ?? [])), nodePorts: new Set(nodePorts)};
+}
+
+/** Whether the cluster has so many Services that reading all rules of a node can take seconds. False where that is not known. */
+export async function isBigCluster(api: KubeApi, signal: AbortSignal): Promise<boolean> {
+  try {
+    const {metadata} = await api.get<ServicePage>('/api/v1/services', {limit: '1'}, {signal, once: true});
+    return (metadata?.remainingItemCount ?? 0) >= manyServices;
+  } catch (error) {
+    if (error instanceof ApiError || signal.aborted) return false;
+    throw error;
+  }
+}
+
+interface ServicePage {
+  readonly metadata?: {readonly remainingItemCount?: number};
+}
+
+const manyServices = 500;

@@ -1,0 +1,97 @@
+import {describe, expect, test} from 'vitest';
+import {readChains} from '../../../src/collect/node/read-chains.ts';
+import {diagnose} from '../../../src/diagnose.ts';
+import type {ServiceObject} from '../../../src/model/api-objects.ts';
+import type {Report} from '../../../src/model/report.ts';
+import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
+import {requestedEntries} from '../../../src/run/scope/requested-entries.ts';
+import {captureNames, snapshotOf} from '../../fixtures.ts';
+import {fakeIptables} from './fake-iptables.ts';
+
+const nameOf = ({metadata}: ServiceObject): string => `${metadata.namespace}/${metadata.name}`;
+
+describe('of a healthy node, the chains of one Service', () => {
+  test.each(captureNames('healthy', 'settings', 'eras').filter(isIptables))('%s: are as expected', async name => {
+    const snapshot = await snapshotOf(name);
+    for (const service of someOf(snapshot, name)) {
+      const {findings, nodes} = await byChain(ofService(snapshot, service), service);
+      expect(
+        findings
+          .filter(({node, code, severity}) => node !== undefined && severity !== 'info' && code !== 'ST901')
+          .map(({message}) => message),
+        nameOf(service),
+      ).toEqual([]);
+      expect(new Set(nodes.flatMap(({read, status}) => (status === 'checked' ? [read] : [])))).toEqual(new Set(['reachable']));
+    }
+  });
+});
+
+describe('of a faulty node, the chains of one Service', () => {
+  test.each(captureNames('faults').filter(isIptables))('%s: show that something is wrong', async name => {
+    const snapshot = await snapshotOf(name);
+    for (const service of someOf(snapshot, name)) {
+      const part = ofService(snapshot, service);
+      const whole = diagnose(part, options(service));
+      const inParts = await byChain(part, service);
+      const faulty = suspects(whole, ({severity}) => severity !== 'info');
+      expect(
+        suspects(inParts, () => true),
+        nameOf(service),
+      ).toEqual(expect.arrayContaining([...faulty]));
+    }
+  });
+});
+
+function options(service: ServiceObject) {
+  return {toolVersion: '0.0.0', byName: true, selects: (other: ServiceObject) => other === service, concerns: () => false};
+}
+
+async function byChain(part: Snapshot, service: ServiceObject): Promise<Report> {
+  const requested = requestedEntries([service]);
+  const nodes = await Promise.all(part.nodes.map(node => nodeByChain(node, requested)));
+  return diagnose({...part, nodes}, options(service));
+}
+
+async function nodeByChain(node: NodeDump, requested: ReturnType<typeof requestedEntries>): Promise<NodeDump> {
+  const read = new Map<string, Buffer>();
+  for (const tool of ['iptables', 'ip6tables'] as const) {
+    const dump = node.read(`${tool}-save`);
+    const chains = dump === null ? null : await readChains(tool, requested, fakeIptables(dump.toString('latin1')));
+    if (chains !== null) read.set(`${tool}-save`, chains);
+  }
+  return {...node, read: file => read.get(file) ?? node.read(file)};
+}
+
+/** Nodes that are not simply in sync. */
+function suspects({nodes, findings}: Report, counts: (finding: Report['findings'][number]) => boolean): readonly string[] {
+  const named = new Set(findings.filter(counts).map(({node}) => node));
+  return nodes.filter(({name, status}) => status !== 'checked' || named.has(name)).map(({name}) => name);
+}
+
+function ofService(snapshot: Snapshot, service: ServiceObject): Snapshot {
+  const {api} = snapshot;
+  const {namespace, name} = service.metadata;
+  return {
+    ...snapshot,
+    api: {
+      ...api,
+      services: [service],
+      namespaces: [],
+      endpointSlices:
+        api.endpointSlices?.filter(
+          ({metadata}) => metadata.namespace === namespace && metadata.labels?.['kubernetes.io/service-name'] === name,
+        ) ?? null,
+      endpoints: api.endpoints?.filter(({metadata}) => metadata.namespace === namespace && metadata.name === name) ?? null,
+    },
+  };
+}
+
+function isIptables(name: string): boolean {
+  return !/ipvs|nftables|userspace/.test(name);
+}
+
+/** Every fifth Service, others in each capture: the captures are of the same cluster. */
+function someOf({api}: Snapshot, name: string): readonly ServiceObject[] {
+  const first = captureNames('healthy', 'settings', 'eras', 'faults').indexOf(name);
+  return (api.services ?? []).filter((_, index) => (index + first) % 5 === 0);
+}
