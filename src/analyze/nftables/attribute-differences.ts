@@ -3,7 +3,7 @@ import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import type {NftPort} from '../../expect/nftables/nft-port.ts';
 import type {NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
-import {isRefusal, isEntryMap} from './service-port/nft-semantics.ts';
+import {isRefusal, isEntryMap} from './service-port/nft-rule-roles.ts';
 import {pushTo} from '../../model/lists.ts';
 
 interface AttributedNft {

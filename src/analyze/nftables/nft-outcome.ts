@@ -36,6 +36,15 @@ export function tryNftProbe(expected: ExpectedTable, actual: NftTableSource, pro
   };
 }
 
+/** The traffic policy by which the endpoints were picked; null if no path shows it. */
+export function nftPolicyOf({destinations}: PathOutcome<RuleText>): 'Cluster' | 'Local' | null {
+  for (const {path} of destinations.values()) {
+    const chain = pickingChain(path);
+    if (chain !== null) return chain.startsWith('local-') ? 'Local' : 'Cluster';
+  }
+  return null;
+}
+
 function rememberedIn(path: readonly RuleText[]): string | null {
   for (const {text} of path.toReversed()) {
     const found = /^update @(\S+) \{/.exec(text);

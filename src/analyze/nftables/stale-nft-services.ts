@@ -4,7 +4,7 @@ import {staleService} from '../symptoms/stale-service.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import type {NftCase, NftPortDifference} from './nft-case.ts';
 import {targetsOf} from './nft-outcome.ts';
-import {isEntryMap} from './service-port/nft-semantics.ts';
+import {isEntryMap} from './service-port/nft-rule-roles.ts';
 import {pushTo} from '../../model/lists.ts';
 
 /** Service ports that the API does not have and the node still answers for: one symptom each, with all their elements. */

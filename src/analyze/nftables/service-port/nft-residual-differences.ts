@@ -3,7 +3,7 @@ import {type ResidualGroup, residualGroups} from '../../symptoms/residual-differ
 import type {SymptomList} from '../../symptoms/symptom-list.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
-import {isRefusal} from './nft-semantics.ts';
+import {isRefusal} from './nft-rule-roles.ts';
 
 /** Differences that no symptom so far explains. If no probe diverges, they are harmless. */
 export function explainNftResidualDifferences(

@@ -1,14 +1,13 @@
-import {parseNftName} from '../../../expect/nftables/nft-names.ts';
-import {type Entry, entryText} from '../../../model/entry.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
 import type {Outcome} from '../../../trace/outcome.ts';
-import {describePathOutcome, type PathOutcome, type ProbeComparison} from '../../outcomes/path-outcome.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
-import {missingEndpointText} from '../../outcomes/compare-endpoints.ts';
-import {whose} from '../../outcomes/probes.ts';
+import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
 import type {NftPortCase} from '../nft-case.ts';
-import type {NftPortDifference} from '../nft-case.ts';
-import {pickingChain, targetsOf} from '../nft-outcome.ts';
+import {nftPolicyOf} from '../nft-outcome.ts';
+import {nftEvidence} from './nft-evidence.ts';
+import {extraOf, isOwnChain} from './nft-port-rules.ts';
+import {isCheck, isEndpointCheck, isEntryMap, isRefusal} from './nft-rule-roles.ts';
+import {specialSymptoms} from './nft-special-symptoms.ts';
 
 /** What the rules and elements of one Service port show beside the outcomes of packets. */
 export class NftSemantics implements ModeSemantics<RuleText> {
@@ -20,9 +19,9 @@ export class NftSemantics implements ModeSemantics<RuleText> {
 
   /** The packet passes, or expected rules and elements of the checks after the Services reject it. */
   isUnentered({verdict, destination, path}: Outcome<RuleText>): boolean {
-    if (path.some(({chain}) => this.#isOwn(chain))) return false;
+    if (path.some(({chain}) => isOwnChain(this.#case, chain))) return false;
     if (verdict === 'accept') return destination === null;
-    return verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? '') && !this.#extra().some(isRefusal);
+    return verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? '') && !extraOf(this.#case).some(isRefusal);
   }
 
   hasNoEntry(): boolean {
@@ -34,15 +33,11 @@ export class NftSemantics implements ModeSemantics<RuleText> {
   refusedFor({verdict, path}: Outcome<RuleText>): 'ranges' | 'policy' | 'other' {
     const chain = path.at(-1)?.chain ?? '';
     if (chain.startsWith('firewall-')) return 'ranges';
-    return verdict === 'drop' && endpointChecks.has(chain) ? 'policy' : 'other';
+    return verdict === 'drop' && isEndpointCheck(chain) ? 'policy' : 'other';
   }
 
-  policyOf({destinations}: PathOutcome<RuleText>): 'Cluster' | 'Local' | null {
-    for (const {path} of destinations.values()) {
-      const chain = pickingChain(path);
-      if (chain !== null) return chain.startsWith('local-') ? 'Local' : 'Cluster';
-    }
-    return null;
+  policyOf(pathOutcome: PathOutcome<RuleText>): 'Cluster' | 'Local' | null {
+    return nftPolicyOf(pathOutcome);
   }
 
   misdirected(pathOutcome: PathOutcome<RuleText>): ReadonlyMap<string, Misdirected<RuleText>> {
@@ -79,188 +74,11 @@ export class NftSemantics implements ModeSemantics<RuleText> {
   }
 
   special(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
-    const broken = this.#brokenJumps(comparison);
-    if (broken.length > 0) return broken;
-    return this.#intercepted(comparison) ?? this.#isDeadEnd(comparison) ?? [];
-  }
-
-  /** A rule or element on the path leads to a chain that is missing or empty. */
-  #brokenJumps({actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
-    const {item, expected} = this.#case;
-    const leads = [...this.#elementsAt(probe.entry), ...this.#rulesOnPath(actual)];
-    const broken = new Map<string, RuleText>();
-    for (const rule of leads) for (const target of targetsOf(rule)) if (this.#isEmpty(target)) broken.set(target, rule);
-    return [...broken].map(([target, rule]) => {
-      const endpoint = item.endpoints.reachable.find(one => item.names.endpoint(one) === target);
-      const missing = this.#case.actual.chain(target) === undefined;
-      const detail = `a rule jumps to ${target}, which ${missing ? 'does not exist' : 'is empty'}`;
-      const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
-      const rules = expected.chain(target)?.rules().slice(0, 3) ?? [];
-      return {key: `jump ${target}`, symptom: {kind: 'broken-jump', ...place, detail, expected: rules, actual: [rule]}};
-    });
-  }
-
-  /** The rules that matched, and all rules of the Service's own chains on the path. */
-  #rulesOnPath({outcomes}: PathOutcome<RuleText>): readonly RuleText[] {
-    const passed = outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
-    const chains = new Set([...passed.map(({chain}) => chain), ...passed.flatMap(targetsOf)].filter(chain => this.#isOwn(chain)));
-    return [...passed, ...[...chains].flatMap(chain => this.#case.view.chain(chain)?.rules() ?? [])].filter(({chain}) =>
-      this.#isOwn(chain),
-    );
-  }
-
-  #isEmpty(name: string): boolean {
-    if (!this.#isOwn(name)) return false;
-    const chain = this.#case.actual.chain(name);
-    const empty = chain === undefined ? this.#case.actual.complete : chain.ruleCount === 0 && chain.complete;
-    return empty && (this.#case.expected.chain(name)?.ruleCount ?? 0) > 0;
-  }
-
-  /** A third-party rule in a chain of the Service intercepts all packets before they reach an endpoint. */
-  #intercepted({actual, probe}: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
-    const takers = actual.outcomes.map(({verdict, path}) =>
-      verdict === 'accept' ? path.find(rule => this.#isThirdParty(rule)) : undefined,
-    );
-    const [rule] = takers;
-    if (rule === undefined || takers.includes(undefined)) return null;
-    const detail = `a rule in ${rule.chain} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
-    const symptom = {kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]} as const;
-    return [{key: `taken ${rule.chain} ${rule.line}`, symptom}];
-  }
-
-  /** An extra rule that ends the path and replaces none of kube-proxy's rules. */
-  #isThirdParty(rule: RuleText): boolean {
-    const isThis = ({kind, rule: other}: NftPortDifference): boolean =>
-      kind === 'extra' && other.text === rule.text && other.chain === rule.chain;
-    if (!/(?:^| )(?:accept|return|dnat|redirect)(?: |$)/.test(rule.text) || !this.#case.differences.some(isThis)) return false;
-    const missing = this.#missing().filter(({name}) => name === rule.chain);
-    return !missing.some(({rule: other}) => shapeOf(other.text) === shapeOf(rule.text));
-  }
-
-  /** The entry leads to a chain that returns packets unchanged: the rule that leads to the endpoints is missing. */
-  #isDeadEnd(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
-    const {expected, actual, probe} = comparison;
-    const back = actual.outcomes.every(({verdict, destination, path}) =>
-      verdict === 'accept' ? destination === null : verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? ''),
-    );
-    const [lead] = this.#elementsAt(probe.entry);
-    const chain = lead === undefined ? undefined : targetsOf(lead)[0];
-    if (!back || expected.destinations.size === 0 || lead === undefined || chain === undefined || !this.#isOwn(chain)) return null;
-    const rules = this.#missing().flatMap(({name, rule}) => (name === chain ? [rule] : []));
-    const picking = pickingChain([...expected.destinations.values()][0]?.path ?? []);
-    if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
-      return this.#withoutPick(comparison);
-    const {port} = this.#case.item;
-    if (port.externalPolicyLocal && this.policyOf(expected) === 'Cluster') {
-      const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without one`;
-      const symptom = {kind: 'traffic-policy-mismatch', entry: probe.entry, detail, expected: rules, actual: [lead]} as const;
-      return [{key: `policy ${entryText(probe.entry)}`, symptom}];
-    }
-    const detail = `packets to its ${entryText(probe.entry)} are sent to ${chain}, which returns them without an endpoint`;
-    const symptom = {kind: 'missing-entry', entry: probe.entry, detail, expected: rules, actual: [lead]} as const;
-    return [{key: `entry ${entryText(probe.entry)}`, symptom}];
-  }
-
-  /** The chain that picks the endpoint is entered and picks none. */
-  #withoutPick(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
-    const {item} = this.#case;
-    return [...comparison.expected.destinations.keys()].map(endpoint => {
-      const detail = missingEndpointText(item, endpoint, comparison.probe);
-      const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});
-      return {key: `missing ${endpoint}`, symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence}};
-    });
+    return specialSymptoms(this.#case, comparison);
   }
 
   evidence(subject: Subject<RuleText>): Evidence<RuleText> {
-    switch (subject.kind) {
-      case 'service':
-        return this.#pick(({what}) => what === 'element', 6);
-      case 'entry':
-        return this.#pick(({name, key}) => key === this.#keyOf(subject.entry) && isEntryMap(name));
-      case 'endpoint':
-        return this.#ofEndpoint(subject.endpoint, subject.comparison);
-      case 'shares':
-        return this.#pick(({rule}) => rule.text.includes('numgen'));
-      case 'affinity':
-        return this.#pick(({rule, what}) => what === 'set' || rule.text.includes('@affinity-') || rule.text.includes('dnat'));
-      case 'masquerade':
-        return this.#ofMasquerade(subject.comparison);
-      case 'policy':
-        return this.#ofPolicy(subject.comparison);
-    }
-  }
-
-  #ofEndpoint(endpoint: string, {expected, actual}: ProbeComparison<RuleText>): Evidence<RuleText> {
-    const known = this.#case.item.all.find(({hostPort}) => hostPort === endpoint);
-    const names = known === undefined ? [] : [this.#case.item.names.endpoint(known), `${known.address} . ${known.port}`, known.hostPort];
-    const own = this.#pick(({rule, name}) => names.some(text => name === text || rule.text.includes(text)));
-    const chain = pickingChain(expected.destinations.get(endpoint)?.path ?? []);
-    const present = this.#extra().flatMap(({name, rule}) => (name === chain ? [rule] : []));
-    const path = actual.destinations.get(endpoint)?.path.filter(rule => this.#isOwn(rule.chain)) ?? [];
-    const should = expected.destinations.get(endpoint)?.path.slice(-1) ?? [];
-    return {
-      expected: own.expected.length > 0 ? own.expected : should,
-      actual: path.length > 0 ? path.slice(-2) : [...own.actual, ...present].slice(0, 3),
-    };
-  }
-
-  #ofMasquerade({expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
-    const own = this.#pick(
-      ({rule, name}) =>
-        / mark|masquerade/.test(` ${rule.text}`) ||
-        (name === 'hairpin-connections' && probe.endpoint !== undefined) ||
-        (name === 'cluster-ips' && probe.entry.kind === 'clusterIP'),
-    );
-    if (own.expected.length + own.actual.length > 0) return own;
-    const marks = ({destinations}: PathOutcome<RuleText>): readonly RuleText[] =>
-      [...destinations.values()].flatMap(({path}) => path.filter(({text}) => / mark/.test(` ${text}`))).slice(0, 2);
-    return {expected: marks(expected), actual: marks(actual)};
-  }
-
-  /** The rules at which the two paths of a packet diverge; the path between entry and endpoint if there are none. */
-  #ofPolicy({expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
-    const own = this.#pick(({name, key}) => name.startsWith('external-') || key === this.#keyOf(probe.entry));
-    const way = ({outcomes}: PathOutcome<RuleText>): readonly RuleText[] => {
-      const rules = outcomes.flatMap(({path}) => path.filter(({chain}) => this.#isOwn(chain)));
-      return [...new Map(rules.map(rule => [`${rule.chain} ${rule.text}`, rule])).values()].slice(0, 4);
-    };
-    return {
-      expected: own.expected.length > 0 ? own.expected : way(expected),
-      actual: own.actual.length > 0 ? own.actual : [...this.#elementsAt(probe.entry), ...way(actual)].slice(0, 4),
-    };
-  }
-
-  #pick(concerns: (difference: NftPortDifference) => boolean, most = 4): Evidence<RuleText> {
-    const concerned = this.#case.differences.filter(concerns);
-    const rules = (missing: boolean): readonly RuleText[] =>
-      concerned.flatMap(({kind, rule}) => ((kind === 'missing') === missing ? [rule] : [])).slice(0, most);
-    return {expected: rules(true), actual: rules(false)};
-  }
-
-  #missing(): readonly NftPortDifference[] {
-    return this.#case.differences.filter(({kind}) => kind === 'missing');
-  }
-
-  #extra(): readonly NftPortDifference[] {
-    return this.#case.differences.filter(({kind}) => kind === 'extra');
-  }
-
-  #isOwn(chain: string): boolean {
-    return this.#case.expected.ownerOf(chain) === this.#case.item || parseNftName(chain)?.base === this.#case.item.names.base;
-  }
-
-  /** The actual elements that match an entry's packets. */
-  #elementsAt(entry: Entry): readonly RuleText[] {
-    const {actual, expected} = this.#case;
-    const key = this.#keyOf(entry);
-    const name = entry.address === null ? 'service-nodeports' : 'service-ips';
-    const value = actual.set(name)?.elements.get(key)?.value ?? null;
-    return value === null ? [] : [{table: expected.id, chain: name, line: 1, isOrdinal: true, text: `${key} : ${value}`}];
-  }
-
-  #keyOf({address, port}: Entry): string {
-    const protocol = this.#case.item.port.protocol.toLowerCase();
-    return `${address === null ? '' : `${address} . `}${protocol} . ${port}`;
+    return nftEvidence(this.#case, subject);
   }
 }
 
@@ -270,31 +88,4 @@ function endpointsIn(rules: readonly RuleText[]): readonly string[] {
   return [...text.matchAll(/\d+ : (\S+) \. (\d+)/g)].map(([, address = '', port = '']) =>
     address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
   );
-}
-
-const endpointChecks: ReadonlySet<string> = new Set(['service-endpoints-check', 'nodeport-endpoints-check', 'endpoints-check']);
-
-/** A chain that checks the packets that no Service matches. */
-function isCheck(chain: string): boolean {
-  return endpointChecks.has(chain) || chain === 'cluster-ips-check' || chain === 'reject-chain';
-}
-
-/** A map that leads into the chains of Services. */
-export function isEntryMap(map: string): boolean {
-  return map === 'service-ips' || map === 'service-nodeports';
-}
-
-/** An element that refuses packets. */
-export function isRefusal({name}: NftPortDifference): boolean {
-  return name === 'no-endpoint-services' || name === 'no-endpoint-nodeports';
-}
-
-/** The purpose of a rule, whatever endpoints it names. */
-function shapeOf(text: string): string {
-  return text
-    .replace(/ comment ".*"$/, '')
-    .replace(/\{.*\}/s, '{}')
-    .replace(/mod \d+/, 'mod')
-    .replace(/dnat to \S+/, 'dnat to')
-    .replace(/goto \S+/, 'goto');
 }

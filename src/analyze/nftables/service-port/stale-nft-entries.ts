@@ -4,7 +4,7 @@ import {staleEntry} from '../../symptoms/stale-service.ts';
 import type {SymptomList} from '../../symptoms/symptom-list.ts';
 import type {NftPortCase} from '../nft-case.ts';
 import type {NftPortDifference} from '../nft-case.ts';
-import {isRefusal, isEntryMap} from './nft-semantics.ts';
+import {isRefusal, isEntryMap} from './nft-rule-roles.ts';
 import {targetsOf} from '../nft-outcome.ts';
 
 /** Elements that lead into the Service port's chains, or refuse for it, at an address or port that is none of its entries (any more). */
