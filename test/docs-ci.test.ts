@@ -57,7 +57,7 @@ describe('the examples for pipelines', () => {
     expect(loadAll(read(name)).every(document => typeof document === 'object' && document !== null)).toBe(true);
   });
 
-  test('are all in the list', () => {
+  test('are all listed', () => {
     const listed = [...read('README.md').matchAll(/^\| \[([^\]]+)\]\(\1\)/gm)].map(([, name]) => name);
     expect(listed.toSorted()).toEqual(files.filter(name => name !== 'README.md').toSorted());
   });
@@ -77,7 +77,7 @@ describe('the examples for pipelines', () => {
     );
   });
 
-  test.each(images)('%s runs as that ServiceAccount, as no administrator of its node', name => {
+  test.each(images)('%s runs as that ServiceAccount, without privileges on its node', name => {
     const parts = loadAll(read(name)).flatMap(partsOf);
     expect(parts.filter(part => 'containers' in part).map(part => part['serviceAccountName'])).toEqual(['svc-trace']);
     expect(parts.find(part => 'securityContext' in part)?.['securityContext']).toMatchObject({
@@ -91,7 +91,7 @@ describe('the examples for pipelines', () => {
   });
 });
 
-describe('with no other rights their commands do what they are there for', () => {
+describe('with no other permissions their commands succeed', () => {
   let server: ApiServer;
   let place: string;
 
@@ -111,7 +111,7 @@ describe('with no other rights their commands do what they are there for', () =>
 
   const withCommands = files.filter(name => commandsOf(name).length > 0);
 
-  test('there are some in every example but those that have them from elsewhere', () => {
+  test('every example has commands, except those that take them from elsewhere', () => {
     expect(withCommands.toSorted()).toEqual(files.filter(name => !['Dockerfile', 'flagger.yaml', 'rbac.yaml'].includes(name)).toSorted());
   });
 

@@ -35,7 +35,7 @@ function argsOf({args = []}: Container): readonly string[] {
 const capture = 'faults/missing-endpoint';
 
 describe('the agent of the DaemonSet', () => {
-  testWithKubectl('judges its node with the rights that it is given, and uses all of these', async () => {
+  testWithKubectl('checks its node with the permissions of its Role, and uses all of them', async () => {
     const objects = await built(overlayNamed('agents'));
     const container = await agentContainer();
     await using cluster = await clusterOf(objects, capture);
@@ -69,7 +69,7 @@ describe('Roles', () => {
     expect(inDeploy('agents/readers.yaml').slice(0, 1)).toEqual(inDocs('agents-reader.yaml'));
   });
 
-  test('of the jobs are within those of docs/rbac: no Service and no pod is asked for by name', () => {
+  test('of the jobs are within those of docs/rbac, as no Service or pod is requested by name', () => {
     const flat = (rules: ReturnType<typeof rulesOf>) =>
       rules.flatMap(({namespace, rules: own}) =>
         (own as readonly Rule[]).flatMap(rule =>
@@ -88,9 +88,9 @@ describe('Roles', () => {
   });
 });
 
-describe('the job that gathers', () => {
-  testWithKubectl('asks the agents with the rights that it is given, and uses all of these', async () => {
-    const objects = await built(overlayNamed('agents with a job that gathers'));
+describe('the job that collects the results', () => {
+  testWithKubectl('reads from the agents with the permissions of its Role, and uses all of them', async () => {
+    const objects = await built(overlayNamed('agents with a job that collects their results'));
     const container = await agentContainer();
     const ports = new Map<string, number>();
     const nodes = ['node-a', 'node-b', 'node-c'];
@@ -121,8 +121,8 @@ describe('the job that gathers', () => {
     );
   });
 
-  testWithKubectl('shows them a token that is mounted for them', async () => {
-    const objects = await built(overlayNamed('agents with a job that gathers'));
+  testWithKubectl('sends the agents the token that is mounted for them', async () => {
+    const objects = await built(overlayNamed('agents with a job that collects their results'));
     const job = podsOf(objects).find(({serviceAccountName}) => serviceAccountName === 'svc-trace-check');
     const [container] = job?.containers ?? [];
     const [mount] = (container?.volumeMounts ?? []).filter(({mountPath}) => tokenPath.startsWith(`${mountPath}/`));

@@ -32,9 +32,9 @@ describe('docs/deploy.md', () => {
     });
   }
 
-  test('shows some', () => expect(kustomizations.length).toBeGreaterThan(1));
+  test('shows Kustomizations', () => expect(kustomizations.length).toBeGreaterThan(1));
 
-  test('names every alert, with its severity', () => {
+  test('names every alert with its severity', () => {
     const {groups} = load(readFileSync(join(deployFolder, 'monitoring/svc-trace.rules.yaml'), 'utf8')) as {
       readonly groups: readonly {readonly rules: readonly {readonly alert: string; readonly labels: {readonly severity: string}}[]}[];
     };
@@ -42,14 +42,14 @@ describe('docs/deploy.md', () => {
     expect(rows).toEqual(groups.flatMap(({rules}) => rules.map(({alert, labels}) => `${alert} ${labels.severity}`)));
   });
 
-  testWithKubectl('deploy/ itself is the agents with the job that gathers', async () => {
+  testWithKubectl('deploy/ itself is the agents with the job that collects their results', async () => {
     const {stdout} = await execa(kubectl, ['kustomize', deployFolder]);
-    expect(loadAll(stdout)).toEqual(await built(overlays['agents with a job that gathers'] ?? {resources: []}));
+    expect(loadAll(stdout)).toEqual(await built(overlays['agents with a job that collects their results'] ?? {resources: []}));
   });
 });
 
 describeWith(['promtool'], 'by promtool', () => {
-  test('the scrape_configs of docs/deploy.md are such', async () => {
+  test('the scrape_configs of docs/deploy.md are valid', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-trace-promtool-'));
     try {
       const shown = blocks.find(text => text.includes('scrape_configs')) ?? '';

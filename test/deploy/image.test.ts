@@ -23,7 +23,7 @@ describe('the image of the agents', () => {
     return ['nft', 'legacy'].map(backend => `${tool}-${backend}-save`);
   }
 
-  test('has all programs that a node is read by, and no more', () => {
+  test('has exactly the programs that read a node', () => {
     const everything = new Map([
       ['addresses.json', Buffer.from('"kube-ipvs0"')],
       ['proxy-mode', Buffer.from('nftables')],

@@ -74,13 +74,13 @@ async function printed(): Promise<ReadonlySet<string>> {
 }
 
 describe('the alerts', () => {
-  test('as an object of the operator are the same', () => {
+  test('are the same as an object of the Prometheus operator', () => {
     expect(readFileSync(prometheusRuleFile, 'utf8')).toBe(prometheusRuleText());
     const {spec} = load(prometheusRuleText()) as {readonly spec: {readonly groups: unknown}};
     expect(spec.groups).toEqual(groups);
   });
 
-  test('go by metrics that are printed', async () => {
+  test('use existing metrics', async () => {
     const there = await printed();
     for (const {alert, expr} of alerts) {
       const asked = metricsOf(expr).filter(name => !fromElsewhere.includes(name));
@@ -92,7 +92,7 @@ describe('the alerts', () => {
     }
   });
 
-  test('are each tested to fire, and to stay silent', () => {
+  test('each have a test in which they fire and one in which they stay silent', () => {
     const {tests} = load(readFileSync(testFile, 'utf8')) as {
       readonly tests: readonly {
         readonly alert_rule_test: readonly {readonly alertname: string; readonly exp_alerts: readonly unknown[]}[];
@@ -107,13 +107,13 @@ describe('the alerts', () => {
 });
 
 describe('the dashboard', () => {
-  test('is what Grafana takes for one', async () => {
+  test('matches the schema of Grafana', async () => {
     expect(await typeErrors([{name: 'dashboard', from: '@grafana/schema', type: 'Dashboard', object: dashboard, isJson: true}])).toEqual(
       [],
     );
   });
 
-  test('asks for metrics that are printed', async () => {
+  test('uses existing metrics', async () => {
     const there = await printed();
     const variables = dashboard.templating.list.flatMap(({query}) => (typeof query === 'string' ? [] : [query.query]));
     const asked = [...targets.map(({expr}) => expr), ...variables.map(query => query.replace(/^label_values\((\w+), \w+\)$/, '$1'))];
@@ -121,13 +121,13 @@ describe('the dashboard', () => {
     expect(new Set(asked.flatMap(metricsOf)).size).toBeGreaterThan(10);
   });
 
-  test('knows the variables that its queries name', () => {
+  test('defines the variables of its queries', () => {
     const known = new Set(['__rate_interval', ...dashboard.templating.list.map(({name}) => name)]);
     const named = [...JSON.stringify(dashboard.panels).matchAll(/\$\{?(\w+)/g)].map(([, name = '']) => name);
     expect(named.filter(name => !known.has(name))).toEqual([]);
   });
 
-  test('has panels that say what they show, and do not lie over each other', () => {
+  test('has panels with titles that do not overlap', () => {
     const {panels} = dashboard;
     expect(new Set(panels.map(({id}) => id)).size).toBe(panels.length);
     for (const {type, title, description} of panels) expect(type === 'row' || (description ?? '').length > 5, title).toBe(true);
@@ -140,12 +140,12 @@ describe('the dashboard', () => {
 });
 
 describeWith(['promtool'], 'by promtool', () => {
-  test('the rules are rules, and do what their tests say', async () => {
+  test('promtool accepts the rules, and their tests pass', async () => {
     expect((await execa('promtool', ['check', 'rules', rulesFile])).stdout).toContain(`SUCCESS: ${alerts.length} rules found`);
     expect((await execa('promtool', ['test', 'rules', testFile])).stdout).toContain('SUCCESS');
   });
 
-  test('the queries of the dashboard are PromQL', async () => {
+  test('the queries of the dashboard are valid PromQL', async () => {
     const exprs = targets.map(({expr}) => expr.replaceAll('$__rate_interval', '5m').replaceAll(/\$\w+/g, '.*'));
     const rules = exprs.map((expr, index) => ({record: `query:${index}`, expr}));
     const folder = mkdtempSync(join(tmpdir(), 'svc-trace-promtool-'));
@@ -158,12 +158,12 @@ describeWith(['promtool'], 'by promtool', () => {
     }
   });
 
-  test.each(captureNames('faults', 'nftables', 'ipvs'))('the metrics of a check match its report: %s', async name => {
+  test.each(captureNames('faults', 'nftables', 'ipvs'))('the metrics of a check are accepted: %s', async name => {
     const text = prometheus(diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}), plain);
     expect(await execa('promtool', ['check', 'metrics'], {input: `${text}\n`})).toMatchObject({stdout: '', stderr: ''});
   });
 
-  test('so are those of an agent', async () => {
+  test('the metrics of an agent are accepted', async () => {
     expect(await execa('promtool', ['check', 'metrics'], {input: agentText})).toMatchObject({stdout: '', stderr: ''});
   });
 });

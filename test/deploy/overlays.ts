@@ -20,7 +20,7 @@ export const overlays: Readonly<Record<string, Overlay>> = {
   'cronjob with OpenReports': {resources: ['cronjob'], components: ['openreports']},
   'cronjob with PolicyReports': {resources: ['cronjob'], components: ['policyreport']},
   agents: {resources: ['agents']},
-  'agents with a job that gathers': {resources: ['agents'], components: ['gather']},
+  'agents with a job that collects their results': {resources: ['agents'], components: ['gather']},
   'agents with a job that writes OpenReports': {resources: ['agents'], components: ['gather', 'openreports']},
   'agents with a job that writes PolicyReports': {resources: ['agents'], components: ['gather', 'policyreport']},
   'agents with monitoring': {resources: ['agents'], components: ['prometheus-operator', 'grafana']},

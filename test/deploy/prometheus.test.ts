@@ -105,14 +105,14 @@ describeWith(['prometheus'], 'a real Prometheus that scrapes real agents', () =>
     }
   }
 
-  test('keeps the namespace and the node of a finding, and gives it no others', async () => {
+  test('keeps the namespace and the node of a finding, and adds none', async () => {
     const found = await answerTo('svc_trace_findings{severity="error"}');
     const labels = found.map(({metric: {code, namespace = '', service = '', node}}) => [code, namespace, service, node]);
     expect(labels).toContainEqual(['ST202', 'shop', 'web', 'node-a']);
     expect(labels).toContainEqual(['ST301', '', '', 'node-b']);
   });
 
-  test('gets metrics with a token whose owner may get them, over TLS that it trusts or is told to trust, and in no other way', async () => {
+  test('gets metrics only with a token that may get them, and only over TLS that it trusts or is told to trust', async () => {
     await answerTo('count(up) == 12');
     const up = Object.fromEntries(
       (await answerTo('min by (job) (up)')).map(({metric: {job: name = ''}, value: [, value]}) => [name, value]),
@@ -125,7 +125,7 @@ describeWith(['prometheus'], 'a real Prometheus that scrapes real agents', () =>
     expect(refusals.map(({metric: {code}}) => code).sort()).toEqual(['401', '403']);
   });
 
-  test('has an alert on its way for each fault, and none for the agents', async () => {
+  test('has a pending alert for each fault, and none for the agents', async () => {
     const alerts = (await answerTo('ALERTS')).map(({metric: {alertname, code = '', namespace = '', service = ''}}) =>
       [alertname, code, namespace, service].join(' ').trim(),
     );

@@ -23,7 +23,7 @@ function isOfKubernetes({apiVersion = ''}: AppliedObject): boolean {
 const pod = {apiVersion: 'v1', kind: 'Pod', metadata: {name: 'web'}};
 
 describe('the validation', () => {
-  test('finds fields that there are not, that are missing, and of another type', async () => {
+  test('reports unknown fields, missing fields, and fields of another type', async () => {
     const objects = [
       {...pod, spec: {containers: [{name: 'a', image: 'b'}]}},
       {...pod, spec: {containers: [], hostNetwrok: true}},
@@ -38,7 +38,7 @@ describe('the validation', () => {
   });
 });
 
-describe('objects are what the OpenAPI schema of their kind says', () => {
+describe('objects match the OpenAPI schema of their kind', () => {
   for (const [name, overlay] of Object.entries(overlays)) {
     testWithKubectl(`deploy: ${name}`, async () => {
       const objects = await built(overlay);

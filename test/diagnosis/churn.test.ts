@@ -4,7 +4,7 @@ import {checkUnderChurn, iptablesMode, nftablesMode} from '../churn/churn-checks
 const seeds = Array.from({length: 12}, (_, index) => index + 1);
 
 test.each([iptablesMode, nftablesMode])(
-  'in $mode mode finds nothing on nodes that lag by up to 10 s, with another lag for each stream and family, and finds every removed rule',
+  'in $mode mode finds nothing on nodes that lag by up to 10 s, with a different lag for each stream and family, and finds every removed rule',
   mode => {
     for (const seed of seeds) {
       const {findings, lag, late, broken} = checkUnderChurn(seed, 10_000, mode);

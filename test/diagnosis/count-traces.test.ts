@@ -23,7 +23,7 @@ function withoutCounters(report: Report): unknown {
 }
 
 describe.each(captureNames('healthy', 'faults'))('%s, dumped with counters', name => {
-  test('has each rule of a trace with its own, and is the same otherwise', async () => {
+  test('has the counters of each rule, and is otherwise the same', async () => {
     const snapshot = await snapshotOf(name);
     const report = diagnose(counted(snapshot), options);
     const rules = rulesOf(report);

@@ -206,7 +206,7 @@ function shapeOf(line: string): string {
   return line.replace(/(pod|service|configmap)\/\S+/g, '$1').replace(/-n \S+|-l \S+|nodeName=\S+| -- .*/g, '');
 }
 
-test('findings of several endpoints of a Service port say of how many', async () => {
+test('findings of several endpoints of a Service port contain the number of its endpoints', async () => {
   const report = diagnose(await snapshotOf(missing), {toolVersion: ''});
   const lost = report.findings.find(({code}) => code === 'ST202');
   expect(lost).toMatchObject({endpoint: '10.244.11.5:8080', endpoints: 3});

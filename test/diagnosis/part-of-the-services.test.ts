@@ -36,7 +36,7 @@ const ofNodes = (findings: readonly Finding[]) =>
   findings.filter(({code, severity, node}) => severity !== 'info' && node !== undefined && code !== 'ST901');
 const inWords = ({code, node, service, message}: Finding): string => `${code} ${node} ${service?.name ?? '-'} ${message}`;
 
-describe('a healthy node of which one Service was read', () => {
+describe('a healthy node of a cluster of which one Service was read', () => {
   test.each(captureNames('healthy', 'settings', 'eras'))('%s: nothing is wrong', async name => {
     const snapshot = await snapshotOf(name);
     for (const service of someOf(snapshot, name)) {
@@ -47,7 +47,7 @@ describe('a healthy node of which one Service was read', () => {
   });
 });
 
-describe('a healthy node of which one namespace was read', () => {
+describe('a healthy node of a cluster of which one namespace was read', () => {
   test.each(captureNames('healthy'))('%s: nothing is wrong', async name => {
     const snapshot = await snapshotOf(name);
     const services = (snapshot.api.services ?? []).filter(({metadata}) => metadata.namespace === 'shop');
@@ -56,7 +56,7 @@ describe('a healthy node of which one namespace was read', () => {
   });
 });
 
-describe('a faulty node of which one Service was read', () => {
+describe('a faulty node of a cluster of which one Service was read', () => {
   test.each(captureNames('faults'))('%s: the same errors are found as when all were read', async name => {
     const snapshot = await snapshotOf(name);
     for (const service of someOf(snapshot, name)) {

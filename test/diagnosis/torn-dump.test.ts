@@ -50,7 +50,7 @@ function diagnosed(dump: string) {
   };
 }
 
-test('a dump with the tables of two states is told from one that no kube-proxy wrote', () => {
+test('a dump with the tables of two states is distinguished from one that no kube-proxy wrote', () => {
   const [before, after] = [tables(saved(full)), tables(saved(empty))];
   const mixed = [...before].map(([name, text]) => (name === 'filter' ? (after.get(name) ?? '') : text)).join('');
   expect(mixed).toContain('REJECT');
@@ -60,14 +60,14 @@ test('a dump with the tables of two states is told from one that no kube-proxy w
   expect(torn).toEqual(['shop/web']);
 });
 
-test('a rule that is gone is not explained by the time between two tables', () => {
+test('the time between two tables does not explain a missing rule', () => {
   const without = saved(full).replace(/^-A KUBE-SERVICES .*10\.96\.0\.10\/32 .*-j KUBE-SVC-\S+\n/m, '');
   const {torn, found} = diagnosed(without);
   expect(found.map(({service: of}) => of?.name)).toContain('web');
   expect(torn).toEqual([]);
 });
 
-test('a node that is only behind has nothing to be explained', () => {
+test('a node that lags needs no explanation', () => {
   expect(diagnosed(saved(full))).toEqual({torn: [], found: []});
   expect(diagnosed(saved(empty))).toEqual({torn: [], found: []});
 });

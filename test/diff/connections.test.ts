@@ -53,13 +53,13 @@ describe('the connections between two bundles', () => {
     );
   });
 
-  test('are not compared where counters went back: kube-proxy wrote its rules again', () => {
+  test('are not compared if counters decreased, as kube-proxy rewrote its rules', () => {
     const {connections, notCompared} = connectionsBetween(counted(100, early), counted(3, late), options);
     expect(connections?.ports.find(({service}) => service.name === 'web')?.totals.newPerSecond ?? null).toBeNull();
     expect(notCompared.join()).toContain('shop/web:http');
   });
 
-  test('are not compared where one side has no counters, and not mentioned where none has', () => {
+  test('are not compared if one side has no counters, and not mentioned if neither has', () => {
     expect(connectionsBetween(healthy, counted(1, late), options)).toEqual({
       notCompared: ['connections: one of the bundles has no counters (capture --counters)'],
     });

@@ -152,7 +152,7 @@ describe('two reports', () => {
     report: diagnose(await snapshotOf(name), {toolVersion: '0.0.0'}),
   });
 
-  test('that are the same are so only as far as they were read', async () => {
+  test('that are equal are called equal only for what was read', async () => {
     const side = await report('faults/missing-endpoint');
     expect(diffRenderers.table(diffBundles(side, side), plain)).toBe(
       'SAME as far as it could be compared: no new or resolved findings\n\nnot compared: a report contains no Services, endpoints or rules',

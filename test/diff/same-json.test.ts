@@ -8,7 +8,7 @@ test.each([
     {b: [{c: 'x'}, null], a: 1},
   ],
   [[], []],
-])('%j says the same as %j', (a, b) => {
+])('%j equals %j', (a, b) => {
   expect(sameJson(a, b)).toBe(true);
 });
 
@@ -25,7 +25,7 @@ test.each([
   [{}, null],
   [undefined, {}],
   ['1', 1],
-])('%j does not say the same as %j', (a, b) => {
+])('%j differs from %j', (a, b) => {
   expect(sameJson(a, b)).toBe(false);
   expect(sameJson(b, a)).toBe(false);
 });

@@ -27,7 +27,7 @@ function access(...args: readonly string[]) {
 }
 
 describe('access', () => {
-  test('ends with 0 for a user with all permissions, and only sends reviews', async () => {
+  test('exits with 0 for a user with all permissions, and only sends reviews', async () => {
     server.requests.length = 0;
     const {stdout, stderr, exitCode} = await access('-A');
     expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 0});
@@ -37,7 +37,7 @@ describe('access', () => {
     );
   });
 
-  test('ends with 1 if a permission is missing, in every format', async () => {
+  test('exits with 1 if a permission is missing, in every format', async () => {
     const runs = await Promise.all(['table', 'json', 'yaml', 'role'].map(format => access('--token', 'weak', '-n', 'shop', '-o', format)));
     expect(runs.map(({exitCode}) => exitCode)).toEqual([1, 1, 1, 1]);
     expect(runs[0]?.stdout).toMatch(
@@ -93,7 +93,7 @@ describe('access', () => {
     expect((await access('--agents', '-A')).stdout).toMatch(/^Allowed: \d+ required permissions for --agents \(context "stand-in" at /);
   });
 
-  test('without -n and -A means the namespace of the context', async () => {
+  test('without -n and -A is about the namespace of the context', async () => {
     expect(JSON.parse((await access('-o', 'json')).stdout).namespace).toBe('default');
   });
 
@@ -102,7 +102,7 @@ describe('access', () => {
     expect(JSON.parse(stdout).namespace).toBeNull();
   });
 
-  test('takes the namespace for debug pods', async () => {
+  test('accepts the namespace for debug pods', async () => {
     const {stdout} = await access('-A', '--transport', 'debug', '--debug-namespace', 'tools', '-o', 'role');
     expect(loadAll(stdout).map(role => (role as {metadata: {namespace?: string}}).metadata.namespace)).toEqual([
       undefined,
@@ -112,15 +112,15 @@ describe('access', () => {
   });
 
   test.each([
-    ['that is not there', ['--server', 'https://127.0.0.1:1', '--insecure-skip-tls-verify'], /nothing listens at/],
-    ['that does not know who asks', ['--token', 'nonsense'], /does not accept the token/],
-  ])('ends with 3 for an API server %s', async (_, args, message) => {
+    ['that is unreachable', ['--server', 'https://127.0.0.1:1', '--insecure-skip-tls-verify'], /nothing listens at/],
+    ['that does not accept the credentials', ['--token', 'nonsense'], /does not accept the token/],
+  ])('exits with 3 for an API server %s', async (_, args, message) => {
     const {stdout, stderr, exitCode} = await access(...args);
     expect(stderr.replaceAll(/\s*\n ›\s+/g, ' ')).toMatch(message);
     expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 3});
   });
 
-  test('ends with 2 for wrong use', async () => {
+  test('exits with 2 for wrong use', async () => {
     expect((await access('--context', 'nope')).exitCode).toBe(2);
     expect((await access('--transport', 'pigeon')).exitCode).toBe(2);
   });

@@ -19,7 +19,7 @@ test.each<[string, readonly string[], string]>([
     `cannot serve: the key in ${otherKey} is not that of the certificate in ${cert}`,
   ],
   [
-    'a file that is no certificate',
+    'a file that is not a certificate',
     ['--tls-cert-file', key, '--tls-private-key-file', key],
     `cannot serve: ${key} contains no certificate (PEM)`,
   ],

@@ -50,7 +50,7 @@ function countsOf({findings}: {readonly findings: readonly Found[]}): Record<str
 }
 
 describe('capture of a cluster', () => {
-  test('of chosen nodes: a check of the bundle says of these nodes what a check of the cluster says, and misses no other', async () => {
+  test('of chosen nodes: a check of the bundle reports the same of them as a check of the cluster, and no other node is missing', async () => {
     const {kubeconfig} = await cluster(capturePath('faults/missing-endpoint'));
     const path = target('two-nodes');
     const captured = await svcTrace('capture', '-o', path, '--node', 'node-a,node-c', '--kubeconfig', kubeconfig);
@@ -72,7 +72,7 @@ describe('capture of a cluster', () => {
     },
   );
 
-  test('the dumps are those that the nodes printed, and snapshot.json tells how they were reached', async () => {
+  test('the dumps are those that the nodes printed, and snapshot.json contains how they were read', async () => {
     const bundle = capturePath('faults/missing-endpoint');
     const {kubeconfig, requests} = await cluster(bundle);
     const path = target('bundle');
@@ -149,7 +149,7 @@ describe('capture of a cluster', () => {
     ]);
   });
 
-  test('only the requested nodes', async () => {
+  test('reads only the requested nodes', async () => {
     const {kubeconfig} = await cluster(capturePath('faults/missing-endpoint'));
     const path = target('bundle');
     await svcTrace('capture', '-o', path, '--node', 'node-c', '--kubeconfig', kubeconfig);
@@ -160,27 +160,27 @@ describe('capture of a cluster', () => {
 describe('capture of a bundle', () => {
   const bundle = capturePath('faults/missing-endpoint');
 
-  test('writes the same again', async () => {
+  test('writes an equal bundle', async () => {
     const path = target('again.tgz');
     const {exitCode, stderr} = await svcTrace('capture', '--from', bundle, '-o', path);
     expect({exitCode, stderr}).toEqual({exitCode: 0, stderr: `${path}: 3 nodes`});
     expect(await checkJson('--from', path)).toEqual(await checkJson('--from', bundle));
   });
 
-  test('does not overwrite anything', async () => {
+  test('overwrites nothing', async () => {
     const path = target('once');
     await svcTrace('capture', '--from', bundle, '-o', path, '--quiet');
     const {exitCode, stderr} = await svcTrace('capture', '--from', bundle, '-o', path);
     expect({exitCode, stderr: stderr.replaceAll(/\s+›?\s*/g, ' ')}).toEqual({exitCode: 2, stderr: expect.stringContaining('is not empty')});
   });
 
-  test('needs a target that can be written', async () => {
+  test('needs a writable target', async () => {
     expect((await svcTrace('capture', '--from', bundle)).exitCode).toBe(2);
     expect((await svcTrace('capture', '--from', bundle, '-o', '-')).exitCode).toBe(2);
     expect(existsSync('-')).toBe(false);
   });
 
-  test('every run of --redact uses other names', async () => {
+  test('uses other names in every run of --redact', async () => {
     const paths = [target('a'), target('b')];
     for (const path of paths) await svcTrace('capture', '--from', bundle, '-o', path, '--redact');
     const [first, second] = paths.map(path => readdirSync(join(path, 'nodes')));

@@ -95,7 +95,7 @@ describe('trace', () => {
   });
 
   test.each([['web'], ['svc/web'], ['shop/web'], ['-n', 'shop', 'web'], ['--node', 'node-a', '-n', 'shop', 'web'], ['web', 'empty']])(
-    'the word may be left out: %s %s %s',
+    'the word trace may be left out: %s %s %s',
     async (...words) => {
       const args = words.filter(word => word !== undefined);
       const [short, long] = await Promise.all([svcTrace([...args, '--from', faulty]), svcTrace(['trace', ...args, '--from', faulty])]);
@@ -150,7 +150,7 @@ describe('packet', () => {
     expect(JSON.parse(piped.stdout).outcomes).toEqual(JSON.parse(file.stdout).outcomes);
   });
 
-  test('walks nftables too, from a bundle and from what nft printed', async () => {
+  test('also follows nftables rules, from a bundle and from the output of nft', async () => {
     const bundle = capturePath('nftables/1.36');
     const own = ['--local-address', '172.18.0.11', '--local-address', '10.244.11.1'];
     const to = ['--source', '10.244.12.20', '--destination', '10.96.1.2', '--port', '8000', '-o', 'json'];
@@ -164,8 +164,8 @@ describe('packet', () => {
   });
 
   test.each([
-    ['a destination that there is not', ['--source', '10.0.0.1', '--destination', 'shop/nope'], 'neither an address nor a Service'],
-    ['a source that there is not', ['--source', 'pod/nope', '--destination', 'shop/web'], 'neither an address nor a pod'],
+    ['an unknown destination', ['--source', '10.0.0.1', '--destination', 'shop/nope'], 'neither an address nor a Service'],
+    ['an unknown source', ['--source', 'pod/nope', '--destination', 'shop/web'], 'neither an address nor a pod'],
     ['no source', ['--destination', 'shop/web'], 'missing flag: --source'],
   ])('%s is wrong use', async (_, args, message) => {
     const {stdout, stderr, exitCode} = await svcTrace(['packet', '--from', faulty, ...args]);
@@ -187,14 +187,14 @@ describe('explain', () => {
     expect(exitCode).toBe(0);
   });
 
-  test('suggests a code for an unknown one', async () => {
+  test('suggests the nearest code for an unknown one', async () => {
     const {stderr, exitCode} = await svcTrace(['explain', 'ST22']);
     expect(stderr).toMatch(/unknown finding "ST22"; "svc-trace explain" lists all\. Did you mean ST2\d\d/);
     expect(exitCode).toBe(2);
   });
 });
 
-describe('which Services', () => {
+describe('the choice of Services', () => {
   test.each([
     [['-A'], 34],
     [[], 34],
@@ -214,13 +214,13 @@ describe('which Services', () => {
     expect(nothing).toMatchObject({exitCode: 0, stdout: 'OK: no Services in namespace infar (did you mean infra?)'});
   });
 
-  test('names together with a selector are refused, as by kubectl', async () => {
+  test('names together with a selector are wrong use, as in kubectl', async () => {
     const {stderr, exitCode} = await svcTrace(['check', 'web', '-l', 'app=nope', '--from', faulty]);
     expect(stderr).toContain('a name (web) cannot be combined with a selector (-l app=nope)');
     expect(exitCode).toBe(2);
   });
 
-  test('trace takes a selector in place of names', async () => {
+  test('trace accepts a selector in place of names', async () => {
     const {stdout} = await svcTrace(['trace', '-l', 'component=apiserver', '--from', faulty]);
     expect(stdout).toMatch(/^OK: 1 Service is in sync on all 3 nodes$/m);
   });
@@ -238,7 +238,7 @@ describe('which Services', () => {
   });
 });
 
-describe('which nodes', () => {
+describe('the choice of nodes', () => {
   test.each([
     [['--node', 'node-b'], ['node-b'], 0],
     [['--node', 'node-b', '--node', 'node-a'], ['node-a', 'node-b'], 1],
@@ -259,13 +259,13 @@ describe('which nodes', () => {
 
 describe('exit codes', () => {
   test.each([
-    ['nothing found', [capturePath('healthy/1.36-iptables'), '--skip', 'ST101', '--fail-on', 'info'], 0],
+    ['no finding', [capturePath('healthy/1.36-iptables'), '--skip', 'ST101', '--fail-on', 'info'], 0],
     ['an error', [faulty], 1],
-    ['an error that is not to count', [faulty, '--fail-on', 'never'], 0],
+    ['an error below --fail-on', [faulty, '--fail-on', 'never'], 0],
     ['a warning', [skewed, '--skip', 'ST101'], 0],
-    ['a warning that is to count', [skewed, '--skip', 'ST101', '--fail-on', 'warning'], 1],
+    ['a warning that --fail-on counts', [skewed, '--skip', 'ST101', '--fail-on', 'warning'], 1],
     ['an info', [harmless, '--skip', 'ST101', '--fail-on', 'warning'], 0],
-    ['an info that is to count', [harmless, '--skip', 'ST101', '--fail-on', 'info'], 1],
+    ['an info that --fail-on counts', [harmless, '--skip', 'ST101', '--fail-on', 'info'], 1],
   ])('%s', async (_, args, exitCode) => {
     expect((await svcTrace(['check', '-A', '--from', ...args])).exitCode).toBe(exitCode);
   });
@@ -290,41 +290,37 @@ describe('exit codes', () => {
   });
 
   test.each([
-    ['a flag that there is not', ['check', '--nope', '--from', faulty], 'unknown flag --nope'],
+    ['an unknown flag', ['check', '--nope', '--from', faulty], 'unknown flag --nope'],
     ['a mistyped flag', ['check', '--skpi', 'ST101', '--from', faulty], 'unknown flag --skpi. Did you mean --skip?'],
     [
       'a mistyped command',
       ['chekc', '-A', '--from', faulty],
       'unknown command or Service "chekc". Did you mean `kubectl svc-trace check`?',
     ],
-    ['a format that there is not', ['check', '-o', 'xml', '--from', faulty], '--output: "xml" must be one of table, wide, json, yaml'],
+    ['an unknown format', ['check', '-o', 'xml', '--from', faulty], '--output: "xml" must be one of table, wide, json, yaml'],
     ['no cluster', ['check', '-A', '--kubeconfig', '/nowhere'], '/nowhere'],
-    ['a bundle that is not there', ['check', '--from', '/nowhere'], 'cannot read the bundle /nowhere'],
-    ['a folder that is no bundle', ['check', '--from', root], 'is no bundle: it has neither api/services.json nor'],
-    ['a file that is no dump', ['check', '--from', join(root, 'LICENSE')], 'is neither a bundle nor a dump of iptables-save or nft'],
-    ['a code that there is not', ['check', '--only', 'ST999', '--from', faulty], 'unknown finding "ST999"'],
-    ['a selector that cannot be read', ['check', '-l', 'a=(', '--from', faulty], 'is not a label selector'],
+    ['a missing bundle', ['check', '--from', '/nowhere'], 'cannot read the bundle /nowhere'],
+    ['a folder that is not a bundle', ['check', '--from', root], 'is no bundle: it has neither api/services.json nor'],
+    ['a file that is not a dump', ['check', '--from', join(root, 'LICENSE')], 'is neither a bundle nor a dump of iptables-save or nft'],
+    ['an unknown code', ['check', '--only', 'ST999', '--from', faulty], 'unknown finding "ST999"'],
+    ['an invalid selector', ['check', '-l', 'a=(', '--from', faulty], 'is not a label selector'],
     [
-      'a version that is none',
+      'an invalid version',
       ['check', '--kube-proxy-version', 'new', '--from', faulty],
       '--kube-proxy-version: "new" is not a kube-proxy version such as v1.30.5',
     ],
-    ['a mode that is none', ['check', '--proxy-mode', 'ipvss', '--from', faulty], '--proxy-mode: "ipvss" is not one of iptables, ipvs'],
-    [
-      'a mask that is none',
-      ['check', '--cluster-cidr', '10.244.0.0/99', '--from', faulty],
-      '--cluster-cidr: "10.244.0.0/99" is not a CIDR',
-    ],
-    ['a bit that is none', ['check', '--masquerade-bit', '99', '--from', faulty], '--masquerade-bit: "99" is not an integer'],
-    ['help for a command that there is not', ['help', 'nosuch'], 'unknown command "nosuch"'],
-    ['an archive that is no .tgz', ['capture', '--from', faulty, '-o', '/nowhere/x.zip'], 'Name a file that ends in .tgz'],
-    ['flags that are missing', ['packet', '--from', faulty], 'missing flag: --destination, --source'],
-    ['a name that is none', ['trace', 'shop/', '--from', faulty], '"shop/" is not a Service name'],
+    ['an invalid mode', ['check', '--proxy-mode', 'ipvss', '--from', faulty], '--proxy-mode: "ipvss" is not one of iptables, ipvs'],
+    ['an invalid mask', ['check', '--cluster-cidr', '10.244.0.0/99', '--from', faulty], '--cluster-cidr: "10.244.0.0/99" is not a CIDR'],
+    ['an invalid bit', ['check', '--masquerade-bit', '99', '--from', faulty], '--masquerade-bit: "99" is not an integer'],
+    ['help for an unknown command', ['help', 'nosuch'], 'unknown command "nosuch"'],
+    ['an archive that is not a .tgz', ['capture', '--from', faulty, '-o', '/nowhere/x.zip'], 'Name a file that ends in .tgz'],
+    ['missing flags', ['packet', '--from', faulty], 'missing flag: --destination, --source'],
+    ['an invalid name', ['trace', 'shop/', '--from', faulty], '"shop/" is not a Service name'],
     ['no Service to trace', ['trace', '--from', faulty], 'name a Service (svc-trace trace NAME) or a selector'],
-    ['a file that cannot be written', ['check', '--from', faulty, '--output-file', '/nowhere/report'], 'cannot write the report'],
-    ['a baseline that is none', ['check', '--from', faulty, '--baseline', join(root, 'LICENSE')], 'as a baseline'],
+    ['an unwritable file', ['check', '--from', faulty, '--output-file', '/nowhere/report'], 'cannot write the report'],
+    ['an invalid baseline', ['check', '--from', faulty, '--baseline', join(root, 'LICENSE')], 'as a baseline'],
     ['a baseline that is a bundle', ['check', '--from', faulty, '--baseline', faulty], 'it is a directory. Make one with: check -A --from'],
-    ['a baseline that is not there', ['check', '--from', faulty, '--baseline', '/nowhere'], 'cannot read /nowhere'],
+    ['a missing baseline', ['check', '--from', faulty, '--baseline', '/nowhere'], 'cannot read /nowhere'],
     ['standard input twice', ['diff', '-', '-'], 'only one of the two can be read from standard input'],
   ])('2 for wrong use: %s', async (_, args, message) => {
     const {stdout, stderr, exitCode} = await svcTrace(args);
@@ -333,8 +329,8 @@ describe('exit codes', () => {
   });
 });
 
-describe('which findings', () => {
-  test('--only and --skip take codes in any case, with commas or again', async () => {
+describe('the choice of findings', () => {
+  test('--only and --skip accept codes in upper or lower case, separated by commas or in repeated flags', async () => {
     const codes = async (...args: string[]): Promise<readonly string[]> => [
       ...new Set((await reportOf('check', '-A', '--from', faulty, ...args)).findings.map(({code}) => code)),
     ];
@@ -347,7 +343,7 @@ describe('which findings', () => {
     expect((await check('-A', '--skip', 'ST202')).exitCode).toBe(0);
   });
 
-  test('a report is known by what it holds, whatever it is called, and refused with the reason', async () => {
+  test('a report is recognized by its content, whatever its name, and refused with the reason', async () => {
     const [before, later, cut] = ['report', 'later.json', 'cut.json'].map(name => join(folder, name)) as [string, string, string];
     await check('-A', '-o', 'json', '--output-file', before);
     const text = readFileSync(before, 'utf8');
@@ -373,7 +369,7 @@ describe('which findings', () => {
     expect(stdout).not.toContain('ST202');
   });
 
-  test('findings of a baseline do not fail, new ones do', async () => {
+  test('findings of a baseline do not fail, and new ones do', async () => {
     const baseline = join(folder, 'baseline.json');
     expect((await check('-A', '-o', 'json', '--output-file', baseline)).exitCode).toBe(1);
     const again = await check('-A', '--baseline', baseline);
@@ -388,8 +384,8 @@ describe('which findings', () => {
   });
 });
 
-describe('where the output goes', () => {
-  test('--output-file gets the report and stdout nothing', async () => {
+describe('the place of the output', () => {
+  test('the report goes to --output-file, and stdout stays empty', async () => {
     const file = join(folder, 'report.txt');
     const [written, printed] = await Promise.all([check('-A', '--output-file', file), check('-A')]);
     expect(written).toMatchObject({stdout: '', exitCode: 1});
@@ -409,13 +405,13 @@ describe('where the output goes', () => {
     expect(stripVTControlCharacters(stdout)).toMatch(lostEndpoint);
   });
 
-  test('a file gets no color, whatever the environment says of terminals', async () => {
+  test('a file gets no color, whatever the environment', async () => {
     const file = join(folder, 'plain.txt');
     await svcTrace(['check', '-A', '--from', faulty, '--output-file', file], {env: {FORCE_COLOR: '1'}});
     expect(readFileSync(file, 'utf8')).not.toContain('\u001b');
   });
 
-  test('COLUMNS makes a pipe as narrow as a terminal', async () => {
+  test('COLUMNS sets the width of output to a pipe', async () => {
     const {stdout} = await svcTrace(['web', '--from', faulty], {env: {COLUMNS: '60'}});
     // A word that is wider stands alone, and the names of chains with their lines do not get shorter.
     expect(stdout.split('\n').filter(line => line.length > 72)).toEqual([]);
@@ -473,7 +469,7 @@ describe('bundles of every kind', () => {
 });
 
 describe('as a plugin of kubectl', () => {
-  test('a link named kubectl-svc_trace on PATH runs it, from wherever', async () => {
+  test('a link named kubectl-svc_trace in PATH runs it, from any folder', async () => {
     const bin = join(folder, 'bin');
     mkdirSync(bin);
     symlinkSync(executable, join(bin, 'kubectl-svc_trace'));
@@ -484,7 +480,7 @@ describe('as a plugin of kubectl', () => {
     expect(exitCode).toBe(1);
   });
 
-  test('help speaks of kubectl svc-trace', async () => {
+  test('help names the command kubectl svc-trace', async () => {
     const {stdout, exitCode} = await svcTrace(['check', '--help']);
     expect(stdout).toContain('Usage: kubectl svc-trace check [SERVICE...] [flags]');
     expect(exitCode).toBe(0);

@@ -52,7 +52,7 @@ const completing = (args: readonly string[], env: Readonly<Record<string, string
   execa('kubectl_complete-svc_trace', [...args], {env: {...environment, ...env}, extendEnv: false, reject: false, stdin: 'ignore'});
 
 describe('kubectl_complete-svc_trace', () => {
-  test('offers commands with what they do, and says that no file goes there', async () => {
+  test('offers commands with their descriptions, and excludes files', async () => {
     const {stdout, stderr, exitCode} = await completing(['']);
     const lines = stdout.split('\n');
     expect(lines).toContain('explain\tExplain a finding: what it means, how to confirm it, what to do');
@@ -83,14 +83,14 @@ describe('kubectl_complete-svc_trace', () => {
     expect(stderr).toBe('');
   });
 
-  test('looks names up in a bundle where one is named, and asks no cluster', async () => {
+  test('looks names up in the given bundle, and sends no request to a cluster', async () => {
     server.requests.length = 0;
     expect((await completing(['--from', bundle, 'shop/we'])).stdout.split('\n')).toContain('shop/web');
     expect((await completing(['check', '--from', bundle, '--node', ''])).stdout).toBe('node-a\nnode-b\nnode-c\n:4');
     expect(server.requests).toEqual([]);
   });
 
-  test('offers every code there is', async () => {
+  test('offers every code', async () => {
     const {stdout} = await completing(['explain', '']);
     expect(stdout.split('\n').map(line => line.split('\t')[0])).toEqual([...checks.map(({code}) => code), ':4']);
   });
@@ -110,9 +110,9 @@ describe('kubectl_complete-svc_trace', () => {
     });
 
   test.each([
-    ['is not there', () => 'https://127.0.0.1:1'],
-    ['never answers', () => `https://127.0.0.1:${(silent.address() as {port: number}).port}`],
-  ])('completes to nothing, and says nothing, when the cluster %s', async (_, url) => {
+    ['is unreachable', () => 'https://127.0.0.1:1'],
+    ['never responds', () => `https://127.0.0.1:${(silent.address() as {port: number}).port}`],
+  ])('offers nothing and prints no error if the cluster %s', async (_, url) => {
     const config = unreachable(url()).replace('"command":"false"', '"command":"sh","args":["-c","echo noise >&2; exit 1"]');
     writeFileSync(join(folder, 'broken'), config);
     const withToken = JSON.parse(config);
@@ -145,7 +145,7 @@ describe('a plugin of kubectl', () => {
     expect((await run('plugin', 'list')).stdout).toContain(join(folder, 'bin', 'kubectl-svc_trace'));
   });
 
-  testWithKubectl('runs with the flags after its name, and its exit code is kubectl’s', async () => {
+  testWithKubectl('runs with the flags after its name, and kubectl passes its exit code on', async () => {
     const help = await run('svc-trace', '--help');
     expect(help.stdout).toContain('$ kubectl svc-trace [COMMAND]');
     const check = await run(
@@ -164,7 +164,7 @@ describe('a plugin of kubectl', () => {
     expect((await run('svc-trace', 'access', '--transport=ssh')).stdout).toMatch(/^Allowed: 4 required permissions/);
   });
 
-  testWithKubectl('takes no flags before its name: kubectl refuses them', async () => {
+  testWithKubectl('accepts no flags before its name, as kubectl refuses them', async () => {
     const {stderr, exitCode} = await run('--context', 'stand-in', 'svc-trace', 'check');
     expect(stderr).toContain('flags cannot be placed before plugin name');
     expect(exitCode).toBe(1);
@@ -225,7 +225,7 @@ describe('the script for bash', () => {
     if (expected.length === 0) expect(found).toEqual([]);
   });
 
-  test.each(['bash', 'zsh', 'fish'])('asks the program by __complete, like that for %s', async shell => {
+  test.each(['bash', 'zsh', 'fish'])('requests completions by __complete, like the script for %s', async shell => {
     const {stdout} = await execa('svc-trace', ['completion', shell], {env: environment, extendEnv: false});
     expect(stdout).toContain('__complete');
   });

@@ -33,11 +33,11 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'packet say
 
     afterAll(() => experiment?.[Symbol.asyncDispose]());
 
-    test('what nft lists of them, as text and as JSON, reads as what was loaded', () => {
+    test('the listings of nft, as text and as JSON, are parsed to what was loaded', () => {
       for (const {given: loaded, held} of experiment.read) expect(held).toEqual(loaded);
     });
 
-    test('every packet ends where packet says, and is masqueraded or not', () => {
+    test('every packet has the outcome that packet predicts, masquerading included', () => {
       expect(once.flatMap(disagreements)).toEqual([]);
       expect(once.length).toBeGreaterThan(700);
       expect(new Set(once.flatMap(({sent}) => sent.map(({pathOutcome}) => pathOutcome.split(' ')[0])))).toEqual(
@@ -45,9 +45,9 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'packet say
       );
     });
 
-    test('endpoints get the shares that packet says', () => expect(pooledShares(once)).toEqual([]));
+    test('endpoints get the shares that packet predicts', () => expect(pooledShares(once)).toEqual([]));
 
-    test('a client comes back to its endpoint where a Service has session affinity, and packet says so', () => {
+    test('a client returns to its endpoint if a Service has session affinity, as packet predicts', () => {
       const first = twice.map(([comparison]) => comparison);
       expect(first.length).toBeGreaterThan(10);
       expect([...first.flatMap(disagreements), ...pooledShares(first)]).toEqual([]);
@@ -59,7 +59,7 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'nft', 'conntrack'], 'packet say
     {title: 'tables that are not of kube-proxy', file: 'nft.json', other: 'kernel/other-rules.nft'},
     {title: 'rules of iptables', file: 'iptables-save', other: 'kernel/beside-nft.iptables-save'},
   ])('beside $title', ({file, other}) => {
-    test('every packet ends where packet says, in the shares it says', async () => {
+    test('every packet has the predicted outcome, with the predicted shares', async () => {
       const given = await scenario('nftables/1.36');
       const kubeProxy = readFixture('captures/nftables/1.36/nodes/node-a/nft.txt').toString('utf8');
       const text = readFileSync(join(import.meta.dirname, other), 'utf8');

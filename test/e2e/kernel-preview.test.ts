@@ -88,7 +88,7 @@ async function changed(capture: string, change: (given: Scenario) => void): Prom
 
 const tools = ['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', 'nft', 'iptables-nft-restore', 'ip6tables-nft-restore'];
 
-describeWith(tools, 'preview predicts what the kernel does', () => {
+describeWith(tools, 'preview predicts the behavior of the kernel', () => {
   describe.each(cases)('$title', ({mode, before, after, sees}) => {
     let snapshot: Snapshot;
     let node: NodeDump;
@@ -116,7 +116,7 @@ describeWith(tools, 'preview predicts what the kernel does', () => {
       questions = [...kernel.keys()];
     });
 
-    test('packet by packet: what changes, how, and what does not', () => {
+    test('packet by packet: the changes, their effect, and what stays the same', () => {
       const view = new ClusterView(snapshot.api);
       const setup = nodeSetup({node, api: snapshot.api, view, overrides: {}});
       const config = plannedConfig(setup, {overrides: {mode}, configFile: null});
@@ -148,7 +148,7 @@ describeWith(tools, 'preview predicts what the kernel does', () => {
       expect([...effects]).toEqual(expect.arrayContaining([...sees]));
     });
 
-    test('in its list: no Service, entry or kind of client is missed, and none invented', () => {
+    test('in its list: with every Service, entry and kind of client, and no other', () => {
       const plan = {overrides: {mode}, configFile: null};
       const rest = {apiAfter: snapshot.api, selects: () => true, services: 0, expectedOnly: false, notes: []};
       const {changes} = preview({snapshot, nodes: [node], plan, ...rest});

@@ -58,9 +58,9 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
 
     afterAll(() => experiment?.[Symbol.asyncDispose]());
 
-    test('what iptables-save prints of them reads as what was loaded', () => expectSameRules(experiment));
+    test('the output of iptables-save is parsed to what was loaded', () => expectSameRules(experiment));
 
-    test('every packet ends where packet says, and is masqueraded or not', () => {
+    test('every packet has the outcome that packet predicts, masquerading included', () => {
       expect(once.flatMap(disagreements)).toEqual([]);
       expect(once.length).toBeGreaterThan(700);
       expect(new Set(once.flatMap(({sent}) => sent.map(({pathOutcome}) => pathOutcome.split(' ')[0])))).toEqual(
@@ -68,9 +68,9 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
       );
     });
 
-    test('endpoints get the shares that packet says', () => expect(pooledShares(once)).toEqual([]));
+    test('endpoints get the shares that packet predicts', () => expect(pooledShares(once)).toEqual([]));
 
-    test('a client comes back to its endpoint where a Service has session affinity, and packet says so', () => {
+    test('a client returns to its endpoint if a Service has session affinity, as packet predicts', () => {
       const first = twice.map(([comparison]) => comparison);
       expect([...first.flatMap(disagreements), ...pooledShares(first)]).toEqual([]);
       expect(twice.flatMap(comparisons => experiment.strayed(comparisons))).toEqual([]);
@@ -78,7 +78,7 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
 
     if (given !== cases[0]) return;
 
-    test('the executable prints what the kernel does', async () => {
+    test('the executable prints the behavior of the kernel', async () => {
       const bundle = mkdtempSync(join(tmpdir(), 'svc-trace-kernel-'));
       try {
         cpSync(capturePath(given.capture), bundle, {recursive: true});
@@ -98,7 +98,7 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'ipset', 'conntrack', ...tools],
   });
 
   describe.each(backends)('with rules unlike any of kube-proxy loaded by iptables-%s', backend => {
-    test('every packet ends where packet says, in the shares it says', async () => {
+    test('every packet has the predicted outcome, with the predicted shares', async () => {
       const given = await scenario();
       for (const file of ['iptables-save', 'ipset-save'])
         given.file('node-a', file, readFileSync(join(import.meta.dirname, `kernel/other-rules.${file}`), 'utf8'));

@@ -50,7 +50,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
   const reasons = ({nodes}: CheckReport) =>
     Object.fromEntries(nodes.flatMap(({name, reason}) => (reason === undefined ? [] : [[name, reason]])));
 
-  test('find on healthy nodes what check finds by exec, with two capabilities, their own Role and nothing to write to', async () => {
+  test('find the same on healthy nodes as check by exec, with two capabilities, their own Role and a read-only file system', async () => {
     const [collected, read] = await Promise.all([check('-A', '--agents'), check('-A')]);
     expect(collected.findings).toEqual(read.findings);
     expect(collected.summary).toEqual(read.summary);
@@ -66,7 +66,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect(text).toMatch(/^svc_trace_agent_objects\{kind="services"\} [1-9]/m);
   });
 
-  test('answer those who may ask, and nobody else', async () => {
+  test('answer authorized clients only', async () => {
     const one = agent('node-a');
     const status = async (path: string, token: string | null) => (await one.ask(path, {token})).status;
     expect(await Promise.all(['/metrics', '/result'].map(path => status(path, null)))).toEqual([401, 401]);
@@ -80,7 +80,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     }
   });
 
-  test('are shown a token that is good for them alone, asked for once, and nobody is shown the own one of whoever runs check', async () => {
+  test('get a token for agents alone, which is requested once, and never the token of the user who runs check', async () => {
     cluster.api.requests.length = 0;
     expect(reasons(await check('-A', '--agents'))).toEqual({});
     const requests = cluster.api.requests.filter(({user}) => user?.name === 'admin');
@@ -94,7 +94,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect(new Set(shown).size).toBe(1);
   });
 
-  test('find what was changed by hand on their own nodes, and there alone, as check does by exec', async () => {
+  test('find manual changes on their own nodes only, as check does by exec', async () => {
     // One of each node.
     const applied = [...new Map(breakages.toReversed().map(breakage => [breakage.node, breakage])).values()];
     for (const {node, apply} of applied) apply(cluster.node(node));
@@ -111,7 +111,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect((await check('-A', '--agents')).summary).toMatchObject({errors: 0, nodesUnread: 0});
   });
 
-  test('notice a Service that comes and that no node has', async () => {
+  test('notice a new Service that no node has', async () => {
     cluster.api.store.put('services', lateService());
     cluster.api.store.put('endpointslices', lateSlice());
     // A node that lacks the Service is in sync until the grace period is over.
@@ -141,7 +141,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect((await agent('node-a').ask('/readyz')).status).toBe(200);
   });
 
-  test('that know nothing of a change do not call a node well', async () => {
+  test('that missed a change do not report a node as in sync', async () => {
     // Their watches stay, and say nothing any more.
     for (const watch of cluster.api.watches) watch.mute();
     const web = structuredClone(cluster.api.store.find('services', 'shop', 'web')) as StoredObject;
@@ -155,7 +155,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect((await check('shop/web', '--agents')).summary).toMatchObject({verdict: 'ok', nodesUnread: 0});
   });
 
-  test('make no false alarm of a Service that their watch has kept back', async () => {
+  test('report nothing about a Service that their watch has not delivered yet', async () => {
     const {store, watches} = cluster.api;
     cluster.api.store.put('services', lateService());
     cluster.api.store.put('endpointslices', lateSlice());
@@ -167,13 +167,13 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect((await check('-A', '--agents')).findings.filter(({code}) => code === 'ST201')).toEqual([]);
   });
 
-  test('are not asked where somebody says how nodes are to be read', async () => {
+  test('are not used if a transport is given', async () => {
     const {stderr, exitCode} = await svcTrace(['check', '-A', '--agents', '--transport', 'ssh'], {kubeconfig: cluster.api.kubeconfig});
     expect(exitCode).toBe(2);
     expect(stderr).toContain('--transport has no effect with --agents: ');
   });
 
-  test('that have plain HTTP, as before, are asked in it and shown no token, while the others have TLS', async () => {
+  test('that serve plain HTTP are read without a token, while the others use TLS', async () => {
     await agent('node-b')[Symbol.asyncDispose]();
     const old = new LiveAgent(cluster, 'node-b', {confine: confined, args: ['--insecure-http'], port: 'http'});
     agents.set('node-b', old);
@@ -208,7 +208,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     await agent('node-b').ready();
   });
 
-  test('let those in for a minute whom the API server has let in, when it does not answer any more, and nobody else', async () => {
+  test('admit for a minute only clients that were admitted before, if the API server stops responding', async () => {
     const one = agent('node-a');
     expect((await one.ask('/metrics', {token: 'scraper'})).status).toBe(200);
     cluster.api.faults.push({kind: 'status', status: 503, match: /reviews/});
@@ -219,7 +219,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect(await one.metric('svc_trace_agent_token_reviews_total{result="failed"}')).toBe(1);
   });
 
-  test('that hang are not waited for, and their nodes are unread', async () => {
+  test('that hang are given up, and their nodes are unread', async () => {
     agent('node-b').process.kill('SIGSTOP');
     const report = await check('-A', '--agents', '--node-timeout', '5s');
     agent('node-b').process.kill('SIGCONT');
@@ -227,7 +227,7 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     expect({nodesChecked: report.summary.nodesChecked, exitCode: report.exitCode}).toEqual({nodesChecked: 2, exitCode: 3});
   });
 
-  test('end at once and cleanly when they are told to, and then their nodes are unread', async () => {
+  test('end at once on SIGTERM, and then their nodes are unread', async () => {
     const gone = agent('node-c');
     gone.process.kill('SIGTERM');
     const {exitCode, signal, stderr, stdout} = await gone.process;

@@ -41,14 +41,14 @@ describeWith(clusterNeeds, 'check of a live cluster', () => {
     },
   );
 
-  test('on a node itself it reads that node', async () => {
+  test('reads the node that it runs on', async () => {
     const onNode = {enter: cluster.node('node-b').enter, bin: join(cluster.folder, 'node-bin')};
     const {stdout, stderr, exitCode} = await run(['check', '-A', '-o', 'json', '--transport', 'local', '--node', 'node-b'], onNode);
     expect({stderr, exitCode}).toEqual({stderr: '', exitCode: 0});
     expect(withoutReading(JSON.parse(stdout) as CheckReport)).toEqual(await reportOf('--from', capturePath(capture), '--node', 'node-b'));
   });
 
-  test('no pod is left behind by debug pods, and none was made by anything else', async () => {
+  test('leaves no debug pod behind, and creates no other pod', async () => {
     const created = cluster.api.requests.filter(
       ({method, resource}) => method === 'POST' && resource?.resource === 'pods' && resource.subresource === '',
     );
@@ -57,7 +57,7 @@ describeWith(clusterNeeds, 'check of a live cluster', () => {
     expect(pods.filter(name => name.startsWith('svc-trace'))).toEqual([]);
   });
 
-  describe('with rules that were changed by hand', () => {
+  describe('with rules that were changed manually', () => {
     afterEach(() => cluster.heal());
 
     test.each(breakages)('$what is found on $node, and only there', async ({node, apply, expected}) => {

@@ -52,7 +52,7 @@ async function report(server: ApiServer, ...args: readonly string[]): Promise<Ch
   return {...(JSON.parse(stdout) as CheckReport), exitCode};
 }
 
-describe('an API server that cannot be used ends the run with exit code 3, with what to do', () => {
+describe('an unusable API server ends the run with exit code 3 and a remedy', () => {
   test.each<{
     readonly what: string;
     readonly options?: ReplayOptions;
@@ -61,18 +61,18 @@ describe('an API server that cannot be used ends the run with exit code 3, with 
     readonly says: RegExp;
   }>([
     {
-      what: 'it is not there',
+      what: 'it is unreachable',
       isGone: true,
       says: /nothing listens at 127\.0\.0\.1:\d+ \(ECONNREFUSED\)\. Is the cluster running.*context "stand-in"/,
     },
     {
-      what: 'it does not answer in time',
+      what: 'it does not respond in time',
       options: {faults: [{kind: 'hang', match: /services\?/}]},
       args: ['--request-timeout', '1s'],
       says: /cannot list services: 127\.0\.0\.1:\d+ did not answer in time.*--request-timeout/,
     },
     {
-      what: 'it does not accept the token any more',
+      what: 'it no longer accepts the token',
       options: {tokens: {old: {user: 'ann', expired: true}}},
       args: ['--token', 'old'],
       says: /401 Unauthorized.*The token has expired, was revoked/,
@@ -83,12 +83,12 @@ describe('an API server that cannot be used ends the run with exit code 3, with 
       says: /certificate of 127\.0\.0\.1:\d+ is for another name.*--tls-server-name/,
     },
     {
-      what: 'its certificate is of another authority',
+      what: 'its certificate is signed by another authority',
       args: ['--certificate-authority', certificateFile('other-ca.crt')],
       says: /from an authority that the kubeconfig does not trust/,
     },
     {
-      what: 'it has too much to do forever',
+      what: 'it is too busy forever',
       options: {faults: [{kind: 'status', status: 429, retryAfter: 0, match: /services\?/}]},
       says: /too much to do \(429 Too Many Requests.*--concurrency/,
     },
@@ -110,18 +110,18 @@ describe('an API server that cannot be used ends the run with exit code 3, with 
   });
 });
 
-describe('an API server that can be used in the end loses nothing', () => {
+describe('an API server that recovers causes no gap in the report', () => {
   test.each<{readonly what: string; readonly options: ReplayOptions}>([
     {
-      what: 'it has too much to do for now',
+      what: 'it is too busy for some time',
       options: {faults: [{kind: 'status', status: 429, retryAfter: 1, times: 1, match: /services\?/}]},
     },
     {what: 'it is starting', options: {faults: [{kind: 'status', status: 503, times: 2, match: /nodes\?/}]}},
-    {what: 'it breaks an answer off', options: {faults: [{kind: 'truncate', times: 1, match: /endpointslices\?/}]}},
+    {what: 'it truncates a response', options: {faults: [{kind: 'truncate', times: 1, match: /endpointslices\?/}]}},
     {what: 'a page expires', options: {faults: [{kind: 'expire-continue', times: 1}]}},
-    {what: 'it closes a stream half way', options: {faults: [{kind: 'cut-exec', after: 1000, times: 1, match: dumpOf('node-a')}]}},
+    {what: 'it closes a stream early', options: {faults: [{kind: 'cut-exec', after: 1000, times: 1, match: dumpOf('node-a')}]}},
     {
-      what: 'it closes a stream half way as if it were well',
+      what: 'it closes a stream early without an error',
       options: {faults: [{kind: 'cut-exec', after: 1000, clean: true, times: 1, match: dumpOf('node-a')}]},
     },
   ])('$what', async ({options}) => {
@@ -144,7 +144,7 @@ interface Right {
   readonly unread: number;
 }
 
-describe('a right that is lacking is named, and what can be looked at is looked at', () => {
+describe('a missing permission is named, and everything else is checked', () => {
   test.each<Right>([
     // The nodes are those that kube-proxy runs on then. There may be more.
     {right: ['list', 'nodes'], says: /not allowed to list nodes/, exitCode: 3, unread: 0},
@@ -175,7 +175,7 @@ describe('a right that is lacking is named, and what can be looked at is looked 
   });
 });
 
-describe('a node that cannot be read takes nothing from the others', () => {
+describe('an unreadable node does not affect the others', () => {
   const open = /node-b\/exec.*command=--version/;
   const any = /node-b\/exec/;
   const noRoute = 'error dialing backend: dial tcp 172.18.0.12:10250: connect: no route to host';
@@ -231,7 +231,7 @@ describe('a node that cannot be read takes nothing from the others', () => {
     expect(exitCode).toBe(1);
   });
 
-  test('and the exit code says so when nothing else is wrong', async () => {
+  test('sets the exit code if nothing else is wrong', async () => {
     const server = await start({faults: [{kind: 'hang', match: any}]}, healthy);
     const {exitCode, summary} = await report(server, '--node-timeout', '1s');
     expect({exitCode, verdict: summary.verdict}).toEqual({exitCode: 3, verdict: 'incomplete'});
@@ -258,7 +258,7 @@ describe('nodes in nftables mode', () => {
       return {stdout: what.includes('ruleset') ? ruleset(node) : nft(node)};
     };
 
-  test('are read where they have no iptables, and that is said', async () => {
+  test('are read without iptables, which is reported', async () => {
     const {findings, nodes: all, exitCode} = await report(await start({exec: onlyNft()}, 'nftables/1.36'));
     expect(all.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
     const ofNodes = findings.filter(({node}) => node !== undefined);
@@ -266,7 +266,7 @@ describe('nodes in nftables mode', () => {
     expect(exitCode).toBe(0);
   });
 
-  test('one whose ruleset breaks off is checked as far as it was read, and counts as unread', async () => {
+  test('with a truncated ruleset are checked up to its end, and count as unread', async () => {
     const half = (node: string) => (node === 'node-b' ? nft(node).subarray(0, nft(node).length / 2) : nft(node));
     const {findings, nodes: all, exitCode} = await report(await start({exec: onlyNft(half)}, 'nftables/1.36'), '--skip', 'ST902');
     expect(all.map(({status}) => status)).toEqual(['checked', 'unread', 'checked']);
@@ -275,10 +275,10 @@ describe('nodes in nftables mode', () => {
   });
 });
 
-describe('what a cluster says of itself is not believed', () => {
+describe('hostile names from a cluster', () => {
   const escapes = '\u001b]0;pwned\u0007\u001b[31m';
 
-  test.each(['ssh', 'docker', 'debug'])('a node whose name is an option is not given to %s', async transport => {
+  test.each(['ssh', 'docker', 'debug'])('that look like an option are not passed to %s', async transport => {
     const server = await start();
     const pwned = join(tmpdir(), `svc-trace-pwned-${process.pid}`);
     const name = `-oProxyCommand=touch ${pwned}`;
@@ -292,7 +292,7 @@ describe('what a cluster says of itself is not believed', () => {
     expect(server.requests.filter(({method}) => method === 'POST')).toEqual([]);
   });
 
-  test.each(['table', 'wide', 'json', 'yaml'])('names and messages full of escape codes are harmless in %s', async format => {
+  test.each(['table', 'wide', 'json', 'yaml'])('and messages full of escape sequences are escaped in %s', async format => {
     const server = await start({
       exec: ({node, argv}) => (node === 'node-b' && argv.join(' ') === 'iptables-save' ? {stderr: `${escapes}broken`, exitCode: 1} : null),
       allow: request => request.verb !== 'get' || request.resource !== 'configmaps',

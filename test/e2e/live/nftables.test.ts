@@ -24,7 +24,7 @@ describeWith([...clusterNeeds, 'nft'], 'check of a live cluster in nftables mode
     return {report: withoutReading(JSON.parse(stdout) as CheckReport), exitCode};
   }
 
-  test('by exec and ssh nothing is found on healthy nodes, as in what was captured of them', async () => {
+  test('by exec and ssh nothing is found on healthy nodes, as in their capture', async () => {
     // Of the captured nodes nobody read what they hold of iptables, and that is said.
     const skip = ['--skip', 'ST902'];
     const [exec, ssh, captured] = await Promise.all([
@@ -39,7 +39,7 @@ describeWith([...clusterNeeds, 'nft'], 'check of a live cluster in nftables mode
     expect(exec.report.summary).toMatchObject({errors: 0, nodesChecked: 3, nodesUnread: 0});
   });
 
-  test('what was done to one node by hand is found on that node', async () => {
+  test('a manual change on one node is found on that node', async () => {
     cluster.node('node-a').run('nft', 'delete element ip kube-proxy service-ips { 10.96.1.1 . tcp . 80 }');
     const chain = 'chain inet guard before { type filter hook prerouting priority raw; policy accept; }';
     for (const command of ['table inet guard', chain, 'rule inet guard before ip daddr 10.96.1.1 tcp dport 80 drop'])

@@ -77,10 +77,10 @@ describeWith(clusterNeeds, 'a live cluster', () => {
   });
 
   test.each([
-    ['a key that no node takes', {key: 'unknown'}, /Permission denied.*none of your keys; choose the user with --ssh-user/],
-    ['a host key that has changed', {known: 'known-otherwise'}, /host key differs from the known one.*ssh-keygen -R 172\.18\.0\.11/],
-    ['a host key that is not known', {known: 'known-nobody'}, /host key is not known here.*accept-new/],
-  ] as const)('%s is said for every node, and no node counts as well', async (_, keys, says) => {
+    ['a key that no node accepts', {key: 'unknown'}, /Permission denied.*none of your keys; choose the user with --ssh-user/],
+    ['a changed host key', {known: 'known-otherwise'}, /host key differs from the known one.*ssh-keygen -R 172\.18\.0\.11/],
+    ['an unknown host key', {known: 'known-nobody'}, /host key is not known here.*accept-new/],
+  ] as const)('%s is reported for every node, and no node counts as in sync', async (_, keys, says) => {
     const {stdout, exitCode} = await run('check', '-A', '-o', 'json', ...cluster.ssh.flags(keys));
     const {nodes} = JSON.parse(stdout) as CheckReport;
     expect(nodes.map(({status}) => status)).toEqual(['unread', 'unread', 'unread']);

@@ -53,7 +53,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     }
   }
 
-  test('a kube-proxy that is slow is waited for, and the report says how long it took', async () => {
+  test('waits for a slow kube-proxy, and reports how long it took', async () => {
     const running = check('60s', '-o', 'json');
     await until(() => looks('node-b') === 2, running);
     proxies.sync('node-b');
@@ -75,7 +75,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     expect([looks('node-a'), looks('node-c')]).toEqual([1, 1]);
   });
 
-  test('a stopped one is named in the first line, with what its node lacks', async () => {
+  test('names a stopped kube-proxy in the first line, with what its node lacks', async () => {
     proxies.ready('node-b', false);
     const {stdout, stderr, exitCode} = await check('4s');
     expect(exitCode).toBe(1);
@@ -88,7 +88,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     expect(stderr).toContain('converged: 2 of 3 nodes; waiting for node-b');
   });
 
-  test('started again, it is waited for', async () => {
+  test('waits for it once it is started again', async () => {
     proxies.ready('node-b', false);
     const running = check('60s');
     await until(() => looks('node-b') === 2, running);
@@ -100,7 +100,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     expect(stderr).toMatch(/node-b converged in \d+(\.\d)? s/);
   });
 
-  test('while the API server is away nothing is decided', async () => {
+  test('decides nothing while the API server is away', async () => {
     const running = check('60s', '-o', 'json');
     await until(() => looks('node-b') === 2, running);
     cluster.api.faults.push({kind: 'reset', match: /./});
@@ -113,7 +113,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     expect(JSON.parse(stdout)).toMatchObject({summary: {verdict: 'ok'}, wait: {clean: true}});
   });
 
-  test('and if it does not return the report contains the earlier results', async () => {
+  test('reports the earlier results if the API server does not return', async () => {
     const running = check('5s', '-o', 'json');
     await until(() => looks('node-b') === 1, running);
     // What is being read of the nodes is read to its end.
@@ -127,7 +127,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     );
   });
 
-  test('a node that could not be checked makes it 3', async () => {
+  test('exits with 3 if a node could not be checked', async () => {
     proxies.sync('node-b');
     cluster.api.faults.push({
       kind: 'status',
@@ -142,7 +142,7 @@ describeWith(clusterNeeds, 'check --wait on a live cluster', () => {
     );
   });
 
-  test('a node without permission ends it at once', async () => {
+  test('ends at once if a permission is missing for a node', async () => {
     proxies.sync('node-b');
     cluster.api.faults.push({kind: 'status', match: /kube-proxy-node-b\/exec/, status: 403, message: 'pods is forbidden'});
     const {stderr, exitCode} = await check('10m');
