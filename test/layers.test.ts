@@ -11,7 +11,7 @@ afterAll(() => {
   for (const folder of folders) rmSync(folder, {recursive: true});
 });
 
-test('the sources keep to their layers', async () => {
+test('no import in the sources breaks a layer', async () => {
   expect(await violations(root)).toEqual([]);
 });
 
@@ -76,14 +76,14 @@ describe('the linter reports', () => {
   });
 });
 
-test('no folder of the sources holds more than 25 files of its own', () => {
+test('no folder of the sources contains more than 25 files', () => {
   const folders = readdirSync(join(root, 'src'), {recursive: true, withFileTypes: true}).filter(entry => entry.isFile());
   const counts = Map.groupBy(folders, ({parentPath}) => parentPath);
   const crowded = [...counts].flatMap(([folder, files]) => (files.length > 25 ? [`${folder}: ${files.length}`] : []));
   expect(crowded).toEqual([]);
 });
 
-test('src/model may import types of the client, and no value', async () => {
+test('src/model may import only types from the client', async () => {
   const installed = {
     'package.json': '{"type": "module", "dependencies": {"@kubernetes/client-node": "*"}}',
     'node_modules/@kubernetes/client-node/package.json': '{"name": "@kubernetes/client-node", "main": "index.js"}',

@@ -37,7 +37,7 @@ test('a node has the addresses of its object, internal ones first, and of its in
   });
 });
 
-test('without its interfaces only some of its addresses are known', () => {
+test('without its interfaces a node has only some of its addresses', () => {
   expect(nodeFacts(nodeDump('node-a'), apiObjects({nodes: [node]}))).toMatchObject({
     addresses: ['192.168.1.10', 'fd00:192::10', '203.0.113.10', '127.0.0.1', '::1'],
     allAddresses: false,
@@ -73,7 +73,7 @@ test('an old Node has one podCIDR', () => {
   expect(nodeFacts(nodeDump('node-a'), apiObjects({nodes: [old]})).podCIDRs).toEqual(['10.244.1.0/24']);
 });
 
-test('the first address of a family is the node’s in that family', () => {
+test('the first address of a family is the address of the node in that family', () => {
   const facts = nodeFacts(nodeDump('node-a'), apiObjects({nodes: [node]}));
   expect([hostIP(facts, 'IPv4'), hostIP(facts, 'IPv6')]).toEqual(['192.168.1.10', 'fd00:192::10']);
   expect(hostIP({...facts, hostIPs: ['192.168.1.10']}, 'IPv6')).toBeNull();

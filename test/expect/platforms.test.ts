@@ -126,7 +126,7 @@ test.each(Object.keys(expected))('kube-proxy and its settings are found on %s', 
   expect(settingsOf(name)).toEqual(expected[name]);
 });
 
-test('every platform with objects here is tested', () => {
+test('every platform with fixtures is tested', () => {
   expect(readdirSync(fixture('platforms')).map(file => file.replace('.yaml', ''))).toEqual(Object.keys(expected).sort());
 });
 
@@ -165,7 +165,7 @@ describe('k3s', () => {
     expect(cidrs(...nodes)).toEqual({value: ['192.0.2.0/24'], source: "seen in the node's rules"});
   });
 
-  test('passes its own flags on to kube-proxy, which ignores them beside a file', () => {
+  test('passes its own flags on to kube-proxy, which ignores them if it has a configuration file', () => {
     const mode = (...args: readonly string[]) =>
       resolve({nodes: [server, withArgs(agent, 'agent', ...args)], pods: [], configMaps: []}).config.mode;
     expect(mode('--kube-proxy-arg=proxy-mode=ipvs').value).toBe('ipvs');
@@ -205,7 +205,7 @@ describe('of two pods on a node', () => {
   test.each([
     ['goes', {deletionTimestamp: '2026-11-21T10:00:00Z'}],
     ['has not started', {phase: 'Pending'}],
-  ])('the one that %s is skipped', (_, more) => {
+  ])('the pod that %s is skipped', (_, more) => {
     const pods = [pod('kube-proxy-a', more), pod('kube-proxy-b', {})];
     expect(kubeProxyPod(apiObjects({pods}), 'node-a')?.metadata.name).toBe('kube-proxy-b');
     expect(kubeProxyPod(apiObjects({pods: pods.slice(0, 1)}), 'node-a')?.metadata.name).toBe('kube-proxy-a');

@@ -28,14 +28,14 @@ const onNodeB: Partial<DiagnoseOptions> = {nodes: name => name === 'node-b'};
 const incidents: readonly Incident[] = [
   {
     id: 'F01',
-    title: 'an endpoint that the API does not have any more',
+    title: 'an endpoint that was deleted from the API',
     change: given => given.slices('shop/web', without('10.244.11.5')),
     loud: ['ST203'],
     options: onNodeB,
   },
   {
     id: 'F02',
-    title: 'an endpoint that the node does not have yet',
+    title: 'an endpoint that is missing on the node',
     change: given => given.slices('shop/web', withOne({addresses: ['10.244.12.50'], conditions: {ready: true}, nodeName: 'node-b'})),
     loud: ['ST202'],
     options: onNodeB,
@@ -59,7 +59,7 @@ const incidents: readonly Incident[] = [
   },
   {
     id: 'F06',
-    title: 'a new endpoint that kube-proxy was told of long ago',
+    title: 'a new endpoint that kube-proxy received long ago',
     change: given => {
       given.slices('shop/web', withOne({addresses: ['10.244.12.50'], conditions: {ready: true}, nodeName: 'node-b'}));
       waiting(given);
@@ -69,7 +69,7 @@ const incidents: readonly Incident[] = [
   },
   {
     id: 'F07',
-    title: 'Service rules in both backends that disagree',
+    title: 'conflicting Service rules in both backends',
     change: given => {
       const dump = given.rules('node-b').toString();
       given.file('node-b', 'iptables-nft-save', dump);
@@ -111,7 +111,7 @@ const incidents: readonly Incident[] = [
   },
   {
     id: 'F11',
-    title: 'a Service whose last endpoint went',
+    title: 'a Service whose last endpoint was removed',
     change: given => given.slices('shop/web', slice => ({...slice, endpoints: []})),
     loud: ['ST101', 'ST203'],
     options: onNodeB,
@@ -142,7 +142,7 @@ const incidents: readonly Incident[] = [
   {id: 'F14', title: 'the rules of another node name', change: otherName, loud: ['ST507'], options: {nodes: name => name === 'node-a'}},
   {
     id: 'F15',
-    title: 'a node without an endpoint drops, as a Local policy asks',
+    title: 'a node without an endpoint drops packets, as a Local policy requires',
     change: given => {
       expect(given.rules('node-c').lines('shop/lb-local:http has no local endpoints', '-j DROP')).not.toEqual([]);
     },
@@ -150,7 +150,7 @@ const incidents: readonly Incident[] = [
   },
   {
     id: 'F16',
-    title: 'the short cut for pods of one Service is missing',
+    title: 'the bypass for pods of one Service is missing',
     change: given => given.rules('node-b').delete('-A KUBE-EXT-', 'pod traffic for shop/lb-local:http'),
     loud: ['ST207'],
   },
@@ -170,25 +170,25 @@ const incidents: readonly Incident[] = [
   },
   {
     id: 'F18',
-    title: 'no DROP for those in no source range',
+    title: 'no DROP for clients outside of the source ranges',
     change: given => given.rules('node-b').delete('-A KUBE-PROXY-FIREWALL'),
     loud: ['ST210'],
   },
   {
     id: 'F18',
-    title: 'a source range that is allowed and not let in',
+    title: 'an allowed source range that is missing in the rules',
     change: given => given.rules('node-b').deleteAll('-A KUBE-FW-', ' -s '),
     loud: ['ST210'],
   },
   {
     id: 'F19',
-    title: 'no masquerading of what an endpoint sends itself',
+    title: 'no masquerading of packets from an endpoint to itself',
     change: given => given.rules('node-b').delete('-A KUBE-SEP-', '"shop/web:http"', '-s 10.244.12.4/32'),
     loud: ['ST211'],
   },
   {
     id: 'F21',
-    title: 'a host port in front of KUBE-SERVICES',
+    title: 'a host port before KUBE-SERVICES',
     change: given =>
       given
         .rules('node-b')
@@ -201,13 +201,13 @@ const incidents: readonly Incident[] = [
   {id: 'F22', title: 'no jump', change: given => given.rules('node-b').delete('-A PREROUTING', '-j KUBE-SERVICES'), loud: ['ST301']},
   {
     id: 'F22',
-    title: 'a jump that is not reached',
+    title: 'an unreachable jump',
     change: given => given.rules('node-b').insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -d 10.96.0.0/12 -j ACCEPT'),
     loud: ['ST401'],
   },
   {
     id: 'F23',
-    title: 'tables as they are after a flush',
+    title: 'flushed tables',
     change: given => {
       empty(given, 'iptables-save');
       given.file(
@@ -230,7 +230,7 @@ const incidents: readonly Incident[] = [
   },
   {
     id: 'F24',
-    title: 'FORWARD accepts pods alone, and the rule that accepts marked packets is missing',
+    title: 'FORWARD accepts only pods, and the rule that accepts marked packets is missing',
     change: given => {
       given.rules('node-b').policy('filter', 'FORWARD', 'DROP');
       given.rules('node-b').append('filter', '-A FORWARD -s 10.244.0.0/16 -j ACCEPT');
@@ -258,13 +258,13 @@ const incidents: readonly Incident[] = [
   },
   {
     id: 'F26',
-    title: 'more than INVALID packets is dropped',
+    title: 'more than INVALID packets are dropped',
     change: given => given.rules('node-b').replace(['-A KUBE-FORWARD', 'INVALID'], 'INVALID', 'INVALID,NEW'),
     loud: ['ST303'],
   },
   {
     id: 'F27',
-    title: 'a node drops although an endpoint on it is terminating and serves still',
+    title: 'a node drops packets although a terminating endpoint on it still serves',
     change: given =>
       given.slices(
         'shop/nodeport-local',
@@ -289,17 +289,17 @@ const incidents: readonly Incident[] = [
     quiet: ['ST104'],
     options: api,
   },
-  {id: 'F28', title: 'all zones are used by a node that has one', change: unaware, loud: ['ST509'], options: onNodeB},
+  {id: 'F28', title: 'a node that has a zone uses all zones', change: unaware, loud: ['ST509'], options: onNodeB},
   {
     id: 'F29',
-    title: 'an endpoint with affinity that is gone',
+    title: 'a removed endpoint with session affinity',
     change: given => given.slices('shop/sticky', without('10.244.11.5')),
     loud: ['ST203'],
     options: onNodeB,
   },
   {
     id: 'F29',
-    title: 'another timeout than configured',
+    title: 'a timeout other than the configured one',
     change: given => given.rules('node-b').replaceAll('--seconds 10800', '--seconds 60'),
     loud: ['ST209'],
   },
@@ -372,7 +372,7 @@ const incidents: readonly Incident[] = [
   },
   {
     id: 'F40',
-    title: 'a rule that is there many times',
+    title: 'a duplicate rule',
     change: given => {
       const rule = given.rules('node-b').line('-A KUBE-FIREWALL');
       given.rules('node-b').insertAfter(['-A KUBE-FIREWALL'], ...Array.from({length: 50}, () => rule));
@@ -382,7 +382,7 @@ const incidents: readonly Incident[] = [
   },
   {
     id: 'F41',
-    title: 'a real server of an endpoint that is gone, and the virtual server of a Service that is gone',
+    title: 'a real server of a removed endpoint, and the virtual server of a deleted Service',
     change: given => {
       given.slices('shop/nodeport', without('10.244.11.5'));
       given.deleteService('shop/web');

@@ -31,26 +31,26 @@ describe('the GitHub Action', () => {
   const action = load(readFileSync(join(root, 'action.yml'), 'utf8')) as Action;
   const {inputs, runs} = action;
 
-  test('is a composite action whose steps say their shell, and whose inputs and outputs are described', () => {
+  test('is a composite action whose steps name their shell, and whose inputs and outputs are described', () => {
     expect(action).toMatchObject({name: expect.any(String), description: expect.any(String), runs: {using: 'composite'}});
     for (const {description} of [...Object.values(inputs), ...Object.values(action.outputs)]) expect(description).toMatch(/^\S/);
     for (const step of runs.steps) expect(step).toMatchObject({shell: 'bash', run: expect.any(String)});
   });
 
-  test('puts inputs into scripts through the environment only', () => {
+  test('passes inputs to scripts through the environment only', () => {
     for (const {run} of runs.steps) expect(run).not.toContain('${{');
     const named = runs.steps.flatMap(({env}) => Object.values(env)).flatMap(value => /inputs\.([\w-]+)/.exec(value)?.[1] ?? []);
     expect(named.toSorted()).toEqual(Object.keys(inputs).toSorted());
   });
 
-  test('every input is in the table of the page, with its default', () => {
+  test('has every input in the table of its page, with its default', () => {
     for (const [name, {default: value}] of Object.entries(inputs)) {
       expect(readPage(page)).toContain(`| \`${name}\` | `);
       if (name === 'arguments' || name === 'format') expect(readPage(page)).toContain(`| \`${name}\` | \`${value}\` |`);
     }
   });
 
-  test('the page uses existing inputs, and arguments that check accepts', async () => {
+  test('has a page with existing inputs, and with arguments that check accepts', async () => {
     const used = [...readPage(page).matchAll(/- uses: svc-trace\/svc-trace@v([\d.]+)\n(?:.*\n)*? *with:\n((?: {6,}.*\n)+)/g)];
     expect(used).toHaveLength(2);
     for (const [, version, text = ''] of used) {

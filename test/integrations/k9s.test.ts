@@ -39,7 +39,7 @@ describe('the k9s plugin', () => {
     expect(plugin.args.every(argument => typeof argument === 'string')).toBe(true);
   });
 
-  test('each has a key of its own, and none that the Services view uses', () => {
+  test('each plugin has its own key, and none that the Services view uses', () => {
     const shortCuts = each.map(([, {shortCut}]) => shortCut);
     expect(new Set(shortCuts).size).toBe(each.length);
     expect(shortCuts).not.toContain('Shift-T');

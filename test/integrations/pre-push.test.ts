@@ -26,7 +26,7 @@ describe('the pre-push hooks', () => {
     await parseCommandLine(entry.split(' ').slice(2));
   });
 
-  test('the script refuses a push if a check fails', async () => {
+  test('the script rejects a push if a check fails', async () => {
     const text = codeBlocksOf(page).find(block => block.text.startsWith('#!/bin/sh'))?.text ?? '';
     const bin = script(cluster.folder, 'kubectl', `shift\n${thisBuild}`);
     const env = {PATH: `${bin}:${process.env['PATH']}`, KUBECONFIG: cluster.server.kubeconfig};

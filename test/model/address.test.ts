@@ -19,7 +19,7 @@ describe('an address', () => {
   });
 
   test.each(['', '10.0.0', '10.0.0.256', '10.0.0.1.2', '0x0a000001', '1', 'fe80::1%eth0', 'fd00::1::2', 'db.example.org', '10.0.0.1/32'])(
-    '%j is none',
+    '%j is invalid',
     text => {
       expect(familyOf(text)).toBeNull();
       expect(canonicalAddress(text)).toBeNull();
@@ -43,7 +43,7 @@ describe('a network', () => {
   });
 
   test.each(['10.0.0.0/33', '10.0.0.0/', '10.0.0.0/x', 'fd00::/129', '10.0.0.0/255.0.255.0', '10.0.0.0/ffff::', '/8', ''])(
-    '%j is none',
+    '%j is invalid',
     text => {
       expect(parseCidr(text)).toBeNull();
     },
@@ -59,7 +59,7 @@ describe('a network', () => {
     ['fd00:10::/48', 'fd00:11::1', false],
     ['10.0.0.1/32', '10.0.0.1', true],
     ['10.0.0.1/32', '10.0.0.2', false],
-  ])('%s and %s', (network, address, inside) => {
+  ])('%s contains %s: %s', (network, address, inside) => {
     const [cidr, parsed] = [parseCidr(network), parseAddress(address)];
     if (cidr === null || parsed === null) throw new Error('bad example');
     expect(contains(cidr, parsed)).toBe(inside);
@@ -72,7 +72,7 @@ describe('a network', () => {
     expect(first !== null && contains(cidr, first)).toBe(true);
   });
 
-  test('a taken address is not returned, and a full network has none', () => {
+  test('a used address is not returned, and a full network has none', () => {
     const cidr = parseCidr('10.0.0.4/30');
     if (cidr === null) throw new Error('bad example');
     const taken = new Set<string>();
@@ -81,7 +81,7 @@ describe('a network', () => {
   });
 });
 
-test('a host as netfilter spells it', () => {
+test('a host is written as netfilter writes it', () => {
   expect(hostCidr('10.0.0.1', 'IPv4')).toBe('10.0.0.1/32');
   expect(hostCidr('fd00::1', 'IPv6')).toBe('fd00::1/128');
 });

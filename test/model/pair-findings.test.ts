@@ -6,7 +6,7 @@ import {findingOf, ruleOf} from '../render/report.ts';
 const lost = findingOf('node-a', 'shop/web', {endpoint: '10.0.0.1:80', message: 'chain KUBE-SVC-A, line 7', actual: [ruleOf('x', 7)]});
 const any = () => true;
 
-test('the message, the line numbers and the names of chains may differ', () => {
+test('findings with other messages, line numbers and chain names are the same finding', () => {
   const again = {...lost, message: 'chain KUBE-SVC-B, line 9', actual: [ruleOf('y', 9)]};
   expect(pairFindings([lost], [again], any)).toEqual({stayed: new Set([again]), came: [], went: []});
 });
@@ -21,22 +21,22 @@ test.each<[string, Partial<Finding>]>([
   expect(pairFindings([lost], [next], any)).toEqual({stayed: new Set(), came: [next], went: [lost]});
 });
 
-describe('of several about the same subject', () => {
+describe('several findings about the same subject', () => {
   const strange = (message: string) => findingOf('node-a', null, {code: 'ST216', message});
 
-  test('only as many are known as before, and those with equal messages first', () => {
+  test('are known only as many times as before, those with equal messages first', () => {
     const [one, two] = [strange('rule one'), strange('rule two')];
     expect(pairFindings([two], [one, two], any)).toEqual({stayed: new Set([two]), came: [one], went: []});
     expect(pairFindings([strange('rule zero')], [one, two], any).came).toEqual([two]);
   });
 
-  test('missing ones are resolved', () => {
+  test('are resolved if they are missing', () => {
     const [one, two] = [strange('rule one'), strange('rule two')];
     expect(pairFindings([one, two], [strange('rule two')], any)).toMatchObject({came: [], went: [one]});
   });
 });
 
-test('a finding with a higher severity is not known, one with a lower severity is', () => {
+test('are known with a lower severity, and new with a higher one', () => {
   const warning = {...lost, severity: 'warning'} as const;
   expect(pairFindings([warning], [lost], isNoWorse).came).toEqual([lost]);
   expect(pairFindings([lost], [warning], isNoWorse).came).toEqual([]);

@@ -6,14 +6,14 @@ import {IpvsLaboratory, type IpvsMutant} from './ipvs-mutants.ts';
 const step = 53;
 
 describe.each(captureNames('ipvs'))('every change to %s is found', name => {
-  test('be it of a virtual server, a real server, an element, an address or a rule', async () => {
+  test('of a virtual server, a real server, an element, an address or a rule', async () => {
     const lab = new IpvsLaboratory(await snapshotOf(name));
     const sample = lab.mutants.filter((_, index) => index % step === 7);
     expect(sample.length).toBeGreaterThan(15);
     expect(sample.filter(mutant => lab.examine(mutant).length === 0).map(describeMutant)).toEqual([]);
   });
 
-  test('and so that a real server more or less, or a virtual server less, is no trifle', async () => {
+  test('and is an error if a real server is added, removed or drained, or a virtual server is removed', async () => {
     const lab = new IpvsLaboratory(await snapshotOf(name));
     const grave = lab.mutants.filter(
       ({file, change}) => file === 'ipvsadm-save' && ['deleted', 'joined', 'routed', 'drained'].includes(change),

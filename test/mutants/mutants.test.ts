@@ -67,7 +67,7 @@ describe('the mutations', () => {
     'COMMIT',
   ].join('\n');
 
-  test('are of all five kinds, and each differs from the dump', () => {
+  test('are of all five kinds, and each differs from the original dump', () => {
     const mutations = mutationsOf(dump);
     expect(new Set(mutations.map(({kind}) => kind))).toEqual(new Set(mutationKinds));
     const changed = mutations.map(mutation => mutate(dump, mutation));

@@ -16,7 +16,7 @@ describe('a ruleset of nftables in which one thing was changed', () => {
   });
 });
 
-test('the changes are of all kinds, and each differs from the ruleset', () => {
+test('the changes are of all kinds, and each differs from the original ruleset', () => {
   const ruleset = [
     '\tmap service-ips {',
     '\t\telements = { 10.96.0.1 . tcp . 443 : goto service-A,',

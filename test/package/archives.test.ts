@@ -65,14 +65,14 @@ describe.each(manifest.spec.platforms.map(platform => [platform.uri.split('/').a
   },
 );
 
-test('every package in the bundle is named with the text of its license', async () => {
+test('the license of every bundled package is included', async () => {
   const text = (await contentOf(join(releaseFolder, `kubectl-svc-trace-${version}.tgz`), 'package/THIRD-PARTY-LICENSES.txt')).toString();
   const [, ...licenses] = text.split(`\n\n${'-'.repeat(80)}\n\n`);
   expect(licenses.length).toBeGreaterThan(30);
   expect(licenses.filter(license => license.length < 300).map(license => license.split('\n')[0])).toEqual([]);
 });
 
-test('all downloads are in checksums.txt, and nothing else', () => {
+test('checksums.txt lists all downloads, and nothing else', () => {
   expect([...sums.keys()]).toEqual(
     [
       `kubectl-svc-trace-${version}.tgz`,
@@ -83,7 +83,7 @@ test('all downloads are in checksums.txt, and nothing else', () => {
   for (const [name, sum] of sums) expect(sha256(join(releaseFolder, name))).toBe(sum);
 });
 
-test('the bill of materials is CycloneDX, of this version, with all dependencies', () => {
+test('the bill of materials is a CycloneDX document of this version, with all dependencies', () => {
   const bom = JSON.parse(readFileSync(join(releaseFolder, `svc-trace_v${version}.cdx.json`), 'utf8'));
   const component = {
     type: 'object',
@@ -109,6 +109,6 @@ test('the bill of materials is CycloneDX, of this version, with all dependencies
   expect(names).not.toContain('vitest');
 });
 
-test('the notes are those of the changelog', () => {
+test('the release notes are those of the changelog', () => {
   expect(readFileSync(join(releaseFolder, 'release-notes.md'), 'utf8')).toMatch(/^(### |- )/);
 });

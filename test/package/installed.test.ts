@@ -83,7 +83,7 @@ describe.each([
     expect((await run(join(bin(), 'kubectl-svc_trace'), ['--version'])).stdout).toMatch(`kubectl-svc-trace/${version} `);
   });
 
-  testWithKubectl('is a plugin of a real kubectl, and completed by it', async () => {
+  testWithKubectl('runs as a plugin of a real kubectl, which completes it', async () => {
     const env = {PATH: `${bin()}:${process.env['PATH']}`, HOME: folder, KUBECONFIG: ''};
     expect((await run(kubectl, ['plugin', 'list'], env)).stdout).toContain(join(bin(), 'kubectl-svc_trace'));
     const check = await run(kubectl, ['svc-trace', 'check', '-A', '--from', faulty], env);
@@ -115,7 +115,7 @@ describe('the executable', () => {
 });
 
 describe('the npm package', () => {
-  test('contains a library with types, which needs nothing else', async () => {
+  test('contains a library with types, which needs no other package', async () => {
     const consumer = join(npmBin, '../lib');
     writeFileSync(
       join(consumer, 'use.mts'),

@@ -32,7 +32,7 @@ test('a byte-order mark before it is ignored', () => {
 
 test.each<[string, unknown, string]>([
   ['nothing', '', 'it is empty'],
-  ['half of it', '{"schemaVersion": 1, "find', 'it is no JSON, or was cut'],
+  ['half a report', '{"schemaVersion": 1, "find', 'it is no JSON, or was cut'],
   ['a table', 'FAULTY: 1 error', 'it is no JSON, or was cut'],
   ['something else', {version: '2.1.0', runs: []}, 'it is no report of check -o json'],
   ['a list', [1, 2], 'it is no report of check -o json'],
@@ -45,19 +45,19 @@ test.each<[string, unknown, string]>([
 
 test.each<[string, object]>([
   ['no code', {code: undefined}],
-  ['a severity that there is not', {severity: 'fatal'}],
-  ['a Service that is text', {service: 'shop/web'}],
+  ['an unknown severity', {severity: 'fatal'}],
+  ['a Service that is a string', {service: 'shop/web'}],
   ['an entry that is null', {entry: null}],
   ['an address that is a number', {entry: {kind: 'clusterIP', address: 7, port: 80}}],
   ['a port that is a number', {port: 80}],
-  ['no words', {message: 7}],
-])('a finding with %s is refused, by its number', (_, odd) => {
+  ['no message', {message: 7}],
+])('a finding with %s is refused with its index', (_, odd) => {
   expect(whyNot(report([finding, {...finding, ...odd}]))).toBe('finding 2 in it cannot be read');
 });
 
 test.each<[string, object]>([
   ['no name', {name: null}],
-  ['settings that are none', {settings: {mode: null}}],
+  ['invalid settings', {settings: {mode: null}}],
 ])('a node with %s is refused', (_, odd) => {
   expect(whyNot(report([finding], [{...node, ...odd}]))).toBe('node 1 in it cannot be read');
 });

@@ -23,7 +23,7 @@ const tcp = (state: string, sport = 40000, to = '10.244.11.4') =>
 const counts = {opening: 0, open: 0, closing: 0, identities: null};
 
 describe('connections are counted by original destination and by replying endpoint', () => {
-  test('with the states of TCP told apart', () => {
+  test('with separate counts for the states of TCP', () => {
     const states = ['SYN_SENT', 'SYN_RECV', 'ESTABLISHED', 'ESTABLISHED', 'FIN_WAIT', 'CLOSE_WAIT', 'LAST_ACK', 'TIME_WAIT', 'CLOSE'];
     const {ports: found} = count(states.map((state, index) => tcp(state, 40_000 + index)).join(''));
     expect(found.get('web')).toEqual({
@@ -71,18 +71,18 @@ test('connections that were not translated belong to no endpoint', () => {
   expect(found.get('web')).toMatchObject({untranslated: 1, endpoints: new Map()});
 });
 
-test('other connections are only counted as entries; invalid lines are counted separately', () => {
+test('other connections are only counted as entries, and invalid lines are counted separately', () => {
   const other = tcp('ESTABLISHED').replaceAll('10.96.1.1', '1.1.1.1');
   const torn = tcp('ESTABLISHED').slice(0, 80);
   expect(count(`${other}${tcp('NEW_STATE')}${torn}`)).toEqual({ports: new Map(), entries: 3, strays: 2});
 });
 
-test('the boundaries between parts of the output do not matter', () => {
+test('the boundaries between chunks of the output do not change the counts', () => {
   const text = [1, 2, 3].map(port => tcp('ESTABLISHED', port)).join('');
   for (const size of [1, 7, 100, 1000]) expect(count(text, {}, size)).toEqual(count(text));
 });
 
-test("connections are identified by the kernel's number, or else by addresses and ports", () => {
+test('connections are identified by their kernel ID, or else by addresses and ports', () => {
   const identities = (text: string) => count(text, {identify: true}).ports.get('web')?.endpoints.get('10.244.11.4:8080')?.identities;
   expect(identities(tcp('ESTABLISHED').replace('use=1', 'use=1 id=4021'))).toEqual(Float64Array.of(4021));
   const [first] = identities(tcp('SYN_SENT').replace('[ASSURED] ', '')) ?? [];

@@ -15,7 +15,7 @@ test('a capture is read line by line', () => {
   expect([...parseConntrack(text, 'udp')]).toEqual([]);
 });
 
-test('a rewritten connection has its endpoint in the reply', () => {
+test('a translated connection has its endpoint in the reply tuple', () => {
   // `conntrack -L` and /proc/net/nf_conntrack, with and without an answer, with and without counters.
   const lines = [
     'udp      17 29 src=10.244.1.5 dst=10.96.0.10 sport=40000 dport=53 [UNREPLIED] src=10.244.2.7 dst=10.244.1.5 sport=53 dport=40000 mark=0 use=1',

@@ -28,7 +28,7 @@ describe('counters', () => {
     expect(shown(listing.replace(/^/gm, '> '))).toEqual(['12 packets', 'about 123000 packets', '7 packets']);
   });
 
-  test('of iptables -L -v -x --line-numbers are exact, and numbers of rows are none', () => {
+  test('of iptables -L -v -x --line-numbers are exact, and line numbers are not counters', () => {
     const numbered = listing
       .replace('123K 7400K', '123456 7407360')
       .replace(/^ pkts/gm, 'num pkts')
@@ -95,7 +95,7 @@ describe('virtual servers of IPVS', () => {
     expect(ways(text)).toEqual([['10.96.1.1', '10.244.11.4:8080 0.5 10 connections', '10.244.12.4:8080 0.5 20 connections']]);
   });
 
-  test('without real servers refuse', () => {
+  test('without real servers reject packets', () => {
     expect(ways(list.replace(/^ {2}-> 10.*\n/gm, ''))).toEqual([['10.96.1.1', 'rejected']]);
   });
 
@@ -105,7 +105,7 @@ describe('virtual servers of IPVS', () => {
   });
 });
 
-describe('check finds in rules without API objects', () => {
+describe('check of rules without API objects finds', () => {
   const rules = (...lines: readonly string[]) =>
     ['*nat', ':PREROUTING ACCEPT [0:0]', ':KUBE-SERVICES - [0:0]', '-A PREROUTING -j KUBE-SERVICES', ...lines, 'COMMIT', ''].join('\n');
   const entry =
@@ -120,7 +120,7 @@ describe('check finds in rules without API objects', () => {
   const pick = (probability: string, chain = first) =>
     `-A KUBE-SVC-TCOU7JCQXEZGVUNU -m comment --comment "shop/web:http" ${probability === '' ? '' : `-m statistic --mode random --probability ${probability} `}-j ${chain}`;
 
-  test('nothing if all is correct', () => {
+  test('nothing if all rules are correct', () => {
     expect(found(rules(':KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]', entry))).toEqual([]);
   });
 
@@ -144,7 +144,7 @@ describe('check finds in rules without API objects', () => {
     expect(found(text.replace('COMMIT', `${pick('')}\nCOMMIT`))).not.toContainEqual(expect.stringContaining('no rule jumps to'));
   });
 
-  test('a chain whose name does not fit its address', () => {
+  test('a chain whose name does not match its address', () => {
     const text = rules(':KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]', `:${first} - [0:0]`, entry, pick(''), endpoint(first, '10.244.1.5:80'));
     expect(found(text)).toEqual([expect.stringMatching(/^ST216 .*KUBE-SEP-5V2UTJDVBQ73MZHD leads to 10\.244\.1\.5:80/)]);
   });

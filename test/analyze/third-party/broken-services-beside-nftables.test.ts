@@ -12,7 +12,7 @@ interface Breach {
 
 const breaches: readonly Breach[] = [
   {
-    title: 'a host port on the number of a node port: who translates first is not known',
+    title: 'a host port with the number of a node port, where the order of translation is unknown',
     rules: ['*nat', '-A PREROUTING -p tcp -m addrtype --dst-type LOCAL -m tcp --dport 30080 -j DNAT --to-destination 10.244.11.40:80'],
     found: [['ST401', 'warning', 'shop/nodeport:http']],
   },
@@ -44,12 +44,12 @@ const breaches: readonly Breach[] = [
   {title: 'a FORWARD that drops by its policy', rules: ['*filter', ':FORWARD DROP [0:0]'], found: [['ST303', 'error', null]]},
   {title: 'an INPUT that drops by its policy', rules: ['*filter', ':INPUT DROP [0:0]'], found: [['ST402', 'error', null]]},
   {
-    title: 'a match that is not known',
+    title: 'an unknown match',
     rules: ['*filter', '-A FORWARD -m bpf --bytecode "4,48 0 0 9,21 0 1 6,6 0 0 1,6 0 0 0" -j DROP'],
     found: [['ST403', 'warning', null]],
   },
   {
-    title: 'a mark that is wiped out before kube-proxy masquerades',
+    title: 'a mark that is cleared before kube-proxy masquerades',
     rules: ['*mangle', '-A POSTROUTING -j MARK --set-xmark 0x0/0xffffffff'],
     found: [['ST302', 'error', null]],
   },
@@ -59,7 +59,7 @@ const breaches: readonly Breach[] = [
     found: [['ST402', 'error', null]],
   },
   {
-    title: 'an ACCEPT in table nat, after which kube-proxy is asked all the same',
+    title: 'an ACCEPT in table nat, after which the rules of kube-proxy still apply',
     rules: ['*nat', '-A PREROUTING -d 10.96.1.1/32 -j ACCEPT'],
     found: [],
   },

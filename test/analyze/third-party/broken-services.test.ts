@@ -16,7 +16,7 @@ interface Breach {
 /** Changes that break Services, made to the bare rules of kube-proxy and to those of each program. */
 const breaches: readonly Breach[] = [
   {
-    title: 'a host port on the number of a node port, in front of kube-proxy',
+    title: 'a host port with the number of a node port, before the rules of kube-proxy',
     change: ruleInFront(
       'nat',
       '-A PREROUTING -p tcp -m addrtype --dst-type LOCAL -m tcp --dport 30080 -j DNAT --to-destination 10.244.11.40:80',
@@ -24,7 +24,7 @@ const breaches: readonly Breach[] = [
     found: [['ST401', 'shop/nodeport', '10.244.11.40:80']],
   },
   {
-    title: 'the same for what the node itself sends',
+    title: 'a host port with the number of a node port, for packets of the node itself',
     change: ruleInFront(
       'nat',
       '-A OUTPUT -p tcp -m addrtype --dst-type LOCAL -m tcp --dport 30080 -j DNAT --to-destination 10.244.11.40:80',
@@ -37,12 +37,12 @@ const breaches: readonly Breach[] = [
     found: [['ST401', 'shop/external-ips', '10.244.11.40']],
   },
   {
-    title: 'a REDIRECT of all TCP, as of a mesh that took the node for a pod',
+    title: 'a REDIRECT of all TCP, as by a service mesh that mistook the node for a pod',
     change: ruleInFront('nat', '-A PREROUTING -p tcp -j REDIRECT --to-ports 15006'),
     found: [['ST401', null, '15006']],
   },
   {
-    title: "a jump of somebody's into the chain of another Service",
+    title: 'a third-party jump into the chain of another Service',
     change: ruleInFront('nat', '-A PREROUTING -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-NPX46M4PTMTKRN6Y'),
     found: [['ST401', 'shop/web', 'KUBE-SVC-NPX46M4PTMTKRN6Y']],
   },
@@ -106,7 +106,7 @@ const breaches: readonly Breach[] = [
     found: [['ST303', 'shop/half-leaving', '-j DROP']],
   },
   {
-    title: "a REJECT of one endpoint's address in mangle/FORWARD's place, the filter table",
+    title: "a REJECT of one endpoint's address in filter/FORWARD",
     change: ruleInFront('filter', '-A FORWARD -d 192.0.2.10/32 -j REJECT --reject-with icmp-port-unreachable'),
     found: [['ST303', 'shop/manual', '-j REJECT']],
   },
@@ -141,32 +141,32 @@ const breaches: readonly Breach[] = [
     found: [['ST402', null, 'icmp-host-prohibited']],
   },
   {
-    title: 'a match that is not known in front of KUBE-SERVICES',
+    title: 'an unknown match before KUBE-SERVICES',
     change: ruleInFront('nat', '-A PREROUTING -m bpf --bytecode "4,48 0 0 9,21 0 1 6,6 0 0 1,6 0 0 0" -j ACCEPT'),
     found: [['ST403', null, 'bpf']],
   },
   {
-    title: 'a target that is not known in front of KUBE-SERVICES, for one cluster IP',
+    title: 'an unknown target before KUBE-SERVICES, for one cluster IP',
     change: ruleInFront('nat', '-A PREROUTING -d 10.96.1.1/32 -j LARK --twist 3'),
     found: [['ST403', 'shop/web', 'LARK']],
   },
   {
-    title: 'an ACCEPT in POSTROUTING in front of KUBE-POSTROUTING',
+    title: 'an ACCEPT in POSTROUTING before KUBE-POSTROUTING',
     change: ruleInFront('nat', '-A POSTROUTING -d 10.244.0.0/16 -j ACCEPT'),
     found: [['ST302', null, '-j ACCEPT']],
   },
   {
-    title: 'a RETURN of marked packets in POSTROUTING in front of KUBE-POSTROUTING',
+    title: 'a RETURN of marked packets in POSTROUTING before KUBE-POSTROUTING',
     change: ruleInFront('nat', '-A POSTROUTING -m mark --mark 0x4000/0x4000 -j RETURN'),
     found: [['ST302', null, '-j RETURN']],
   },
   {
-    title: 'an ACCEPT in FORWARD in front of the REJECT of Services without endpoints',
+    title: 'an ACCEPT in FORWARD before the REJECT of Services without endpoints',
     change: ruleInFront('filter', '-A FORWARD -s 10.244.0.0/16 -j ACCEPT'),
     found: [['ST212', null, '-j ACCEPT']],
   },
   {
-    title: 'Docker publishes a port on the number of a node port and its jump stands first',
+    title: 'Docker publishes a port with the number of a node port, and its jump is first',
     program: 'docker',
     change: dump => {
       dump.replace(['-A DOCKER', '--dport 8081'], '--dport 8081', '--dport 30083');
@@ -175,7 +175,7 @@ const breaches: readonly Breach[] = [
     found: [['ST401', 'shop/lb-cluster', '172.17.0.2:80']],
   },
   {
-    title: 'Docker set the policy of FORWARD and nobody accepts what goes to pods',
+    title: 'Docker sets the policy of FORWARD, and no rule accepts packets to pods',
     program: 'docker-20',
     change: dump => {
       dump.delete('-A FORWARD -s 10.244.0.0/16 -j ACCEPT');
@@ -184,7 +184,7 @@ const breaches: readonly Breach[] = [
     found: [['ST303', null, null]],
   },
   {
-    title: 'portmap serves a host port on the number of a node port and its jump stands first',
+    title: 'portmap serves a host port with the number of a node port, and its jump is first',
     program: 'portmap',
     change: dump => {
       dump.replaceAll('--dports 8080,8443', '--dports 30081,8443');
@@ -200,13 +200,13 @@ const breaches: readonly Breach[] = [
     found: [['ST401', 'shop/external-ips', '10.244.11.40']],
   },
   {
-    title: 'Cilium switches connection tracking off for a cluster IP',
+    title: 'Cilium disables connection tracking for a cluster IP',
     program: 'cilium-chaining',
     change: dump => dump.append('raw', '-A CILIUM_PRE_raw -d 10.96.1.1/32 -j CT --notrack'),
     found: [['ST401', 'shop/web', '--notrack']],
   },
   {
-    title: "Istio's rules of a pod landed on the node",
+    title: "Istio's rules for a pod are on the node",
     program: 'istio',
     change: dump => {
       dump.declare('nat', 'ISTIO_INBOUND');
@@ -217,7 +217,7 @@ const breaches: readonly Breach[] = [
     found: [['ST401', null, '15006']],
   },
   {
-    title: 'firewalld neither trusts the network of pods nor lets through what was rewritten',
+    title: 'firewalld neither trusts the pod network nor accepts translated packets',
     program: 'firewalld',
     change: dump => {
       dump.replaceAll('RELATED,ESTABLISHED,DNAT -j ACCEPT', 'RELATED,ESTABLISHED -j ACCEPT');
@@ -239,7 +239,7 @@ const breaches: readonly Breach[] = [
     found: [['ST216', null, '0x4000/0x4000']],
   },
   {
-    title: 'flannel lets through the pods of another cluster',
+    title: 'flannel accepts the pods of another cluster',
     program: 'flannel-drop',
     change: dump => {
       dump.replace(['-A FLANNEL-FWD -s'], '10.244.0.0/16', '10.42.0.0/16');
@@ -248,13 +248,13 @@ const breaches: readonly Breach[] = [
     found: [['ST303', null, null]],
   },
   {
-    title: 'beside kube-router, somebody drops the network of pods of another node',
+    title: 'beside kube-router, a rule drops the pod network of another node',
     program: 'kube-router',
     change: dump => dump.append('filter', '-A FORWARD -d 10.244.12.0/24 -j DROP'),
     found: [['ST303', null, '10.244.12.0/24']],
   },
   {
-    title: 'NodeLocal DNSCache went and left its NOTRACK of the cluster IP',
+    title: 'NodeLocal DNSCache was removed and left its NOTRACK of the cluster IP',
     program: 'nodelocal-dns',
     change: ruleInFront(
       'raw',
@@ -269,19 +269,19 @@ const breaches: readonly Breach[] = [
     found: [['ST401', null, '-A PREROUTING -p udp -j NOTRACK']],
   },
   {
-    title: 'the VPC CNI accepts what stays in the VPC in front of KUBE-POSTROUTING',
+    title: 'the VPC CNI accepts packets inside the VPC before KUBE-POSTROUTING',
     program: 'aws-vpc-cni',
     change: ruleInFront('nat', '-A POSTROUTING -d 10.244.0.0/16 -m comment --comment "AWS, no SNAT in the VPC" -j ACCEPT'),
     found: [['ST302', null, 'no SNAT in the VPC']],
   },
   {
-    title: 'the node of GKE lost its ACCEPT of forwarded TCP',
+    title: 'a GKE node lacks its ACCEPT of forwarded TCP',
     program: 'gke-ip-masq',
     change: dump => dump.delete('-A FORWARD -p tcp -j ACCEPT'),
     found: [['ST303', null, null]],
   },
   {
-    title: 'ufw lets nothing through to pods',
+    title: 'ufw drops all packets to pods',
     program: 'ufw',
     change: dump => {
       dump.delete('-A ufw-user-forward -s');
@@ -290,7 +290,7 @@ const breaches: readonly Breach[] = [
     found: [['ST303', null, null]],
   },
   {
-    title: 'ufw closes the port of an endpoint on the node',
+    title: 'ufw drops packets to the port of an endpoint on the node',
     program: 'ufw',
     change: dump => dump.delete('-A ufw-user-input', '--dport 9100'),
     found: [['ST402', null, null]],

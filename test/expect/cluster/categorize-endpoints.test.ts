@@ -48,22 +48,22 @@ describe('ready, serving and terminating (section 4.5)', () => {
     expect(categorized({endpoints})).toMatchObject({cluster: [1], local: [], reachable: [1], hasAny: true});
   });
 
-  test('without a ready one, those that serve while terminating are used', () => {
+  test('without a ready endpoint, those that serve while terminating are used', () => {
     const endpoints = [at(1, 'node-a', leaving), at(2, 'node-b', leaving), at(3, 'node-b', gone), at(4, 'node-b', {ready: false})];
     expect(categorized({endpoints})).toMatchObject({cluster: [1, 2], reachable: [1, 2], hasAny: true});
   });
 
-  test('one that is not ready, though it serves and does not terminate, is not used', () => {
+  test('an endpoint that is not ready, though it serves and does not terminate, is not used', () => {
     const endpoints = [at(1, 'node-a', {ready: false, serving: true})];
     expect(categorized({endpoints})).toMatchObject({cluster: [], hasAny: false});
     expect(categorized({endpoints, spec: localOut})).toMatchObject({cluster: [], local: [], hasAny: false});
   });
 
-  test('a terminating one without the serving condition counts as serving', () => {
+  test('a terminating endpoint without the serving condition counts as serving', () => {
     expect(categorized({endpoints: [at(1, 'node-a', {ready: false, terminating: true})]})).toMatchObject({cluster: [1], hasAny: true});
   });
 
-  test('a terminating one that is ready (publishNotReadyAddresses) counts as ready, whatever its serving condition', () => {
+  test('a terminating endpoint that is ready (publishNotReadyAddresses) counts as ready, whatever its serving condition', () => {
     const endpoints = [at(1, 'node-a', {ready: true, serving: false, terminating: true}), at(2, 'node-a', leaving)];
     expect(categorized({endpoints})).toMatchObject({cluster: [1]});
   });
@@ -194,7 +194,7 @@ describe('hints (sections 4.5 and 4.6)', () => {
     expect(categorized({endpoints: zoned, zone: 'zone-3'})).toMatchObject({mode: null, cluster: [1, 2, 3]});
   });
 
-  test('are ignored if one ready endpoint has none', () => {
+  test('are ignored if one ready endpoint has no hint', () => {
     expect(categorized({endpoints: [...zoned, at(4, 'node-b')]})).toMatchObject({mode: null, cluster: [1, 2, 3, 4]});
   });
 

@@ -35,7 +35,7 @@ describe('the view of a cluster', () => {
     ]);
   });
 
-  test('is one of a family', () => {
+  test('contains one family', () => {
     expect(entries({services: [web, six], endpointSlices}, '1.36', {}, 'IPv6')).toEqual([['shop/six']]);
   });
 
@@ -60,7 +60,7 @@ describe('the view of a cluster', () => {
       expect(entries({services: [web], endpointSlices, endpoints}, '1.21')[0]).toContain('10.244.1.5:8080');
     });
 
-    test('reads them if 1.21 is configured to', () => {
+    test('reads them if kube-proxy 1.21 is configured to', () => {
       const gates = {EndpointSliceProxying: false};
       expect(entries({services: [web], endpointSlices, endpoints}, '1.21', gates)[0]).toEqual(['shop/web:http', '10.244.9.9:8080']);
       expect(entries({services: [web], endpointSlices, endpoints}, '1.22', gates)[0]).toContain('10.244.1.5:8080');

@@ -101,19 +101,19 @@ describe('the ports of a slice (section 4.3)', () => {
 });
 
 describe('the endpoints of a slice (section 4.4)', () => {
-  test('are those of the family', () => {
+  test('belong to the family', () => {
     const both = [slice('shop/web', [endpoint('10.244.1.5')]), slice('shop/web', [endpoint('fd00:10::5')], {name: 'web-6'})];
     expect(hostPorts(both)).toEqual(['10.244.1.5:8080']);
     expect(hostPorts(both, '1.36', portOf({port: 80}, 'IPv6'))).toEqual(['[fd00:10::5]:8080']);
     expect(hostPorts([slice('shop/web', [endpoint('db.example.org')], {addressType: 'FQDN'})])).toEqual([]);
   });
 
-  test('have one address, the first; one without any is skipped', () => {
+  test('have one address, the first, and an endpoint without an address is skipped', () => {
     expect(hostPorts([slice('shop/web', [{addresses: ['10.244.1.5', '10.244.1.6']}, {addresses: []}, {}])])).toEqual(['10.244.1.5:8080']);
     expect(hostPorts([slice('shop/web', [{addresses: ['nonsense']}, endpoint('10.244.1.5')])])).toEqual(['10.244.1.5:8080']);
   });
 
-  test('may be missing altogether', () => {
+  test('may be missing', () => {
     expect(hostPorts([{...slice('shop/web', []), endpoints: null}])).toEqual([]);
   });
 
@@ -178,19 +178,19 @@ describe('duplicate endpoints', () => {
   const inOne = (...list: readonly ReturnType<typeof endpoint>[]) => [slice('shop/web', list)];
   const at = '10.0.0.1';
 
-  test('that agree are one, and nothing is ambiguous', () => {
+  test('that agree are one endpoint, and nothing is ambiguous', () => {
     const found = set(inTwo(endpoint(at, 'node-a'), endpoint(at, 'node-a')), '1.36');
     expect(found.endpoints).toHaveLength(1);
     expect(found.ambiguous.size).toBe(0);
   });
 
-  test('1.36: one that is not terminating wins, whatever the order of slices', () => {
+  test('in 1.36 the one that is not terminating wins, whatever the order of slices', () => {
     const [ready, ending] = [endpoint(at, 'node-b'), endpoint(at, 'node-a', leaving)];
     expect(states(inTwo(ready, ending), '1.36')).toEqual([[true]]);
     expect(states(inTwo(ending, ready), '1.36')).toEqual([[true]]);
   });
 
-  test('1.35 and before: one on this node wins, whatever the order of slices', () => {
+  test('up to 1.35 the one on this node wins, whatever the order of slices', () => {
     const [here, there] = [endpoint(at, 'node-a', leaving), endpoint(at, 'node-b')];
     for (const minor of ['1.23', '1.30', '1.35']) {
       expect(nodes(inTwo(here, there), minor)).toEqual([['node-a']]);
@@ -234,7 +234,7 @@ describe('duplicate endpoints', () => {
     expect(nodes(pairs(10), '1.36')).toHaveLength(64);
   });
 
-  test('1.21 identifies an endpoint by its address alone: of two ports one is used, and which is ambiguous', () => {
+  test('in 1.21 are identified by their address alone, so that one of two ports is used, and which is ambiguous', () => {
     const two = [slice('shop/web', [endpoint(at)]), slice('shop/web', [endpoint(at)], {name: 'web-2', ports: [{name: '', port: 9090}]})];
     expect(set(two, '1.21').endpoints).toHaveLength(1);
     expect(possible(two, '1.21').map(list => list.map(({hostPort}) => hostPort))).toEqual([['10.0.0.1:8080'], ['10.0.0.1:9090']]);

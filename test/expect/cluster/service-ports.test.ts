@@ -18,7 +18,7 @@ describe('a Service that kube-proxy does not serve (section 4.1)', () => {
     expect(why({clusterIP: 'None'})).toMatch(/headless/);
   });
 
-  test('is a name only, even with a cluster IP', () => {
+  test('is an ExternalName Service, even with a cluster IP', () => {
     expect(why({type: 'ExternalName', clusterIP: '10.96.1.1'})).toMatch(/ExternalName/);
   });
 
@@ -56,7 +56,7 @@ describe('the cluster IP of a family', () => {
     expect([of(both, 'IPv4'), of(both, 'IPv6')]).toEqual(['10.96.1.1', 'fd00:96::1']);
   });
 
-  test('is that of its own family if ipFamilies is missing', () => {
+  test('belongs to its own family if ipFamilies is missing', () => {
     expect([of({clusterIP: '10.96.1.1'}, 'IPv4'), of({clusterIP: '10.96.1.1'}, 'IPv6')]).toEqual(['10.96.1.1', null]);
     expect([of({clusterIP: 'fd00:96::1'}, 'IPv4'), of({clusterIP: 'fd00:96::1'}, 'IPv6')]).toEqual([null, 'fd00:96::1']);
   });
@@ -94,7 +94,7 @@ describe('a Service port', () => {
     ]);
   });
 
-  test('without a name has no colon, and the hash has none either', () => {
+  test('without a name has no colon in its name and its hash', () => {
     const spec: ServiceSpec = {clusterIP: '10.96.1.1', ports: [{port: 80}]};
     expect(servicePorts(service('default/hostnames', spec), 'IPv4', newest)).toMatchObject([
       {servicePortName: 'default/hostnames', portName: '', hash: 'YN5D6RYVEVZOH44Q'},

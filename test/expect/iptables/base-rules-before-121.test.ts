@@ -83,7 +83,7 @@ describe('forwarding', () => {
   });
 });
 
-test('node ports are reached by the last rule, on loopback addresses too', () => {
+test('the last rule jumps to the node ports, on loopback addresses too', () => {
   const note = remark('kubernetes service nodeports; NOTE: this must be the last rule in this chain');
   for (const version of known) {
     expect(baseRules({version}, 'nat/KUBE-SERVICES')).toEqual([`${note} -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`]);

@@ -106,7 +106,7 @@ describe('KUBE-FIREWALL (section 2.4)', () => {
   });
 });
 
-describe('the way to node ports (sections 2.6 and 6.2)', () => {
+describe('the jump to node ports (sections 2.6 and 6.2)', () => {
   const note = remark('kubernetes service nodeports; NOTE: this must be the last rule in this chain');
   const all = (except = '') => `${except}${note} -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`;
   const one = (address: string) => `-d ${address} ${note} -j KUBE-NODEPORTS`;

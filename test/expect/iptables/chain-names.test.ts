@@ -31,7 +31,7 @@ describe('the names of chains', () => {
     expect(endpointChainName(name, 'TCP', hostPort)).toBe(`KUBE-SEP-${hash}`);
   });
 
-  test('a name in an edited dump is not the one that its endpoint has', () => {
+  test('the name in an edited dump differs from that of its endpoint', () => {
     // From a page of 2016: KUBE-SEP-IN2YML2VIFH5RO2T with 192.168.125.131:3306.
     expect(endpointChainName('default/mysql-service:', 'TCP', '192.168.125.131:3306')).toBe('KUBE-SEP-MDJPMLAM6OPI7T2O');
   });

@@ -21,7 +21,7 @@ function rulesOf(slices: readonly EndpointSliceObject[], hypothesis: Hypothesis 
   return serviceRules(expectRuleset({view, config: proxyConfig(config), facts: nodeA, family: 'IPv4', ruleset: null}, hypothesis));
 }
 
-describe('what kube-proxy should have written', () => {
+describe('the expected ruleset', () => {
   const slices = [slice('shop/web', [endpoint('10.244.1.5', 'node-a'), endpoint('10.244.2.7', 'node-b')], {ports})];
 
   test('depends on the node name that kube-proxy uses', () => {
@@ -31,7 +31,7 @@ describe('what kube-proxy should have written', () => {
     expect(rulesOf(slices, {nodeName: 'nobody'})).not.toHaveProperty('SVL');
   });
 
-  test('depends on its zone, which kube-proxy may not know', () => {
+  test('depends on the zone, which kube-proxy may not know', () => {
     const zoned = [
       slice('shop/web', [endpoint('10.244.1.5', 'node-a', {zones: ['zone-1']}), endpoint('10.244.2.7', 'node-b', {zones: ['zone-2']})], {
         ports,
@@ -63,7 +63,7 @@ describe('duplicate endpoints', () => {
     return {rules: serviceRules(expected), lists: expected.ports[0]?.lists};
   };
 
-  test('give every list that kube-proxy can have built', () => {
+  test('give every list that kube-proxy may have built', () => {
     expect(of('1.36', 0)).toMatchObject({lists: 2, rules: {SVL: d4(local)}});
     expect(of('1.36', 1).rules).not.toHaveProperty('SVL');
     expect(of('1.36', 1).rules).toMatchObject({SVC: [d1, ...d4(local, remote)]});

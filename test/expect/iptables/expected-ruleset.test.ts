@@ -55,7 +55,7 @@ describe('the worked example of the reference', () => {
     expect(compareRulesets(expectationOf(expectedOf(example)), dump).differences).toEqual([]);
   });
 
-  test('lacks one rule if its kernel counts: it was left out on purpose', () => {
+  test('lacks one rule if the kernel counts, as the example leaves it out', () => {
     const {differences} = compareRulesets(expectationOf(expectedOf({...example, nfacct: true})), dump);
     expect(differences).toMatchObject([{kind: 'missing', table: 'nat', chain: 'KUBE-NODEPORTS', owner: {port: {service: 'web'}}}]);
     expect(differences[0]?.rule.text).toContain('-d 127.0.0.0/8 -p tcp');
@@ -112,7 +112,7 @@ describe('the chains of an expected ruleset', () => {
     expect(expected.chain('nat', 'KUBE-XLB-67NZLRHBNDSAWJRO')).toBeUndefined();
   });
 
-  test('are base chains with a policy, and tables, like on every node', () => {
+  test('include the base chains with a policy, and the tables, of every node', () => {
     const expected = expectedOf(example);
     for (const name of ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING', 'FORWARD'])
       expect(expected.chain('mangle', name)).toMatchObject({policy: 'ACCEPT', ruleCount: 0});
@@ -120,7 +120,7 @@ describe('the chains of an expected ruleset', () => {
     expect([expected.hasTable('nat'), expected.hasTable('raw')]).toEqual([true, false]);
   });
 
-  test('are the same object each time', () => {
+  test('are the same object for every request', () => {
     const expected = expectedOf(example);
     expect(expected.chain('nat', 'KUBE-SERVICES')).toBe(expected.chain('nat', 'KUBE-SERVICES'));
   });

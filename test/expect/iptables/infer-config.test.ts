@@ -29,7 +29,7 @@ describe('the rules of a node show', () => {
     expect(inferConfig(await rulesetsOf(name))).toMatchObject(settings);
   });
 
-  test('how they detect pods, also if the dump is truncated before the Services', async () => {
+  test('how kube-proxy detects pods, even if the dump is truncated before the Services', async () => {
     const [node] = (await snapshotOf('healthy/1.36-iptables')).nodes;
     const whole = node?.read('iptables-save')?.toString('utf8') ?? '';
     const cut = whole.slice(0, whole.indexOf('\n-A KUBE-SEP-'));
@@ -74,7 +74,7 @@ describe('the rules of a node show', () => {
     expect(ruleset === undefined ? null : inferConfig(new Map([['IPv4', ruleset]])).version?.minor).toBe(minor);
   });
 
-  test('no bit of a mark that has several, like that of kube-proxy 1.1', () => {
+  test('no masquerade bit if the mark has several bits, like that of kube-proxy 1.1', () => {
     const [ruleset] = parseDumps(
       '-A KUBE-SERVICES -d 10.0.0.1/32 -j KUBE-SVC-AAAAAAAAAAAAAAAA\n-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4d415351/0xffffffff\n',
     );

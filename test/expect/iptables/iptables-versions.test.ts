@@ -92,7 +92,7 @@ describe('a difference between versions', () => {
     for (const minor of minors) expect(shared.writesExternalIPs(version(`1.${minor}`), {})).toBe(true);
   });
 
-  test('the address of the node is known up to 1.20, and again from 1.28 on for one family, from 1.29 on for both', () => {
+  test('kube-proxy knows the address of the node up to 1.20, and again from 1.28 on for one family and from 1.29 on for both', () => {
     for (const minor of minors) {
       expect(versions.knowsNodeIP(version(`1.${minor}`), true), `1.${minor}`).toBe(minor <= 20 || minor >= 28);
       expect(versions.knowsNodeIP(version(`1.${minor}`), false), `1.${minor}`).toBe(minor <= 20 || minor >= 29);
@@ -117,7 +117,7 @@ describe('a difference between versions', () => {
     expect(['1.18.2', '1.18.6', '1.17.9'].map(text => versions.clearsMasqueradeMark(version(text), null))).toEqual([false, true, false]);
   });
 
-  test('versions without available sources name their neighbors', () => {
+  test('versions whose sources were not available name their neighbors', () => {
     const unknown = minors.filter(minor => versions.neighborsOf(version(`1.${minor}`)) !== null);
     expect(unknown).toEqual([6, 7, 8, 9, 10, 12, 15, 19]);
     expect(versions.neighborsOf(version('1.8'))).toEqual({bounds: [11, 5], certain: false});

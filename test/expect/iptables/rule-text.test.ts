@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {comment, probability, protocolText, recentMask, reject} from '../../../src/expect/iptables/rule-text.ts';
 
-describe('the probability of one in n', () => {
+describe('the probability of one in n rules', () => {
   // Section 3.1 of the reference: what the kernel gave back.
   test.each([
     [2, '0.50000000000'],

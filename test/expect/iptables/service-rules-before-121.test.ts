@@ -129,7 +129,7 @@ describe('an external IP', () => {
     ]);
   });
 
-  test('applies the Local policy from 1.20 on', () => {
+  test('follows the Local policy from 1.20 on', () => {
     const rules = (version: string) => rulesOf({spec: {...spec, ...localOut}, endpoints: [here]}, version)['nat/KUBE-SERVICES']?.slice(2);
     for (const version of upTo(19).slice(1)) expect(rules(version), version).toEqual([marked, ...bridged('198.51.100.8', 'SVC')]);
     expect(rules('1.20')).toEqual(bridged('198.51.100.8', 'XLB'));
@@ -230,7 +230,7 @@ describe('endpoints', () => {
     expect(destinations('1.20')).toEqual(['10.244.9.9:8080']);
   });
 
-  test('that are not ready do not exist at all up to 1.20, not even for counting', () => {
+  test('that are not ready do not exist up to 1.20, and are not counted', () => {
     const many = Array.from({length: 1001}, (_, index) => endpoint(`10.250.${index >> 8}.${index & 255}`, 'node-b', {ready: index === 0}));
     const setup = (version: string): Setup => ({
       version,

@@ -186,7 +186,7 @@ describe('an external IP', () => {
     expect(second({masqueradeAll: true})).toBe(marked('198.51.100.8'));
   });
 
-  test('under Local policy leads to KUBE-XLB and is not masqueraded', () => {
+  test('under Local policy jumps to KUBE-XLB and is not masqueraded', () => {
     const rules = rulesOf({...row, spec: {...nodePort, ...localOut, externalIPs: ['198.51.100.8']}}, '1.21');
     expect(rules['nat/KUBE-SERVICES']).toEqual([insideMarked, inside, to('198.51.100.8', 'external IP', 'XLB')]);
   });
@@ -233,7 +233,7 @@ describe('a load-balancer address', () => {
     expect(rules['FW']).toEqual([...each, ...each]);
   });
 
-  test('under Local policy leads to KUBE-XLB', () => {
+  test('under Local policy jumps to KUBE-XLB', () => {
     const spec = {...balancer, ...localOut, healthCheckNodePort: 32100, loadBalancerSourceRanges: ['203.0.113.0/24']};
     const rules = rulesOf({spec, ingress: vip, endpoints: [here]}, '1.23');
     expect(rules['FW']).toEqual([`-s 203.0.113.0/24 ${balanced} -j XLB`, drop]);

@@ -153,7 +153,7 @@ const matrix: readonly Row[] = [
     },
   },
   {
-    title: 'LoadBalancer, external policy Local, no endpoints: the health check is answered all the same',
+    title: 'LoadBalancer, external policy Local, no endpoints: the health check is still answered',
     spec: {...balancer, ...localOut, healthCheckNodePort: 32100},
     ingress: vip,
     endpoints: [],
@@ -164,7 +164,7 @@ const matrix: readonly Row[] = [
     },
   },
   {
-    title: 'LoadBalancer without an address yet, or with a name only: as NodePort',
+    title: 'LoadBalancer without an address yet, or with a host name only: like NodePort',
     spec: balancer,
     ingress: [{hostname: 'lb.example.org'}],
     endpoints: [here, there],
@@ -185,7 +185,7 @@ const matrix: readonly Row[] = [
     rules: {'nat/KUBE-SERVICES': [a1('SVC'), a3('198.51.100.7', 'EXT')], EXT: external, ...cluster},
   },
   {
-    title: 'external IPs, in their order, each as often as it is given',
+    title: 'external IPs, in their order, with duplicates',
     spec: {...clusterIP, externalIPs: ['198.51.100.9', '198.51.100.8', '198.51.100.9']},
     endpoints: [here, there],
     rules: {
@@ -204,7 +204,7 @@ const matrix: readonly Row[] = [
     },
   },
   {
-    title: 'an external IP that is a load-balancer address too',
+    title: 'an external IP that is also a load-balancer address',
     spec: {...clusterIP, externalIPs: ['198.51.100.7']},
     ingress: vip,
     endpoints: [here, there],
@@ -319,14 +319,14 @@ describe('source ranges', () => {
     });
   });
 
-  test('are trimmed and put into canonical form; what is no network, or of the other family, does not count; twice is twice', () => {
+  test('are trimmed and put into canonical form; invalid ones and those of the other family are ignored; duplicates are kept', () => {
     const odd = [' 203.0.113.9/24 ', 'nonsense', 'fd00::/8', '203.0.113.0/24', '10.0.0.1'];
     expect(rulesOf({...row, spec: {...balancer, loadBalancerSourceRanges: odd}})).toMatchObject({
       FW: [d3('203.0.113.0/24'), d3('203.0.113.0/24'), d3Last],
     });
   });
 
-  test('of prefix 0 allow all clients: from 1.34 as if there were none, before by a rule without a source', () => {
+  test('of prefix 0 allow all clients: from 1.34 on like no range, before by a rule without a source', () => {
     const open = {...row, spec: {...balancer, loadBalancerSourceRanges: ['0.0.0.0/0', '203.0.113.0/24']}};
     expect(rulesOf(open, {version: '1.34'})).not.toHaveProperty('FW');
     expect(rulesOf(open, {version: '1.33'})).toMatchObject({
@@ -449,7 +449,7 @@ describe('traffic of pods', () => {
       `-d 10.96.1.1/32 ! -i veth+ -p tcp ${text}`,
       `-i veth+ ${short}`,
     ],
-    ['their network, though all is masqueraded', {masqueradeAll: true}, `-d 10.96.1.1/32 -p tcp ${text}`, `-s 10.244.0.0/16 ${short}`],
+    ['their network, even with masqueradeAll', {masqueradeAll: true}, `-d 10.96.1.1/32 -p tcp ${text}`, `-s 10.244.0.0/16 ${short}`],
   ])('is detected by %s', (_, config, first, second) => {
     expect(both({config})).toEqual([first, second]);
   });
@@ -584,11 +584,11 @@ describe('a cluster of more than 1,000 endpoints', () => {
     expect([...(rules['EXT shop/web:http']?.slice(0, 3) ?? []), ...(rules['nat/KUBE-SERVICES'] ?? [])].some(bare)).toBe(false);
   });
 
-  test('begins with the 1,001st', () => {
+  test('begins with the 1,001st endpoint', () => {
     expect(serviceRules(expectedOf(setup(999)))['SVL shop/web:http']?.some(bare)).toBe(false);
   });
 
-  test('is large in the family that is', () => {
+  test('is large in each family separately', () => {
     const six = service('shop/six', {...clusterIP, clusterIP: 'fd00:96::1', ipFamilies: ['IPv6'], clusterIPs: ['fd00:96::1']});
     const both = {...setup(1000), services: [...(setup(0).services ?? []), six]};
     const slices = [...(setup(1000).slices ?? []), slice('shop/six', [endpoint('fd00:10:1::5')], {ports: port})];
@@ -613,7 +613,7 @@ describe('node ports', () => {
   const deadEnds = {nodePortAddresses: ['172.16.0.0/12']};
   const counted = `-d 127.0.0.0/8 -p tcp ${remark('shop/web:http')} -m tcp --dport 30080 -m nfacct --nfacct-name  localhost_nps_accepted_pkts -j EXT`;
 
-  test.each(['1.25', '1.26'])('on no address of the node are not written (%s), the chain behind them is', version => {
+  test.each(['1.25', '1.26'])('on no address of the node are not written (%s), but their chain is', version => {
     expect(rulesOf(row, {version, config: deadEnds})).toEqual({'nat/KUBE-SERVICES': [a1('SVC')], EXT: external, ...cluster});
     expect(rulesOf({...row, endpoints: []}, {version, config: deadEnds})).toEqual({
       'filter/KUBE-SERVICES': [refusal('10.96.1.1', 'reject')],

@@ -40,7 +40,7 @@ describe('the base chains', () => {
     expect(chains['filter-output']).toEqual(['ct state new jump service-endpoints-check', 'ct state new jump cluster-ips-check']);
   });
 
-  test('1.32 did both on one hook of output', () => {
+  test('1.32 does both on one hook of output', () => {
     const chains = chainsOf(tableOf({minor: 32}));
     expect(chains['filter-output']).toEqual(['ct state new jump service-endpoints-check', 'ct state new jump firewall-check']);
     expect(chains['filter-output-post-dnat']).toEqual(['ct state new jump cluster-ips-check']);
@@ -126,8 +126,13 @@ describe('the addresses of node ports', () => {
   });
 
   test.each([
-    ['of a zero prefix are all but loopback ones', {overrides: {nodePortAddresses: ['0.0.0.0/0']}}, 'IPv4', 'ip daddr != 127.0.0.0/8'],
-    ['of a family without an entry are all as well', {}, 'IPv6', 'ip6 daddr != ::1'],
+    [
+      'of a zero prefix are all addresses except loopback ones',
+      {overrides: {nodePortAddresses: ['0.0.0.0/0']}},
+      'IPv4',
+      'ip daddr != 127.0.0.0/8',
+    ],
+    ['of a family without an entry are all addresses as well', {}, 'IPv6', 'ip6 daddr != ::1'],
   ] as const)('%s', (_, setup, family, match) => {
     const table = tableOf({...setup, family});
     expect(table.set('nodeport-ips')).toBeUndefined();

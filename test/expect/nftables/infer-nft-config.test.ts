@@ -7,7 +7,7 @@ import {readFixture} from '../../fixtures.ts';
 const seenIn = (capture: string, change: (text: string) => string = text => text) =>
   inferNftConfig(kubeProxyTables(parseNftText(change(readFixture(`captures/nftables/${capture}/nodes/node-a/nft.txt`).toString()))));
 
-describe('what the table shows of the kube-proxy that wrote it', () => {
+describe('the table of a kube-proxy', () => {
   test.each([
     ['1.31', 32],
     ['1.33', 33],
@@ -24,12 +24,12 @@ describe('what the table shows of the kube-proxy that wrote it', () => {
     });
   });
 
-  test('without the port in its masquerade rules it is from 1.34 or 1.35', () => {
+  test('without the port in its masquerade rules shows 1.34 or 1.35', () => {
     const {version} = seenIn('1.33', text => text.replaceAll(/ (?:tcp|udp|sctp) dport \d+ (?=.* jump mark-for-masquerade)/g, ' '));
     expect(version).toMatchObject({minor: 35});
   });
 
-  test('base chains that an upgrade left behind do not make it older', () => {
+  test('with base chains of an earlier version shows the later version', () => {
     const chain = '\tchain filter-prerouting {\n\t\ttype filter hook prerouting priority dstnat - 10; policy accept;\n\t}\n\n';
     const {version} = seenIn('1.36', text => text.replace('\tchain filter-input {', `${chain}\tchain filter-input {`));
     expect(version).toMatchObject({minor: 36});
@@ -55,7 +55,7 @@ describe('what the table shows of the kube-proxy that wrote it', () => {
     });
   });
 
-  test('shows nothing if there is no table', () => {
+  test('shows nothing if it does not exist', () => {
     expect(inferNftConfig([])).toEqual({});
   });
 });

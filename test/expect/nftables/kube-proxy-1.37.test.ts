@@ -18,7 +18,7 @@ const gate = {featureGates: {KubeProxyNFTablesLocalhostNodePorts: true}};
 const nodePort: ServiceSpec = {type: 'NodePort', ports: [{name: 'http', port: 80, nodePort: 30_080, protocol: 'TCP'}]};
 
 describe('one endpoint', () => {
-  test('is translated to without a map from 1.37 on', () => {
+  test('is the target of DNAT without a map from 1.37 on', () => {
     expect(chainsOf(tableOf({endpoints: [here]}))[S]).toEqual(['meta l4proto tcp dnat to 10.244.11.4:8080']);
     expect(chainsOf(tableOf({endpoints: [here], minor: 36}))[S]).toEqual([
       'meta l4proto tcp dnat ip to numgen random mod 1 map { 0 : 10.244.11.4 . 8080 }',
@@ -95,7 +95,7 @@ describe('node ports on loopback addresses', () => {
     expect(tableOf({endpoints: [], spec: nodePort, ...gate, nodePortAddresses, family}).context.listensOnLocalhost).toBe(listens);
   });
 
-  test('are read from a table whose other settings are unknown', () => {
+  test('are inferred from a table whose other settings are unknown', () => {
     const seen = (nodePortAddresses: readonly string[]) => {
       const text = nftText(tableOf({endpoints: [here], spec: nodePort, ...gate, nodePortAddresses}));
       return inferNftConfig(kubeProxyTables(parseNftText(text)));
@@ -111,7 +111,7 @@ describe('the keywords of nodePortAddresses', () => {
     [['primary', 'localhost'], 'IPv6', []],
     [['localhost'], 'IPv4', []],
     [['primary', '10.0.0.0/8'], 'IPv4', ['172.18.0.11', '10.9.0.11']],
-  ] as const)('%s in %s is the set %s', (nodePortAddresses, family, addresses) => {
+  ] as const)('%s in %s selects the set %s', (nodePortAddresses, family, addresses) => {
     const table = tableOf({endpoints: [], nodePortAddresses, family});
     expect(table.set('nodeport-ips')).toBeDefined();
     expect(elementsOf(table, 'nodeport-ips')).toEqual([...addresses].sort());
@@ -121,7 +121,7 @@ describe('the keywords of nodePortAddresses', () => {
     [['primary'], 'IPv6'],
     [['all'], 'IPv4'],
     [['primary', 'all'], 'IPv4'],
-  ] as const)('%s in %s is every address', (nodePortAddresses, family) => {
+  ] as const)('%s in %s selects every address', (nodePortAddresses, family) => {
     expect(tableOf({endpoints: [], nodePortAddresses, family}).set('nodeport-ips')).toBeUndefined();
   });
 });

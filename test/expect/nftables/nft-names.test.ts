@@ -24,7 +24,7 @@ describe('the names of the objects that kube-proxy creates for a Service port', 
     expect(endpoints.map(portNames(port).affinity)).toEqual(['affinity-CYVGBI76-shop/sticky/tcp/http__10.244.11.4/8080']);
   });
 
-  test('truncates a name longer than 240 characters', () => {
+  test('a name longer than 240 characters is truncated', () => {
     const long = 'n'.repeat(63);
     const {port, endpoints} = served(`${long}/${'s'.repeat(63)}`, 'p'.repeat(63), 'fd00:1111:2222:3333:4444:5555:6666:7777', 65_535);
     const name = portNames(port).endpoint(endpoints[0] ?? expect.fail());
@@ -33,7 +33,7 @@ describe('the names of the objects that kube-proxy creates for a Service port', 
   });
 });
 
-describe('a name read back', () => {
+describe('a parsed name', () => {
   test.each([
     ['service-KHN6ECMT-shop/web/tcp/http', 'service', 'shop/web:http'],
     ['external-T5JN5A62-shop/unnamed-port/tcp/', 'external', 'shop/unnamed-port'],

@@ -107,7 +107,7 @@ describe('kube-proxy 1.36', () => {
   });
 });
 
-describe('what changed between the versions', () => {
+describe('differences between versions', () => {
   test.each([
     [35, 'ip daddr 10.96.1.1 ip saddr != 10.244.0.0/16 jump mark-for-masquerade'],
     [34, 'ip daddr 10.96.1.1 ip saddr != 10.244.0.0/16 jump mark-for-masquerade'],

@@ -52,7 +52,7 @@ describe('the chains of a table', () => {
     expect([...chains.startingWith('KUBE-SVC-B', 'PRE')].map(({name}) => name)).toEqual(['PREROUTING', 'KUBE-SVC-B']);
   });
 
-  test('have their rules in order if those of other chains are in between', () => {
+  test('have their rules in order, even with those of other chains in between', () => {
     const ruleset = dumpOf(['-A B -j X', '-A A -j Y', '-A A -j Z', '-A B -j V', '-A B -j W'], ['A', 'B']);
     expect(ruleset.chain('nat', 'B')?.text()).toBe('-A B -j X\n-A B -j V\n-A B -j W');
     expect(
@@ -65,7 +65,7 @@ describe('the chains of a table', () => {
     expect(ruleset.ruleCount).toBe(5);
   });
 
-  test('a chain that no line declares exists anyway', () => {
+  test('include a chain that no line declares', () => {
     const ruleset = dumpOf(['-A A -j X', '-A NEW -j Y', '-A A -j Z'], ['A']);
     expect([...natOf(ruleset).keys()]).toEqual(['A', 'NEW']);
     expect(ruleset.chain('nat', 'NEW')?.text()).toBe('-A NEW -j Y');
@@ -73,7 +73,7 @@ describe('the chains of a table', () => {
 });
 
 describe('forgetting', () => {
-  test('drops the rules that were parsed meanwhile, and no others', () => {
+  test('drops the rules that were parsed since then, and no others', () => {
     const ruleset = dumpOf(['-A A -j X', '-A B -j Y', '-A SHARED -j Z'], ['A', 'B', 'SHARED']);
     const rulesOf = (name: string): unknown => ruleset.chain('nat', name)?.rules();
     const before = rulesOf('A');

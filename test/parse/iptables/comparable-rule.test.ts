@@ -57,7 +57,7 @@ describe('rules that do the same have equal texts', () => {
     expect(rule(five)).toBe(rule(ten));
   });
 
-  test('a probability that old iptables truncated instead of rounding it', () => {
+  test('a probability that old versions of iptables truncate instead of rounding', () => {
     const rule = (probability: string) => comparable(`-m statistic --mode random --probability ${probability} -j X`);
     expect(rule('0.19999999972')).toBe(rule('0.20000000019'));
     expect(rule('0.33333333302')).toBe(rule('0.33333333349'));
@@ -66,7 +66,7 @@ describe('rules that do the same have equal texts', () => {
 
 describe('rules that do not do the same have different texts', () => {
   test.each([
-    ['the chain they lead to', '-j KUBE-SEP-A', '-j KUBE-SEP-B'],
+    ['the chain of the jump', '-j KUBE-SEP-A', '-j KUBE-SEP-B'],
     ['jump and goto', '-j A', '-g A'],
     ['a negation', '-s 10.0.0.0/8 -j X', '! -s 10.0.0.0/8 -j X'],
     ['a negated network of everything', '! -s 0.0.0.0/0 -j X', '-j X'],
@@ -75,8 +75,8 @@ describe('rules that do not do the same have different texts', () => {
     ['a destination without a port', '-j DNAT --to-destination 10.0.0.1', '-j DNAT --to-destination 10.0.0.1:80'],
     ['the mark', '-j MARK --set-xmark 0x4000/0x4000', '-j MARK --set-xmark 0x8000/0x8000'],
     ['the mask of a mark', '-j MARK --set-xmark 0x4000/0x4000', '-j MARK --set-xmark 0x4000/0x0'],
-    ['the mark that is asked for', '-m mark --mark 0x4000/0x4000 -j X', '-m mark --mark 0x8000/0x4000 -j X'],
-    ['the mask that is asked for', '-m mark --mark 0x4000/0x4000 -j X', '-m mark --mark 0x4000 -j X'],
+    ['the mark that is matched', '-m mark --mark 0x4000/0x4000 -j X', '-m mark --mark 0x8000/0x4000 -j X'],
+    ['the mask that is matched', '-m mark --mark 0x4000/0x4000 -j X', '-m mark --mark 0x4000 -j X'],
     ['a negated mark', '-m mark --mark 0x4000/0x4000 -j X', '-m mark ! --mark 0x4000/0x4000 -j X'],
     [
       'the probability',
@@ -85,10 +85,10 @@ describe('rules that do not do the same have different texts', () => {
     ],
     ['every n-th packet', '-m statistic --mode nth --every 3 --packet 0 -j X', '-m statistic --mode nth --every 2 --packet 0 -j X'],
     ['the time of an affinity', '-m recent --rcheck --seconds 10800 --name A -j X', '-m recent --rcheck --seconds 60 --name A -j X'],
-    ['the kind of refusal', '-j REJECT --reject-with icmp-port-unreachable', '-j REJECT --reject-with tcp-reset'],
-    ['refusal and silence', '-j REJECT --reject-with icmp-port-unreachable', '-j DROP'],
+    ['the type of REJECT', '-j REJECT --reject-with icmp-port-unreachable', '-j REJECT --reject-with tcp-reset'],
+    ['REJECT and DROP', '-j REJECT --reject-with icmp-port-unreachable', '-j DROP'],
     ['a target', '-j MASQUERADE', ''],
-    ['a match that is not known', '-m frobnicate -j X', '-j X'],
+    ['an unknown match', '-m frobnicate -j X', '-j X'],
     ['the states', '-m conntrack --ctstate NEW -j X', '-m conntrack ! --ctstate NEW -j X'],
     ['the protocol', '-p tcp -m tcp --dport 53 -j X', '-p udp -m udp --dport 53 -j X'],
   ])('%s', (_, one, other) => {

@@ -18,12 +18,12 @@ describe('formatRule', () => {
     '-A X -m iprange --src-range 10.0.0.1-10.0.0.9 -m addrtype ! --dst-type LOCAL,BROADCAST -j ACCEPT',
     '-A X ! -f -j DROP',
     '-A X -m unheard --of ! --twice a b -j NEITHER --this "one or more" --that x',
-  ])('prints %s back', text => {
+  ])('prints %s unchanged', text => {
     expect(formatRule(parse(text))).toBe(text);
   });
 
   test.each(['iptables-nft-save', 'ip6tables-nft-save', 'many-extensions', 'quoted-texts'])(
-    'prints every rule of the dump %s back, which iptables 1.8.9 wrote',
+    'prints every rule of the dump %s unchanged, which iptables 1.8.9 wrote',
     name => {
       const dump = readFixture(`parse/${name}`);
       const [ruleset] = parseDumps(dump);
@@ -35,7 +35,7 @@ describe('formatRule', () => {
     },
   );
 
-  test('prints one space where iptables prints two', () => {
+  test('prints one space even if iptables prints two', () => {
     expect(formatRule(parse('-A C -m nfacct --nfacct-name  ct_state_invalid_dropped_pkts -j DROP'))).toBe(
       '-A C -m nfacct --nfacct-name ct_state_invalid_dropped_pkts -j DROP',
     );

@@ -122,7 +122,7 @@ describe('a rule of iptables -L -n reads as iptables -S prints it', () => {
 });
 
 describe('a listing', () => {
-  test('keeps the numbers of its lines, its policies, and what it could not read', () => {
+  test('keeps its line numbers, its policies, and the lines that are not understood', () => {
     const [ruleset] = parseDumps(
       ['$ sudo iptables -nL', 'Chain FORWARD (policy DROP)', head, 'what is this', 'KUBE-FORWARD  all  --  0.0.0.0/0  0.0.0.0/0'].join(
         '\n',
@@ -166,7 +166,7 @@ describe('a listing', () => {
   });
 
   test.each([
-    ['a filter behind the command', ['$ iptables -S -t nat | grep KUBE', '-P PREROUTING ACCEPT', '-A PREROUTING -j KUBE-SERVICES']],
+    ['a pipe to grep after the command', ['$ iptables -S -t nat | grep KUBE', '-P PREROUTING ACCEPT', '-A PREROUTING -j KUBE-SERVICES']],
     ['rules left out', ['-P PREROUTING ACCEPT', '...', '-A PREROUTING -j KUBE-SERVICES']],
     ['no policy of a base chain', ['-N KUBE-SERVICES', '-A PREROUTING -j KUBE-SERVICES']],
   ])('with %s is an excerpt', (_, lines) => {

@@ -40,7 +40,7 @@ test('reads the counters of each endpoint, and every rule of the Service port', 
   expect([...(ports.get('web')?.rules.values() ?? [])]).toEqual([3, 40, 2, 40]);
 });
 
-test('separates rules that every sync of kube-proxy resets from those of other endpoints', () => {
+test('separates the rules that every sync of kube-proxy resets from those of other endpoints', () => {
   const {base, others} = read(saved);
   expect([...base]).toEqual([['-A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN', 70]]);
   expect([...others.values()]).toEqual([7]);

@@ -18,29 +18,29 @@ describe('a rule as people paste it is read', () => {
     ['broken before an option', rule.replace(' -m tcp', '\n    -m tcp')],
     ['broken before its target', rule.replace(' -j', '\n-j')],
     ['broken inside the name of a chain', rule.replace('6JRUPOJYM', '\n6JRUPOJYM')],
-    ['with leaning quotes', rule.replace('"', '\u201c').replace('"', '\u201d')],
-    ['with dashes grown together', rule.replaceAll('--', '\u2013')],
+    ['with curly quotes', rule.replace('"', '\u201c').replace('"', '\u201d')],
+    ['with en and em dashes', rule.replaceAll('--', '\u2013')],
     ['with full-width letters', rule.replaceAll(' ', '\u3000').replace('3306', '\uff13\uff13\uff10\uff16')],
-    ['with blanks that do not break', rule.replaceAll(' ', '\u00a0')],
+    ['with non-breaking spaces', rule.replaceAll(' ', '\u00a0')],
     ['indented', `    ${rule}`],
   ])('%s', (_, text) => {
     expect(rulesOf(`${text}\n`)).toEqual([`1: ${rule}`]);
   });
 
-  test('and lines after it keep their numbers', () => {
+  test('and later lines keep their numbers', () => {
     const text = `${rule.replace(' -j', '\n-j')}\n-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000\n`;
     expect(rulesOf(text)).toEqual([`1: ${rule}`, '3: -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000']);
   });
 });
 
-describe('text that only looks wrapped stays unchanged', () => {
+describe('text that only looks wrapped is kept unchanged', () => {
   test('a rule without a target, and prose after a rule', () => {
     const plain = '-A KUBE-FW-A -m comment --comment "other traffic"';
     expect(rulesOf(`${plain}\n${rule}\n`)).toEqual([`1: ${plain}`, `2: ${rule}`]);
     expect(rulesOf(`${rule}\nこれにより ClusterIP へ\n`)).toEqual([`1: ${rule}`]);
   });
 
-  test('a comment in a dump with tables, whatever its quotes', () => {
+  test('a comment in a dump with tables, with any quotes', () => {
     const odd = '-A INPUT -m comment --comment "say \u201chi\u201d \u2013 now" -j ACCEPT';
     expect(rulesOf(`*filter\n:INPUT ACCEPT [0:0]\n${odd}\nCOMMIT\n`)).toEqual([`3: ${odd}`]);
     const listed = '-A INPUT -m comment --comment "say \u201chi\u201d" -j ACCEPT';

@@ -137,7 +137,7 @@ describe('unknown parts are in the result like all others', () => {
 });
 
 describe('forms', () => {
-  test('a goto is not a jump', () => {
+  test('a goto is distinguished from a jump', () => {
     expect(parse('-A C -g OTHER').target).toEqual({name: 'OTHER', goto: true, options: []});
     expect(parse('-A C --goto OTHER').target?.goto).toBe(true);
     expect(parse('-A C -j OTHER').target?.goto).toBe(false);

@@ -42,7 +42,7 @@ describe('/configz', () => {
     expect(fromCapture(name)).toMatchObject(fields);
   });
 
-  test('of 1.31 to 1.35 has lists of networks and settings under Linux', () => {
+  test('of 1.31 to 1.35 has lists of networks, and settings under linux', () => {
     const text = JSON.stringify({
       'kubeproxy.config.k8s.io': {
         Linux: {MasqueradeAll: true, Conntrack: {TCPBeLiberal: true}},
@@ -170,13 +170,13 @@ describe('the arguments of kube-proxy', () => {
     });
   });
 
-  test('of GKE stand in the command of a shell', () => {
+  test('of GKE are found in the command of a shell', () => {
     const command =
       'exec kube-proxy --master=https://10.128.0.2 --cluster-cidr=10.8.0.0/14 --oom-score-adj=-998 --iptables-sync-period=1m --iptables-min-sync-period=10s 1>>/var/log/kube-proxy.log 2>&1';
     expect(parseArguments(['/bin/sh', '-c', command])).toEqual({clusterCIDRs: ['10.8.0.0/14']});
   });
 
-  test('are read out of quotes, with underscores, and switches take no word after them', () => {
+  test('are read from quotes and with underscores, and boolean flags take no argument', () => {
     const script = 'exec kube-proxy --masquerade_all false --cluster-cidr="10.8.0.0/14" --hostname-override "$NODE" \n 2>&1';
     expect(parseArguments(['/bin/sh', '-c', script])).toEqual({
       masqueradeAll: true,
@@ -191,7 +191,7 @@ describe('the arguments of kube-proxy', () => {
     });
   });
 
-  test('but for the hostname count for nothing beside a configuration file', () => {
+  test('other than the hostname are ignored beside a configuration file', () => {
     expect(
       parseArguments([
         '/usr/local/bin/kube-proxy',

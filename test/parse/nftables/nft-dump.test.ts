@@ -7,7 +7,7 @@ import {captureNames, readFixture, snapshotOf} from '../../fixtures.ts';
 
 const many = 'nft/many-statements';
 
-describe('the outputs of nft list and nft -j list are read alike, and print back', () => {
+describe('the outputs of nft list and nft -j list are parsed to the same ruleset, and printed unchanged', () => {
   test.each(captureNames('nftables'))('%s', async name => {
     const {nodes} = await snapshotOf(name);
     expect(nodes).toHaveLength(3);
@@ -22,9 +22,9 @@ describe('the outputs of nft list and nft -j list are read alike, and print back
     }
   });
 
-  test('rules of all kinds', () => expectSame(readFixture(`${many}.txt`), readFixture(`${many}.json`)));
+  test('with rules of all kinds', () => expectSame(readFixture(`${many}.txt`), readFixture(`${many}.json`)));
 
-  test('handles do not matter', () => expectSame(readFixture(`${many}-with-handles.txt`), readFixture(`${many}.json`)));
+  test('with and without handles', () => expectSame(readFixture(`${many}-with-handles.txt`), readFixture(`${many}.json`)));
 });
 
 function expectSame(text: Buffer, json: Buffer): void {
@@ -53,7 +53,7 @@ function asListed(text: string): string {
     .trim();
 }
 
-describe('one ruleset, by hand', () => {
+describe('a parsed ruleset has', () => {
   const listed = `
 table ip kube-proxy { # handle 3
 	comment "rules for kube-proxy"
@@ -93,7 +93,7 @@ table ip kube-proxy { # handle 3
     ]);
   });
 
-  test('elements by their keys', () => {
+  test('elements by key', () => {
     expect(table?.set('service-ips')?.elements.get('10.96.0.1 . tcp . 443')?.value).toBe('goto service-A-default/kubernetes/tcp/https');
     expect(table?.set('service-ips')?.elements.get('10.96.1.14 . tcp . 80')).toEqual({
       ...{key: '10.96.1.14 . tcp . 80', value: 'drop', comment: 'shop/a : b, c', expires: null},
@@ -190,7 +190,7 @@ test('several JSON documents one after another are one ruleset', () => {
   expect(ruleset.cut).toBeNull();
 });
 
-test('text that is not a dump is kept as strays, and other JSON gives no table', () => {
+test('text that is not a dump is kept as unrecognized lines, and other JSON gives no table', () => {
   expect(parseNftText('Error: No such file or directory\n').strays).toEqual([{line: 1, text: 'Error: No such file or directory'}]);
   expect(parseNftJson('{"nftables": [{"foo": 1}]}')).toMatchObject({strays: [{line: 1, text: '{"foo": 1}'}], ruleCount: 0});
   expect(parseNftJson('[]').tables.size).toBe(0);
@@ -203,7 +203,7 @@ test('the tables of iptables-nft are read as far as they are shown', () => {
   expect(json?.statements().map(({kind}) => kind)).toEqual(['match', 'passive', 'passive', 'unknown']);
 });
 
-test('two hundred thousand rules are read', () => {
+test('200,000 rules are read', () => {
   const rules = (count: number) =>
     Array.from({length: count}, (_, at) => `\t\tip daddr 10.${at >> 16}.${(at >> 8) & 255}.${at & 255} drop\n`).join('');
   const ruleset = parseNftText(`table ip x {\n\tchain y {\n${rules(200_000)}\t}\n}\n`);

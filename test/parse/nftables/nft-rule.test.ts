@@ -82,7 +82,7 @@ describe('the statements of a rule', () => {
     ]);
   });
 
-  test('nothing that nft lists of a rule is lost', () => {
+  test('every part of a listed rule is kept', () => {
     const ruleset = parseNftText(readFixture('nft/many-statements.txt'));
     const rules = [...ruleset.tables.values()].flatMap(({chains}) => [...chains.values()].flatMap(chain => chain.rules()));
     const unknown = rules
@@ -118,7 +118,7 @@ test.each([
   [['0.0.0.0/0'], ['0.0.0.0/0']],
 ])('the set of %j is listed as %j', (given, listed) => expect(mergeAddresses(given)).toEqual(listed));
 
-test('a set with something else in it is left alone', () => expect(mergeAddresses(['10.0.0.1', 'eth0'])).toBeNull());
+test('a set with other elements is kept unchanged', () => expect(mergeAddresses(['10.0.0.1', 'eth0'])).toBeNull());
 
 test.each([
   ['dstnat - 10', -110],

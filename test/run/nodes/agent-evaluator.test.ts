@@ -134,7 +134,7 @@ interface Asked {
   readonly token?: string;
 }
 
-async function gather({server}: Pick<Cluster, 'server'>, {names = [], flags = {}, wait, token}: Asked = {}): Promise<Report> {
+async function checkByAgents({server}: Pick<Cluster, 'server'>, {names = [], flags = {}, wait, token}: Asked = {}): Promise<Report> {
   const all = {
     ...{transport: 'auto', agents: true, concurrency: 16, 'node-timeout': '5s', 'all-namespaces': true},
     ...{kubeconfig: server.kubeconfig, token, ...flags},
@@ -167,7 +167,7 @@ describe('the results of agents', () => {
   test.each([healthy, faulty])('give the same report as the dumps: %s', async bundle => {
     const {server} = await start({bundle});
     const read = diagnose(await readBundle(bundle), {toolVersion: '0.0.0'});
-    const collected = await gather({server});
+    const collected = await checkByAgents({server});
     expect(JSON.parse(renderers.json(collected, plain))).toEqual(JSON.parse(renderers.json(read, plain)));
     expect(renderers.wide(collected, plain)).toBe(renderers.wide(read, plain));
     expect(collected.summary.nodesChecked).toBeGreaterThan(0);
@@ -176,16 +176,16 @@ describe('the results of agents', () => {
   test('are reduced to the requested Services', async () => {
     const {server} = await start({bundle: faulty});
     expect(
-      (await gather({server}, {names: ['shop/web']})).findings.filter(({severity}) => severity === 'error').map(({code}) => code),
+      (await checkByAgents({server}, {names: ['shop/web']})).findings.filter(({severity}) => severity === 'error').map(({code}) => code),
     ).toEqual(['ST202']);
-    const other = await gather({server}, {flags: {'all-namespaces': false, namespace: 'default'}});
+    const other = await checkByAgents({server}, {flags: {'all-namespaces': false, namespace: 'default'}});
     expect(other.findings.filter(({severity}) => severity === 'error')).toEqual([]);
     expect(other.summary.verdict).toBe('ok');
   });
 
   test('need no pods of kube-system, no ConfigMaps and no exec', async () => {
     const {server} = await start({});
-    await gather({server}, {names: ['shop/web']});
+    await checkByAgents({server}, {names: ['shop/web']});
     const asked = server.requests.map(
       ({resource}) => `${resource?.verb} ${resource?.resource}/${resource?.subresource} ${resource?.namespace}`,
     );
@@ -210,7 +210,7 @@ describe('the results of agents', () => {
           metadata: {namespace: 'shop', name: 'empty'},
           spec: {clusterIP: '10.96.0.9', selector: {app: 'x'}, ports: [{port: 1}]},
         } as never);
-        const reports = [await gather({server}, {names, token: 'weak'}), await gather({server}, {flags, token: 'weak'})];
+        const reports = [await checkByAgents({server}, {names, token: 'weak'}), await checkByAgents({server}, {flags, token: 'weak'})];
         const looked = server.requests.filter(({resource}) => resource?.resource === 'pods' && resource.namespace === 'shop').length;
         return {unread: reports.map(({summary}) => summary.nodesUnread), verdicts: reports.map(({summary}) => summary.verdict), looked};
       };
@@ -225,14 +225,14 @@ describe('the results of agents', () => {
 
   test('are read for the chosen nodes', async () => {
     const {server} = await start({});
-    const {nodes} = await gather({server}, {flags: {node: ['node-b']}});
+    const {nodes} = await checkByAgents({server}, {flags: {node: ['node-b']}});
     expect(nodes.map(({name}) => name)).toEqual(['node-b']);
     expect(server.requests.filter(({resource}) => resource?.subresource === 'proxy')).toHaveLength(1);
   });
 
   test('are read for the nodes that agents run on if Nodes may not be listed', async () => {
     const {server} = await start({allow: ({resource}) => resource !== 'nodes'});
-    const {nodes, summary} = await gather({server});
+    const {nodes, summary} = await checkByAgents({server});
     expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
     expect(summary.verdict).toBe('incomplete');
   });
@@ -240,7 +240,7 @@ describe('the results of agents', () => {
   test('are not read for a Windows node', async () => {
     const {server} = await start({});
     server.store.put('nodes', {metadata: {name: 'win-1', labels: {'kubernetes.io/os': 'windows'}}});
-    const {nodes, summary} = await gather({server});
+    const {nodes, summary} = await checkByAgents({server});
     expect(nodes.find(({name}) => name === 'win-1')?.status).toBe('unsupported');
     expect(summary.nodesUnread).toBe(0);
   });
@@ -305,7 +305,7 @@ describe('a node is unread, and the report says why and what to do,', () => {
       'no iptables-save',
     ],
   ])('%s', async (_, said, reason) => {
-    const report = await gather(await start({agents: {'node-b': said}}));
+    const report = await checkByAgents(await start({agents: {'node-b': said}}));
     expect(unreadIn(report)).toEqual({'node-b': reason});
     expect(report.summary).toMatchObject({verdict: 'incomplete', nodesChecked: 2, nodesUnread: 1});
     const said901 = report.findings.find(({code, node}) => code === 'ST901' && node === 'node-b');
@@ -313,7 +313,7 @@ describe('a node is unread, and the report says why and what to do,', () => {
   });
 
   test('whose agent is Pending', async () => {
-    const report = await gather(await start({podStatus: {phase: 'Pending'}}));
+    const report = await checkByAgents(await start({podStatus: {phase: 'Pending'}}));
     expect(unreadIn(report)).toMatchObject({'node-a': 'its agent svc-trace/agent-node-a is Pending'});
   });
 
@@ -322,14 +322,14 @@ describe('a node is unread, and the report says why and what to do,', () => {
     const pod = agentPod('node-b', {phase: 'Running', podIP: '10.0.0.2'}) as {spec: {containers: [{ports: [{containerPort: number}]}]}};
     pod.spec.containers[0].ports[0].containerPort = 9;
     server.store.put('pods', pod as never);
-    expect(unreadIn(await gather({server}))['node-b']).toMatch(
+    expect(unreadIn(await checkByAgents({server}))['node-b']).toMatch(
       /^the API server does not reach its agent svc-trace\/agent-node-b: .*connection refused/,
     );
   });
 
   test('whose agent does not answer in time', async () => {
     const {server} = await start({faults: [{kind: 'hang', match: /agent-node-b/}]});
-    const report = await gather({server}, {flags: {'node-timeout': '200ms'}});
+    const report = await checkByAgents({server}, {flags: {'node-timeout': '200ms'}});
     expect(unreadIn(report)).toEqual({'node-b': 'its agent svc-trace/agent-node-b did not answer: no answer within 0.2 s'});
   });
 
@@ -341,7 +341,7 @@ describe('a node is unread, and the report says why and what to do,', () => {
       /the agents could not be listed: not allowed to list pods in namespace svc-trace/,
     ],
   ])('without permission to %s', async (_, allow, reason) => {
-    const report = await gather(await start({allow}));
+    const report = await checkByAgents(await start({allow}));
     expect(Object.values(unreadIn(report))).toEqual([
       expect.stringMatching(reason),
       expect.stringMatching(reason),
@@ -355,7 +355,7 @@ describe('with results that are older than the requested Services', () => {
   const before = {services: '1', endpointSlices: '1000000'};
 
   test('no node is checked, however recent the result is', async () => {
-    const report = await gather(await start({agents: {'node-b': {seen: before}}}));
+    const report = await checkByAgents(await start({agents: {'node-b': {seen: before}}}));
     expect(unreadIn(report)['node-b']).toMatch(/^its agent checked it 5 s ago, before \S+\/\S+ changed$/);
     expect(report.summary.verdict).toBe('incomplete');
   });
@@ -366,25 +366,25 @@ describe('with results that are older than the requested Services', () => {
     server.store.put('services', {metadata: {namespace: 'other', name: 'new'}, spec: {clusterIP: 'None'}});
     const seen = {services: newest?.metadata.resourceVersion ?? '', endpointSlices: '1000000'};
     const {server: again} = await start({agents: {'node-b': {seen}}});
-    expect(unreadIn(await gather({server: again}, {names: ['shop/web']}))).toEqual({});
+    expect(unreadIn(await checkByAgents({server: again}, {names: ['shop/web']}))).toEqual({});
   });
 
   test('the next check of the agent is waited for', async () => {
     let asked = 0;
-    const report = await gather(await start({agents: {'node-b': () => (++asked < 4 ? {seen: before} : {})}}));
+    const report = await checkByAgents(await start({agents: {'node-b': () => (++asked < 4 ? {seen: before} : {})}}));
     expect(unreadIn(report)).toEqual({});
     expect(asked).toBe(4);
   });
 
   test('resourceVersions that are not numbers count as seen only if they are equal', async () => {
-    const report = await gather(await start({agents: {'node-b': {seen: {services: 'abc', endpointSlices: 'abc'}}}}));
+    const report = await checkByAgents(await start({agents: {'node-b': {seen: {services: 'abc', endpointSlices: 'abc'}}}}));
     expect(Object.keys(unreadIn(report))).toEqual(['node-b']);
   });
 
   test('--wait checks again, and finds new agents', async () => {
     const {server, results} = await start({agents: {'node-b': null}});
     expect(results.has('node-b')).toBe(true);
-    const report = await gather({server}, {wait: {milliseconds: 30_000, failOn: 'error'}});
+    const report = await checkByAgents({server}, {wait: {milliseconds: 30_000, failOn: 'error'}});
     expect(report.wait).toMatchObject({clean: false});
     expect(unreadIn(report)['node-b']).toContain('there is no agent on it');
   });
