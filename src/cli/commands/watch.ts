@@ -77,7 +77,7 @@ q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The a
         await watchCluster({
           run: {flags, names, options, clock: systemClock, ...live, signal, progress},
           interval,
-          show: (report, at) => view.show(report, changes.take(report, at), at),
+          show: (report, at, passed) => view.show(report, changes.take(report, at, passed), at),
           trouble: message => view.trouble(message),
         });
       } finally {

@@ -129,7 +129,7 @@ function startOf<T extends ServiceObject | EndpointSliceObject>(
 }
 
 /** Where the Services of a scope and their slices are watched. */
-function watchedPlaces(scope: ClusterScope): readonly WatchedPlace[] {
+export function watchedPlaces(scope: ClusterScope): readonly WatchedPlace[] {
   switch (scope.kind) {
     case 'cluster':
       return [{path: '', services: {}, slices: {}, holds: () => true}];
@@ -151,7 +151,7 @@ function slicesIn(place: WatchedPlace, slices: readonly EndpointSliceObject[] | 
   return (slices ?? []).filter(slice => place.holds(slice, slice.metadata.labels?.['kubernetes.io/service-name']));
 }
 
-function servicesPath({path}: WatchedPlace): string {
+export function servicesPath({path}: WatchedPlace): string {
   return `/api/v1${path}/services`;
 }
 

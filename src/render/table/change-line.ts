@@ -1,5 +1,6 @@
 import type {Finding} from '../../model/finding.ts';
 import {escapeText} from '../escape.ts';
+import {secondsText} from '../seconds-text.ts';
 import {bySeverity, type Style} from '../style.ts';
 
 const words = {came: 'new', went: 'resolved', stood: 'present'} as const;
@@ -7,6 +8,19 @@ const words = {came: 'new', went: 'resolved', stood: 'present'} as const;
 /** A Service that is new or gone, in one line. */
 export function serviceChangeText(kind: 'came' | 'went', service: string): string {
   return `${kind === 'came' ? 'new' : 'deleted'} Service ${escapeText(service)}`;
+}
+
+/** A Service that was created and deleted between two checks, in one line. Milliseconds since 1970. */
+export function passingServiceText({
+  service,
+  createdAt,
+  deletedAt,
+}: {
+  readonly service: string;
+  readonly createdAt: number;
+  readonly deletedAt: number;
+}): string {
+  return `new and deleted Service ${escapeText(service)} (existed for ${secondsText((deletedAt - createdAt) / 1000)})`;
 }
 
 /** A finding that is new, resolved, or was present at the start, in one line: `new ST202 node-a shop/web:http: endpoint …`. */

@@ -2,6 +2,7 @@ import type {Finding} from '../../model/finding.ts';
 import {identityOf} from '../../model/findings/finding-identity.ts';
 import type {Report} from '../../model/report.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
+import type {PassingService} from './passing-services.ts';
 
 /** `stood`: it was there at the first check. */
 export interface TimedFindingChange {
@@ -19,7 +20,14 @@ interface TimedServiceChange {
   readonly service: string;
 }
 
-export type TimedChange = TimedFindingChange | TimedServiceChange;
+/** A Service that was created and deleted between two checks. */
+interface TimedPassing extends PassingService {
+  /** When it was deleted. */
+  readonly at: number;
+  readonly kind: 'passed';
+}
+
+export type TimedChange = TimedFindingChange | TimedServiceChange | TimedPassing;
 
 /** Which findings and Services are new or gone from check to check. */
 export class FindingChanges {
@@ -31,12 +39,17 @@ export class FindingChanges {
     this.#isShown = isShown;
   }
 
-  /** What another report changed. A finding on a node that is not read now stays: nobody has seen it go. */
-  take(report: Report, at: number): readonly TimedChange[] {
+  /**
+   * What another report changed. A finding on a node that is not read now stays: nobody has seen it go. Of the Services that are gone, those
+   * that neither this report nor the one before has were there in between.
+   */
+  take(report: Report, at: number, passed: readonly PassingService[] = []): readonly TimedChange[] {
     const isFirst = this.#findings === null;
     const findings = this.#takeFindings(report, at, isFirst ? 'stood' : 'came');
+    const before = this.#services;
     const services = this.#takeServices(report, at);
-    return [...(isFirst ? [] : services), ...findings];
+    const between = passed.filter(({service}) => !before.has(service) && !this.#services.has(service));
+    return [...between.map(each => ({...each, at: each.deletedAt, kind: 'passed' as const})), ...(isFirst ? [] : services), ...findings];
   }
 
   #takeFindings({findings, nodes}: Report, at: number, kind: 'stood' | 'came'): readonly TimedFindingChange[] {

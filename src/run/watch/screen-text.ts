@@ -78,18 +78,28 @@ function listOf(
   report: Report,
   {columns, page, style}: {readonly columns: number; readonly page: number; readonly style: Style},
 ): readonly string[] {
-  const changes = state.changes.map(change => `${style.dim(clockTime(change.at))} ${changeLine(change, style)}`);
+  const changes = state.changes.map(change => wrap(changeLine(change, style), columns - 1, `${style.dim(clockTime(change.at))} `));
   const table = matrix(report, {style, width: columns, all: false})
     .split('\n')
     .filter(line => line !== '');
   const times = readTimes(state).map(style.dim);
   const room = page - table.length - times.length - 4;
-  const count = Math.min(changes.length, Math.max(room, fewChanges));
-  const blocks = [changes.slice(0, count), table, changes.slice(count), times];
+  const count = howManyFit(changes, Math.max(room, fewChanges));
+  const blocks = [changes.slice(0, count).flat(), table, changes.slice(count).flat(), times];
   return blocks.filter(block => block.length > 0).flatMap(block => ['', ...block]);
 }
 
-/** So many changes are shown above the matrix, however big it is. */
+/** At least one. */
+function howManyFit(changes: readonly (readonly string[])[], room: number): number {
+  let left = room;
+  const tooMany = changes.findIndex((lines, index) => {
+    left -= lines.length;
+    return index > 0 && left < 0;
+  });
+  return tooMany < 0 ? changes.length : tooMany;
+}
+
+/** So many lines of changes are shown above the matrix, however big it is. */
 const fewChanges = 3;
 
 /** The latest time first; a node that could not be read now stands under the time when it was. */

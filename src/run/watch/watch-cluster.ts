@@ -4,14 +4,15 @@ import type {Report} from '../../model/report.ts';
 import {diagnoseCluster} from '../diagnose-cluster.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {Interrupted, unlessInterrupted} from '../interruption.ts';
+import {type PassingService, PassingServices} from './passing-services.ts';
 import {pollServices} from './service-poll.ts';
 
 interface Watching {
   readonly run: ClusterRun;
   /** Everything is checked again after this time, in milliseconds, even if nothing changed. */
   readonly interval: number;
-  /** Shows the report of a check that ended at this time (milliseconds since 1970). */
-  readonly show: (report: Report, at: number) => void;
+  /** Shows the report of a check that ended at this time (milliseconds since 1970), and the Services that were there only in between. */
+  readonly show: (report: Report, at: number, passed: readonly PassingService[]) => void;
   /** Shows why a check failed; it will be repeated. */
   readonly trouble: (message: string) => void;
 }
@@ -21,6 +22,18 @@ interface Watching {
  * Interrupted when the signal is aborted, and like diagnoseCluster if the first check fails.
  */
 export async function watchCluster(watching: Watching): Promise<never> {
+  const passing = new PassingServices(watching.run);
+  const end = new AbortController();
+  const following = passing.follow(AbortSignal.any([watching.run.signal, end.signal]));
+  try {
+    return await checkRepeatedly(watching, passing);
+  } finally {
+    end.abort();
+    await following;
+  }
+}
+
+async function checkRepeatedly(watching: Watching, passing: PassingServices): Promise<never> {
   const {run, show, trouble} = watching;
   const {signal, clock} = run;
   for (let isFirst = true; ; isFirst = false) {
@@ -28,10 +41,10 @@ export async function watchCluster(watching: Watching): Promise<never> {
     const print = await unlessInterrupted(pollServices(run), signal);
     const result = await tryToCheck(run);
     signal.throwIfAborted();
-    if (result.kind === 'report') show(result.report, clock.now());
+    if (result.kind === 'report') show(result.report, clock.now(), passing.take());
     else if (isFirst) throw result.error;
     else trouble(result.error.message);
-    await untilChanged(watching, print, clock.now() - began);
+    await untilChanged(watching, {print, passing, took: clock.now() - began});
   }
 }
 
@@ -48,14 +61,23 @@ function tryToCheck(run: ClusterRun): Promise<Look> {
   );
 }
 
-/** Polls every few seconds, and pauses for as long as a check took. */
-async function untilChanged({run, interval}: Watching, print: string | null, took: number): Promise<void> {
+interface Check {
+  /** Of the Services and slices when it began; null if they could not be read. */
+  readonly print: string | null;
+  readonly passing: PassingServices;
+  /** In milliseconds. */
+  readonly took: number;
+}
+
+/** Polls every few seconds, and pauses for as long as a check took. A Service that is gone can have left rules behind. */
+async function untilChanged({run, interval}: Watching, {print, passing, took}: Check): Promise<void> {
   const {clock, signal, progress} = run;
   const due = clock.now() + Math.max(interval, took);
   const pace = Math.max(Math.min(pollEvery, interval), Math.min(took, interval));
   while (clock.now() < due) {
     progress.say('');
     await unlessInterrupted(clock.sleep(Math.min(pace, due - clock.now()), signal), signal);
+    if (passing.isAny) return;
     const now = await unlessInterrupted(pollServices(run), signal);
     if (now !== null && now !== print) return;
   }

@@ -19,7 +19,7 @@ export function watchLines({color, out, error}: LinesOutput): WatchView {
   return {
     show: (report: Report, changes: readonly TimedChange[], at: number) => {
       trouble = '';
-      for (const change of changes) out(`${timeOf(at)} ${changeLine(change, style)}\n`);
+      for (const change of changes) out(`${timeOf(change.at)} ${changeLine(change, style)}\n`);
       const line = verdictLine(report, style);
       if (line !== verdict) out(`${timeOf(at)} ${line}\n`);
       verdict = line;

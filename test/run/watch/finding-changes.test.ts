@@ -1,4 +1,6 @@
 import {expect, test} from 'vitest';
+import {styleOf} from '../../../src/render/style.ts';
+import {changeLine} from '../../../src/run/watch/change-line.ts';
 import {FindingChanges} from '../../../src/run/watch/finding-changes.ts';
 import {findingOf, reportOf, unreadNode} from '../../render/report.ts';
 
@@ -34,6 +36,23 @@ test('with a removed node its findings are resolved', () => {
 test('what is there at the first check is not new, and Services that are new or gone later are told', () => {
   const other = reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web', 'shop/tmp']});
   expect(changesOf(ill, other, well)).toEqual(['0 stood ST202 node-a', '1 came shop/tmp', '1 went ST202 node-a', '2 went shop/tmp']);
+});
+
+test('a Service that was there only between two reports is told with its time, one that a report has is not', () => {
+  const other = reportOf({nodes: ['node-a', 'node-b'], services: ['shop/web', 'shop/tmp']});
+  const passed = ['shop/tmp', 'shop/brief'].map(service => ({service, createdAt: 2000, deletedAt: 12_000}));
+  const told = (...reports: readonly (typeof well)[]): readonly string[] => {
+    const changes = new FindingChanges(() => true);
+    return reports.flatMap(report =>
+      changes.take(report, 20_000, passed).map(change => `${change.at} ${changeLine(change, styleOf(false))}`),
+    );
+  };
+  expect(told(other)).toEqual(['12000 new and deleted Service shop/brief (existed for 10 s)']);
+  expect(told(other, well)).toEqual([
+    '12000 new and deleted Service shop/brief (existed for 10 s)',
+    '12000 new and deleted Service shop/brief (existed for 10 s)',
+    '20000 deleted Service shop/tmp',
+  ]);
 });
 
 test('a hidden finding is not reported', () => {

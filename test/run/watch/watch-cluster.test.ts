@@ -15,13 +15,15 @@ afterEach(async () => {
 interface Given {
   readonly names?: readonly string[];
   /** Called when the watch has slept until so many seconds from its start. */
-  readonly at?: (seconds: number, server: ApiServer) => void;
+  readonly at?: (seconds: number, server: ApiServer) => void | Promise<void>;
+  /** Called when a check says what it does. */
+  readonly onProgress?: (text: string, server: ApiServer) => void;
   /** When it is interrupted, in seconds. */
   readonly until: number;
 }
 
 /** What is shown and when, in seconds, by a clock that stands still but for those who sleep. */
-async function watched({names = ['web'], at = () => {}, until}: Given): Promise<readonly string[]> {
+async function watched({names = ['web'], at = () => {}, onProgress = () => {}, until}: Given): Promise<readonly string[]> {
   const server = await startBundleCluster(capturePath('healthy/1.36-iptables'));
   servers.push(server);
   const flags = {transport: 'auto', concurrency: 16, 'node-timeout': '20s', namespace: 'shop', kubeconfig: server.kubeconfig};
@@ -35,21 +37,28 @@ async function watched({names = ['web'], at = () => {}, until}: Given): Promise<
     sleep: async (milliseconds: number) => {
       time += milliseconds;
       if (seconds() >= until) stop.abort(new Interrupted('SIGINT'));
-      at(seconds(), server);
+      await at(seconds(), server);
     },
   };
   const shown: string[] = [];
   const run = {
     ...{flags, names, cluster, clock, options: {toolVersion: '0.0.0'}, signal: stop.signal},
-    progress: {say: () => {}, note: () => {}, close: () => {}},
+    progress: {say: (text: string) => onProgress(text, server), note: () => {}, close: () => {}},
   };
   const ended = watchCluster({
     ...{run, interval: 30_000},
-    show: ({summary}, now) => shown.push(`${(now - start) / 1000} ${summary.verdict}`),
+    show: ({summary}, now, passed) => shown.push([(now - start) / 1000, summary.verdict, ...passed.map(({service}) => service)].join(' ')),
     trouble: message => shown.push(`${seconds()} ${message}`),
   });
   await expect(ended).rejects.toBeInstanceOf(Interrupted);
   return shown;
+}
+
+/** A Service like `web`. */
+function create({store}: ApiServer, name: string, spec: object = {}): void {
+  const web = store.find('services', 'shop', 'web') as {readonly metadata: object; readonly spec: object} | undefined;
+  if (web !== undefined)
+    store.put('services', {...web, metadata: {...web.metadata, name, uid: name}, spec: {...web.spec, ...spec}} as never);
 }
 
 describe('it checks', () => {
@@ -79,6 +88,45 @@ describe('it checks', () => {
       },
     });
     expect(shown.map(line => line.split(' ')[0])).toEqual(['0', '5', '15']);
+  });
+
+  /** Long enough for an event to arrive. */
+  const arrival = () => new Promise<void>(resolve => setTimeout(resolve, 300));
+
+  test('when a Service came and went between two polls, and reports it', async () => {
+    const shown = await watched({
+      names: [],
+      until: 24,
+      at: async (seconds, server) => {
+        await arrival();
+        if (seconds !== 5) return;
+        create(server, 'short-lived');
+        await arrival();
+        server.store.remove('services', 'shop', 'short-lived');
+        await arrival();
+      },
+    });
+    expect(shown).toEqual(['0 findings', '5 findings shop/short-lived']);
+  });
+
+  test('and reports a Service that came and went while one check lasted', async () => {
+    let isDone = false;
+    const shown = await watched({
+      names: [],
+      until: 10,
+      at: arrival,
+      // The list of Services has been read then.
+      onProgress: (text, server) => {
+        if (isDone || !text.includes('nodes')) return;
+        isDone = true;
+        create(server, 'short-lived');
+        create(server, 'headless', {clusterIP: 'None'});
+        for (const name of ['short-lived', 'headless']) server.store.remove('services', 'shop', name);
+      },
+    });
+    expect(isDone).toBe(true);
+    expect(shown.join()).toContain('shop/short-lived');
+    expect(shown.join()).not.toContain('headless');
   });
 
   test('on if the Service is deleted for a while', async () => {

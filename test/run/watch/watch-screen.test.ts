@@ -35,6 +35,15 @@ describe('the screen', () => {
     view.close();
   });
 
+  test('breaks changes and the verdict between words', () => {
+    const {stream, screen} = terminal();
+    const view = watchScreen({color: false, what: '', stream});
+    const message = Array.from({length: 25}, (_, index) => `word-${index}`).join(' ');
+    view.show(reportOf({nodes: ['node-a', 'node-b'], services, findings: [finding]}), [{...came, finding: {...finding, message}}], at);
+    expect(screen().join(' ').replaceAll(/ +/g, ' ')).toContain(message);
+    view.close();
+  });
+
   test('is left once, also when the process ends', () => {
     const {stream, emitter, written} = terminal();
     const listeners = process.listenerCount('exit');
@@ -157,7 +166,7 @@ test('without a terminal an error is printed once, and a verdict when it changes
   view.show(well, [], at);
   view.trouble('no answer');
   view.trouble('no answer');
-  view.show(well, [{...came, kind: 'went'}], at + 1000);
+  view.show(well, [{...came, kind: 'went', at: at + 1000}], at + 1000);
   view.trouble('no answer');
   expect(out).toEqual([
     '2030-01-01T00:00:00Z OK: 1 Service is in sync on all 2 nodes\n',
