@@ -121,8 +121,8 @@ describe('messages', () => {
       /^nodes\/node-[a-z2-7]{10}\/addresses\.json is not what "ip -j addr" prints$/,
     ],
     [
-      'api/services.json: item 3 is left out: its spec.ports[0].port is no number',
-      /^api\/services\.json: item 3 is left out: its spec\.ports\[0\]\.port is no number$/,
+      'api/services.json: item 3 is left out: its spec.ports[0].port is not a number',
+      /^api\/services\.json: item 3 is left out: its spec\.ports\[0\]\.port is not a number$/,
     ],
   ])('%s', (message, expected) => {
     expect(redaction.problem({message}).message).toMatch(expected);

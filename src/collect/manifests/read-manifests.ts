@@ -1,8 +1,11 @@
 import {readFileSync} from 'node:fs';
-import {loadAll} from 'js-yaml';
+import {loadAll, YAMLException} from 'js-yaml';
 import type {EndpointSliceObject, NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import {endpointSliceShape, nodeShape, serviceShape} from '../objects/api-shapes.ts';
-import {usableItems} from '../objects/usable-items.ts';
+import type {Shape} from '../objects/object-shape.ts';
+import {whyUnusable} from '../objects/usable-items.ts';
+import {errorText} from '../../model/text/error-text.ts';
+import {whyInvalidService, whyInvalidSlice} from './why-invalid.ts';
 
 /** API objects from files, in the form that `kubectl apply -f` accepts. */
 interface Manifests {
@@ -18,13 +21,13 @@ export class UnreadableManifest extends Error {}
 
 /** Reads YAML or JSON, including several documents and Lists; `-` is standard input. Throws an UnreadableManifest. */
 export function readManifests(files: readonly string[], namespace: string): Manifests {
-  const objects = files.flatMap(file => documentsOf(file).map(object => inNamespace(object, namespace)));
-  const ofKind = (kind: string): readonly Fields[] => objects.filter(object => object['kind'] === kind);
-  const kinds = new Set(objects.map(object => String(object['kind'])));
+  const objects = files.flatMap(file => documentsOf(file).map(object => ({file, object: inNamespace(object, namespace)})));
+  const ofKind = (kind: string) => objects.filter(({object}) => object['kind'] === kind);
+  const kinds = new Set(objects.map(({object}) => String(object['kind'])));
   return {
-    services: usable(ofKind('Service'), 'Service', serviceShape),
-    endpointSlices: usable(ofKind('EndpointSlice'), 'EndpointSlice', endpointSliceShape),
-    nodes: usable(ofKind('Node'), 'Node', nodeShape),
+    services: usable(ofKind('Service'), serviceShape, whyInvalidService),
+    endpointSlices: usable(ofKind('EndpointSlice'), endpointSliceShape, whyInvalidSlice),
+    nodes: usable(ofKind('Node'), nodeShape, () => null),
     ignored: [...kinds].filter(kind => !['Service', 'EndpointSlice', 'Node'].includes(kind)),
   };
 }
@@ -44,13 +47,21 @@ function documentsOf(file: string): readonly Fields[] {
 }
 
 function loadDocuments(file: string): readonly unknown[] {
+  const text = textOf(file);
   try {
-    const documents: unknown[] = [];
-    documents.push(...(loadAll(readFileSync(file === '-' ? 0 : file, 'utf8')) as readonly unknown[]));
-    return documents;
+    return loadAll(text) as readonly unknown[];
   } catch (error) {
-    const reason = error instanceof Error ? error.message.split('\n', 1)[0] : String(error);
-    throw new UnreadableManifest(`cannot read ${file}: ${reason}`);
+    if (!(error instanceof YAMLException)) throw error;
+    const {reason, mark} = error;
+    throw new UnreadableManifest(`${file} is not valid YAML: ${reason}${mark === undefined ? '' : ` (line ${mark.line + 1})`}`);
+  }
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8');
+  } catch (error) {
+    throw new UnreadableManifest(`cannot read ${file}: ${errorText(error)}`);
   }
 }
 
@@ -61,9 +72,21 @@ function inNamespace(object: Fields, namespace: string): Fields {
   return {...object, metadata: {namespace, ...metadata}};
 }
 
-function usable<T>(objects: readonly Fields[], kind: string, shape: Parameters<typeof usableItems>[2]): readonly T[] {
-  const {items, problems} = usableItems<T>(kind, objects, shape);
-  const [problem] = problems;
-  if (problem !== undefined) throw new UnreadableManifest(problem.message.replace(' is left out', ''));
-  return items;
+interface ManifestObject {
+  readonly file: string;
+  readonly object: Fields;
+}
+
+/** The objects, if each has a name and the shape, and the API server would not refuse it. */
+function usable<T>(objects: readonly ManifestObject[], shape: Shape, whyInvalid: (object: T) => string | null): readonly T[] {
+  return objects.map(({file, object}) => {
+    const why = whyUnusable(object, shape) ?? whyInvalid(object as T);
+    if (why !== null) throw new UnreadableManifest(`${file}: ${nameOf(object)}: ${why}`);
+    return object as T;
+  });
+}
+
+function nameOf({kind, metadata}: Fields): string {
+  const {namespace, name} = (metadata ?? {}) as Fields;
+  return `${String(kind)}${typeof name === 'string' ? ` ${kind === 'Node' ? '' : `${String(namespace)}/`}${name}` : ''}`;
 }

@@ -11,7 +11,7 @@ export type Shape =
   | {readonly fields: Readonly<Record<string, Shape>>};
 
 /**
- * Describes the first value with another shape, such as `spec.ports[0].port is no number`; null if there is none. Removes fields that are
+ * Describes the first value with another shape, such as `spec.ports[0].port is not a number`; null if there is none. Removes fields that are
  * null: the program treats them like missing ones.
  */
 export function whyMalformed(value: unknown, shape: Shape, path: string): string | null {
@@ -43,10 +43,10 @@ function hasFields(object: Record<string, unknown>, fields: Readonly<Record<stri
 }
 
 function firstFault(value: unknown, shape: Shape, path: string): string | null {
-  if (typeof shape === 'string') return typeof value === shape ? null : `${path} is no ${shape}`;
+  if (typeof shape === 'string') return typeof value === shape ? null : `${path} is not a ${shape}`;
   if ('list' in shape)
-    return Array.isArray(value) ? faultIn(value.entries(), shape.list, index => `${path}[${index}]`) : `${path} is no list`;
-  if (!isObject(value)) return `${path} is no object`;
+    return Array.isArray(value) ? faultIn(value.entries(), shape.list, index => `${path}[${index}]`) : `${path} is not a list`;
+  if (!isObject(value)) return `${path} is not an object`;
   if ('map' in shape) return faultIn(Object.entries(value), shape.map, key => `${path}.${key}`);
   return faultOfFields(value, shape.fields, path);
 }

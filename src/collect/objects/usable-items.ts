@@ -26,8 +26,8 @@ export function usableItems<T>(origin: string, list: readonly unknown[], shape: 
 }
 
 /** Checks the assumption of the rest of the program: that the fields it reads have the right types. */
-function whyUnusable(item: unknown, shape: Shape): string | null {
-  if (typeof item !== 'object' || item === null) return 'it is no object';
+export function whyUnusable(item: unknown, shape: Shape): string | null {
+  if (typeof item !== 'object' || item === null) return 'it is not an object';
   const {metadata} = item as {readonly metadata?: unknown};
   if (typeof metadata !== 'object' || metadata === null) return 'it has no metadata';
   if (typeof (metadata as {readonly name?: unknown}).name !== 'string') return 'it has no metadata.name';

@@ -43,7 +43,7 @@ function spoilItems(list: List, chosen: (item: Item) => boolean, wrong: object):
 
 test('rules of a Service that could not be read are not reported as leftovers', async () => {
   const {report, news} = await newsAfter('services.json', list => spoilItems(list, ({metadata}) => metadata.name === 'web', {spec: 5}));
-  expect(news).toEqual([expect.stringMatching(/^ST901 api\/services\.json: item \d+ is left out: its spec is no object$/)]);
+  expect(news).toEqual([expect.stringMatching(/^ST901 api\/services\.json: item \d+ is left out: its spec is not an object$/)]);
   expect(report.summary).toMatchObject({verdict: 'incomplete', errors: 0});
 });
 

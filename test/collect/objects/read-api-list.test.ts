@@ -39,37 +39,42 @@ describe('a file', () => {
 
 describe('an item', () => {
   test.each<[string, Shape, unknown, string]>([
-    ['null', serviceShape, null, 'it is no object'],
-    ['a string', serviceShape, 'web', 'it is no object'],
+    ['null', serviceShape, null, 'it is not an object'],
+    ['a string', serviceShape, 'web', 'it is not an object'],
     ['without metadata', serviceShape, {spec: {}}, 'it has no metadata'],
     ['without a name', serviceShape, {metadata: {namespace: 'shop'}}, 'it has no metadata.name'],
     ['with a number for a name', serviceShape, {metadata: {name: 5}}, 'it has no metadata.name'],
-    ['with a string for its spec', serviceShape, {...good, spec: 'x'}, 'its spec is no object'],
-    ['with a list for its labels', serviceShape, {...good, metadata: {name: 'web', labels: []}}, 'its metadata.labels is no object'],
-    ['with an object for its ports', serviceShape, {...good, spec: {ports: {}}}, 'its spec.ports is no list'],
-    ['with a string for a port', serviceShape, {...good, spec: {ports: [{port: '80'}]}}, 'its spec.ports[0].port is no number'],
-    ['with a number for its cluster IP', serviceShape, {...good, spec: {clusterIP: 10}}, 'its spec.clusterIP is no string'],
+    ['with a string for its spec', serviceShape, {...good, spec: 'x'}, 'its spec is not an object'],
+    ['with a list for its labels', serviceShape, {...good, metadata: {name: 'web', labels: []}}, 'its metadata.labels is not an object'],
+    ['with an object for its ports', serviceShape, {...good, spec: {ports: {}}}, 'its spec.ports is not a list'],
+    ['with a string for a port', serviceShape, {...good, spec: {ports: [{port: '80'}]}}, 'its spec.ports[0].port is not a number'],
+    ['with a number for its cluster IP', serviceShape, {...good, spec: {clusterIP: 10}}, 'its spec.clusterIP is not a string'],
     [
       'with a list for an address',
       serviceShape,
       {...good, status: {loadBalancer: {ingress: [{ip: []}]}}},
-      'its status.loadBalancer.ingress[0].ip is no string',
+      'its status.loadBalancer.ingress[0].ip is not a string',
     ],
     [
       'with a string for its addresses',
       endpointSliceShape,
       {metadata: {name: 's'}, endpoints: [{addresses: '10.0.0.1'}]},
-      'its endpoints[0].addresses is no list',
+      'its endpoints[0].addresses is not a list',
     ],
     [
       'with a string for a condition',
       endpointSliceShape,
       {metadata: {name: 's'}, endpoints: [{conditions: {ready: 'yes'}}]},
-      'its endpoints[0].conditions.ready is no boolean',
+      'its endpoints[0].conditions.ready is not a boolean',
     ],
-    ['with null among its endpoints', endpointSliceShape, {metadata: {name: 's'}, endpoints: [null]}, 'its endpoints[0] is no object'],
-    ['with a number for its pod network', nodeShape, {metadata: {name: 'n'}, spec: {podCIDRs: [10]}}, 'its spec.podCIDRs[0] is no string'],
-    ['with a string for its containers', podShape, {metadata: {name: 'p'}, spec: {containers: 'x'}}, 'its spec.containers is no list'],
+    ['with null among its endpoints', endpointSliceShape, {metadata: {name: 's'}, endpoints: [null]}, 'its endpoints[0] is not an object'],
+    [
+      'with a number for its pod network',
+      nodeShape,
+      {metadata: {name: 'n'}, spec: {podCIDRs: [10]}},
+      'its spec.podCIDRs[0] is not a string',
+    ],
+    ['with a string for its containers', podShape, {metadata: {name: 'p'}, spec: {containers: 'x'}}, 'its spec.containers is not a list'],
   ])('%s is left out, and the problem names it and the reason', (_, shape, item, reason) => {
     const {items, problems} = readApiList('api/x.json', () => Buffer.from(JSON.stringify({items: [good, item]})), shape);
     expect(items).toHaveLength(1);

@@ -161,7 +161,7 @@ describe('a watch of all objects of a kind', () => {
     const odd = {metadata: {namespace: 'shop', name: 'odd'}, spec: {ports: 'none'}};
     const {server, watch} = await start({objects: {services: [service('a'), odd]}});
     expect(namesOf(watch)).toEqual(['shop/a']);
-    expect(watch.problems).toEqual([expect.objectContaining({message: expect.stringContaining('spec.ports is no list')})]);
+    expect(watch.problems).toEqual([expect.objectContaining({message: expect.stringContaining('spec.ports is not a list')})]);
     await watching(server);
     server.store.put('services', service('odd'));
     await vi.waitFor(() => expect(namesOf(watch)).toEqual(['shop/a', 'shop/odd']));
