@@ -112,7 +112,7 @@ async function answerTo(request: IncomingMessage, {pages, gate, onAnswer}: Omit<
 
 const plain = {type: 'text/plain; charset=utf-8'} as const;
 
-/** The API server's proxy removes Authorization, so that requests through it have another header. */
+/** The API server's proxy removes the header Authorization: requests through it have the token in this one. */
 function tokenOf({headers}: IncomingMessage): string | null {
   const given = headers[agentTokenHeader] ?? headers.authorization;
   return /^Bearer +(\S+)$/i.exec(String(given ?? ''))?.[1] ?? null;

@@ -78,14 +78,14 @@ async function readWith(shell: NodeShell, {node, api, mode, clock}: CountRun, si
 
 const noCounters = 'the node has no rules of these Services with counters';
 
-/** The program without a backend in its name may be that of the backend that kube-proxy does not use. */
+/** Plain `iptables-save` may print the backend that kube-proxy does not use. */
 const backends = ['', '-nft', '-legacy'];
 
 function holdsCounters({nat, ipvs}: NodeSample): boolean {
   return ipvs.length > 0 || [...nat.values()].some(({ports, counted, complete}) => counted && complete && ports.size > 0);
 }
 
-/** The Service ports of the cluster. What the rules give to whom is not asked. */
+/** The Service ports of the cluster, without the shares that the rules of the node give to endpoints. */
 function surveyOf({name, addresses}: NodeInfo, api: ApiObjects, mode: string): NodeSurvey {
   const view = new ClusterView(api);
   const ports = families
@@ -97,7 +97,7 @@ function surveyOf({name, addresses}: NodeInfo, api: ApiObjects, mode: string): N
   return {name, status: 'checked', mode, addresses: addresses.map(({address}) => address), ports};
 }
 
-/** Names and addresses of Service ports are no matter of versions. */
+/** Names and addresses of Service ports are the same for every version of kube-proxy. */
 const newestProxy = {version: {text: `1.${newestKnownMinor}`, minor: newestKnownMinor, patch: 0}, gates: {}};
 
 function countsOf(survey: NodeSurvey, sample: NodeSample): readonly EndpointCount[] {

@@ -2,8 +2,7 @@ import {maxAge} from '../model/node-result.ts';
 import type {AgentState} from './agent.ts';
 
 /**
- * Why an agent's result is outdated; null if it is not. `now` is in milliseconds since 1970. `check --transport agents` applies the same
- * rule.
+ * Why an agent's result is outdated; null if it is not. `now` is in milliseconds since 1970. `check --agents` applies the same rule.
  */
 export function whyOutdated({result, trouble}: Pick<AgentState, 'result' | 'trouble'>, now: number): string | null {
   if (result === null) return `the node has not been checked yet${trouble === null ? '' : `: ${trouble}`}`;

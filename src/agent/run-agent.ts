@@ -30,7 +30,7 @@ interface AgentRun {
   readonly signal: AbortSignal;
   /** Called with the port once the agent listens, and with how it serves, in words. */
   readonly onListening: (port: number, how: string) => void;
-  /** Called when something is wrong with how it is served, and when it is right again. */
+  /** Called when the certificate or the reviews fail, and when they work again. */
   readonly onTrouble: (text: string) => void;
   readonly onCheck: (check: CheckResult, at: number) => void;
 }
@@ -102,7 +102,7 @@ function pagesOf({agent, watch, run, state}: Served): Pages {
     if (latest === null) return said(whyOutdated(agent.state, clock.now()));
     return {status: 200, type: 'application/json', text: nodeResultText(latest, {now: clock.now(), trouble})};
   };
-  // Whoever needs no token is told no reason: it can name objects of the API.
+  // These pages need no token, so they give no reason: it can name objects of the API.
   const openly = (why: string | null) => said(why === null || serving.kind === 'http' ? why : 'not ok');
   return {
     '/metrics': {isOpen: false, page: metrics},

@@ -215,7 +215,7 @@ function pause(milliseconds: number): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, milliseconds));
 }
 
-/** At most so many Services with new findings are looked up: a watch that withholds one change withholds all. */
+/** How many Services with new findings are looked up. A watch that withholds one change withholds all. */
 const maxVerified = 5;
 
 /** In milliseconds: the maximum age of the Node, its pods and kube-proxy's ConfigMaps, and the maximum age if there are new findings. */

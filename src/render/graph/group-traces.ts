@@ -1,12 +1,12 @@
 import {type EndpointTrace, isFaulty, type PortTrace} from '../../model/service-trace.ts';
 import {groupBy} from '../../model/lists.ts';
 
-/** The traces of each Service port, in the order in which the ports come. */
+/** The traces of each Service port, in the order of the ports. */
 export function portsOf(traces: readonly PortTrace[]): readonly (readonly PortTrace[])[] {
   return groupBy(traces, ({service, port}) => JSON.stringify([service.namespace, service.name, port.name, port.protocol, port.port]));
 }
 
-/** Nodes whose traces differ in nothing but line numbers and counters, and have the same likeness. */
+/** Nodes with the same traces, except for line numbers and counters, and the same likeness. */
 export function groupNodes(
   traces: readonly PortTrace[],
   likeness: (trace: PortTrace) => string = () => '',
@@ -37,7 +37,7 @@ export function chooseEndpoints(endpoints: readonly EndpointTrace[]): ChosenEndp
 const manyEndpoints = 12;
 const fewEndpoints = 5;
 
-/** The share of new connections of all these together; null where that of one is not known. */
+/** The sum of their shares of new connections; null if one of them is unknown. */
 export function shareOf(endpoints: readonly EndpointTrace[]): number | null {
   return endpoints.reduce<number | null>((sum, {share}) => (sum === null || share === null ? null : sum + share), 0);
 }

@@ -19,18 +19,18 @@ export const mermaid: Renderer = (report, {verbose}) => {
   ].join('\n');
 };
 
-/** What Mermaid draws unless it is configured otherwise, which a text cannot do: `maxTextSize`, with some room for what is always there, and `maxEdges`. */
+/** Mermaid's default limits, which a text cannot raise: `maxTextSize`, less the heading, and `maxEdges`. */
 const maxLetters = 49_000;
 const maxArrows = 500;
 
 interface Fitting {
-  /** Each as its lines. */
+  /** Each subgraph as its lines. */
   readonly subgraphs: readonly (readonly string[])[];
   /** What is not drawn. */
   readonly notes: readonly string[];
 }
 
-/** All subgraphs, or those with faults and as many of the others as there is room for, in their order. */
+/** All subgraphs. If they do not fit, those with faults, and as many others as fit, in their order. */
 function thatFit({traces}: Report, {all, letters: room}: GraphOptions & {readonly letters: number}): Fitting {
   const graphs = traceGraphs(traces, {all});
   // With all endpoints a graph can be too big by itself.
@@ -85,8 +85,8 @@ function arrowText({from, to, label, isFault}: GraphArrow, graph: string): strin
 }
 
 /**
- * Mermaid reads directives, tags and Markdown in labels too, so whatever is not plainly text becomes an entity code. Formulas and icons
- * it looks for afterwards: a sign without width breaks these up.
+ * Mermaid interprets directives, tags and Markdown in labels, so every special character becomes an entity code. It finds formulas and
+ * icons after it decodes entities: a character without width divides these.
  */
 function quoted(text: string): string {
   const plain = text.replace(/\$(?=\$)|:(?=fa-)/g, '$&\u2060');

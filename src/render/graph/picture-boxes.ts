@@ -5,7 +5,7 @@ import {wrapLetters} from './wrap-letters.ts';
 export interface PlacedBox {
   readonly kind: PictureBox['kind'] | 'alert';
   readonly isFault: boolean;
-  /** In sync: not merely without a fault, as a rule that is compared with nothing. */
+  /** Compared, and in sync. A rule that was compared with nothing is neither in sync nor faulty. */
   readonly isOk: boolean;
   readonly x: number;
   readonly y: number;
@@ -18,23 +18,23 @@ export interface PlacedBox {
 
 export interface PlacedText {
   readonly kind: 'title' | 'line' | 'fault' | 'share' | 'note';
-  /** Where it begins, or ends for a share, on its baseline. */
+  /** Where its baseline begins; for a share, where it ends. */
   readonly x: number;
   readonly y: number;
   readonly text: string;
 }
 
-/** A bar as long as the share of an endpoint, on a track that is as long as a full one. */
+/** A bar whose length is the share of an endpoint, on a track with the length of a full bar. */
 export interface PlacedBar {
   readonly x: number;
   readonly y: number;
   readonly width: number;
   readonly filled: number;
-  /** Where the bar should end; null where it does. */
+  /** Where the bar should end; null if it ends there. */
   readonly expected: number | null;
 }
 
-/** Of a monospaced font of 13 pixels, with some room: fonts differ. */
+/** The width of a letter in a monospaced font of 13 pixels, with some room because fonts differ. */
 export const letter = {width: 7.9, height: 18} as const;
 
 const padding = 10;
@@ -54,7 +54,7 @@ interface BoxPlace {
 
 type AnyBox = Omit<PictureBox, 'kind'> & {readonly kind: PlacedBox['kind']};
 
-/** A box with its words, as high as they need, with its top at 0. */
+/** A box as high as its text, with its top at 0. */
 export function boxAt(box: AnyBox, {x, width, bar}: BoxPlace): PlacedBox {
   const textX = x + padding + signWidth;
   const barRoom = bar?.isBeside === true && box.share !== null ? barWidth + shareWidth : 0;

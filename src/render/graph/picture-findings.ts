@@ -51,10 +51,10 @@ function isSame(one: Entry, other: Entry): boolean {
   return one.kind === other.kind && one.address === other.address && one.port === other.port;
 }
 
-/** Forwarding is blocked, another rule intercepts, drops, or cannot be interpreted. */
+/** Forwarding is blocked, or a third-party rule intercepts or drops packets, or cannot be interpreted. */
 const thirdPartyCodes: ReadonlySet<string> = new Set(['ST303', 'ST401', 'ST402', 'ST403']);
 
-/** What no box shows. The codes of faults that boxes do show are left out where there are such boxes. */
+/** Findings that no box shows. If boxes show faults, findings with the codes of these faults are left out. */
 export function alertsOf(findings: readonly Finding[], isDrawn: boolean): readonly string[] {
   return findings
     .filter(({code, service}) => service === undefined || !(isDrawn && drawnCodes.has(code)))

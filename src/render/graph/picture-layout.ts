@@ -16,11 +16,11 @@ export interface PlacedLine {
   /** The `d` of an SVG path. */
   readonly path: string;
   readonly isFault: boolean;
-  /** Where the tip of its arrowhead is, and which way it points; null without one. */
+  /** The tip of its arrowhead and its direction; null for a line without one. */
   readonly head: {readonly x: number; readonly y: number; readonly to: 'right' | 'down'} | null;
 }
 
-/** Clients to the left and endpoints to the right, or clients above endpoints where there is no room for both. */
+/** Clients to the left of endpoints, or above them if the width is too small for both. */
 export interface PictureShape {
   readonly width: number;
   readonly isNarrow: boolean;
@@ -148,12 +148,12 @@ function placeBelow({sources, ends}: PicturePath, {top, shape, full}: PathPlace)
   return {boxes: [...placedAbove, ...placedBelow], lines, height};
 }
 
-/** Packets do not go on from it. */
+/** Packets end at a faulty rule. */
 function isCut({isFault}: PlacedBox): boolean {
   return isFault;
 }
 
-/** No packet gets to an endpoint without a share. */
+/** An endpoint without a share gets no packets. */
 function isReached({bar}: PlacedBox): boolean {
   return bar === null || bar.filled > 0;
 }

@@ -3,12 +3,12 @@ import type {Picture} from './picture.ts';
 import type {PlacedBar, PlacedBox, PlacedText} from './picture-boxes.ts';
 import type {PictureLayout, PlacedLine} from './picture-layout.ts';
 
-/** The elements of a picture that is laid out. Their classes are those of `graphStyle`; nothing that they say rests on color. */
+/** The elements of a picture after its layout. Their classes are those of `graphStyle`. No information is in the color alone. */
 export function pictureMarkup({boxes, lines, note}: PictureLayout): string {
   return [...lines.map(lineMarkup), ...boxes.map(boxMarkup), ...(note === null ? [] : [textMarkup(note)])].join('\n');
 }
 
-/** The picture in a sentence for each path, for those who do not see it. */
+/** A sentence for each path, for screen readers. */
 export function pictureSummary({alerts, paths}: Picture): string {
   const sentences = paths.map(({sources, ends}) => {
     const from = sources

@@ -59,7 +59,7 @@ export interface PictureBox {
   readonly lines: readonly string[];
   /** What is wrong, in words; empty when nothing is. */
   readonly fault: string;
-  /** Of new connections, 0 to 1; null where there is nothing to share. */
+  /** The share of new connections, 0 to 1; null if there is none. */
   readonly share: {readonly actual: number; readonly expected: number | null} | null;
   /** The rules behind it, with their places in the dump, in the order in which a packet meets them. */
   readonly rules: readonly string[];
@@ -95,7 +95,7 @@ function pictureOf(group: readonly PortTrace[], findings: NodeFindings, options:
   ];
 }
 
-/** Addresses without rules, which lead nowhere. */
+/** Addresses for which kube-proxy writes no rules. */
 function unservedPath({unserved = []}: PortTrace): readonly PicturePath[] {
   if (unserved.length === 0) return [];
   const sources = unserved.map((address): readonly PictureBox[] => {
@@ -163,7 +163,7 @@ const effects: Readonly<Record<string, string>> = {
   ST403: 'the outcome is undetermined',
 };
 
-/** Endpoints in sync are counted when they are many, and so are faulty ones beyond what a picture can hold. */
+/** Many endpoints in sync are one box with their number; so are the faulty ones that a picture has no room for. */
 function endpointBoxes({endpoints}: EntryTrace, saysMasquerade: boolean, {all}: GraphOptions): readonly PictureBox[] {
   const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
   const faulty = shown.filter(({mark}) => isFaulty(mark));
@@ -178,7 +178,7 @@ function endpointBoxes({endpoints}: EntryTrace, saysMasquerade: boolean, {all}: 
 
 const maxFaulty = 12;
 
-/** Their bars would be out of scale beside those of single endpoints. */
+/** A box of many endpoints has no bar: beside bars of single endpoints it would be out of scale. */
 function restBox(rest: readonly EndpointTrace[], sign: '✓' | '✗'): readonly PictureBox[] {
   if (rest.length === 0) return [];
   const expected = rest.reduce((sum, {expectedShare}) => sum + (expectedShare ?? 0), 0);

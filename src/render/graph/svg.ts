@@ -40,7 +40,7 @@ function draw(
   {heading, pictures}: {readonly heading: readonly string[]; readonly pictures: readonly Picture[]},
   shape: PictureShape,
 ): Drawing {
-  // Captions are a little larger than the words in boxes.
+  // Captions are a little larger than the text in boxes.
   const maxLetters = Math.floor(shape.width / (letter.width * 1.08));
   let top = margin;
   const textLines = (text: string, name: string): readonly string[] =>
@@ -93,7 +93,7 @@ svg.narrow { display: none }
 `;
 }
 
-/** In pixels; where pages change too. */
+/** In pixels. Pages of `-o html` change their layout at the same width. */
 const maxNarrow = 940;
 const maxPhone = 600;
 const margin = 12;

@@ -21,7 +21,7 @@ export interface GraphBox {
   readonly kind: 'entry' | 'chain' | 'endpoint' | 'end';
   /** From left to right, entries at 0. */
   readonly column: number;
-  /** From top to bottom; half rows where something stands in the middle of others. No two boxes share a place. */
+  /** From top to bottom; half rows for a box in the middle of several others. No two boxes have the same place. */
   readonly row: number;
   readonly lines: readonly string[];
   readonly isFault: boolean;
@@ -57,7 +57,7 @@ function graphOf(group: readonly PortTrace[], options: GraphOptions): readonly T
 class Drawing {
   readonly boxes: GraphBox[] = [];
   readonly arrows: GraphArrow[] = [];
-  /** The column of the chains that pick an endpoint; those that lead to them stand to the left. */
+  /** The column of the chains that pick an endpoint; the chains that lead to them are to the left. */
   readonly #pickColumn: number;
   #top = 0;
 
@@ -74,13 +74,13 @@ class Drawing {
     this.#top += height;
   }
 
-  /** An address without rules leads nowhere. */
+  /** An address without rules has no arrow. */
   addUnserved(lines: readonly string[]): void {
     this.#box('entry', 0, this.#top, [`○ ${lines[0] ?? ''}`, ...lines.slice(1)]);
     this.#top++;
   }
 
-  /** The entries, and the chains between them and the one that picks; of chains that several entries pass, each is drawn once. */
+  /** The entries, and the chains between them and the one that picks an endpoint. A chain that several entries share is drawn once. */
   #addEntries({entries, note}: TracePath, pick: string | null, top: number): readonly string[] {
     const passed = new Map<string, string>();
     return entries.map(({lines, isFault, steps}, index) => {
@@ -118,7 +118,7 @@ class Drawing {
   }
 }
 
-/** A rule that an excerpt implies has no line. */
+/** A rule that follows from an excerpt, but is not in it, has no line. */
 function lineText(line: number): string {
   return line > 0 ? `line ${line}` : '';
 }

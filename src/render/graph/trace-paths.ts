@@ -7,7 +7,7 @@ import {endText, packetsText, percent, shouldBe} from '../trace-words.ts';
 import {pushTo} from '../../model/lists.ts';
 
 export interface GraphOptions {
-  /** Every endpoint, also of a Service that has hundreds. */
+  /** Every endpoint, even of a Service that has hundreds. */
   readonly all: boolean;
 }
 
@@ -49,7 +49,7 @@ export function groupPaths(entries: readonly EntryTrace[]): readonly (readonly E
   return [...paths.values()];
 }
 
-/** Masquerading of all packets is said at the entry, and does not divide paths then. */
+/** If all packets of an entry are masqueraded, the entry says so, and paths are not divided by it. */
 function pathKey(trace: EntryTrace): string {
   const endpoints = isSamePath(trace) ? trace.endpoints.map(({masquerade, ...rest}) => rest) : trace.endpoints;
   return JSON.stringify([trace.steps.at(-1)?.to ?? null, trace.mark, endpoints, trace.end]);
@@ -90,7 +90,7 @@ function entryOf(trace: EntryTrace): PathEntry {
   };
 }
 
-/** Endpoints in sync are counted when they are many, and so are faulty ones beyond what a picture can hold. */
+/** Many endpoints in sync are one box with their number; so are the faulty ones that a picture has no room for. */
 function endpointLeaves({endpoints, steps}: EntryTrace, isSaidBefore: boolean, {all}: GraphOptions): readonly Leaf[] {
   const {shown, hidden} = all ? {shown: endpoints, hidden: []} : chooseEndpoints(endpoints);
   const drawn = all ? shown : shown.slice(0, maxEndpoints);

@@ -1,6 +1,6 @@
 /**
- * Text in lines of at most `max` columns of a monospaced font: broken at blanks, a longer word after a sign that joins the parts of a
- * name, else anywhere. Nothing is left out.
+ * Wraps text at `max` columns of a monospaced font: at blanks; in a longer word after a character that joins the parts of a name, such as
+ * a hyphen; else anywhere. Nothing is left out.
  */
 export function wrapLetters(text: string, max: number): readonly string[] {
   const lines: string[] = [];
@@ -14,7 +14,7 @@ export function wrapLetters(text: string, max: number): readonly string[] {
   return line.trimEnd() === '' && lines.length > 0 ? lines : [...lines, line.trimEnd()];
 }
 
-/** Words with the blanks behind them; of a word that is wider than a line, the parts of the name. */
+/** Words with the blanks after them; a word that is wider than a line is divided into the parts of the name. */
 function partsOf(text: string, max: number): readonly string[] {
   const words = text.match(/\S*\s+|\S+/gu) ?? [];
   return words.flatMap(word => {

@@ -11,7 +11,7 @@ import type {Report} from '../../model/report.ts';
 import type {Renderer} from '../renderer.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 
-/** The whole of a report in one page that needs nothing else: for a browser, for print, to send to others. */
+/** A complete report as one file, without any other: for a browser, for print, to send to others. */
 export const checkPage: Renderer = (report, options) => {
   const ranges = new NodeRanges(report);
   const found = listFindings(report.findings);

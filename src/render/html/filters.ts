@@ -2,7 +2,7 @@ import {severities} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {type Html, html, nothing} from './html.ts';
 
-/** Controls that choose what is shown. Hidden until a script is there that makes them work. */
+/** Controls that filter the page. They are hidden until the script shows them, because they do nothing without it. */
 export function filtersHtml({findings, nodes}: Report): Html {
   if (findings.length < 2) return nothing;
   const codes = [...new Map(findings.map(({code, name}) => [code, name]))].sort(([a], [b]) => (a < b ? -1 : 1));

@@ -10,19 +10,19 @@ import type {NodeRanges} from './node-ranges.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** Findings of which a page has room, in blocks of one cause each. */
+/** The findings that a page has room for, in blocks with one cause each. */
 interface ListedFindings {
   readonly blocks: readonly ListedBlock[];
-  /** Those of all blocks. */
+  /** The findings of all blocks. */
   readonly listed: readonly ListedFinding[];
-  /** Findings left out, by code: the same on many nodes counts once. */
+  /** How many findings were left out, by code; the same finding on many nodes counts once. */
   readonly hidden: ReadonlyMap<string, number>;
-  /** How many findings the report has, those of each node counted. */
+  /** How many findings the report has; the same finding on many nodes counts for each node. */
   readonly total: number;
 }
 
 export interface ListedFinding extends FindingGroup {
-  /** Where links to it lead. */
+  /** The target of links to it. */
   readonly id: string;
 }
 
@@ -33,7 +33,7 @@ interface ListedBlock {
   readonly effects: readonly ListedFinding[];
 }
 
-/** The worst first, and of each code no more than there is room for. */
+/** The most severe first, and no more of each code than there is room for. */
 export function listFindings(findings: readonly Finding[]): ListedFindings {
   const listed: ListedFinding[] = [];
   const seen = new Map<string, number>();
@@ -75,7 +75,7 @@ ${rest === '' ? nothing : html`<p class="note">Not shown: ${rest}. check -o json
 
 const openAtFirst = 3;
 
-/** One finding; or several with their remedy, and what likely follows from them, each to open. */
+/** One finding; or several with their remedy, and the findings that likely follow from them, each folded. */
 function blockHtml({block, own, effects}: ListedBlock, isOpen: boolean, places: FindingPlaces): Html {
   const [first] = own;
   if (first !== undefined && own.length === 1 && effects.length === 0)
@@ -99,9 +99,9 @@ ${effects.map(each => findingHtml(each, {isOpen: false, isPart: false, sharedNod
 
 interface FindingLook {
   readonly isOpen: boolean;
-  /** The remedy and the nodes stand above it. */
+  /** The remedy and the nodes are above it. */
   readonly isPart: boolean;
-  /** Those of the block it is in: they are not named again. */
+  /** The nodes of its block, which are not named again. */
   readonly sharedNodes: readonly string[];
 }
 
@@ -125,7 +125,7 @@ function titleHtml({code, severity, known, name}: Finding): Html {
   return html`<b class="${severity}">${code} ${severity}</b>${known ? ' (known)' : ''} ${name}`;
 }
 
-/** What tells a finding from others of its code: the Service port, and the endpoint. */
+/** What distinguishes a finding from others with its code: the Service port and the endpoint. */
 function titlePlace(finding: Finding): string {
   return [portText(finding), finding.endpoint ?? ''].filter(part => part !== '').join(', ');
 }
@@ -134,7 +134,7 @@ function placeOf({service}: Finding): string {
   return service === undefined ? '' : namespacedName(service);
 }
 
-/** Names that fit the title; else their number, and the names are below it. */
+/** The names if they fit into the title. If not, their number; the names are below it. */
 function onNodes({family}: Finding, nodes: readonly string[]): string {
   const names = nodeList(nodes);
   const where = nodes.length < 2 || names.length <= maxTitleNames ? names : plural(nodes.length, 'node');

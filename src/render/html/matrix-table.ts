@@ -10,7 +10,7 @@ import {pushTo} from '../../model/lists.ts';
 import {namespacedName} from '../../model/text/namespaced-name.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** Services against nodes, each cell with a link to its finding. Nodes with the same cells share a column when they are many. */
+/** A row for each Service and a column for each node; each cell links to its finding. Many nodes with the same cells share a column. */
 export function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: NodeRanges): Html {
   const cells = new MatrixCells(report.findings);
   const groups = nodeGroups(report, cells);
@@ -53,7 +53,7 @@ ${fine.length === 0 ? nothing : fineHtml(fine, fineText(report, cells, fine.leng
 </section>`;
 }
 
-/** Names of many nodes are to be opened. */
+/** The names of many nodes are folded. */
 function isLong(legend: readonly string[]): boolean {
   return legend.join('').length > 300;
 }
@@ -62,7 +62,7 @@ function withFindingsFirst(rows: readonly string[], found: ReadonlyMap<string, s
   return [...rows.filter(service => found.has(service)), ...rows.filter(service => !found.has(service))];
 }
 
-/** Services without findings, by name alone. */
+/** Services without findings: their names only. */
 function fineHtml(services: readonly string[], title: string): Html {
   const rest = services.length > maxNames ? `, and ${services.length - maxNames} more` : '';
   return html`<details><summary>${title}</summary><div>${services.slice(0, maxNames).join(', ')}${rest}</div></details>`;
@@ -82,7 +82,7 @@ function rowHtml(service: string, found: string, cells: readonly Html[]): Html {
   return html`<tr data-service="${service}" data-found="${found}"><th scope="row">${service}</th>${cells}</tr>`;
 }
 
-/** Each code leads to its finding, and a word without codes to the reason. */
+/** Each code links to its finding, and a word without a code to the reason. */
 function cellHtml({text, severity, findings}: MatrixCell, linkOf: (finding: Finding) => string | null): Html {
   const linked = (words: string, finding: Finding | undefined): Html => {
     const link = finding === undefined ? null : linkOf(finding);
@@ -102,7 +102,7 @@ function cellHtml({text, severity, findings}: MatrixCell, linkOf: (finding: Find
   return html`<td class="${severity}">${content}</td>`;
 }
 
-/** Where a finding of a cell is listed; null when there was no room for it. A finding of the API has no group of nodes. */
+/** The link to a finding of a cell; null if the list had no room for it. A finding about API objects has no group of nodes. */
 function linksOf(listed: readonly ListedFinding[]): (group: NodeGroup | null) => (finding: Finding) => string | null {
   const byPlace = new Map<string, ListedFinding[]>();
   const keyOf = ({code, service}: ListedFinding['finding']): string => JSON.stringify([code, service ?? null]);

@@ -1,6 +1,6 @@
 import type {Report} from '../../model/report.ts';
 
-/** Nodes by their place in the report, as ranges such as `0-3 7`: short also for hundreds of nodes. */
+/** Nodes by their index in the report, as ranges such as `0-3 7`, which are short even for hundreds of nodes. */
 export class NodeRanges {
   readonly #places: ReadonlyMap<string, number>;
 

@@ -3,7 +3,7 @@ import {convergedText} from '../table/wait-section.ts';
 import {type Html, html, nothing} from './html.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** The nodes, how kube-proxy runs on each, and why one was not checked. The filters know nodes by their place in it. */
+/** The nodes, how kube-proxy runs on each, and why a node was not checked. The filters refer to nodes by their index in this table. */
 export function nodesHtml({nodes, wait, basis}: Report): Html {
   if (nodes.length === 0) return nothing;
   const waits = new Map(wait?.nodes.map(node => [node.name, node]));
@@ -26,7 +26,7 @@ function nodeHtml(
   return html`<tr><th scope="row">${name}</th>${statusHtml(status, basis)}<td>${mode}</td><td>${kubeProxyVersion ?? ''}</td><td>${rules}</td>${wait}<td class="remark">${reason ?? (read === undefined ? '' : onlyReachable)}</td></tr>`;
 }
 
-/** Rules alone were read, but there is nothing to compare them with: neither good nor bad. */
+/** Only rules were read, and there is nothing to compare them with: neither in sync nor faulty. */
 function statusHtml(status: NodeReport['status'], basis: Report['basis']): Html {
   if (basis === 'rules') return html`<td>rules alone</td>`;
   return html`<td class="${status === 'checked' ? 'ok' : 'warning'}">${status === 'unread' ? 'not checked' : status}</td>`;
@@ -34,7 +34,7 @@ function statusHtml(status: NodeReport['status'], basis: Report['basis']): Html 
 
 const onlyReachable = 'only the chains that packets to the named Services can reach were read; --full reads all rules';
 
-/** A node without kube-proxy was not waited for. */
+/** `--wait` does not wait for a node without kube-proxy. */
 function waitHtml(wait: NodeWait | undefined): Html {
   if (wait === undefined) return html`<td></td>`;
   return html`<td class="${wait.look === undefined ? 'warning' : 'ok'}">${convergedText(wait)}</td>`;

@@ -92,5 +92,5 @@ footer { color: var(--soft); padding: 20px; font-size: 13px }
 }
 `;
 
-/** The look of a page: light and dark, on a screen and on paper. */
+/** The style of a page: light and dark, on a screen and on paper. */
 export const style = graphStyle + own;

@@ -30,8 +30,8 @@ interface PageContent {
 }
 
 /**
- * A page that stands alone: it loads nothing, sends nothing, and runs no script and applies no style but its own, which the browser is
- * told by their hashes.
+ * A page without dependencies: it loads nothing and sends nothing. Its Content-Security-Policy allows its own script and style only, by
+ * their hashes.
  */
 export function page({title, verdict, tone, facts, body, footer}: PageContent): string {
   return html`<!DOCTYPE html>

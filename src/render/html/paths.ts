@@ -12,12 +12,12 @@ import {plural} from '../../model/text/plural.ts';
 /** The pictures of one Service. */
 export interface DrawnPath {
   readonly service: string;
-  /** Where links to it lead. */
+  /** The target of links to it. */
   readonly id: string;
   readonly traces: readonly PortTrace[];
 }
 
-/** Services that have findings on nodes and were traced, the worst first, as many as a page has room for. */
+/** Traced Services with findings on nodes, the most severe first, as many as a page has room for. */
 export function faultyPaths({findings, traces}: Report): {readonly drawn: readonly DrawnPath[]; readonly hidden: number} {
   const byService = new Map<string, PortTrace[]>();
   for (const trace of traces) {
@@ -42,7 +42,7 @@ ${picturesHtml({...report, traces}, `${id}-`, {...options, max: maxPictures})}
 </div></details>`;
 }
 
-/** The pictures of the traced Service ports, on as many groups of nodes as there is room for. `id` begins the names of their parts. */
+/** The pictures of the traced Service ports, for as many groups of nodes as there is room for. `id` is the prefix of their element ids. */
 export function picturesHtml(report: Report, id: string, options: GraphOptions & {readonly max: number}): Html {
   const pictures = picturesOf(report, options);
   const shown = options.all ? pictures : pictures.slice(0, options.max);
@@ -54,7 +54,7 @@ export function picturesHtml(report: Report, id: string, options: GraphOptions &
 /** Of one Service. */
 const maxPictures = 12;
 
-/** Drawn twice, for wide and for narrow windows; one of the two is seen, printed or read out. */
+/** Drawn twice, for wide and for narrow windows. Only one of the two is displayed, printed or read by a screen reader. */
 function figureHtml(picture: Picture, id: string): Html {
   return html`<figure class="picture"><figcaption>${picture.title}</figcaption>
 ${svgHtml(picture, wide, `${id}-wide`)}
@@ -65,7 +65,7 @@ ${rulesHtml(picture)}
 
 function svgHtml(picture: Picture, shape: PictureShape, id: string): Html {
   const layout = layOutPicture(picture, shape);
-  // Room for the strokes of boxes at the edge.
+  // Boxes at the edge need room for their strokes.
   const [width, height] = [layout.width + 2, Math.ceil(layout.height) + 2];
   const name = shape.isNarrow ? 'narrow' : 'wide';
   return html`<svg class="${name}" width="${width}" height="${height}" viewBox="-1 -1 ${width} ${height}" role="img" aria-labelledby="${id}-title" aria-describedby="${id}-desc">
@@ -74,7 +74,7 @@ ${made(pictureMarkup(layout))}
 </svg>`;
 }
 
-/** The chains and rules behind each box, to open. */
+/** The chains and rules of each box, folded. */
 function rulesHtml({paths}: Picture): Html {
   const boxes = paths.flatMap(({sources, ends}) => [...sources.flat(), ...ends]).filter(({rules}) => rules.length > 0);
   if (boxes.length === 0) return nothing;

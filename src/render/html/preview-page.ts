@@ -4,7 +4,7 @@ import {type Html, html, nothing} from './html.ts';
 import {page} from './page.ts';
 import {provenanceHtml} from './provenance.ts';
 
-/** A preview in one page that needs nothing else. */
+/** A preview as one file, without any other. */
 export function previewPage({verdict, isBad, sections}: PreviewText, options: RenderOptions): string {
   return page({
     ...{title: 'Preview', verdict, tone: isBad ? 'error' : sections.length > 0 ? 'warning' : 'ok', footer: 'svc-trace'},

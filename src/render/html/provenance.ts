@@ -24,7 +24,7 @@ const valueHtml = {
   command: (text: string): Html => html`<code>${text}</code>`,
 };
 
-/** To the second, in UTC; a time of a bundle that is none is shown as it is. */
+/** To the second, in UTC. A text of a bundle that is not a time is shown unchanged. */
 function timeHtml(time: string): Html {
   const date = new Date(time);
   if (Number.isNaN(date.getTime())) return html`${time}`;

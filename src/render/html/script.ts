@@ -1,6 +1,6 @@
 /**
- * What the page does where scripts run: filters, and opens all that is folded when it is printed. It reads the page alone: nodes by
- * their place in the table of nodes, as ranges such as `0-3 7`.
+ * The script of the page: it filters, and unfolds everything for print. All its data are in the page: nodes are their index in the table
+ * of nodes, as ranges such as `0-3 7`.
  */
 export const script = `
 'use strict';

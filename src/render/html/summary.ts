@@ -2,7 +2,7 @@ import type {Report} from '../../model/report.ts';
 import {type Html, html, nothing} from './html.ts';
 import {plural} from '../../model/text/plural.ts';
 
-/** The counts, in figures. */
+/** The counts of the report. */
 export function summaryHtml({summary}: Report): Html {
   const {errors, warnings, infos, services, servicePorts, nodesChecked, nodesUnread} = summary;
   return html`<ul class="counts">

@@ -7,7 +7,7 @@ import {reportPage} from './page.ts';
 import {picturesHtml} from './paths.ts';
 import type {Renderer} from '../renderer.ts';
 
-/** The pictures of `trace` and its findings in one page that needs nothing else. */
+/** The pictures and findings of `trace` as one file, without any other. */
 export const traceHtml: Renderer = (report, options) => {
   const {quiet, verbose} = options;
   const places = {ranges: new NodeRanges(report), pathOf: () => null};
