@@ -21,7 +21,7 @@ export async function readAsked(
   const reading = await readCluster(api, scope, {configMaps});
   const {services} = reading.api;
   if (services === null) {
-    const [problem] = reading.problems.filter(({message}) => message.includes('services'));
+    const problem = reading.problems.find(({list}) => list === 'services');
     throw new Errors.CLIError(escapeText(problem?.message ?? 'the Services could not be read'), {exit: 3});
   }
   const known = scope.kind === 'services' && services.length < scope.services.length ? await allServices(api, scope) : services;

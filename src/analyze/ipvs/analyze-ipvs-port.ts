@@ -59,7 +59,7 @@ function analyzeSettings({port}: ServedPort, {servers}: IpvsPortDifferences, sym
     if (scheduling) {
       const spelled = ({scheduler, flags}: typeof actual): string => [scheduler, ...flags].join(' ');
       const detail = `connections are scheduled by ${spelled(actual)}, and kube-proxy is set to ${spelled(expected)}`;
-      symptoms.say({kind: 'uneven-balance', detail, ...evidence}, 'scheduler');
+      symptoms.say({kind: 'uneven-balance', cause: 'scheduler', detail, ...evidence}, 'scheduler');
     }
     analyzeWeights(actual.scheduler, servers, symptoms);
   }

@@ -14,8 +14,7 @@ interface NodeWide {
 
 /** One cause that affects many Services is one finding: an emptied set, another scheduler. */
 export function mergeByNode(symptoms: readonly Symptom<Rule>[], given: NodeWide): readonly Symptom<Rule>[] {
-  const isScheduler = ({kind, detail}: Symptom<Rule>): boolean =>
-    kind === 'uneven-balance' && detail.startsWith('connections are scheduled by ');
+  const isScheduler = ({cause}: Symptom<Rule>): boolean => cause === 'scheduler';
   return emptiedSets(given).reduce<readonly Symptom<Rule>[]>(mergeOfSet, mergeAlike(symptoms, {of: isScheduler, words: ''}));
 }
 

@@ -3,8 +3,8 @@ import {mayKeepEmptyChains} from '../../expect/nftables/nft-versions.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 
-/** From this number of Services on, the cause is one and not many. */
-const fewest = 5;
+/** From this number of Service ports on, all have one cause. */
+const minPorts = 5;
 
 /**
  * If many Services lead to empty chains of endpoints, there is one cause: a kube-proxy that took over the chains, already flushed,
@@ -13,7 +13,7 @@ const fewest = 5;
 export function mergeEmptyChains({context, ports}: ExpectedTable, symptoms: readonly Symptom<RuleText>[]): readonly Symptom<RuleText>[] {
   const broken = symptoms.filter(({kind, endpoint}) => kind === 'broken-jump' && endpoint !== undefined);
   const concerned = new Set(broken.map(({port}) => port));
-  const many = concerned.size >= fewest || (concerned.size === ports.length && ports.length > 1);
+  const many = concerned.size >= minPorts || (concerned.size === ports.length && ports.length > 1);
   if (!many || !mayKeepEmptyChains(context.version)) return symptoms;
   const names = [...concerned].slice(0, 3).map(port => port?.servicePortName ?? '');
   const detail = `${broken.length} chains of endpoints are empty, though rules lead to them, and connections sent there are not translated: ${concerned.size} of ${ports.length} Service ports are broken, such as ${names.join(', ')}. kube-proxy ${context.version.text} may leave them so for an hour after it took over from another one`;

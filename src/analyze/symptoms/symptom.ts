@@ -54,6 +54,8 @@ export interface Symptom<R extends RuleText = RuleText> {
   readonly endpoint?: string;
   /** One sentence without the names of node and Service. */
   readonly detail: string;
+  /** Symptoms of several Services with the same cause are one finding for the node. */
+  readonly cause?: 'scheduler';
   /** What to do, where it is not the usual of its kind. */
   readonly remedy?: string;
   readonly expected: readonly R[];

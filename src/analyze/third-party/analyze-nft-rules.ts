@@ -8,7 +8,7 @@ import type {Environment, Packet} from '../../trace/packet.ts';
 import {walkNode} from '../../trace/walk-node.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {collectPathOutcome} from '../outcomes/path-outcome.ts';
-import {groupPorts, mostNamed, smallest} from './port-groups.ts';
+import {groupPorts, maxNamed, smallest} from './port-groups.ts';
 import {dropsByDefault, thirdPartyRules} from './iptables-rules.ts';
 import {probesFor} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -114,7 +114,7 @@ function compareWalks(item: NftPort, given: NftThirdPartyCase, environment: Envi
 /** A rule that names Service ports is reported for each of them, all others for the node. */
 function isSpecific(rule: NodeRule | null, items: ReadonlySet<NftPort>, {specific, ports}: Specific): boolean {
   if (rule === null) return false;
-  return 'target' in rule ? specific.has(rule) : items.size <= mostNamed(ports) && namesDestination(rule);
+  return 'target' in rule ? specific.has(rule) : items.size <= maxNamed(ports) && namesDestination(rule);
 }
 
 interface Specific {

@@ -42,12 +42,12 @@ export function groupPorts<Port extends ServedPort>(
     if (group === undefined) groups.set(key, {ports: [item], rules: concerned});
     else group.ports.push(item);
   }
-  const most = mostNamed(ports.length);
+  const most = maxNamed(ports.length);
   return {groups: [...groups.values()], specific: new Set([...counts].filter(([, count]) => count <= most).map(([rule]) => rule))};
 }
 
 /** A rule that concerns more than 50 Service ports, or more than half of them, is about the node. */
-export function mostNamed(ports: number): number {
+export function maxNamed(ports: number): number {
   return Math.max(1, Math.min(50, ports / 2));
 }
 

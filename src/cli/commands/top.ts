@@ -23,7 +23,7 @@ export default class TopCommand extends BaseCommand {
     'Show who gets the connections of Services: new and open ones, by endpoint and node, beside the share the rules give';
   static override description =
     `New connections are counted by the rules in iptables mode and by IPVS in IPVS mode; open ones, and all in nftables mode, by conntrack. Nothing is reset, and no accounting is switched on.
-On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json and away from a terminal there are two reads and one report. "-" is "not measured"; the reason stands below.`;
+On a terminal the table refreshes until q or Ctrl-C; with --once, with -o json and away from a terminal there are two reads and one report. "-" is "not measured"; the reason is below the table.`;
   static override examples = [
     '<%= config.bin %> top shop/web',
     '<%= config.bin %> top -n shop --once -o wide',
@@ -121,9 +121,10 @@ function isTerminal(): boolean {
 /** Throws a CLIError (exit 2). */
 function intervalOf(text: string): number {
   const interval = parseTimeout(text);
-  if (interval === null || interval < shortest)
+  if (interval === null || interval < minInterval)
     throw new Errors.CLIError(`--interval ${text}: write a duration of at least 500ms, like 2s or 1m`, {exit: 2});
   return interval;
 }
 
-const shortest = 500;
+/** In milliseconds. */
+const minInterval = 500;

@@ -110,9 +110,10 @@ function scopeText(flags: {readonly 'all-namespaces'?: boolean}, namespace: stri
 /** Throws a CLIError (exit 2). */
 function intervalOf(text: string): number {
   const interval = parseTimeout(text);
-  if (interval === null || interval < shortest)
+  if (interval === null || interval < minInterval)
     throw new Errors.CLIError(`--interval ${text}: write a duration of at least 1s, like 10s or 1m`, {exit: 2});
   return interval;
 }
 
-const shortest = 1000;
+/** In milliseconds. */
+const minInterval = 1000;

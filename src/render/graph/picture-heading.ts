@@ -36,7 +36,7 @@ export function shortHeading(report: Report): readonly string[] {
 }
 
 function shorten(line: string): string {
-  return line.length <= longest ? line : `${line.slice(0, longest)}…`;
+  return line.length <= maxLength ? line : `${line.slice(0, maxLength)}…`;
 }
 
-const longest = 150;
+const maxLength = 150;

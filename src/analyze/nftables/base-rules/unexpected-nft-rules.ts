@@ -10,7 +10,7 @@ import {withChains, withSet} from '../nft-service-view.ts';
 import {changedProbes, type TableChange} from './table-effect.ts';
 
 /** A rule that concerns more Service ports than this is about the node. */
-const mostNamed = 3;
+const maxNamed = 3;
 
 /** Unexpected rules in base chains: their severity is their effect on packets, which are walked with and without them. */
 export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly NftPortDifference[]): readonly Symptom[] {
@@ -26,7 +26,7 @@ export function analyzeUnexpectedNftRules(given: NftCase, differences: readonly 
   const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};
   const lost = changes.filter(change => change.lost);
   const items = [...new Set(lost.map(({item}) => item))];
-  if (items.length > 0 && items.length <= mostNamed)
+  if (items.length > 0 && items.length <= maxNamed)
     return items.map(item =>
       ofPort(
         lost.filter(change => change.item === item),
