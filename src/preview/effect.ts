@@ -4,7 +4,7 @@ import type {PreviewEffect} from '../model/preview.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import {joinHostPort} from '../model/virtual-server.ts';
 import type {PreviewProbe} from './preview-probes.ts';
-import {type WalkedSide, walkSide} from './walk-side.ts';
+import type {WalkedSide} from './walk-side.ts';
 
 /** The outcome of a probe on one side, as its sender sees it. */
 export interface ProbeOutcome {
@@ -17,9 +17,12 @@ export interface ProbeOutcome {
   readonly undecided: number;
 }
 
-/** Walks a probe on one side. `item` is the Service port there; null if that side does not have it. */
-export function probeOutcome(side: WalkedSide, {packet, kind}: PreviewProbe, item: ServedPort | null): ProbeOutcome {
-  const path = walkSide(side, packet);
+/** A probe that was walked on one side. `item` is the Service port there; null if that side does not have it. */
+export function probeOutcome(
+  side: WalkedSide,
+  {packet, kind}: PreviewProbe,
+  {path, item}: {readonly path: PathOutcome<RuleText>; readonly item: ServedPort | null},
+): ProbeOutcome {
   const listened = kind === 'localhost' && path.passed > 0 && item !== null ? listenedEndpoints(side, item) : [];
   const served = new Map([...path.destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}]));
   for (const name of listened) served.set(name, {probability: path.passed / listened.length, masquerade: true});

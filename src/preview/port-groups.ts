@@ -28,13 +28,19 @@ export function constantsIn(texts: readonly string[]): RuleConstants {
   return {networks: [...networks.values()], ports: [...ports.values()], usesSets};
 }
 
-/** Service ports with the same signature match the same third-party rules. */
-export function signatureOf({port, all}: ServedPort, {networks, ports}: RuleConstants): string {
-  const addresses = [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs, ...new Set(all.map(({address}) => address))];
-  const numbers = [port.port, port.nodePort, ...new Set(all.map(one => one.port))];
+/** Service ports with the same signature match the same third-party rules. `here` is the endpoint that connects to its own Service. */
+export function signatureOf(
+  {port, endpoints: {cluster, local}}: ServedPort,
+  here: string | undefined,
+  {networks, ports}: RuleConstants,
+): string {
+  if (networks.length + ports.length === 0) return '';
+  const served = [...cluster, ...local];
+  const addresses = [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs, ...served.map(({address}) => address)];
+  const numbers = [port.port, port.nodePort, ...new Set(served.map(one => one.port))];
   const inside = networks.map(network => addresses.map(text => (isInside(network, text) ? '1' : '0')).join(''));
   const within = ports.map(([low, high]) => numbers.map(number => (low <= number && number <= high ? '1' : '0')).join(''));
-  return networks.length + ports.length === 0 ? '' : [...inside, ...within].join();
+  return [served.findIndex(({address}) => address === here), ...inside, ...within].join();
 }
 
 function isInside(network: Cidr, text: string): boolean {

@@ -1,4 +1,5 @@
 import {pushTo} from '../model/lists.ts';
+import type {PathOutcome} from '../analyze/outcomes/path-outcome.ts';
 import {shapeOf} from '../analyze/outcomes/port-shape.ts';
 import {allOf} from '../analyze/iptables/read-dumps.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
@@ -6,17 +7,20 @@ import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {families, type Family} from '../model/family.ts';
 import type {PreviewChange} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
+import type {RuleText} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {type ChangeCase, previewChange} from './preview-change.ts';
 import {causeOf} from './causes.ts';
-import {effectOf, probeOutcome, type ProbeOutcome} from './effect.ts';
+import {effectOf, probeOutcome} from './effect.ts';
 import {deviationsOf} from './deviating-ports.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {constantsIn, signatureOf, thirdPartyTexts} from './port-groups.ts';
-import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
+import {endpointHere, type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
+import {senderShape} from './sender-shape.ts';
 import {actualSide, expectedSide} from './sides.ts';
 import {otherTables} from './third-party-rules.ts';
-import type {WalkedSide} from './walk-side.ts';
+import {outcomeLike} from './outcome-like.ts';
+import {type WalkedSide, walkSide} from './walk-side.ts';
 
 interface PreviewNodeInput {
   readonly setup: NodeSetup;
@@ -52,12 +56,17 @@ function previewFamily(input: PreviewNodeInput, family: Family): readonly FoundC
     const wanted = [lead, ...others].filter(pair => selects(pair.known.port));
     if (wanted.length === 0) continue;
     const probes = previewProbes(lead.known, [before.context, after.context]);
-    const changed = probes.map(probe => compareProbe(sides, lead, probe) !== null);
-    if (!changed.includes(true)) continue;
+    const walks = probes.map(probe => walkProbe(sides, probe));
+    const changed = probes.map((probe, index) => compareProbe(sides, lead, {probe, walk: walks[index]}));
+    if (changed.every(found => found === null)) continue;
     for (const pair of wanted) {
       const own = pair === lead ? probes : previewProbes(pair.known, [before.context, after.context]);
+      const isAlike = own.length === probes.length;
       for (const [index, probe] of own.entries()) {
-        const found = changed[index] === true || own.length !== probes.length ? compareProbe(sides, pair, probe) : null;
+        if (isAlike && changed[index] === null) continue;
+        const like = isAlike && probe.kind !== 'hairpin' ? walks[index] : undefined;
+        const walk = pair === lead ? walks[index] : like === undefined ? undefined : walkLike(sides, probe, {walk: like, lead, pair});
+        const found = compareProbe(sides, pair, {probe, walk});
         if (found !== null) changes.push({change: previewChange(found), isUnusedPort: false});
       }
     }
@@ -94,11 +103,23 @@ function groupsOf({expectedOnly}: PreviewNodeInput, {setup, before, after}: Side
   for (const [index, pair] of pairsOf(before.ports, after.ports).entries()) {
     const isAlone =
       deviations === null || constants.usesSets || pair.before === null || pair.after === null || deviations.ports.has(pair.before);
+    const here = endpointHere(pair.known, before.context)?.address;
     const sideShape = (item: ServedPort | null): string => (item === null ? '' : portShape(item, {hosts, clusterIPs}));
-    const key = isAlone ? `alone ${index}` : `${sideShape(pair.before)} ${sideShape(pair.after)} ${signatureOf(pair.known, constants)}`;
-    pushTo(groups, key, pair);
+    const signature = (item: ServedPort | null): string => (item === null ? '' : signatureOf(item, here, constants));
+    const later = hasSameEndpoints(pair) ? '' : signature(pair.after);
+    const senders = senderShape(pair.known, [before.context, after.context]);
+    const shape = [sideShape(pair.before), sideShape(pair.after), senders, signature(pair.before), later];
+    pushTo(groups, isAlone ? `alone ${index}` : shape.join(' '), pair);
   }
   return [...groups.values()];
+}
+
+/** With other objects, or in another zone, a side may have other endpoints. */
+function hasSameEndpoints({before, after}: PortPair): boolean {
+  return (['cluster', 'local'] as const).every(name => {
+    const [was, is] = [before?.endpoints[name] ?? [], after?.endpoints[name] ?? []];
+    return was.length === is.length && was.every((endpoint, index) => endpoint === is[index]);
+  });
 }
 
 /** Addresses that kube-proxy's rules treat specially if an endpoint has them. */
@@ -115,7 +136,6 @@ function portShape(item: ServedPort, {hosts, clusterIPs}: SpecialAddresses): str
     shapeOf(item, hosts),
     ...[port.externalIPs.length, port.loadBalancerVIPs.length, port.sourceRanges.length, port.affinitySeconds, port.nodePort !== 0],
     ...[endpoints.cluster.length, endpoints.local.length, endpoints.reachable.length, all.length],
-    endpoints.reachable.findIndex(({nodeName, address}) => nodeName !== null && !hosts.includes(address)),
     [...port.externalIPs, ...port.loadBalancerVIPs].some(address => hosts.includes(address)),
     port.externalIPs.some(address => port.loadBalancerVIPs.includes(address)),
     port.sourceRanges.some(range => range.endsWith('/0')),
@@ -136,10 +156,37 @@ function keyOf({port: {namespace, service, portName, protocol, port}}: ServedPor
   return `${namespace}/${service}:${portName}:${protocol}:${port}`;
 }
 
+/** Where a packet ends on both sides. */
+interface ProbeWalk {
+  readonly was: PathOutcome<RuleText>;
+  readonly is: PathOutcome<RuleText>;
+}
+
+function walkProbe({before, after}: Sides, {packet}: PreviewProbe): ProbeWalk {
+  return {was: walkSide(before, packet), is: walkSide(after, packet)};
+}
+
+/** Where a packet to a member of a group ends, by the walk of the lead; a side on which that does not tell is walked. */
+function walkLike(
+  {before, after}: Sides,
+  {packet}: PreviewProbe,
+  {walk, lead, pair}: {readonly walk: ProbeWalk; readonly lead: PortPair; readonly pair: PortPair},
+): ProbeWalk {
+  return {
+    was: outcomeLike(walk.was, lead.before, pair.before) ?? walkSide(before, packet),
+    is: outcomeLike(walk.is, lead.after, pair.after) ?? walkSide(after, packet),
+  };
+}
+
 /** Null if nothing changes for the packet. */
-function compareProbe({setup, before, after, configAfter}: Sides, pair: PortPair, probe: PreviewProbe): ChangeCase | null {
-  const was: ProbeOutcome = probeOutcome(before, probe, pair.before);
-  const is: ProbeOutcome = probeOutcome(after, probe, pair.after);
+function compareProbe(
+  sides: Sides,
+  pair: PortPair,
+  {probe, walk = walkProbe(sides, probe)}: {readonly probe: PreviewProbe; readonly walk?: ProbeWalk | undefined},
+): ChangeCase | null {
+  const {setup, before, after, configAfter} = sides;
+  const was = probeOutcome(before, probe, {path: walk.was, item: pair.before});
+  const is = probeOutcome(after, probe, {path: walk.is, item: pair.after});
   const effect = affinityChanges(pair) && probe.kind === 'entry' ? (effectOf(was, is) ?? 'affinity') : effectOf(was, is);
   if (effect === null) return null;
   const change = {node: setup.node.name, item: pair.known, probe, was, is, effect};
@@ -160,7 +207,7 @@ function unusedPorts(sides: Sides, selects: (port: ServicePort) => boolean): rea
   while (used.has(unused)) unused++;
   const pair = {known: item, before: item, after: item};
   return unusedPortProbes(item, sides.before.context, unused).flatMap(probe => {
-    const found = compareProbe(sides, pair, probe);
+    const found = compareProbe(sides, pair, {probe});
     return found === null ? [] : [{change: previewChange(found), isUnusedPort: true}];
   });
 }

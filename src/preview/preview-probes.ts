@@ -4,6 +4,7 @@ import {podInterface, type Source, sourcesFor} from '../analyze/outcomes/sources
 import type {ServedPort} from '../expect/cluster/served-port.ts';
 import {isLoopback, type NodeContext} from '../expect/node-context.ts';
 import {familyOf} from '../model/address.ts';
+import type {Endpoint} from '../model/endpoint.ts';
 import type {Entry} from '../model/entry.ts';
 import type {Packet} from '../trace/packet.ts';
 
@@ -67,11 +68,14 @@ function localhostProbe(item: ServedPort, entry: Entry): readonly PreviewProbe[]
   return probe('localhost', {item, entry, source: {kind: 'node', address, interface: null}, destination: address});
 }
 
+/** An endpoint of this node with an address of its own. */
+export function endpointHere({endpoints}: ServedPort, {facts}: NodeContext): Endpoint | undefined {
+  return endpoints.reachable.find(({address, nodeName}) => nodeName === facts.name && !facts.addresses.includes(address));
+}
+
 /** One endpoint of this node that connects to its own Service. */
 function hairpins(item: ServedPort, entry: Entry, context: NodeContext): readonly PreviewProbe[] {
-  const own = item.endpoints.reachable.find(
-    ({address, nodeName}) => nodeName === context.facts.name && !context.facts.addresses.includes(address),
-  );
+  const own = endpointHere(item, context);
   if (own === undefined) return [];
   const source: Source = {kind: 'endpoint', address: own.address, interface: podInterface(context)};
   return destinationsOf(entry, context).flatMap(destination => probe('hairpin', {item, entry, source, destination}));

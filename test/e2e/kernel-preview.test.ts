@@ -10,6 +10,7 @@ import {nodeSetup} from '../../src/preview/node-setup.ts';
 import {plannedConfig} from '../../src/preview/plan.ts';
 import {preview} from '../../src/preview/preview.ts';
 import {actualSide, expectedSide} from '../../src/preview/sides.ts';
+import {type WalkedSide, walkSide} from '../../src/preview/walk-side.ts';
 import {readFixture, snapshotOf} from '../fixtures.ts';
 import {describeWith} from '../require.ts';
 import {type Scenario, scenario} from '../scenario.ts';
@@ -137,7 +138,8 @@ describeWith(tools, 'preview predicts the behavior of the kernel', () => {
           entry: {kind: 'nodePort' as const, address: null, port: query.port},
           source: {kind: 'node' as const, address: query.source, interface: query.inInterface},
         };
-        const foretold = effectOf(probeOutcome(side.was, probe, null), probeOutcome(side.is, probe, null)) ?? 'same';
+        const outcomeOn = (walked: WalkedSide) => probeOutcome(walked, probe, {path: walkSide(walked, packet), item: null});
+        const foretold = effectOf(outcomeOn(side.was), outcomeOn(side.is)) ?? 'same';
         const views = kernel.get(question);
         const seen = views === undefined ? 'nothing' : (viewEffect(views.before, views.after) ?? 'same');
         return foretold === seen ? [] : [`${question.title}: foretold ${foretold}, seen ${seen}`];

@@ -1,0 +1,117 @@
+/** Service ports that no rule distinguishes share one walk: what a preview lists is what walks of each by itself show. */
+import {mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import {join} from 'node:path';
+import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
+import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {PreviewChange} from '../../src/model/preview.ts';
+import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
+import {buildCluster} from '../bench/build-cluster.ts';
+import type {Cluster} from '../bench/model.ts';
+import {writeBundle} from '../bench/synthetic-cluster.ts';
+import {previewOf} from './previews.ts';
+
+let temp: string;
+let cluster: Cluster;
+let snapshot: Snapshot;
+
+beforeAll(async () => {
+  temp = mkdtempSync(join(tmpdir(), 'svc-trace-groups-'));
+  cluster = buildCluster({services: 60, endpoints: 3, nodes: 1, seed: 4});
+  const balanced = cluster.services.filter(({type}) => type === 'LoadBalancer');
+  // Some hold the node, some its pods, and some neither.
+  for (const [index, service] of balanced.entries())
+    service.sourceRanges = [['203.0.113.0/24'], ['172.18.0.0/16'], ['10.128.0.0/9'], ['192.0.2.0/25']][index % 4] ?? [];
+  writeBundle(temp, cluster);
+  snapshot = await readBundle(temp);
+});
+
+afterAll(() => rmSync(temp, {recursive: true}));
+
+interface Change {
+  /** Rules in front of all others, as `TABLE RULE`. */
+  readonly rules?: readonly string[];
+  readonly overrides?: ConfigOverrides;
+  /** No two Service ports count as alike. */
+  readonly each?: boolean;
+}
+
+/** A chain that nothing jumps to. It matches a set, of which nothing is known, so that every Service port is walked by itself. */
+const unused = 'filter -A UNUSED -m set --match-set unknown dst -j RETURN';
+
+function changesOf({rules = [], overrides = {mode: 'nftables'}, each = false}: Change): readonly PreviewChange[] {
+  const added = each ? [...rules, unused] : rules;
+  const nodes = snapshot.nodes.map((node): NodeDump => {
+    const read = (file: string) =>
+      file === 'iptables-save' ? Buffer.from(added.reduceRight(withRule, node.read(file)?.toString() ?? '')) : node.read(file);
+    return {...node, name: node.name, files: node.files, read};
+  });
+  return previewOf({...snapshot, nodes}, overrides).changes;
+}
+
+/** Puts a rule at the start of its chain. */
+function withRule(dump: string, placed: string): string {
+  const [table = '', , chain = ''] = placed.split(' ');
+  const rule = placed.slice(table.length + 1);
+  const start = dump.indexOf(`*${table}\n`);
+  const head = start < 0 ? `*${table}\n:${chain} ACCEPT [0:0]\nCOMMIT\n` : '';
+  const whole = head + dump;
+  const from = whole.indexOf(`*${table}\n`);
+  const end = whole.indexOf('\nCOMMIT', from) + 1;
+  const first = whole.indexOf(`\n-A ${chain} `, from) + 1;
+  const declared = whole.slice(from, end).includes(`:${chain} `);
+  const at = first > 0 && first < end ? first : end;
+  return `${whole.slice(0, at)}${declared ? '' : `:${chain} - [0:0]\n`}${rule}\n${whole.slice(at)}`;
+}
+
+/** An endpoint of a Service with a node port. */
+function endpoint(): {readonly address: string; readonly port: number} {
+  const service = cluster.services.find(({ports, endpoints}) => (ports[0]?.nodePort ?? 0) > 0 && endpoints.IPv4.length > 2);
+  const [, second] = service?.endpoints.IPv4 ?? [];
+  if (second === undefined) throw new Error('no Service has a node port');
+  return {address: second.address, port: service?.ports[0]?.targetPort ?? 0};
+}
+
+/** By packet: groups are listed together. */
+function inOrder(changes: readonly PreviewChange[]): readonly PreviewChange[] {
+  const key = ({service, port, packet}: PreviewChange) => JSON.stringify([service, port, packet]);
+  return changes.toSorted((a, b) => (key(a) < key(b) ? -1 : 1));
+}
+
+describe('as if each Service port were walked', () => {
+  test.each<readonly [string, () => Change]>([
+    ['with kube-proxy alone', () => ({})],
+    ['with an older version', () => ({overrides: {mode: 'iptables', version: 'v1.30.0'}})],
+    ['without the masquerade rules of pods', () => ({overrides: {mode: 'nftables', clusterCIDRs: ['10.0.0.0/24']}})],
+    ['with a move to IPVS mode', () => ({overrides: {mode: 'ipvs'}})],
+    ['beside a rule for the address of one endpoint', () => ({rules: [`filter -A FORWARD -d ${endpoint().address}/32 -j DROP`]})],
+    ['beside one for the port of endpoints', () => ({rules: [`filter -A FORWARD -p tcp -m tcp --dport ${endpoint().port} -j DROP`]})],
+    ['beside one in table raw', () => ({rules: [`raw -A PREROUTING -d ${endpoint().address}/32 -j CT --notrack`]})],
+    ['beside one in table mangle', () => ({rules: [`mangle -A FORWARD -d ${endpoint().address}/32 -j DROP`]})],
+    ['beside a translation of the source', () => ({rules: [`nat -A POSTROUTING -d ${endpoint().address}/32 -j MASQUERADE`]})],
+    ['beside a mark', () => ({rules: ['filter -A FORWARD -m mark --mark 0x4000/0x4000 -j DROP']})],
+    ['beside an interface', () => ({rules: ['filter -A FORWARD -i eth7 -j DROP']})],
+    ['beside a state', () => ({rules: ['filter -A FORWARD -m conntrack --ctstate NEW -m tcp -p tcp --dport 8080 -j DROP']})],
+    [
+      'beside chance',
+      () => ({rules: [`filter -A FORWARD -d ${endpoint().address}/32 -m statistic --mode random --probability 0.5 -j DROP`]}),
+    ],
+    [
+      'beside a rate',
+      () => ({rules: ['filter -A FORWARD -p tcp -m hashlimit --hashlimit-upto 5/sec --hashlimit-burst 5 --hashlimit-name x -j DROP']}),
+    ],
+    ['beside the mark of kube-proxy', () => ({rules: [`nat -A KUBE-POSTROUTING -d ${endpoint().address}/32 -j RETURN`]})],
+  ])('%s', (_, given) => {
+    const change = given();
+    expect(inOrder(changesOf(change))).toEqual(inOrder(changesOf({...change, each: true})));
+  });
+});
+
+test('a rule for one endpoint is seen for its Service alone', () => {
+  const changes = changesOf({
+    rules: [`nat -A POSTROUTING -d ${endpoint().address}/32 -j MASQUERADE`],
+    overrides: {mode: 'iptables', masqueradeAll: true},
+  });
+  expect(changes.length).toBeGreaterThan(0);
+});
