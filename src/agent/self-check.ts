@@ -117,8 +117,8 @@ export class SelfCheck {
 
   #view(): {readonly api: ApiObjects; readonly seen: SeenVersions; readonly apiCurrentAt: number} {
     const {watch} = this.#options;
-    const {nodes, pods, configMaps} = this.#objects?.objects ?? {nodes: null, pods: null, configMaps: null};
-    return {api: {...watch.objects(), nodes, pods, configMaps}, seen: watch.seen, apiCurrentAt: watch.currentAt};
+    const known = this.#objects?.objects ?? {nodes: null, pods: null, configMaps: null};
+    return {api: {...watch.objects(), ...known}, seen: watch.seen, apiCurrentAt: watch.currentAt};
   }
 
   /** From the first check on, every change is kept for as long as kube-proxy may lag. */
@@ -153,12 +153,13 @@ export class SelfCheck {
     const now = clock.now();
     if (this.#objects !== null && now - this.#objects.readAt < oldest) return;
     const read = await readNodeObjects(api, node);
-    const {nodes, pods, configMaps} = read.objects;
+    const {nodes, pods, configMaps, serviceCIDRs} = read.objects;
     const before = this.#objects?.objects;
     const objects = {
       nodes: nodes ?? before?.nodes ?? null,
       pods: pods ?? before?.pods ?? null,
       configMaps: configMaps ?? before?.configMaps ?? null,
+      serviceCIDRs: serviceCIDRs ?? before?.serviceCIDRs ?? null,
     };
     const gone: readonly Problem[] =
       objects.nodes?.length === 0

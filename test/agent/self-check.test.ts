@@ -64,7 +64,9 @@ function capturedNode(bundle: string, onReading: (time: number) => Promise<void>
       return {
         description: 'captured',
         run: async argv => {
-          const reply = bundleReply(bundle, {node: name, argv});
+          // One file holds both families.
+          const file = argv.join(' ') === 'nft -j list table ip kube-proxy' ? ['nft.json'] : argv;
+          const reply = bundleReply(bundle, {node: name, argv: file});
           if ('argv' in reply || reply.exitCode) throw new CommandFailed(argv, {exitCode: 127, stderr: '', notFound: true});
           return Buffer.from(reply.stdout ?? '');
         },
@@ -201,4 +203,30 @@ test('verified findings are not verified a second time', async () => {
   const before = agent.server.requests.length;
   expect(codesOf(await agent.look())).toEqual(['ST202']);
   expect(agent.server.requests.slice(before)).toEqual([]);
+});
+
+describe('in nftables mode, the drop rule of the Service range', () => {
+  const bundle = capturePath('nftables/1.36');
+  const cidrs = (...ranges: readonly string[]): StoredObject => ({metadata: {name: 'kubernetes'}, spec: {cidrs: ranges}});
+  const found = async (options: Given): Promise<readonly string[]> => {
+    const agent = await start({bundle, ...options});
+    await watching(agent);
+    const check = await agent.look();
+    if (check.kind === 'trouble') throw new Error(check.message);
+    expect(check.result.problems).toEqual([]);
+    return check.result.findings.filter(({code}) => code === 'ST217' || code === 'ST901').map(({code, message}) => `${code} ${message}`);
+  };
+  const objects = (range: StoredObject) => ({...bundleObjects(bundle), servicecidrs: [range]});
+
+  test('is compared with the ServiceCIDRs', async () => {
+    expect(await found({objects: objects(cidrs('10.96.0.0/16', 'fd00:96::/108'))})).toEqual([]);
+    expect(await found({objects: objects(cidrs('10.96.0.0/16', '10.97.0.0/16', 'fd00:96::/108'))})).toEqual([
+      expect.stringContaining('10.97.0.0/16'),
+    ]);
+  });
+
+  test('is not compared if the agent may not list them, which is no problem', async () => {
+    const allow = ({resource}: {readonly resource: string}) => resource !== 'servicecidrs';
+    expect(await found({objects: objects(cidrs('10.97.0.0/16')), allow})).toEqual([]);
+  });
 });

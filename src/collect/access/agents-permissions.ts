@@ -1,6 +1,6 @@
 import type {Permission} from '../../model/access.ts';
 import {readerAccount} from '../agents/agent-place.ts';
-import {configMaps, listPodsOfServices, objectPermissions} from './read-permissions.ts';
+import {configMaps, listPodsOfServices, objectPermissions, serviceCIDRs} from './read-permissions.ts';
 
 /** A pod shows agents its own token. Outside of the cluster, a token of the ServiceAccount `svc-trace-reader` is requested. */
 export type Asker = 'pod' | 'outside';
@@ -48,6 +48,7 @@ export function agentPermissions(): readonly Permission[] {
       ...{purpose: "kube-proxy's version and arguments", without: 'they are read on the node, or off its rules'},
     },
     ...configMaps,
+    serviceCIDRs,
     {
       ...{verb: 'create', group: 'authentication.k8s.io', resource: 'tokenreviews', namespace: null, needed: true},
       ...{purpose: 'the owner of the token in a request', without: 'metrics and results are refused to everyone'},

@@ -17,12 +17,14 @@ export function readPermissions(namespace: string | null, podsNeeded: boolean): 
     },
     ...podsOfServices(namespace),
     ...configMaps,
-    {
-      ...{verb: 'list', group: 'networking.k8s.io', resource: 'servicecidrs', namespace: null, needed: false},
-      ...{purpose: 'the Service range', without: 'nftables mode: the rule about its unallocated addresses is not checked'},
-    },
+    serviceCIDRs,
   ];
 }
+
+export const serviceCIDRs: Permission = {
+  ...{verb: 'list', group: 'networking.k8s.io', resource: 'servicecidrs', namespace: null, needed: false},
+  ...{purpose: 'the Service range', without: 'nftables mode: the rule about its unallocated addresses is not checked'},
+};
 
 const services = {group: '', resource: 'services', purpose: 'the Services', needed: true} as const;
 

@@ -127,9 +127,15 @@ function readConfigMaps(reader: ClusterReader): Promise<readonly ConfigMapObject
 }
 
 /** Served from 1.33 on. One rule of nftables mode follows from them, and nothing else: that they may not be read is no problem. */
-function readServiceCIDRs(reader: ClusterReader): Promise<readonly ServiceCIDRObject[] | null> {
+export function readServiceCIDRs(
+  reader: ClusterReader,
+  query?: Readonly<Record<string, string>>,
+): Promise<readonly ServiceCIDRObject[] | null> {
   const what = {shape: serviceCIDRShape, remedy: askForRights('list', 'servicecidrs.networking.k8s.io'), isOptional: true};
-  return reader.list<ServiceCIDRObject>({...what, path: '/apis/networking.k8s.io/v1/servicecidrs', onNotServed: () => {}});
+  return reader.list<ServiceCIDRObject>({
+    ...{...what, path: '/apis/networking.k8s.io/v1/servicecidrs', onNotServed: () => {}},
+    ...(query === undefined ? {} : {query}),
+  });
 }
 
 /** Null when one of them is: half a list is not the list. */

@@ -3,23 +3,29 @@ import {systemConfigMaps} from '../../model/config-map-places.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {configMapShape, nodeShape, podShape} from '../objects/api-shapes.ts';
 import {ClusterReader} from '../cluster/cluster-reader.ts';
+import {readServiceCIDRs} from '../cluster/read-cluster.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 
 export interface NodeObjects {
-  readonly objects: Pick<ApiObjects, 'nodes' | 'pods' | 'configMaps'>;
+  readonly objects: Pick<ApiObjects, 'nodes' | 'pods' | 'configMaps' | 'serviceCIDRs'>;
   readonly problems: readonly Problem[];
 }
 
 /**
- * The API objects about one node and its kube-proxy: the Node, the pods of kube-system on it, and kube-proxy's ConfigMaps. All are read by
- * name or node and from the watch cache (`resourceVersion=0`), so that many agents cost the API server little.
+ * The API objects about one node and its kube-proxy: the Node, the pods of kube-system on it, kube-proxy's ConfigMaps and the few
+ * ServiceCIDRs. All are read by name or node and from the watch cache (`resourceVersion=0`), so that many agents cost the API server little.
  */
 export async function readNodeObjects(api: KubeApi, node: string): Promise<NodeObjects> {
   const reader = new ClusterReader(api, {anyFailure: true});
-  const [own, pods, configMaps] = await Promise.all([readNode(reader, node), readPods(reader, node), readConfigMaps(reader)]);
+  const [own, pods, configMaps, serviceCIDRs] = await Promise.all([
+    readNode(reader, node),
+    readPods(reader, node),
+    readConfigMaps(reader),
+    readServiceCIDRs(reader, fromCache),
+  ]);
   const servers = own?.some(isOfK3s) ? await readServers(reader) : [];
   const others = servers.filter(({metadata}) => metadata.name !== node);
-  return {objects: {nodes: own === null ? null : [...own, ...others], pods, configMaps}, problems: reader.problems};
+  return {objects: {nodes: own === null ? null : [...own, ...others], pods, configMaps, serviceCIDRs}, problems: reader.problems};
 }
 
 const fromCache = {resourceVersion: '0'};
